@@ -1,0 +1,3 @@
+//! The daemon that moves packets: one event loop a role.
+
+fn main() {}

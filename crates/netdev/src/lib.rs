@@ -1,0 +1,1 @@
+//! TUN, Multipath TCP and raw sockets.

@@ -1,0 +1,1 @@
+//! Wire formats: a view over bytes and a validated value, one header a file.

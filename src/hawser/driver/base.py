@@ -1,0 +1,76 @@
+"""Where nodes come from: a driver turns a plan into a lab, and a lab into nothing again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from hawser.node.base import Node, NodeError
+from hawser.overlay.plan import NetworkPlan
+from hawser.spec.workflow import Change
+
+
+class DriverError(NodeError):
+    """The lab could not be made or changed."""
+
+
+class MissingCapability(DriverError):
+    """The machine lacks something the plan needs; the message says how to get it (exit code 3)."""
+
+
+class Daemon(Protocol):
+    """A daemon of the lab, kept running by the driver: one that dies is started again."""
+
+    name: str
+    node: str
+    control: Path
+    """Its control socket."""
+
+    @property
+    def pid(self) -> int:
+        """Process id now."""
+
+    @property
+    def restarts(self) -> int:
+        """How often it had to be started again."""
+
+
+class Lab(Protocol):
+    """A deployed plan."""
+
+    name: str
+    directory: Path
+    plan: NetworkPlan
+    nodes: Mapping[str, Node]
+    daemons: Mapping[str, Daemon]
+
+    def apply(self, element: str, change: Change) -> None:
+        """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`), in both directions."""
+
+    def destroy(self) -> None:
+        """Remove everything the lab made. Idempotent."""
+
+
+class Driver(Protocol):
+    """Makes labs."""
+
+    def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
+        """What the plan needs and this machine lacks, each with what to do about it."""
+
+    def deploy(self, name: str, plan: NetworkPlan) -> Lab:
+        """Make a lab and wait until its daemons are connected.
+
+        Raises:
+            MissingCapability: the machine lacks something; nothing was made.
+            DriverError: anything else; what was made is removed again.
+        """
+
+    def attach(self, name: str) -> Lab:
+        """A lab that another process deployed."""
+
+    def labs(self) -> tuple[str, ...]:
+        """Names of the labs on this machine, including the remains of crashed ones."""
+
+    def destroy(self, name: str) -> None:
+        """Remove a lab by name, also one whose maker was killed at any moment. Idempotent."""

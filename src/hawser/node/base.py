@@ -1,0 +1,72 @@
+"""One machine that can be acted on, whatever it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+class NodeError(Exception):
+    """A command or a kernel request on a node failed."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Process(Protocol):
+    """A command that runs in the background on a node."""
+
+    @property
+    def pid(self) -> int:
+        """Process id on the node."""
+
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+
+    def stop(self, grace: float = 2.0) -> Completed:
+        """End it: SIGTERM, after `grace` seconds SIGKILL. Idempotent."""
+
+
+class Node(Protocol):
+    """A namespace, a virtual machine, a remote host: where commands run and counters are read."""
+
+    name: str
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        timeout: float,
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run a command to its end.
+
+        Raises:
+            NodeError: it failed (with `check`) or took longer than `timeout` seconds.
+        """
+
+    def start(
+        self,
+        command: Sequence[str],
+        *,
+        log: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Start a command and return while it runs. Output goes to `log`, or is kept for `stop`."""
+
+    def counters(self) -> Mapping[str, Mapping[str, int]]:
+        """Counters of every interface and shaper class of the node.
+
+        Keys are `IFACE` for interfaces and the class's name for shaper classes; values count
+        `packets`, `bytes` and, by cause, `drop_CAUSE` since the lab was made. Interfaces have
+        `rx_*` and `tx_*`.
+        """

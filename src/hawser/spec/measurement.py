@@ -1,0 +1,59 @@
+"""What is measured: one model a probe, told apart by the field `probe`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hawser.spec.model import Model, NodeOrPort
+from hawser.spec.units import Duration, Rate, Size
+
+
+class Between(Model):
+    """A measurement between two nodes."""
+
+    source: Annotated[NodeOrPort, Field(alias="from")]
+    """Where traffic starts. `node.port` also chooses the port's address."""
+    target: Annotated[NodeOrPort, Field(alias="to")]
+
+
+class Ping(Between):
+    """Round-trip time by ICMP echo. Gives `rtt` (median, ms), `rtt_min`, `rtt_p99`, `ping_loss`."""
+
+    probe: Literal["ping"]
+    count: Annotated[int, Field(ge=1, le=100_000)] = 20
+    interval: Duration = Duration(0.1)
+    size: Annotated[int, Field(ge=8, le=65_507)] = 56
+    """ICMP payload, bytes."""
+
+
+class Protocol(StrEnum):
+    """What iperf3 speaks."""
+
+    TCP = "tcp"
+    UDP = "udp"
+    MPTCP = "mptcp"
+
+
+class Iperf3(Between):
+    """Goodput by iperf3. Gives `goodput` (Mbit/s of payload), and for TCP `retransmissions`, for UDP `loss` and `jitter`."""
+
+    probe: Literal["iperf3"]
+    protocol: Protocol = Protocol.TCP
+    streams: Annotated[int, Field(ge=1, le=128)] = 1
+    reverse: bool = False
+    """Measure from `to` to `from`."""
+    duration: Duration = Duration(10)
+    warmup: Duration = Duration(2)
+    """Discarded at the start; comes on top of the duration."""
+    rate: Rate | None = None
+    """Payload rate offered (all streams together); UDP needs it, TCP is unlimited without it."""
+    length: Size | None = None
+    """Bytes of one write (UDP: of one datagram)."""
+    congestion: str | None = None
+    """Congestion control of the sender, by the kernel's name."""
+
+
+Measurement = Annotated[Ping | Iperf3, Field(discriminator="probe")]

@@ -1,0 +1,28 @@
+"""The base of every described thing: frozen, and strict about names."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+
+class Model(BaseModel):
+    """A frozen value. An unknown field is an error, never ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+"""What a user names: a node, a link, a branch, a measurement."""
+
+PortName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,14}$")]
+"""A port's name. It becomes the interface's name, which Linux limits to 15 characters."""
+
+PortRef = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}\.[a-z][a-z0-9-]{0,14}$")]
+"""A port of a node, written `node.port`."""
+
+NodeOrPort = Annotated[
+    str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}(\.[a-z][a-z0-9-]{0,14})?$")
+]
+"""A node, or one port of it: as a measurement's end, the port also chooses the address."""

@@ -1,0 +1,78 @@
+"""What is joined to what, and how well: nodes, links and an internet between WAN ports."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from hawser.spec.model import Model, Name, PortRef
+from hawser.spec.units import Duration, Rate, Ratio, Size
+
+
+class Channel(Model):
+    """One direction of a link, port or path. A field left out means: no limit, none of it."""
+
+    rate: Rate | None = None
+    """Highest rate, shaped in the kernel."""
+    queue: Size | None = None
+    """Bytes that may wait before a packet is dropped. Needs a rate; by default 50 packets of 1514 bytes."""
+    delay: Duration | None = None
+    """Constant one-way delay."""
+    jitter: Duration | None = None
+    """Standard deviation of the one-way delay."""
+    loss: Ratio | None = None
+    """Share of packets lost, each independently."""
+
+
+class Link(Channel):
+    """A cable between two ports. The fields of the link hold in both directions."""
+
+    ends: tuple[PortRef, PortRef]
+    """The two ports. *Forward* is from the first to the second."""
+    reverse: Channel | None = None
+    """What differs from the second end to the first."""
+    mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
+    """Largest IP packet, bytes."""
+
+
+class WanPort(Channel):
+    """A port's access to the internet. *Forward* is towards the internet (upload)."""
+
+    reverse: Channel | None = None
+    """What differs towards the port (download)."""
+
+
+class WanPath(Channel):
+    """What the internet gives between two WAN ports. *Forward* is from the first to the second."""
+
+    ends: tuple[PortRef, PortRef]
+    reverse: Channel | None = None
+    """What differs from the second end to the first."""
+
+
+class Internet(Model):
+    """A cloud that joins WAN ports: any port reaches any other, each pair with its own values."""
+
+    ports: dict[PortRef, WanPort]
+    """The ports joined, with the access rate of each."""
+    path: Channel = Channel()
+    """Values of every path that `paths` does not describe."""
+    paths: dict[Name, WanPath] = {}
+    """Values of one path, by a name that events and overrides can use."""
+    mtu: Annotated[int, Field(ge=576, le=9216)] = 1500
+
+
+class Node(Model):
+    """One machine."""
+
+    sysctl: dict[str, str] = {}
+    """Kernel settings of this node's network namespace, such as `net.ipv4.tcp_congestion_control`."""
+
+
+class Topology(Model):
+    """Nodes and what joins them. A port exists because a link or the internet names it."""
+
+    nodes: dict[Name, Node]
+    links: dict[Name, Link] = {}
+    internet: Internet | None = None

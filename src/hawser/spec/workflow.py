@@ -1,0 +1,95 @@
+"""The workflow: one experiment, complete. `load` makes it from a file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hawser.spec.measurement import Measurement
+from hawser.spec.model import Model, Name
+from hawser.spec.overlay import Overlay
+from hawser.spec.topology import Topology
+from hawser.spec.units import Duration, Rate, Size
+
+Labels = dict[str, str]
+"""Which value a variant takes on each axis: axis name -> value name."""
+
+
+class Change(Model):
+    """New values for a channel in both directions; what is left out stays."""
+
+    rate: Rate | None = None
+    queue: Size | None = None
+    up: bool | None = None
+    """False takes the element down, True brings it back."""
+
+
+class Event(Model):
+    """Something that happens while a measurement runs."""
+
+    at: Duration
+    """Time after the trial's first measurement starts."""
+    element: Annotated[str, Field(pattern=r"^(link|path|port):.+$")]
+    """`link:NAME`, `path:NAME` or `port:NODE.PORT`."""
+    change: Change
+
+
+class Scenario(Model):
+    """What one variant deploys and measures: everything resolved, nothing left to choose."""
+
+    topology: Topology
+    overlay: Overlay | None = None
+    measurements: Annotated[dict[Name, Measurement], Field(min_length=1)]
+    """Run one after the other, in this order."""
+    events: tuple[Event, ...] = ()
+
+
+class Variant(Model):
+    """One point of the experiment."""
+
+    labels: Labels
+    scenario: Scenario
+
+
+class Reference(Model):
+    """A published figure, shown beside ours."""
+
+    variant: Labels = {}
+    """The variants it belongs to: those that carry all these labels."""
+    metric: str
+    measurement: Name | None = None
+    value: float
+    unit: str
+    source: str
+    """Where it is published."""
+
+
+class Assertion(Model):
+    """What must hold of the results; else the run ends with exit code 1."""
+
+    variant: Labels = {}
+    metric: str
+    measurement: Name | None = None
+    statistic: Literal["median", "mean", "min", "max", "sd"] = "median"
+    at_least: float | None = None
+    at_most: float | None = None
+    """In the metric's unit."""
+
+
+class Workflow(Model):
+    """An experiment: variants, how often each is tried, and what the results are held against."""
+
+    name: Name
+    title: str
+    description: str = ""
+    driver: Literal["local"] = "local"
+    repeat: Annotated[int, Field(ge=1, le=10_000)] = 5
+    """Trials of each variant."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Of the order of trials."""
+    settle: Duration = Duration(1)
+    """Time between the deployment of a trial and its first measurement."""
+    variants: tuple[Variant, ...]
+    reference: tuple[Reference, ...] = ()
+    assertions: tuple[Assertion, ...] = ()
