@@ -1,0 +1,1 @@
+"""Measurements: each runs one tool or reads counters, and gives samples."""

@@ -26,6 +26,8 @@ class Context:
     """Folder of this trial for the tools' own output, kept as it came."""
     started: Callable[[], None]
     """To be called when traffic starts: events are timed from here."""
+    disrupted: bool = False
+    """Whether the workflow's events take something down meanwhile: silence is then a result."""
 
 
 class Probe(Protocol):

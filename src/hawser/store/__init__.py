@@ -1,0 +1,34 @@
+"""Run bundles: what a run was, what it measured, and questions to it in SQL."""
+
+from hawser.store.bundle import Bundle, Trial, label
+from hawser.store.errors import BundleError, QueryError, StoreError
+from hawser.store.machine import this_machine
+from hawser.store.manifest import Machine, Manifest, Revision, TrialPlan, TrialRecord, run_id
+from hawser.store.query import Answer, query
+from hawser.store.runs import RunInfo, runs
+from hawser.store.sample import Direction, Sample
+from hawser.store.writer import RunWriter, TrialWriter
+
+__all__ = [
+    "Answer",
+    "Bundle",
+    "BundleError",
+    "Direction",
+    "Machine",
+    "Manifest",
+    "QueryError",
+    "Revision",
+    "RunInfo",
+    "RunWriter",
+    "Sample",
+    "StoreError",
+    "Trial",
+    "TrialPlan",
+    "TrialRecord",
+    "TrialWriter",
+    "label",
+    "query",
+    "run_id",
+    "runs",
+    "this_machine",
+]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import FiniteFloat
+
 from hawser.spec.model import Model
 
 Direction = Literal["forward", "reverse", "both", "none"]
@@ -18,10 +20,10 @@ class Sample(Model):
     metric: str
     """What is counted, such as `goodput`. Names are stable: people script against them."""
     unit: str
-    value: float
+    value: FiniteFloat
     direction: Direction = "none"
     subject: str = ""
-    """The element counted, such as `path:p1:forward` or `daemon:gw1`; empty for the measurement as a whole."""
+    """The element counted, such as `path:p1:forward` or `daemon:gw1`; empty for the whole."""
     kind: Literal["summary", "interval"] = "summary"
     """A trial's result, or one point of its time series."""
     time: float | None = None

@@ -1,0 +1,60 @@
+# The only list of commands. CI calls `make test`.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check format test test-rust test-unit test-netns test-browser fuzz lock schemas clean
+
+export PYTHONPATH := src
+export UV_PYTHON_DOWNLOADS := never
+PY := .venv/bin/python
+BIN := .venv/bin
+
+help: ## show this list
+	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+setup: ## install what building and testing need
+	@tools/setup --dev
+
+demo: ## run the quickstart experiment
+	./hawser run workflows/quickstart.yaml
+
+check: setup ## format, lint, types, layers, sizes
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff format --check src tests benches tools
+	$(BIN)/ruff check src tests benches tools
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PY) tools/check_rust_layers.py
+	$(PY) tools/check_text.py
+	$(PY) tools/file_sizes.py
+
+format: setup ## format everything
+	cargo fmt --all
+	$(BIN)/ruff format src tests benches tools
+	$(BIN)/ruff check --fix-only src tests benches tools
+
+test: check test-rust test-unit test-netns test-browser ## check, then every test
+
+test-rust: setup
+	cargo test --workspace --locked
+
+test-unit: setup
+	$(BIN)/pytest tests/unit -n 2
+
+test-netns: setup
+	$(BIN)/pytest tests/netns
+
+test-browser: setup
+	$(BIN)/pytest tests/browser
+
+bench-%: setup ## run one same-run comparison, such as bench-tunnel
+	$(PY) benches/$*.py
+
+lock: setup ## pin the Python packages anew
+	$(PY) -m pip install --quiet uv
+	for name in requirements requirements-dev; do \
+	  $(PY) -m uv pip compile --quiet --generate-hashes --python-version 3.11 --no-emit-index-url --no-header $$name.in -o $$name.lock; \
+	done
+
+clean: ## remove what was built and measured here
+	rm -rf target fuzz/target .venv runs

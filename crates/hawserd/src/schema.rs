@@ -1,0 +1,39 @@
+//! `hawserd schema NAME`: the JSON Schemas of configurations and of the control API.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use clap::builder::PossibleValuesParser;
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+
+use crate::{failure::Failure, gateway};
+
+/// A schema's name, and how it is made.
+pub(crate) type Entry = (&'static str, fn() -> Schema);
+
+/// All schemas of all roles.
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    gateway::SCHEMAS.iter()
+}
+
+/// Prints the JSON Schema of a configuration or of an answer of the control API.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which one
+    #[arg(value_parser = PossibleValuesParser::new(entries().map(|(name, _)| *name)))]
+    name: String,
+}
+
+/// Writes one schema to standard output.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let found = entries().find(|(name, _)| *name == args.name);
+    let (_, make) = found.with_context(|| format!("no schema is called {}", args.name))?;
+    let text = serde_json::to_string_pretty(&make()).context("a schema is JSON")?;
+    writeln!(io::stdout(), "{text}").context("standard output")?;
+    Ok(())
+}
+
+/// The schema of a type, as it is read and written.
+pub(crate) fn of<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>()
+}

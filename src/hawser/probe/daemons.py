@@ -1,0 +1,76 @@
+"""What a daemon of the lab uses, and what it counts itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from hawser.driver.base import Daemon
+from hawser.probe.base import ProbeError
+
+Counters = Mapping[tuple[str, str], int]
+"""Part of the daemon and name of the count -> value."""
+
+
+@dataclass(frozen=True)
+class State:
+    """One daemon at one moment."""
+
+    pid: int
+    restarts: int
+    cpu_seconds: float
+    """User and system time of all its threads."""
+    peak_memory: int
+    """Largest resident set since it began, bytes (`VmHWM` of proc_pid_status(5))."""
+    counters: Counters
+
+
+def read(daemon: Daemon) -> State:
+    """Read one daemon.
+
+    Raises:
+        ProbeError: it is gone or does not answer.
+    """
+    pid, restarts = daemon.pid, daemon.restarts
+    try:
+        times = psutil.Process(pid).cpu_times()
+        peak = _peak_memory(pid)
+    except (psutil.Error, OSError) as error:
+        raise ProbeError(f"daemon {daemon.name} is gone: {error}") from error
+    return State(pid, restarts, times.user + times.system, peak, {})
+
+
+def _peak_memory(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    lines = (line.split() for line in status.splitlines() if line.startswith("VmHWM:"))
+    return next((int(columns[1]) * 1024 for columns in lines), 0)
+
+
+def flatten(document: Mapping[str, object], part: str = "") -> Counters:
+    """Counters of the control API by part and name, such as `peer:b2:group:0` and `tx_bytes`.
+
+    An element of a list is named by its field `branch` or `id`.
+    """
+    return dict(_flatten(document, part))
+
+
+def _flatten(document: Mapping[str, object], part: str) -> Iterator[tuple[tuple[str, str], int]]:
+    for name, value in document.items():
+        inner = f"{part}:{name}".strip(":")
+        if isinstance(value, Mapping):
+            yield from _flatten(value, inner)
+        elif isinstance(value, list):
+            for element in value:
+                yield from _flatten(element, f"{inner.removesuffix('s')}:{_label(element)}")
+        elif isinstance(value, int) and not isinstance(value, bool) and name not in _LABELS:
+            yield (part, name), value
+
+
+_LABELS = ("branch", "id")
+
+
+def _label(element: Mapping[str, object]) -> str:
+    return str(next((element[name] for name in _LABELS if name in element), ""))

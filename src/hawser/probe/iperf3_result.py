@@ -1,0 +1,161 @@
+"""What iperf3 says in JSON, as samples.
+
+Counts of received data are taken from the receiver's own report only. The sender's copy of it is
+wrong where a warm-up is omitted: iperf 3.12 subtracts the sender's own count of the warm-up from
+the receiver's (76 % loss shown where 51 % was lost).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hawser.probe.base import ProbeError
+from hawser.spec.measurement import Iperf3, Protocol
+from hawser.store.sample import Direction, Sample
+
+Report = Mapping[str, Any]
+"""One end's JSON document."""
+
+_SLACK_BYTES = 1_000_000
+"""What a stream's ends may differ by: they do not end the warm-up at the very same time."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Both ends' reports of one test."""
+
+    sender: Report
+    receiver: Report
+
+
+def parse(end: str, text: str) -> Report:
+    """Read one end's report.
+
+    Raises:
+        ProbeError: it is cut off, or says that the test failed.
+    """
+    try:
+        report = json.loads(text)
+    except ValueError as error:
+        raise ProbeError(
+            f"iperf3's {end} left no readable result: {text.strip()[-200:]!r}"
+        ) from error
+    if not isinstance(report, dict):
+        raise ProbeError(f"iperf3's {end} left no readable result: {text.strip()[-200:]!r}")
+    if "error" in report:
+        raise ProbeError(f"iperf3's {end}: {report['error']}")
+    return report
+
+
+def pair(spec: Iperf3, client: Report, server: Report, *, disrupted: bool = False) -> Result:
+    """Say which end sent, and check that both tell of the same, whole test.
+
+    Raises:
+        ProbeError: they do not, or nothing arrived though the path was not `disrupted` on purpose.
+    """
+    try:
+        if client["start"]["cookie"] != server["start"]["cookie"]:
+            raise ProbeError("iperf3's server served another client")
+        result = Result(server, client) if spec.reverse else Result(client, server)
+        _check(spec, result)
+        if not disrupted and not result.receiver["end"]["sum_received"]["bytes"]:
+            raise ProbeError("iperf3 received nothing")
+    except (KeyError, TypeError, ZeroDivisionError) as error:
+        raise ProbeError(f"iperf3's result lacks {error}") from error
+    return result
+
+
+def _check(spec: Iperf3, result: Result) -> None:
+    received = result.receiver["end"]["sum_received"]
+    streams = len(result.receiver["end"]["streams"])
+    if streams != spec.streams:
+        raise ProbeError(f"iperf3 ended with {streams} streams instead of {spec.streams}")
+    if received["seconds"] < 0.9 * spec.duration:
+        raise ProbeError(
+            f"iperf3 measured only {received['seconds']:.1f} s of {float(spec.duration):g} s"
+        )
+    sent = _total(result.sender, "sum_sent", "bytes")
+    got = _total(result.receiver, "sum_received", "bytes")
+    if got > sent + _SLACK_BYTES * spec.streams:
+        raise ProbeError(f"iperf3 counted {got} B received but only {sent} B sent")
+    if spec.protocol is Protocol.UDP and not 0 <= received["lost_packets"] <= received["packets"]:
+        raise ProbeError(
+            f"iperf3 counted {received['lost_packets']} lost of {received['packets']} datagrams"
+        )
+
+
+def _total(report: Report, side: str, count: str) -> int:
+    """A count over the whole test: what was omitted as warm-up, and the rest."""
+    omitted = (interval["sum"] for interval in report["intervals"])
+    warmup = sum(int(interval[count]) for interval in omitted if interval["omitted"])
+    return warmup + int(report["end"][side][count])
+
+
+def samples(measurement: str, spec: Iperf3, result: Result) -> list[Sample]:
+    """Goodput as the receiver saw it, its time series, and what the protocol adds.
+
+    Raises:
+        ProbeError: a value is missing.
+    """
+    direction: Direction = "reverse" if spec.reverse else "forward"
+
+    def sample(metric: str, unit: str, value: float, time: float | None = None) -> Sample:
+        return Sample(
+            measurement=measurement,
+            metric=metric,
+            unit=unit,
+            value=value,
+            direction=direction,
+            kind="summary" if time is None else "interval",
+            time=time,
+        )
+
+    try:
+        summary = [sample(*row) for row in _summary(spec, result)]
+        return summary + [sample(*row) for row in _series(spec, result.receiver)]
+    except (KeyError, TypeError) as error:
+        raise ProbeError(f"iperf3's result lacks {error}") from error
+
+
+def _summary(spec: Iperf3, result: Result) -> list[tuple[str, str, float]]:
+    received = result.receiver["end"]["sum_received"]
+    rows = [("goodput", "Mbit/s", 8e-6 * received["bytes"] / received["seconds"])]
+    if spec.protocol is Protocol.TCP:
+        rows.append(
+            ("retransmissions", "segments", result.sender["end"]["sum_sent"]["retransmits"])
+        )
+    if spec.protocol is Protocol.UDP:
+        rows.append(("loss", "%", _loss(received, 0 if spec.reverse else _tail(result))))
+        rows.append(("jitter", "ms", received["jitter_ms"]))
+    return rows
+
+
+def _tail(result: Result) -> int:
+    """Datagrams sent after the last one that came: the receiver cannot know of them.
+
+    In reverse the client stops without waiting for what is under way, so there they say nothing.
+    """
+    sent = _total(result.sender, "sum_sent", "packets")
+    return max(0, sent - _total(result.receiver, "sum_received", "packets"))
+
+
+def _loss(counts: Mapping[str, float], tail: int = 0) -> float:
+    """Percent of the datagrams that did not come; nothing expected, nothing lost."""
+    expected = counts["packets"] + tail
+    return 100 * (counts["lost_packets"] + tail) / expected if expected else 0.0
+
+
+def _series(spec: Iperf3, receiver: Report) -> list[tuple[str, str, float, float]]:
+    rows = []
+    for interval in receiver["intervals"]:
+        counts = interval["sum"]
+        if counts["omitted"] or counts["seconds"] < 0.5:  # the rest after the last whole second
+            continue
+        end = float(counts["end"]) + float(spec.warmup)
+        rows.append(("goodput", "Mbit/s", 1e-6 * counts["bits_per_second"], end))
+        if spec.protocol is Protocol.UDP:
+            rows.append(("loss", "%", _loss(counts), end))
+    return rows

@@ -1,0 +1,185 @@
+"""What the lab itself counted during a trial: packets, drops, processor time and memory.
+
+Nothing is sent. Counters are read before and after, so a sample is what was added in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from types import TracebackType
+from typing import Final, Self
+
+from hawser.driver.base import Lab
+from hawser.overlay.plan import LinkPlan
+from hawser.probe import daemons, machine
+from hawser.store.sample import Sample
+
+MEASUREMENT: Final = "passive"
+_MIB = 2**20
+
+Counts = Mapping[str, int]
+Tables = Mapping[str, Mapping[str, Counts]]
+"""Node -> interface or shaper class -> name of the count -> value."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All counters of a lab at one moment."""
+
+    network: Tables
+    daemons: Mapping[str, daemons.State]
+
+
+def snapshot(lab: Lab) -> Snapshot:
+    """Read all counters of a lab.
+
+    Raises:
+        NodeError: a node's counters cannot be read.
+        ProbeError: a daemon is gone or does not answer.
+    """
+    return Snapshot(
+        network={name: node.counters() for name, node in lab.nodes.items()},
+        daemons={name: daemons.read(daemon) for name, daemon in lab.daemons.items()},
+    )
+
+
+def restarted(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+    """Daemons that did not run all the time between two snapshots."""
+    return tuple(
+        name
+        for name, late in after.daemons.items()
+        if (late.pid, late.restarts) != (before.daemons[name].pid, before.daemons[name].restarts)
+    )
+
+
+def network(before: Tables, after: Tables) -> Iterator[Sample]:
+    """Packets, bytes and drops by cause of every port and shaper class.
+
+    A shaper class is named by its element, such as `path:p1:forward`; of an interface the subject
+    is its port. A count that is smaller afterwards was reset in between: what it counted is not
+    known, so there is no sample of it.
+    """
+    for node, tables in after.items():
+        for key, counts in tables.items():
+            subject = key if ":" in key else f"port:{node}.{key}"
+            earlier = before.get(node, {}).get(key, {})
+            yield from _added(subject, earlier, counts)
+
+
+def links(cables: tuple[LinkPlan, ...], before: Tables, after: Tables) -> Iterator[Sample]:
+    """What was put on every cable: `link:lan1:forward` is what left its first end."""
+    for cable in cables:
+        for (node, interface), direction in zip(cable.ends, ("forward", "reverse"), strict=True):
+            early, late = (_sent(tables, node, interface) for tables in (before, after))
+            yield from _added(f"link:{cable.name}:{direction}", early, late)
+
+
+def _sent(tables: Tables, node: str, interface: str) -> Counts:
+    counts = tables.get(node, {}).get(interface, {})
+    return {name: counts[name] for name in ("tx_bytes", "tx_packets") if name in counts}
+
+
+def _added(subject: str, before: Counts, after: Counts) -> Iterator[Sample]:
+    for count, value in after.items():
+        added = value - before.get(count, 0)
+        if added >= 0:
+            metric = count if count.startswith(("rx_", "tx_", "drop_")) else f"tx_{count}"
+            yield _sample(metric, "B" if metric.endswith("bytes") else "packets", added, subject)
+
+
+def processors(readings: Sequence[machine.Reading]) -> Iterator[Sample]:
+    """Share of time each core was busy, over all and each second, and the most memory in use."""
+    for core, share in enumerate(machine.shares(readings[0], readings[-1])):
+        yield _sample("cpu", "%", share, f"core:{core}")
+    yield _sample("cpu", "%", sum(machine.shares(readings[0], readings[-1])), "machine")
+    yield _sample("memory", "MiB", max(r.used_memory for r in readings) / _MIB, "machine")
+    for early, late in pairwise(readings):
+        yield Sample(
+            measurement=MEASUREMENT,
+            metric="cpu",
+            unit="%",
+            value=sum(machine.shares(early, late)),
+            subject="machine",
+            kind="interval",
+            time=late.at - readings[0].at,
+        )
+
+
+def daemon(
+    name: str, early: daemons.State, late: daemons.State, seconds: float
+) -> Iterator[Sample]:
+    """Processor time, memory and own counters of a daemon over so many seconds."""
+    subject = f"daemon:{name}"
+    yield _sample("memory", "MiB", late.peak_memory / _MIB, subject)
+    if early.pid != late.pid:
+        return  # started again: what the first process used and counted is not known
+    yield _sample("cpu", "%", 100 * (late.cpu_seconds - early.cpu_seconds) / seconds, subject)
+    for (part, count), value in late.counters.items():
+        added = value - early.counters.get((part, count), 0)
+        if added >= 0:
+            yield _sample(count, _unit(count), added, f"{subject}:{part}".rstrip(":"))
+
+
+def _unit(count: str) -> str:
+    return next((unit for unit in ("bytes", "packets", "records") if unit in count), "events")
+
+
+def _sample(metric: str, unit: str, value: float, subject: str) -> Sample:
+    return Sample(
+        measurement=MEASUREMENT, metric=metric, unit=unit, value=float(value), subject=subject
+    )
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a trial's counters say."""
+
+    samples: tuple[Sample, ...]
+    restarted: tuple[str, ...]
+    """Daemons that did not run all the time."""
+
+
+class Passive:
+    """Counts for as long as its block runs; `finish` within the block reads the result."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._watch = machine.Watch()
+
+    def __enter__(self) -> Self:
+        self._before = snapshot(self._lab)
+        self._watch.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._watch.__exit__(kind, error, trace)
+
+    def finish(self) -> Counted:
+        """Read everything again, and say what was counted since the block began.
+
+        Raises:
+            NodeError: a node's counters cannot be read.
+            ProbeError: a daemon is gone or does not answer.
+        """
+        before, after = self._before, snapshot(self._lab)
+        readings = self._watch.readings_until_now()
+        seconds = readings[-1].at - readings[0].at
+        own = (
+            sample
+            for name, late in after.daemons.items()
+            for sample in daemon(name, before.daemons[name], late, seconds)
+        )
+        found = (
+            *network(before.network, after.network),
+            *links(self._lab.plan.links, before.network, after.network),
+            *processors(readings),
+            *own,
+        )
+        return Counted(found, restarted(before, after))

@@ -1,0 +1,175 @@
+"""Round-trip time and loss by ICMP echo, measured by ping of iputils."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hawser.node.base import NodeError
+from hawser.probe.base import Context, ProbeError
+from hawser.probe.endpoint import Endpoint, endpoints
+from hawser.spec.measurement import Ping
+from hawser.store.sample import Sample
+
+_ECHO = re.compile(
+    r"^\[(?P<at>\d+\.\d+)\] .*\bicmp_seq=(?P<seq>\d+) .*\btime=(?P<ms>[\d.]+) ms(?P<dup> \(DUP!\))?"
+)
+_SUMMARY = re.compile(
+    r"^(?P<sent>\d+) packets transmitted, (?P<received>\d+) received(?:, \+\d+ duplicates)?",
+    re.MULTILINE,
+)
+_LAST_REPLY_SECONDS = 5
+"""How long the last reply is waited for where none came at all; else ping waits two round trips."""
+
+
+@dataclass(frozen=True)
+class Echo:
+    """One reply."""
+
+    sequence: int
+    """From 1, in the order of sending."""
+    at: float
+    """When it came, seconds of the epoch."""
+    rtt_ms: float
+
+
+@dataclass(frozen=True)
+class Echoes:
+    """What one run of ping saw."""
+
+    sent: int
+    replies: tuple[Echo, ...]
+    """Distinct, in the order they came."""
+
+
+class PingProbe:
+    """Runs ping once.
+
+    It sends one echo more than asked for: the first pays for address resolution and is discarded.
+    """
+
+    def __init__(self, spec: Ping) -> None:
+        self._spec = spec
+
+    def measure(self, context: Context) -> list[Sample]:
+        """Send the echoes and wait for the last reply.
+
+        Raises:
+            ProbeError: ping failed, or not one echo was answered on an undisturbed path.
+        """
+        source, target = endpoints(context.lab, self._spec)
+        context.started()
+        try:
+            done = source.node.run(
+                self._command(source, target),
+                timeout=self.seconds() + _LAST_REPLY_SECONDS + 10,
+                check=False,
+                env={"LC_ALL": "C"},
+            )
+        except NodeError as error:
+            raise ProbeError(f"ping {self._spec.source} -> {self._spec.target}: {error}") from error
+        (context.raw / f"{context.measurement}.ping.txt").write_text(done.stdout + done.stderr)
+        if done.returncode not in (0, 1):  # 1: not every echo was answered
+            raise ProbeError(
+                f"ping {self._spec.source} -> {self._spec.target} ended with code "
+                f"{done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}"
+            )
+        echoes = parse(done.stdout)
+        self._check(echoes, disrupted=context.disrupted)
+        return samples(context.measurement, echoes)
+
+    def _command(self, source: Endpoint, target: Endpoint) -> list[str]:
+        spec = self._spec
+        return [
+            "ping", "-n", "-D",
+            "-c", str(spec.count + 1),
+            "-i", f"{spec.interval:.6f}",
+            "-s", str(spec.size),
+            "-W", str(_LAST_REPLY_SECONDS),
+            "-I", source.address,
+            target.address,
+        ]  # fmt: skip
+
+    def _check(self, echoes: Echoes, *, disrupted: bool) -> None:
+        place = f"ping {self._spec.source} -> {self._spec.target}"
+        if echoes.sent != self._spec.count + 1:
+            raise ProbeError(f"{place} sent {echoes.sent} echoes instead of {self._spec.count + 1}")
+        if not echoes.replies and not disrupted:
+            raise ProbeError(f"{place}: none of {echoes.sent} echoes was answered")
+
+    def seconds(self) -> float:
+        """From the first echo to the last."""
+        return self._spec.count * float(self._spec.interval)
+
+    def tools(self) -> tuple[str, ...]:
+        """`ping` of iputils."""
+        return ("ping",)
+
+
+def parse(text: str) -> Echoes:
+    """Read the output of `ping -D`.
+
+    Raises:
+        ProbeError: it is cut off, or its counts contradict each other.
+    """
+    summary = _SUMMARY.search(text)
+    if summary is None:
+        raise ProbeError(f"ping's output has no summary: {text.strip()[-200:]!r}")
+    replies: dict[int, Echo] = {}
+    for line in text.splitlines():
+        match = _ECHO.match(line)
+        if match and not match["dup"]:
+            echo = Echo(int(match["seq"]), float(match["at"]), float(match["ms"]))
+            replies.setdefault(echo.sequence, echo)
+    sent, received = int(summary["sent"]), int(summary["received"])
+    if received != len(replies) or received > sent:
+        raise ProbeError(
+            f"ping counted {received} replies to {sent} echoes but listed {len(replies)}"
+        )
+    return Echoes(sent, tuple(replies.values()))
+
+
+def samples(measurement: str, echoes: Echoes) -> list[Sample]:
+    """Median, smallest and 99th percentile of the round-trip times, the loss, and every echo.
+
+    The first echo is left out of everything.
+    """
+    kept = [echo for echo in echoes.replies if echo.sequence > 1]
+    counted = echoes.sent - 1
+    rows = [("ping_loss", "%", 100 * (counted - len(kept)) / counted)]
+    if kept:
+        rtts = [echo.rtt_ms for echo in kept]
+        rows += [
+            ("rtt", "ms", statistics.median(rtts)),
+            ("rtt_min", "ms", min(rtts)),
+            ("rtt_p99", "ms", percentile(rtts, 99)),
+        ]
+    summary = [
+        Sample(measurement=measurement, metric=metric, unit=unit, value=value, direction="both")
+        for metric, unit, value in rows
+    ]
+    return summary + _intervals(measurement, echoes.replies[0].at if kept else 0, kept)
+
+
+def _intervals(measurement: str, began: float, echoes: Sequence[Echo]) -> list[Sample]:
+    return [
+        Sample(
+            measurement=measurement,
+            metric="rtt",
+            unit="ms",
+            value=echo.rtt_ms,
+            direction="both",
+            kind="interval",
+            time=max(0.0, echo.at - began),
+        )
+        for echo in echoes
+    ]
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Smallest value that at least `percent` of the values do not exceed (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]

@@ -1,0 +1,17 @@
+"""Which probe carries out which measurement."""
+
+from __future__ import annotations
+
+from hawser.probe.base import Probe
+from hawser.probe.iperf3 import Iperf3Probe
+from hawser.probe.ping import PingProbe
+from hawser.spec.measurement import Iperf3, Measurement, Ping
+
+
+def probe_for(measurement: Measurement) -> Probe:
+    """The probe of a measurement."""
+    match measurement:
+        case Ping():
+            return PingProbe(measurement)
+        case Iperf3():
+            return Iperf3Probe(measurement)

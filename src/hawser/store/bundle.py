@@ -1,0 +1,139 @@
+"""A run bundle: the folder that holds all of one run.
+
+    workflow.yaml        the file as given, and what it extends
+    resolved.json        the workflow with every variant resolved
+    manifest.json        see `hawser.store.manifest`
+    trials/0001-<variant>/
+        trial.json       see `TrialRecord`
+        samples.jsonl    one `Sample` a line
+        raw/ logs/ config/
+    samples.parquet      all samples, see `hawser.store.table`
+
+A trial is made under a temporary name and renamed when it is complete: a folder that exists is a
+finished trial. So a run that dies loses at most the trial it was in.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from hawser.spec.workflow import Labels, Workflow
+from hawser.store import files
+from hawser.store.errors import BundleError
+from hawser.store.lock import held
+from hawser.store.manifest import Manifest, TrialRecord
+from hawser.store.sample import Sample
+
+MANIFEST = "manifest.json"
+RESOLVED = "resolved.json"
+TRIALS = "trials"
+TRIAL = "trial.json"
+SAMPLES = "samples.jsonl"
+PARQUET = "samples.parquet"
+
+_TRIAL_FOLDER = re.compile(r"\d{4,}-[a-z0-9.-]*")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A finished trial on the disk."""
+
+    path: Path
+    record: TrialRecord
+
+    def samples(self) -> tuple[Sample, ...]:
+        """Read what was measured.
+
+        Raises:
+            BundleError: a line is damaged; names it.
+        """
+        file = self.path / SAMPLES
+        lines = files.read(file).splitlines()
+        return tuple(
+            files.parse(file, line, Sample, f"line {number}")
+            for number, line in enumerate(lines, start=1)
+        )
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A run bundle, opened for reading."""
+
+    path: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, path: Path) -> Bundle:
+        """Open a run's folder.
+
+        Raises:
+            BundleError: it is none, or its manifest is damaged.
+        """
+        if not path.is_dir():
+            raise BundleError(path, "no such run: expected the folder of a run")
+        if not (path / MANIFEST).is_file():
+            raise BundleError(path, f"not the folder of a run: it has no {MANIFEST}")
+        return cls(path, files.read_model(path / MANIFEST, Manifest))
+
+    @cached_property
+    def workflow(self) -> Workflow:
+        """The resolved workflow."""
+        return files.read_model(self.path / RESOLVED, Workflow)
+
+    @cached_property
+    def trials(self) -> tuple[Trial, ...]:
+        """The finished trials, in the order in which they ran."""
+        return finished(self.path)
+
+    @property
+    def state(self) -> str:
+        """`running`, `done`, `failed`, or `incomplete` where the process that ran it died."""
+        state = self.manifest.state
+        return "incomplete" if state == "running" and not held(self.path) else state
+
+    def problems(self) -> tuple[str, ...]:
+        """Why the run must not be relied on; empty for a valid run."""
+        valid = {_key(trial.record.variant) for trial in self.trials if trial.record.valid}
+        planned = {_key(place.variant): place.variant for place in self.manifest.order}
+        missing = len(self.manifest.order) - len(self.trials)
+        return (
+            *([f"the run is {self.state}"] if self.state != "done" else []),
+            *([f"{missing} of {len(self.manifest.order)} trials are missing"] if missing else []),
+            *(f"no valid trial of {label(v)}" for key, v in planned.items() if key not in valid),
+        )
+
+
+def finished(bundle: Path) -> tuple[Trial, ...]:
+    """Read the finished trials of a run's folder, by number.
+
+    Raises:
+        BundleError: a trial's record is damaged, or two claim the same number.
+    """
+    folders = sorted(p for p in (bundle / TRIALS).glob("[0-9]*") if _TRIAL_FOLDER.fullmatch(p.name))
+    trials = sorted(
+        (Trial(p, files.read_model(p / TRIAL, TrialRecord)) for p in folders),
+        key=lambda trial: trial.record.trial,
+    )
+    for one, next_one in pairwise(trials):
+        if one.record.trial == next_one.record.trial:
+            raise BundleError(next_one.path, f"trial {one.record.trial} exists twice")
+    return tuple(trials)
+
+
+def label(variant: Labels) -> str:
+    """Name a variant in one line: the values it takes, or `all` where nothing is varied."""
+    return " / ".join(variant.values()) or "all"
+
+
+def folder_name(number: int, variant: Labels) -> str:
+    """Name of a trial's folder: its number, and its variant as far as a file name can say it."""
+    slug = re.sub(r"[^a-z0-9.]+", "-", label(variant).lower()).strip("-.")[:60]
+    return f"{number:04d}-{slug}"
+
+
+def _key(variant: Labels) -> frozenset[tuple[str, str]]:
+    return frozenset(variant.items())

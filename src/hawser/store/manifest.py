@@ -1,0 +1,98 @@
+"""The manifest: what a run was, on which machine, with which tools, in which order."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field, StringConstraints
+
+from hawser.spec.model import Model
+from hawser.spec.workflow import Labels
+
+RunId = Annotated[
+    str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}-[0-9]{8}T[0-9]{6}-[0-9a-f]{4}$")
+]
+"""`<workflow>-<UTC start>-<4 hex digits>`; also the name of the bundle's folder."""
+
+
+def run_id(workflow: str, started: datetime, token: int) -> str:
+    """Name a run.
+
+    Args:
+        workflow: the workflow's name.
+        started: when it began; written in UTC.
+        token: 16 random bits that tell runs of one second apart.
+    """
+    return f"{workflow}-{started:%Y%m%dT%H%M%S}-{token & 0xFFFF:04x}"
+
+
+class Machine(Model):
+    """The machine that carried the run."""
+
+    cpu: str
+    """Model name of the first processor."""
+    cores: int
+    """Logical processors this process may run on."""
+    memory: int
+    """Bytes of main memory."""
+    kernel: str
+    distribution: str
+
+
+class Revision(Model):
+    """The source the run was made with."""
+
+    commit: str
+    dirty: bool
+    """Whether files differed from the commit."""
+
+
+class TrialPlan(Model):
+    """One place in the order of trials."""
+
+    trial: Annotated[int, Field(ge=1)]
+    variant: Labels
+    repeat: Annotated[int, Field(ge=1)]
+
+
+class Manifest(Model):
+    """All that is needed to judge a run and to repeat it."""
+
+    format: Literal[1] = 1
+    """Of the bundle's layout."""
+    run: RunId
+    workflow: str
+    title: str
+    hawser: str
+    """Version of this program."""
+    revision: Revision | None = None
+    """None where the program does not run from a git checkout."""
+    command: tuple[str, ...]
+    """The command line that repeats it."""
+    started: AwareDatetime
+    finished: AwareDatetime | None = None
+    state: Literal["running", "done", "failed"] = "running"
+    problem: str | None = None
+    """Of a failed run: why."""
+    machine: Machine
+    tools: dict[str, str] = {}
+    """Program -> version as it prints it."""
+    kernel: dict[str, str] = {}
+    """Kernel setting -> value while the trials ran."""
+    seed: int
+    order: tuple[TrialPlan, ...]
+    """The trials in the order in which they are run."""
+
+
+class TrialRecord(Model):
+    """`trial.json`: one finished trial."""
+
+    trial: Annotated[int, Field(ge=1)]
+    variant: Labels
+    repeat: Annotated[int, Field(ge=1)]
+    started: AwareDatetime
+    finished: AwareDatetime
+    valid: bool = True
+    reason: str | None = None
+    """Why a trial that is not valid is left out of all statistics."""

@@ -1,0 +1,97 @@
+"""Questions to a run in SQL, answered by DuckDB.
+
+Two tables: `samples` (see `hawser.store.table`) and `trials`. The statement can read these and
+nothing else: no file, no network.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime
+
+import duckdb
+
+from hawser.store import table
+from hawser.store.bundle import Bundle
+from hawser.store.errors import QueryError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Rows that a query gave."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+    def records(self) -> list[dict[str, object]]:
+        """The rows as objects that JSON can carry; of columns with one name the last one stays."""
+        return [dict(zip(self.columns, map(_plain, row), strict=True)) for row in self.rows]
+
+    def json(self) -> str:
+        """One JSON array of objects."""
+        return json.dumps(self.records(), indent=1, ensure_ascii=False)
+
+    def csv(self) -> str:
+        """RFC 4180, with a header; an absent value is an empty field."""
+        stream = io.StringIO()
+        writer = csv.writer(stream)
+        writer.writerow(self.columns)
+        writer.writerows(map(_plain, row) for row in self.rows)
+        return stream.getvalue()
+
+
+def query(bundle: Bundle, sql: str) -> Answer:
+    """Ask a run.
+
+    Raises:
+        QueryError: the statement is wrong, or reaches for what is not there.
+        BundleError: the run is damaged.
+    """
+    samples, trials = table.samples(bundle), table.trials(bundle)
+    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
+        connection.register("samples", samples)
+        connection.register("trials", trials)
+        for setting in ("python_enable_replacements", "enable_external_access"):
+            connection.execute(f"SET {setting} = false")
+        connection.execute("SET lock_configuration = true")
+        try:
+            found = connection.execute(_statement(connection, sql)).to_arrow_table()
+        except duckdb.Error as error:
+            raise QueryError(_sentence(str(error))) from error
+    columns = [column.to_pylist() for column in found.columns]
+    return Answer(tuple(found.column_names), tuple(zip(*columns, strict=True)))
+
+
+def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """The one statement of the text, which must read and not write."""
+    statements = connection.extract_statements(sql)
+    reading = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+    if len(statements) != 1 or statements[0].type not in reading:
+        raise QueryError("query: expected one SELECT statement")
+    return statements[0]
+
+
+def _sentence(message: str) -> str:
+    """Make one line of DuckDB's message; its picture of the statement goes."""
+    lines: Iterable[str] = (line.strip() for line in message.split("\nLINE ")[0].splitlines())
+    return "query: " + " ".join(filter(None, lines))
+
+
+def _plain(value: object) -> object:
+    """A value that JSON and CSV can carry; not-a-number and infinity have no form there."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value.isoformat() if isinstance(value, date) else str(value)

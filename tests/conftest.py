@@ -1,0 +1,17 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs root where there is none, and say so."""
+    if os.geteuid() == 0:
+        return
+    skip = pytest.mark.skip(reason="needs root: it makes network namespaces")
+    for item in items:
+        if item.get_closest_marker("root"):
+            item.add_marker(skip)
