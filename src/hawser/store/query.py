@@ -60,7 +60,7 @@ def query(bundle: Bundle, sql: str) -> Answer:
             connection.execute(f"SET {setting} = false")
         connection.execute("SET lock_configuration = true")
         try:
-            found = connection.execute(_statement(connection, sql)).to_arrow_table()
+            found = connection.sql(_statement(connection, sql)).to_arrow_table()
         except duckdb.Error as error:
             raise QueryError(_sentence(str(error))) from error
     columns = [column.to_pylist() for column in found.columns]
