@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 import duckdb
+import pyarrow as pa
 
 from hawser.store import table
 from hawser.store.bundle import Bundle
@@ -60,7 +61,7 @@ def query(bundle: Bundle, sql: str) -> Answer:
             connection.execute(f"SET {setting} = false")
         connection.execute("SET lock_configuration = true")
         try:
-            found = connection.execute(_statement(connection, sql)).to_arrow_table()
+            found = connection.sql(_statement(connection, sql)).to_arrow_table()
         except duckdb.Error as error:
             raise QueryError(_sentence(str(error))) from error
     columns = [column.to_pylist() for column in found.columns]
@@ -88,6 +89,8 @@ def _plain(value: object) -> object:
         return None
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, pa.MonthDayNano):  # ISO 8601 duration
+        return f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9:g}S"
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):

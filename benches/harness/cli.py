@@ -1,0 +1,181 @@
+"""The command line that all benches share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from harness.bench import Bench, Peer
+from harness.docs import DocsError, check_page, renew, section
+from harness.lab import sweep
+from harness.machine import ROOT, describe
+from harness.obtain import UnavailableError
+from harness.result import Result, rows
+from harness.run import Outcome, Patience, run
+from harness.table import show
+
+_PAGE = ROOT / "docs" / "benchmarks.md"
+
+DONE, CHECK_FAILED, BAD_INPUT, MACHINE_LACKS, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    rounds: int
+    seconds: int
+    echoes: int
+    partial: bool
+
+
+_FULL = Effort(rounds=5, seconds=5, echoes=200, partial=False)
+_QUICK = Effort(rounds=2, seconds=1, echoes=50, partial=True)
+
+
+def main(
+    description: str,
+    tools: Sequence[tuple[str, str]],
+    peers: Mapping[str, Callable[[Effort], Peer]],
+    make: Callable[[Effort, Sequence[Peer]], Bench],
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Run a bench; the exit code: 0 done, 1 a check failed, 2 bad input, 3 something lacks.
+
+    Args:
+        description: what `--help` says first.
+        tools: commands that must be there, each with its Debian package.
+        peers: what is compared: by name, how to obtain it.
+        make: makes the bench of the peers, obtained or missing.
+        arguments: instead of the process's own.
+    """
+    chosen = _parser(description, list(peers)).parse_args(arguments)
+    console = Console(stderr=True)
+    if lacking := _lacking(tools):
+        console.print(lacking, markup=False)
+        return MACHINE_LACKS
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        sweep()
+        effort = _effort(chosen)
+        wanted = chosen.only or list(peers)
+        return _bench(
+            chosen,
+            effort,
+            make(effort, [_obtained(name, peers[name], effort, console) for name in wanted]),
+            console,
+        )
+    except DocsError as error:
+        console.print(str(error), markup=False)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        console.print("interrupted: nothing written, everything removed")
+        return INTERRUPTED
+
+
+def _obtained(
+    name: str, obtain: Callable[[Effort], Peer], effort: Effort, console: Console
+) -> Peer:
+    """A peer, or where it cannot be had its name with the reason."""
+    with console.status(f"obtaining {name}"):
+        try:
+            return obtain(effort)
+        except UnavailableError as reason:
+            return Peer(name, missing=str(reason))
+
+
+def _bench(chosen: argparse.Namespace, effort: Effort, bench: Bench, console: Console) -> int:
+    if not effort.partial:
+        check_page(_PAGE, bench.name)
+    outcome = run(
+        bench,
+        console,
+        rounds=effort.rounds,
+        seed=chosen.seed,
+        patience=Patience(chosen.patience),
+        lock=chosen.lock,
+    )
+    result = _result(bench, outcome, chosen.seed, only=bool(chosen.only))
+    show(Console(width=None if sys.stdout.isatty() else 120), bench, result, outcome)
+    _write(bench, result, outcome, partial=effort.partial)
+    return DONE if all(check.ok for check in result.checks) else CHECK_FAILED
+
+
+def _result(bench: Bench, outcome: Outcome, seed: int, *, only: bool) -> Result:
+    """The rows and checks. A bench of `--only` some peers leaves out checks that need others."""
+    checks = bench.checks(outcome.samples)
+    software = {peer.name: peer.version for peer in bench.peers if peer.version}
+    return Result(
+        bench=bench.name,
+        machine=describe(software, seed),
+        rows=rows(bench, outcome.samples),
+        checks=[check for check in checks if check.value is not None or not only],
+    )
+
+
+def _write(bench: Bench, result: Result, outcome: Outcome, *, partial: bool) -> None:
+    """Keep the result. What was not measured in full does not get into the documentation."""
+    name = f"{bench.name}-partial" if partial else bench.name
+    result.write(ROOT / "target" / "bench" / f"{name}.json")
+    if not partial:
+        renew(_PAGE, bench.name, section(bench, result, outcome))
+
+
+def _effort(chosen: argparse.Namespace) -> Effort:
+    effort = _QUICK if chosen.quick else _FULL
+    return replace(
+        effort,
+        rounds=chosen.rounds or effort.rounds,
+        seconds=chosen.seconds or effort.seconds,
+        partial=effort.partial or bool(chosen.only) or 0 < (chosen.rounds or 0) < _FULL.rounds,
+    )
+
+
+def _parser(description: str, peers: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description)
+    add = parser.add_argument
+    add("--quick", action="store_true", help="two rounds of one second, for development")
+    add("--only", action="append", choices=peers, metavar="PEER", help=f"one of {', '.join(peers)}")
+    add("--rounds", type=_positive, metavar="N", help="samples of each figure (default 5)")
+    add("--seconds", type=_positive, metavar="S", help="length of a transfer (default 5)")
+    add("--seed", type=int, default=1, metavar="N", help="of the order of samples (default 1)")
+    add(
+        "--patience",
+        type=float,
+        default=120,
+        metavar="S",
+        help="time in all to wait for a quiet machine (default 120)",
+    )
+    add("--lock", type=Path, metavar="FILE", help="hold this file locked during each sample")
+    parser.epilog = (
+        "With --quick, --only or fewer than five rounds the result goes to "
+        "target/bench/NAME-partial.json and the documentation is left alone."
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not at least 1")
+    return value
+
+
+def _lacking(tools: Sequence[tuple[str, str]]) -> str:
+    if os.geteuid() != 0:
+        return "a bench needs root: it makes network namespaces"
+    missing = [package for command, package in tools if shutil.which(command) is None]
+    return f"missing: apt-get install {' '.join(missing)}" if missing else ""
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

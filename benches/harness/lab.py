@@ -1,0 +1,226 @@
+"""Network namespaces joined by veth links, and the processes in them.
+
+    with Lab() as lab:
+        a, b = lab.pair()              # 198.18.0.1 -- wan0 -- 198.18.0.2
+        a.start(["some-daemon"])
+
+Everything is gone when the block ends, however it ends. A namespace's name carries the process id
+of its bench; what a bench leaves that was killed with SIGKILL is removed when the next one starts
+(its processes die with it).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from harness.bench import SampleError
+
+_PREFIX = "hawserbench"
+_RUN = Path("/run/netns")
+
+
+class Daemon:
+    """A process in a namespace; its output is kept in a file."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self._log = log
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                # The kernel ends it when the bench dies, even by SIGKILL.
+                ["setpriv", "--pdeathsig", "KILL", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches the bench alone, which then cleans up
+            )
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def said(self, lines: int = 5) -> str:
+        """The end of its output."""
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
+
+    def wait(self, timeout: float) -> str:
+        """Wait for its end; its whole output.
+
+        Raises:
+            SampleError: it failed, or takes longer than `timeout` seconds.
+        """
+        try:
+            status = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise SampleError(f"{self._name()} did not end in {timeout:.0f} s") from None
+        if status != 0:
+            raise SampleError(f"{self._name()} failed: {self.said()}")
+        return self._log.read_text(errors="replace")
+
+    def stop(self, grace: float = 2.0) -> None:
+        """End it: SIGTERM, after `grace` seconds SIGKILL."""
+        self._process.terminate()
+        try:
+            self._process.wait(grace)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _name(self) -> str:
+        return self._log.stem
+
+
+class Namespace:
+    """A network namespace: a machine of the lab. `directory` is for files of its processes."""
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self.name = name
+        self.directory = directory
+        self._daemons: list[Daemon] = []
+        directory.mkdir()
+        _ip("netns", "add", name)
+        self.ip("link", "set", "lo", "up")
+
+    def command(self, command: Sequence[str]) -> list[str]:
+        """`command`, as it runs in here."""
+        return ["ip", "netns", "exec", self.name, *command]
+
+    def ip(self, *arguments: str) -> str:
+        """Run `ip ARGUMENTS` in here.
+
+        Raises:
+            SampleError: it failed.
+        """
+        return _ip("-n", self.name, *arguments)
+
+    def run(self, command: Sequence[str], timeout: float = 10) -> str:
+        """Run a command to its end; its standard output.
+
+        Raises:
+            SampleError: it failed or took longer than `timeout` seconds.
+        """
+        return self.start(command).wait(timeout)
+
+    def start(self, command: Sequence[str]) -> Daemon:
+        """Start a command and return while it runs."""
+        log = self.directory / f"{Path(command[0]).name}.{len(self._daemons)}.log"
+        daemon = Daemon(self.command(command), log)
+        self._daemons.append(daemon)
+        return daemon
+
+    def remove(self) -> None:
+        """End its processes and remove it with all its interfaces."""
+        for daemon in reversed(self._daemons):
+            daemon.stop()
+        with contextlib.suppress(SampleError):
+            _ip("netns", "del", self.name)
+
+
+class Lab:
+    """Namespaces and links of one sample."""
+
+    _count = 0
+
+    def __init__(self) -> None:
+        Lab._count += 1
+        self._name = f"{_PREFIX}-{os.getpid()}-{Lab._count}"
+        self._namespaces: list[Namespace] = []
+        self._links = 0
+        self._directory = tempfile.TemporaryDirectory(prefix=f"{self._name}-")
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with _undisturbed():
+            for namespace in self._namespaces:
+                namespace.remove()
+            self._directory.cleanup()
+
+    def namespace(self, label: str) -> Namespace:
+        """A new namespace without any link."""
+        directory = Path(self._directory.name) / label
+        with _undisturbed():  # else Ctrl-C could fall between its making and its keeping
+            made = Namespace(f"{self._name}-{label}", directory)
+            self._namespaces.append(made)
+        return made
+
+    def link(self, a: Namespace, b: Namespace) -> tuple[str, str]:
+        """Join two namespaces by an unlimited veth link; the addresses of both ends.
+
+        The n-th link (from 0) is device `wanN` on both ends, 198.18.N.1/24 to 198.18.N.2/24
+        (addresses of benchmarks, RFC 2544 section C.2.2).
+        """
+        number, self._links = self._links, self._links + 1
+        device = f"wan{number}"
+        a.ip("link", "add", device, "type", "veth", "peer", "name", device, "netns", b.name)
+        addresses = (f"198.18.{number}.1", f"198.18.{number}.2")
+        for end, address in zip((a, b), addresses, strict=True):
+            end.ip("address", "add", f"{address}/24", "dev", device)
+            end.ip("link", "set", device, "up")
+        return addresses
+
+    def pair(self) -> tuple[Namespace, Namespace]:
+        """Two namespaces and a link: 198.18.0.1 and 198.18.0.2 on `wan0`."""
+        a, b = self.namespace("a"), self.namespace("b")
+        self.link(a, b)
+        return a, b
+
+
+def until(condition: Callable[[], bool], what: str, timeout: float = 10) -> None:
+    """Wait until a condition holds.
+
+    Raises:
+        SampleError: it does not within `timeout` seconds; the text says `what` was waited for.
+    """
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise SampleError(f"{what}: not within {timeout:.0f} s")
+        time.sleep(0.02)
+
+
+def sweep() -> list[str]:
+    """Remove namespaces of benches that are no more; their names."""
+    left = [path.name for path in _RUN.glob(f"{_PREFIX}-*") if not _alive(path.name)]
+    for name in left:
+        _ip("netns", "del", name)
+    return left
+
+
+def _alive(namespace: str) -> bool:
+    return Path(f"/proc/{namespace.split('-')[1]}").exists()
+
+
+def _ip(*arguments: str) -> str:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SampleError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold back Ctrl-C and SIGTERM until the block is done."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,97 @@
+"""What a bench leaves behind: target/bench/NAME.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+
+from harness.machine import Machine
+from harness.samples import Samples
+
+if TYPE_CHECKING:
+    from harness.bench import Bench
+
+
+class Row(BaseModel):
+    """One metric of one peer. What could not be measured has `n` 0 and no values."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    metric: str
+    unit: str
+    median: float | None
+    min: float | None
+    max: float | None
+    n: int
+
+
+class Check(BaseModel):
+    """Something that must hold. Without a value, because a sample is missing, it does not."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    value: float | None
+    limit: float
+    ok: bool
+
+
+class Result(BaseModel):
+    """All that a run of a bench found."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bench: str
+    machine: Machine
+    rows: list[Row]
+    checks: list[Check]
+
+    def write(self, file: Path) -> None:
+        """Write it as JSON; the file is whole or not there."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_suffix(".partial")
+        partial.write_text(self.model_dump_json(indent=1) + "\n")
+        partial.replace(file)
+
+
+def at_least(name: str, value: float | None, limit: float) -> Check:
+    """`value` must reach `limit`."""
+    return Check(name=name, value=value, limit=limit, ok=value is not None and value >= limit)
+
+
+def at_most(name: str, value: float | None, limit: float) -> Check:
+    """`value` must not exceed `limit`."""
+    return Check(name=name, value=value, limit=limit, ok=value is not None and value <= limit)
+
+
+def rows(bench: Bench, samples: Samples) -> list[Row]:
+    """Every metric of every peer.
+
+    A metric that does not apply to a peer is no row. A peer of which nothing could be measured has
+    a row without values for each metric: it is never left out.
+    """
+    found = []
+    for peer in bench.peers:
+        mine = [_row(peer.name, metric.name, metric.unit, samples) for metric in bench.metrics]
+        measured = [row for row in mine if row.n]
+        found += measured or mine
+    return found
+
+
+def _row(peer: str, metric: str, unit: str, samples: Samples) -> Row:
+    values = list(samples.of(peer, metric).values())
+    if not values:
+        return Row(name=peer, metric=metric, unit=unit, median=None, min=None, max=None, n=0)
+    return Row(
+        name=peer,
+        metric=metric,
+        unit=unit,
+        median=median(values),
+        min=min(values),
+        max=max(values),
+        n=len(values),
+    )

@@ -1,0 +1,1 @@
+"""Tunnels that benches compare: each joins two namespaces in its own way."""

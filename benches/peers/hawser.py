@@ -1,0 +1,114 @@
+"""Hawser gateways: two, or one with a branch on each of its links."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.lab import Daemon, Lab, Namespace
+from harness.pki import Authority
+from peers.tunnel import Start, Tunnel, wait_until_up
+
+Transport = Literal["mptcp", "mptcp+tls", "ipip"]
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A branch and the address of its gateway that each other branch, by id, reaches it at."""
+
+    id: int
+    namespace: Namespace
+    outer: dict[int, str]
+
+    @property
+    def inner(self) -> str:
+        return f"10.{self.id}.0.1"
+
+
+def gateways(program: str, transport: Transport) -> Start:
+    """A tunnel of two gateways."""
+
+    def start(client: Namespace, server: Namespace) -> Tunnel:
+        a = _Branch(1, client, {2: "198.18.0.1"})
+        b = _Branch(2, server, {1: "198.18.0.2"})
+        daemons = _start(program, transport, a, [b])
+        return Tunnel(b.inner, daemons)
+
+    return start
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A gateway that is connected to the gateways of several branches."""
+
+    namespace: Namespace
+    branches: tuple[tuple[Namespace, str], ...]
+    gateway: Daemon
+
+
+def hub(lab: Lab, program: str, transport: Transport, branches: int) -> Hub:
+    """A gateway with `branches` branches, each at the end of a link of its own."""
+    center = _Branch(1, lab.namespace("hub"), {})
+    others = []
+    for number in range(2, branches + 2):
+        namespace = lab.namespace(f"b{number}")
+        center.outer[number], address = lab.link(center.namespace, namespace)
+        others.append(_Branch(number, namespace, {1: address}))
+    daemons = _start(program, transport, center, others)
+    ends = tuple((branch.namespace, branch.inner) for branch in others)
+    return Hub(center.namespace, ends, daemons[0])
+
+
+def _start(
+    program: str, transport: Transport, center: _Branch, others: Sequence[_Branch]
+) -> tuple[Daemon, ...]:
+    authority = Authority(center.namespace.directory)
+    first = _gateway(program, transport, authority, center, others)
+    rest = [_gateway(program, transport, authority, branch, [center]) for branch in others]
+    for branch in others:
+        wait_until_up(center.namespace, branch.inner, first, *rest)
+    return (first, *rest)
+
+
+def _gateway(
+    program: str,
+    transport: Transport,
+    authority: Authority,
+    own: _Branch,
+    others: Sequence[_Branch],
+) -> Daemon:
+    file = own.namespace.directory / "gateway.json"
+    configuration = {
+        "version": 1,
+        "branch": f"b{own.id}",
+        "id": own.id,
+        "control": str(own.namespace.directory / "gateway.sock"),
+        "tun": {"name": "hawser0", "mtu": 1500, "address": f"{own.inner}/24"},
+        "source": own.inner,
+        "transport": _transport(transport, authority, f"b{own.id}"),
+        "peers": [_peer(own, other) for other in others],
+    }
+    file.write_text(json.dumps(configuration, indent=1))
+    return own.namespace.start([program, "gateway", "--config", str(file)])
+
+
+def _transport(transport: Transport, authority: Authority, name: str) -> dict[str, object]:
+    if transport == "ipip":
+        return {"kind": "ipip"}
+    if transport == "mptcp":
+        return {"kind": "mptcp", "tls": None}
+    certificate, key = authority.issue(name)
+    files = {"certificate": certificate, "key": key, "ca": authority.certificate}
+    return {"kind": "mptcp", "tls": {role: str(file) for role, file in files.items()}}
+
+
+def _peer(own: _Branch, other: _Branch) -> dict[str, object]:
+    path = {"local": own.outer[other.id], "remote": other.outer[own.id]}
+    return {
+        "branch": f"b{other.id}",
+        "id": other.id,
+        "prefixes": [f"10.{other.id}.0.0/24"],
+        "groups": [{"id": 0, "paths": [path]}],
+    }

@@ -1,0 +1,44 @@
+"""What all tunnels have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.bench import SampleError
+from harness.lab import Daemon, Namespace, until
+from harness.traffic import reachable
+
+
+@dataclass(frozen=True)
+class Tunnel:
+    """A tunnel that is up: the inner address of its far end, and the processes it is made of."""
+
+    server: str
+    daemons: tuple[Daemon, ...] = ()
+
+
+Start = Callable[[Namespace, Namespace], Tunnel]
+"""Joins the namespaces of `Lab.pair`; returns when packets get through."""
+
+
+def bare(_client: Namespace, _server: Namespace) -> Tunnel:
+    """No tunnel: the veth link itself, the limit of all."""
+    return Tunnel("198.18.0.2")
+
+
+def wait_until_up(client: Namespace, address: str, *daemons: Daemon) -> None:
+    """Wait until `address` answers through the tunnel.
+
+    Raises:
+        SampleError: a daemon ended, or there is no answer within ten seconds.
+    """
+
+    def answers() -> bool:
+        for daemon in daemons:
+            if not daemon.running():
+                raise SampleError(f"the daemon ended: {daemon.said()}")
+        return reachable(client, address)
+
+    said = "; ".join(daemon.said(1) for daemon in daemons)
+    until(answers, f"{address} answers through the tunnel ({said})")

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Tunnels beside each other on an unlimited link: goodput, CPU, round-trip time, memory."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import median
+
+from harness.bench import Bench, Measure, Metric, Peer
+from harness.cli import Effort, main
+from harness.lab import Lab
+from harness.obtain import from_cargo, from_go, from_system, hawserd
+from harness.result import Check, at_least, at_most
+from harness.samples import Samples
+from harness.traffic import echo, iperf_goodput, start_tcp, tcp
+from harness.usage import memory_mib
+from peers.hawser import Transport, gateways, hub
+from peers.openvpn import openvpn
+from peers.tunnel import Start, bare
+from peers.wireguard import wireguard
+
+_BARE, _WIREGUARD = "bare veth", "wireguard-go"
+_PLAIN, _TLS, _IPIP = "hawser mptcp", "hawser mptcp tls", "hawser ipip"
+_BRANCHES = 4
+
+_ABOUT = """\
+Two network namespaces joined by an unlimited veth link, both ends on this machine. Each sample sets
+the tunnel up anew. iperf3 sends one and four TCP streams between the tunnel's inner addresses for
+{seconds} s after one second that does not count. CPU is for one stream: seconds of CPU that moving
+a Gbit takes, of the whole machine (iperf3 and both ends included) and of the tunnel's daemons.
+Round-trip time is the median of {echoes} pings on the idle link, 10 ms apart; "added" is over bare
+veth in the same round. Memory is the resident set of the largest daemon: its peak with four
+streams; and for a gateway with four connected branches, idle and at its peak while sending to all
+four. wireguard-go and boringtun: ChaCha20-Poly1305, MTU 1420. openvpn: UDP, AES-256-GCM, no kernel
+offload. hawser: IP over one MPTCP connection, MTU 1500, without and with TLS 1.3; ipip is plain
+encapsulation."""
+
+_METRICS = (
+    Metric("goodput_1", "Gbit/s", "1 stream"),
+    Metric("goodput_4", "Gbit/s", "4 streams"),
+    Metric("machine_cpu", "s/Gbit", "CPU, machine"),
+    Metric("daemon_cpu", "s/Gbit", "CPU, daemons"),
+    Metric("rtt", "us", "RTT", 0),
+    Metric("added_rtt", "us", "added RTT", 0),
+    Metric("memory_load", "MiB", "memory, 4 streams", 0),
+    Metric("memory_branches_idle", "MiB", "memory, 4 branches idle", 0),
+    Metric("memory_branches_load", "MiB", "memory, 4 branches load", 0),
+)
+
+
+def _transfer(start: Start, effort: Effort, streams: int) -> Mapping[str, float]:
+    with Lab() as lab:
+        a, b = lab.pair()
+        tunnel = start(a, b)
+        moved = tcp(
+            *(a, b, tunnel.server),
+            streams=streams,
+            seconds=effort.seconds,
+            daemons=tunnel.daemons,
+        )
+    values = {f"goodput_{streams}": moved.goodput}
+    if streams == 1:
+        values["machine_cpu"] = moved.machine_cpu
+    if streams == 1 and tunnel.daemons:
+        values["daemon_cpu"] = moved.daemon_cpu
+    if streams > 1 and tunnel.daemons:
+        values["memory_load"] = moved.memory
+    return values
+
+
+def _idle(start: Start, effort: Effort) -> Mapping[str, float]:
+    with Lab() as lab:
+        a, b = lab.pair()
+        return {"rtt": median(echo(a, start(a, b).server, count=effort.echoes))}
+
+
+def _branches(program: str, transport: Transport, effort: Effort) -> Mapping[str, float]:
+    with Lab() as lab:
+        center = hub(lab, program, transport, _BRANCHES)
+        time.sleep(1)  # what the set-up used is given back
+        idle = memory_mib(center.gateway.pid)
+        transfers = [
+            start_tcp(center.namespace, branch, address, streams=1, seconds=effort.seconds)
+            for branch, address in center.branches
+        ]
+        for transfer in transfers:
+            iperf_goodput(transfer.wait(effort.seconds + 20))
+        load = memory_mib(center.gateway.pid, peak=True)
+    return {"memory_branches_idle": idle, "memory_branches_load": load}
+
+
+def _cases(start: Start, effort: Effort) -> dict[str, Measure]:
+    return {
+        "1 stream": partial(_transfer, start, effort, 1),
+        "4 streams": partial(_transfer, start, effort, 4),
+        "idle": partial(_idle, start, effort),
+    }
+
+
+def _bare(effort: Effort) -> Peer:
+    return Peer(_BARE, cases=_cases(bare, effort))
+
+
+def _wireguard_go(effort: Effort) -> Peer:
+    program = from_go("golang.zx2c4.com/wireguard")
+    start = wireguard([program.path, "--foreground"])
+    return Peer(_WIREGUARD, program.version, _cases(start, effort))
+
+
+def _boringtun(effort: Effort) -> Peer:
+    program = from_cargo("boringtun-cli")
+    start = wireguard([program.path, "--foreground", "--disable-drop-privileges"])
+    return Peer("boringtun", program.version, _cases(start, effort))
+
+
+def _openvpn(effort: Effort) -> Peer:
+    program = from_system("openvpn", "openvpn")
+    return Peer("openvpn", program.version, _cases(openvpn(program.path), effort))
+
+
+def _hawser(name: str, transport: Transport, effort: Effort) -> Peer:
+    program = hawserd()
+    cases = _cases(gateways(program.path, transport), effort)
+    if transport != "ipip":
+        cases["4 branches"] = partial(_branches, program.path, transport, effort)
+    return Peer(name, program.version, cases)
+
+
+_PEERS: Mapping[str, Callable[[Effort], Peer]] = {
+    _BARE: _bare,
+    _WIREGUARD: _wireguard_go,
+    "boringtun": _boringtun,
+    "openvpn": _openvpn,
+    _PLAIN: partial(_hawser, _PLAIN, "mptcp"),
+    _TLS: partial(_hawser, _TLS, "mptcp+tls"),
+    _IPIP: partial(_hawser, _IPIP, "ipip"),
+}
+
+
+def _derive(samples: Samples) -> None:
+    """Round-trip time over that of bare veth in the same round."""
+    limit = samples.of(_BARE, "rtt")
+    for name in _PEERS:
+        if name != _BARE:
+            for round_, rtt in samples.of(name, "rtt").items():
+                if round_ in limit:
+                    samples.add(name, round_, {"added_rtt": rtt - limit[round_]})
+
+
+def _checks(samples: Samples) -> list[Check]:
+    def times_wireguard(peer: str, limit: float) -> Check:
+        ratio = samples.ratio("goodput_1", peer, _WIREGUARD)
+        return at_least(f"{peer} / {_WIREGUARD}, 1 stream, at least", ratio, limit)
+
+    def added(peer: str) -> Check:
+        return at_most(f"{peer}, added RTT in us, at most", samples.median(peer, "added_rtt"), 150)
+
+    def memory(peer: str, metric: str, what: str, limit: float) -> Check:
+        largest = samples.largest(peer, metric)
+        return at_most(f"{peer}, memory in MiB, {what}, at most", largest, limit)
+
+    checks = [times_wireguard(_PLAIN, 3.0), times_wireguard(_TLS, 1.5)]
+    for peer in (_PLAIN, _TLS):
+        checks += [
+            added(peer),
+            memory(peer, "memory_branches_idle", "4 branches idle", 64),
+            memory(peer, "memory_branches_load", "4 branches load", 256),
+            memory(peer, "memory_load", "4 streams", 256),
+        ]
+    return checks
+
+
+def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
+    return Bench(
+        name="tunnel",
+        title="Tunnels on an unlimited link",
+        about=_ABOUT.format(seconds=effort.seconds, echoes=effort.echoes),
+        metrics=_METRICS,
+        peers=peers,
+        derive=_derive,
+        checks=_checks,
+    )
+
+
+_TOOLS = (("ip", "iproute2"), ("ss", "iproute2"), ("iperf3", "iperf3"), ("ping", "iputils-ping"))
+
+if __name__ == "__main__":
+    sys.exit(main(str(__doc__), _TOOLS, _PEERS, _bench))
