@@ -160,6 +160,12 @@ impl<T: Copy> Channel<T> {
         &self.counters
     }
 
+    /// No packet is under way for less.
+    #[must_use]
+    pub fn shortest_delay(&self) -> Duration {
+        if self.profile.jitter.is_some() { Duration::ZERO } else { self.profile.delay }
+    }
+
     /// Packets under way behind the bottleneck, copies included.
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -214,11 +220,6 @@ impl<T: Copy> Channel<T> {
         if late.is_some() {
             self.counters.reordered.add(packet.1);
         }
-    }
-
-    /// No packet is under way for less.
-    fn shortest_delay(&self) -> Duration {
-        if self.profile.jitter.is_some() { Duration::ZERO } else { self.profile.delay }
     }
 }
 

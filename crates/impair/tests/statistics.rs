@@ -1,4 +1,5 @@
 //! Whether chance is distributed as asked. Seeds are fixed, so these cannot fail now and then.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // clippy.toml frees only what carries #[test]
 
 use std::time::Duration;
 
@@ -74,10 +75,11 @@ fn every_distribution_has_the_mean_and_deviation_asked_for() {
         for rho in [0.0, 0.5] {
             let values = deviations(distribution, rho);
             assert!(mean(&values).abs() < 0.02, "{distribution:?} mean {}", mean(&values));
-            // A Pareto of shape 3 has no fourth moment: its sample deviation is wide.
-            let width = if distribution == Distribution::Pareto { 0.1 } else { 0.01 };
+            // A Pareto of shape 3 has no fourth moment, so its sample deviation says little; its
+            // quantiles, tested below, say that it has the right scale.
             let sd = deviation(&values);
-            assert!((sd - 1.0).abs() < width, "{distribution:?} sd {sd}");
+            let checked = distribution != Distribution::Pareto;
+            assert!(!checked || (sd - 1.0).abs() < 0.01, "{distribution:?} sd {sd}");
         }
     }
 }
@@ -88,12 +90,12 @@ fn distributions_have_their_shapes() {
     assert!((share(&normal, |value| value.abs() < 1.0) - 0.6827).abs() < 0.005);
     assert!((share(&normal, |value| value.abs() < 2.0) - 0.9545).abs() < 0.003);
     let uniform = deviations(Distribution::Uniform, 0.0);
-    assert_eq!(share(&uniform, |value| value.abs() > 1.7321), 0.0);
+    assert!(uniform.iter().all(|value| value.abs() <= 1.7321));
     assert!((share(&uniform, |value| value < -0.866) - 0.25).abs() < 0.005);
     let pareto = deviations(Distribution::Pareto, 0.0);
     // P(X > x) = (m / x)^3 with m = 2 / sqrt(3), X shifted by 1.5 m.
     let scale = 2.0 / 3f64.sqrt();
-    assert_eq!(share(&pareto, |value| value < -0.5 * scale - 1e-6), 0.0);
+    assert!(pareto.iter().all(|value| *value >= -0.5 * scale - 1e-6));
     assert!(
         (share(&pareto, |value| value > 2.0) - (scale / (2.0 + 1.5 * scale)).powi(3)).abs() < 0.003
     );

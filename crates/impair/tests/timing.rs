@@ -1,4 +1,5 @@
 //! What a channel does to single packets, to the nanosecond.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // clippy.toml frees only what carries #[test]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,1 +1,4 @@
 //! TUN, Multipath TCP and raw sockets.
+
+pub mod packet;
+pub mod scheduling;
