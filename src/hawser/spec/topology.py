@@ -76,3 +76,32 @@ class Topology(Model):
     nodes: dict[Name, Node]
     links: dict[Name, Link] = {}
     internet: Internet | None = None
+
+
+def backward(channel: Channel) -> Channel:
+    """The other direction of a link, port or path: as forward, but for what `reverse` gives."""
+    given = channel.model_dump(include=set(Channel.model_fields))
+    reverse = getattr(channel, "reverse", None)
+    if reverse is not None:
+        given |= reverse.model_dump(exclude_unset=True)
+    return Channel.model_validate(given)
+
+
+def node_ports(topology: Topology) -> dict[str, list[str]]:
+    """Ports of every node, those of links first, each kind in the order of the file."""
+    ports: dict[str, list[str]] = {node: [] for node in topology.nodes}
+    ends = [end for link in topology.links.values() for end in link.ends]
+    for end in (*ends, *(topology.internet.ports if topology.internet else ())):
+        node, _, port = end.partition(".")
+        ports.setdefault(node, []).append(port)
+    return ports
+
+
+def components(topology: Topology) -> list[set[str]]:
+    """Sets of nodes that links join, directly or through others. The internet joins none."""
+    parts = [{node} for node in topology.nodes]
+    for link in topology.links.values():
+        nodes = {end.partition(".")[0] for end in link.ends}
+        joined = [part for part in parts if part & nodes]
+        parts = [part for part in parts if not part & nodes] + [set().union(*joined, nodes)]
+    return parts
