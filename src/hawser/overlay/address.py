@@ -1,12 +1,14 @@
 """Addresses of every port.
 
-WAN ports have a /30 each of 198.18.0.0/15, in the order of the file: the internet's side first, the port second. On a branch's LAN the gateway
-has the first address, the host the second. Every other link has a /30 of 10.255.0.0/16.
+WAN ports have a /29 each of 198.18.0.0/15, in the order of the file: .1 is the internet's side, .2
+the port, and .3 where a node listens for MPTCP connections and opens some too (see `mptcp`). On a
+branch's LAN the gateway has the first address, the host the second. Every other link has a /30 of
+10.255.0.0/16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from itertools import islice
@@ -16,15 +18,29 @@ from hawser.spec.overlay import Branch
 from hawser.spec.topology import Link
 from hawser.spec.workflow import Scenario
 
+_WAN_PREFIX = 29
+
 
 @dataclass(frozen=True)
 class WanAccess:
-    """One WAN port's /30."""
+    """One WAN port's network."""
 
-    port: IPv4Interface
     internet: IPv4Interface
     interface: str
     """The internet node's interface to this port."""
+    port: IPv4Interface
+    listen: IPv4Interface
+    """Where MPTCP connections are taken: the port's own address, or a second one."""
+
+    @property
+    def addresses(self) -> tuple[IPv4Interface, ...]:
+        """All addresses of the port."""
+        return (self.port,) if self.listen == self.port else (self.port, self.listen)
+
+    @property
+    def source(self) -> IPv4Network:
+        """What packets of this port come from: .2 and .3."""
+        return IPv4Network((int(self.port.ip), 31))
 
 
 @dataclass(frozen=True)
@@ -35,15 +51,24 @@ class Addresses:
     inner: Mapping[str, IPv4Interface]
     """Ports of links."""
 
-    def of(self, port: str) -> IPv4Interface:
-        """Give a port's address."""
-        return self.inner[port] if port in self.inner else self.wan[port].port
+    def of(self, port: str) -> tuple[IPv4Interface, ...]:
+        """Give a port's addresses."""
+        return (self.inner[port],) if port in self.inner else self.wan[port].addresses
 
 
-def addresses(scenario: Scenario) -> Addresses:
-    """Compute the address plan."""
+def addresses(scenario: Scenario, both: Collection[str]) -> Addresses:
+    """Compute the address plan.
+
+    Args:
+        scenario: what is deployed.
+        both: nodes that open MPTCP connections and take some.
+    """
     internet = scenario.topology.internet
-    wan = {port: _access(index) for index, port in enumerate(internet.ports if internet else ())}
+    ports = internet.ports if internet else {}
+    wan = {
+        port: _access(index, second=port.partition(".")[0] in both)
+        for index, port in enumerate(ports)
+    }
     inner: dict[str, IPv4Interface] = {}
     plain = LINKS.subnets(new_prefix=30)
     for link in scenario.topology.links.values():
@@ -51,31 +76,27 @@ def addresses(scenario: Scenario) -> Addresses:
     return Addresses(wan, inner)
 
 
-def branch_of(scenario: Scenario, port: str) -> Branch | None:
-    """Give the branch that has this port as its LAN port."""
-    branches = scenario.overlay.branches.values() if scenario.overlay else ()
-    return next((b for b in branches if f"{b.gateway}.{b.lan}" == port), None)
-
-
-def _access(index: int) -> WanAccess:
-    network = IPv4Network((int(WAN.network_address) + 4 * index, 30))
-    internet, port = _hosts(network)
-    return WanAccess(port, internet, f"wan{index}")
+def _access(index: int, *, second: bool) -> WanAccess:
+    start = int(WAN.network_address) + (index << (32 - _WAN_PREFIX))
+    internet, port, listen = (IPv4Interface((start + host, _WAN_PREFIX)) for host in (1, 2, 3))
+    return WanAccess(internet, f"wan{index}", port, listen if second else port)
 
 
 def _lan(scenario: Scenario, link: Link) -> dict[str, IPv4Interface] | None:
     """Addresses of a branch's LAN, None for any other link."""
     for port, other in (link.ends, link.ends[::-1]):
-        branch = branch_of(scenario, port)
+        branch = _branch(scenario, port)
         if branch is not None:
             return _ends((port, other), branch.prefix)
     return None
 
 
+def _branch(scenario: Scenario, port: str) -> Branch | None:
+    """Give the branch that has this port as its LAN port."""
+    branches = scenario.overlay.branches.values() if scenario.overlay else ()
+    return next((b for b in branches if f"{b.gateway}.{b.lan}" == port), None)
+
+
 def _ends(ends: tuple[str, str], network: IPv4Network) -> dict[str, IPv4Interface]:
-    return dict(zip(ends, _hosts(network), strict=True))
-
-
-def _hosts(network: IPv4Network) -> tuple[IPv4Interface, IPv4Interface]:
-    first, second = islice(network.hosts(), 2)
-    return IPv4Interface((first, network.prefixlen)), IPv4Interface((second, network.prefixlen))
+    hosts = (IPv4Interface((host, network.prefixlen)) for host in islice(network.hosts(), 2))
+    return dict(zip(ends, hosts, strict=True))

@@ -10,24 +10,29 @@ from hawser.overlay.address import Addresses
 from hawser.overlay.plan import ClassPlan, ShaperPlan
 from hawser.spec.topology import Channel, Internet, Topology, backward
 from hawser.spec.units import Duration, Ratio, Size
+from hawser.spec.workflow import Scenario
 
 QUEUE = Size(50 * 1514)
 """Queue of a shaped direction that names none: 50 full Ethernet frames."""
 
 
-def shapers(topology: Topology, addresses: Addresses) -> Iterator[ShaperPlan]:
-    """Give the shapers of links, then of WAN ports: upload at the port, download at the internet."""
+def shapers(scenario: Scenario, addresses: Addresses) -> Iterator[ShaperPlan]:
+    """Give the shapers of links, then of WAN ports: upload at the port, download at the internet.
+
+    A port that an event changes has shapers even where nothing else asks for them.
+    """
+    topology = scenario.topology
     yield from _links(topology)
     if topology.internet is not None:
-        yield from _uploads(topology.internet)
-        yield from _downloads(topology.internet, addresses)
+        changed = {event.element for event in scenario.events}
+        yield from _uploads(topology.internet, changed)
+        yield from _downloads(topology.internet, addresses, changed)
 
 
 def shaped(channel: Channel) -> bool:
     """Tell whether packets of this direction must be touched at all."""
-    return any(
-        value is not None for value in (channel.rate, channel.delay, channel.jitter, channel.loss)
-    )
+    values = (channel.rate, channel.delay, channel.jitter, channel.loss)
+    return any(value is not None for value in values)
 
 
 def both(channel: Channel) -> tuple[Channel, Channel]:
@@ -37,88 +42,80 @@ def both(channel: Channel) -> tuple[Channel, Channel]:
 
 def _links(topology: Topology) -> Iterator[ShaperPlan]:
     for name, link in topology.links.items():
-        for end, direction, channel in zip(
-            link.ends, ("forward", "reverse"), both(link), strict=True
-        ):
+        for end, way, channel in zip(link.ends, ("forward", "reverse"), both(link), strict=True):
             if shaped(channel):
-                yield _whole(end, f"link:{name}:{direction}", channel)
+                yield _whole(end, f"link:{name}:{way}", channel)
 
 
-def _uploads(internet: Internet) -> Iterator[ShaperPlan]:
+def _uploads(internet: Internet, changed: set[str]) -> Iterator[ShaperPlan]:
     for port, channel in internet.ports.items():
-        if shaped(channel):
+        if shaped(channel) or f"port:{port}" in changed:
             yield _whole(port, f"port:{port}:forward", channel)
 
 
 def _whole(end: str, name: str, channel: Channel) -> ShaperPlan:
     """Shape all that leaves by a port."""
     node, _, interface = end.partition(".")
-    classes = (_class(name, None, channel),)
+    classes = (_class(name, None, channel, channel.rate is not None),)
     return ShaperPlan(node=node, interface=interface, name=name, rate=channel.rate, classes=classes)
 
 
-def _downloads(internet: Internet, addresses: Addresses) -> Iterator[ShaperPlan]:
+def _downloads(internet: Internet, addresses: Addresses, changed: set[str]) -> Iterator[ShaperPlan]:
     paths = _Paths(internet)
     for port, access in internet.ports.items():
         down = backward(access)
-        classes = tuple(
-            _class(
-                paths.name(source, port),
-                _only(addresses, source),
-                _series(paths.channel(source, port), down),
-            )
-            for source in internet.ports
-            if source.partition(".")[0] != port.partition(".")[0]
+        if not (shaped(down) or paths.described(port) or f"port:{port}" in changed):
+            continue
+        sources = [s for s in internet.ports if _node(s) != _node(port)]
+        yield ShaperPlan(
+            node="internet",
+            interface=addresses.wan[port].interface,
+            name=f"port:{port}:reverse",
+            rate=down.rate,
+            classes=tuple(paths.arriving(source, port, addresses, down) for source in sources),
         )
-        if classes and (shaped(down) or paths.described(port)):
-            interface = addresses.wan[port].interface
-            name = f"port:{port}:reverse"
-            yield ShaperPlan(
-                node="internet", interface=interface, name=name, rate=down.rate, classes=classes
-            )
 
 
 class _Paths:
     """What the internet gives from one WAN port to another."""
 
     def __init__(self, internet: Internet) -> None:
-        self._internet = internet
+        self._default = internet.path
         self._order = {port: index for index, port in enumerate(internet.ports)}
-        self._named = {}
+        self._named: dict[tuple[str, str], tuple[str, Channel]] = {}
         for name, path in internet.paths.items():
             first, second = path.ends
-            self._named[first, second] = (f"path:{name}:forward", path.model_copy())
+            self._named[first, second] = (f"path:{name}:forward", path)
             self._named[second, first] = (f"path:{name}:reverse", backward(path))
 
     def described(self, target: str) -> bool:
         """Tell whether any path to this port has a name or values of its own."""
-        return shaped(self._internet.path) or any(second == target for _, second in self._named)
+        return shaped(self._default) or any(second == target for _, second in self._named)
 
-    def name(self, source: str, target: str) -> str:
-        """Give the name of a path's class; a path that has none is called after its ports."""
-        if (source, target) in self._named:
-            return self._named[source, target][0]
+    def arriving(self, source: str, target: str, addresses: Addresses, down: Channel) -> ClassPlan:
+        """Give the class of a path where it arrives, with the port's download behind it."""
+        name, channel = self._named.get((source, target)) or self._unnamed(source, target)
+        limited = channel.rate is not None or down.rate is not None
+        return _class(name, addresses.wan[source].source, _series(channel, down), limited)
+
+    def _unnamed(self, source: str, target: str) -> tuple[str, Channel]:
+        """Call a path without a name after its ports."""
         if self._order[source] < self._order[target]:
-            return f"path:{source}-{target}:forward"
-        return f"path:{target}-{source}:reverse"
-
-    def channel(self, source: str, target: str) -> Channel:
-        """Give the values of a path in one direction."""
-        if (source, target) in self._named:
-            return self._named[source, target][1]
-        return self._internet.path
+            return f"path:{source}-{target}:forward", self._default
+        return f"path:{target}-{source}:reverse", self._default
 
 
-def _only(addresses: Addresses, port: str) -> IPv4Network:
-    return IPv4Network(addresses.wan[port].port.ip)
+def _node(port: str) -> str:
+    return port.partition(".")[0]
 
 
-def _class(name: str, source: IPv4Network | None, channel: Channel) -> ClassPlan:
+def _class(name: str, source: IPv4Network | None, channel: Channel, limited: bool) -> ClassPlan:
+    """Give a class; where no rate limits it, nothing waits and it needs no queue."""
     return ClassPlan(
         name=name,
         source=source,
         rate=channel.rate,
-        queue=channel.queue or QUEUE,
+        queue=(channel.queue or QUEUE) if limited else None,
         delay=channel.delay,
         jitter=channel.jitter,
         loss=channel.loss,
@@ -126,7 +123,10 @@ def _class(name: str, source: IPv4Network | None, channel: Channel) -> ClassPlan
 
 
 def _series(path: Channel, port: Channel) -> Channel:
-    """Join a path and the port behind it: delays add up, losses are independent, the port's rate is kept apart."""
+    """Join a path and the port behind it, whose rate is kept apart.
+
+    Delays add up; jitters and losses are independent.
+    """
     return Channel(
         rate=path.rate,
         queue=path.queue or port.queue,

@@ -59,12 +59,16 @@ def _transport(overlay: Overlay, branch: str) -> dict[str, object]:
 def _peer(
     overlay: Overlay, addresses: Addresses, every: Groups, name: str, other: str
 ) -> dict[str, object]:
+    listens = (other, name) in every
     return {
         "branch": other,
         "id": overlay.branches[other].id,
         "prefixes": [str(overlay.branches[other].prefix)],
         "groups": [
-            {"id": number, "paths": [_path(addresses, path) for path in paths]}
+            {
+                "id": number,
+                "paths": [_path(overlay, addresses, path, listens=listens) for path in paths],
+            }
             for number, paths in enumerate(_towards(every, name, other))
         ],
     }
@@ -77,6 +81,10 @@ def _towards(every: Groups, name: str, other: str) -> list[list[Path]]:
     return [[(second, first) for first, second in paths] for paths in every[other, name]]
 
 
-def _path(addresses: Addresses, path: Path) -> dict[str, str]:
-    local, remote = (str(addresses.wan[port].port.ip) for port in path)
-    return {"local": local, "remote": remote}
+def _path(overlay: Overlay, addresses: Addresses, path: Path, *, listens: bool) -> dict[str, str]:
+    local, remote = (addresses.wan[port] for port in path)
+    if overlay.transport is not Transport.MPTCP:
+        return {"local": str(local.port.ip), "remote": str(remote.port.ip)}
+    if listens:
+        return {"local": str(local.listen.ip), "remote": str(remote.port.ip)}
+    return {"local": str(local.port.ip), "remote": str(remote.listen.ip)}

@@ -10,11 +10,11 @@ Path = tuple[str, str]
 """A member path as its two WAN ports, `node.port`."""
 
 Groups = dict[tuple[str, str], list[list[Path]]]
-"""Branch names, the lower id first -> groups in order of their number -> member paths in that direction."""
+"""Branch names, lower id first -> groups in order of number -> member paths in that direction."""
 
 
 def groups(overlay: Overlay) -> Groups:
-    """Give the groups of every pair of branches; a pair without one has a group of all port pairs."""
+    """Give the groups of every pair of branches: those described, else one of all port pairs."""
     given = _given(overlay)
     by_id = sorted(overlay.branches, key=lambda name: overlay.branches[name].id)
     return {

@@ -9,24 +9,27 @@ from typing import Literal
 from hawser.overlay.address import Addresses, addresses
 from hawser.overlay.channel import both, shaped, shapers
 from hawser.overlay.gateway import daemons
-from hawser.overlay.mptcp import endpoints
+from hawser.overlay.mptcp import endpoints, roles
 from hawser.overlay.plan import InterfacePlan, LinkPlan, NetworkPlan, NodePlan
 from hawser.overlay.route import routes, rules
 from hawser.overlay.sysctl import settings
 from hawser.spec.check.reach import address_port
+from hawser.spec.check.topology import INTERNET
 from hawser.spec.topology import Internet, Topology, node_ports
 from hawser.spec.workflow import Scenario
 
-INTERNET = "internet"
-
 
 def network(scenario: Scenario) -> NetworkPlan:
-    """Compute everything a driver must make. The same scenario gives the same plan, in the same order."""
-    plan = addresses(scenario)
+    """Compute everything a driver must make.
+
+    The scenario is one that `spec.load` has checked. The same one always gives the same plan.
+    """
+    connects, listens = roles(scenario)
+    plan = addresses(scenario, connects & listens)
     return NetworkPlan(
         nodes=tuple(_nodes(scenario, plan)),
         links=tuple(_links(scenario.topology, plan)),
-        shapers=tuple(shapers(scenario.topology, plan)),
+        shapers=tuple(shapers(scenario, plan)),
         daemons=tuple(daemons(scenario, plan)),
         addresses=_names(scenario, plan),
     )
@@ -36,10 +39,9 @@ def _nodes(scenario: Scenario, plan: Addresses) -> Iterator[NodePlan]:
     topology = scenario.topology
     to, by = routes(topology, plan), rules(topology, plan)
     multipath = endpoints(scenario, plan)
-    ports = node_ports(topology)
-    for name, node in topology.nodes.items():
-        interfaces = tuple(_interface(topology, plan, f"{name}.{port}") for port in ports[name])
-        own = settings(ports[name], forwards=len(interfaces) > 1, mptcp=name in multipath)
+    for name, ports in node_ports(topology).items():
+        interfaces = tuple(_interface(topology, plan, f"{name}.{port}") for port in ports)
+        own = settings(ports, forwards=len(ports) > 1, mptcp=name in multipath)
         yield NodePlan(
             name=name,
             role=_role(scenario, name),
@@ -47,7 +49,7 @@ def _nodes(scenario: Scenario, plan: Addresses) -> Iterator[NodePlan]:
             routes=to[name],
             rules=by.get(name, ()),
             mptcp=multipath.get(name, ()),
-            sysctl={**own, **node.sysctl},
+            sysctl={**own, **topology.nodes[name].sysctl},
         )
     if topology.internet is not None:
         yield _internet(topology.internet, plan)
@@ -77,7 +79,7 @@ def _interface(topology: Topology, plan: Addresses, port: str) -> InterfacePlan:
     else:
         link = next(link for link in topology.links.values() if port in link.ends)
         mtu, offload = link.mtu, not any(map(shaped, both(link)))
-    return InterfacePlan(name=name, addresses=(plan.of(port),), mtu=mtu, offload=offload)
+    return InterfacePlan(name=name, addresses=plan.of(port), mtu=mtu, offload=offload)
 
 
 def _wan_offload(internet: Internet) -> bool:
@@ -103,4 +105,4 @@ def _names(scenario: Scenario, plan: Addresses) -> dict[str, IPv4Address]:
     ports = node_ports(scenario.topology)
     named = {f"{node}.{port}": f"{node}.{port}" for node in ports for port in ports[node]}
     named |= {node: address_port(scenario, node) for node in ports if ports[node]}
-    return {name: plan.of(port).ip for name, port in named.items()}
+    return {name: plan.of(port)[0].ip for name, port in named.items()}

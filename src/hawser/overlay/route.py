@@ -1,4 +1,7 @@
-"""Static routes: shortest way over links, the first WAN port for everything else, and each WAN address by its own port."""
+"""Static routes: the shortest way over links, the first WAN port for everything else.
+
+Packets of a WAN address leave by its own port, so that a path is the same in both directions.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from ipaddress import IPv4Network
 
 from hawser.overlay.address import Addresses
 from hawser.overlay.plan import RoutePlan, RulePlan
-from hawser.spec.topology import Topology
+from hawser.spec.topology import Topology, wan_ports
 
 EVERYTHING = IPv4Network("0.0.0.0/0")
 FIRST_TABLE = 101
@@ -35,19 +38,11 @@ def rules(topology: Topology, addresses: Addresses) -> Mapping[str, tuple[RulePl
     """Give the rules by which packets of a WAN address leave by its port."""
     return {
         node: tuple(
-            RulePlan(source=IPv4Network(addresses.wan[port].port.ip), table=FIRST_TABLE + index)
+            RulePlan(source=addresses.wan[port].source, table=FIRST_TABLE + index)
             for index, port in enumerate(ports)
         )
         for node, ports in wan_ports(topology).items()
     }
-
-
-def wan_ports(topology: Topology) -> dict[str, list[str]]:
-    """Give the WAN ports of every node that has some."""
-    ports: dict[str, list[str]] = {}
-    for port in topology.internet.ports if topology.internet else ():
-        ports.setdefault(port.partition(".")[0], []).append(port)
-    return ports
 
 
 def _node(
@@ -67,7 +62,7 @@ def _node(
 def _default(
     addresses: Addresses, wan: Mapping[str, list[str]], hops: Mapping[str, _Hop], node: str
 ) -> RoutePlan | None:
-    """To the internet: by the node's own first WAN port, else over the nearest node that has one."""
+    """Lead to the internet: by the node's own first WAN port, else by the nearest node's."""
     if node in wan:
         return _out(addresses, wan[node][0], None)
     nearest = next((hop for other, hop in hops.items() if other in wan), None)
@@ -88,7 +83,7 @@ def _out(addresses: Addresses, port: str, table: int | None) -> RoutePlan:
 def _over_links(
     topology: Topology, addresses: Addresses, hops: Mapping[str, _Hop], node: str
 ) -> Iterator[RoutePlan]:
-    """To every network of links in reach that is not the node's own."""
+    """Lead to every network of links in reach that is not the node's own."""
     own = {network for network, ends in _networks(topology, addresses) if node in ends}
     for network, ends in _networks(topology, addresses):
         nearest = next((hop for other, hop in hops.items() if other in ends), None)

@@ -16,8 +16,8 @@ QUIET = {
 def settings(interfaces: Sequence[str], *, forwards: bool, mptcp: bool) -> dict[str, str]:
     """Give a node's settings.
 
-    Packets of one connection leave and arrive by several ports, so reverse-path filtering (RFC 3704) is off; the kernel takes the stricter
-    of the values for `all` and for the interface.
+    Packets of one connection leave and arrive by several ports, so reverse-path filtering (RFC
+    3704) is off; the kernel takes the stricter of the values for `all` and for the interface.
     """
     filters = {f"net.ipv4.conf.{name}.rp_filter": "0" for name in ("all", "default", *interfaces)}
     forwarding = {"net.ipv4.ip_forward": "1"} if forwards else {}

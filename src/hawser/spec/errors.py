@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 SHOWN = 50
@@ -31,7 +31,7 @@ class SpecError:
     line: int
     column: int
     field: str
-    """Dotted path of the field, such as `topology.links.lan1.rate`; empty for the file as a whole."""
+    """Dotted path, such as `topology.links.lan1.rate`; empty for the file as a whole."""
     message: str
     """What was found and what was expected."""
 
@@ -40,7 +40,7 @@ class SpecError:
         return ": ".join(part for part in (str(place), self.field, self.message) if part)
 
 
-class SpecErrors(Exception):
+class SpecErrors(Exception):  # noqa: N818 (it carries many of them)
     """A workflow that cannot be used."""
 
     def __init__(self, errors: Iterable[SpecError]) -> None:
@@ -67,14 +67,12 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._errors)
 
-    def check(self) -> None:
-        """Go on only if there is no mistake.
+    def __iter__(self) -> Iterator[SpecError]:
+        return iter(self._errors)
 
-        Raises:
-            SpecErrors: in the order of the file.
-        """
-        if self._errors:
-            raise SpecErrors(sorted(self._errors, key=lambda e: (e.file, e.line, e.column)))
+    def failure(self) -> SpecErrors:
+        """Give the exception that tells all, in the order of the file."""
+        return SpecErrors(sorted(self._errors, key=lambda e: (e.file, e.line, e.column)))
 
 
 def found(value: object) -> str:

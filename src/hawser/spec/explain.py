@@ -1,4 +1,4 @@
-"""The model's complaints in words: what was found, what was expected, and what may have been meant."""
+"""The models' complaints in words: what was found, what was expected, and what may be meant."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def explain(error: ErrorDetails, fields: Fields) -> str:
     """Say one of pydantic's errors in the words of the workflow file."""
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "missing":
-        return "missing"
+        return f"missing{fields.about(error['loc'])}"
     if kind == "extra_forbidden":
         return f"unknown field; {choices(fields.of(error['loc'][:-1]), error['loc'][-1])}"
     if kind == "value_error":
@@ -114,6 +114,16 @@ class Fields:
         for step in loc:
             options = list(self._step(options, step))
         return list(dict.fromkeys(key for o in options for key in o.get("properties", ())))
+
+    def about(self, loc: Sequence[str | int]) -> str:
+        """Say what a field is for, in brackets; empty where nobody wrote it down."""
+        options = list(self._options(self._root))
+        for step in loc[:-1]:
+            options = list(self._step(options, step))
+        fields = (option.get("properties", {}).get(loc[-1], {}) for option in options)
+        text = next((field["description"] for field in fields if "description" in field), "")
+        sentence = text.partition(". ")[0].replace("\n", " ").rstrip(".")
+        return f" ({sentence})" if sentence else ""
 
     def _step(self, options: list[dict[str, Any]], step: str | int) -> Iterator[dict[str, Any]]:
         below = [node for option in options for node in self._child(option, step)]

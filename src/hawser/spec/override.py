@@ -1,4 +1,4 @@
-"""Overrides: `dotted.path = value`, the one way in which variants and the command line change a workflow."""
+"""Overrides: `dotted.path = value`, by which variants and the command line change a workflow."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def _from_text(text: str, problems: Problems) -> Override | None:
     if not equals or not path.strip():
         problems.add(place, "", f"found {found(text)}, expected a.b.c=value")
         return None
-    node = parse(value, place.file, problems) if value.strip() else Scalar(place, "")
+    inside = Problems()
+    node = parse(value, place.file, inside) if value.strip() else Scalar(place, "")
+    for error in inside:
+        problems.add(place, path.strip(), error.message)
     return None if node is None else Override(path.strip(), _moved(node, place), place)
 
 
@@ -60,14 +63,14 @@ def apply(tree: Table, overrides: Iterable[Override], problems: Problems) -> Tab
     for override in overrides:
         try:
             changed = _put(tree, override.path.split("."), override)
-        except _NoSuchPlace as error:
+        except _PathError as error:
             problems.add(override.place, override.path, str(error))
         else:
             tree = changed if isinstance(changed, Table) else tree
     return tree
 
 
-class _NoSuchPlace(Exception):
+class _PathError(Exception):
     """The path leads through something that has no fields."""
 
 
@@ -77,9 +80,7 @@ def _put(node: Tree, path: Sequence[str], override: Override) -> Tree:
     if isinstance(node, Items):
         return _put_item(node, path, override)
     if isinstance(node, Scalar) and not is_null(node):
-        raise _NoSuchPlace(
-            f"found {found(node.value)} there, expected a mapping to set {path[0]!r} in"
-        )
+        raise _PathError(f"found {found(node.value)}, expected a mapping to set {path[0]!r} in")
     table = node if isinstance(node, Table) else empty(override.place)
     key, rest = _split(table, path)
     old = table.get(key)
@@ -91,7 +92,7 @@ def _put(node: Tree, path: Sequence[str], override: Override) -> Tree:
 def _put_item(items: Items, path: Sequence[str], override: Override) -> Items:
     index = int(path[0]) if path[0].isdecimal() and len(path[0]) < 6 else len(items.nodes)
     if index >= len(items.nodes):
-        raise _NoSuchPlace(f"found position {path[0]!r}, expected 0 to {len(items.nodes) - 1}")
+        raise _PathError(f"found position {path[0]!r}, expected 0 to {len(items.nodes) - 1}")
     before, after = items.nodes[:index], items.nodes[index + 1 :]
     if len(path) == 1 and is_null(override.node):
         return Items(items.place, (*before, *after))
@@ -99,7 +100,7 @@ def _put_item(items: Items, path: Sequence[str], override: Override) -> Items:
 
 
 def _split(table: Table, path: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Split the first key off a path. A key may hold dots (`gw1.a`): the longest that exists wins."""
+    """Split the first key off. A key may hold dots (`gw1.a`): the longest that exists wins."""
     for length in range(len(path), 1, -1):
         key = ".".join(path[:length])
         if key in table.nodes:

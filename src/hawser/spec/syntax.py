@@ -1,7 +1,7 @@
 """Text to tree: YAML 1.2 with the core schema, without its surprises.
 
-Keys are text as written, `on`, `no` and `12:30` are text too (YAML 1.2 core schema, section 10.3), a duplicate key is a
-mistake, tags are refused, and aliases cannot grow a small file into a large one.
+Keys are text as written; `on`, `no` and `12:30` are text too (YAML 1.2.2 section 10.3). A duplicate
+key is a mistake, tags are refused, and aliases cannot grow a small file into a large one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fals
 _INT = re.compile(r"[-+]?[0-9]{1,18}")
 _BASED = re.compile(r"0o[0-7]{1,20}|0x[0-9a-fA-F]{1,15}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]{1,400}|[0-9]{1,400}(\.[0-9]{0,400})?)([eE][-+]?[0-9]{1,3})?")
+_Valued = ev.ScalarEvent | ev.SequenceStartEvent | ev.MappingStartEvent
+
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -44,7 +46,7 @@ def parse(text: str | bytes, file: str, problems: Problems) -> Tree | None:
         return None
     try:
         return _Builder(decoded, file, problems).document()
-    except _Stop as stop:
+    except _ReadError as stop:
         problems.add(stop.place, "", stop.message)
     except MarkedYAMLError as error:
         problems.add(_mark(file, error.problem_mark or error.context_mark), "", _syntax(error))
@@ -69,7 +71,7 @@ def value(text: str) -> Value:
     return float(text.lower().replace(".", "")) if _SPECIAL.fullmatch(text) else text
 
 
-class _Stop(Exception):
+class _ReadError(Exception):
     """The rest of the file cannot be read."""
 
     def __init__(self, place: Place, message: str) -> None:
@@ -91,38 +93,43 @@ class _Builder:
     def document(self) -> Tree | None:
         next(self._events)  # the stream's start
         if isinstance(next(self._events), ev.StreamEndEvent):
-            raise _Stop(Place(self._file, 1, 1), "found nothing, expected a workflow")
+            raise _ReadError(Place(self._file, 1, 1), "found nothing, expected a workflow")
         root = self._node(next(self._events), 1)
         next(self._events)  # the document's end
         after = next(self._events)
         if not isinstance(after, ev.StreamEndEvent):
-            raise _Stop(self._place(after), "found a second document, expected one")
+            raise _ReadError(self._place(after), "found a second document, expected one")
         return root
 
     def _node(self, event: ev.Event, depth: int) -> Tree:
         place = self._place(event)
         self._limit(place, depth)
-        if isinstance(event, ev.AliasEvent):
-            return self._alias(event, place)
+        match event:
+            case ev.AliasEvent():
+                return self._alias(event, place)
+            case ev.ScalarEvent():
+                return self._keep(event, self._scalar(event, place))
+            case ev.SequenceStartEvent():
+                return self._keep(event, self._items(place, depth))
+            case ev.MappingStartEvent():
+                return self._keep(event, self._table(place, depth))
+        raise _ReadError(place, "expected a value")
+
+    def _keep(self, event: _Valued, node: Tree) -> Tree:
+        """Remember what has an anchor."""
         if event.tag is not None and str(event.tag) != "!":
-            raise _Stop(place, f"found the tag {found(str(event.tag))}, expected none")
-        node = self._build(event, place, depth)
+            raise _ReadError(node.place, f"found the tag {found(str(event.tag))}, expected none")
         if problem := too_large(node):
-            raise _Stop(place, problem)
+            raise _ReadError(node.place, problem)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         return node
 
-    def _build(self, event: ev.Event, place: Place, depth: int) -> Tree:
-        if isinstance(event, ev.SequenceStartEvent):
-            return Items(place, tuple(self._children(ev.SequenceEndEvent, depth)))
-        if isinstance(event, ev.MappingStartEvent):
-            return self._table(place, depth)
-        return self._scalar(event, place)
-
-    def _children(self, end: type[ev.Event], depth: int) -> Iterator[Tree]:
-        while not isinstance(event := next(self._events), end):
-            yield self._node(event, depth + 1)
+    def _items(self, place: Place, depth: int) -> Items:
+        nodes: list[Tree] = []
+        while not isinstance(event := next(self._events), ev.SequenceEndEvent):
+            nodes.append(self._node(event, depth + 1))
+        return Items(place, tuple(nodes))
 
     def _table(self, place: Place, depth: int) -> Table:
         nodes: dict[str, Tree] = {}
@@ -142,18 +149,18 @@ class _Builder:
     def _key(self, event: ev.Event, depth: int) -> Scalar:
         key = self._node(event, depth + 1)
         if not isinstance(key, Scalar):
-            raise _Stop(key.place, "found a list or mapping as a key, expected text")
+            raise _ReadError(key.place, "found a list or mapping as a key, expected text")
         return key
 
     def _scalar(self, event: ev.ScalarEvent, place: Place) -> Scalar:
         text: str = event.value
         if bad := _UNUSABLE.search(text):
-            raise _Stop(place, f"found the character {bad[0]!r}, expected text")
+            raise _ReadError(place, f"found the character {bad[0]!r}, expected text")
         return Scalar(place, value(text) if event.style is None else text, text)
 
     def _alias(self, event: ev.AliasEvent, place: Place) -> Tree:
         if event.anchor not in self._anchors:
-            raise _Stop(
+            raise _ReadError(
                 place, f"found the alias {found(event.anchor)}, but no such anchor before it"
             )
         return self._anchors[event.anchor]
@@ -161,9 +168,9 @@ class _Builder:
     def _limit(self, place: Place, depth: int) -> None:
         self._read += 1
         if depth > MAX_DEPTH:
-            raise _Stop(place, f"found nesting deeper than {MAX_DEPTH} levels")
+            raise _ReadError(place, f"found nesting deeper than {MAX_DEPTH} levels")
         if self._read > MAX_SIZE:
-            raise _Stop(place, f"found more than {MAX_SIZE} values")
+            raise _ReadError(place, f"found more than {MAX_SIZE} values")
 
     def _place(self, event: ev.Event) -> Place:
         return _mark(self._file, event.start_mark)

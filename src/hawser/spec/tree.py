@@ -1,18 +1,18 @@
 """A file's content as an immutable tree in which every part knows where it was written.
 
-Everything that turns a file into a workflow (inheritance, overrides, variables) maps trees to trees, so a mistake is
-told at the line that made it, whichever way the value took.
+Everything that turns a file into a workflow (inheritance, overrides, variables) maps trees to
+trees, so a mistake is told at the line that made it, whichever way the value took.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hawser.spec.errors import Place
 
 MAX_SIZE = 50_000
-"""Parts of one tree, after aliases and variables are put in. The largest shipped workflow has under 1000."""
+"""Parts of one tree, aliases and variables put in. A large workflow has a few thousand."""
 MAX_DEPTH = 32
 
 Value = None | bool | int | float | str
@@ -78,8 +78,7 @@ class Table:
 Tree = Scalar | Items | Table
 
 
-def _measure(node: Items | Table, children: Iterator[Tree] | Sequence[Tree]) -> None:
-    children = tuple(children)
+def _measure(node: Items | Table, children: Collection[Tree]) -> None:
     object.__setattr__(node, "size", 1 + sum(child.size for child in children))
     object.__setattr__(node, "depth", 1 + max((child.depth for child in children), default=0))
 
@@ -114,10 +113,8 @@ def plain(node: Tree) -> Data:
             return {key: plain(child) for key, child in node.nodes.items()}
 
 
-def merge(base: Tree, over: Tree) -> Tree:
-    """Lay one tree over another: mappings merge key by key, `null` deletes, all else replaces."""
-    if not (isinstance(base, Table) and isinstance(over, Table)):
-        return over
+def merge(base: Table, over: Table) -> Table:
+    """Lay a tree over another: mappings merge key by key, `null` deletes, all else replaces."""
     result = Table(over.place, base.nodes, base.keys)
     for key, node in over.nodes.items():
         result = _merge_key(result, key, node, over.keys[key])
@@ -128,7 +125,11 @@ def _merge_key(table: Table, key: str, node: Tree, place: Place) -> Table:
     old = table.get(key)
     if old is None:
         return table.put(key, node, place)
-    return table.without(key) if is_null(node) else table.put(key, merge(old, node), place)
+    if is_null(node):
+        return table.without(key)
+    if isinstance(old, Table) and isinstance(node, Table):
+        node = merge(old, node)
+    return table.put(key, node, place)
 
 
 def place_of(root: Tree, loc: Sequence[str | int], *, key: bool = False) -> Place:

@@ -1,6 +1,6 @@
 """Variables: `"${name}"`, as a whole value, stands for any value that `vars:` gives it.
 
-There is no templating: a value is never glued together from text, so it keeps its type and its place.
+There is no templating: a value is never glued together from text, so it keeps its type and place.
 """
 
 from __future__ import annotations
@@ -27,17 +27,24 @@ class Variables:
         self._known: dict[str, Tree | None] = {}
         self._open: list[str] = []
 
-    def substitute(self, node: Tree, field: str = "") -> Tree:
-        """Give the tree with every variable replaced. A mistake is noted and its variable left as it is."""
+    def table(self, table: Table) -> Table:
+        """Give a mapping with every variable in it replaced.
+
+        A mistake is noted, and its variable left as it is.
+        """
+        nodes = {key: self._substitute(node, key) for key, node in table.nodes.items()}
+        return Table(table.place, nodes, table.keys)
+
+    def _substitute(self, node: Tree, field: str) -> Tree:
         match node:
             case Scalar():
                 return self._scalar(node, field)
             case Items():
-                parts = (self.substitute(n, f"{field}.{i}") for i, n in enumerate(node.nodes))
+                parts = (self._substitute(n, f"{field}.{i}") for i, n in enumerate(node.nodes))
                 return self._limited(Items(node.place, tuple(parts)), node, field)
             case Table():
                 nodes = {
-                    key: self.substitute(child, f"{field}.{key}" if field else key)
+                    key: self._substitute(child, f"{field}.{key}")
                     for key, child in node.nodes.items()
                 }
                 return self._limited(Table(node.place, nodes, node.keys), node, field)
@@ -65,7 +72,7 @@ class Variables:
             return node
         if name not in self._known:
             self._open.append(name)
-            self._known[name] = self.substitute(definition, f"vars.{name}")
+            self._known[name] = self._substitute(definition, f"vars.{name}")
             self._open.pop()
         return self._known[name] or node
 

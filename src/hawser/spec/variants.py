@@ -1,4 +1,4 @@
-"""Variants: every combination of `product` axes with the steps of a `zip` group, less what `exclude` names."""
+"""Variants: every combination of `product` axes with the steps of `zip`, less what is excluded."""
 
 from __future__ import annotations
 
@@ -180,8 +180,11 @@ class _Reader:
             message = f"found {count} variants, expected at most {MAX_VARIANTS}"
             self._problems.add(place, "variants", message)
             return []
-        rows = itertools.product(*product.values(), range(steps))
-        return [_choice(product, zipped, row[:-1], row[-1]) for row in rows]
+        return [
+            _choice(product, zipped, values, step)
+            for values in itertools.product(*product.values())
+            for step in range(steps)
+        ]
 
 
 def _choice(product: Axes, zipped: Axes, values: tuple[Value, ...], step: int) -> Choice:

@@ -25,7 +25,10 @@ def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:
         return
     if not event.change.model_fields_set:
         yield Issue((*loc, "change"), "found no change, expected rate, queue or up")
-    for field in event.change.model_fields_set & {"rate", "queue"}:
+    if kind == "port" and event.change.queue is not None:
+        message = "found a queue, but what goes to a port waits in the queues of its paths"
+        yield Issue((*loc, "change", "queue"), message)
+    for field in sorted(event.change.model_fields_set & {"rate", "queue"}):
         yield from _shaped(known[name], (*loc, "change", field), event.element)
 
 

@@ -9,6 +9,7 @@ from hawser.spec.check.topology import near
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
 from hawser.spec.measurement import Iperf3, Ping, Protocol
+from hawser.spec.multipath import measured_ends, tunnel_ends
 from hawser.spec.topology import node_ports
 from hawser.spec.units import Duration
 from hawser.spec.validate import Issue
@@ -24,6 +25,7 @@ _MAX_WRITE = 1 << 20
 def measurements(scenario: Scenario) -> Iterator[Issue]:
     """Check the measurements of a scenario."""
     ports = node_ports(scenario.topology)
+    yield from _roles(scenario)
     for name, measurement in scenario.measurements.items():
         loc: Loc = ("measurements", name)
         yield from _end((*loc, "from"), measurement.source, ports)
@@ -46,8 +48,26 @@ def _end(loc: Loc, end: str, ports: dict[str, list[str]]) -> Iterator[Issue]:
         yield Issue(loc, near(ports[node], port, f"port of {node}"))
 
 
+def _roles(scenario: Scenario) -> Iterator[Issue]:
+    """Check that nobody opens MPTCP connections between the ports where it takes some.
+
+    The kernel's path manager would announce a second address on each port, and the connection get
+    more subflows than there are paths.
+    """
+    connects, listens = map(set, tunnel_ends(scenario))
+    measured = list(measured_ends(scenario))
+    connects |= {source for _, source, _ in measured}
+    listens |= {target for _, _, target in measured}
+    for name, source, target in measured:
+        for field, node, other in (("from", source, listens), ("to", target, connects)):
+            if node in other:
+                message = f"found {node}, which opens MPTCP connections and takes some; "
+                message += "expected the same direction everywhere (see reverse)"
+                yield Issue(("measurements", name, field), message)
+
+
 def _positive(loc: Loc, value: Duration) -> Iterator[Issue]:
-    if value == 0:
+    if not value > 0:
         yield Issue(loc, f"found {str(value)!r}, expected more than zero")
 
 
@@ -80,6 +100,6 @@ def _udp(loc: Loc, measurement: Iperf3) -> Iterator[Issue]:
 
 
 def _whole(loc: Loc, value: Duration, least: int) -> Iterator[Issue]:
-    if value < least or value != int(value) or value > 86_400:
+    if not (least <= value <= 86_400 and float(value).is_integer()):
         message = f"found {str(value)!r}, expected whole seconds, {least} s to 24 h"
         yield Issue(loc, message)

@@ -18,7 +18,7 @@ MAX_GROUPS = 16
 """Path groups of one pair of branches: the label's field has 4 bits."""
 
 MAX_SUBFLOWS = 9
-"""Member paths of an `mptcp` group: the first, and the 8 that the kernel's path manager adds at most."""
+"""Member paths of an `mptcp` group: the first, and the 8 that the kernel's path manager adds."""
 
 
 def overlay(scenario: Scenario) -> Iterator[Issue]:
@@ -51,6 +51,7 @@ def _branches(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
             yield Issue((*loc, "lan"), message)
     yield from _unique(overlay)
     yield from _prefixes(overlay)
+    yield from _lans(topology, overlay)
 
 
 def _wan(loc: Loc, branch: Branch, wan_ports: list[str]) -> Iterator[Issue]:
@@ -92,6 +93,15 @@ def _prefixes(overlay: Overlay) -> Iterator[Issue]:
             if prefix.overlaps(network):
                 yield Issue(loc, f"found {prefix}, which overlaps {_owner(other, network)}")
         taken.append((f"branch {name}", prefix))
+
+
+def _lans(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
+    """A LAN is a link from a gateway to a host; between two gateways' LANs it would be both."""
+    lans = {f"{branch.gateway}.{branch.lan}" for branch in overlay.branches.values()}
+    for name, link in topology.links.items():
+        if lans.issuperset(link.ends):
+            message = "found the LAN ports of two branches, expected a host at one end"
+            yield Issue(("topology", "links", name, "ends"), message)
 
 
 def _owner(name: str, network: object) -> str:
@@ -161,7 +171,8 @@ def _group_count(overlay: Overlay) -> Iterator[Issue]:
         pair = frozenset(route_branches(group.paths[0]))
         count[pair] += 1
         if count[pair] == MAX_GROUPS + 1:
-            message = f"found group {MAX_GROUPS + 1} of {'-'.join(sorted(pair))}, expected at most {MAX_GROUPS}"
+            pair_text = " and ".join(sorted(pair))
+            message = f"found one group more than the {MAX_GROUPS} that {pair_text} may have"
             yield Issue(("overlay", "path_groups", name), message, key=True)
 
 

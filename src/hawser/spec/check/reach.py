@@ -1,4 +1,4 @@
-"""Whether packets of a measurement can arrive: a lab without a route should not be deployed to find out."""
+"""Whether packets of a measurement can arrive: no lab should be deployed to find out."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def unreachable(scenario: Scenario, source: str, target: str) -> str | None:
         return None
     if any(wan):
         inner = target if wan[0] else source
-        return (
-            f"there is no route back: {inner} has a private address, the other end an internet one"
-        )
+        return f"there is no route back: {inner} has a private address, the other end a public one"
     if _joined(scenario.topology, *ports) or _tunnelled(scenario, *ports):
         return None
     if scenario.overlay is not None and scenario.overlay.transport is Transport.NONE:
@@ -38,7 +36,7 @@ def unreachable(scenario: Scenario, source: str, target: str) -> str | None:
 
 
 def address_port(scenario: Scenario, end: str) -> str:
-    """Give the port whose address stands for a measurement's end: a node's LAN port, else its first."""
+    """Give the port whose address stands for an end: a node's LAN port, else its first."""
     if "." in end:
         return end
     for branch in scenario.overlay.branches.values() if scenario.overlay else ():

@@ -11,56 +11,55 @@ from hawser.spec.explain import Loc
 from hawser.spec.measurement import Iperf3, Measurement, Ping, Protocol
 from hawser.spec.metric import IPERF3_TCP, IPERF3_UDP, METRICS, PING, unit
 from hawser.spec.validate import Issue
-from hawser.spec.variants import Axes, Choice, unknown_label
-from hawser.spec.workflow import Assertion, Reference
+from hawser.spec.variants import Variants, unknown_label
+from hawser.spec.workflow import Assertion, Labels, Reference, Scenario
+
+Result = Reference | Assertion
+"""What is held against results: both name variants, a metric and perhaps a measurement."""
 
 
-def labels(header: Header, axes: Axes, choices: Sequence[Choice]) -> Iterator[Issue]:
+def results(
+    header: Header, variants: Variants, resolved: Sequence[tuple[Labels, Scenario | None]]
+) -> Iterator[Issue]:
+    """Check references and assertions."""
+    for loc, item in _items(header):
+        yield from _labels(loc, item, variants)
+        yield from _metric(loc, item)
+        meant = [s for labels, s in resolved if item.variant.items() <= labels.items()]
+        if unit(item.metric) is not None and None not in meant:
+            yield from _source(loc, item, [s.measurements for s in meant if s is not None])
+
+
+def _labels(loc: Loc, item: Result, variants: Variants) -> Iterator[Issue]:
     """Check that labels name axes and values, and that some variant carries them all."""
-    for loc, item in _items(header):
-        wrong = [
-            Issue((*loc, "variant", axis), problem, key=axis not in axes)
-            for axis, label in item.variant.items()
-            if (problem := unknown_label(axes, axis, label))
-        ]
-        yield from wrong
-        if (
-            not wrong
-            and choices
-            and not any(item.variant.items() <= c.labels.items() for c in choices)
-        ):
-            yield Issue((*loc, "variant"), f"found {found(item.variant)}, which no variant carries")
+    wrong = [
+        Issue((*loc, "variant", axis), problem, key=axis not in variants.axes)
+        for axis, label in item.variant.items()
+        if (problem := unknown_label(variants.axes, axis, label))
+    ]
+    yield from wrong
+    carried = any(item.variant.items() <= c.labels.items() for c in variants.choices)
+    if not wrong and not carried and variants.choices:
+        message = f"found {found(item.variant)}, which no variant carries"
+        yield Issue((*loc, "variant"), message)
 
 
-def bounds(header: Header) -> Iterator[Issue]:
-    """Check metrics, units and bounds by themselves."""
-    for loc, item in _items(header):
-        known = unit(item.metric)
-        if known is None:
-            yield Issue((*loc, "metric"), near(METRICS, item.metric, "metric"))
-        elif isinstance(item, Reference) and item.unit != known:
-            message = f"found {found(item.unit)}, expected {known!r}, the unit of {item.metric}"
-            yield Issue((*loc, "unit"), message)
-    for index, item in enumerate(header.assertions):
-        if item.at_least is None and item.at_most is None:
-            yield Issue(("assert", index), "missing a bound, expected at_least or at_most")
+def _metric(loc: Loc, item: Result) -> Iterator[Issue]:
+    """Check that the metric is known, in this unit, and bounded where it is asserted."""
+    known = unit(item.metric)
+    if known is None:
+        yield Issue((*loc, "metric"), near(METRICS, item.metric, "metric"))
+    elif isinstance(item, Reference) and item.unit != known:
+        message = f"found {found(item.unit)}, expected {known!r}, the unit of {item.metric}"
+        yield Issue((*loc, "unit"), message)
+    if isinstance(item, Assertion) and item.at_least is None and item.at_most is None:
+        yield Issue(loc, "missing a bound, expected at_least or at_most")
 
 
-def sources(
-    header: Header, scenarios: Sequence[tuple[Mapping[str, str], Mapping[str, Measurement]]]
-) -> Iterator[Issue]:
+def _source(loc: Loc, item: Result, meant: Sequence[Mapping[str, Measurement]]) -> Iterator[Issue]:
     """Check that the variants in question measure what is spoken of."""
-    for loc, item in _items(header):
-        if unit(item.metric) is None:
-            continue
-        meant = [m for labels, m in scenarios if item.variant.items() <= labels.items()]
-        if meant:
-            yield from _source(loc, item, meant)
-
-
-def _source(
-    loc: Loc, item: Reference | Assertion, meant: Sequence[Mapping[str, Measurement]]
-) -> Iterator[Issue]:
+    if not meant:
+        return
     names = {name: None for measurements in meant for name in measurements}
     if item.measurement is not None and item.measurement not in names:
         yield Issue((*loc, "measurement"), near(names, item.measurement, "measurement"))
@@ -70,7 +69,7 @@ def _source(
         yield Issue((*loc, "metric"), f"found {found(item.metric)}, which {what} does not give")
 
 
-def _gives(item: Reference | Assertion, measurements: Mapping[str, Measurement]) -> bool:
+def _gives(item: Result, measurements: Mapping[str, Measurement]) -> bool:
     if item.metric not in {*PING, *IPERF3_TCP, *IPERF3_UDP}:
         return item.measurement is None
     chosen = [m for name, m in measurements.items() if item.measurement in (None, name)]
@@ -83,7 +82,7 @@ def _metrics(measurement: Ping | Iperf3) -> Mapping[str, str]:
     return IPERF3_UDP if measurement.protocol is Protocol.UDP else IPERF3_TCP
 
 
-def _items(header: Header) -> Iterator[tuple[Loc, Reference | Assertion]]:
+def _items(header: Header) -> Iterator[tuple[Loc, Result]]:
     for index, reference in enumerate(header.reference):
         yield ("reference", index), reference
     for index, assertion in enumerate(header.assertions):
