@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from hawser.driver.base import DriverError
+from hawser.driver.daemon import binary
 from hawser.node import features
+from hawser.node.htb import needs_tree
 from hawser.overlay.plan import ClassPlan, NetworkPlan
 from hawser.spec.model import Model
 
@@ -33,7 +36,10 @@ class Capability(Model):
 _KERNEL_MODULE = "a kernel that has it (Debian and Ubuntu kernels do: package linux-image-amd64)"
 _NOTHING = "nothing: labs on this machine need it"
 
-_KERNEL: tuple[tuple[str, Callable[[], None], str, str], ...] = (
+_Row = tuple[str, Callable[[], None], str, str]
+"""Name, probe (raises what the kernel says), what is used instead, how to get it."""
+
+_KERNEL: tuple[_Row, ...] = (
     ("namespaces", features.namespaces, _NOTHING, "root, and a kernel with CONFIG_NET_NS"),
     ("veth", features.veth, _NOTHING, _KERNEL_MODULE),
     ("tun", features.tun, _NOTHING, "/dev/net/tun (in a container: pass the device)"),
@@ -55,7 +61,6 @@ _KERNEL: tuple[tuple[str, Callable[[], None], str, str], ...] = (
         _KERNEL_MODULE,
     ),
 )
-"""Name, probe (raises what the kernel says), what is used instead, how to get it."""
 
 _TOOLS = (
     ("iperf3", "iperf3"),
@@ -76,6 +81,34 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
     """What a plan needs and this machine lacks, each with what to do about it."""
     if os.geteuid() != 0:
         return ("labs of network namespaces need root: use sudo",)
+    kernel = tuple(
+        f"this kernel has no {name}; use {_how(name)}" for name in _needs(plan) if not has(name)
+    )
+    return (*kernel, *_missing_emulator(plan), *_missing_daemon(plan))
+
+
+def _needs(plan: NetworkPlan) -> Iterator[str]:
+    """Kernel features that a plan uses."""
+    yield from ("namespaces", "veth")
+    if any(map(needs_tree, plan.shapers)):
+        yield from ("htb", "tbf", "u32")
+    if plan.daemons:
+        yield "tun"
+    if any(node.mptcp for node in plan.nodes):
+        yield "mptcp"
+
+
+def _missing_daemon(plan: NetworkPlan) -> tuple[str, ...]:
+    if not plan.daemons:
+        return ()
+    try:
+        binary()
+    except DriverError as error:
+        return (str(error),)
+    return ()
+
+
+def _missing_emulator(plan: NetworkPlan) -> tuple[str, ...]:
     impaired = [each.name for shaper in plan.shapers for each in shaper.classes if _wan(each)]
     if impaired and not has("netem"):
         needs = "asks for delay, jitter or loss, which needs the WAN emulator"
@@ -86,8 +119,15 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
 @cache
 def has(name: str) -> bool:
     """Whether the kernel has one feature; tried once in the life of the process."""
-    row = next(row for row in _KERNEL if row[0] == name)
-    return _kernel(*row).found
+    return _kernel(*_row(name)).found
+
+
+def _how(name: str) -> str:
+    return _row(name)[3]
+
+
+def _row(name: str) -> _Row:
+    return next(row for row in _KERNEL if row[0] == name)
 
 
 def _wan(plan: ClassPlan) -> bool:

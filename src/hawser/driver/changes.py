@@ -1,44 +1,43 @@
-"""Changing a running lab: its shapers, and what becomes of them. Pure."""
+"""Changing a running lab: the shapers of an element, and what becomes of them. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hawser.driver.base import DriverError
-from hawser.overlay.plan import ClassPlan, NetworkPlan, ShaperPlan
+from hawser.overlay.plan import ClassPlan, LinkPlan, NetworkPlan, ShaperPlan
 from hawser.spec.workflow import Change
 
-_DIRECTIONS = ("forward", "reverse")
+DIRECTIONS = ("forward", "reverse")
 
 
 @dataclass(frozen=True)
 class ShaperChange:
-    """One shaper before and after."""
+    """One direction of an element, before and after."""
 
     before: ShaperPlan | None
     """None where the interface had no shaper."""
     after: ShaperPlan
     up: dict[str, bool]
-    """Classes to be taken down (False) or brought back."""
+    """Classes to be taken down (False) or brought back (True)."""
 
 
 def planned(plan: NetworkPlan, element: str, change: Change) -> tuple[ShaperChange, ...]:
-    """What a change of an element means, one entry a direction.
+    """What a change of an element means, forward first.
+
+    An element has the shaper, or the classes, that carry its name and direction. Where a shaper
+    has the name of the element and its classes have others (the paths into a port), the rate is
+    the shaper's; queue, up and down are those of each class.
 
     Raises:
-        DriverError: there is no such element, or it has no such value.
+        DriverError: there is no such element.
     """
-    found = tuple(
-        _changed(shaper, f"{element}:{direction}", change)
-        for direction in _DIRECTIONS
-        for shaper in plan.shapers
-        if _carries(shaper, f"{element}:{direction}")
-    )
-    if found:
-        return found
-    return tuple(
-        _changed(shaper, shaper.name, change, new=True) for shaper in _plain(plan, element)
-    )
+    found = tuple(_directions(plan, element, change))
+    if not found:
+        known = ", ".join(elements(plan)) or "none"
+        raise DriverError(f"no element {element!r} in this lab; there are: {known}")
+    return found
 
 
 def applied(plan: NetworkPlan, changes: tuple[ShaperChange, ...]) -> NetworkPlan:
@@ -55,57 +54,61 @@ def applied(plan: NetworkPlan, changes: tuple[ShaperChange, ...]) -> NetworkPlan
 def elements(plan: NetworkPlan) -> tuple[str, ...]:
     """All elements that can be changed."""
     named = {name for shaper in plan.shapers for name in _names(shaper)}
-    suffixes = tuple(f":{direction}" for direction in _DIRECTIONS)
-    shaped = {name.rpartition(":")[0] for name in named if name.endswith(suffixes)}
-    return tuple(sorted(shaped | {f"link:{link.name}" for link in plan.links}))
+    shaped = {name.rpartition(":")[0] for name in named if name.endswith(DIRECTIONS)}
+    return tuple(sorted(shaped | {_element(link) for link in plan.links}))
+
+
+def _directions(plan: NetworkPlan, element: str, change: Change) -> Iterator[ShaperChange]:
+    for place, direction in enumerate(DIRECTIONS):
+        name = f"{element}:{direction}"
+        shapers = [shaper for shaper in plan.shapers if name in _names(shaper)]
+        for shaper in shapers:
+            yield _changed(shaper, name, change)
+        if not shapers and (bare := _bare(plan, element, place)) is not None:
+            yield ShaperChange(None, *_after(bare, name, change))
+
+
+def _changed(shaper: ShaperPlan, name: str, change: Change) -> ShaperChange:
+    return ShaperChange(shaper, *_after(shaper, name, change))
+
+
+def _after(shaper: ShaperPlan, name: str, change: Change) -> tuple[ShaperPlan, dict[str, bool]]:
+    whole = shaper.name == name
+    classes = tuple(
+        _class(each, change, rate=each.name == name) if whole or each.name == name else each
+        for each in shaper.classes
+    )
+    rate = change.rate if whole and change.rate is not None else shaper.rate
+    touched = [each.name for each in shaper.classes if whole or each.name == name]
+    up = {} if change.up is None else dict.fromkeys(touched, change.up)
+    return shaper.model_copy(update={"rate": rate, "classes": classes}), up
+
+
+def _class(plan: ClassPlan, change: Change, *, rate: bool) -> ClassPlan:
+    return plan.model_copy(
+        update={
+            "rate": change.rate if rate and change.rate is not None else plan.rate,
+            "queue": plan.queue if change.queue is None else change.queue,
+        }
+    )
+
+
+def _bare(plan: NetworkPlan, element: str, end: int) -> ShaperPlan | None:
+    """A shaper that limits nothing, for a link end that has none."""
+    link = next((link for link in plan.links if _element(link) == element), None)
+    if link is None:
+        return None
+    node, interface = link.ends[end]
+    if any((each.node, each.interface) == (node, interface) for each in plan.shapers):
+        return None
+    name = f"{element}:{DIRECTIONS[end]}"
+    return ShaperPlan(node=node, interface=interface, name=name, classes=(ClassPlan(name=name),))
+
+
+def _element(link: LinkPlan) -> str:
+    """Name of a link as an element; that of a WAN port is called after the port, `node.port`."""
+    return f"port:{link.name}" if "." in link.name else f"link:{link.name}"
 
 
 def _names(shaper: ShaperPlan) -> tuple[str, ...]:
     return (shaper.name, *(each.name for each in shaper.classes))
-
-
-def _carries(shaper: ShaperPlan, name: str) -> bool:
-    return name in _names(shaper)
-
-
-def _plain(plan: NetworkPlan, element: str) -> tuple[ShaperPlan, ...]:
-    """Shapers for a link that has none yet.
-
-    Raises:
-        DriverError: there is no such link either.
-    """
-    link = next((link for link in plan.links if f"link:{link.name}" == element), None)
-    if link is None:
-        known = ", ".join(elements(plan)) or "none"
-        raise DriverError(f"no element {element!r} in this lab; there are: {known}")
-    return tuple(
-        ShaperPlan(
-            node=node,
-            interface=interface,
-            name=f"{element}:{direction}",
-            classes=(ClassPlan(name=f"{element}:{direction}"),),
-        )
-        for direction, (node, interface) in zip(_DIRECTIONS, link.ends, strict=True)
-    )
-
-
-def _changed(shaper: ShaperPlan, name: str, change: Change, *, new: bool = False) -> ShaperChange:
-    single = len(shaper.classes) == 1
-    values = {
-        key: value
-        for key, value in (("rate", change.rate), ("queue", change.queue))
-        if value is not None
-    }
-    touched = [each for each in shaper.classes if each.name == name or shaper.name == name]
-    after = shaper
-    if shaper.name == name and not (single and shaper.classes[0].name == name):
-        if change.queue is not None:
-            raise DriverError(f"{name}: has no queue of its own; its paths have")
-        after = shaper.model_copy(update=values)
-    else:
-        classes = tuple(
-            each.model_copy(update=values) if each in touched else each for each in shaper.classes
-        )
-        after = shaper.model_copy(update={"classes": classes})
-    up = {} if change.up is None else {each.name: change.up for each in touched}
-    return ShaperChange(None if new else shaper, after, up)

@@ -37,7 +37,7 @@ def binary() -> Path:
     chosen = os.environ.get("HAWSERD")
     path = Path(chosen) if chosen else _repository() / "target" / "release" / "hawserd"
     if not os.access(path, os.X_OK):
-        raise DriverError(f"hawserd is not built ({path}): run `make build`")
+        raise DriverError(f"hawserd is not built ({path}): run `cargo build --release`")
     return path
 
 
@@ -149,6 +149,7 @@ class SupervisedDaemon:
                 if self._stopping.is_set():
                     return False
                 self.restarts += 1
+                self._process.stop()  # what it started may have outlived it
                 self._process = self._start()
         except (NodeError, OSError):
             return False

@@ -136,9 +136,9 @@ def read(directory: Path) -> LabRecord:
     """
     try:
         return LabRecord.model_validate_json((directory / "lab.json").read_bytes())
-    except FileNotFoundError:
-        raise DriverError(f"lab {directory.name}: there is none of that name") from None
     except (OSError, ValidationError) as error:
+        if not directory.exists():
+            raise DriverError(f"lab {directory.name}: there is none of that name") from None
         raise DriverError(f"lab {directory.name}: only remains are left: destroy it") from error
 
 

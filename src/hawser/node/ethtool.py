@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import array
-import fcntl
-import socket
-import struct
+import contextlib
+import re
 
-from pyroute2.ethtool import ioctl
+from pyroute2.ethtool.ioctl import IoctlEthtool, NotSupportedError
 
-_SEGMENTATION = (
-    ioctl.ETHTOOL_STXCSUM,  # also takes the segmentation of UDP with it: both need checksums
-    ioctl.ETHTOOL_STSO,
-    ioctl.ETHTOOL_SGSO,
-    ioctl.ETHTOOL_SGRO,
-)
+_OFFLOAD = re.compile(r"tx-checksum-.*|tx-.*segmentation|tx-gso-.*|rx-gro.*")
+"""Features by which a packet is larger than the MTU, or without its checksum."""
 
 
 def disable_offload(interface: str) -> None:
@@ -23,14 +17,11 @@ def disable_offload(interface: str) -> None:
     Raises:
         OSError: there is no such interface.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        for command in _SEGMENTATION:
-            _set(control, interface, command, 0)
-
-
-def _set(control: socket.socket, interface: str, command: int, value: int) -> None:
-    """Issue one `struct ethtool_value` request."""
-    argument = array.array("B", struct.pack("II", command, value))
-    address, _ = argument.buffer_info()
-    request = struct.pack("16sP", interface.encode(), address)
-    fcntl.ioctl(control, ioctl.SIOCETHTOOL, request)
+    with contextlib.closing(IoctlEthtool(interface)) as control:
+        features = control.get_features()
+        for name, active, available, _, _ in features:
+            if active and available and _OFFLOAD.fullmatch(name):
+                features[name] = False
+        # Said also where all was done, but others went with it that need a checksum.
+        with contextlib.suppress(NotSupportedError):
+            control.set_features(features)

@@ -50,6 +50,10 @@ class NamespaceNode:
         """Start a command and return while it runs; see `Node.start`."""
         return Background(self.namespace, command, log=log, env=env)
 
+    def attached(self, command: Sequence[str]) -> list[str]:
+        """The command by way of `ip netns exec`; see `Node.attached`."""
+        return ["ip", "netns", "exec", self.namespace, *command]
+
     def counters(self) -> Mapping[str, Mapping[str, int]]:
         """Counters of every interface and shaper class; see `Node.counters`.
 

@@ -143,7 +143,6 @@ def _interface(route: IPRoute, plan: InterfacePlan, index: Mapping[str, int]) ->
 def disable_offload(route: IPRoute, name: str, index: int) -> None:
     """Let no packet be larger than the MTU; TCP heeds only `gso_max_segs` (`sk_setup_caps`)."""
     ethtool.disable_offload(name)
-    route.link("set", index=index, gso_max_segs=1)
 
 
 def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:

@@ -29,12 +29,11 @@ def write(settings: Mapping[str, str]) -> None:
 
 
 def _write(key: str, value: str) -> None:
+    file = path(key)
+    if not file.exists():
+        raise NodeError(f"setting {key}: this kernel has none of that name in a network namespace")
     try:
-        path(key).write_text(value)
-    except FileNotFoundError:
-        raise NodeError(
-            f"setting {key}: this kernel has none of that name in a network namespace"
-        ) from None
+        file.write_text(value)
     except OSError as error:
         raise NodeError(f"setting {key} = {value!r}: not accepted: {error.strerror}") from error
 
