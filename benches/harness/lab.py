@@ -79,7 +79,7 @@ class Daemon:
             self._process.wait()
 
     def _name(self) -> str:
-        return self._log.stem
+        return self._log.name.partition(".")[0]
 
 
 class Namespace:

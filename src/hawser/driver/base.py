@@ -15,7 +15,7 @@ class DriverError(NodeError):
     """The lab could not be made or changed."""
 
 
-class MissingCapability(DriverError):
+class MissingCapability(DriverError):  # noqa: N818 (says what the machine is, not what failed)
     """The machine lacks something the plan needs; the message says how to get it (exit code 3)."""
 
 
@@ -46,7 +46,7 @@ class Lab(Protocol):
     daemons: Mapping[str, Daemon]
 
     def apply(self, element: str, change: Change) -> None:
-        """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`), in both directions."""
+        """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`) both ways."""
 
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""

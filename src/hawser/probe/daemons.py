@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-import psutil
-
+from hawser.control.client import ControlError, GatewayClient
 from hawser.driver.base import Daemon
+from hawser.node.base import NodeError
+from hawser.node.process import usage
 from hawser.probe.base import ProbeError
 
 Counters = Mapping[tuple[str, str], int]
@@ -36,17 +36,12 @@ def read(daemon: Daemon) -> State:
     """
     pid, restarts = daemon.pid, daemon.restarts
     try:
-        times = psutil.Process(pid).cpu_times()
-        peak = _peak_memory(pid)
-    except (psutil.Error, OSError) as error:
-        raise ProbeError(f"daemon {daemon.name} is gone: {error}") from error
-    return State(pid, restarts, times.user + times.system, peak, {})
-
-
-def _peak_memory(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    lines = (line.split() for line in status.splitlines() if line.startswith("VmHWM:"))
-    return next((int(columns[1]) * 1024 for columns in lines), 0)
+        used = usage(pid)
+        with GatewayClient(daemon.control) as client:
+            counters = flatten(client.counters())
+    except (NodeError, ControlError) as error:
+        raise ProbeError(f"daemon {daemon.name}: {error}") from error
+    return State(pid, restarts, used.cpu_seconds, used.memory_peak, counters)
 
 
 def flatten(document: Mapping[str, object], part: str = "") -> Counters:

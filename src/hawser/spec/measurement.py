@@ -38,7 +38,10 @@ class Protocol(StrEnum):
 
 
 class Iperf3(Between):
-    """Goodput by iperf3. Gives `goodput` (Mbit/s of payload), and for TCP `retransmissions`, for UDP `loss` and `jitter`."""
+    """Goodput by iperf3.
+
+    Gives `goodput` (Mbit/s of payload), and for TCP `retransmissions`, for UDP `loss` and `jitter`.
+    """
 
     probe: Literal["iperf3"]
     protocol: Protocol = Protocol.TCP

@@ -47,7 +47,9 @@ class Branch(Model):
 
 Route = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*(>[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*)+$"),
+    StringConstraints(
+        pattern=r"^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*(>[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*)+$"
+    ),
 ]
 """A member path, written as the branch ports it passes: `b1.a>b2.a`."""
 

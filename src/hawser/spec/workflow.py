@@ -16,6 +16,9 @@ Labels = dict[str, str]
 """Which value a variant takes on each axis: axis name -> value name."""
 
 
+ELEMENT = r"^(link|path|port):.+$"
+
+
 class Change(Model):
     """New values for a channel in both directions; what is left out stays."""
 
@@ -30,7 +33,7 @@ class Event(Model):
 
     at: Duration
     """Time after the trial's first measurement starts."""
-    element: Annotated[str, Field(pattern=r"^(link|path|port):.+$")]
+    element: Annotated[str, Field(pattern=ELEMENT)]
     """`link:NAME`, `path:NAME` or `port:NODE.PORT`."""
     change: Change
 
@@ -83,6 +86,8 @@ class Workflow(Model):
     name: Name
     title: str
     description: str = ""
+    source: str | None = None
+    """Where the experiment was first described."""
     driver: Literal["local"] = "local"
     repeat: Annotated[int, Field(ge=1, le=10_000)] = 5
     """Trials of each variant."""
