@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Answer(BaseModel):
@@ -36,7 +38,7 @@ class GatewayStatus(Answer):
     """State of a gateway (`GET /v1/status`)."""
 
     version: str
-    role: str
+    role: Literal["gateway"]
     branch: str
     uptime_s: float
     ready: bool
@@ -47,6 +49,27 @@ class GatewayStatus(Answer):
     def connected(self) -> bool:
         """Whether every group to every peer is up."""
         return self.ready and all(group.up for peer in self.peers for group in peer.groups)
+
+
+class WanStatus(Answer):
+    """State of a WAN emulator (`GET /v1/status`)."""
+
+    version: str
+    role: Literal["wan"]
+    uptime_s: float
+    ready: bool
+    """Whether packets pass."""
+    realtime: bool
+    """Whether it goes before ordinary processes; else packets may be late on a busy machine."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether it does its work: it has no peers to wait for."""
+        return self.ready
+
+
+Status = Annotated[WanStatus | GatewayStatus, Field(discriminator="role")]
+"""State of a daemon, told apart by its role."""
 
 
 class FieldError(Answer):

@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from ipaddress import IPv4Network
+from typing import TypeVar
 
 from hawser.overlay.address import Addresses
 from hawser.overlay.plan import ClassPlan, ShaperPlan
-from hawser.spec.topology import Channel, Internet, Topology, backward
+from hawser.spec.topology import (
+    Channel,
+    GilbertElliott,
+    Impairment,
+    Internet,
+    Topology,
+    backward,
+)
 from hawser.spec.units import Duration, Ratio, Size
 from hawser.spec.workflow import Scenario
+
+C = TypeVar("C", bound=Channel)
 
 QUEUE = Size(50 * 1514)
 """Queue of a shaped direction that names none: 50 full Ethernet frames."""
@@ -21,7 +31,7 @@ def shapers(scenario: Scenario, addresses: Addresses) -> Iterator[ShaperPlan]:
 
     A port that an event changes has shapers even where nothing else asks for them.
     """
-    topology = scenario.topology
+    topology = changeable(scenario)
     yield from _links(topology)
     if topology.internet is not None:
         changed = {event.element for event in scenario.events}
@@ -31,8 +41,33 @@ def shapers(scenario: Scenario, addresses: Addresses) -> Iterator[ShaperPlan]:
 
 def shaped(channel: Channel) -> bool:
     """Tell whether packets of this direction must be touched at all."""
-    values = (channel.rate, channel.delay, channel.jitter, channel.loss)
-    return any(value is not None for value in values)
+    return channel.rate is not None or channel.impaired
+
+
+def changeable(scenario: Scenario) -> Topology:
+    """Give a delay of zero to what an event will delay, vary or lose packets of.
+
+    So it has from the start what carries that out.
+    """
+    elements = {
+        event.element
+        for event in scenario.events
+        if event.change.model_fields_set & set(Impairment.model_fields)
+    }
+    topology = scenario.topology
+    links = {name: _delayed(link, f"link:{name}" in elements) for name, link in topology.links.items()}
+    if topology.internet is None:
+        return topology.model_copy(update={"links": links})
+    every = topology.internet.paths.items()
+    paths = {name: _delayed(path, f"path:{name}" in elements) for name, path in every}
+    internet = topology.internet.model_copy(update={"paths": paths})
+    return topology.model_copy(update={"links": links, "internet": internet})
+
+
+def _delayed(channel: C, changes: bool) -> C:  # noqa: FBT001
+    if not changes or channel.delay is not None:
+        return channel
+    return channel.model_copy(update={"delay": Duration(0)})
 
 
 def both(channel: Channel) -> tuple[Channel, Channel]:
@@ -111,38 +146,51 @@ def _node(port: str) -> str:
 
 def _class(name: str, source: IPv4Network | None, channel: Channel, limited: bool) -> ClassPlan:
     """Give a class; where no rate limits it, nothing waits and it needs no queue."""
-    return ClassPlan(
-        name=name,
-        source=source,
-        rate=channel.rate,
-        queue=(channel.queue or QUEUE) if limited else None,
-        delay=channel.delay,
-        jitter=channel.jitter,
-        loss=channel.loss,
-    )
+    values = channel.model_dump(include=set(Impairment.model_fields) | {"rate"})
+    queue = (channel.queue or QUEUE) if limited or channel.trace is not None else None
+    return ClassPlan.model_validate(values | {"name": name, "source": source, "queue": queue})
 
 
 def _series(path: Channel, port: Channel) -> Channel:
     """Join a path and the port behind it, whose rate is kept apart.
 
-    Delays add up; jitters and losses are independent.
+    Delays add up; jitters, losses and duplications are independent. Of the rest, the path's holds
+    where both have it.
     """
-    return Channel(
-        rate=path.rate,
-        queue=path.queue or port.queue,
-        delay=_added(path.delay, port.delay),
-        jitter=_jitter(path.jitter, port.jitter),
-        loss=_lost(path.loss, port.loss),
+    own, other = (
+        channel.model_dump(include=set(Impairment.model_fields), exclude_none=True)
+        for channel in (path, port)
     )
+    joined = {
+        "rate": path.rate,
+        "queue": path.queue or port.queue,
+        "delay": _added(path.delay, port.delay),
+        "jitter": _jitter(path.jitter, port.jitter),
+        "loss": _either(path.loss, port.loss),
+        "duplication": _either(path.duplication, port.duplication),
+        "gilbert_elliott": path.gilbert_elliott or port.gilbert_elliott,
+    }
+    if joined["gilbert_elliott"] is not None:
+        joined |= {"gilbert_elliott": _burst(joined["gilbert_elliott"], joined["loss"]), "loss": None}
+    return Channel.model_validate(other | own | joined)
 
 
 def _added(first: Duration | None, second: Duration | None) -> Duration | None:
-    return Duration((first or 0) + (second or 0)) if first or second else None
+    if first is None and second is None:
+        return None
+    return Duration((first or 0) + (second or 0))
 
 
 def _jitter(first: Duration | None, second: Duration | None) -> Duration | None:
     return Duration(math.hypot(first or 0, second or 0)) if first or second else None
 
 
-def _lost(first: Ratio | None, second: Ratio | None) -> Ratio | None:
+def _either(first: Ratio | None, second: Ratio | None) -> Ratio | None:
+    """Give the probability that at least one of two independent things happens."""
     return Ratio(1 - (1 - (first or 0)) * (1 - (second or 0))) if first or second else None
+
+
+def _burst(chain: GilbertElliott, loss: Ratio | None) -> GilbertElliott:
+    """Put independent loss into both states of a chain."""
+    good, bad = (_either(share, loss) or Ratio(0) for share in (chain.good, chain.bad))
+    return GilbertElliott(to_bad=chain.to_bad, to_good=chain.to_good, good=good, bad=bad)

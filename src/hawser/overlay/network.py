@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 from typing import Literal
 
 from hawser.overlay.address import Addresses, addresses
-from hawser.overlay.channel import both, shaped, shapers
+from hawser.overlay.channel import both, changeable, shaped, shapers
 from hawser.overlay.gateway import daemons
 from hawser.overlay.mptcp import endpoints, roles
 from hawser.overlay.plan import InterfacePlan, LinkPlan, NetworkPlan, NodePlan
@@ -36,7 +36,7 @@ def network(scenario: Scenario) -> NetworkPlan:
 
 
 def _nodes(scenario: Scenario, plan: Addresses) -> Iterator[NodePlan]:
-    topology = scenario.topology
+    topology = changeable(scenario)
     to, by = routes(topology, plan), rules(topology, plan)
     multipath = endpoints(scenario, plan)
     for name, ports in node_ports(topology).items():

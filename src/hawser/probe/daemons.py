@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hawser.control.client import ControlError, GatewayClient
+from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.base import Daemon
 from hawser.node.base import NodeError
 from hawser.node.process import usage
@@ -37,7 +37,7 @@ def read(daemon: Daemon) -> State:
     pid, restarts = daemon.pid, daemon.restarts
     try:
         used = usage(pid)
-        with GatewayClient(daemon.control) as client:
+        with DaemonClient(daemon.control) as client:
             counters = flatten(client.counters())
     except (NodeError, ControlError) as error:
         raise ProbeError(f"daemon {daemon.name}: {error}") from error

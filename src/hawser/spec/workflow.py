@@ -10,7 +10,7 @@ from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
 from hawser.spec.overlay import Overlay
 from hawser.spec.topology import Topology
-from hawser.spec.units import Duration, Rate, Size
+from hawser.spec.units import Duration, Rate, Ratio, Size
 
 Labels = dict[str, str]
 """Which value a variant takes on each axis: axis name -> value name."""
@@ -24,6 +24,9 @@ class Change(Model):
 
     rate: Rate | None = None
     queue: Size | None = None
+    delay: Duration | None = None
+    jitter: Duration | None = None
+    loss: Ratio | None = None
     up: bool | None = None
     """False takes the element down, True brings it back."""
 
