@@ -28,7 +28,7 @@ ROOMS: Mapping[str, int] = {
     "hawser-netdev": 3,
     "hawserd": 4,
 }
-# A handshake takes randomness and the date from its library, so `tls` is not pure; all else above is.
+# Not `tls`: its library takes randomness and the date for a handshake by itself.
 PURE = frozenset(name for name, room in ROOMS.items() if room <= 2) - {"hawser-tls"}
 SIM = "hawser-sim"
 _INPUT_OUTPUT = re.compile(
