@@ -12,7 +12,6 @@ from typing import Any
 from hawser.node import namespace
 from hawser.node.netns import NamespaceNode
 
-
 _SO_SNDBUFFORCE = 32
 """Beyond net.core.wmem_max (asm-generic/socket.h)."""
 
@@ -20,7 +19,7 @@ _SO_SNDBUFFORCE = 32
 def ping(node: NamespaceNode, target: str, *options: str) -> int:
     """Send three echoes and count those that came back."""
     done = node.run(
-        ["ping", "-q", "-c", "3", "-i", "0.02", "-W", "1", *options, target],
+        ["ping", "-q", "-c", "3", "-i", "0.02", "-W", "0.2", *options, target],
         timeout=10,
         check=False,
     )

@@ -1,4 +1,11 @@
-//! TUN, Multipath TCP and raw sockets.
+//! The edges of the kernel that packets pass: TUN devices, Multipath TCP and IP-in-IP sockets, routes.
+//!
+//! One of the two places where `unsafe` is allowed: what lies behind it has a small safe face.
 
+pub mod ipip;
+pub mod mptcp;
 pub mod packet;
+pub mod poll;
+pub mod routes;
 pub mod scheduling;
+pub mod tun;

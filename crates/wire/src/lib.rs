@@ -1,1 +1,30 @@
 //! Wire formats: a view over bytes and a validated value, one header a file.
+//!
+//! A view is made by `parse`, which checks every length once; its accessors cannot fail. Nothing
+//! here panics, whatever the bytes: malformed input is a [`Malformed`].
+
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+pub mod flow;
+pub mod icmpv4;
+pub mod ip;
+pub mod ipv4;
+pub mod ipv6;
+pub mod label;
+pub mod record;
+pub mod stream;
+
+/// Bytes that are not what their format says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} at byte {offset}: found {found}, expected {expected}")]
+pub struct Malformed {
+    /// The field that is wrong.
+    pub field: &'static str,
+    /// Where it begins, in bytes from the start of the header it belongs to.
+    pub offset: usize,
+    /// What stands there.
+    pub found: u64,
+    /// What may stand there.
+    pub expected: &'static str,
+}

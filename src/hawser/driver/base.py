@@ -43,8 +43,14 @@ class Lab(Protocol):
     name: str
     directory: Path
     plan: NetworkPlan
-    nodes: Mapping[str, Node]
-    daemons: Mapping[str, Daemon]
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by name."""
+
+    @property
+    def daemons(self) -> Mapping[str, Daemon]:
+        """Daemons by name."""
 
     def apply(self, element: str, change: Change) -> None:
         """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`) both ways."""

@@ -43,5 +43,7 @@ def _connect(made: dict[str, NamespaceNode], link: LinkPlan) -> None:
     if link.wire is None:
         made[one].connect(interface, made[other], other_interface)
         return
-    for node, port, wired in zip((one, other), (interface, other_interface), link.wire, strict=True):
+    for node, port, wired in zip(
+        (one, other), (interface, other_interface), link.wire, strict=True
+    ):
         made[node].connect(port, made[EMULATOR], wired)

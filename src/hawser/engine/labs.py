@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,14 @@ from typing import Literal
 
 from hawser.control.client import ControlError, DaemonClient
 from hawser.control.model import Status
-from hawser.driver import state
-from hawser.driver.base import Driver, Lab
-from hawser.engine.errors import InputError
+from hawser.driver import names, state
+from hawser.driver.base import Driver, DriverError, Lab
+from hawser.engine.errors import InputError, Interrupted, LackingError
+from hawser.engine.plan import missing, plan
+from hawser.engine.signals import Signals
 from hawser.node.base import Node, NodeError
+from hawser.spec.workflow import Workflow
+from hawser.store import label
 
 
 @dataclass(frozen=True)
@@ -119,3 +124,35 @@ def find_lab(driver: Driver, name: str | None) -> str:
     if name not in labs:
         raise InputError([f"found lab {name!r}; labs on this machine: {known}"])
     return name
+
+
+def deploy(driver: Driver, workflow: Workflow, name: str) -> Lab:
+    """Make the lab of a workflow's only variant, and leave it standing.
+
+    Raises:
+        InputError: the name is none for a lab, or the workflow has several variants.
+        LackingError: this machine lacks something; nothing was made.
+        NodeError: it could not be made; what was made is removed again.
+    """
+    try:
+        names.checked(name)
+    except DriverError as error:
+        raise InputError([str(error)]) from error
+    if len(workflow.variants) > 1:
+        labels = "; ".join(label(variant.labels) for variant in workflow.variants)
+        raise InputError([f"{workflow.name} has several variants, choose one: {labels}"])
+    planned = plan(workflow)
+    if lacks := missing(planned, driver):
+        raise LackingError(lacks)
+    signals = Signals()
+    with signals.handled():
+        return driver.deploy(name, planned.variants[0].network)
+
+
+def supervise(lab: Lab, poll: float = 0.5) -> None:
+    """Keep the daemons of a lab of this process running, until told to end or it is removed."""
+    signals = Signals()
+    with signals.handled(), contextlib.suppress(Interrupted):
+        while lab.directory.exists():
+            time.sleep(poll)
+    lab.destroy()

@@ -55,7 +55,9 @@ def changeable(scenario: Scenario) -> Topology:
         if event.change.model_fields_set & set(Impairment.model_fields)
     }
     topology = scenario.topology
-    links = {name: _delayed(link, f"link:{name}" in elements) for name, link in topology.links.items()}
+    links = {
+        name: _delayed(link, f"link:{name}" in elements) for name, link in topology.links.items()
+    }
     if topology.internet is None:
         return topology.model_copy(update={"links": links})
     every = topology.internet.paths.items()
@@ -64,7 +66,7 @@ def changeable(scenario: Scenario) -> Topology:
     return topology.model_copy(update={"links": links, "internet": internet})
 
 
-def _delayed(channel: C, changes: bool) -> C:  # noqa: FBT001
+def _delayed(channel: C, changes: bool) -> C:
     if not changes or channel.delay is not None:
         return channel
     return channel.model_copy(update={"delay": Duration(0)})
@@ -161,17 +163,16 @@ def _series(path: Channel, port: Channel) -> Channel:
         channel.model_dump(include=set(Impairment.model_fields), exclude_none=True)
         for channel in (path, port)
     )
+    chain, loss = path.gilbert_elliott or port.gilbert_elliott, _either(path.loss, port.loss)
     joined = {
         "rate": path.rate,
         "queue": path.queue or port.queue,
         "delay": _added(path.delay, port.delay),
         "jitter": _jitter(path.jitter, port.jitter),
-        "loss": _either(path.loss, port.loss),
         "duplication": _either(path.duplication, port.duplication),
-        "gilbert_elliott": path.gilbert_elliott or port.gilbert_elliott,
+        "gilbert_elliott": None if chain is None else _burst(chain, loss),
+        "loss": loss if chain is None else None,
     }
-    if joined["gilbert_elliott"] is not None:
-        joined |= {"gilbert_elliott": _burst(joined["gilbert_elliott"], joined["loss"]), "loss": None}
     return Channel.model_validate(other | own | joined)
 
 

@@ -47,8 +47,8 @@ def results(report: Report) -> list[Table]:
 def _result(report: Report, rows: Sequence[Row]) -> Table:
     axes = axes_of(report)
     published = any(row.reference for row in rows)
-    extra = ("published", "ours / published") if published else ()
-    columns = ("n", "median", "mean", "95 % CI (t)", "95 % CI (BCa)", "sd", "CoV", "min", "max")
+    extra = ("published", "ratio to it") if published else ()
+    columns = ("n", "median", "mean", "95 % CI (t)", "95 % CI (BCa)", "sd", "CoV", "range")
     return Table(
         caption(rows),
         (*axes, *columns, *extra),
@@ -94,8 +94,7 @@ def _numbers(row: Row) -> tuple[str, ...]:
         interval(found.bootstrap),
         number(found.sd),
         percent(found.cov),
-        number(found.minimum),
-        number(found.maximum),
+        f"{number(found.minimum)}{DASH}{number(found.maximum)}",
     )
 
 
@@ -172,7 +171,7 @@ def order(report: Report) -> Table | None:
 
 
 def evidence(report: Report) -> list[Table]:
-    """Counters of daemons and links, medians over the runs: a row a variant, a column an element."""
+    """Counters of daemons and links, medians over the runs: a row a variant, a column each."""
     metrics: dict[tuple[str, str], list[Row]] = {}
     for row in report.passive:
         if not row.metric.startswith(_BULK):

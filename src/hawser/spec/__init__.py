@@ -8,6 +8,7 @@ Pure: the caller reads files, here nothing is opened.
 from hawser.spec.errors import SpecError, SpecErrors
 from hawser.spec.load import load
 from hawser.spec.needs import Feature, needs
+from hawser.spec.schema import schema
 from hawser.spec.workflow import Scenario, Variant, Workflow
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "Workflow",
     "load",
     "needs",
+    "schema",
 ]

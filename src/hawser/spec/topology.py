@@ -56,7 +56,7 @@ class Impairment(Model):
     """Share of packets held back by `reordering_delay`, so that others overtake them."""
     reordering_delay: Duration | None = None
     trace: str | None = None
-    """Variable rate instead of `rate`: name of a file in mahimahi's format."""
+    """Variable rate instead of `rate`, in mahimahi's format; a workflow names a file beside it."""
 
     @property
     def impaired(self) -> bool:
@@ -95,6 +95,7 @@ class WanPath(Channel):
     """What the internet gives between two WAN ports. *Forward* is from the first to the second."""
 
     ends: tuple[PortRef, PortRef]
+    """The two ports, both of which the internet joins."""
     reverse: Channel | None = None
     """What differs from the second end to the first."""
 
@@ -109,6 +110,7 @@ class Internet(Model):
     paths: dict[Name, WanPath] = {}
     """Values of one path, by a name that events and overrides can use."""
     mtu: Annotated[int, Field(ge=576, le=9216)] = 1500
+    """Largest IP packet, bytes."""
 
 
 class Node(Model):
@@ -122,8 +124,11 @@ class Topology(Model):
     """Nodes and what joins them. A port exists because a link or the internet names it."""
 
     nodes: dict[Name, Node]
+    """Machines, by name; a list of names will do."""
     links: dict[Name, Link] = {}
+    """Cables, by name."""
     internet: Internet | None = None
+    """What joins WAN ports."""
 
 
 def backward(channel: Channel) -> Channel:

@@ -10,7 +10,10 @@ import re
 from hawser.spec.errors import Problems, choices, found
 from hawser.spec.tree import Items, Scalar, Table, Tree, too_large
 
-WHOLE = r"\$\{[a-z][a-z0-9_-]{0,30}\}"
+NAME = r"[a-z][a-z0-9_-]{0,30}"
+"""A variable's name."""
+
+WHOLE = rf"\$\{{{NAME}\}}"
 """A reference to a variable."""
 
 _WHOLE = re.compile(WHOLE)

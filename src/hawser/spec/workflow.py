@@ -23,10 +23,15 @@ class Change(Model):
     """New values for a channel in both directions; what is left out stays."""
 
     rate: Rate | None = None
+    """New rate, of an element that has one."""
     queue: Size | None = None
+    """New bytes that may wait, of a link or path that has a rate."""
     delay: Duration | None = None
+    """New constant one-way delay, of a link or path."""
     jitter: Duration | None = None
+    """New standard deviation of the one-way delay, of a link or path."""
     loss: Ratio | None = None
+    """New share of packets lost, of a link or path."""
     up: bool | None = None
     """False takes the element down, True brings it back."""
 
@@ -39,16 +44,20 @@ class Event(Model):
     element: Annotated[str, Field(pattern=ELEMENT)]
     """`link:NAME`, `path:NAME` or `port:NODE.PORT`."""
     change: Change
+    """The values it takes."""
 
 
 class Scenario(Model):
     """What one variant deploys and measures: everything resolved, nothing left to choose."""
 
     topology: Topology
+    """Nodes and what joins them."""
     overlay: Overlay | None = None
+    """The SD-WAN over the topology."""
     measurements: Annotated[dict[Name, Measurement], Field(min_length=1)]
     """Run one after the other, in this order."""
     events: tuple[Event, ...] = ()
+    """What happens while the measurements run."""
 
 
 class Variant(Model):
@@ -64,9 +73,13 @@ class Reference(Model):
     variant: Labels = {}
     """The variants it belongs to: those that carry all these labels."""
     metric: str
+    """What is counted, such as `goodput`."""
     measurement: Name | None = None
+    """The measurement that gives it; any that does if left out."""
     value: float
+    """The published figure."""
     unit: str
+    """The metric's unit, to be sure that the figures compare."""
     source: str
     """Where it is published."""
 
@@ -75,10 +88,15 @@ class Assertion(Model):
     """What must hold of the results; else the run ends with exit code 1."""
 
     variant: Labels = {}
+    """The variants it must hold for: those that carry all these labels."""
     metric: str
+    """What is counted, such as `goodput`."""
     measurement: Name | None = None
+    """The measurement that gives it; every one that does if left out."""
     statistic: Literal["median", "mean", "min", "max", "sd"] = "median"
+    """What of a variant's trials is held against the bounds."""
     at_least: float | None = None
+    """In the metric's unit."""
     at_most: float | None = None
     """In the metric's unit."""
 

@@ -16,7 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, patch},
 };
-use rustix::{fd::OwnedFd, io::write};
+use hawser_netdev::poll::Waker;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -43,19 +43,19 @@ pub(crate) enum Command {
 #[derive(Clone)]
 pub(crate) struct Handle {
     commands: mpsc::Sender<Command>,
-    wake: Arc<OwnedFd>,
+    waker: Waker,
 }
 
 impl Handle {
-    /// A handle of the loop that reads these commands and waits for this event.
-    pub(crate) fn new(commands: mpsc::Sender<Command>, wake: Arc<OwnedFd>) -> Self {
-        Self { commands, wake }
+    /// A handle of the loop that reads these commands and has this waker.
+    pub(crate) fn new(commands: mpsc::Sender<Command>, waker: Waker) -> Self {
+        Self { commands, waker }
     }
 
     /// Gives a command to the event loop.
     pub(crate) fn send(&self, command: Command) {
         let _ = self.commands.send(command); // a loop that has ended needs no commands
-        let _ = write(&self.wake, &1u64.to_ne_bytes()); // fails only where the loop is awake anyway
+        self.waker.wake();
     }
 }
 

@@ -1,16 +1,12 @@
 //! The event loop: takes in what came, sends what is due, and sleeps until the next of either.
 
-use std::{io, sync::mpsc, time::Duration};
+use std::{io, os::fd::OwnedFd, sync::mpsc, time::Duration};
 
 use hawser_impair::Instant;
-use rustix::{
-    event::epoll::{self, Event, EventData, EventFlags},
-    fd::{AsFd, OwnedFd},
-    io::{Errno, read},
-    time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-        timerfd_settime,
-    },
+use hawser_netdev::poll::{Interest, Poller, Ready, Waker};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 
 use super::{
@@ -23,11 +19,11 @@ use super::{
 pub(crate) fn run(
     mut emulator: Emulator,
     commands: &mpsc::Receiver<Command>,
-    wake: &OwnedFd,
+    waker: &Waker,
 ) -> io::Result<()> {
-    let mut sleeper = Sleeper::new(wake)?;
+    let mut sleeper = Sleeper::new(waker)?;
     for port in emulator.ports() {
-        sleeper.watch(port.socket.as_fd())?;
+        sleeper.alert.add(&port.socket, OTHER, Interest::Read)?;
     }
     let mut patience = patience(&emulator);
     loop {
@@ -74,33 +70,35 @@ fn patience(emulator: &Emulator) -> Option<Duration> {
     (patience >= LEAST_PATIENCE).then_some(patience)
 }
 
-/// The event that says that a command waits; every other one says only that there is something.
-const WAKE: u64 = 1;
+/// The token of the waker, which must be cleared; every other one says only that there is something.
+const WAKER: u64 = 1;
 const OTHER: u64 = 0;
+/// Longer than any machine runs: the timer ends a wait, not the wait itself.
+const UNTIL_READY: Duration = Duration::MAX;
 
 /// Sleeps until a packet, a command or a deadline comes. The timer is absolute, so that what one
 /// turn of the loop takes does not push the next deadline back.
-struct Sleeper<'wake> {
+struct Sleeper<'waker> {
     /// Timer and commands.
-    calm: OwnedFd,
+    calm: Poller,
     /// These and the packet sockets.
-    alert: OwnedFd,
+    alert: Poller,
     timer: OwnedFd,
-    wake: &'wake OwnedFd,
+    waker: &'waker Waker,
     armed: Option<Instant>,
+    ready: Vec<Ready>,
 }
 
-impl<'wake> Sleeper<'wake> {
-    fn new(wake: &'wake OwnedFd) -> io::Result<Self> {
+impl<'waker> Sleeper<'waker> {
+    fn new(waker: &'waker Waker) -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        let (calm, alert) = (queue(&timer, wake)?, queue(&timer, wake)?);
-        Ok(Self { calm, alert, timer, wake, armed: None })
-    }
-
-    /// Lets packets at a socket end a sleep.
-    fn watch(&self, socket: impl AsFd) -> io::Result<()> {
-        add(&self.alert, socket, OTHER)
+        let (calm, alert) = (Poller::new()?, Poller::new()?);
+        for poller in [&calm, &alert] {
+            poller.add(&timer, OTHER, Interest::Read)?;
+            poller.add(waker, WAKER, Interest::Read)?;
+        }
+        Ok(Self { calm, alert, timer, waker, armed: None, ready: Vec::new() })
     }
 
     /// Sleeps until a packet or a command comes, or the deadline.
@@ -109,25 +107,23 @@ impl<'wake> Sleeper<'wake> {
             return Ok(());
         }
         self.arm(deadline)?;
-        self.wait(&self.alert)
+        self.alert.wait(UNTIL_READY, &mut self.ready)?;
+        self.clear();
+        Ok(())
     }
 
     /// Sleeps until the deadline, unless a command comes; packets may wait.
     fn sleep_through(&mut self, deadline: Instant) -> io::Result<()> {
         self.arm(Some(deadline))?;
-        self.wait(&self.calm)
+        self.calm.wait(UNTIL_READY, &mut self.ready)?;
+        self.clear();
+        Ok(())
     }
 
-    fn wait(&self, queue: &OwnedFd) -> io::Result<()> {
-        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(OTHER) }; 4];
-        let count = match epoll::wait(queue, &mut events[..], None) {
-            Err(Errno::INTR) => 0,
-            result => result?,
-        };
-        if events.iter().take(count).any(|event| { event.data }.u64() == WAKE) {
-            let _ = read(self.wake, &mut [0; 8]); // the count itself does not matter
+    fn clear(&self) {
+        if self.ready.iter().any(|ready| ready.token == WAKER) {
+            self.waker.clear();
         }
-        Ok(())
     }
 
     /// Setting the timer also takes back that it has fired.
@@ -143,18 +139,6 @@ impl<'wake> Sleeper<'wake> {
         self.armed = deadline;
         Ok(())
     }
-}
-
-/// An event queue of a timer and of commands.
-fn queue(timer: &OwnedFd, wake: &OwnedFd) -> io::Result<OwnedFd> {
-    let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    add(&queue, timer, OTHER)?;
-    add(&queue, wake, WAKE)?;
-    Ok(queue)
-}
-
-fn add(queue: &OwnedFd, source: impl AsFd, name: u64) -> io::Result<()> {
-    Ok(epoll::add(queue, source, EventData::new_u64(name), EventFlags::IN)?)
 }
 
 fn timespec(at: Instant) -> Timespec {

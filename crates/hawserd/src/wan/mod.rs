@@ -23,11 +23,8 @@ use std::{
 };
 
 use anyhow::Context;
-use hawser_netdev::scheduling;
-use rustix::{
-    event::{EventfdFlags, eventfd},
-    thread::set_current_timer_slack,
-};
+use hawser_netdev::{poll::Waker, scheduling};
+use rustix::thread::set_current_timer_slack;
 
 use self::{
     api::{Api, Command, Handle},
@@ -71,16 +68,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let emulator = Emulator::open(&plan).map_err(refused)?;
     let listener = control::bind(Path::new(&document.control)).context("control API")?;
-    let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).context("eventfd")?;
-    let (wake, (commands, received)) = (Arc::new(wake), mpsc::channel());
-    let handle = Handle::new(commands, Arc::clone(&wake));
+    let waker = Waker::new().context("eventfd")?;
+    let (commands, received) = mpsc::channel();
+    let handle = Handle::new(commands, waker.clone());
     let (stop, realtime) = (handle.clone(), Arc::new(AtomicBool::new(false)));
     let api = Api::new(handle, document, Arc::clone(&realtime));
     let server = control::serve(listener, api::router(api), move || stop.send(Command::Stop))
         .context("control API")?;
     // After the API's thread was made, so that it does not inherit the priority.
     realtime.store(take_priority(), Ordering::Relaxed);
-    let result = event_loop::run(emulator, &received, &wake);
+    let result = event_loop::run(emulator, &received, &waker);
     server.stop();
     Ok(result.context("event loop")?)
 }

@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hawser.report.figures.dots import heading
 from hawser.report.figures.scale import Scale, scale
 from hawser.report.figures.scene import (
     Item,
@@ -20,6 +19,7 @@ from hawser.report.figures.scene import (
     series_role,
 )
 from hawser.report.model import Layout, Row, TimeSeries
+from hawser.report.words import term
 
 _HEIGHT = 190
 _LEFT = 40
@@ -49,7 +49,7 @@ def courses(series: Sequence[TimeSeries], about: Row, plan: Layout, width: float
     """Draw values over time: each run as a thin line, the median of the runs as a thick one."""
     values = [value for one in series for _, value in one.points]
     seconds = [second for one in series for second, _ in one.points]
-    title = f"{heading(about)}, over time"
+    title = f"{term(about.metric).title} over time, {about.unit}"
     words = "Seconds since the measurement began; thin lines are runs, thick ones their median"
 
     def draw(panel: Panel, inside: list[TimeSeries]) -> list[Item]:
@@ -61,7 +61,7 @@ def courses(series: Sequence[TimeSeries], about: Row, plan: Layout, width: float
 def distribution(series: Sequence[TimeSeries], about: Row, plan: Layout, width: float) -> Scene:
     """Draw which share of all intervals of all runs lies at or below a value (ECDF)."""
     values = [value for one in series for _, value in one.points]
-    title = f"{heading(about)}, distribution within runs"
+    title = f"{term(about.metric).title} of all intervals, {about.unit}"
     words = "Share of all intervals at or below a value"
 
     def draw(panel: Panel, inside: list[TimeSeries]) -> list[Item]:

@@ -152,6 +152,7 @@ def text_width(text: str, size: float) -> float:
 
 def fit(text: str, size: float, width: float) -> str:
     """The text, shortened where it is wider than `width`."""
+    text = text[:400]
     if text_width(text, size) <= width:
         return text
     while text and text_width(text + "…", size) > width:

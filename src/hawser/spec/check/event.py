@@ -24,12 +24,19 @@ def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:
         yield Issue((*loc, "element"), near(known, name, kind))
         return
     if not event.change.model_fields_set:
-        yield Issue((*loc, "change"), "found no change, expected rate, queue or up")
+        message = "found no change, expected rate, queue, delay, jitter, loss or up"
+        yield Issue((*loc, "change"), message)
     if kind == "port" and event.change.queue is not None:
         message = "found a queue, but what goes to a port waits in the queues of its paths"
         yield Issue((*loc, "change", "queue"), message)
+    for field in sorted(event.change.model_fields_set & _PATHS if kind == "port" else ()):
+        message = f"found {field}, but it is the paths to and from a port that have one"
+        yield Issue((*loc, "change", field), message)
     for field in sorted(event.change.model_fields_set & {"rate", "queue"}):
         yield from _shaped(known[name], (*loc, "change", field), event.element)
+
+
+_PATHS = frozenset({"delay", "jitter", "loss"})
 
 
 def _elements(topology: Topology, kind: str) -> Mapping[str, Channel]:
