@@ -25,7 +25,7 @@ def doctor(as_json: options.JsonOption = False) -> None:
         output.document([one.model_dump() for one in found])
     else:
         columns = ("", "what", "found", "used instead", "how to get it")
-        output.console().print(output.table(columns, map(_row, found)))
+        output.show(output.table(columns, map(_row, found)))
     if any(not one.found and one.instead.startswith("nothing") for one in found):
         raise typer.Exit(LACKING)
 
@@ -38,3 +38,6 @@ def _row(one: Capability) -> tuple[str, ...]:
 
 def schema() -> None:
     """Print the JSON Schema of workflow files, for editors."""
+    from hawser.spec import schema as workflow_schema
+
+    output.document(workflow_schema())

@@ -135,24 +135,23 @@ def _list(found: tuple[LabInfo, ...]) -> None:
         )
         for one in found
     )
-    output.console().print(output.table(("lab", "state", "age ", "nodes"), rows))
+    output.show(output.table(("lab", "state", "age ", "nodes"), rows))
 
 
 def _show(found: LabInfo, lab: Lab) -> None:
     from hawser.engine import labs
 
-    console = output.console()
     age = "" if found.age is None else f", {output.duration(found.age)} old"
-    console.print(f"lab {found.name}: {found.state}{age}", markup=False)
+    output.line(f"lab {found.name}: {found.state}{age}")
     rows = (
         (node.name, node.role, port.name, " ".join(map(str, port.addresses)))
         for node in lab.plan.nodes
         for port in node.interfaces
     )
-    console.print(output.table(("node", "role", "port", "addresses"), rows))
+    output.show(output.table(("node", "role", "port", "addresses"), rows))
     if found.daemons:
         columns = ("daemon", "node", "process ", "restarts ", "state")
-        console.print(output.table(columns, map(_daemon, labs.daemons(lab))))
+        output.show(output.table(columns, map(_daemon, labs.daemons(lab))))
 
 
 def _daemon(daemon: DaemonInfo) -> tuple[str, ...]:

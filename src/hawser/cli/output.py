@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console, JustifyMethod
+    from rich.console import JustifyMethod, RenderableType
     from rich.table import Table
 
 
@@ -18,20 +19,28 @@ def document(value: object) -> None:
     sys.stdout.write("\n")
 
 
-def console() -> Console:
-    """For results on standard output; as wide as they are where that is no terminal."""
+def show(what: RenderableType) -> None:
+    """Print a result: in the terminal's width and colours, else as plain text that is never cut."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+    if sys.stdout.isatty():
+        Console(highlight=False).print(what)
+        return
+    plain = Console(file=io.StringIO(), width=_WIDE, color_system=None, highlight=False)
+    with plain.capture() as captured:
+        plain.print(what)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-_WIDE = 1000
-"""Columns of what is not a terminal: nothing is cut or folded."""
+_WIDE = 400
+"""Columns where there is no terminal."""
 
 
-def text(content: str) -> None:
-    """Print text as it is."""
-    sys.stdout.write(content)
+def line(content: str, style: str = "") -> None:
+    """Print a line of a result."""
+    from rich.text import Text
+
+    show(Text(content, style=style))
 
 
 def say(text: str) -> None:

@@ -26,7 +26,7 @@ def validate(
     if as_json:
         output.document({"valid": True, **_summary(planned)})
     else:
-        output.console().print(f"{file}: valid: {_in_words(planned)}", markup=False)
+        output.line(f"{file}: valid: {_in_words(planned)}")
 
 
 def plan(
@@ -79,11 +79,11 @@ def _summary(planned: Plan) -> dict[str, object]:
 
 
 def _in_words(planned: Plan) -> str:
-    variants, repeat = len(planned.variants), planned.workflow.repeat
-    return (
-        f"{variants} variants x {repeat} trials = {len(planned.order)} trials, "
-        f"about {output.duration(planned.seconds)}"
-    )
+    from hawser.report.words import TIMES, count
+
+    variants, trials = count(len(planned.variants), "variant"), count(len(planned.order), "trial")
+    repeat, time = planned.workflow.repeat, output.duration(planned.seconds)
+    return f"{variants} {TIMES} {repeat} = {trials}, about {time}"
 
 
 def _document(planned: Plan) -> dict[str, object]:
@@ -107,14 +107,13 @@ _ORDER = 30
 def _show(planned: Plan) -> None:
     from hawser.store import label
 
-    console = output.console()
     workflow = planned.workflow
-    console.print(f"{workflow.name}: {workflow.title}", markup=False)
-    console.print(f"{_in_words(planned)}; seed {workflow.seed}", markup=False)
+    output.line(f"{workflow.name}: {workflow.title}")
+    output.line(f"{_in_words(planned)}; seed {workflow.seed}")
     order = [f"{trial.trial} {label(trial.variant)}" for trial in planned.order[:_ORDER]]
     more = len(planned.order) - len(order)
     order += [f"and {more} more"] if more else []
-    console.print(f"Order of trials: {', '.join(order)}", markup=False)
+    output.line(f"Order of trials: {', '.join(order)}")
     for group in _same_networks(planned):
         _show_network(group)
 
@@ -132,17 +131,16 @@ def _same_networks(planned: Plan) -> Iterable[list[Prepared]]:
 def _show_network(group: list[Prepared]) -> None:
     from hawser.store import label
 
-    console = output.console()
     names = ", ".join(label(prepared.variant.labels) for prepared in group)
-    console.print(f"\nNetwork of {names}", style="bold", markup=False)
-    console.print(output.table(("node", "role", "ports"), _nodes(group[0])))
+    output.line(f"\nNetwork of {names}", style="bold")
+    output.show(output.table(("node", "role", "ports"), _nodes(group[0])))
     if shapers := list(_shapers(group[0])):
         columns = ("shaped at", "for", "rate ", "queue ", "delay ", "jitter ", "loss ")
-        console.print(output.table(columns, shapers))
+        output.show(output.table(columns, shapers))
     for prepared in group:
         daemons = ", ".join(f"{d.role} on {d.node}" for d in prepared.network.daemons)
         text = f"{label(prepared.variant.labels)}: {daemons or 'no gateways'}"
-        console.print(f"{text}; {output.duration(prepared.seconds)} a trial", markup=False)
+        output.line(f"{text}; {output.duration(prepared.seconds)} a trial")
 
 
 def _nodes(prepared: Prepared) -> Iterator[tuple[str, str, str]]:

@@ -12,7 +12,6 @@ from hawser.cli import options
 
 if TYPE_CHECKING:
     from hawser.engine.source import Source
-    from hawser.store import Bundle
 
 
 def run(

@@ -52,8 +52,8 @@ def flatten(document: Mapping[str, object], part: str = "") -> Counters:
     return dict(_flatten(document, part))
 
 
-def _flatten(document: Mapping[str, object], part: str) -> Iterator[tuple[tuple[str, str], int]]:
-    for name, value in document.items():
+def _flatten(document: object, part: str) -> Iterator[tuple[tuple[str, str], int]]:
+    for name, value in document.items() if isinstance(document, Mapping) else ():
         inner = f"{part}:{name}".strip(":")
         if isinstance(value, Mapping):
             yield from _flatten(value, inner)
@@ -67,5 +67,6 @@ def _flatten(document: Mapping[str, object], part: str) -> Iterator[tuple[tuple[
 _LABELS = ("branch", "id")
 
 
-def _label(element: Mapping[str, object]) -> str:
-    return str(next((element[name] for name in _LABELS if name in element), ""))
+def _label(element: object) -> str:
+    named = element if isinstance(element, Mapping) else {}
+    return str(next((named[label] for label in _LABELS if label in named), ""))

@@ -171,39 +171,44 @@ def order(report: Report) -> Table | None:
 
 
 def evidence(report: Report) -> list[Table]:
-    """Counters of daemons and links, medians over the runs: a row a variant, a column each."""
-    metrics: dict[tuple[str, str], list[Row]] = {}
+    """Counters of links and daemons, medians over the runs: a row a variant, a column each."""
+    families: dict[str, list[Row]] = {}
     for row in report.passive:
-        if not row.metric.startswith(_BULK):
-            metrics.setdefault((row.metric, row.unit), []).append(row)
-    tables = (_evidence(report, rows) for rows in metrics.values())
+        if row.metric.startswith("drop_"):
+            name = f"Dropped by {row.metric[5:].replace('_', ' ')}, {row.unit}"
+            families.setdefault(name, []).append(row)
+        elif not row.metric.startswith(_BULK):
+            kind = row.subject.partition(":")[0] or "whole"
+            families.setdefault(f"Of each {kind}", []).append(row)
+    tables = (_evidence(report, name, rows) for name, rows in families.items())
     return [table for table in tables if table is not None]
 
 
-def _evidence(report: Report, rows: Sequence[Row]) -> Table | None:
-    """One counter; of drops only the elements that dropped."""
-    metric, unit = rows[0].metric, rows[0].unit
-    drops = metric.startswith("drop_")
-    subjects = [
-        subject
-        for subject in dict.fromkeys(row.subject for row in rows)
-        if not drops or any(r.summary.maximum for r in rows if r.subject == subject)
-    ]
-    if not subjects:
+def _evidence(report: Report, name: str, rows: Sequence[Row]) -> Table | None:
+    """One family of counters; of drops only the elements that dropped."""
+    drops = name.startswith("Dropped")
+    moving = {_counter(row) for row in rows if not drops or row.summary.maximum}
+    columns = [what for what in dict.fromkeys(map(_counter, rows)) if what in moving]
+    if not columns:
         return None
     axes = axes_of(report)
-    cells = {(label(row.variant), row.subject): number(row.summary.median) for row in rows}
+    cells = {(label(row.variant), _counter(row)): number(row.summary.median) for row in rows}
     variants = {label(row.variant): row.variant for row in rows}
-    title = f"Dropped by {metric[5:].replace('_', ' ')}" if drops else term(metric).title
     return Table(
-        f"{title}, {unit}",
-        (*axes, *subjects),
+        name,
+        (*axes, *columns),
         tuple(
-            (*_names(axes, variant), *(cells.get((name, subject), DASH) for subject in subjects))
-            for name, variant in variants.items()
+            (*_names(axes, variant), *(cells.get((known, what), DASH) for what in columns))
+            for known, variant in variants.items()
         ),
         len(axes),
     )
+
+
+def _counter(row: Row) -> str:
+    """Name of a counter: its element, and what is counted where the caption does not say."""
+    element = row.subject.partition(":")[2] or row.subject
+    return element if row.metric.startswith("drop_") else f"{element} {row.metric}, {row.unit}"
 
 
 def provenance(report: Report) -> list[tuple[str, str]]:

@@ -93,7 +93,7 @@ def percent(share: float | None) -> str:
     """A share in percent, with one digit where it is small."""
     if share is None:
         return DASH
-    return f"{100 * share:.{1 if abs(share) < 0.1 else 0}f} %"
+    return f"{100 * share:.{1 if abs(share) < 0.1 else 0}f}\N{NO-BREAK SPACE}%"
 
 
 def count(n: int, noun: str) -> str:

@@ -11,7 +11,16 @@ from hawser.spec.units import Duration
 from hawser.spec.workflow import Assertion, Reference, Scenario
 
 
-class Header(Model):
+class Results(Model):
+    """What results are held against."""
+
+    reference: tuple[Reference, ...] = ()
+    """Published figures, shown beside ours."""
+    assertions: Annotated[tuple[Assertion, ...], Field(alias="assert")] = ()
+    """What must hold of the results; else the run ends with exit code 1."""
+
+
+class Header(Results):
     """The fields of a file that do not vary."""
 
     hawser: Literal[1]
@@ -32,12 +41,9 @@ class Header(Model):
     """Of the order of trials."""
     settle: Duration = Duration(1)
     """Time between the deployment of a trial and its first measurement."""
-    reference: tuple[Reference, ...] = ()
-    """Published figures, shown beside ours."""
-    assertions: Annotated[tuple[Assertion, ...], Field(alias="assert")] = ()
-    """What must hold of the results; else the run ends with exit code 1."""
 
 
+RESULTS = tuple(info.alias or name for name, info in Results.model_fields.items())
 HEADER = tuple(info.alias or name for name, info in Header.model_fields.items())
 SCENARIO = tuple(Scenario.model_fields)
 STRUCTURE = ("extends", "vars", "variants")

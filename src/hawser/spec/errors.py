@@ -59,9 +59,21 @@ class Problems:
 
     def __init__(self) -> None:
         self._errors: dict[SpecError, None] = {}
+        self._settled: set[Place] = set()
 
-    def add(self, place: Place, field: str, message: str) -> None:
-        """Note a mistake; one that is known already (from another variant) counts once."""
+    def add(self, place: Place, field: str, message: str, *, settles: bool = False) -> None:
+        """Note a mistake; one that is known already (from another variant) counts once.
+
+        Args:
+            place: where it is written.
+            field: dotted path.
+            message: what was found and what was expected.
+            settles: whether anything else that is said of this place only follows from it.
+        """
+        if place in self._settled:
+            return
+        if settles:
+            self._settled.add(place)
         self._errors[SpecError(place.file, place.line, place.column, field, message)] = None
 
     def __bool__(self) -> bool:

@@ -31,6 +31,9 @@ _TYPES = {
 }
 """Expected, by the type of pydantic's error."""
 
+TAGS = {"union_tag_not_found": "probe", "union_tag_invalid": "probe"}
+"""Errors of pydantic about the field that tells the models of a union apart, and that field."""
+
 _BOUNDS = {
     "greater_than_equal": "at least {ge}",
     "greater_than": "more than {gt}",
@@ -65,7 +68,9 @@ def explain(error: ErrorDetails, fields: Fields) -> str:
     if kind == "extra_forbidden":
         return f"unknown field; {choices(fields.of(error['loc'][:-1]), error['loc'][-1])}"
     if kind == "value_error":
-        return str(context["error"])
+        return _raised(str(context["error"]), value)
+    if kind in TAGS:
+        return _tag(kind, context)
     return f"found {found(value)}, {_expected(kind, value, context) or error['msg']}"
 
 
@@ -78,9 +83,7 @@ def _expected(kind: str, value: object, context: dict[str, Any]) -> str | None:
         return choices(_quoted(context["expected"]), value)
     if kind == "string_pattern_mismatch":
         return f"expected {_PATTERNS.get(context['pattern'], context['pattern'])}"
-    if kind in ("too_short", "too_long"):
-        return _length(kind, context)
-    return _union(kind, context)
+    return _length(kind, context) if kind in ("too_short", "too_long") else None
 
 
 def _length(kind: str, context: dict[str, Any]) -> str:
@@ -88,14 +91,23 @@ def _length(kind: str, context: dict[str, Any]) -> str:
     return f"which has {context['actual_length']} entries, expected {bound.format(**context)}"
 
 
-def _union(kind: str, context: dict[str, Any]) -> str | None:
+def _raised(text: str, value: object) -> str:
+    """Give the text of a ValueError, our own or that of a class of the standard library."""
+    if text.startswith("found"):
+        return text
+    reason = text.removeprefix(f"{value} ")
+    return (
+        f"found {found(value)}, which {reason}"
+        if reason != text
+        else f"found {found(value)}: {text}"
+    )
+
+
+def _tag(kind: str, context: dict[str, Any]) -> str:
     if kind == "union_tag_not_found":
-        return f"expected the field {context['discriminator']}"
-    if kind == "union_tag_invalid":
-        return f"its {context['discriminator']} is {found(context['tag'])}; " + choices(
-            _quoted(context["expected_tags"]), context["tag"]
-        )
-    return None
+        return "missing (it says what kind of measurement this is)"
+    known = _quoted(context["expected_tags"])
+    return f"found {found(context['tag'])}; {choices(known, context['tag'])}"
 
 
 def _quoted(text: str) -> list[str]:

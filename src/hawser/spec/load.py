@@ -8,12 +8,13 @@ from functools import partial
 
 from hawser.spec import check, shorthand, trace
 from hawser.spec.check import result
-from hawser.spec.document import EVERYTHING, HEADER, SCENARIO, Header
+from hawser.spec.document import EVERYTHING, HEADER, RESULTS, SCENARIO, Header, Results
 from hawser.spec.errors import Place, Problems, choices
 from hawser.spec.override import Override, apply, from_text
+from hawser.spec.partial import sound
 from hawser.spec.syntax import parse
 from hawser.spec.tree import Scalar, Table, Tree, empty, is_null, merge
-from hawser.spec.validate import report_all, validate
+from hawser.spec.validate import report, validate
 from hawser.spec.variables import Variables
 from hawser.spec.variants import Choice, Variants, expand
 from hawser.spec.workflow import Labels, Scenario, Variant, Workflow
@@ -41,7 +42,7 @@ def load(file: str, read: Read, overrides: Iterable[str] = ()) -> Workflow:
     problems = Problems()
     tree = _document((file,), read, problems, Place(file, 1, 1))
     last = from_text(overrides, problems)
-    if tree is None or problems:
+    if tree is None:
         raise problems.failure()
     beside = partial(_beside, file, read)
     return _Loader(tree, last, problems, beside).workflow()
@@ -86,9 +87,12 @@ class _Loader:
     ) -> Header | None:
         """Read what does not vary, and hold its references and assertions against the variants."""
         tree = shorthand.labels_as_text(self._substituted(self._changed, HEADER))
-        header = validate(Header, tree, self._problems)
-        if header is not None:
-            report_all(result.results(header, variants, resolved), tree, self._problems)
+        header, issues = validate(Header, tree)
+        report(issues, tree, self._problems)
+        wrong = {str(issue.loc[0]) for issue in issues}
+        expected = header or validate(Results, tree.only(*RESULTS).without(*wrong))[0]
+        if expected is not None:
+            report(result.results(expected, variants, resolved), tree, self._problems)
         return header
 
     def _scenario(self, choice: Choice) -> Scenario | None:
@@ -97,9 +101,12 @@ class _Loader:
         changed = shorthand.nodes_as_table(changed, self._problems)
         tree = shorthand.scenario(self._substituted(changed, SCENARIO), self._problems)
         tree = trace.inlined(tree, self._beside, self._problems)
-        scenario = validate(Scenario, tree, self._problems)
-        if scenario is not None:
-            report_all(check.scenario(scenario), tree, self._problems)
+        scenario, issues = validate(Scenario, tree)
+        report(issues, tree, self._problems)
+        rest = sound(tree, issues)
+        checked = scenario or (rest and validate(Scenario, rest)[0])
+        if checked:
+            report(check.scenario(checked, whole=not issues), tree, self._problems)
         return scenario
 
     def _substituted(self, tree: Table, fields: Sequence[str]) -> Table:

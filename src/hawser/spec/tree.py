@@ -142,15 +142,16 @@ def place_of(root: Tree, loc: Sequence[str | int], *, key: bool = False) -> Plac
     """
     node, place = root, root.place
     for step in loc:
-        child = _child(node, step)
-        if child is None:
+        below = child(node, step)
+        if below is None:
             return place
-        place = node.keys[str(step)] if key and isinstance(node, Table) else child.place
-        node = child
+        place = node.keys[str(step)] if key and isinstance(node, Table) else below.place
+        node = below
     return place
 
 
-def _child(node: Tree, step: str | int) -> Tree | None:
+def child(node: Tree, step: str | int) -> Tree | None:
+    """Give the part under a key or at a position, None where there is none."""
     if isinstance(node, Table):
         return node.get(str(step))
     if isinstance(node, Items) and isinstance(step, int) and step < len(node.nodes):

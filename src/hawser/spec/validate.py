@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from hawser.spec.errors import Problems
-from hawser.spec.explain import Fields, Loc, explain
+from hawser.spec.explain import TAGS, Fields, Loc, explain
 from hawser.spec.model import Model
-from hawser.spec.tree import Scalar, Table, Tree, place_of, plain
+from hawser.spec.tree import Scalar, Table, Tree, child, place_of, plain
 
 M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Something wrong in a field that a model cannot see by itself."""
+    """Something wrong with a field."""
 
     loc: Loc
     message: str
@@ -28,40 +29,42 @@ class Issue:
     """Whether the key is wrong rather than its value."""
 
 
-def validate(model: type[M], tree: Tree, problems: Problems) -> M | None:
-    """Make a model of a tree; None, with the mistakes noted, where it is none."""
+def validate(model: type[M], tree: Tree) -> tuple[M | None, list[Issue]]:
+    """Make a model of a tree, or say everything that keeps it from being one."""
     text = json.dumps(
         plain(tree)
     )  # in JSON, strict still takes a list for a tuple and text for an enum
     try:
-        return model.model_validate_json(text, strict=True)
+        return model.model_validate_json(text, strict=True), []
     except ValidationError as error:
-        fields = _fields(model)
-        for detail in error.errors(include_url=False):
-            report(
-                _issue(detail["type"], _field(tree, detail["loc"]), explain(detail, fields)),
-                tree,
-                problems,
-            )
-        return None
+        return None, list(_issues(error.errors(include_url=False), tree, _fields(model)))
 
 
-def report(issue: Issue, tree: Tree, problems: Problems) -> None:
-    """Note an issue at the place where its field is written."""
-    place = place_of(tree, issue.loc, key=issue.key)
-    problems.add(place, ".".join(str(step) for step in issue.loc), issue.message)
-
-
-def report_all(issues: Iterable[Issue], tree: Tree, problems: Problems) -> None:
-    """Note many issues."""
+def report(issues: Iterable[Issue], tree: Tree, problems: Problems) -> None:
+    """Note issues at the places where their fields are written."""
     for issue in issues:
-        report(issue, tree, problems)
+        place = place_of(tree, issue.loc, key=issue.key)
+        problems.add(place, ".".join(str(step) for step in issue.loc), issue.message)
 
 
-def _issue(kind: str, loc: Loc, message: str) -> Issue:
-    if loc and loc[-1] == "[key]":
-        return Issue(loc[:-1], message, key=True)
-    return Issue(loc, message, key=kind == "extra_forbidden")
+def _issues(details: Iterable[ErrorDetails], tree: Tree, fields: Fields) -> Iterator[Issue]:
+    for detail in details:
+        if _follows(detail):
+            continue
+        loc = _in_file(tree, detail["loc"])
+        if detail["type"] in TAGS:
+            loc = (*loc, TAGS[detail["type"]])
+        if loc and loc[-1] == "[key]":
+            yield Issue(loc[:-1], explain(detail, fields), key=True)
+        else:
+            unknown = detail["type"] == "extra_forbidden"
+            yield Issue(loc, explain(detail, fields), key=unknown)
+
+
+def _follows(detail: ErrorDetails) -> bool:
+    """Tell whether a list is called too short only because its entries are wrong themselves."""
+    short = detail["type"] == "too_short" and isinstance(detail["input"], list | dict)
+    return short and len(detail["input"]) >= detail["ctx"]["min_length"]
 
 
 @functools.cache
@@ -69,7 +72,7 @@ def _fields(model: type[Model]) -> Fields:
     return Fields(model)
 
 
-def _field(tree: Tree, loc: Loc) -> Loc:
+def _in_file(tree: Tree, loc: Loc) -> Loc:
     """Give a location as the file has it: pydantic puts the tag of a union between its steps."""
     field: list[str | int] = []
     node: Tree | None = tree
@@ -77,19 +80,11 @@ def _field(tree: Tree, loc: Loc) -> Loc:
         if _is_tag(node, step):
             continue
         field.append(step)
-        node = _below(node, step)
+        node = None if node is None else child(node, step)
     return tuple(field)
 
 
 def _is_tag(node: Tree | None, step: str | int) -> bool:
     if not isinstance(node, Table) or step in node.nodes:
         return False
-    tag = node.get("probe")
-    return isinstance(tag, Scalar) and tag.value == step
-
-
-def _below(node: Tree | None, step: str | int) -> Tree | None:
-    if isinstance(node, Table):
-        return node.get(str(step))
-    nodes = getattr(node, "nodes", ())
-    return nodes[step] if isinstance(step, int) and step < len(nodes) else None
+    return any(isinstance(t := node.get(k), Scalar) and t.value == step for k in TAGS.values())

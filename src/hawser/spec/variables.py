@@ -57,7 +57,8 @@ class Variables:
             return node
         if not _WHOLE.fullmatch(node.value):
             expected = 'a variable alone, such as "${name}": text is not glued together'
-            self._problems.add(node.place, field, f"found {found(node.value)}, expected {expected}")
+            message = f"found {found(node.value)}, expected {expected}"
+            self._problems.add(node.place, field, message, settles=True)
             return node
         return self._variable(node, node.value[2:-1], field)
 
@@ -65,13 +66,13 @@ class Variables:
         definition = self._definitions.get(name)
         if definition is None:
             hint = choices(self._definitions.nodes, name)
-            self._problems.add(node.place, field, f"found the unknown variable {name!r}; {hint}")
+            message = f"found {name!r}, which is no variable; {hint}"
+            self._problems.add(node.place, field, message, settles=True)
             return node
         if name in self._open or len(self._open) >= MAX_CHAIN:
             way = " -> ".join([*self._open, name])
-            self._problems.add(
-                node.place, field, f"found variables that lead on without end: {way}"
-            )
+            message = f"found variables that lead on without end: {way}"
+            self._problems.add(node.place, field, message, settles=True)
             return node
         if name not in self._known:
             self._open.append(name)

@@ -202,8 +202,8 @@ def label_text(node: Tree) -> str:
 def unknown_label(axes: Axes, name: str, label: str) -> str | None:
     """Say what is wrong with a label, None where axis and value exist."""
     if name not in axes:
-        return f"found the unknown axis {found(name)}; {choices(axes, name)}"
+        return f"found {found(name)}, which is no axis; {choices(axes, name)}"
     known = [value.label for value in axes[name]]
     if label in known:
         return None
-    return f"found the unknown value {found(label)}; {choices(known, label)}"
+    return f"found {found(label)}, which is no value of {name}; {choices(known, label)}"

@@ -55,7 +55,7 @@ class Scenario(Model):
     overlay: Overlay | None = None
     """The SD-WAN over the topology."""
     measurements: Annotated[dict[Name, Measurement], Field(min_length=1)]
-    """Run one after the other, in this order."""
+    """What is measured, one after the other, in this order."""
     events: tuple[Event, ...] = ()
     """What happens while the measurements run."""
 

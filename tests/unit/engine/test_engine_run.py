@@ -232,7 +232,7 @@ def test_an_event_that_came_too_late_makes_the_trial_void(
 
 def test_an_event_after_the_end_is_refused() -> None:
     event = Event(at=Duration(60), element="link:x", change=Change(up=False))
-    with pytest.raises(InputError, match="found 1 min, expected less than the 0.3 s"):
+    with pytest.raises(InputError, match=r"found 1 min, expected less than the 0\.3 s"):
         plan(workflow("a", events=(event,)))
 
 

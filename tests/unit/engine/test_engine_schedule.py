@@ -84,7 +84,7 @@ def test_a_resume_forgives() -> None:
 def test_every_run_ends_and_counts_nothing_twice(
     names: list[str], repeat: int, seed: int, failing: float
 ) -> None:
-    source = random.Random(seed)
+    source = random.Random(seed)  # noqa: S311 (chance, not a secret)
     progress = Progress(order(labelled(names), repeat, seed), {})
     while True:
         if not progress.pending():

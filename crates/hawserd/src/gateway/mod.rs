@@ -34,5 +34,5 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.check {
         return Ok(());
     }
-    Err(anyhow::anyhow!("branch {}: no event loop yet", config.branch).into())
+    Err(anyhow::anyhow!("branch {}: no event loop yet", config.document.branch).into())
 }

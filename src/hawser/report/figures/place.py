@@ -6,7 +6,7 @@ from side to side. Whether along is to the right or downwards is decided when it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from hawser.spec.topology import Topology
 
@@ -24,13 +24,12 @@ def place(topology: Topology, source: str) -> dict[str, Place]:
     neighbours = _neighbours(topology)
     sides = _sides(topology, neighbours, source)
     if sides is not None:
-        left, right = sides
-        before = _layers(neighbours, left)
-        after = _layers(neighbours, right, exclude=set(before))
-        last = max(before.values(), default=0)
-        layers = {name: last - depth for name, depth in before.items()}
+        before, after = (_layers(neighbours, side) for side in sides)
+        near = {name for name in before if before[name] <= after.get(name, before[name])}
+        last = max(before[name] for name in near)
+        layers = {name: last - depth for name, depth in before.items() if name in near}
         layers[CLOUD] = last + 1
-        layers |= {name: last + 2 + depth for name, depth in after.items()}
+        layers |= {name: last + 2 + depth for name, depth in after.items() if name not in near}
     else:
         layers = _layers(neighbours, source)
     rest = [name for name in topology.nodes if name not in layers]
@@ -69,14 +68,12 @@ def _neighbours(topology: Topology) -> dict[str, list[str]]:
     return found
 
 
-def _layers(
-    neighbours: Mapping[str, Sequence[str]], start: str, exclude: Iterable[str] = ()
-) -> dict[str, int]:
+def _layers(neighbours: Mapping[str, Sequence[str]], start: str) -> dict[str, int]:
     """Distance of every node that can be reached, breadth first."""
-    found, queue, closed = {start: 0}, [start], set(exclude)
+    found, queue = {start: 0}, [start]
     for name in queue:
         for other in neighbours.get(name, ()):
-            if other not in found and other not in closed:
+            if other not in found:
                 found[other] = found[name] + 1
                 queue.append(other)
     return found

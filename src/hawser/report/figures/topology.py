@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hawser.report.figures.place import CLOUD, gateways, place
 from hawser.report.figures.scene import (
+    Anchor,
     Box,
     Curve,
     Disc,
     Item,
-    Line,
     Point,
     Scene,
     Text,
     fit,
     text_width,
 )
+from hawser.report.words import count
 from hawser.spec.topology import Channel, Internet, Topology
 from hawser.spec.units import Quantity
 from hawser.spec.workflow import Workflow
@@ -54,6 +54,12 @@ class Canvas:
     """Pixels between neighbours in a layer."""
     origin: Point
     """Pixel of place (0, 0)."""
+    node: Point
+    """Width and height of a node's box."""
+    room: float
+    """Width for the text at a link."""
+    around: float
+    """Place across at which a link passes what stands between its ends."""
 
     def at(self, along: float, across: float) -> Point:
         """Pixel of a place."""
@@ -73,8 +79,9 @@ def picture(workflow: Workflow, width: float) -> Scene:
     source, target = ends.source.split(".")[0], ends.target.split(".")[0]
     places = place(first.topology, source)
     strands = _strands(topologies, [name for name in places if name in gateways(first.topology)])
-    wide = width > 700
-    canvas, height = _canvas(places, strands, width, wide)
+    hops = [[places[e.split(".")[0]][0] for e in li.ends] for li in first.topology.links.values()]
+    detour = any(abs(a - b) > 1 for a, b in hops)
+    canvas, height = _canvas(places, len(strands), width, detour)
     items = [
         *_links(topologies, canvas, places),
         *_internet(topologies, canvas, places, strands),
@@ -84,18 +91,23 @@ def picture(workflow: Workflow, width: float) -> Scene:
 
 
 def _canvas(
-    places: dict[str, Point], strands: Sequence[Strand], width: float, wide: bool
+    places: dict[str, Point], strands: int, width: float, detour: bool
 ) -> tuple[Canvas, float]:
+    """The canvas for a width, and its height; `detour` leaves room for links that go around."""
     layers = max(along for along, _ in places.values()) + 1
     most = 2 * max(abs(across) for _, across in places.values()) + 1
-    if wide:
-        across = max(most * 70, len(strands) * _STRAND + 70, 120.0)
+    if width > 700:
+        across = max(most * 70, strands * _STRAND + 70, 120.0) + (90 if detour else 0)
         step = (width - _NODE[0] - 8) / max(layers - 1, 1)
-        return Canvas(True, step, 70, (_NODE[0] / 2 + 4, across / 2)), across
+        origin = (_NODE[0] / 2 + 4, across / 2)
+        room, around = max(step - _NODE[0] - 8, 40), (16 - across / 2) / 70
+        return Canvas(True, step, 70, origin, _NODE, room, around), across
     step = 128.0
     height = step * (layers - 1) + _NODE[1] + 8
-    beside = min((width - _NODE[0]) / max(most - 1, 1), 120)
-    return Canvas(False, step, beside, (width / 2, _NODE[1] / 2 + 4)), height
+    beside = min((width - 4) / most, 120)
+    node = (min(_NODE[0], beside - 8), _NODE[1])
+    origin, around = (width / 2, node[1] / 2 + 4), (8 - width / 2) / beside
+    return Canvas(False, step, beside, origin, node, beside - 20, around), height
 
 
 def _node_items(
@@ -107,7 +119,7 @@ def _node_items(
         if name == CLOUD:
             continue
         x, y = canvas.at(*spot)
-        w, h = _NODE
+        w, h = canvas.node
         kind = "gateway" if name in at_internet else roles.get(name, "node")
         fill = "gateway" if name in at_internet else "node"
         items.append(Box(x - w / 2, y - h / 2, w, h, fill, "nodeline", 9))
@@ -119,16 +131,30 @@ def _node_items(
 def _links(topologies: Sequence[Topology], canvas: Canvas, places: dict[str, Point]) -> list[Item]:
     items: list[Item] = []
     for name, link in topologies[0].links.items():
-        a, b = (canvas.at(*places[end.split(".")[0]]) for end in link.ends)
-        items.append(Line((a, b), "link", 2))
+        one, other = (places[end.split(".")[0]] for end in link.ends)
+        middle = (one[0] + other[0]) / 2, (one[1] + other[1]) / 2
+        if abs(one[0] - other[0]) > 1:
+            middle = middle[0], canvas.around
+        a, b, (x, y) = canvas.at(*one), canvas.at(*other), canvas.at(*middle)
+        items.append(_bow(a, b, (x, y)))
         found = [t.links[name] for t in topologies if name in t.links]
-        label = _varying([_channel(one, one.reverse) for one in found])
-        (ax, ay), (bx, by) = a, b
+        lines = _wrapped(_varying([_channel(each, each.reverse) for each in found]), canvas.room)
         if canvas.wide:
-            items.append(Text((ax + bx) / 2, (ay + by) / 2 - 8, label, "muted", 11.5, "middle"))
+            items += _lines(lines, x, y - 8 - 14 * (len(lines) - 1), "middle")
         else:
-            items.append(Text((ax + bx) / 2 + 8, (ay + by) / 2 + 4, label, "muted", 11.5))
+            items += _lines(lines, x + 9, y + 4 - 7 * (len(lines) - 1), "start")
     return items
+
+
+def _bow(a: Point, b: Point, middle: Point) -> Item:
+    """A cable by way of a point: straight, or bent around what stands between its ends."""
+    ends = (a[0] + b[0]) / 2, (a[1] + b[1]) / 2
+    dx, dy = (middle[0] - ends[0]) * 4 / 3, (middle[1] - ends[1]) * 4 / 3
+    return Curve((a, (a[0] + dx, a[1] + dy), (b[0] + dx, b[1] + dy), b), "link", 2)
+
+
+def _lines(lines: Sequence[str], x: float, y: float, anchor: Anchor) -> list[Item]:
+    return [Text(x, y + 14 * i, line, "muted", 11.5, anchor) for i, line in enumerate(lines)]
 
 
 def _internet(
@@ -206,9 +232,8 @@ def _strand_text(
     x, y = canvas.at(middle, 0)
     if canvas.wide:
         y += offset - 7
-        size = text_width(strand.name + strand.label, 12.5) + 8
-        left = x - size / 2
-        name = text_width(strand.name, 12.5) + 8
+        name = 1.1 * text_width(strand.name, 12.5) + 8  # bold is wider
+        left = x - (name + text_width(strand.label, 12.5)) / 2
         return [
             Text(left, y, strand.name, "ink", 12.5, bold=True),
             Text(left + name, y, strand.label, "ink", 12.5),
@@ -249,9 +274,9 @@ def _port_points(topology: Topology, canvas: Canvas, places: dict[str, Point]) -
         for index, port in enumerate(own):
             offset = (index - (len(own) - 1) / 2) * (22 if canvas.wide else 40)
             if canvas.wide:
-                found[port] = (x + side * _NODE[0] / 2, y + offset)
+                found[port] = (x + side * canvas.node[0] / 2, y + offset)
             else:
-                found[port] = (x + offset, y + side * _NODE[1] / 2)
+                found[port] = (x + offset, y + side * canvas.node[1] / 2)
     return found
 
 
@@ -270,19 +295,22 @@ def _port_items(
 
 
 def _star(internet: Internet, canvas: Canvas, places: dict[str, Point]) -> list[Item]:
-    """More than two gateways: a cloud that all hang on."""
-    x, y = canvas.at(*places[CLOUD])
+    """A cloud that all gateways hang on, each WAN port by a strand of its own."""
     items: list[Item] = []
     for port, channel in internet.ports.items():
-        gateway = canvas.at(*places[port.split(".")[0]])
-        index = list(internet.ports).index(port)
-        end = (x + 14 * math.cos(index), y + 14 * math.sin(index))
+        gateway = port.split(".")[0]
+        own = [other for other in internet.ports if other.split(".")[0] == gateway]
+        offset = (own.index(port) - (len(own) - 1) / 2) * 12
+        ends = [canvas.at(*places[name]) for name in (gateway, CLOUD)]
+        points = [(x, y + offset) if canvas.wide else (x + offset, y) for x, y in ends]
         tip = f"port {port}: {_channel(channel, channel.reverse) or 'no limit'}"
-        items.append(Curve((gateway, gateway, end, end), "strand", 2, 0.85, tip))
-    paths = f"{len(internet.paths)} described paths" if internet.paths else ""
-    items.append(Box(x - 62, y - 26, 124, 52, "cloud", radius=26))
-    items.append(Text(x, y + (-2 if paths else 4), "internet", "ink", 13, "middle"))
-    items.append(Text(x, y + 14, paths, "muted", 11, "middle"))
+        items.append(Curve((points[0], *points, points[1]), "strand", 2, 0.85, tip))
+    described = count(len(internet.paths), "described path") if internet.paths else ""
+    about = _channel(internet.path, None) or described
+    x, y = canvas.at(*places[CLOUD])
+    items.append(Box(x - 66, y - 30, 132, 60, "cloud", "nodeline", 30))
+    items.append(Text(x, y + (-3 if about else 4), "internet", "ink", 13, "middle"))
+    items.append(Text(x, y + 14, fit(about, 11, 120), "muted", 11, "middle"))
     return items
 
 
@@ -310,7 +338,7 @@ def _named(internet: Internet, order: Sequence[str]) -> dict[str, tuple[str, str
             if {end.split(".")[0] for end in path.ends} == set(order)
         }
     sides = [[p for p in internet.ports if p.split(".")[0] == name] for name in order]
-    return {f"{a} {b}": (a, b) for a in sides[0] for b in sides[1]}
+    return {f"{a.split('.')[1]}-{b.split('.')[1]}": (a, b) for a in sides[0] for b in sides[1]}
 
 
 def _path(internet: Internet, name: str) -> tuple[Channel, Channel | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hawser.spec.check.topology import near
-from hawser.spec.document import Header
+from hawser.spec.document import Results
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
 from hawser.spec.measurement import Iperf3, Measurement, Ping, Protocol
@@ -19,10 +19,10 @@ Result = Reference | Assertion
 
 
 def results(
-    header: Header, variants: Variants, resolved: Sequence[tuple[Labels, Scenario | None]]
+    expected: Results, variants: Variants, resolved: Sequence[tuple[Labels, Scenario | None]]
 ) -> Iterator[Issue]:
     """Check references and assertions."""
-    for loc, item in _items(header):
+    for loc, item in _items(expected):
         yield from _labels(loc, item, variants)
         yield from _metric(loc, item)
         meant = [s for labels, s in resolved if item.variant.items() <= labels.items()]
@@ -65,8 +65,8 @@ def _source(loc: Loc, item: Result, meant: Sequence[Mapping[str, Measurement]]) 
         yield Issue((*loc, "measurement"), near(names, item.measurement, "measurement"))
         return
     if not any(_gives(item, measurements) for measurements in meant):
-        what = item.measurement or "any measurement"
-        yield Issue((*loc, "metric"), f"found {found(item.metric)}, which {what} does not give")
+        nobody = f"{item.measurement} does not give" if item.measurement else "no measurement gives"
+        yield Issue((*loc, "metric"), f"found {found(item.metric)}, which {nobody}")
 
 
 def _gives(item: Result, measurements: Mapping[str, Measurement]) -> bool:
@@ -82,8 +82,8 @@ def _metrics(measurement: Ping | Iperf3) -> Mapping[str, str]:
     return IPERF3_UDP if measurement.protocol is Protocol.UDP else IPERF3_TCP
 
 
-def _items(header: Header) -> Iterator[tuple[Loc, Result]]:
-    for index, reference in enumerate(header.reference):
+def _items(expected: Results) -> Iterator[tuple[Loc, Result]]:
+    for index, reference in enumerate(expected.reference):
         yield ("reference", index), reference
-    for index, assertion in enumerate(header.assertions):
+    for index, assertion in enumerate(expected.assertions):
         yield ("assert", index), assertion

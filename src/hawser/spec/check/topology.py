@@ -56,7 +56,7 @@ def channels(topology: Topology) -> Iterator[tuple[Loc, Channel]]:
 
 def near(known: Iterable[str], wrong: str, what: str) -> str:
     """Say that a name is unknown."""
-    return f"found the unknown {what} {found(wrong)}; {choices(known, wrong)}"
+    return f"found {found(wrong)}, which is no {what}; {choices(known, wrong)}"
 
 
 def _limits(topology: Topology) -> Iterator[Issue]:
