@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from hawser.control.model import FieldError, Status
+from hawser.control.model import FieldError, Status, WanCounters
 
 _TIMEOUT = 5.0
 """Seconds that a daemon may take for an answer; it needs milliseconds."""
@@ -68,6 +68,10 @@ class DaemonClient:
     def counters(self) -> dict[str, Any]:
         """Bytes, packets and drops by cause, of every part of the daemon."""
         return self._get("/v1/counters", _OBJECT)
+
+    def wan_counters(self) -> WanCounters:
+        """Packets, drops and lateness of a WAN emulator."""
+        return self._get("/v1/counters", TypeAdapter(WanCounters))
 
     def config(self) -> dict[str, Any]:
         """The configuration in force (schemas/ROLE-config.schema.json)."""

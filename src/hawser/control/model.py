@@ -68,6 +68,66 @@ class WanStatus(Answer):
         return self.ready
 
 
+class Quantiles(Answer):
+    """A distribution, microseconds."""
+
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+    max: float
+
+
+class WanInterface(Answer):
+    """Frames of one interface of a WAN emulator. Every drop here is its own failing."""
+
+    name: str
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    drop_ring: int
+    """The receive ring was full: the emulator was too slow."""
+    drop_oversize: int
+    """Larger than the MTU: segmentation offload is on at the sender."""
+    drop_send: int
+    """The kernel refused to send."""
+
+
+class WanPath(Answer):
+    """Packets of one path of a WAN emulator."""
+
+    name: str
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    drop_loss: int
+    """Lost as asked."""
+    drop_queue: int
+    """Found the queue before a trace full, as asked."""
+    drop_buffer: int
+    """Found no memory: the emulator's own failing."""
+    duplicated: int
+    reordered: int
+    held: int
+    """Would have overtaken others by jitter, and waited for them."""
+    delay_us: float
+    lateness_us: Quantiles
+    """How much later than due its packets were sent."""
+
+
+class WanCounters(Answer):
+    """Counters of a WAN emulator (`GET /v1/counters`)."""
+
+    interfaces: tuple[WanInterface, ...]
+    paths: tuple[WanPath, ...]
+    """Besides those configured, `wire:NAME:DIRECTION` for what none of them takes."""
+    buffered_bytes: int
+
+
 Status = Annotated[WanStatus | GatewayStatus, Field(discriminator="role")]
 """State of a daemon, told apart by its role."""
 
