@@ -28,7 +28,7 @@ from hawser.report.figures.scene import (
     text_width,
 )
 from hawser.report.model import Layout, Row
-from hawser.report.words import interval, number, term
+from hawser.report.words import interval, number, term, way
 
 _SLOT = 40
 """Pixels of a variant in bars."""
@@ -82,14 +82,14 @@ def dots(rows: Sequence[Row], plan: Layout, width: float, *, columns: bool) -> S
     head, top = legend(legend_keys(rows, plan if columns else None), 0, 34, width)
     draw = _columns if columns else _bars
     body, height = draw(rows, plan, width, top + 4)
-    items = (Text(0, 16, fit(title, 15, width), "ink", 15, bold=True), *head, *body)
+    items = (Text(0, 16, fit(title, 16.5, width), "ink", 15, bold=True), *head, *body)
     return Scene(width, height, title, describe(rows, plan), items)
 
 
 def heading(row: Row) -> str:
     """What a metric's axis shows."""
-    way = "" if row.direction == "none" else f", {row.direction}"
-    return f"{term(row.metric).title}, {row.unit} ({row.measurement}{way})"
+    where = ", ".join(filter(None, (row.measurement, way(row.direction))))
+    return f"{term(row.metric).title}, {row.unit} ({where})"
 
 
 def describe(rows: Sequence[Row], plan: Layout) -> str:
