@@ -32,6 +32,5 @@ def wait_until_up(client: Namespace, address: str, *daemons: Daemon) -> None:
     Raises:
         SampleError: a daemon ended, or there is no answer within ten seconds.
     """
-
     what = f"{address} answers through the tunnel"
     until(lambda: reachable(client, address), what, daemons=daemons)
