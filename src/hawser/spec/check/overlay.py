@@ -117,19 +117,25 @@ def _group(overlay: Overlay, name: str) -> Iterator[Issue]:
     yield from issues
     if issues:
         return
-    pairs = {route_branches(route) for route in group.paths}
-    if len(pairs) > 1:
-        yield Issue(
-            loc, "found paths of several pairs of branches, expected all from one to one other"
-        )
+    if len({frozenset(route_branches(route)) for route in group.paths}) > 1:
+        yield Issue(loc, "found paths of several pairs of branches, expected all of one pair")
         return
-    for route, count in Counter(group.paths).items():
-        if count > 1:
-            yield Issue(
-                (*loc, group.paths.index(route)), f"found {route} {count} times, expected once"
-            )
+    yield from _repeated(group, loc)
     if overlay.transport is Transport.MPTCP:
         yield from _full(overlay, group, loc)
+
+
+def _repeated(group: PathGroup, loc: Loc) -> Iterator[Issue]:
+    seen: set[frozenset[str]] = set()
+    for index, route in enumerate(group.paths):
+        if _ends(route) in seen:
+            yield Issue((*loc, index), f"found the path {route} again")
+        seen.add(_ends(route))
+
+
+def _ends(route: str) -> frozenset[str]:
+    """Give a path's ends without its direction: it goes both ways."""
+    return frozenset(route.split(">"))
 
 
 def _route(overlay: Overlay, route: str, loc: Loc) -> Iterator[Issue]:
@@ -156,10 +162,14 @@ def route_branches(route: str) -> tuple[str, str]:
 
 
 def _full(overlay: Overlay, group: PathGroup, loc: Loc) -> Iterator[Issue]:
-    first, second = (overlay.branches[name] for name in route_branches(group.paths[0]))
-    names = route_branches(group.paths[0])
-    every = {f"{names[0]}.{a}>{names[1]}.{b}" for a in first.wan for b in second.wan}
-    missing = sorted(every - set(group.paths))
+    first, second = route_branches(group.paths[0])
+    every = (
+        f"{first}.{a}>{second}.{b}"
+        for a in overlay.branches[first].wan
+        for b in overlay.branches[second].wan
+    )
+    given = {_ends(route) for route in group.paths}
+    missing = [route for route in every if _ends(route) not in given]
     if missing:
         message = "with the mptcp transport a group holds every pair of WAN ports, but lacks "
         yield Issue(loc, message + ", ".join(missing))
