@@ -100,12 +100,14 @@ def _processes(text: str) -> list[str]:
 
 def clients(lab: str) -> list[int]:
     """Processes of iperf3 clients in a lab's namespaces."""
-    found = []
+    found: list[int] = []
     for name in namespace.names(names.prefix(lab)):
         with namespace.identity(name) as space:
-            for path in Path("/proc").glob("[0-9]*"):
-                if _space(path) == space and b"iperf3\0-c\0" in _line(path):
-                    found.append(int(path.name))
+            found += [
+                int(path.name)
+                for path in Path("/proc").glob("[0-9]*")
+                if _space(path) == space and b"iperf3\0-c\0" in _line(path)
+            ]
     return found
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import run_cli
@@ -49,10 +50,20 @@ def only_bundle(folder: Path) -> Path:
     return bundle
 
 
-def test_a_run_measures_reports_and_leaves_nothing(file: Path, tmp_path: Path) -> None:
-    done = hawser("run", file, "--json", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A whole run: its folder and what it printed."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "cable.yaml").write_text(WORKFLOW.format(name=f"t{os.getpid()}"))
+    done = hawser("run", "cable.yaml", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    return only_bundle(folder), json.loads(done.stdout)
+
+
+def test_a_run_measures_reports_and_leaves_nothing(
+    finished: tuple[Path, dict[str, Any]],
+) -> None:
+    bundle, document = finished
     assert (document["valid"], document["passed"]) == (True, True)
     rows = {
         (row["variant"]["rate"], row["metric"]): row
@@ -63,17 +74,16 @@ def test_a_run_measures_reports_and_leaves_nothing(file: Path, tmp_path: Path) -
     assert rows["slow", "goodput"]["unit"] == "Mbit/s"
     assert rows["slow", "goodput"]["direction"] == "forward"
     assert 3 < rows["slow", "goodput"]["median"] < 5
-    bundle = only_bundle(tmp_path)
     assert not run_cli.remains(run_cli.lab_of(bundle))
-    _check_bundle(bundle, file)
+    _check_bundle(bundle)
 
 
-def _check_bundle(bundle: Path, file: Path) -> None:
+def _check_bundle(bundle: Path) -> None:
     manifest = json.loads((bundle / "manifest.json").read_text())
     assert manifest["state"] == "done"
     assert {"iperf3", "ping", "ip"} <= manifest["tools"].keys()
     assert "net.ipv4.tcp_rmem" in manifest["kernel"]
-    assert (bundle / "workflow.yaml").read_text() == file.read_text()
+    assert (bundle / "workflow.yaml").read_text().startswith("\nhawser: 1")
     assert (bundle / "report.html").stat().st_size > 10_000
     assert (bundle / "samples.parquet").exists()
     raw = {path.name for path in bundle.glob("trials/0001-*/raw/*")}
@@ -81,15 +91,14 @@ def _check_bundle(bundle: Path, file: Path) -> None:
     assert [trial["valid"] for trial in trials(bundle)] == [True] * 4
 
 
-def test_counters_agree_with_what_was_measured(file: Path, tmp_path: Path) -> None:
-    assert hawser("run", file, "--only", "fast", "--repeat", 1, cwd=tmp_path).returncode == 0
-    (trial,) = Bundle.open(only_bundle(tmp_path)).trials
+def test_counters_agree_with_what_was_measured(finished: tuple[Path, dict[str, Any]]) -> None:
+    trial = Bundle.open(finished[0]).trials[0]
     found = {
         (s.measurement, s.metric, s.subject): s.value for s in trial.samples() if s.time is None
     }
     sent = found["passive", "tx_bytes", "port:h1.p"]
     payload = found["tcp", "goodput", ""] * 1e6 / 8
-    assert payload < sent < 1.15 * payload + 100_000
+    assert payload < sent < 2 * payload + 200_000  # headers, echoes, retransmissions
     assert found["passive", "rx_bytes", "port:h2.p"] == sent
     assert found["passive", "tx_bytes", "link:x:forward"] == pytest.approx(sent, rel=0.01)
     assert found["passive", "cpu", "machine"] > 0
@@ -170,14 +179,15 @@ def _resume_and_check(folder: Path, bundle: Path, kept: list[dict[str, object]])
     assert [row["n"] for row in rows] == [2, 2]
 
 
-def test_a_resume_of_a_changed_workflow_is_refused(file: Path, tmp_path: Path) -> None:
-    assert hawser("run", file, "--only", "fast", "--repeat", 1, cwd=tmp_path).returncode == 0
-    bundle = only_bundle(tmp_path)
-    done = hawser("run", file, "--resume", bundle, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "made from another workflow" in done.stderr
-    same = hawser("run", file, "--only", "fast", "--repeat", 1, "--resume", bundle, cwd=tmp_path)
-    assert same.returncode == 0
+def test_a_resume_of_a_changed_workflow_is_refused(finished: tuple[Path, dict[str, Any]]) -> None:
+    bundle, folder = finished[0], finished[0].parents[1]
+    changed = hawser("run", "cable.yaml", "--only", "fast", "--resume", bundle, cwd=folder)
+    assert changed.returncode == 2
+    assert "made from another workflow" in changed.stderr
+    before = trials(bundle)
+    same = hawser("run", "cable.yaml", "--resume", bundle, cwd=folder)
+    assert same.returncode == 0, same.stderr
+    assert trials(bundle) == before
 
 
 def test_a_tool_that_dies_makes_its_trial_void(file: Path, tmp_path: Path) -> None:
@@ -195,24 +205,20 @@ def test_a_tool_that_dies_makes_its_trial_void(file: Path, tmp_path: Path) -> No
     assert (again["variant"], again["repeat"]) == (void["variant"], void["repeat"])
 
 
-def test_results_in_every_form(file: Path, tmp_path: Path) -> None:
-    for _ in range(2):
-        assert hawser("run", file, "--only", "fast", "--repeat", 1, cwd=tmp_path).returncode == 0
-    one, two = run_cli.bundles(tmp_path)
-    for form, begins in {
-        "html": "<!doctype html>", "md": "# ", "json": "{", "csv": "measurement,", "png": "\ufffdPNG",
-    }.items():  # fmt: skip
+FORMS = {"html": "<!doctype html>", "md": "# ", "json": "{", "csv": "v_rate,", "png": "\ufffdpng"}
+
+
+def test_results_in_every_form(finished: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    bundle, folder = finished[0], finished[0].parents[1]
+    for form, beginning in FORMS.items():
         target = tmp_path / f"out.{form}"
-        assert hawser("report", one.name, "-o", target, cwd=tmp_path).returncode == 0
+        assert hawser("report", bundle.name, "-o", target, cwd=folder).returncode == 0
         head = target.read_bytes()[:20].decode(errors="replace").lower()
-        assert head.startswith(begins.lower()), form
-    text = hawser("report", "latest", cwd=tmp_path)
-    assert "Goodput, Mbit/s" in text.stdout
-    compared = hawser("compare", one.name, two.name, "--json", cwd=tmp_path)
-    assert json.loads(compared.stdout)["runs"]
-    asked = hawser("query", "latest", "SELECT count(*) AS n FROM trials", "--json", cwd=tmp_path)
-    assert json.loads(asked.stdout) == [{"n": 1}]
-    assert [run["run"] for run in json.loads(hawser("runs", "--json", cwd=tmp_path).stdout)] == [
-        two.name,
-        one.name,
-    ]
+        assert head.startswith(beginning), form
+    assert "Goodput, Mbit/s" in hawser("report", "latest", cwd=folder).stdout
+    compared = hawser("compare", bundle, "latest", "--json", cwd=folder)
+    assert len(json.loads(compared.stdout)["runs"]) == 2
+    asked = hawser("query", "latest", "SELECT count(*) AS n FROM trials", "--json", cwd=folder)
+    assert json.loads(asked.stdout) == [{"n": 4}]
+    listed = json.loads(hawser("runs", "--json", cwd=folder).stdout)
+    assert [run["run"] for run in listed] == [bundle.name]
