@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hawser.report.figures.scale import Scale, scale
 from hawser.report.figures.scene import (
+    BOLD,
     Anchor,
     Item,
     Key,
@@ -98,7 +99,7 @@ def _facets(
     size = (width - _GAP * (columns - 1)) / columns
     name = 20 if len(plan.groups) > 1 else 0
     pitch = _HEIGHT + name + 34
-    items: list[Item] = [Text(0, 16, fit(title, 16.5, width), "ink", 15, bold=True), *head]
+    items: list[Item] = [Text(0, 16, fit(title, BOLD * 15, width), "ink", 15, bold=True), *head]
     for index, group in enumerate(plan.groups):
         left, row = index % columns * (size + _GAP), index // columns
         upper = top + row * pitch
