@@ -160,7 +160,10 @@ def _lead_tiles(report: Report) -> list[tuple[str, str, str]]:
     found = [(f"{median} {lead.unit}", words.title.lower(), f"{name}, median")]
     for one in (*report.comparisons[:1], *report.comparisons[1:][-1:]):
         ratio, other = one.ratio, report.layout.name(one.other)
-        found.append((ratio_value(ratio), f"what {other} did", f"95 % CI {ratio_interval(ratio)}"))
+        sure = (
+            f"95 % CI {ratio_interval(ratio)}" if ratio.interval else "too few runs for an interval"
+        )
+        found.append((ratio_value(ratio), f"what {other} did", sure))
     if lead.bounds is not None:
         share = percent(lead.summary.median / lead.bounds.together)
         together = f"{number(lead.bounds.together)} {lead.unit} on the wire"

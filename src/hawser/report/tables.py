@@ -122,7 +122,7 @@ def comparisons(report: Report) -> Table | None:
                 plan.name(c.other),
                 ratio_value(c.ratio),
                 ratio_interval(c.ratio),
-                "yes" if c.ratio.clear else "no",
+                {True: "yes", False: "no", None: "too few runs"}[c.ratio.verdict],
             )
             for c in report.comparisons
         ),

@@ -114,6 +114,15 @@ def test_finding_says_when_the_first_two_are_too_close(tmp_path: Path) -> None:
     assert "ipomp and ipip-best cannot be told apart by these runs." in report.finding
 
 
+def test_two_runs_give_a_ratio_and_no_verdict(tmp_path: Path) -> None:
+    values = {name: found[:2] for name, found in STEADY.items()}
+    report = run(tmp_path, synthetic.quickstart(2), values)
+    assert report.finding[0].startswith("ipomp carried 30.5 Mbit/s (median of 2 runs): 2.03")
+    assert not any("told apart" in sentence for sentence in report.finding)
+    assert {one.ratio.verdict for one in report.comparisons} == {None}
+    assert "Only 2 runs of some variants" in report.warnings[0]
+
+
 def test_finding_of_groups(table1: Report) -> None:
     text = " ".join(table1.finding)
     assert "The widest gap is at 1:2:4:33" in text
