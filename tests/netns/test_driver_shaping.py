@@ -28,12 +28,12 @@ NAME = "link:x:forward"
 def test_rate_is_right_within_one_percent(deploy: Deploy, mbit: int) -> None:
     lab = deploy(pair(whole(mbit * MBIT)))
     with udp_flood(lab.nodes["a"], lab.nodes["b"], B, 1.3 * mbit * MBIT):
-        assert received_rate(lab.nodes["b"], "e", 3) == pytest.approx(mbit * MBIT, rel=0.01)
+        assert received_rate(lab.nodes["b"], "e", 2) == pytest.approx(mbit * MBIT, rel=0.01)
 
 
 def test_tcp_fills_the_rate(deploy: Deploy) -> None:
     lab = deploy(pair(whole(20 * MBIT)))
-    goodput = tcp(lab.nodes["a"], lab.nodes["b"], B, 3)["bits_per_second"]
+    goodput = tcp(lab.nodes["a"], lab.nodes["b"], B, 2)["bits_per_second"]
     assert goodput == pytest.approx(20 * MBIT * 1448 / FRAME, rel=0.02)
 
 
@@ -59,7 +59,7 @@ def test_queue_counts_bytes_and_every_packet_is_accounted_for(deploy: Deploy) ->
 def test_large_packets_are_cut_before_they_are_queued(deploy: Deploy) -> None:
     """With offload on, TCP hands over 64 kB at once; a port with room for four takes frames."""
     lab = deploy(pair(whole(10 * MBIT, 4.5 * FRAME), offload=True))
-    assert tcp(lab.nodes["a"], lab.nodes["b"], B, 3)["bits_per_second"] > 3 * MBIT
+    assert tcp(lab.nodes["a"], lab.nodes["b"], B, 2)["bits_per_second"] > 3 * MBIT
 
 
 def test_classes_share_the_whole_and_keep_to_their_own(deploy: Deploy) -> None:

@@ -6,6 +6,7 @@
 use std::{
     io, mem,
     net::{Ipv4Addr, SocketAddrV4},
+    ops::Range,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     ptr,
 };
@@ -72,12 +73,12 @@ impl Tunnel {
         Ok(u16::try_from(mtu).unwrap_or(u16::MAX).saturating_sub(OVERHEAD))
     }
 
-    /// Sends packets from `batch`, starting with number `first`; says how many the kernel took.
+    /// Sends packets from `batch`, those with the given numbers; says how many the kernel took.
     /// `WouldBlock` when it takes none.
-    pub fn send(&self, batch: &mut Batch, first: usize) -> io::Result<usize> {
+    pub fn send(&self, batch: &mut Batch, numbers: Range<usize>) -> io::Result<usize> {
         let mut parts = batch.parts();
         let mut headers = messages(&mut parts);
-        let Some(headers) = headers.get_mut(first..batch.len) else { return Ok(0) };
+        let Some(headers) = headers.get_mut(numbers) else { return Ok(0) };
         let count = libc::c_uint::try_from(headers.len()).map_err(io::Error::other)?;
         // SAFETY: `headers` has `count` messages, each with one part that lies inside of the batch;
         // all of them outlive the call.
@@ -161,6 +162,13 @@ impl Batch {
     pub fn space(&mut self) -> Option<&mut [u8]> {
         let at = self.len * self.slot;
         self.storage.get_mut(at..at + self.slot)
+    }
+
+    /// The first `len` bytes of that room.
+    #[must_use]
+    pub fn written(&self, len: usize) -> &[u8] {
+        let at = self.len * self.slot;
+        self.storage.get(at..at + len.min(self.slot)).unwrap_or_default()
     }
 
     /// Says that the room holds a packet of `len` bytes.

@@ -1,9 +1,6 @@
 //! Interfaces and routes, through netlink.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    os::fd::AsFd,
-};
+use std::{net::Ipv4Addr, os::fd::AsFd};
 
 use ipnet::IpNet;
 use rtnetlink::{
@@ -49,6 +46,14 @@ impl Routes {
     pub async fn add_address(&self, interface: u32, address: IpNet) -> Result<(), Error> {
         let done = self.0.address().add(interface, address.addr(), address.prefix_len());
         let done = done.replace().execute().await;
+        done.map_err(|source| Error { what: format!("address {address}"), source })
+    }
+
+    /// Takes away what [`Routes::add_address`] gave.
+    pub async fn remove_address(&self, interface: u32, address: IpNet) -> Result<(), Error> {
+        let mut request = self.0.address().add(interface, address.addr(), address.prefix_len());
+        let message = request.message_mut().clone();
+        let done = self.0.address().del(message).execute().await;
         done.map_err(|source| Error { what: format!("address {address}"), source })
     }
 
@@ -101,10 +106,4 @@ fn route(interface: u32, prefix: IpNet, source: Option<Ipv4Addr>) -> RouteMessag
 pub fn interface(name: &str) -> std::io::Result<u32> {
     let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     Ok(netdevice::name_to_index(any.as_fd(), name)?)
-}
-
-/// Whether an address belongs to this machine: one can bind to it.
-#[must_use]
-pub fn is_local(address: IpAddr) -> bool {
-    std::net::UdpSocket::bind((address, 0)).is_ok()
 }

@@ -156,10 +156,11 @@ def _show(found: LabInfo, lab: Lab) -> None:
 
 def _daemon(daemon: DaemonInfo) -> tuple[str, ...]:
     pid = "" if daemon.pid is None else str(daemon.pid)
-    return daemon.name, daemon.node, pid, str(daemon.restarts), _state(daemon)
+    return daemon.name, daemon.node, pid, str(daemon.restarts), describe(daemon)
 
 
-def _state(daemon: DaemonInfo) -> str:
+def describe(daemon: DaemonInfo) -> str:
+    """What a daemon says of its connections, or why it says nothing."""
     if daemon.status is None:
         return f"does not answer: {daemon.fault}"
     peers = daemon.status.peers if daemon.status.role == "gateway" else ()

@@ -25,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_EXAMPLES = {
+EXAMPLES = {
     "run": (
         "hawser run workflows/quickstart.yaml",
         "hawser run FILE --only transport=ipomp --repeat 10 --set settle='2 s'",
@@ -54,10 +54,11 @@ _EXAMPLES = {
     "schema": ("hawser schema > workflow.schema.json",),
     "doctor": ("hawser doctor", "hawser doctor --json"),
 }
+"""Shown at the end of each verb's help."""
 
 
 def _verb(name: str, function: Callable[..., None], **settings: Any) -> None:  # noqa: ANN401 (click's)
-    examples = "\n".join(f"  {example}" for example in _EXAMPLES[name])
+    examples = "\n".join(f"  {example}" for example in EXAMPLES[name])
     app.command(name, epilog=f"Examples:\n{escape(examples)}", **settings)(function)
 
 

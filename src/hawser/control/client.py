@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import socket
 from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from hawser.control.model import FieldError, Status, WanCounters
 
 _TIMEOUT = 5.0
-"""Seconds that a daemon may take for an answer; it needs milliseconds."""
+"""Seconds that a daemon may stay silent; it needs milliseconds."""
 
 _ANSWER_MAX = 16 * 1024 * 1024
 """Bytes of an answer that are read at most."""
@@ -30,17 +33,15 @@ class ControlError(Exception):
 
 
 class DaemonClient:
-    """Asks and configures one `hawserd`. A context manager; safe to share by threads."""
+    """Asks and configures one `hawserd`.
 
-    def __init__(self, socket: Path) -> None:
-        """Connect lazily to the control socket `socket` (at most 107 bytes long)."""
-        self._socket = socket
-        transport = httpx.HTTPTransport(
-            uds=str(socket), verify=False
-        )  # no TLS here; loading CA certificates costs 20 ms
-        self._http = httpx.Client(
-            transport=transport, base_url="http://daemon", timeout=_TIMEOUT, trust_env=False
-        )
+    Every request has a connection of its own, so a daemon that was started again is no matter, and
+    threads may share a client.
+    """
+
+    def __init__(self, control: Path) -> None:
+        """Take the path of the control socket, at most 107 bytes long. Connects later."""
+        self._control = control
 
     def __enter__(self) -> Self:
         return self
@@ -51,11 +52,7 @@ class DaemonClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._http.close()
+        """Nothing is open between requests."""
 
     def status(self) -> Status:
         """State of the daemon, and of a gateway's connections.
@@ -83,7 +80,7 @@ class DaemonClient:
         Raises:
             ControlError: it is not valid, with every field that is wrong; nothing has changed.
         """
-        self._request("PUT", "/v1/config", json=dict(config))
+        self._request("PUT", "/v1/config", json.dumps(dict(config)).encode())
 
     def metrics(self) -> str:
         """Counters in Prometheus' text format."""
@@ -94,27 +91,47 @@ class DaemonClient:
         try:
             return shape.validate_json(body)
         except ValidationError as error:
-            raise ControlError(f"{self._socket}: GET {path}: unexpected answer: {error}") from error
+            raise ControlError(
+                f"{self._control}: GET {path}: unexpected answer: {error}"
+            ) from error
 
-    def _request(self, method: str, path: str, *, json: dict[str, object] | None = None) -> bytes:
-        where = f"{self._socket}: {method} {path}"
+    def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        where = f"{self._control}: {method} {path}"
+        headers = {} if body is None else {"Content-Type": "application/json"}
         try:
-            with self._http.stream(method, path, json=json) as response:
-                body = _read(response, where)
-        except (httpx.HTTPError, OSError) as error:
+            with contextlib.closing(_UnixConnection(self._control)) as connection:
+                connection.request(method, path, body, headers)
+                status, answer = _read(connection.getresponse())
+        except (HTTPException, OSError) as error:
             raise ControlError(f"{where}: {error or type(error).__name__}") from error
-        if response.is_error:
-            raise ControlError(f"{where}: {response.status_code}: {_reason(body)}")
-        return body
-
-
-def _read(response: httpx.Response, where: str) -> bytes:
-    body = bytearray()
-    for piece in response.iter_bytes():
-        body += piece
-        if len(body) > _ANSWER_MAX:
+        if len(answer) > _ANSWER_MAX:
             raise ControlError(f"{where}: the answer is longer than {_ANSWER_MAX} bytes")
-    return bytes(body)
+        if status >= _FIRST_ERROR:
+            raise ControlError(f"{where}: {status}: {_reason(answer)}")
+        return answer
+
+
+_FIRST_ERROR = 400
+
+
+class _UnixConnection(HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("gateway", timeout=_TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect; `close` closes the socket also when this fails."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(_TIMEOUT)
+        self.sock.connect(str(self._path))
+
+
+def _read(response: HTTPResponse) -> tuple[int, bytes]:
+    """Status, and the body up to one byte more than it may have."""
+    with response:
+        return response.status, response.read(_ANSWER_MAX + 1)
 
 
 def _reason(body: bytes) -> str:

@@ -113,7 +113,7 @@ class SupervisedDaemon:
         config = state.write_config(directory, plan.name, absolute(plan.config, directory))
         self._command: Sequence[str] = (str(binary()), plan.role, "--config", str(config))
         self._stopping = threading.Event()
-        self._process = self._start()
+        self._process = self._start(restarts=0)
 
     @property
     def pid(self) -> int:
@@ -140,12 +140,12 @@ class SupervisedDaemon:
         self._stopping.set()
         self._process.stop()
 
-    def _start(self) -> Background:
+    def _start(self, restarts: int) -> Background:
         self.control.unlink(missing_ok=True)  # a killed daemon leaves its socket behind
         process = self._namespace_node.start(self._command, log=self._log)
         record = state.ProcessRecord.of(process.pid)
         if record is not None:
-            daemon = state.DaemonRecord(process=record, restarts=self.restarts)
+            daemon = state.DaemonRecord(process=record, restarts=restarts)
             state.write_daemon(self._directory, self.name, daemon)
         return process
 
@@ -165,9 +165,9 @@ class SupervisedDaemon:
             with state.locked(self._directory, _LOCK_WAIT):
                 if self._stopping.is_set():
                     return False
-                self.restarts += 1
                 self._process.stop()  # what it started may have outlived it
-                self._process = self._start()
+                self._process = self._start(self.restarts + 1)
+                self.restarts += 1
         except (NodeError, OSError):
             return False
         return True

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from ipaddress import IPv4Network
 from typing import TypeVar
 
 from hawser.overlay.address import Addresses
+from hawser.overlay.distance import Distance, between, distant, farther
 from hawser.overlay.plan import ClassPlan, ShaperPlan
 from hawser.spec.topology import (
     Channel,
@@ -36,7 +38,7 @@ def shapers(scenario: Scenario, addresses: Addresses) -> Iterator[ShaperPlan]:
     if topology.internet is not None:
         changed = {event.element for event in scenario.events}
         yield from _uploads(topology.internet, changed)
-        yield from _downloads(topology.internet, addresses, changed)
+        yield from _downloads(topology, topology.internet, addresses, changed)
 
 
 def shaped(channel: Channel) -> bool:
@@ -54,7 +56,7 @@ def changeable(scenario: Scenario) -> Topology:
         for event in scenario.events
         if event.change.model_fields_set & set(Impairment.model_fields)
     }
-    topology = scenario.topology
+    topology = distant(scenario.topology)
     links = {
         name: _delayed(link, f"link:{name}" in elements) for name, link in topology.links.items()
     }
@@ -97,8 +99,10 @@ def _whole(end: str, name: str, channel: Channel) -> ShaperPlan:
     return ShaperPlan(node=node, interface=interface, name=name, rate=channel.rate, classes=classes)
 
 
-def _downloads(internet: Internet, addresses: Addresses, changed: set[str]) -> Iterator[ShaperPlan]:
-    paths = _Paths(internet)
+def _downloads(
+    topology: Topology, internet: Internet, addresses: Addresses, changed: set[str]
+) -> Iterator[ShaperPlan]:
+    paths = _Paths(internet, partial(between, topology))
     for port, access in internet.ports.items():
         down = backward(access)
         if not (shaped(down) or paths.described(port) or f"port:{port}" in changed):
@@ -116,8 +120,9 @@ def _downloads(internet: Internet, addresses: Addresses, changed: set[str]) -> I
 class _Paths:
     """What the internet gives from one WAN port to another."""
 
-    def __init__(self, internet: Internet) -> None:
+    def __init__(self, internet: Internet, distance: Distance) -> None:
         self._default = internet.path
+        self._distance = distance
         self._order = {port: index for index, port in enumerate(internet.ports)}
         self._named: dict[tuple[str, str], tuple[str, Channel]] = {}
         for name, path in internet.paths.items():
@@ -127,7 +132,9 @@ class _Paths:
 
     def described(self, target: str) -> bool:
         """Tell whether any path to this port has a name or values of its own."""
-        return shaped(self._default) or any(second == target for _, second in self._named)
+        named = any(second == target for _, second in self._named)
+        far = any(self._distance(source, target) is not None for source in self._order)
+        return shaped(self._default) or named or far
 
     def arriving(self, source: str, target: str, addresses: Addresses, down: Channel) -> ClassPlan:
         """Give the class of a path where it arrives, with the port's download behind it."""
@@ -137,9 +144,10 @@ class _Paths:
 
     def _unnamed(self, source: str, target: str) -> tuple[str, Channel]:
         """Call a path without a name after its ports."""
+        channel = farther(self._default, self._distance(source, target))
         if self._order[source] < self._order[target]:
-            return f"path:{source}-{target}:forward", self._default
-        return f"path:{target}-{source}:reverse", self._default
+            return f"path:{source}-{target}:forward", channel
+        return f"path:{target}-{source}:reverse", channel
 
 
 def _node(port: str) -> str:

@@ -48,27 +48,38 @@ def read(daemon: Daemon) -> State:
     return State(pid, restarts, used.cpu_seconds, used.memory_peak, counters, wan)
 
 
-def flatten(document: Mapping[str, object], part: str = "") -> Counters:
+_PREFIX = {
+    "read": "rx_",
+    "received": "rx_",
+    "written": "tx_",
+    "sent": "tx_",
+    "drops": "drop_",
+    "ends": "end_",
+}
+"""What the control API has in a table of this name is a count whose name begins so."""
+
+_LABELS = ("branch", "id")
+
+
+def flatten(document: Mapping[str, object]) -> Counters:
     """Counters of the control API by part and name, such as `peer:b2:group:0` and `tx_bytes`.
 
     An element of a list is named by its field `branch` or `id`.
     """
-    return dict(_flatten(document, part))
+    return dict(_flatten(document, "", ""))
 
 
-def _flatten(document: object, part: str) -> Iterator[tuple[tuple[str, str], int]]:
+def _flatten(document: object, part: str, prefix: str) -> Iterator[tuple[tuple[str, str], int]]:
     for name, value in document.items() if isinstance(document, Mapping) else ():
         inner = f"{part}:{name}".strip(":")
         if isinstance(value, Mapping):
-            yield from _flatten(value, inner)
+            known = name in _PREFIX
+            yield from _flatten(value, part if known else inner, _PREFIX.get(name, ""))
         elif isinstance(value, list):
             for element in value:
-                yield from _flatten(element, f"{inner.removesuffix('s')}:{_label(element)}")
+                yield from _flatten(element, f"{inner.removesuffix('s')}:{_label(element)}", "")
         elif isinstance(value, int) and not isinstance(value, bool) and name not in _LABELS:
-            yield (part, name), value
-
-
-_LABELS = ("branch", "id")
+            yield (part, f"{prefix}{name}"), value
 
 
 def _label(element: object) -> str:

@@ -133,6 +133,9 @@ def daemon(
 
 
 def _unit(count: str) -> str:
+    """Of a daemon's own counter: what it drops are records, which may hold several packets."""
+    if count.startswith("drop_"):
+        return "records"
     return next((unit for unit in ("bytes", "packets", "records") if unit in count), "events")
 
 

@@ -38,11 +38,13 @@ def render_comparison(comparison: Comparison, form: Form) -> bytes:
 def finding(comparison: Comparison) -> str:
     """How many figures changed, and which way."""
     ratios = [ratio for line in comparison.lines for ratio in line.ratios if ratio is not None]
+    known = [ratio for ratio in ratios if ratio.interval is not None]
     up = sum(_change(ratio) == "higher" for ratio in ratios)
     down = sum(_change(ratio) == "lower" for ratio in ratios)
     return (
         f"Of {count(len(ratios), 'figure')} that can be held against the first run,"
-        f" {up} are higher, {down} are lower, and {len(ratios) - up - down} cannot be told apart."
+        f" {up} are higher, {down} are lower, and {len(known) - up - down} cannot be told apart"
+        + (f"; of {len(ratios) - len(known)} there are too few runs." if known != ratios else ".")
     )
 
 
@@ -119,7 +121,8 @@ def _cell(row: Row | None) -> str:
 def _ratio(ratio: Ratio | None) -> tuple[str, str, str]:
     if ratio is None:
         return DASH, DASH, DASH
-    return ratio_value(ratio), ratio_interval(ratio), _change(ratio) or "not told apart"
+    unclear = "not told apart" if ratio.close else "too few runs"
+    return ratio_value(ratio), ratio_interval(ratio), _change(ratio) or unclear
 
 
 def document(comparison: Comparison) -> dict[str, object]:
@@ -150,7 +153,7 @@ def _json_row(line: Line) -> dict[str, object]:
             [found.interval.low, found.interval.high] if found and found.interval else None
             for found in line.ratios
         ],
-        "told_apart": [found and found.clear for found in line.ratios],
+        "told_apart": [found and found.verdict for found in line.ratios],
     }
 
 

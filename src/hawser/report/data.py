@@ -75,7 +75,7 @@ def _comparison(one: Comparison) -> dict[str, object]:
         "against": one.other,
         "ratio": one.ratio.value,
         "ci95": _pair(one.ratio.interval),
-        "told_apart": one.ratio.clear,
+        "told_apart": one.ratio.verdict,
     }
 
 

@@ -38,7 +38,7 @@ def _one_group(
         return (f"{first}.",)
     versus = (comparisons[0], *comparisons[1:][-1:])
     parts = [f"{times(c.ratio)} what {_series(plan, c.other)} {words.did}" for c in versus]
-    unclear = [] if comparisons[0].ratio.clear else [_unclear(plan, comparisons[0])]
+    unclear = [_unclear(plan, comparisons[0])] if comparisons[0].ratio.close else []
     return (f"{first}: {join(parts)}.", *unclear)
 
 
@@ -83,7 +83,8 @@ def _widest(plan: Layout, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """The largest difference that is sure."""
     sure = [c for c in comparisons if c.ratio.clear]
     if not sure:
-        return ("In no case can the variants be told apart by these runs.",)
+        known = any(c.ratio.interval for c in comparisons)
+        return ("In no case can the variants be told apart by these runs.",) if known else ()
     most = max(sure, key=_gap)
     text = (
         f"The widest gap is at {most.group}: {_series(plan, most.leader)} gave"
@@ -101,7 +102,7 @@ def _gap(comparison: Comparison) -> float:
 def _unclear_groups(plan: Layout, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """Where the first two are too close to tell apart."""
     nearest = {c.group: c for c in reversed(comparisons)}
-    close = [g for g in plan.groups if g in nearest and not nearest[g].ratio.clear]
+    close = [g for g in plan.groups if g in nearest and nearest[g].ratio.close]
     if not close or len(close) == len(nearest) == len(comparisons):
         return ()
     return (f"At {join(close)} the first two cannot be told apart by these runs.",)

@@ -18,6 +18,8 @@ def markdown(report: Report) -> str:
     """Write the report."""
     manifest = report.manifest
     parts = [f"# {plain(manifest.title)}", plain(report.workflow.description)]
+    if report.workflow.source:
+        parts.append(f"After {plain(report.workflow.source)}")
     if report.problems:
         parts += ["**These results must not be relied on:**", _list(report.problems)]
     parts += ["## Finding", " ".join(map(plain, report.finding)), "## Numbers"]

@@ -18,6 +18,7 @@ from hawser.report.figures.topology import picture
 from hawser.report.judge import ranking
 from hawser.report.model import Report, Row
 from hawser.report.words import clean, count, number, percent, ratio_interval, ratio_value, term
+from hawser.spec.workflow import Event
 
 WIDE, HALF, NARROW = 1040.0, 505.0, 342.0
 """Widths figures are drawn for, pixels: a page, half of it, a telephone."""
@@ -94,10 +95,39 @@ def _within(report: Report) -> list[Markup]:
         return []
     about, plan = report.headline[0], report.layout
     width = WIDE if len(plan.groups) > 1 else HALF
+    happened = events(report)
     return [
-        figure(draw(report.series, about, plan, width), draw(report.series, about, plan, NARROW))
-        for draw in (courses, distribution)
+        figure(
+            courses(report.series, about, plan, width, happened),
+            courses(report.series, about, plan, NARROW, happened),
+        ),
+        figure(
+            distribution(report.series, about, plan, width),
+            distribution(report.series, about, plan, NARROW),
+        ),
     ]
+
+
+def events(report: Report) -> dict[str, list[tuple[float, str]]]:
+    """What happened during the runs of each group, where its time is that of the time series.
+
+    Events are timed from a trial's first measurement.
+    """
+    found: dict[str, list[tuple[float, str]]] = {}
+    about = {row.measurement for row in report.headline}
+    for variant in report.workflow.variants:
+        if next(iter(variant.scenario.measurements)) in about:
+            group = found.setdefault(report.layout.group(variant.labels), [])
+            happened = ((float(e.at), _event(e)) for e in variant.scenario.events)
+            group += (one for one in happened if one not in group)
+    return found
+
+
+def _event(event: Event) -> str:
+    change = event.change
+    said = ["" if change.up is None else "up" if change.up else "down"]
+    said += (str(value) for value in (change.rate, change.queue) if value is not None)
+    return " ".join(filter(None, (event.element.partition(":")[2], *said)))
 
 
 def _others(report: Report) -> list[Markup]:
@@ -130,7 +160,10 @@ def _lead_tiles(report: Report) -> list[tuple[str, str, str]]:
     found = [(f"{median} {lead.unit}", words.title.lower(), f"{name}, median")]
     for one in (*report.comparisons[:1], *report.comparisons[1:][-1:]):
         ratio, other = one.ratio, report.layout.name(one.other)
-        found.append((ratio_value(ratio), f"what {other} did", f"95 % CI {ratio_interval(ratio)}"))
+        sure = (
+            f"95 % CI {ratio_interval(ratio)}" if ratio.interval else "too few runs for an interval"
+        )
+        found.append((ratio_value(ratio), f"what {other} did", sure))
     if lead.bounds is not None:
         share = percent(lead.summary.median / lead.bounds.together)
         together = f"{number(lead.bounds.together)} {lead.unit} on the wire"

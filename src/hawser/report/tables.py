@@ -11,17 +11,20 @@ from hawser.report.words import (
     TIMES,
     count,
     interval,
+    join,
     number,
     percent,
     ratio_interval,
     ratio_value,
     term,
+    way,
 )
+from hawser.spec.measurement import Measurement
 from hawser.spec.workflow import Labels
 from hawser.store import label
 
-_BULK = ("tx_", "rx_")
-"""Counters that say how much passed; they are in the data, not in the page."""
+_USAGE = ("cpu", "memory")
+"""What a daemon and the machine use; other counters than these and drops are in the data only."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,8 @@ def caption(rows: Sequence[Row]) -> str:
     """What a metric's table or chart shows."""
     row = rows[0]
     measurements = ", ".join(dict.fromkeys(row.measurement for row in rows))
-    where = ", ".join(filter(None, (measurements, row.subject, _way(row))))
+    where = ", ".join(filter(None, (measurements, row.subject, way(row.direction))))
     return f"{term(row.metric).title}, {row.unit} ({where})"
-
-
-def _way(row: Row) -> str:
-    return "" if row.direction == "none" else row.direction
 
 
 def axes_of(report: Report) -> tuple[str, ...]:
@@ -123,7 +122,7 @@ def comparisons(report: Report) -> Table | None:
                 plan.name(c.other),
                 ratio_value(c.ratio),
                 ratio_interval(c.ratio),
-                "yes" if c.ratio.clear else "no",
+                {True: "yes", False: "no", None: "too few runs"}[c.ratio.verdict],
             )
             for c in report.comparisons
         ),
@@ -177,9 +176,8 @@ def evidence(report: Report) -> list[Table]:
         if row.metric.startswith("drop_"):
             name = f"Dropped by {row.metric[5:].replace('_', ' ')}, {row.unit}"
             families.setdefault(name, []).append(row)
-        elif not row.metric.startswith(_BULK):
-            kind = row.subject.partition(":")[0] or "whole"
-            families.setdefault(f"Of each {kind}", []).append(row)
+        elif row.metric in _USAGE:
+            families.setdefault("Processor time, % of one core; peak memory, MiB", []).append(row)
     tables = (_evidence(report, name, rows) for name, rows in families.items())
     return [table for table in tables if table is not None]
 
@@ -207,8 +205,10 @@ def _evidence(report: Report, name: str, rows: Sequence[Row]) -> Table | None:
 
 def _counter(row: Row) -> str:
     """Name of a counter: its element, and what is counted where the caption does not say."""
-    element = row.subject.partition(":")[2] or row.subject
-    return element if row.metric.startswith("drop_") else f"{element} {row.metric}, {row.unit}"
+    if row.metric.startswith("drop_"):
+        return row.subject
+    element = row.subject.removeprefix("daemon:").replace(":", " ")
+    return f"{element} {row.metric}"
 
 
 def provenance(report: Report) -> list[tuple[str, str]]:
@@ -238,20 +238,30 @@ def _place(report: Report, trial: int) -> str:
 
 
 def measurements(report: Report) -> list[tuple[str, str]]:
-    """What is measured: name, and probe with its parameters."""
-    found: dict[str, str] = {}
+    """What is measured: name, and probe with its parameters; which variants, where they differ."""
+    found: dict[str, dict[str, list[str]]] = {}
     for variant in report.workflow.variants:
+        series = report.layout.name(variant.labels)
         for name, described in variant.scenario.measurements.items():
-            fields = described.model_dump(mode="json", exclude_none=True)
-            ends = f"{fields.pop('source')} → {fields.pop('target')}"
-            said = [f"{fields.pop('probe')} {ends}"]
-            said += (
-                key if value is True else f"{key} {value}"
-                for key, value in fields.items()
-                if value is not False
-            )
-            found.setdefault(name, ", ".join(said))
-    return list(found.items())
+            ways = found.setdefault(name, {})
+            ways.setdefault(_described(described), []).append(series)
+    return [
+        (name, text if len(ways) == 1 else f"{text} ({join(list(dict.fromkeys(who)))})")
+        for name, ways in found.items()
+        for text, who in ways.items()
+    ]
+
+
+def _described(measurement: Measurement) -> str:
+    fields = measurement.model_dump(mode="json", exclude_none=True)
+    ends = f"{fields.pop('source')} → {fields.pop('target')}"
+    said = [f"{fields.pop('probe')} {ends}"]
+    said += (
+        key if value is True else f"{key} {value}"
+        for key, value in fields.items()
+        if value is not False
+    )
+    return ", ".join(said)
 
 
 def _table(

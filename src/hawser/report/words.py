@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hawser.stats import Interval, Ratio
+from hawser.store import Direction
 
 DASH = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -45,6 +46,11 @@ def term(metric: str) -> Term:
     """What is said about a metric, also about one that is not known here."""
     title = metric.replace("_", " ")
     return TERMS.get(metric) or Term(title[:1].upper() + title[1:], "higher", "reached", "did")
+
+
+def way(direction: Direction) -> str:
+    """A direction as it is said; empty where it makes no sense."""
+    return {"none": "", "both": "both ways"}.get(direction, direction)
 
 
 def number(value: float | None) -> str:

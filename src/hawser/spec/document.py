@@ -44,7 +44,8 @@ class Header(Results):
 
 
 RESULTS = tuple(info.alias or name for name, info in Results.model_fields.items())
-HEADER = tuple(info.alias or name for name, info in Header.model_fields.items())
+_OWN = tuple(name for name in Header.model_fields if name not in Results.model_fields)
+HEADER = (*_OWN, *RESULTS)
 SCENARIO = tuple(Scenario.model_fields)
 STRUCTURE = ("extends", "vars", "variants")
 EVERYTHING = (*HEADER, *STRUCTURE, *SCENARIO)

@@ -50,7 +50,7 @@ def _pattern(annotated: Any) -> str:  # noqa: ANN401 (a type alias has no type)
     return str(get_args(annotated)[1].pattern)
 
 
-_PATTERNS = {
+PATTERNS = {
     _pattern(Name): f"a name of {_SYNTAX}, at most 31",
     _pattern(PortName): f"a port's name of {_SYNTAX}, at most 15",
     _pattern(PortRef): "a port, written node.port",
@@ -82,7 +82,7 @@ def _expected(kind: str, value: object, context: dict[str, Any]) -> str | None:
     if kind in ("enum", "literal_error"):
         return choices(_quoted(context["expected"]), value)
     if kind == "string_pattern_mismatch":
-        return f"expected {_PATTERNS.get(context['pattern'], context['pattern'])}"
+        return f"expected {PATTERNS.get(context['pattern'], context['pattern'])}"
     return _length(kind, context) if kind in ("too_short", "too_long") else None
 
 
@@ -96,11 +96,7 @@ def _raised(text: str, value: object) -> str:
     if text.startswith("found"):
         return text
     reason = text.removeprefix(f"{value} ")
-    return (
-        f"found {found(value)}, which {reason}"
-        if reason != text
-        else f"found {found(value)}: {text}"
-    )
+    return f"found {found(value)}{': ' if reason == text else ', which '}{reason}"
 
 
 def _tag(kind: str, context: dict[str, Any]) -> str:

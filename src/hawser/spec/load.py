@@ -11,7 +11,7 @@ from hawser.spec.check import result
 from hawser.spec.document import EVERYTHING, HEADER, RESULTS, SCENARIO, Header, Results
 from hawser.spec.errors import Place, Problems, choices
 from hawser.spec.override import Override, apply, from_text
-from hawser.spec.partial import sound
+from hawser.spec.partial import parts
 from hawser.spec.syntax import parse
 from hawser.spec.tree import Scalar, Table, Tree, empty, is_null, merge
 from hawser.spec.validate import report, validate
@@ -103,10 +103,7 @@ class _Loader:
         tree = trace.inlined(tree, self._beside, self._problems)
         scenario, issues = validate(Scenario, tree)
         report(issues, tree, self._problems)
-        rest = sound(tree, issues)
-        checked = scenario or (rest and validate(Scenario, rest)[0])
-        if checked:
-            report(check.scenario(checked, whole=not issues), tree, self._problems)
+        report(check.scenario(parts(scenario, tree, issues)), tree, self._problems)
         return scenario
 
     def _substituted(self, tree: Table, fields: Sequence[str]) -> Table:

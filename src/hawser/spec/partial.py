@@ -1,41 +1,82 @@
-"""The sound part of a scenario, so that its mistakes too are told in the first answer.
+"""The sound parts of a scenario, so that their mistakes too are told in the first answer.
 
-A measurement, an event or a path group that is no model is left out and the rest is checked. What
-others refer to (nodes, links, branches) is never left out: that would make mistakes of its own.
+A part that is no model is left out and the others are checked. Of measurements and path groups,
+which nothing else refers to, only those that are wrong themselves are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from hawser.spec.explain import Loc
-from hawser.spec.tree import Table
-from hawser.spec.validate import Issue
+from hawser.spec.measurement import Measurement
+from hawser.spec.model import Model, Name
+from hawser.spec.overlay import Overlay
+from hawser.spec.topology import Topology
+from hawser.spec.tree import Table, Tree
+from hawser.spec.validate import Issue, M, validate
+from hawser.spec.workflow import Event, Scenario
 
 
-def sound(tree: Table, issues: Iterable[Issue]) -> Table | None:
-    """Give a scenario's tree without what these issues are about, None where too little is left."""
-    for loc in {_part(issue.loc) for issue in issues}:
-        if not loc:
-            return None
+@dataclass(frozen=True)
+class Parts:
+    """What of a scenario is sound; None where a part is not, or not there."""
+
+    whole: Scenario | None
+    topology: Topology | None
+    overlay: Overlay | None
+    measurements: Mapping[str, Measurement]
+    events: Sequence[Event]
+
+
+class _Measurements(Model):
+    measurements: dict[Name, Measurement] = {}
+
+
+class _Events(Model):
+    events: tuple[Event, ...] = ()
+
+
+def parts(scenario: Scenario | None, tree: Table, issues: Iterable[Issue]) -> Parts:
+    """Give the sound parts of a scenario.
+
+    Args:
+        scenario: all of it, where all is sound.
+        tree: what it was to be made of.
+        issues: why it was not.
+    """
+    if scenario is not None:
+        return Parts(
+            scenario, scenario.topology, scenario.overlay, scenario.measurements, scenario.events
+        )
+    for loc in {_single(issue.loc) for issue in issues} - {()}:
         tree = _without(tree, loc)
-    return tree
+    measured = _sound(_Measurements, tree.only("measurements"))
+    events = _sound(_Events, tree.only("events"))
+    return Parts(
+        None,
+        _sound(Topology, tree.get("topology")),
+        _sound(Overlay, tree.get("overlay")),
+        measured.measurements if measured else {},
+        events.events if events else (),
+    )
 
 
-def _part(loc: Loc) -> Loc:
-    """Give the part that a field belongs to, nothing where that cannot be missed."""
-    if loc[0] == "events":
-        return loc[:1]
+def _sound(model: type[M], tree: Tree | None) -> M | None:
+    return validate(model, tree)[0] if isinstance(tree, Table) else None
+
+
+def _single(loc: Loc) -> Loc:
+    """Give the measurement or path group that a field belongs to, if it is one's."""
     if loc[0] == "measurements" and len(loc) > 1:
         return loc[:2]
-    if loc[:2] == ("overlay", "path_groups"):
-        return loc[:3]
-    return ()
+    return loc[:3] if loc[:2] == ("overlay", "path_groups") and len(loc) > 2 else ()
 
 
 def _without(tree: Table, loc: Loc) -> Table:
     key, rest = str(loc[0]), loc[1:]
-    below = tree.get(key)
     if not rest:
         return tree.without(key)
+    below = tree.get(key)
     return tree.put(key, _without(below, rest)) if isinstance(below, Table) else tree

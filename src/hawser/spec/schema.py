@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from hawser.spec.document import Header
+from hawser.spec.document import EVERYTHING, Header
 from hawser.spec.units import Duration, Quantity, Rate, Ratio, Size
 from hawser.spec.variables import NAME, WHOLE
 from hawser.spec.workflow import Scenario
@@ -35,12 +35,13 @@ def schema() -> Schema:
     header, scenario = Header.model_json_schema(), Scenario.model_json_schema()
     definitions = {**header["$defs"], **scenario["$defs"]}
     fields = _fields(header) | _structure() | _fields(scenario)
+    fields["hawser"] = {"const": 1, "description": header["properties"]["hawser"]["description"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Hawser workflow",
         "description": "One experiment: what is deployed, what is measured, and what varies.",
         "type": "object",
-        "properties": fields | {"hawser": header["properties"]["hawser"]},
+        "properties": {name: fields[name] for name in EVERYTHING},
         "required": ["hawser"],
         "additionalProperties": False,
         "$defs": dict(sorted({**_quantities(), **_models(definitions)}.items())),

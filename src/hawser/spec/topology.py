@@ -118,6 +118,12 @@ class Node(Model):
 
     sysctl: dict[str, str] = {}
     """Settings of this node's network namespace, such as `net.ipv4.tcp_congestion_control`."""
+    region: str | None = None
+    """Cloud region, such as `us-west-2` or `gcp:us-east1`.
+
+    Links and paths between two regions have half their round-trip time as delay, unless they say
+    otherwise.
+    """
 
 
 class Topology(Model):

@@ -126,16 +126,21 @@ def test_the_watch_reads_while_its_block_runs() -> None:
 
 
 def test_counters_of_a_daemon_are_named_by_their_place() -> None:
+    group = {"id": 0, "sent": {"bytes": 3}, "drops": {"queue_full": 1}, "ends": {"tls": 2}}
     document = {
-        "tun": {"rx_bytes": 5},
-        "peers": [{"branch": "b2", "drops": {"queue": 1}, "groups": [{"id": 0, "tx_bytes": 3}]}],
+        "tun": {"read": {"bytes": 5}, "written": {"records": 6}},
+        "strangers": {"tls": 4},
+        "peers": [{"branch": "b2", "groups": [group]}],
         "ready": True,
         "uptime_s": 1.5,
     }
     assert flatten(document) == {
         ("tun", "rx_bytes"): 5,
-        ("peer:b2:drops", "queue"): 1,
+        ("tun", "tx_records"): 6,
+        ("strangers", "tls"): 4,
         ("peer:b2:group:0", "tx_bytes"): 3,
+        ("peer:b2:group:0", "drop_queue_full"): 1,
+        ("peer:b2:group:0", "end_tls"): 2,
     }
 
 

@@ -1,6 +1,6 @@
 //! Records that wait for a connection: bounded, in order, ready to be sent without a copy.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Instant};
 
 use hawser_wire::record;
 
@@ -10,14 +10,20 @@ pub(super) struct Queue {
     /// Records one after the other; those before `head` are gone.
     bytes: Vec<u8>,
     head: usize,
-    lens: VecDeque<u32>,
+    entries: VecDeque<Entry>,
     limit: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    len: usize,
+    since: Instant,
 }
 
 impl Queue {
     /// An empty queue that takes `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
-        Self { bytes: Vec::new(), head: 0, lens: VecDeque::new(), limit }
+        Self { bytes: Vec::new(), head: 0, entries: VecDeque::new(), limit }
     }
 
     /// Changes how much it takes. What is in it stays.
@@ -32,38 +38,38 @@ impl Queue {
 
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.lens.is_empty()
+        self.entries.is_empty()
     }
 
     /// Takes as many of the whole `records` as fit, and says how many records and bytes did not.
-    pub(super) fn push(&mut self, mut records: &[u8]) -> Dropped {
+    pub(super) fn push(&mut self, mut records: &[u8], now: Instant) -> Dropped {
         let mut dropped = Dropped::default();
         while let Some(len) = record::emitted_len(records) {
             let Some((record, rest)) = records.split_at_checked(len) else { break };
             if self.len() + len > self.limit {
                 dropped.add(len);
             } else {
-                self.append(record);
+                self.append(record, now);
             }
             records = rest;
         }
         dropped
     }
 
-    fn append(&mut self, record: &[u8]) {
+    fn append(&mut self, record: &[u8], since: Instant) {
         // Moved only when as much is gone as is left, so that a byte is moved about once.
         if self.head > self.bytes.len() / 2 {
             self.bytes.drain(..self.head);
             self.head = 0;
         }
         self.bytes.extend_from_slice(record);
-        self.lens.push_back(u32::try_from(record.len()).unwrap_or(u32::MAX));
+        self.entries.push_back(Entry { len: record.len(), since });
     }
 
     /// The oldest records, as many as fit into `limit` bytes but at least one.
     pub(super) fn front(&self, limit: usize) -> &[u8] {
         let mut end = 0;
-        for len in self.lens.iter().map(|len| *len as usize) {
+        for Entry { len, .. } in &self.entries {
             if end > 0 && end + len > limit {
                 break;
             }
@@ -74,12 +80,11 @@ impl Queue {
 
     /// Removes the oldest records, `n` bytes of them.
     pub(super) fn consume(&mut self, mut n: usize) {
-        while let Some(len) = self.lens.front().map(|len| *len as usize).filter(|len| *len <= n) {
-            self.lens.pop_front();
+        while let Some(Entry { len, .. }) = self.entries.pop_front_if(|entry| entry.len <= n) {
             self.head += len;
             n -= len;
         }
-        if self.lens.is_empty() {
+        if self.entries.is_empty() {
             self.bytes.clear();
             self.head = 0;
         }
@@ -87,7 +92,7 @@ impl Queue {
 
     /// Removes everything.
     pub(super) fn clear(&mut self) -> Dropped {
-        let dropped = Dropped { records: self.lens.len() as u64, bytes: self.len() as u64 };
+        let dropped = Dropped { records: self.entries.len() as u64, bytes: self.len() as u64 };
         self.consume(usize::MAX);
         dropped
     }
@@ -122,7 +127,7 @@ mod tests {
     fn a_full_queue_drops_what_comes() {
         let mut queue = Queue::new(250);
         let records = [record(97, 1), record(97, 2), record(97, 3), record(27, 4)].concat();
-        assert_eq!(queue.push(&records), Dropped { records: 1, bytes: 100 });
+        assert_eq!(queue.push(&records, Instant::now()), Dropped { records: 1, bytes: 100 });
         assert_eq!(queue.len(), 230);
         assert_eq!(queue.front(0), record(97, 1));
         assert_eq!(queue.clear(), Dropped { records: 3, bytes: 230 });
@@ -139,7 +144,7 @@ mod tests {
             for (n, (len, take)) in steps.into_iter().enumerate() {
                 let record = record(len, u8::try_from(n % 256).unwrap());
                 sent.extend_from_slice(&record);
-                queue.push(&record);
+                queue.push(&record, Instant::now());
                 let front = queue.front(take).to_vec();
                 queue.consume(front.len());
                 seen.extend(front);

@@ -87,8 +87,13 @@ impl Emulator {
     /// # Errors
     /// The kernel's, with the interface's name.
     pub(crate) fn open(plan: &Plan) -> io::Result<Self> {
-        let ends = plan.wires.iter().flat_map(|wire| [&wire.ends.0.0, &wire.ends.1.0]);
-        let ports = ends.map(|name| open(name)).collect::<io::Result<Vec<_>>>()?;
+        let ends = plan.wires.iter().flat_map(|wire| {
+            let (forward, reverse) =
+                (wire.carries != Carries::Reverse, wire.carries != Carries::Forward);
+            [(&wire.ends.0.0, forward), (&wire.ends.1.0, reverse)]
+        });
+        let ports =
+            ends.map(|(name, receives)| open(name, receives)).collect::<io::Result<Vec<_>>>()?;
         let frame = ports.iter().map(|port| port.socket.largest_frame()).max().unwrap_or_default();
         let memory = usize::try_from(plan.buffer_bytes).unwrap_or(usize::MAX);
         let mut emulator = Self {
@@ -257,8 +262,8 @@ impl Emulator {
     }
 }
 
-fn open(name: &str) -> io::Result<Port> {
-    Port::open(name).map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
+fn open(name: &str, receives: bool) -> io::Result<Port> {
+    Port::open(name, receives).map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
 }
 
 impl Lane {

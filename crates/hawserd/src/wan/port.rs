@@ -52,8 +52,11 @@ pub(crate) struct Port {
 
 impl Port {
     /// Opens an interface of the calling thread's network namespace.
-    pub(crate) fn open(name: &str) -> io::Result<Self> {
-        let socket = Socket::open(name, RING_BYTES)?;
+    ///
+    /// Where it receives nothing, what comes is another's: a ring that nobody empties would only
+    /// say for ever that something is there.
+    pub(crate) fn open(name: &str, receives: bool) -> io::Result<Self> {
+        let socket = Socket::open(name, receives.then_some(RING_BYTES))?;
         let outgoing = Vec::with_capacity(BATCH);
         Ok(Self { name: name.into(), socket, counters: Counters::default(), outgoing })
     }

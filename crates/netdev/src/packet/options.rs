@@ -53,12 +53,13 @@ pub(super) fn interface_index(name: &str) -> io::Result<u32> {
     }
 }
 
-/// Receives from, and sends to, one interface only.
-pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+/// Receives frames of this protocol (in network byte order; 0 is none) from, and sends to, one
+/// interface only.
+pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: zero is a value of every field.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::c_ushort::try_from(libc::AF_PACKET).unwrap_or_default();
-    address.sll_protocol = every_protocol();
+    address.sll_protocol = protocol;
     address.sll_ifindex = c_int::try_from(interface).unwrap_or_default();
     // SAFETY: `address` is a `sockaddr_ll` of the length given.
     check(unsafe {

@@ -13,7 +13,8 @@ pub const BATCH: usize = 32;
 /// A packet socket with a receive ring.
 #[derive(Debug)]
 pub struct Socket {
-    ring: Ring,
+    /// None: it sends only.
+    ring: Option<Ring>,
     frame: usize,
     fd: OwnedFd,
 }
@@ -21,11 +22,12 @@ pub struct Socket {
 impl Socket {
     /// Opens an interface of the calling thread's network namespace.
     ///
-    /// `ring` is the size of the receive ring in bytes. Frames that we send do not come back.
+    /// `ring` is the size of the receive ring in bytes; with None the socket only sends. Frames
+    /// that we send do not come back.
     ///
     /// # Errors
     /// The kernel's: `ENODEV` for an unknown interface, `EPERM` without `CAP_NET_RAW`.
-    pub fn open(interface: &str, ring: usize) -> io::Result<Self> {
+    pub fn open(interface: &str, ring: Option<usize>) -> io::Result<Self> {
         let index = options::interface_index(interface)?;
         let fd = open()?;
         for (level, name, value) in [
@@ -43,8 +45,9 @@ impl Socket {
             options::set(fd.as_fd(), level, name, value)?;
         }
         let frame = options::mtu(fd.as_fd(), interface)? + ETHERNET_OVERHEAD;
-        let ring = Ring::new(fd.as_fd(), frame, ring)?;
-        options::bind(fd.as_fd(), index)?;
+        let ring = ring.map(|bytes| Ring::new(fd.as_fd(), frame, bytes)).transpose()?;
+        let protocol = if ring.is_some() { options::every_protocol() } else { 0 };
+        options::bind(fd.as_fd(), index, protocol)?;
         Ok(Self { ring, frame, fd })
     }
 
@@ -56,7 +59,7 @@ impl Socket {
 
     /// The next frame received, if there is one.
     pub fn receive(&mut self) -> Option<Frame<'_>> {
-        self.ring.receive()
+        self.ring.as_mut()?.receive()
     }
 
     /// Sends up to [`BATCH`] frames, each with its `virtio_net_hdr` in front. Tells how many went.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hawser.report.figures.scale import Scale, scale
 from hawser.report.figures.scene import (
+    BOLD,
     Anchor,
     Box,
     Dash,
@@ -28,7 +29,7 @@ from hawser.report.figures.scene import (
     text_width,
 )
 from hawser.report.model import Layout, Row
-from hawser.report.words import interval, number, term
+from hawser.report.words import interval, number, term, way
 
 _SLOT = 40
 """Pixels of a variant in bars."""
@@ -77,19 +78,24 @@ def dots(rows: Sequence[Row], plan: Layout, width: float, *, columns: bool) -> S
         width: of the drawing, pixels.
         columns: groups side by side, where there is room; else everything below each other.
     """
-    title = heading(rows[0])
+    title, where = heading(rows[0])
     columns = columns and len(plan.groups) > 1 and _roomy(rows, plan, width)
-    head, top = legend(legend_keys(rows, plan if columns else None), 0, 34, width)
+    head, top = legend(legend_keys(rows, plan if columns else None), 0, 46, width)
     draw = _columns if columns else _bars
     body, height = draw(rows, plan, width, top + 4)
-    items = (Text(0, 16, fit(title, 15, width), "ink", 15, bold=True), *head, *body)
-    return Scene(width, height, title, describe(rows, plan), items)
+    items = (
+        Text(0, 16, fit(title, BOLD * 15, width), "ink", 15, bold=True),
+        Text(0, 34, fit(where, 12.5, width), "muted", 12.5),
+        *head,
+        *body,
+    )
+    return Scene(width, height, f"{title}, {where}", describe(rows, plan), items)
 
 
-def heading(row: Row) -> str:
-    """What a metric's axis shows."""
-    way = "" if row.direction == "none" else f", {row.direction}"
-    return f"{term(row.metric).title}, {row.unit} ({row.measurement}{way})"
+def heading(row: Row) -> tuple[str, str]:
+    """What a metric's axis shows, and where that was measured."""
+    where = ", ".join(filter(None, (row.measurement, row.subject, way(row.direction))))
+    return f"{term(row.metric).title}, {row.unit}", where
 
 
 def describe(rows: Sequence[Row], plan: Layout) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hawser.report.figures.scale import Scale, scale
 from hawser.report.figures.scene import (
+    BOLD,
+    Anchor,
     Item,
     Key,
     Line,
@@ -17,6 +19,7 @@ from hawser.report.figures.scene import (
     fit,
     legend,
     series_role,
+    text_width,
 )
 from hawser.report.model import Layout, Row, TimeSeries
 from hawser.report.words import term
@@ -42,18 +45,25 @@ class Panel:
         return self.x(x), self.y(y)
 
 
-Draw = Callable[[Panel, list[TimeSeries]], list[Item]]
+Draw = Callable[[Panel, str, list[TimeSeries]], list[Item]]
+"""Fills the panel of a group with the time series of its runs."""
+
+Events = Mapping[str, Sequence[tuple[float, str]]]
+"""Group -> second and name of what happened during its runs."""
 
 
-def courses(series: Sequence[TimeSeries], about: Row, plan: Layout, width: float) -> Scene:
+def courses(
+    series: Sequence[TimeSeries], about: Row, plan: Layout, width: float, events: Events
+) -> Scene:
     """Draw values over time: each run as a thin line, the median of the runs as a thick one."""
     values = [value for one in series for _, value in one.points]
     seconds = [second for one in series for second, _ in one.points]
     title = f"{term(about.metric).title} over time, {about.unit}"
     words = "Seconds since the measurement began; thin lines are runs, thick ones their median"
 
-    def draw(panel: Panel, inside: list[TimeSeries]) -> list[Item]:
-        return [item for one in _by_series(plan, inside) for item in _course(panel, *one)]
+    def draw(panel: Panel, group: str, inside: list[TimeSeries]) -> list[Item]:
+        marks = _events(panel, events.get(group, ()))
+        return [*marks, *(i for one in _by_series(plan, inside) for i in _course(panel, *one))]
 
     return _facets(series, plan, width, (title, words, "s"), (seconds, values), draw)
 
@@ -64,7 +74,7 @@ def distribution(series: Sequence[TimeSeries], about: Row, plan: Layout, width: 
     title = f"{term(about.metric).title} of all intervals, {about.unit}"
     words = "Share of all intervals at or below a value"
 
-    def draw(panel: Panel, inside: list[TimeSeries]) -> list[Item]:
+    def draw(panel: Panel, _group: str, inside: list[TimeSeries]) -> list[Item]:
         return [_ecdf(panel, *one) for one in _by_series(plan, inside)]
 
     return _facets(series, plan, width, (title, words, ""), (values, [1.0]), draw)
@@ -89,7 +99,7 @@ def _facets(
     size = (width - _GAP * (columns - 1)) / columns
     name = 20 if len(plan.groups) > 1 else 0
     pitch = _HEIGHT + name + 34
-    items: list[Item] = [Text(0, 16, fit(title, 15, width), "ink", 15, bold=True), *head]
+    items: list[Item] = [Text(0, 16, fit(title, BOLD * 15, width), "ink", 15, bold=True), *head]
     for index, group in enumerate(plan.groups):
         left, row = index % columns * (size + _GAP), index // columns
         upper = top + row * pitch
@@ -99,7 +109,7 @@ def _facets(
         )
         items.append(Text(left + _LEFT, upper + 14, fit(group, 13, size - _LEFT), "ink", 13))
         items += _axes(panel, unit)
-        items += draw(panel, [one for one in series if plan.group(one.variant) == group])
+        items += draw(panel, group, [one for one in series if plan.group(one.variant) == group])
     rows = -(-len(plan.groups) // columns)
     return Scene(width, top + rows * pitch - 8, title, description, tuple(items))
 
@@ -138,6 +148,17 @@ def _course(panel: Panel, index: int, runs: list[TimeSeries]) -> list[Item]:
     middle = median_course(runs)
     thick = Line(tuple(panel.at(*point) for point in middle), role, 2.5)
     return [*thin, thick] if len(middle) > 1 else thin
+
+
+def _events(panel: Panel, events: Sequence[tuple[float, str]]) -> list[Item]:
+    items: list[Item] = []
+    for index, (second, name) in enumerate(e for e in events if e[0] <= panel.x.high):
+        x, y = panel.at(second, panel.y.high)
+        items.append(Line(((x, y), (x, panel.y.start)), "bound", 1.2, "dotted"))
+        left = x + text_width(name, 10.5) < panel.x.end
+        anchor: Anchor = "start" if left else "end"
+        items.append(Text(x + (4 if left else -4), y + 9 + 12 * index, name, "bound", 10.5, anchor))
+    return items
 
 
 def median_course(runs: Sequence[TimeSeries]) -> tuple[Point, ...]:

@@ -32,7 +32,8 @@ def place(topology: Topology, source: str) -> dict[str, Place]:
         layers |= {name: last + 2 + depth for name, depth in after.items() if name not in near}
     else:
         layers = _layers(neighbours, source)
-    rest = [name for name in topology.nodes if name not in layers]
+    cloud = [CLOUD] if gateways(topology) else []
+    rest = [name for name in (*cloud, *topology.nodes) if name not in layers]
     layers |= dict.fromkeys(rest, max(layers.values(), default=0) + 1)
     return _spread(layers)
 
@@ -61,7 +62,7 @@ def _neighbours(topology: Topology) -> dict[str, list[str]]:
         a, b = (end.split(".")[0] for end in link.ends)
         found.setdefault(a, []).append(b)
         found.setdefault(b, []).append(a)
-    if len(gateways(topology)) > 2:
+    if len(gateways(topology)) not in (0, 2):
         found[CLOUD] = gateways(topology)
         for gateway in found[CLOUD]:
             found[gateway].append(CLOUD)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hawser.report.words import number
 
-_FAR = 1e150
-"""Values further out than this are drawn here: arithmetic on them overflows."""
+_LEAST = 1e-100
+"""Values that span less than this are all zero to the eye: arithmetic on them underflows."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,11 @@ def scale(values: Iterable[float], start: float, end: float, most: int = 6) -> S
 
     Zero is always on it: the eye compares lengths.
     """
-    known = [0.0, *(min(max(value, -_FAR), _FAR) for value in values)]
+    known = [0.0, *values]
     low, high = min(known), max(known)
-    step = _round_step((high - low) / most if high - low > 1 / _FAR else 1.0 / most)
+    if high - low < _LEAST:
+        low, high = 0.0, 1.0
+    step = _round_step((high - low) / most)
     first, last = math.floor(low / step), math.ceil(high / step)
     return Scale(first * step, max(last, first + 1) * step, start, end, step)
 

@@ -150,6 +150,10 @@ def text_width(text: str, size: float) -> float:
     return size * (0.57 * len(text) - 0.25 * narrow + 0.28 * wide)
 
 
+BOLD = 1.18
+"""How much wider bold text is."""
+
+
 def fit(text: str, size: float, width: float) -> str:
     """The text, shortened where it is wider than `width`."""
     text = text[:400]

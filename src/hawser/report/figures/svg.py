@@ -10,6 +10,10 @@ from hawser.report.words import clean
 _DASH = {"": "", "dashed": ' stroke-dasharray="6 4"', "dotted": ' stroke-dasharray="2 4"'}
 
 
+_STRETCH = 1.3
+"""A drawing grows with its page up to here; its text would look like headings beyond."""
+
+
 def svg(scene: Scene, css: str = "") -> str:
     """Write a drawing.
 
@@ -20,7 +24,8 @@ def svg(scene: Scene, css: str = "") -> str:
     body = "\n".join(map(_item, scene.items))
     return (
         f'<svg class="{_attribute(css)}" viewBox="0 0 {_n(scene.width)} {_n(scene.height)}"'
-        f' style="aspect-ratio:{_n(scene.width)}/{_n(scene.height)}" role="img"'
+        f' style="aspect-ratio:{_n(scene.width)}/{_n(scene.height)};'
+        f'max-width:{_n(_STRETCH * scene.width)}px" role="img"'
         f' aria-label="{_attribute(f"{scene.title}. {scene.description}")}">\n'
         f"{body}\n</svg>"
     )

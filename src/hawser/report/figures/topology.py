@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hawser.report.figures.place import CLOUD, gateways, place
 from hawser.report.figures.scene import (
+    BOLD,
     Anchor,
     Box,
     Curve,
@@ -232,7 +233,7 @@ def _strand_text(
     x, y = canvas.at(middle, 0)
     if canvas.wide:
         y += offset - 7
-        name = 1.1 * text_width(strand.name, 12.5) + 8  # bold is wider
+        name = BOLD * text_width(strand.name, 12.5) + 6
         left = x - (name + text_width(strand.label, 12.5)) / 2
         return [
             Text(left, y, strand.name, "ink", 12.5, bold=True),

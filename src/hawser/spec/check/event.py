@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
 from hawser.spec.topology import Channel, Topology, backward
 from hawser.spec.validate import Issue
-from hawser.spec.workflow import Event, Scenario
+from hawser.spec.workflow import Event
 
 
-def events(scenario: Scenario) -> Iterator[Issue]:
-    """Check the events of a scenario."""
-    for index, event in enumerate(scenario.events):
-        yield from _event(scenario.topology, event, ("events", index))
+def events(events: Sequence[Event], topology: Topology) -> Iterator[Issue]:
+    """Check events against the topology."""
+    for index, event in enumerate(events):
+        yield from _event(topology, event, ("events", index))
 
 
 def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:
@@ -23,16 +23,17 @@ def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:
     if name not in known:
         yield Issue((*loc, "element"), near(known, name, kind))
         return
-    if not event.change.model_fields_set:
+    changed = {key for key, value in event.change if value is not None}
+    if not changed:
         message = "found no change, expected rate, queue, delay, jitter, loss or up"
         yield Issue((*loc, "change"), message)
-    if kind == "port" and event.change.queue is not None:
+    if kind == "port" and "queue" in changed:
         message = "found a queue, but what goes to a port waits in the queues of its paths"
         yield Issue((*loc, "change", "queue"), message)
-    for field in sorted(event.change.model_fields_set & _PATHS if kind == "port" else ()):
+    for field in sorted(changed & _PATHS if kind == "port" else ()):
         message = f"found {field}, but it is the paths to and from a port that have one"
         yield Issue((*loc, "change", field), message)
-    for field in sorted(event.change.model_fields_set & {"rate", "queue"}):
+    for field in sorted(changed & {"rate", "queue"}):
         yield from _shaped(known[name], (*loc, "change", field), event.element)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hawser.spec.check.topology import near
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Iperf3, Ping, Protocol
+from hawser.spec.measurement import Iperf3, Measurement, Ping, Protocol
 from hawser.spec.multipath import measured_ends, tunnel_ends
-from hawser.spec.topology import node_ports
+from hawser.spec.topology import Topology, node_ports
 from hawser.spec.units import Duration
 from hawser.spec.validate import Issue
 from hawser.spec.workflow import Scenario
@@ -22,14 +22,19 @@ _MAX_WRITE = 1 << 20
 """iperf3's largest block."""
 
 
-def measurements(scenario: Scenario) -> Iterator[Issue]:
-    """Check the measurements of a scenario."""
-    ports = node_ports(scenario.topology)
-    yield from _roles(scenario)
-    for name, measurement in scenario.measurements.items():
+def ends(measurements: Mapping[str, Measurement], topology: Topology) -> Iterator[Issue]:
+    """Check that measurements begin and end at nodes and ports that exist."""
+    ports = node_ports(topology)
+    for name, measurement in measurements.items():
         loc: Loc = ("measurements", name)
         yield from _end((*loc, "from"), measurement.source, ports)
         yield from _end((*loc, "to"), measurement.target, ports)
+
+
+def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
+    """Check measurements by themselves."""
+    for name, measurement in measurements.items():
+        loc: Loc = ("measurements", name)
         if measurement.source.partition(".")[0] == measurement.target.partition(".")[0]:
             yield Issue((*loc, "to"), "found the node it comes from, expected another")
         if isinstance(measurement, Ping):
@@ -48,7 +53,7 @@ def _end(loc: Loc, end: str, ports: dict[str, list[str]]) -> Iterator[Issue]:
         yield Issue(loc, near(ports[node], port, f"port of {node}"))
 
 
-def _roles(scenario: Scenario) -> Iterator[Issue]:
+def roles(scenario: Scenario) -> Iterator[Issue]:
     """Check that nobody opens MPTCP connections between the ports where it takes some.
 
     The kernel's path manager would announce a second address on each port, and the connection get

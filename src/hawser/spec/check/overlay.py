@@ -12,7 +12,6 @@ from hawser.spec.explain import Loc
 from hawser.spec.overlay import Branch, Overlay, PathGroup, Transport
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
-from hawser.spec.workflow import Scenario
 
 MAX_GROUPS = 16
 """Path groups of one pair of branches: the label's field has 4 bits."""
@@ -21,21 +20,19 @@ MAX_SUBFLOWS = 9
 """Member paths of an `mptcp` group: the first, and the 8 that the kernel's path manager adds."""
 
 
-def overlay(scenario: Scenario) -> Iterator[Issue]:
-    """Check the overlay of a scenario."""
-    overlay = scenario.overlay
-    if overlay is None:
-        return
-    issues = list(_branches(scenario.topology, overlay))
-    yield from issues
+def overlay(overlay: Overlay) -> Iterator[Issue]:
+    """Check an overlay by itself."""
+    yield from _unique(overlay)
+    yield from _prefixes(overlay)
     for name in overlay.path_groups:
         yield from _group(overlay, name)
     yield from _group_count(overlay)
-    if not issues and overlay.transport is Transport.MPTCP:
-        yield from _default_groups(overlay)
+    if overlay.transport is Transport.MPTCP:
+        yield from _subflows(overlay)
 
 
-def _branches(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
+def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
+    """Check that an overlay fits its topology."""
     lan_ports = {end for link in topology.links.values() for end in link.ends}
     wan_ports = list(topology.internet.ports) if topology.internet else []
     for name, branch in overlay.branches.items():
@@ -49,8 +46,6 @@ def _branches(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
                 f"found {found(branch.lan)}, expected a port of {branch.gateway} that a link joins"
             )
             yield Issue((*loc, "lan"), message)
-    yield from _unique(overlay)
-    yield from _prefixes(overlay)
     yield from _lans(topology, overlay)
 
 
@@ -117,19 +112,25 @@ def _group(overlay: Overlay, name: str) -> Iterator[Issue]:
     yield from issues
     if issues:
         return
-    pairs = {route_branches(route) for route in group.paths}
-    if len(pairs) > 1:
-        yield Issue(
-            loc, "found paths of several pairs of branches, expected all from one to one other"
-        )
+    if len({frozenset(route_branches(route)) for route in group.paths}) > 1:
+        yield Issue(loc, "found paths of several pairs of branches, expected all of one pair")
         return
-    for route, count in Counter(group.paths).items():
-        if count > 1:
-            yield Issue(
-                (*loc, group.paths.index(route)), f"found {route} {count} times, expected once"
-            )
+    yield from _repeated(group, loc)
     if overlay.transport is Transport.MPTCP:
         yield from _full(overlay, group, loc)
+
+
+def _repeated(group: PathGroup, loc: Loc) -> Iterator[Issue]:
+    seen: set[frozenset[str]] = set()
+    for index, route in enumerate(group.paths):
+        if _ends(route) in seen:
+            yield Issue((*loc, index), f"found the path {route} again")
+        seen.add(_ends(route))
+
+
+def _ends(route: str) -> frozenset[str]:
+    """Give a path's ends without its direction: it goes both ways."""
+    return frozenset(route.split(">"))
 
 
 def _route(overlay: Overlay, route: str, loc: Loc) -> Iterator[Issue]:
@@ -156,10 +157,14 @@ def route_branches(route: str) -> tuple[str, str]:
 
 
 def _full(overlay: Overlay, group: PathGroup, loc: Loc) -> Iterator[Issue]:
-    first, second = (overlay.branches[name] for name in route_branches(group.paths[0]))
-    names = route_branches(group.paths[0])
-    every = {f"{names[0]}.{a}>{names[1]}.{b}" for a in first.wan for b in second.wan}
-    missing = sorted(every - set(group.paths))
+    first, second = route_branches(group.paths[0])
+    every = (
+        f"{first}.{a}>{second}.{b}"
+        for a in overlay.branches[first].wan
+        for b in overlay.branches[second].wan
+    )
+    given = {_ends(route) for route in group.paths}
+    missing = [route for route in every if _ends(route) not in given]
     if missing:
         message = "with the mptcp transport a group holds every pair of WAN ports, but lacks "
         yield Issue(loc, message + ", ".join(missing))
@@ -176,7 +181,7 @@ def _group_count(overlay: Overlay) -> Iterator[Issue]:
             yield Issue(("overlay", "path_groups", name), message, key=True)
 
 
-def _default_groups(overlay: Overlay) -> Iterator[Issue]:
+def _subflows(overlay: Overlay) -> Iterator[Issue]:
     names = list(overlay.branches)
     for index, first in enumerate(names):
         for second in names[index + 1 :]:

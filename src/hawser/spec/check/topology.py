@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from hawser.spec import region
 from hawser.spec.check.channel import impairments
 from hawser.spec.errors import choices, found
 from hawser.spec.explain import Loc
@@ -79,6 +80,10 @@ def _nodes(topology: Topology) -> Iterator[Issue]:
                 f"found the name {name!r}, which stands for {_RESERVED[name]}; expected another"
             )
             yield Issue(("topology", "nodes", name), message, key=True)
+        if node.region is not None and not region.known(node.region):
+            yield Issue(
+                ("topology", "nodes", name, "region"), near(region.names(), node.region, "region")
+            )
         for key in node.sysctl:
             if not _SYSCTL.fullmatch(key):
                 message = f"found {found(key)}, expected a setting of the network namespace, net.*"
