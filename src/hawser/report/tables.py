@@ -186,7 +186,9 @@ def _family(row: Row) -> str:
 
 
 def _evidence(report: Report, name: str, rows: Sequence[Row]) -> Table:
-    columns = dict.fromkeys(map(_counter, rows))
+    columns = list(dict.fromkeys(map(_counter, rows)))
+    if rows[0].metric not in USAGE:
+        columns.sort(key=lambda element: (element.endswith("reverse"), element))
     axes = axes_of(report)
     cells = {(label(row.variant), _counter(row)): _counted(row) for row in rows}
     variants = {label(row.variant): row.variant for row in rows}
