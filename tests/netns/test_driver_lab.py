@@ -23,6 +23,7 @@ from hawser.driver.local import LocalDriver, LocalLab
 from hawser.node import namespace
 from hawser.node.base import NodeError
 from hawser.node.netns import NamespaceNode
+from hawser.node.process import started
 from hawser.overlay.plan import ClassPlan, NetworkPlan, NodePlan, RoutePlan
 from hawser.spec.units import Duration
 
@@ -204,6 +205,18 @@ def test_remains_are_listed_and_removed(driver: LocalDriver, lab_name: str) -> N
     for name in (other, lab_name):
         driver.destroy(name)
         assert nothing_of(name)
+
+
+def test_a_half_made_lab_cannot_be_used(driver: LocalDriver, lab_name: str) -> None:
+    directory = Path("/run/hawser") / lab_name
+    for pid, message in ((os.getpid(), "is being made"), (4_000_000, "only remains are left")):
+        state.create(directory)
+        maker = state.ProcessRecord(pid=pid, started=started(pid) or 1)
+        record = state.LabRecord(name=lab_name, maker=maker, created=0, plan=pair())
+        state.write(directory, record)
+        with pytest.raises(DriverError, match=message):
+            driver.attach(lab_name)
+        driver.destroy(lab_name)
 
 
 def test_a_lab_being_made_is_not_removed_under_its_maker(

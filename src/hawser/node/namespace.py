@@ -105,8 +105,13 @@ def _in_thread(enter: Callable[[], None], work: Callable[[], T]) -> T:
         except BaseException as error:  # handed to the caller, whatever it is
             result.set_exception(error)
 
-    threading.Thread(target=body, name="hawser-namespace", daemon=True).start()
-    return result.result()
+    thread = threading.Thread(target=body, name="hawser-namespace", daemon=True)
+    thread.start()
+    try:
+        return result.result()
+    except BaseException:  # an interrupt, perhaps: what is under way must not go on behind our back
+        thread.join()
+        raise
 
 
 def _enter(name: str) -> None:
