@@ -125,7 +125,7 @@ def test_killed_at_a_random_moment(
     assert remains(lab_name) == NOTHING
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_interrupted_at_a_random_moment(driver: LocalDriver, lab_name: str, seed: int) -> None:
     """A signal's exception comes anywhere; what was made is removed before it passes on."""
     before = signal.signal(signal.SIGUSR1, _interrupt)
