@@ -89,7 +89,8 @@ def exec_(
     from hawser.driver.local import LocalDriver
     from hawser.engine import labs
 
-    there = labs.find_node(LocalDriver(), node).attached(command)
+    wanted = command[1:] if command[0] == "--" else command
+    there = labs.find_node(LocalDriver(), node).attached(wanted)
     os.execvp(there[0], there)  # noqa: S606 (becomes that command: its terminal, its exit code)
 
 
