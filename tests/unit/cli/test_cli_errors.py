@@ -250,3 +250,18 @@ def test_a_daemon_that_does_not_answer_is_described() -> None:
 
     info = DaemonInfo("gw1", "gw1", 7, 0, None, "no control socket")
     assert labs.describe(info) == "does not answer: no control socket"
+
+
+def test_an_output_that_is_closed_is_no_internal_error(good: Path) -> None:
+    plan = subprocess.Popen(
+        [sys.executable, "-m", "hawser.cli", "plan", str(good), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    assert plan.stdout is not None
+    plan.stdout.close()
+    assert plan.stderr is not None
+    with plan.stderr as errors:
+        assert errors.read() == b""
+    assert plan.wait() in (0, 1)
