@@ -88,6 +88,9 @@ def _check_bundle(bundle: Path) -> None:
     assert (bundle / "samples.parquet").exists()
     raw = {path.name for path in bundle.glob("trials/0001-*/raw/*")}
     assert raw == {"rtt.ping.txt", "tcp.iperf3.json", "tcp.iperf3-server.json"}
+    settings = json.loads(next(bundle.glob("trials/0001-*/config/kernel.json")).read_text())
+    assert settings.keys() == {"h1", "h2"}
+    assert settings["h1"]["net.ipv4.tcp_no_metrics_save"] == "1"  # the machine itself has 0
     assert [trial["valid"] for trial in trials(bundle)] == [True] * 4
 
 
