@@ -36,6 +36,11 @@ def said(node: NamespaceNode, command: str) -> str:
     return node.run(command.split(), timeout=5).stdout
 
 
+def available() -> list[str]:
+    """Congestion controls of this kernel."""
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+
+
 def nothing_of(name: str) -> bool:
     """Whether nothing in this machine carries the lab's name."""
     mounted = f"hawser.{name}." in Path("/proc/self/mountinfo").read_text()
@@ -129,11 +134,23 @@ BAD = {
     "node a: setting net.ipv4.no_such: this kernel has none": pair(
         sysctl={"net.ipv4.no_such": "1"}
     ),
-    "node a: setting net.ipv4.tcp_congestion_control = 'x': not accepted": pair(
+    "node a: setting net.ipv4.tcp_rmem = 'x': not accepted": pair(
+        sysctl={"net.ipv4.tcp_rmem": "x"}
+    ),
+    "congestion control 'x': this kernel has only ": pair(
         sysctl={"net.ipv4.tcp_congestion_control": "x"}
     ),
     "node a: interface e: .*File exists": pair(more=(f"{A}/24",)),
 }
+
+
+@pytest.mark.parametrize("algorithm", available())
+def test_any_congestion_control_of_the_kernel_can_be_the_default(
+    deploy: Deploy, algorithm: str
+) -> None:
+    key = "net.ipv4.tcp_congestion_control"
+    lab = deploy(pair(sysctl={key: algorithm}))
+    assert said(lab.nodes["a"], f"sysctl -n {key}").strip() == algorithm
 
 
 @pytest.mark.parametrize("message", BAD)
