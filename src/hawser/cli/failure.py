@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -24,6 +26,9 @@ BAD_INPUT: Final = 2
 LACKING: Final = 3
 INTERNAL: Final = 70
 """`EX_SOFTWARE` of sysexits.h: a mistake of this program, not of its user."""
+
+_ENVIRONMENT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.EMFILE)
+"""Errors of the operating system that are no mistake of this program."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,15 @@ def explain(error: BaseException) -> Failure:
             return _plain(BAD_INPUT, str(error))
         case NodeError() | ProbeError():
             return _plain(FAILED, str(error))
+        case Interrupted(resume=Path() as bundle):
+            text = f"interrupted; finished trials are kept: hawser run --resume {bundle}"
+            return Failure(FAILED, text, _document("interrupted", []) | {"resume": str(bundle)})
         case Interrupted() | KeyboardInterrupt():
             return _plain(FAILED, "interrupted")
-        case BrokenPipeError():
-            return _plain(FAILED, "the output was closed")
+        case OSError(errno=code) if code in _ENVIRONMENT:
+            return _plain(
+                FAILED, f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            )
         case _:
             return _internal(error)
 
@@ -81,7 +91,7 @@ def _internal(error: BaseException) -> Failure:
     return _plain(INTERNAL, text)
 
 
-def _document(error: str, errors: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
+def _document(error: str, errors: Sequence[Mapping[str, object]]) -> dict[str, object]:
     return {"error": error, "errors": errors}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -185,6 +186,7 @@ def test_a_mistake_of_the_program_is_told_without_a_traceback(
         (MissingCapability("netem is not in this kernel"), 3),
         (NodeError("h1: ping: failed"), 1),
         (KeyboardInterrupt(), 1),
+        (OSError(errno.ENOSPC, "No space left on device", "runs/x/samples.jsonl"), 1),
     ],
 )
 def test_exit_codes(error: BaseException, code: int) -> None:
