@@ -44,6 +44,11 @@ class Failure:
 
 def explain(error: BaseException) -> Failure:
     """Give message and exit code of an error."""
+    return _refused(error) or _failed(error) or _internal(error)
+
+
+def _refused(error: BaseException) -> Failure | None:
+    """Nothing was done: the input is bad, or the machine lacks something."""
     match error:
         case SpecErrors():
             errors = [asdict(one) for one in error.errors]
@@ -52,17 +57,21 @@ def explain(error: BaseException) -> Failure:
             problems = [{"message": problem} for problem in error.problems]
             return Failure(BAD_INPUT, "\n".join(error.problems), _document("bad input", problems))
         case LackingError():
-            lacks = [{"message": text} for text in error.lacks]
-            text = "This machine lacks what this needs:\n" + "\n".join(
-                f"  {one}" for one in error.lacks
-            )
+            lacks = [{"message": lack} for lack in error.lacks]
+            text = "\n  ".join(("This machine lacks what this needs:", *error.lacks))
             return Failure(LACKING, text, _document("this machine lacks something", lacks))
-        case typer.TyperException():
-            return _plain(error.exit_code, error.format_message())
         case MissingCapability():
             return _plain(LACKING, str(error))
+        case typer.TyperException():
+            return _plain(error.exit_code, error.format_message())
         case StoreError():
             return _plain(BAD_INPUT, str(error))
+    return None
+
+
+def _failed(error: BaseException) -> Failure | None:
+    """Something was done, and did not come to its end."""
+    match error:
         case NodeError() | ProbeError():
             return _plain(FAILED, str(error))
         case Interrupted(resume=Path() as bundle):
@@ -70,12 +79,10 @@ def explain(error: BaseException) -> Failure:
             return Failure(FAILED, text, _document("interrupted", []) | {"resume": str(bundle)})
         case Interrupted() | KeyboardInterrupt():
             return _plain(FAILED, "interrupted")
-        case OSError(errno=code) if code in _ENVIRONMENT:
-            return _plain(
-                FAILED, f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            )
-        case _:
-            return _internal(error)
+        case OSError(errno=number) if number in _ENVIRONMENT:
+            place = f"{error.filename}: " if error.filename else ""
+            return _plain(FAILED, f"{place}{error.strerror}")
+    return None
 
 
 def _plain(code: int, text: str) -> Failure:
