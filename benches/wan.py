@@ -39,10 +39,10 @@ _FRAME, _SEGMENT = 1514, 1448
 
 _ABOUT = """\
 Two network namespaces with an emulator between them, all on this machine, {seconds} s a sample.
-Error of delay: iperf3 sends UDP at 100 Mbit/s over 35 ms; tcpdump's kernel time stamps at both ends give
-the one-way delay of every packet, and the error is its distance from 35 ms (for bare veth from 0:
-what the measurement itself adds). Fast: 1400-byte packets at 1250 Mbit/s over 13 ms; loss is what
-left one end's interface and did not reach the other's; where packets were lost, or the 99th
+Error of delay: iperf3 sends UDP at 100 Mbit/s over 35 ms; tcpdump's kernel time stamps at both ends
+give the one-way delay of every packet, and the error is its distance from 35 ms (for bare veth from
+0: what the measurement itself adds). Fast: 1400-byte packets at 1250 Mbit/s over 13 ms; loss is
+what left one end's interface and did not reach the other's; where packets were lost, or the 99th
 percentile was over 1 ms late by the emulator's own count, that rate did not hold, and lower ones
 are tried. TCP: one stream over 35 ms each way, shaped by HTB to 100 Mbit/s at the sender, as bytes
 of Ethernet frames a second. CPU: of the emulator at 1250 Mbit/s, in percent of one core."""
