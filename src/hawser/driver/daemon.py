@@ -157,8 +157,10 @@ class SupervisedDaemon:
                 self._process.stop()  # what it started may have outlived it
                 self._process = self._start(self.restarts + 1)
                 self.restarts += 1
-        except (NodeError, OSError):  # to be tried again, unless the lab is gone
-            return self._directory.exists()
+        except state.LabGoneError:
+            return False
+        except (NodeError, OSError):  # to be tried again
+            return True
         return True
 
 
