@@ -6,9 +6,11 @@ import errno
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,18 @@ def good(tmp_path: Path) -> Path:
     path = tmp_path / "good.yaml"
     path.write_text(GOOD)
     return path
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """The command line ends its process, so it need not put back how signals are handled."""
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def hawser(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Said:
