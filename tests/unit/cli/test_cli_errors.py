@@ -281,3 +281,13 @@ def test_an_output_that_is_closed_is_no_internal_error(good: Path) -> None:
     with plan.stderr as errors:
         assert errors.read() == b""
     assert plan.wait() in (0, 1)
+
+
+def test_a_terminal_that_knows_few_characters_is_no_error(good: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hawser.cli", "plan", str(good)],
+        capture_output=True,
+        env=ENVIRONMENT | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        check=True,
+    )
+    assert b"2 variants ? 2 = 4 trials" in done.stdout
