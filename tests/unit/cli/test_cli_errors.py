@@ -6,10 +6,10 @@ import errno
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -226,16 +226,18 @@ def test_examples_name_options_that_exist(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_help_comes_at_once() -> None:
+    """Counted in processor time: the wall clock would measure what else the machine does."""
     taken = []
     for _ in range(5):
-        began = time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
             [sys.executable, "-m", "hawser.cli", "--help"],
             check=True,
             stdout=subprocess.DEVNULL,
             env=ENVIRONMENT,
         )
-        taken.append(time.monotonic() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(taken) < 0.5
 
 
