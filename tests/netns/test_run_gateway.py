@@ -214,7 +214,7 @@ def test_a_lab_is_deployed_used_and_destroyed(file: Path, name: str, tmp_path: P
         assert deployed.returncode == 0, deployed.stderr
         assert "daemons are not restarted" in deployed.stderr
         listed = hawser("inspect", cwd=tmp_path)
-        assert f" {name} " in listed.stdout
+        assert f"{name} " in listed.stdout
         assert "unsupervised" in hawser("inspect", name, cwd=tmp_path).stdout
         _use(name, tmp_path)
         twice = hawser("deploy", file, "--name", name, cwd=tmp_path)

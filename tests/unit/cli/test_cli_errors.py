@@ -112,7 +112,8 @@ def test_a_plan_for_people_names_nodes_and_order(
 ) -> None:
     code, out, _ = hawser(capsys, "plan", good, "--only", "small")
     assert code == 0
-    assert "1 small, 2 small" in out
+    assert "Order of trials (seed 1): 1 | 1" in out
+    assert re.search(r"1 +small +A +none +\d+ s", out)
     assert re.search(r"h1 +host +p 10\.", out)
 
 
