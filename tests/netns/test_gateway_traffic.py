@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from gateway_lab import Gateway, Lab, run, until
 
 pytestmark = pytest.mark.root

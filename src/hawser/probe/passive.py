@@ -145,7 +145,7 @@ class Passive:
         self._lab = lab
         self._watch = machine.Watch()
         self.faults: tuple[str, ...] = ()
-        """What the WAN emulator did that it was not asked to: the trial is void. Set by `finish`."""
+        """What the WAN emulator did unasked: the trial is void. Set by `finish`."""
 
     def __enter__(self) -> Self:
         self._before = snapshot(self._lab)
