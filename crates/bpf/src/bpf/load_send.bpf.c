@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The generator: run as XDP live frames, each run of the program is one chance to send a frame.
+ *
+ * The kernel hands out recycled pages, and devices on the way may have changed them: everything
+ * that is sent is therefore written anew.
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "load.h"
+#include "payload.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct load_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct load_progress);
+} progress SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct load_flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct load_shape);
+} shapes SEC(".maps");
+
+/* Shape of each frame in turn. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} pattern SEC(".maps");
+
+/* What follows the payload. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u8[LOAD_FRAME_MAX]);
+} filler SEC(".maps");
+
+const volatile __u32 stream_count = 1;
+const volatile __u32 frame_max = 60; /* bytes a live frame comes with */
+
+static __always_inline __u16 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+static __always_inline __u64 halves(__u64 words)
+{
+	return (words & 0xffffffff) + (words >> 32);
+}
+
+/* The next frame takes the next flow and the next shape, each in its circle. */
+static __always_inline void advance_one(struct load_progress *p, const struct load_control *c)
+{
+	p->position++;
+	if (++p->flow >= c->flow_count)
+		p->flow = 0;
+	if (++p->pattern >= c->pattern_length)
+		p->pattern = 0;
+}
+
+static __always_inline void advance_many(struct load_progress *p, const struct load_control *c, __u64 frames)
+{
+	p->position += frames;
+	p->flow = (p->flow + frames) % c->flow_count;
+	p->pattern = (p->pattern + frames) % c->pattern_length;
+}
+
+static __always_inline int unpaced(const struct load_control *c)
+{
+	return !c->interval_ns && !c->interval_fraction;
+}
+
+/* Give up the frames that are too late; their sequence numbers are not used. */
+static __always_inline void give_up(struct load_progress *p, const struct load_control *c, __u64 late)
+{
+	__u64 times = late / (c->interval_ns ?: 1);
+	__u64 left = c->limit - p->position;
+	__u64 frames = times * c->burst;
+
+	if (frames > left)
+		frames = left;
+	advance_many(p, c, frames);
+	p->unsent += frames;
+	p->due_ns += times * c->interval_ns;
+}
+
+/* Whether a frame of the stream is due. */
+static __always_inline int due(struct load_progress *p, const struct load_control *c, __u64 now)
+{
+	if (p->position >= c->limit)
+		return 0;
+	if (unpaced(c))
+		return 1;
+	if (!p->due_ns)
+		p->due_ns = now;
+	if (now < p->due_ns)
+		return 0;
+	if (now - p->due_ns > c->catch_up_ns)
+		give_up(p, c, now - p->due_ns);
+	return p->position < c->limit;
+}
+
+/* Set the next due time from the last one, never from when a frame was sent: errors do not add up. */
+static __always_inline void schedule(struct load_progress *p, const struct load_control *c)
+{
+	if (unpaced(c) || ++p->burst_done < c->burst)
+		return;
+	p->burst_done = 0;
+	p->due_fraction += c->interval_fraction;
+	p->due_ns += c->interval_ns + (p->due_fraction >> 32);
+	p->due_fraction &= 0xffffffff;
+}
+
+/* The stream whose frame is due, in turn when there are several; LOAD_STREAMS_MAX when there is none. */
+static __always_inline __u32 choose(__u64 now)
+{
+	__u32 best = LOAD_STREAMS_MAX;
+	__u64 earliest = ~0ULL;
+
+	for (__u32 i = 0; i < LOAD_STREAMS_MAX && i < stream_count; i++) {
+		__u32 key = i;
+		struct load_control *c = bpf_map_lookup_elem(&control, &key);
+		struct load_progress *p = bpf_map_lookup_elem(&progress, &key);
+
+		if (c && p && due(p, c, now) && p->due_ns < earliest) {
+			earliest = p->due_ns;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static __always_inline void copy_header(__u8 *frame, const struct load_shape *shape, const __u8 *end)
+{
+	/* whole words: what is too much is written after */
+	for (__u32 at = 0; at < LOAD_HEADER_MAX && at < shape->header_length; at += 8) {
+		if (frame + at + 8 > end)
+			return;
+		*(__u64 *)(frame + at) = *(const __u64 *)(shape->header + at);
+	}
+}
+
+static __always_inline void write_addresses(__u8 *ip, const struct load_shape *shape,
+					    const struct load_flow *flow, const __u8 *end)
+{
+	if (shape->ip_version == 6 && ip + 40 <= end) {
+		__builtin_memcpy(ip + 8, flow->source, 16);
+		__builtin_memcpy(ip + 24, flow->target, 16);
+	} else if (ip + 20 <= end) {
+		*(__u32 *)(ip + 12) = *(const __u32 *)flow->source;
+		*(__u32 *)(ip + 16) = *(const __u32 *)flow->target;
+		*(__u16 *)(ip + 10) = ~fold((__u64)shape->ip_sum + flow->address_sum);
+	}
+}
+
+static __always_inline void write_payload(__u8 *udp, const struct load_shape *shape,
+					  const struct load_flow *flow, __u32 index, __u64 now)
+{
+	struct payload *payload = (void *)(udp + 8);
+	__be64 flow_time = bpf_cpu_to_be64((__u64)index << LOAD_DELAY_BITS | (now & LOAD_DELAY_MASK));
+	__be64 sequence = bpf_cpu_to_be64(flow->sequence);
+	__u64 sum = (__u64)shape->udp_sum + flow->address_sum + flow->port_sum;
+	__u16 checksum;
+
+	payload->magic = bpf_htons(LOAD_MAGIC);
+	payload->flow_time = flow_time;
+	payload->sequence = sequence;
+	checksum = ~fold(sum + bpf_htons(LOAD_MAGIC) + halves(flow_time) + halves(sequence));
+	*(__u16 *)udp = flow->source_port;
+	*(__u16 *)(udp + 2) = flow->target_port;
+	*(__u16 *)(udp + 6) = checksum ?: 0xffff; /* RFC 768: zero would mean none */
+}
+
+static __always_inline void count_sent(struct load_progress *p, struct load_flow *flow, __u32 length,
+				       __u64 now)
+{
+	if (!p->sent)
+		p->first_ns = now;
+	p->last_ns = now;
+	p->sent++;
+	flow->sequence++;
+	flow->bytes += length;
+}
+
+/* Cut the live frame to the shape's length and fill what follows the payload. */
+static __always_inline int fit(struct xdp_md *ctx, const struct load_shape *shape)
+{
+	__u32 zero = 0, start = shape->header_length + LOAD_PAYLOAD;
+	__u32 rest = (shape->length - start) & (LOAD_FRAME_MAX - 1);
+	void *zeros;
+
+	if (shape->length < frame_max && bpf_xdp_adjust_tail(ctx, (int)(shape->length - frame_max)))
+		return -1;
+	if (!rest)
+		return 0;
+	zeros = bpf_map_lookup_elem(&filler, &zero);
+	return zeros ? bpf_xdp_store_bytes(ctx, start, zeros, rest) : -1;
+}
+
+/* Write the frame of a flow in a shape. */
+static __always_inline int compose(struct xdp_md *ctx, const struct load_shape *shape,
+				   const struct load_flow *flow, __u32 index, __u64 now)
+{
+	__u8 *frame, *end, *udp;
+	__u32 ip_offset = shape->ip_offset & 0xff, udp_offset = shape->udp_offset & 0xff;
+	__u32 entropy_offset = shape->entropy_offset & 0xff;
+
+	if (fit(ctx, shape))
+		return -1;
+	frame = (void *)(long)ctx->data;
+	end = (void *)(long)ctx->data_end;
+	copy_header(frame, shape, end);
+	write_addresses(frame + ip_offset, shape, flow, end);
+	udp = frame + udp_offset;
+	if (udp + 8 + LOAD_PAYLOAD > end)
+		return -1;
+	write_payload(udp, shape, flow, index, now);
+	if (entropy_offset && frame + entropy_offset + 2 <= end)
+		*(__u16 *)(frame + entropy_offset) = flow->entropy;
+	return 0;
+}
+
+SEC("xdp")
+int load_send(struct xdp_md *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 stream = choose(now), place, index, *which;
+	struct load_control *c = bpf_map_lookup_elem(&control, &stream);
+	struct load_progress *p = bpf_map_lookup_elem(&progress, &stream);
+	struct load_shape *shape;
+	struct load_flow *flow;
+
+	if (!c || !p)
+		return XDP_DROP; /* nothing is due */
+	place = c->first_pattern + p->pattern;
+	index = c->first_flow + p->flow;
+	which = bpf_map_lookup_elem(&pattern, &place);
+	flow = bpf_map_lookup_elem(&flows, &index);
+	if (!which || !flow)
+		return XDP_DROP;
+	shape = bpf_map_lookup_elem(&shapes, which);
+	if (!shape || compose(ctx, shape, flow, index, now))
+		return XDP_DROP;
+	count_sent(p, flow, shape->length, now);
+	advance_one(p, c);
+	schedule(p, c);
+	return XDP_TX;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

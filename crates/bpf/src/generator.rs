@@ -1,0 +1,135 @@
+//! The generator: writes frames of any number of streams and paces them, in the kernel.
+
+use std::{io, sync::Mutex};
+
+use aya::{
+    Ebpf, Pod, TestRun as _,
+    maps::{Array, MapData},
+    programs::{ProgramError, TestRunAttrs, TestRunOptions},
+};
+
+use crate::{
+    layout::{Control, Flow, Progress, STREAMS_MAX, Shape},
+    object::{self, Error, object},
+};
+
+const PROGRAM: &str = "load_send";
+
+/// All that a generator sends.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// At most [`STREAMS_MAX`].
+    pub streams: Vec<Control>,
+    /// Flows of all streams.
+    pub flows: Vec<Flow>,
+    /// Shapes of all streams.
+    pub shapes: Vec<Shape>,
+    /// Indices of shapes: the patterns of all streams.
+    pub pattern: Vec<u32>,
+}
+
+/// A loaded generator.
+pub struct Generator {
+    object: Ebpf,
+    frame: Vec<u8>,
+    control: Mutex<Array<MapData, Control>>,
+    progress: Array<MapData, Progress>,
+    flows: Array<MapData, Flow>,
+    flow_count: u32,
+}
+
+impl Generator {
+    /// Loads the program and its tables. Nothing is sent yet.
+    pub fn load(plan: &Plan) -> Result<Self, Error> {
+        let streams = object::entries(plan.streams.len())?;
+        if plan.streams.len() > STREAMS_MAX {
+            return Err(Error::Absent("room for that many streams"));
+        }
+        let frame_max = plan.shapes.iter().map(|shape| shape.length).max().unwrap_or_default();
+        let flow_count = object::entries(plan.flows.len())?;
+        let mut object = object::loader()
+            .override_global("stream_count", &streams, true)
+            .override_global("frame_max", &frame_max, true)
+            .map_max_entries("control", streams)
+            .map_max_entries("progress", streams)
+            .map_max_entries("flows", flow_count)
+            .map_max_entries("shapes", object::entries(plan.shapes.len())?)
+            .map_max_entries("pattern", object::entries(plan.pattern.len())?)
+            .load(object!("load_send"))?;
+        object::xdp(&mut object, PROGRAM)?.load()?;
+        let control = table(&mut object, "control", &plan.streams)?;
+        table(&mut object, "shapes", &plan.shapes)?;
+        table(&mut object, "pattern", &plan.pattern)?;
+        Ok(Self {
+            control: Mutex::new(control),
+            progress: object::array(&mut object, "progress")?,
+            flows: table(&mut object, "flows", &plan.flows)?,
+            frame: vec![0; frame_max as usize],
+            flow_count,
+            object,
+        })
+    }
+
+    /// Runs the program `times` times, `batch` to a flush of the device, as if for frames that came
+    /// in on the interface. Returns when done or interrupted (see [`crate::interrupt`]).
+    ///
+    /// With `times` 1 a call costs 12 us. With more, the kernel first waits two grace periods of
+    /// RCU, some 30 ms, because it puts the program into its XDP dispatcher: so a trial is one call.
+    pub fn run(&self, interface: u32, times: u32, batch: u32) -> Result<(), Error> {
+        let program = self.object.program(PROGRAM).ok_or(Error::Absent(PROGRAM))?;
+        let program: &aya::programs::Xdp = program.try_into()?;
+        let context = context(interface, self.frame.len())?;
+        let options = TestRunOptions {
+            data_in: Some(&self.frame),
+            ctx_in: Some(&context),
+            repeat: times,
+            attrs: TestRunAttrs::new().xdp_live_frames(batch),
+            ..TestRunOptions::new()
+        };
+        match program.test_run(options) {
+            Err(ProgramError::SyscallError(error))
+                if error.io_error.kind() == io::ErrorKind::Interrupted =>
+            {
+                Ok(())
+            }
+            result => result.map(drop).map_err(Error::from),
+        }
+    }
+
+    /// Changes a stream while it runs.
+    pub fn set(&self, stream: u32, control: &Control) -> Result<(), Error> {
+        let mut table = self.control.lock().map_err(|_| Error::Absent("usable control table"))?;
+        Ok(table.set(stream, control, 0)?)
+    }
+
+    /// Where a stream is.
+    pub fn progress(&self, stream: u32) -> Result<Progress, Error> {
+        Ok(self.progress.get(&stream, 0)?)
+    }
+
+    /// The flows with their sequence numbers and bytes as they are now.
+    pub fn flows(&self) -> Result<Vec<Flow>, Error> {
+        (0..self.flow_count).map(|index| Ok(self.flows.get(&index, 0)?)).collect()
+    }
+}
+
+fn table<V: Pod>(
+    object: &mut Ebpf,
+    name: &'static str,
+    values: &[V],
+) -> Result<Array<MapData, V>, Error> {
+    let mut table = object::array(object, name)?;
+    object::fill(&mut table, values)?;
+    Ok(table)
+}
+
+/// `struct xdp_md` of the kernel's interface: data, end of data, metadata, ingress interface,
+/// receive queue, egress interface.
+fn context(interface: u32, length: usize) -> Result<[u8; 24], Error> {
+    let fields = [0, object::entries(length)?, 0, interface, 0, 0];
+    let mut bytes = [0; 24];
+    for (place, field) in bytes.chunks_exact_mut(4).zip(fields) {
+        place.copy_from_slice(&field.to_ne_bytes());
+    }
+    Ok(bytes)
+}
