@@ -9,11 +9,12 @@ use aya::{
 };
 
 use crate::{
-    layout::{Control, Flow, Progress, STREAMS_MAX, Shape},
+    layout::{Control, Flow, Frame, Progress, STREAMS_MAX, Shape},
     object::{self, Error, object},
 };
 
-const PROGRAM: &str = "load_send";
+const SEND: &str = "load_send";
+const REPLAY: &str = "load_replay";
 
 /// All that a generator sends.
 #[derive(Clone, Debug, Default)]
@@ -28,13 +29,23 @@ pub struct Plan {
     pub pattern: Vec<u32>,
 }
 
+/// Frames that are sent as they are, in turn.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The one stream; its pattern is as long as there are frames.
+    pub stream: Control,
+    /// The frames.
+    pub frames: Vec<Frame>,
+}
+
 /// A loaded generator.
 pub struct Generator {
     object: Ebpf,
+    program: &'static str,
     frame: Vec<u8>,
     control: Mutex<Array<MapData, Control>>,
     progress: Array<MapData, Progress>,
-    flows: Array<MapData, Flow>,
+    flows: Option<Array<MapData, Flow>>,
     flow_count: u32,
 }
 
@@ -56,16 +67,39 @@ impl Generator {
             .map_max_entries("shapes", object::entries(plan.shapes.len())?)
             .map_max_entries("pattern", object::entries(plan.pattern.len())?)
             .load(object!("load_send"))?;
-        object::xdp(&mut object, PROGRAM)?.load()?;
-        let control = table(&mut object, "control", &plan.streams)?;
+        object::xdp(&mut object, SEND)?.load()?;
         table(&mut object, "shapes", &plan.shapes)?;
         table(&mut object, "pattern", &plan.pattern)?;
+        let flows = table(&mut object, "flows", &plan.flows)?;
+        let generator = Self::new(object, SEND, &plan.streams, frame_max)?;
+        Ok(Self { flows: Some(flows), flow_count, ..generator })
+    }
+
+    /// Loads a program that sends a recording.
+    pub fn replay(recording: &Recording) -> Result<Self, Error> {
+        let frame_max = recording.frames.iter().map(|f| f.length).max().unwrap_or_default();
+        let mut object = object::loader()
+            .override_global("frame_max", &frame_max, true)
+            .map_max_entries("frames", object::entries(recording.frames.len())?)
+            .load(object!("load_replay"))?;
+        object::xdp(&mut object, REPLAY)?.load()?;
+        table(&mut object, "frames", &recording.frames)?;
+        Self::new(object, REPLAY, &[recording.stream], frame_max)
+    }
+
+    fn new(
+        mut object: Ebpf,
+        program: &'static str,
+        streams: &[Control],
+        frame_max: u32,
+    ) -> Result<Self, Error> {
         Ok(Self {
-            control: Mutex::new(control),
+            control: Mutex::new(table(&mut object, "control", streams)?),
             progress: object::array(&mut object, "progress")?,
-            flows: table(&mut object, "flows", &plan.flows)?,
+            flows: None,
+            flow_count: 0,
             frame: vec![0; frame_max as usize],
-            flow_count,
+            program,
             object,
         })
     }
@@ -76,7 +110,7 @@ impl Generator {
     /// With `times` 1 a call costs 12 us. With more, the kernel first waits two grace periods of
     /// RCU, some 30 ms, because it puts the program into its XDP dispatcher: so a trial is one call.
     pub fn run(&self, interface: u32, times: u32, batch: u32) -> Result<(), Error> {
-        let program = self.object.program(PROGRAM).ok_or(Error::Absent(PROGRAM))?;
+        let program = self.object.program(self.program).ok_or(Error::Absent(self.program))?;
         let program: &aya::programs::Xdp = program.try_into()?;
         let context = context(interface, self.frame.len())?;
         let options = TestRunOptions {
@@ -107,12 +141,14 @@ impl Generator {
         Ok(self.progress.get(&stream, 0)?)
     }
 
-    /// The flows with their sequence numbers and bytes as they are now.
+    /// The flows with their sequence numbers and bytes as they are now; none of a recording.
     pub fn flows(&self) -> Result<Vec<Flow>, Error> {
-        (0..self.flow_count).map(|index| Ok(self.flows.get(&index, 0)?)).collect()
+        let Some(flows) = &self.flows else { return Ok(Vec::new()) };
+        (0..self.flow_count).map(|index| Ok(flows.get(&index, 0)?)).collect()
     }
 }
 
+/// Fills a table. The program must be loaded: a table that it does not yet hold goes with its handle.
 fn table<V: Pod>(
     object: &mut Ebpf,
     name: &'static str,

@@ -12,6 +12,8 @@ pub const SUB_BITS: u32 = 7;
 pub const BUCKETS: u32 = (DELAY_BITS - SUB_BITS + 1) << SUB_BITS;
 /// The number of the run is in the bits of a sequence number above these.
 pub const RUN_SHIFT: u32 = 48;
+/// Longest frame of a recording.
+pub const FRAME_MAX: usize = 2048;
 /// Most bytes that are kept of a captured frame.
 pub const SNAP_MAX: usize = 2048;
 
@@ -208,6 +210,18 @@ impl Port {
     }
 }
 
+/// One frame of a recording.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Bytes of it.
+    pub length: u32,
+    /// Zero.
+    pub pad: u32,
+    /// The frame.
+    pub data: [u8; FRAME_MAX],
+}
+
 /// The head of a captured frame in the ring; `SNAP_MAX` bytes of frame follow.
 pub(crate) const CAPTURE_HEAD: usize = 16;
 
@@ -219,6 +233,7 @@ const _: () = {
     assert!(size_of::<Count>() == 80);
     assert!(size_of::<Track>() == 16);
     assert!(size_of::<Port>() == 48);
+    assert!(size_of::<Frame>() == 8 + FRAME_MAX);
 };
 
 // SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no room for padding:
@@ -236,3 +251,5 @@ unsafe impl aya::Pod for Count {}
 unsafe impl aya::Pod for Track {}
 // SAFETY: as above.
 unsafe impl aya::Pod for Port {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Frame {}

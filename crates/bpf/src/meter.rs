@@ -57,7 +57,8 @@ impl Meter {
         let flow_count = object::entries(plan.groups.len())?;
         let window_shift = plan.window_bits.saturating_sub(5);
         let window_words = 1u32 << window_shift;
-        let words = flow_count.checked_mul(window_words).ok_or(Error::Absent("room for windows"))?;
+        let words =
+            flow_count.checked_mul(window_words).ok_or(Error::Absent("room for windows"))?;
         let mut object = object::loader()
             .override_global("flow_count", &flow_count, true)
             .override_global("group_count", &plan.group_count, true)

@@ -104,6 +104,9 @@ mod tests {
         };
         assert_eq!(flow.count, expected);
         assert_eq!(flow.count.unique(), 3);
-        assert_eq!(variations.buckets().map(|b| (b.0, b.2)).collect::<Vec<_>>(), [(40, 1), (50, 1)]);
+        assert_eq!(
+            variations.buckets().map(|b| (b.0, b.2)).collect::<Vec<_>>(),
+            [(40, 1), (50, 1)]
+        );
     }
 }

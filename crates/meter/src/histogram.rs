@@ -119,7 +119,9 @@ mod tests {
             mut values in prop::collection::vec(0u64..1 << VALUE_BITS, 1..300), at in 0.0f64..=1.0,
         ) {
             let mut histogram = Histogram::default();
-            values.iter().for_each(|value| histogram.record(*value));
+            for value in &values {
+                histogram.record(*value);
+            }
             values.sort_unstable();
             let below = |value: &&u64| values.partition_point(|other| other <= value) as f64;
             let enough = values.iter().find(|value| below(value) >= at * values.len() as f64);
@@ -131,7 +133,9 @@ mod tests {
         #[test]
         fn counts_survive_the_way_through_buckets(values in prop::collection::vec(any::<u64>(), 0..100)) {
             let mut histogram = Histogram::default();
-            values.iter().for_each(|value| histogram.record(*value));
+            for value in &values {
+                histogram.record(*value);
+            }
             prop_assert_eq!(histogram.total(), values.len() as u64);
             prop_assert_eq!(histogram.buckets().map(|b| b.2).sum::<u64>(), values.len() as u64);
         }

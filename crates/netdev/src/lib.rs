@@ -1,1 +1,7 @@
-//! TUN, Multipath TCP and raw sockets.
+//! The edges of the kernel that packets pass.
+
+#![allow(unsafe_code)]
+
+pub mod interface;
+pub mod namespace;
+pub mod packet;

@@ -102,6 +102,13 @@ struct load_port {
 	__u64 uncaptured; /* the ring was full */
 };
 
+/* One frame of a recording. */
+struct load_frame {
+	__u32 length;
+	__u32 pad;
+	__u8 data[2048];
+};
+
 /* One captured frame. */
 struct load_capture {
 	__u64 time_ns;
@@ -117,6 +124,7 @@ _Static_assert(sizeof(struct load_progress) == 72, "load_progress");
 _Static_assert(sizeof(struct load_count) == 80, "load_count");
 _Static_assert(sizeof(struct load_track) == 16, "load_track");
 _Static_assert(sizeof(struct load_port) == 48, "load_port");
+_Static_assert(sizeof(struct load_frame) == 8 + 2048, "load_frame");
 _Static_assert(sizeof(struct load_capture) == 16 + 2048, "load_capture");
 
 #endif
