@@ -58,7 +58,9 @@ impl Generator {
         }
         let frame_max = plan.shapes.iter().map(|shape| shape.length).max().unwrap_or_default();
         let flow_count = object::entries(plan.flows.len())?;
+        let every_run_sends = u8::from(plan.streams.len() == 1 && plan.streams.iter().all(unpaced));
         let mut object = object::loader()
+            .override_global("clock_shared", &every_run_sends, true)
             .override_global("stream_count", &streams, true)
             .override_global("frame_max", &frame_max, true)
             .map_max_entries("control", streams)
@@ -146,6 +148,10 @@ impl Generator {
         let Some(flows) = &self.flows else { return Ok(Vec::new()) };
         (0..self.flow_count).map(|index| Ok(flows.get(&index, 0)?)).collect()
     }
+}
+
+fn unpaced(stream: &Control) -> bool {
+    stream.interval_ns == 0 && stream.interval_fraction == 0
 }
 
 /// Fills a table. The program must be loaded: a table that it does not yet hold goes with its handle.

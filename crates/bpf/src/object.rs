@@ -39,8 +39,11 @@ macro_rules! object {
 }
 pub(crate) use object;
 
+/// A loader without the kernel's type information, which takes longer to read than all else.
 pub(crate) fn loader<'a>() -> EbpfLoader<'a> {
-    EbpfLoader::new()
+    let mut loader = EbpfLoader::new();
+    loader.btf(None);
+    loader
 }
 
 pub(crate) fn xdp<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, Error> {

@@ -24,13 +24,15 @@ impl Port {
     /// Begins to count what the interface refuses; `namespace` is the inode of its network
     /// namespace.
     pub fn open(interface: u32, namespace: u32) -> Result<Self, Error> {
+        let types = Btf::from_sys_fs()?;
         let mut object = object::loader()
+            .btf(Some(&types))
             .override_global("interface", &interface, true)
             .override_global("namespace", &namespace, true)
             .load(object!("load_pass"))?;
         let program = object.program_mut(REFUSED).ok_or(Error::Absent(REFUSED))?;
         let program: &mut BtfTracePoint = program.try_into()?;
-        program.load("xdp_devmap_xmit", &Btf::from_sys_fs()?)?;
+        program.load("xdp_devmap_xmit", &types)?;
         program.attach()?;
         Ok(Self { refused: object::per_cpu(&mut object, "refused")?, object })
     }

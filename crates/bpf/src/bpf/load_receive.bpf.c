@@ -2,8 +2,8 @@
 /* The meter: counts the load frames that arrive at a port and takes them off the wire; every other
  * frame goes on to the kernel.
  *
- * Counters are per CPU. What CPUs share, the window of seen sequence numbers and the highest one,
- * changes by compare-and-exchange: counts are exact whichever CPUs the frames of a flow meet.
+ * Counters are per CPU. What CPUs share, the window of seen sequence numbers, changes by
+ * compare-and-exchange: losses and duplicates are exact whichever CPUs the frames of a flow meet.
  */
 #include <linux/bpf.h>
 
@@ -99,18 +99,13 @@ static __always_inline enum verdict mark(__u32 flow, __u64 sequence)
 	return TOO_OLD;
 }
 
-/* Whether the frame comes after one that was sent later (RFC 4737 section 3.3, NextExp). */
+/* Whether the frame comes after one that was sent later (RFC 4737 section 3.3, NextExp). A plain store
+ * is enough: where two CPUs receive frames of a flow at once, their order is not defined. */
 static __always_inline int reordered(struct load_track *track, __u64 sequence)
 {
-	__u64 old;
-
-	for (int tries = 0; tries < 64; tries++) {
-		old = *(volatile __u64 *)&track->expected;
-		if (sequence < old)
-			return 1;
-		if (__sync_val_compare_and_swap(&track->expected, old, sequence + 1) == old)
-			return 0;
-	}
+	if (sequence < track->expected)
+		return 1;
+	track->expected = sequence + 1;
 	return 0;
 }
 
@@ -171,11 +166,17 @@ static __always_inline void count_frame(__u32 flow, __u64 sequence, __u64 sent, 
 	}
 }
 
-static __always_inline void capture(struct xdp_md *ctx, struct load_port *p, __u32 length, __u64 now)
+static __always_inline void capture(struct xdp_md *ctx, __u32 length, __u64 now)
 {
 	struct load_capture *c = bpf_ringbuf_reserve(&captures, sizeof(*c), 0);
-	__u32 bytes = length < snap_length ? length : snap_length;
+	__u32 bytes = length < snap_length ? length : snap_length, zero = 0;
+	struct load_port *p = bpf_map_lookup_elem(&port, &zero);
 
+	if (!p) {
+		if (c)
+			bpf_ringbuf_discard(c, 0);
+		return;
+	}
 	if (!c) {
 		p->uncaptured++;
 		return;
@@ -189,26 +190,25 @@ static __always_inline void capture(struct xdp_md *ctx, struct load_port *p, __u
 	bpf_ringbuf_submit(c, 0);
 }
 
-/* What becomes of a frame, from what its payload says. */
-static __always_inline int account(struct load_port *p, const struct payload *payload, __u64 now,
-				   __u32 length)
+static __always_inline int not_ours(__u32 length)
 {
-	__u64 flow_time, sequence;
-	__u32 flow;
+	__u32 zero = 0;
+	struct load_port *p = bpf_map_lookup_elem(&port, &zero);
 
-	if (!payload) {
+	if (p) {
 		p->other++;
 		p->other_bytes += length;
-		return XDP_PASS; /* address resolution and routing still work on the port */
 	}
-	flow_time = bpf_be64_to_cpu(payload->flow_time);
-	sequence = bpf_be64_to_cpu(payload->sequence);
-	flow = flow_time >> LOAD_DELAY_BITS;
-	if (flow >= flow_count || sequence >> LOAD_RUN_SHIFT != run) {
+	return XDP_PASS; /* address resolution and routing still work on the port */
+}
+
+static __always_inline int foreign(void)
+{
+	__u32 zero = 0;
+	struct load_port *p = bpf_map_lookup_elem(&port, &zero);
+
+	if (p)
 		p->foreign++;
-		return XDP_DROP;
-	}
-	count_frame(flow, sequence & ((1ULL << LOAD_RUN_SHIFT) - 1), flow_time, now, length);
 	return XDP_DROP;
 }
 
@@ -216,18 +216,25 @@ SEC("xdp")
 int load_receive(struct xdp_md *ctx)
 {
 	struct cursor c = { (void *)(long)ctx->data, (void *)(long)ctx->data_end, 0, 0 };
-	__u64 now = bpf_ktime_get_ns();
-	__u32 length = c.end - c.data, zero = 0;
-	struct load_port *p = bpf_map_lookup_elem(&port, &zero);
+	__u64 now = bpf_ktime_get_ns(), flow_time, sequence;
+	__u32 length = c.end - c.data, flow;
+	void *payload;
 
-	if (!p)
-		return XDP_PASS;
 	if (snap_length) {
-		capture(ctx, p, length, now);
+		capture(ctx, length, now);
 		c.data = (void *)(long)ctx->data;
 		c.end = (void *)(long)ctx->data_end;
 	}
-	return account(p, find_payload(&c), now, length);
+	payload = find_payload(&c);
+	if (!payload)
+		return not_ours(length);
+	flow_time = bpf_be64_to_cpu(*payload_flow_time(payload));
+	sequence = bpf_be64_to_cpu(*payload_sequence(payload));
+	flow = flow_time >> LOAD_DELAY_BITS;
+	if (flow >= flow_count || sequence >> LOAD_RUN_SHIFT != run)
+		return foreign();
+	count_frame(flow, sequence & ((1ULL << LOAD_RUN_SHIFT) - 1), flow_time, now, length);
+	return XDP_DROP;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -55,7 +55,7 @@ int load_reflect(struct xdp_md *ctx)
 	struct cursor c = { (void *)(long)ctx->data, (void *)(long)ctx->data_end, 0, 0 };
 	__u32 length = c.end - c.data, zero = 0;
 	struct load_port *p = bpf_map_lookup_elem(&port, &zero);
-	struct payload *payload = find_payload(&c);
+	void *payload = find_payload(&c);
 
 	if (!p)
 		return XDP_PASS;

@@ -19,10 +19,11 @@ const volatile __u32 frame_max = 60; /* bytes a live frame comes with */
 SEC("xdp")
 int load_replay(struct xdp_md *ctx)
 {
-	__u64 now = bpf_ktime_get_ns();
-	__u32 stream = choose(now), place, length;
-	struct load_control *c = bpf_map_lookup_elem(&control, &stream);
-	struct load_progress *p = bpf_map_lookup_elem(&progress, &stream);
+	__u64 now = time_now();
+	struct stream chosen = choose(now);
+	struct load_control *c = chosen.control;
+	struct load_progress *p = chosen.progress;
+	__u32 place, length;
 	struct load_frame *frame;
 
 	if (!c || !p)

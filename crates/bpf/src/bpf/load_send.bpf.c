@@ -58,13 +58,24 @@ static __always_inline __u64 halves(__u64 words)
 	return (words & 0xffffffff) + (words >> 32);
 }
 
+/* Word by word: memcpy of bytes would be compiled to copies of single bytes. */
+static __always_inline void copy_words(__u8 *to, const __u8 *from, __u32 words)
+{
+	for (__u32 i = 0; i < words; i++)
+		((__u64 *)to)[i] = ((const __u64 *)from)[i];
+}
+
 static __always_inline void copy_header(__u8 *frame, const struct load_shape *shape, const __u8 *end)
 {
-	/* whole words: what is too much is written after */
+	/* what is beyond the header is written after */
+	if (shape->header_length <= 48 && frame + 48 <= end) {
+		copy_words(frame, shape->header, 6);
+		return;
+	}
 	for (__u32 at = 0; at < LOAD_HEADER_MAX && at < shape->header_length; at += 8) {
 		if (frame + at + 8 > end)
 			return;
-		*(__u64 *)(frame + at) = *(const __u64 *)(shape->header + at);
+		copy_words(frame + at, shape->header + at, 1);
 	}
 }
 
@@ -72,8 +83,8 @@ static __always_inline void write_addresses(__u8 *ip, const struct load_shape *s
 					    const struct load_flow *flow, const __u8 *end)
 {
 	if (shape->ip_version == 6 && ip + 40 <= end) {
-		__builtin_memcpy(ip + 8, flow->source, 16);
-		__builtin_memcpy(ip + 24, flow->target, 16);
+		copy_words(ip + 8, flow->source, 2);
+		copy_words(ip + 24, flow->target, 2);
 	} else if (ip + 20 <= end) {
 		*(__u32 *)(ip + 12) = *(const __u32 *)flow->source;
 		*(__u32 *)(ip + 16) = *(const __u32 *)flow->target;
@@ -84,15 +95,15 @@ static __always_inline void write_addresses(__u8 *ip, const struct load_shape *s
 static __always_inline void write_payload(__u8 *udp, const struct load_shape *shape,
 					  const struct load_flow *flow, __u32 index, __u64 now)
 {
-	struct payload *payload = (void *)(udp + 8);
+	void *payload = udp + 8;
 	__be64 flow_time = bpf_cpu_to_be64((__u64)index << LOAD_DELAY_BITS | (now & LOAD_DELAY_MASK));
 	__be64 sequence = bpf_cpu_to_be64(flow->sequence);
 	__u64 sum = (__u64)shape->udp_sum + flow->address_sum + flow->port_sum;
 	__u16 checksum;
 
-	payload->magic = bpf_htons(LOAD_MAGIC);
-	payload->flow_time = flow_time;
-	payload->sequence = sequence;
+	*payload_magic(payload) = bpf_htons(LOAD_MAGIC);
+	*payload_flow_time(payload) = flow_time;
+	*payload_sequence(payload) = sequence;
 	checksum = ~fold(sum + bpf_htons(LOAD_MAGIC) + halves(flow_time) + halves(sequence));
 	*(__u16 *)udp = flow->source_port;
 	*(__u16 *)(udp + 2) = flow->target_port;
@@ -140,10 +151,11 @@ static __always_inline int compose(struct xdp_md *ctx, const struct load_shape *
 SEC("xdp")
 int load_send(struct xdp_md *ctx)
 {
-	__u64 now = bpf_ktime_get_ns();
-	__u32 stream = choose(now), place, index, *which;
-	struct load_control *c = bpf_map_lookup_elem(&control, &stream);
-	struct load_progress *p = bpf_map_lookup_elem(&progress, &stream);
+	__u64 now = time_now();
+	struct stream chosen = choose(now);
+	struct load_control *c = chosen.control;
+	struct load_progress *p = chosen.progress;
+	__u32 place, index, *which;
 	struct load_shape *shape;
 	struct load_flow *flow;
 

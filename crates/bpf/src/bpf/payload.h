@@ -12,12 +12,21 @@
 
 #include "load.h"
 
-struct payload {
-	__be16 magic;
-	__be64 flow_time;
-	__be64 sequence;
-} __attribute__((packed));
+/* A payload by its address. Fields are read and written as whole words, wherever they lie: a packed
+ * structure would make clang do it byte by byte. */
+static __always_inline __be16 *payload_magic(void *payload)
+{
+	return payload;
+}
 
-_Static_assert(sizeof(struct payload) == LOAD_PAYLOAD, "payload");
+static __always_inline __be64 *payload_flow_time(void *payload)
+{
+	return payload + 2;
+}
+
+static __always_inline __be64 *payload_sequence(void *payload)
+{
+	return payload + 10;
+}
 
 #endif

@@ -13,6 +13,12 @@ pub(super) fn now_ns() -> u64 {
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap_or_default()
 }
 
+/// Time the calling thread has had a core, nanoseconds.
+pub(super) fn cpu_ns() -> u64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap_or_default()
+}
+
 /// Sleeps until a time, or until a signal.
 pub(super) fn sleep_until(time_ns: u64) {
     let time = Duration::from_nanos(time_ns);

@@ -24,7 +24,7 @@ use crate::load::{
 pub(super) struct XdpReceiver {
     meter: Meter,
     groups: u32,
-    writer: Option<Writer>,
+    _writer: Option<Writer>,
 }
 
 impl XdpReceiver {
@@ -36,7 +36,7 @@ impl XdpReceiver {
     ) -> Self {
         let captures = meter.take_captures();
         let writer = file.zip(captures).map(|(file, captures)| Writer::start(captures, file));
-        Self { meter, groups, writer }
+        Self { meter, groups, _writer: writer }
     }
 }
 

@@ -75,6 +75,7 @@ fn sent(config: &Config, planned: &[Planned], tally: &SendTally) -> Sent {
         frames,
         unsent: scheduled - frames,
         refused: tally.refused,
+        cpu_s: 0.0,
         streams,
         flows: by_flow,
     }

@@ -48,6 +48,9 @@ pub(crate) struct Sent {
     pub(crate) unsent: u64,
     /// Of those, the ones the device refused.
     pub(crate) refused: u64,
+    /// Seconds the sending thread had a core. What frames cause on their way through the kernel is part
+    /// of it.
+    pub(crate) cpu_s: f64,
     /// By stream.
     pub(crate) streams: Vec<SentStream>,
     /// By flow, all streams in order.

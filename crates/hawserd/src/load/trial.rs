@@ -1,6 +1,10 @@
 //! One trial: what sends, what counts, and the result of both.
 
-use std::{thread, time::Duration};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
 
 use anyhow::Context;
 use hawser_bpf::reflector::Reflector;
@@ -8,6 +12,7 @@ use hawser_netdev::namespace::within;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::load::{
+    clock,
     config::{Config, Send},
     open,
     plan::Planned,
@@ -23,6 +28,9 @@ pub(super) struct Trial {
     receiver: Option<Box<dyn Receiver>>,
     sender: Option<(Vec<Planned>, Box<dyn Sender>)>,
     reflector: Option<Reflector>,
+    /// Time the sender had a core, once it is done. What frames cause on their way through the kernel
+    /// is part of it.
+    cpu_ns: AtomicU64,
 }
 
 impl Trial {
@@ -32,7 +40,7 @@ impl Trial {
         let receiver = receive.map(|receive| open::receiver(config, receive)).transpose()?;
         let sender = config.send.as_ref().map(|send| open::sender(config, send)).transpose()?;
         let reflector = config.reflect.as_ref().map(open::reflector).transpose()?;
-        Ok(Self { config: config.clone(), receiver, sender, reflector })
+        Ok(Self { config: config.clone(), receiver, sender, reflector, cpu_ns: AtomicU64::new(0) })
     }
 
     /// Sends all there is to send, and waits until it has arrived; without a sender, waits to be told
@@ -40,7 +48,12 @@ impl Trial {
     pub(super) fn run(&self, stop: &Stop) -> anyhow::Result<()> {
         match (&self.config.send, &self.sender) {
             (Some(send), Some((_, sender))) => {
-                in_place(send, || sender.run(stop))?;
+                in_place(send, || {
+                    let before = clock::cpu_ns();
+                    let result = sender.run(stop);
+                    self.cpu_ns.store(clock::cpu_ns() - before, Ordering::Relaxed);
+                    result
+                })?;
                 thread::sleep(Duration::from_millis(self.config.drain_ms));
             }
             _ => {
@@ -58,7 +71,12 @@ impl Trial {
         let sender = sender.transpose().map_err(|error: anyhow::Error| error)?;
         let receiver = self.receiver.as_ref().map(|receiver| receiver.tally()).transpose()?;
         let reflector = self.reflector.as_ref().map(Reflector::port).transpose()?;
-        Ok(report::result(&self.config, sender, receiver, reflector.map(|port| port.reflected)))
+        let mut result =
+            report::result(&self.config, sender, receiver, reflector.map(|port| port.reflected));
+        if let Some(sent) = &mut result.sent {
+            sent.cpu_s = self.cpu_ns.load(Ordering::Relaxed) as f64 / 1e9;
+        }
+        Ok(result)
     }
 }
 
