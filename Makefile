@@ -25,6 +25,7 @@ check: setup ## format, lint, types, layers, sizes
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PY) tools/check_rust_layers.py
+	$(PY) tools/check_pure_rooms.py
 	$(PY) tools/check_text.py
 	$(PY) tools/file_sizes.py
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
+
+# A slow or shared machine is no mistake of what is tested.
+settings.register_profile("hawser", deadline=None)
+settings.load_profile("hawser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -139,9 +139,11 @@ def expected(labels: Labels) -> float:
     return 40 * SHARE[scheme] - row * {"mptcp-end-to-end": 7.5}.get(scheme, 0.35)
 
 
-def samples(labels: Labels, random: np.random.Generator, seconds: int = 6) -> list[Sample]:
-    """What one trial of these labels gives."""
-    level = expected(labels) * random.normal(1, 0.012)
+def samples(
+    labels: Labels, random: np.random.Generator, seconds: int = 6, scale: float = 1
+) -> list[Sample]:
+    """What one trial of these labels gives, its goodput times `scale`."""
+    level = scale * expected(labels) * random.normal(1, 0.012)
     series = level * random.normal(1, 0.05, seconds).clip(0.5, 1.2)
     rtt = 1.2 + 30 / expected(labels) + random.gamma(2, 0.2, 20)
     goodput = {"measurement": "tcp", "metric": "goodput", "unit": "Mbit/s", "direction": "forward"}
@@ -211,6 +213,7 @@ def write(
     workflow: Workflow,
     *,
     seed: int = 7,
+    scale: float = 1,
     void: Mapping[int, str] = {},
     extra: Sequence[Sample] = (),
 ) -> Path:
@@ -220,6 +223,7 @@ def write(
         runs: folder of runs.
         workflow: what was run.
         seed: of the invented numbers.
+        scale: factor of all goodputs.
         void: trials that are not valid, with the reason.
         extra: samples added to every trial.
     """
@@ -230,7 +234,7 @@ def write(
     with RunWriter.create(runs, plan, workflow, sources, lambda: next(ticks)) as run:
         for place in plan.order:
             with run.trial(place.trial, place.variant, place.repeat) as trial:
-                trial.add(samples(place.variant, random))
+                trial.add(samples(place.variant, random, scale=scale))
                 trial.add(extra)
                 if place.trial in void:
                     trial.void(void[place.trial])

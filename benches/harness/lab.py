@@ -79,7 +79,7 @@ class Daemon:
             self._process.wait()
 
     def _name(self) -> str:
-        return self._log.stem
+        return self._log.name.partition(".")[0]
 
 
 class Namespace:
@@ -184,16 +184,24 @@ class Lab:
         return a, b
 
 
-def until(condition: Callable[[], bool], what: str, timeout: float = 10) -> None:
-    """Wait until a condition holds.
+def until(
+    condition: Callable[[], bool],
+    what: str,
+    timeout: float = 10,
+    daemons: Sequence[Daemon] = (),
+) -> None:
+    """Wait until a condition holds, which takes `daemons` to run.
 
     Raises:
-        SampleError: it does not within `timeout` seconds; the text says `what` was waited for.
+        SampleError: it does not within `timeout` seconds, or a daemon ended; the text says `what`
+            was waited for, and the last words of the daemons.
     """
     deadline = time.monotonic() + timeout
     while not condition():
-        if time.monotonic() > deadline:
-            raise SampleError(f"{what}: not within {timeout:.0f} s")
+        late = time.monotonic() > deadline
+        if late or not all(daemon.running() for daemon in daemons):
+            why = f"not within {timeout:.0f} s" if late else "a daemon ended"
+            raise SampleError("; ".join([f"{what}: {why}", *(d.said() for d in daemons)]))
         time.sleep(0.02)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.bench import SampleError
 from harness.lab import Daemon, Namespace, until
 from harness.traffic import reachable
 
@@ -33,12 +32,5 @@ def wait_until_up(client: Namespace, address: str, *daemons: Daemon) -> None:
     Raises:
         SampleError: a daemon ended, or there is no answer within ten seconds.
     """
-
-    def answers() -> bool:
-        for daemon in daemons:
-            if not daemon.running():
-                raise SampleError(f"the daemon ended: {daemon.said()}")
-        return reachable(client, address)
-
-    said = "; ".join(daemon.said(1) for daemon in daemons)
-    until(answers, f"{address} answers through the tunnel ({said})")
+    what = f"{address} answers through the tunnel"
+    until(lambda: reachable(client, address), what, daemons=daemons)

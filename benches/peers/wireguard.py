@@ -50,7 +50,7 @@ def _start(command: Sequence[str], end: _End, other: _End) -> Daemon:
     name = f"wg{os.getpid()}n{next(_numbers)}"  # sockets of all namespaces lie in one folder
     daemon = end.namespace.start([*command, name])
     control = _SOCKETS / f"{name}.sock"
-    until(control.is_socket, f"{command[0]} opens its socket ({daemon.said()})")
+    until(control.is_socket, f"{command[0]} opens its socket", daemons=[daemon])
     _configure(control, _settings(end, other))
     end.namespace.ip("address", "add", f"{end.inner}/24", "dev", name)
     end.namespace.ip("link", "set", name, "mtu", str(_MTU), "up")

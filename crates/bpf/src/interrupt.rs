@@ -1,5 +1,7 @@
 //! Ends a blocking system call of another thread.
 
+#![allow(unsafe_code)] // signal handlers have no safe form
+
 use std::{io, sync::Once};
 
 /// A thread whose system calls can be interrupted.

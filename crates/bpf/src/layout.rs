@@ -1,5 +1,7 @@
 //! The structures of `bpf/load.h`. Each size is asserted here and there.
 
+#![allow(unsafe_code)] // plain data for the kernel
+
 /// Bytes of headers a frame can have in front of its payload.
 pub const HEADER_MAX: usize = 192;
 /// Streams of one generator.

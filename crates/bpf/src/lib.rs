@@ -9,8 +9,6 @@
 //! | [`layout`] | | structures that C and Rust share |
 //! | [`interrupt`] | | ends a system call of another thread |
 
-#![allow(unsafe_code)] // an island: plain data for the kernel, and a signal handler
-
 pub mod generator;
 pub mod interrupt;
 pub mod layout;

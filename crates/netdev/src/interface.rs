@@ -1,5 +1,7 @@
 //! What the kernel knows of an interface, in the network namespace of the calling thread.
 
+#![allow(unsafe_code)] // ioctl has no safe form for these requests
+
 use std::{ffi::c_char, io, os::fd::AsRawFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice::name_to_index, socket_with};

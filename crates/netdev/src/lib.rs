@@ -1,7 +1,12 @@
-//! The edges of the kernel that packets pass.
-
-#![allow(unsafe_code)]
+//! The edges of the kernel that packets pass: TUN devices, Multipath TCP and IP-in-IP sockets, routes.
+//!
+//! One of the two places where `unsafe` is allowed: what lies behind it has a small safe face.
 
 pub mod interface;
+pub mod ipip;
+pub mod mptcp;
 pub mod namespace;
 pub mod packet;
+pub mod poll;
+pub mod routes;
+pub mod tun;

@@ -1,5 +1,7 @@
 //! Packet sockets: whole Ethernet frames of one interface, many to a system call.
 
+#![allow(unsafe_code)] // sendmmsg and recvmmsg have no safe form
+
 use std::{
     io,
     mem::{size_of, zeroed},

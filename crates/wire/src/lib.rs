@@ -1,10 +1,22 @@
 //! Wire formats: a view over bytes and a validated value, one header a file.
+//!
+//! A view is made by `parse`, which checks every length once; its accessors cannot fail. Nothing
+//! here panics, whatever the bytes: malformed input is a [`Malformed`].
 
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 pub mod ethernet;
+pub mod flow;
+pub mod icmpv4;
+pub mod ip;
+pub mod ipv4;
+pub mod ipv6;
+pub mod label;
 pub mod load;
+pub mod record;
 pub mod srh;
+pub mod stream;
 pub mod udp;
 pub mod vxlan;
 

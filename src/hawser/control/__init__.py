@@ -1,0 +1,1 @@
+"""Client of the control API that the daemons serve."""

@@ -1,0 +1,1 @@
+"""Where nodes come from: plans become labs, and labs nothing again."""

@@ -15,7 +15,7 @@ class DriverError(NodeError):
     """The lab could not be made or changed."""
 
 
-class MissingCapability(DriverError):
+class MissingCapability(DriverError):  # noqa: N818 (says what the machine is, not what failed)
     """The machine lacks something the plan needs; the message says how to get it (exit code 3)."""
 
 
@@ -42,11 +42,17 @@ class Lab(Protocol):
     name: str
     directory: Path
     plan: NetworkPlan
-    nodes: Mapping[str, Node]
-    daemons: Mapping[str, Daemon]
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by name."""
+
+    @property
+    def daemons(self) -> Mapping[str, Daemon]:
+        """Daemons by name."""
 
     def apply(self, element: str, change: Change) -> None:
-        """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`), in both directions."""
+        """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`) both ways."""
 
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""

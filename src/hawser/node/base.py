@@ -63,6 +63,9 @@ class Node(Protocol):
     ) -> Process:
         """Start a command and return while it runs. Output goes to `log`, or is kept for `stop`."""
 
+    def attached(self, command: Sequence[str]) -> list[str]:
+        """What to run here so that the command runs on the node, on this terminal (`exec`)."""
+
     def counters(self) -> Mapping[str, Mapping[str, int]]:
         """Counters of every interface and shaper class of the node.
 

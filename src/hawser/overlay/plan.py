@@ -1,6 +1,6 @@
-"""What a driver must make: every interface, address, route, shaper and daemon, with nothing left to decide.
+"""What a driver must make: every interface, address, route, shaper and daemon.
 
-`overlay.network(scenario)` computes it, purely; a driver carries it out.
+Nothing is left to decide. `overlay.network(scenario)` computes it, purely; a driver carries it out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ class InterfacePlan(Model):
     addresses: tuple[IPv4Interface, ...]
     mtu: int
     offload: bool
-    """Whether packets may be larger than the MTU here (TSO, GSO, GRO). Off where a rate is shaped: a shaper and a queue must see packets as they would be on the wire."""
+    """Whether packets may be larger than the MTU here (TSO, GSO, GRO).
+
+    Off where a rate is shaped: a shaper and a queue must see packets as they are on the wire.
+    """
 
 
 class RoutePlan(Model):
@@ -33,7 +36,7 @@ class RoutePlan(Model):
 
 
 class RulePlan(Model):
-    """Packets from this address look in this routing table: each WAN address leaves by its own port."""
+    """Packets from here look in this routing table: each WAN address leaves by its own port."""
 
     source: IPv4Network
     table: int
@@ -70,7 +73,7 @@ class ClassPlan(Model):
     """Traffic of one direction of a path or link on a shaped interface."""
 
     name: str
-    """Element and direction, such as `path:p1:forward`: under this name it is counted and changed."""
+    """Element and direction, such as `path:p1:forward`: so it is counted and changed."""
     source: IPv4Network | None = None
     """Packets from here belong to the class; None takes all that no other class takes."""
     rate: Rate | None = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-import psutil
-
+from hawser.control.client import ControlError, GatewayClient
 from hawser.driver.base import Daemon
+from hawser.node.base import NodeError
+from hawser.node.process import usage
 from hawser.probe.base import ProbeError
 
 Counters = Mapping[tuple[str, str], int]
@@ -36,41 +36,48 @@ def read(daemon: Daemon) -> State:
     """
     pid, restarts = daemon.pid, daemon.restarts
     try:
-        times = psutil.Process(pid).cpu_times()
-        peak = _peak_memory(pid)
-    except (psutil.Error, OSError) as error:
-        raise ProbeError(f"daemon {daemon.name} is gone: {error}") from error
-    return State(pid, restarts, times.user + times.system, peak, {})
+        used = usage(pid)
+        with GatewayClient(daemon.control) as client:
+            counters = flatten(client.counters())
+    except (NodeError, ControlError) as error:
+        raise ProbeError(f"daemon {daemon.name}: {error}") from error
+    return State(pid, restarts, used.cpu_seconds, used.memory_peak, counters)
 
 
-def _peak_memory(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    lines = (line.split() for line in status.splitlines() if line.startswith("VmHWM:"))
-    return next((int(columns[1]) * 1024 for columns in lines), 0)
-
-
-def flatten(document: Mapping[str, object], part: str = "") -> Counters:
-    """Counters of the control API by part and name, such as `peer:b2:group:0` and `tx_bytes`.
-
-    An element of a list is named by its field `branch` or `id`.
-    """
-    return dict(_flatten(document, part))
-
-
-def _flatten(document: Mapping[str, object], part: str) -> Iterator[tuple[tuple[str, str], int]]:
-    for name, value in document.items():
-        inner = f"{part}:{name}".strip(":")
-        if isinstance(value, Mapping):
-            yield from _flatten(value, inner)
-        elif isinstance(value, list):
-            for element in value:
-                yield from _flatten(element, f"{inner.removesuffix('s')}:{_label(element)}")
-        elif isinstance(value, int) and not isinstance(value, bool) and name not in _LABELS:
-            yield (part, name), value
-
+_PREFIX = {
+    "read": "rx_",
+    "received": "rx_",
+    "written": "tx_",
+    "sent": "tx_",
+    "drops": "drop_",
+    "ends": "end_",
+}
+"""What the control API has in a table of this name is a count whose name begins so."""
 
 _LABELS = ("branch", "id")
 
 
-def _label(element: Mapping[str, object]) -> str:
-    return str(next((element[name] for name in _LABELS if name in element), ""))
+def flatten(document: Mapping[str, object]) -> Counters:
+    """Counters of the control API by part and name, such as `peer:b2:group:0` and `tx_bytes`.
+
+    An element of a list is named by its field `branch` or `id`.
+    """
+    return dict(_flatten(document, "", ""))
+
+
+def _flatten(document: object, part: str, prefix: str) -> Iterator[tuple[tuple[str, str], int]]:
+    for name, value in document.items() if isinstance(document, Mapping) else ():
+        inner = f"{part}:{name}".strip(":")
+        if isinstance(value, Mapping):
+            known = name in _PREFIX
+            yield from _flatten(value, part if known else inner, _PREFIX.get(name, ""))
+        elif isinstance(value, list):
+            for element in value:
+                yield from _flatten(element, f"{inner.removesuffix('s')}:{_label(element)}", "")
+        elif isinstance(value, int) and not isinstance(value, bool) and name not in _LABELS:
+            yield (part, f"{prefix}{name}"), value
+
+
+def _label(element: object) -> str:
+    named = element if isinstance(element, Mapping) else {}
+    return str(next((named[label] for label in _LABELS if label in named), ""))

@@ -63,7 +63,7 @@ def pair(spec: Iperf3, client: Report, server: Report, *, disrupted: bool = Fals
         _check(spec, result)
         if not disrupted and not result.receiver["end"]["sum_received"]["bytes"]:
             raise ProbeError("iperf3 received nothing")
-    except (KeyError, TypeError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ProbeError(f"iperf3's result lacks {error}") from error
     return result
 
@@ -116,7 +116,7 @@ def samples(measurement: str, spec: Iperf3, result: Result) -> list[Sample]:
     try:
         summary = [sample(*row) for row in _summary(spec, result)]
         return summary + [sample(*row) for row in _series(spec, result.receiver)]
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ProbeError(f"iperf3's result lacks {error}") from error
 
 

@@ -5,7 +5,7 @@ Nothing is sent. Counters are read before and after, so a sample is what was add
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import TracebackType
@@ -68,12 +68,18 @@ def network(before: Tables, after: Tables) -> Iterator[Sample]:
             yield from _added(subject, earlier, counts)
 
 
-def links(cables: tuple[LinkPlan, ...], before: Tables, after: Tables) -> Iterator[Sample]:
-    """What was put on every cable: `link:lan1:forward` is what left its first end."""
+def links(cables: Iterable[LinkPlan], before: Tables, after: Tables) -> Iterator[Sample]:
+    """What was put on every link: `link:lan1:forward` is what left its first end.
+
+    A link with a shaper is counted by its class already.
+    """
+    classes = {key for tables in after.values() for key in tables}
     for cable in cables:
         for (node, interface), direction in zip(cable.ends, ("forward", "reverse"), strict=True):
-            early, late = (_sent(tables, node, interface) for tables in (before, after))
-            yield from _added(f"link:{cable.name}:{direction}", early, late)
+            subject = f"link:{cable.name}:{direction}"
+            if subject not in classes:
+                early, late = (_sent(tables, node, interface) for tables in (before, after))
+                yield from _added(subject, early, late)
 
 
 def _sent(tables: Tables, node: str, interface: str) -> Counts:
@@ -84,9 +90,11 @@ def _sent(tables: Tables, node: str, interface: str) -> Counts:
 def _added(subject: str, before: Counts, after: Counts) -> Iterator[Sample]:
     for count, value in after.items():
         added = value - before.get(count, 0)
-        if added >= 0:
-            metric = count if count.startswith(("rx_", "tx_", "drop_")) else f"tx_{count}"
-            yield _sample(metric, "B" if metric.endswith("bytes") else "packets", added, subject)
+        if added >= 0 and count != "backlog":  # bytes that wait now: no count
+            metric = f"tx_{count}" if count in ("bytes", "packets") else count
+            yield _sample(
+                metric, "bytes" if metric.endswith("bytes") else "packets", added, subject
+            )
 
 
 def processors(readings: Sequence[machine.Reading]) -> Iterator[Sample]:
@@ -123,6 +131,9 @@ def daemon(
 
 
 def _unit(count: str) -> str:
+    """Of a daemon's own counter: what it drops are records, which may hold several packets."""
+    if count.startswith("drop_"):
+        return "records"
     return next((unit for unit in ("bytes", "packets", "records") if unit in count), "events")
 
 
@@ -170,6 +181,7 @@ class Passive:
         """
         before, after = self._before, snapshot(self._lab)
         readings = self._watch.readings_until_now()
+        cables = [link for link in self._lab.plan.links if "." not in link.name]  # not WAN ports
         seconds = readings[-1].at - readings[0].at
         own = (
             sample
@@ -178,7 +190,7 @@ class Passive:
         )
         found = (
             *network(before.network, after.network),
-            *links(self._lab.plan.links, before.network, after.network),
+            *links(cables, before.network, after.network),
             *processors(readings),
             *own,
         )

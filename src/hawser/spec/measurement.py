@@ -17,14 +17,18 @@ class Between(Model):
     source: Annotated[NodeOrPort, Field(alias="from")]
     """Where traffic starts. `node.port` also chooses the port's address."""
     target: Annotated[NodeOrPort, Field(alias="to")]
+    """Where it ends."""
 
 
 class Ping(Between):
     """Round-trip time by ICMP echo. Gives `rtt` (median, ms), `rtt_min`, `rtt_p99`, `ping_loss`."""
 
     probe: Literal["ping"]
+    """The tool: ICMP echo."""
     count: Annotated[int, Field(ge=1, le=100_000)] = 20
+    """Echo requests sent."""
     interval: Duration = Duration(0.1)
+    """Time between them."""
     size: Annotated[int, Field(ge=8, le=65_507)] = 56
     """ICMP payload, bytes."""
 
@@ -38,14 +42,21 @@ class Protocol(StrEnum):
 
 
 class Iperf3(Between):
-    """Goodput by iperf3. Gives `goodput` (Mbit/s of payload), and for TCP `retransmissions`, for UDP `loss` and `jitter`."""
+    """Goodput by iperf3.
+
+    Gives `goodput` (Mbit/s of payload), and for TCP `retransmissions`, for UDP `loss` and `jitter`.
+    """
 
     probe: Literal["iperf3"]
+    """The tool: iperf3."""
     protocol: Protocol = Protocol.TCP
+    """What carries the payload."""
     streams: Annotated[int, Field(ge=1, le=128)] = 1
+    """Parallel connections or flows."""
     reverse: bool = False
     """Measure from `to` to `from`."""
     duration: Duration = Duration(10)
+    """Time that is measured, whole seconds."""
     warmup: Duration = Duration(2)
     """Discarded at the start; comes on top of the duration."""
     rate: Rate | None = None

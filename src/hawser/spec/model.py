@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 class Model(BaseModel):
     """A frozen value. An unknown field is an error, never ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]

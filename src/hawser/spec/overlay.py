@@ -47,7 +47,9 @@ class Branch(Model):
 
 Route = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*(>[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*)+$"),
+    StringConstraints(
+        pattern=r"^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*(>[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*)+$"
+    ),
 ]
 """A member path, written as the branch ports it passes: `b1.a>b2.a`."""
 
@@ -56,15 +58,18 @@ class PathGroup(Model):
     """Member paths that together carry one connection between two branches."""
 
     paths: Annotated[tuple[Route, ...], Field(min_length=1, max_length=16)]
+    """Member paths, the one that is used first in front; all between the same two branches."""
 
 
 class Overlay(Model):
     """One SD-WAN."""
 
     transport: Transport = Transport.MPTCP
+    """How packets are carried between branches."""
     encryption: Encryption = Encryption.TLS13
     """Protection of the `mptcp` transport; `ipip` has none."""
     branches: dict[Name, Branch]
+    """The sites, by name."""
     path_groups: dict[Name, PathGroup] = {}
     """By default one group for each pair of branches, with every pair of their WAN ports."""
     queue: Size = Size(1_000_000)

@@ -16,7 +16,7 @@ class Channel(Model):
     rate: Rate | None = None
     """Highest rate, shaped in the kernel."""
     queue: Size | None = None
-    """Bytes that may wait before a packet is dropped. Needs a rate; by default 50 packets of 1514 bytes."""
+    """Bytes that may wait before a packet is dropped; needs a rate. Default: 50 frames of 1514."""
     delay: Duration | None = None
     """Constant one-way delay."""
     jitter: Duration | None = None
@@ -47,6 +47,7 @@ class WanPath(Channel):
     """What the internet gives between two WAN ports. *Forward* is from the first to the second."""
 
     ends: tuple[PortRef, PortRef]
+    """The two ports, both of which the internet joins."""
     reverse: Channel | None = None
     """What differs from the second end to the first."""
 
@@ -61,18 +62,59 @@ class Internet(Model):
     paths: dict[Name, WanPath] = {}
     """Values of one path, by a name that events and overrides can use."""
     mtu: Annotated[int, Field(ge=576, le=9216)] = 1500
+    """Largest IP packet, bytes."""
 
 
 class Node(Model):
     """One machine."""
 
     sysctl: dict[str, str] = {}
-    """Kernel settings of this node's network namespace, such as `net.ipv4.tcp_congestion_control`."""
+    """Settings of this node's network namespace, such as `net.ipv4.tcp_congestion_control`."""
 
 
 class Topology(Model):
     """Nodes and what joins them. A port exists because a link or the internet names it."""
 
     nodes: dict[Name, Node]
+    """Machines, by name; a list of names will do."""
     links: dict[Name, Link] = {}
+    """Cables, by name."""
     internet: Internet | None = None
+    """What joins WAN ports."""
+
+
+def backward(channel: Channel) -> Channel:
+    """Give the other direction: as forward, but for what `reverse` gives."""
+    given = channel.model_dump(include=set(Channel.model_fields))
+    reverse = getattr(channel, "reverse", None)
+    if reverse is not None:
+        given |= reverse.model_dump(exclude_unset=True)
+    return Channel.model_validate(given)
+
+
+def node_ports(topology: Topology) -> dict[str, list[str]]:
+    """Ports of every node, those of links first, each kind in the order of the file."""
+    ports: dict[str, list[str]] = {node: [] for node in topology.nodes}
+    ends = [end for link in topology.links.values() for end in link.ends]
+    for end in (*ends, *(topology.internet.ports if topology.internet else ())):
+        node, _, port = end.partition(".")
+        ports.setdefault(node, []).append(port)
+    return ports
+
+
+def components(topology: Topology) -> list[set[str]]:
+    """Sets of nodes that links join, directly or through others. The internet joins none."""
+    parts = [{node} for node in topology.nodes]
+    for link in topology.links.values():
+        nodes = {end.partition(".")[0] for end in link.ends}
+        joined = [part for part in parts if part & nodes]
+        parts = [part for part in parts if not part & nodes] + [set().union(*joined, nodes)]
+    return parts
+
+
+def wan_ports(topology: Topology) -> dict[str, list[str]]:
+    """WAN ports (`node.port`) of every node that has some, in the order of the file."""
+    ports: dict[str, list[str]] = {}
+    for port in topology.internet.ports if topology.internet else ():
+        ports.setdefault(port.partition(".")[0], []).append(port)
+    return ports

@@ -7,23 +7,30 @@ is a plain `float` in the base unit everywhere else. Units of rate and size are 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any, ClassVar, Self
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-_TEXT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\s\d].*?)?\s*")
+from hawser.spec.errors import found
+
+_TEXT = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)[ \t]*(\S*)", re.ASCII)
+_LONGEST = 64
+"""Characters of a quantity; `float` writes none longer than 24."""
 
 
 class Quantity(float):
     """A finite, non-negative number in a base unit, parsed from text such as `10 Mbit/s`."""
 
-    UNITS: ClassVar[dict[str, float]] = {}
-    """Accepted unit -> factor to the base unit, smallest first. The first one of factor 1 is the base."""
+    UNITS: ClassVar[dict[str, str]] = {}
+    """Accepted unit -> factor to the base unit, smallest first."""
     EXAMPLE: ClassVar[str] = ""
-    MAXIMUM: ClassVar[float] = float("inf")
+    MAXIMUM: ClassVar[float] = 1
     ZERO: ClassVar[bool] = True
     """Whether zero is a meaningful value."""
+    WHOLE: ClassVar[bool] = False
+    """Whether only whole numbers of the base unit are meaningful; others are rounded."""
 
     @classmethod
     def parse(cls, value: object) -> Self:
@@ -34,38 +41,41 @@ class Quantity(float):
         """
         if isinstance(value, cls):
             return value
-        match = _TEXT.fullmatch(value) if isinstance(value, str) else None
-        if match is None or match[2] not in cls.UNITS:
-            raise ValueError(f"found {value!r}, expected a number with a unit: {cls.expected()}")
-        number = float(match[1]) * cls.UNITS[match[2]]
-        lowest_ok = number >= 0 if cls.ZERO else number > 0
-        if not lowest_ok or number > cls.MAXIMUM or number == float("inf"):
-            raise ValueError(f"found {value!r}, expected {cls.expected_range()}")
-        return cls(number)
+        number, unit = _split(value)
+        if number is None or unit not in cls.UNITS:
+            raise ValueError(f"found {found(value)}, {cls._expected(unit)}")
+        base = float(number * Decimal(cls.UNITS[unit]))
+        base = float(round(base)) if cls.WHOLE and base < 1e300 else base
+        if not cls._in_range(base):
+            raise ValueError(f"found {found(value)}, expected {cls._range()}")
+        return cls(base)
 
     @classmethod
-    def expected(cls) -> str:
-        """Say what is accepted, with an example."""
-        return f"{', '.join(cls.UNITS)} (for example {cls.EXAMPLE!r})"
+    def _expected(cls, unit: str | None) -> str:
+        units = ", ".join(cls.UNITS)
+        known = f"expected a number with a unit: {units} (for example {cls.EXAMPLE!r})"
+        near = [u for u in cls.UNITS if unit and u.casefold() == _spelt(unit)]
+        return f"{known}; did you mean {near[0]!r}?" if near else known
 
     @classmethod
-    def expected_range(cls) -> str:
-        """Say which values are accepted."""
+    def _in_range(cls, base: float) -> bool:
+        return 0 <= base <= cls.MAXIMUM and (base > 0 or cls.ZERO)
+
+    @classmethod
+    def _range(cls) -> str:
         low = "zero or more" if cls.ZERO else "more than zero"
-        return low if cls.MAXIMUM == float("inf") else f"{low} and at most {cls(cls.MAXIMUM)}"
+        return f"{low} and at most {cls(cls.MAXIMUM)}"
 
     def __str__(self) -> str:
-        """Write the value in the largest unit that keeps it at or above one; parses back exactly."""
-        unit, factor = next(
-            ((u, f) for u, f in sorted(self.UNITS.items(), key=lambda item: -item[1]) if self >= f),
-            min(self.UNITS.items(), key=lambda item: item[1]),
-        )
-        number = float(self) / factor
-        text = repr(int(number)) if number == int(number) else repr(number)
-        if float(text) * factor != float(self):  # a unit's factor may not divide exactly
-            unit, number = next(u for u, f in self.UNITS.items() if f == 1), float(self)
-            text = repr(number)
-        return f"{text} {unit}"
+        """Write the value so that it parses back to exactly itself.
+
+        It is written in the largest unit of which there is at least one, in minutes and hours only
+        where they are whole.
+        """
+        value = Decimal(repr(float(self)))
+        numbers = {unit: value / Decimal(factor) for unit, factor in self.UNITS.items()}
+        unit = next((u for u, n in reversed(numbers.items()) if _fits(u, n)), next(iter(numbers)))
+        return f"{_written(numbers[unit])} {unit}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -83,41 +93,67 @@ class Quantity(float):
         units = "|".join(re.escape(unit) for unit in cls.UNITS)
         return {
             "type": "string",
-            "pattern": rf"^\s*[0-9.]+([eE][+-]?[0-9]+)?\s*({units})\s*$",
+            "pattern": rf"^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*({units})\s*$",
             "examples": [cls.EXAMPLE],
         }
+
+
+def _fits(unit: str, number: Decimal) -> bool:
+    """Tell whether a number reads well in its unit."""
+    return number >= 1 and (unit not in ("min", "h") or number == int(number))
+
+
+def _spelt(unit: str) -> str:
+    """Give the likely meaning of another spelling: `Mbps` and `mb/s` are megabits a second."""
+    spelt = unit.casefold().replace("bps", "b/s")
+    return spelt if "bit" in spelt else spelt.replace("b/s", "bit/s")
+
+
+def _written(number: Decimal) -> str:
+    text = format(number.normalize(), "f")
+    return text if len(text) < 24 else str(number.normalize())
+
+
+def _split(value: object) -> tuple[Decimal | None, str | None]:
+    """Split a number and its unit, both None where there is no number."""
+    text = value.strip() if isinstance(value, str) and len(value) <= _LONGEST else ""
+    match = _TEXT.fullmatch(text)
+    return (Decimal(match[1]), match[2]) if match else (None, None)
 
 
 class Rate(Quantity):
     """Bits a second, counted on the wire (Ethernet frames without preamble and gap)."""
 
-    UNITS: ClassVar[dict[str, float]] = {
-        "bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9,
+    UNITS: ClassVar[dict[str, str]] = {
+        "bit/s": "1", "kbit/s": "1e3", "Mbit/s": "1e6", "Gbit/s": "1e9",
     }  # fmt: skip
     EXAMPLE: ClassVar[str] = "10 Mbit/s"
+    MAXIMUM: ClassVar[float] = 1e12
     ZERO: ClassVar[bool] = False
 
 
 class Duration(Quantity):
     """Seconds."""
 
-    UNITS: ClassVar[dict[str, float]] = {
-        "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600,
+    UNITS: ClassVar[dict[str, str]] = {
+        "ns": "1e-9", "us": "1e-6", "ms": "1e-3", "s": "1", "min": "60", "h": "3600",
     }  # fmt: skip
     EXAMPLE: ClassVar[str] = "35 ms"
+    MAXIMUM: ClassVar[float] = 1e7
 
 
 class Size(Quantity):
     """Bytes, decimal."""
 
-    UNITS: ClassVar[dict[str, float]] = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+    UNITS: ClassVar[dict[str, str]] = {"B": "1", "kB": "1e3", "MB": "1e6", "GB": "1e9"}
     EXAMPLE: ClassVar[str] = "75 kB"
+    MAXIMUM: ClassVar[float] = 4e9  # a queue's limit is 32 bits in the kernel
     ZERO: ClassVar[bool] = False
+    WHOLE: ClassVar[bool] = True
 
 
 class Ratio(Quantity):
     """A share between 0 and 1, written in percent."""
 
-    UNITS: ClassVar[dict[str, float]] = {"%": 0.01}
+    UNITS: ClassVar[dict[str, str]] = {"%": "0.01"}
     EXAMPLE: ClassVar[str] = "0.1 %"
-    MAXIMUM: ClassVar[float] = 1

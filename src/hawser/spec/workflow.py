@@ -16,11 +16,16 @@ Labels = dict[str, str]
 """Which value a variant takes on each axis: axis name -> value name."""
 
 
+ELEMENT = r"^(link|path|port):.+$"
+
+
 class Change(Model):
     """New values for a channel in both directions; what is left out stays."""
 
     rate: Rate | None = None
+    """New rate, of an element that has one."""
     queue: Size | None = None
+    """New bytes that may wait, of a link or path that has a rate."""
     up: bool | None = None
     """False takes the element down, True brings it back."""
 
@@ -30,19 +35,23 @@ class Event(Model):
 
     at: Duration
     """Time after the trial's first measurement starts."""
-    element: Annotated[str, Field(pattern=r"^(link|path|port):.+$")]
+    element: Annotated[str, Field(pattern=ELEMENT)]
     """`link:NAME`, `path:NAME` or `port:NODE.PORT`."""
     change: Change
+    """The values it takes."""
 
 
 class Scenario(Model):
     """What one variant deploys and measures: everything resolved, nothing left to choose."""
 
     topology: Topology
+    """Nodes and what joins them."""
     overlay: Overlay | None = None
+    """The SD-WAN over the topology."""
     measurements: Annotated[dict[Name, Measurement], Field(min_length=1)]
-    """Run one after the other, in this order."""
+    """What is measured, one after the other, in this order."""
     events: tuple[Event, ...] = ()
+    """What happens while the measurements run."""
 
 
 class Variant(Model):
@@ -58,9 +67,13 @@ class Reference(Model):
     variant: Labels = {}
     """The variants it belongs to: those that carry all these labels."""
     metric: str
+    """What is counted, such as `goodput`."""
     measurement: Name | None = None
+    """The measurement that gives it; any that does if left out."""
     value: float
+    """The published figure."""
     unit: str
+    """The metric's unit, to be sure that the figures compare."""
     source: str
     """Where it is published."""
 
@@ -69,10 +82,15 @@ class Assertion(Model):
     """What must hold of the results; else the run ends with exit code 1."""
 
     variant: Labels = {}
+    """The variants it must hold for: those that carry all these labels."""
     metric: str
+    """What is counted, such as `goodput`."""
     measurement: Name | None = None
+    """The measurement that gives it; every one that does if left out."""
     statistic: Literal["median", "mean", "min", "max", "sd"] = "median"
+    """What of a variant's trials is held against the bounds."""
     at_least: float | None = None
+    """In the metric's unit."""
     at_most: float | None = None
     """In the metric's unit."""
 
@@ -83,6 +101,8 @@ class Workflow(Model):
     name: Name
     title: str
     description: str = ""
+    source: str | None = None
+    """Where the experiment was first described."""
     driver: Literal["local"] = "local"
     repeat: Annotated[int, Field(ge=1, le=10_000)] = 5
     """Trials of each variant."""

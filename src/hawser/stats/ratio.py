@@ -22,6 +22,16 @@ class Ratio(Model):
         """Whether the interval leaves out 1, that is: the two differ."""
         return self.interval is not None and not self.interval.low <= 1 <= self.interval.high
 
+    @property
+    def close(self) -> bool:
+        """Whether the interval holds 1. Without an interval, neither this nor `clear` is known."""
+        return self.interval is not None and not self.clear
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether the two differ; None where that is not known."""
+        return None if self.interval is None else self.clear
+
 
 def ratio_of_medians(
     numerator: Sequence[float], denominator: Sequence[float], seed: int = 1

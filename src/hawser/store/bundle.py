@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 from hawser.spec.workflow import Labels, Workflow
 from hawser.store import files
@@ -34,6 +35,8 @@ TRIALS = "trials"
 TRIAL = "trial.json"
 SAMPLES = "samples.jsonl"
 PARQUET = "samples.parquet"
+
+State = Literal["running", "incomplete", "done", "failed"]
 
 _TRIAL_FOLDER = re.compile(r"\d{4,}-[a-z0-9.-]*")
 
@@ -90,7 +93,7 @@ class Bundle:
         return finished(self.path)
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """`running`, `done`, `failed`, or `incomplete` where the process that ran it died."""
         state = self.manifest.state
         return "incomplete" if state == "running" and not held(self.path) else state

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import FiniteFloat
+from pydantic import Field
 
 from hawser.spec.model import Model
 
 Direction = Literal["forward", "reverse", "both", "none"]
 """Forward is from a measurement's `from` to its `to`; none where it makes no sense."""
+
+
+Value = Annotated[float, Field(ge=-1e100, le=1e100)]
+"""A finite number. The bounds keep squares and sums of any numbers finite too."""
 
 
 class Sample(Model):
@@ -20,11 +24,11 @@ class Sample(Model):
     metric: str
     """What is counted, such as `goodput`. Names are stable: people script against them."""
     unit: str
-    value: FiniteFloat
+    value: Value
     direction: Direction = "none"
     subject: str = ""
     """The element counted, such as `path:p1:forward` or `daemon:gw1`; empty for the whole."""
     kind: Literal["summary", "interval"] = "summary"
     """A trial's result, or one point of its time series."""
-    time: float | None = None
+    time: Value | None = None
     """Of an interval: its end, in seconds after the measurement began."""

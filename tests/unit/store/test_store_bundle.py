@@ -248,6 +248,7 @@ def test_a_void_trial_keeps_its_first_reason(tmp_path: Path, workflow: Workflow)
     assert Bundle.open(run.path).trials[0].record.reason == "gateway b1 died"
 
 
-def test_a_number_that_is_none_is_no_sample() -> None:
-    with pytest.raises(ValueError, match="finite"):
-        Sample(measurement="m", metric="x", unit="1", value=float("nan"))
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e200])
+def test_a_number_without_bounds_is_no_sample(value: float) -> None:
+    with pytest.raises(ValueError, match="Input should be"):
+        Sample(measurement="m", metric="x", unit="1", value=value)

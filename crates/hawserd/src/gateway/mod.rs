@@ -1,20 +1,44 @@
 //! Role `gateway`: the multipath agent (MPA) between a branch's TUN device and the other branches.
 
+mod agent;
+mod api;
+mod command;
 mod config;
+mod counters;
+mod link;
+mod peer;
+mod queue;
+mod setup;
+mod status;
+mod table;
+mod tunnels;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use crate::{config::load, failure::Failure, schema};
+use anyhow::Context;
+use hawser_netdev::{mptcp::Tuning, tun::Tun};
+use hawser_tls::Identity;
+
+use self::{
+    agent::Agent,
+    command::{Command, Inbox, mailbox},
+    config::{Config, Kind},
+    tunnels::Tunnels,
+};
+use crate::{config::load, control, failure::Failure, schema};
 
 /// Schemas of this role.
-pub(crate) const SCHEMAS: &[schema::Entry] = &[("gateway-config", schema::of::<config::Document>)];
+pub(crate) const SCHEMAS: &[schema::Entry] = &[
+    ("gateway-config", schema::of::<config::Document>),
+    ("gateway-status", schema::of::<status::Status>),
+    ("gateway-counters", schema::of::<status::Counters>),
+];
 
 const EXAMPLES: &str = "\
 Examples:
   hawserd gateway --config gw1.json --check   say whether the configuration is good, and end
   hawserd gateway --config gw1.json           run until SIGTERM
-  curl --unix-socket gw1.sock http://gw/v1/status
-";
+  curl --unix-socket gw1.sock http://gw/v1/status";
 
 /// Carries IP packets to other branches over Multipath TCP or IP in IP.
 #[derive(clap::Args)]
@@ -30,9 +54,86 @@ pub(crate) struct Args {
 
 /// Runs the gateway until it is told to stop.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let config = load(&args.config, config::parse)?;
+    let (config, identity) = load(&args.config, |value| {
+        let config = config::parse(value)?;
+        let identity = setup::identity(&config)?;
+        Ok((config, identity))
+    })?;
     if args.check {
         return Ok(());
     }
-    Err(anyhow::anyhow!("branch {}: no event loop yet", config.branch).into())
+    serve(config, identity)
+}
+
+/// How the sockets of the `mptcp` transport are set up.
+const TUNING: Tuning = Tuning {
+    not_sent: 256 << 10,
+    send_buffer: Some(4 << 20),
+    receive_buffer: Some(4 << 20),
+    congestion: None,
+    keepalive: Duration::from_secs(5),
+};
+
+fn serve(config: Config, identity: Option<Identity>) -> Result<(), Failure> {
+    let listener = control::bind(&config.document.control).context("control socket")?;
+    let tun = setup::open_tun(&config)?;
+    let (mailbox, inbox) = mailbox().context("eventfd")?;
+    let router = api::router(mailbox.clone(), config.clone());
+    let engine = Engine::start(config, identity, tun, inbox)?;
+    let stop = move || drop(mailbox.send(Command::Stop));
+    let server = control::serve(listener, router, stop).context("control API")?;
+    let result = engine.run();
+    server.stop();
+    result.context("event loop")?;
+    Ok(())
+}
+
+/// The event loop of a transport.
+enum Engine {
+    Mptcp(Box<Agent>),
+    Ipip(Box<Tunnels>),
+}
+
+impl Engine {
+    /// Takes the device over, brings it up, and adds the routes.
+    fn start(
+        config: Config,
+        identity: Option<Identity>,
+        tun: Tun,
+        inbox: Inbox,
+    ) -> Result<Self, Failure> {
+        let mut mtu = config.document.tun.mtu;
+        let engine = match config.document.transport.kind {
+            Kind::Mptcp => {
+                let agent = Agent::new(config.clone(), identity, TUNING, tun, inbox);
+                Self::Mptcp(Box::new(agent.map_err(lacking_mptcp)?))
+            }
+            Kind::Ipip => {
+                let tunnels =
+                    Tunnels::new(config.clone(), tun, inbox).map_err(anyhow::Error::from)?;
+                mtu = tunnels.mtu().map_or(mtu, |path| path.min(mtu));
+                Self::Ipip(Box::new(tunnels))
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.context("tokio")?.block_on(setup::set_network(&config, mtu))?;
+        Ok(engine)
+    }
+
+    fn run(self) -> std::io::Result<()> {
+        match self {
+            Self::Mptcp(agent) => agent.run(),
+            Self::Ipip(tunnels) => tunnels.run(),
+        }
+    }
+}
+
+/// A kernel without Multipath TCP says so when the first socket is made.
+fn lacking_mptcp(error: std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::Unsupported => {
+            Failure::Lacking(format!("Multipath TCP (sysctl net.mptcp.enabled): {error}"))
+        }
+        _ => Failure::Other(error.into()),
+    }
 }

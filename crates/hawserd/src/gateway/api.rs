@@ -1,0 +1,131 @@
+//! The gateway's control API.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::{
+    Json, Router,
+    extract::{State, rejection::JsonRejection},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde_json::{Value, json};
+
+use super::{
+    command::{Apply, Command, Mailbox},
+    config::{self, Config, Document},
+    setup,
+    status::{Counters, Status, metrics},
+};
+use crate::config::Invalid;
+
+/// What the handlers share.
+#[derive(Clone)]
+pub(super) struct Api {
+    mailbox: Mailbox,
+    config: Arc<Mutex<Config>>,
+    /// Of several new configurations that come at once, one is applied after the other.
+    changing: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The routes of the API of a gateway that runs with `config`.
+pub(super) fn router(mailbox: Mailbox, config: Config) -> Router {
+    let config = Arc::new(Mutex::new(config));
+    let api = Api { mailbox, config, changing: Arc::default() };
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/counters", get(counters))
+        .route("/v1/config", get(read_config).put(write_config))
+        .route("/metrics", get(read_metrics))
+        .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "there is nothing at this path") })
+        .method_not_allowed_fallback(|| async {
+            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "not a method of this path")
+        })
+        .with_state(api)
+}
+
+/// An answer that says what went wrong.
+struct Failure(StatusCode, Value);
+
+impl Failure {
+    fn new(code: StatusCode, error: impl ToString) -> Self {
+        Self(code, json!({"error": error.to_string()}))
+    }
+
+    fn ended() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the gateway is ending")
+    }
+}
+
+impl From<Invalid> for Failure {
+    fn from(invalid: Invalid) -> Self {
+        let errors = serde_json::to_value(invalid).unwrap_or_default();
+        Self(StatusCode::UNPROCESSABLE_ENTITY, errors)
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.0, Json(self.1)).into_response()
+    }
+}
+
+impl Api {
+    async fn status(&self) -> Result<Status, Failure> {
+        self.mailbox.ask(Command::Status).await.ok_or_else(Failure::ended)
+    }
+
+    async fn counters(&self) -> Result<Counters, Failure> {
+        self.mailbox.ask(Command::Counters).await.ok_or_else(Failure::ended)
+    }
+
+    fn config(&self) -> Config {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_config(&self, config: Config) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+}
+
+async fn status(State(api): State<Api>) -> Result<Json<Status>, Failure> {
+    api.status().await.map(Json)
+}
+
+async fn counters(State(api): State<Api>) -> Result<Json<Counters>, Failure> {
+    api.counters().await.map(Json)
+}
+
+async fn read_metrics(State(api): State<Api>) -> Result<Response, Failure> {
+    let text = metrics(&api.status().await?, &api.counters().await?)
+        .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error))?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+async fn read_config(State(api): State<Api>) -> Json<Document> {
+    Json(api.config().document)
+}
+
+async fn write_config(
+    State(api): State<Api>,
+    body: Result<Json<Value>, JsonRejection>,
+) -> Result<Json<Document>, Failure> {
+    let Json(value) = body.map_err(|error| Failure::new(error.status(), error.body_text()))?;
+    let _one_at_a_time = api.changing.lock().await;
+    let (old, new) = (api.config(), config::parse(&value)?);
+    let errors = old.fixed_differences(&new);
+    if !errors.is_empty() {
+        return Err(Invalid { errors }.into());
+    }
+    let identity = setup::identity(&new)?;
+    let apply = Box::new(Apply { config: new.clone(), identity });
+    let applied = api.mailbox.ask(|reply| Command::Apply(apply, reply)).await;
+    let refused = |error| Failure::new(StatusCode::CONFLICT, error);
+    applied.ok_or_else(Failure::ended)?.map_err(refused)?;
+    api.set_config(new.clone());
+    setup::change_network(&old, &new)
+        .await
+        .map_err(|error| Failure::new(StatusCode::CONFLICT, format!("{error:#}")))?;
+    Ok(Json(new.document))
+}

@@ -1,0 +1,156 @@
+//! Records that wait for a connection: bounded, in order, ready to be sent without a copy.
+
+use std::{collections::VecDeque, time::Instant};
+
+use hawser_wire::record;
+
+/// A queue of records, bounded in bytes.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// Records one after the other; those before `head` are gone.
+    bytes: Vec<u8>,
+    head: usize,
+    entries: VecDeque<Entry>,
+    limit: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    len: usize,
+    since: Instant,
+}
+
+impl Queue {
+    /// An empty queue that takes `limit` bytes.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { bytes: Vec::new(), head: 0, entries: VecDeque::new(), limit }
+    }
+
+    /// Changes how much it takes. What is in it stays.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Bytes in it.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.head
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Takes as many of the whole `records` as fit, and says how many records and bytes did not.
+    pub(super) fn push(&mut self, mut records: &[u8], now: Instant) -> Dropped {
+        let mut dropped = Dropped::default();
+        while let Some(len) = record::emitted_len(records) {
+            let Some((record, rest)) = records.split_at_checked(len) else { break };
+            if self.len() + len > self.limit {
+                dropped.add(len);
+            } else {
+                self.append(record, now);
+            }
+            records = rest;
+        }
+        dropped
+    }
+
+    fn append(&mut self, record: &[u8], since: Instant) {
+        // Moved only when as much is gone as is left, so that a byte is moved about once.
+        if self.head > self.bytes.len() / 2 {
+            self.bytes.drain(..self.head);
+            self.head = 0;
+        }
+        self.bytes.extend_from_slice(record);
+        self.entries.push_back(Entry { len: record.len(), since });
+    }
+
+    /// The oldest records, as many as fit into `limit` bytes but at least one.
+    pub(super) fn front(&self, limit: usize) -> &[u8] {
+        let mut end = 0;
+        for Entry { len, .. } in &self.entries {
+            if end > 0 && end + len > limit {
+                break;
+            }
+            end += len;
+        }
+        self.bytes.get(self.head..self.head + end).unwrap_or_default()
+    }
+
+    /// Removes the oldest records, `n` bytes of them.
+    pub(super) fn consume(&mut self, mut n: usize) {
+        while let Some(Entry { len, .. }) = self.entries.pop_front_if(|entry| entry.len <= n) {
+            self.head += len;
+            n -= len;
+        }
+        if self.entries.is_empty() {
+            self.bytes.clear();
+            self.head = 0;
+        }
+    }
+
+    /// Removes everything.
+    pub(super) fn clear(&mut self) -> Dropped {
+        let dropped = Dropped { records: self.entries.len() as u64, bytes: self.len() as u64 };
+        self.consume(usize::MAX);
+        dropped
+    }
+}
+
+/// Records that were not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dropped {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+}
+
+impl Dropped {
+    fn add(&mut self, len: usize) {
+        self.records += 1;
+        self.bytes += len as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record(len: usize, fill: u8) -> Vec<u8> {
+        let header = record::packet_header(u16::try_from(len).unwrap(), false);
+        [header.as_slice(), &vec![fill; len]].concat()
+    }
+
+    #[test]
+    fn a_full_queue_drops_what_comes() {
+        let mut queue = Queue::new(250);
+        let records = [record(97, 1), record(97, 2), record(97, 3), record(27, 4)].concat();
+        assert_eq!(queue.push(&records, Instant::now()), Dropped { records: 1, bytes: 100 });
+        assert_eq!(queue.len(), 230);
+        assert_eq!(queue.front(0), record(97, 1));
+        assert_eq!(queue.clear(), Dropped { records: 3, bytes: 230 });
+        assert!(queue.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out_in_order(
+            steps in proptest::collection::vec((0..300_usize, 0..900_usize), 1..100)
+        ) {
+            let mut queue = Queue::new(usize::MAX);
+            let (mut sent, mut seen) = (Vec::new(), Vec::new());
+            for (n, (len, take)) in steps.into_iter().enumerate() {
+                let record = record(len, u8::try_from(n % 256).unwrap());
+                sent.extend_from_slice(&record);
+                queue.push(&record, Instant::now());
+                let front = queue.front(take).to_vec();
+                queue.consume(front.len());
+                seen.extend(front);
+            }
+            seen.extend_from_slice(queue.front(usize::MAX));
+            prop_assert_eq!(sent, seen);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What surrounds an agent: the device, its routes, the files of its identity.
+
+use anyhow::Context;
+use hawser_netdev::{
+    routes::{self, Routes},
+    tun::{Offload, Tun},
+};
+use hawser_tls::{Identity, Part};
+use ipnet::IpNet;
+
+use super::config::{Config, Kind, Peer};
+use crate::config::{FieldError, Invalid};
+
+/// Packets that wait in the TUN device. The kernel's 500 are too few for bursts at some Gb/s.
+const TUN_QUEUE: u32 = 4096;
+
+/// Makes the TUN device.
+pub(super) fn open_tun(config: &Config) -> anyhow::Result<Tun> {
+    let offload = match config.document.transport.kind {
+        Kind::Mptcp => Offload::Tcp,
+        Kind::Ipip => Offload::None,
+    };
+    let name = &config.document.tun.name;
+    Tun::open(name, offload).with_context(|| format!("TUN device {name}"))
+}
+
+/// Reads the files of the identity, if the transport is encrypted.
+pub(super) fn identity(config: &Config) -> Result<Option<Identity>, Invalid> {
+    let Some(tls) = &config.document.transport.tls else { return Ok(None) };
+    let identity = Identity::load(&tls.certificate, &tls.key, &tls.ca).map_err(|error| {
+        let (field, file) = match error.part() {
+            Part::Certificate => ("certificate", &tls.certificate),
+            Part::Key => ("key", &tls.key),
+            Part::Authority => ("ca", &tls.ca),
+        };
+        let found = file.to_string_lossy().into_owned();
+        let expected = format!("a PEM file that can be used ({error})");
+        Invalid {
+            errors: vec![FieldError::new(&format!("transport.tls.{field}"), found, expected)],
+        }
+    })?;
+    Ok(Some(identity))
+}
+
+/// Brings the device up and adds the routes; `mtu` is that of the device.
+pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()> {
+    let (routes, interface) = network(config)?;
+    routes.bring_up(interface, mtu, TUN_QUEUE).await?;
+    if let Some(address) = config.address {
+        routes.add_address(interface, address).await?;
+    }
+    add_routes(&routes, interface, config, |_| true).await
+}
+
+/// Brings about what differs from `old`.
+pub(super) async fn change_network(old: &Config, new: &Config) -> anyhow::Result<()> {
+    let (routes, interface) = network(new)?;
+    if old.document.tun.mtu != new.document.tun.mtu {
+        routes.bring_up(interface, new.document.tun.mtu, TUN_QUEUE).await?;
+    }
+    if old.address != new.address {
+        if let Some(address) = old.address {
+            routes.remove_address(interface, address).await?;
+        }
+        if let Some(address) = new.address {
+            routes.add_address(interface, address).await?;
+        }
+    }
+    for prefix in old.peers.iter().flat_map(|peer| &peer.prefixes).filter(|p| !has(new, p)) {
+        routes.remove(interface, *prefix).await?;
+    }
+    let source_changed = old.source != new.source;
+    add_routes(&routes, interface, new, |prefix| source_changed || !has(old, prefix)).await
+}
+
+fn has(config: &Config, prefix: &IpNet) -> bool {
+    config.peers.iter().any(|peer| peer.prefixes.contains(prefix))
+}
+
+fn network(config: &Config) -> anyhow::Result<(Routes, u32)> {
+    let name = &config.document.tun.name;
+    let interface = routes::interface(name).with_context(|| format!("interface {name}"))?;
+    Ok((Routes::open().context("netlink")?, interface))
+}
+
+async fn add_routes(
+    routes: &Routes,
+    interface: u32,
+    config: &Config,
+    wanted: impl Fn(&IpNet) -> bool,
+) -> anyhow::Result<()> {
+    let prefixes = |peer: &Peer| peer.prefixes.clone();
+    for prefix in config.peers.iter().flat_map(prefixes).filter(wanted) {
+        routes.add(interface, prefix, config.source).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Answers of the control API.
+
+use std::time::Duration;
+
+use hawser_netdev::tun::Offload;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::counters::{GroupCounters, StrangerCounters, TunCounters};
+
+/// `GET /v1/status`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "hawserd gateway status")]
+pub(super) struct Status {
+    /// Version of hawserd.
+    pub(super) version: &'static str,
+    /// Always `gateway`.
+    pub(super) role: &'static str,
+    /// Name of this branch.
+    pub(super) branch: String,
+    /// Seconds since the start.
+    pub(super) uptime_s: f64,
+    /// Whether packets are carried: the device is up. Whether peers are up is told of each.
+    pub(super) ready: bool,
+    /// Offload of the TUN device: `none`, `tcp` or `tcp+udp`.
+    pub(super) offload: &'static str,
+    /// The other branches.
+    pub(super) peers: Vec<PeerStatus>,
+}
+
+impl Status {
+    pub(super) fn new(
+        branch: String,
+        uptime: Duration,
+        offload: Offload,
+        peers: Vec<PeerStatus>,
+    ) -> Self {
+        let offload = match offload {
+            Offload::None => "none",
+            Offload::Tcp => "tcp",
+            Offload::TcpUdp => "tcp+udp",
+        };
+        let (version, uptime_s) = (env!("CARGO_PKG_VERSION"), uptime.as_secs_f64());
+        Self { version, role: "gateway", branch, uptime_s, ready: true, offload, peers }
+    }
+}
+
+/// One peer.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct PeerStatus {
+    /// Its name.
+    pub(super) branch: String,
+    /// Whether a path group to it is up.
+    pub(super) up: bool,
+    /// Its path groups.
+    pub(super) groups: Vec<GroupStatus>,
+}
+
+/// One path group.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct GroupStatus {
+    /// Its number.
+    pub(super) id: u8,
+    /// Whether it carries packets.
+    pub(super) up: bool,
+    /// Subflows of its connection; 0 without one.
+    pub(super) subflows: u32,
+    /// Times that a connection took the place of one that had been up.
+    pub(super) reconnects: u64,
+    /// Other end of the connection's first subflow.
+    pub(super) remote: Option<String>,
+    /// Whether the connection is encrypted.
+    pub(super) encrypted: bool,
+    /// Bytes that wait for the connection.
+    pub(super) queued_bytes: usize,
+}
+
+/// `GET /v1/counters`. Everything is counted since the start.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "hawserd gateway counters")]
+pub(super) struct Counters {
+    /// The TUN device.
+    pub(super) tun: TunCounters,
+    /// Connections from others than peers.
+    pub(super) strangers: StrangerCounters,
+    /// The other branches.
+    pub(super) peers: Vec<PeerCounters>,
+}
+
+/// One peer.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct PeerCounters {
+    /// Its name.
+    pub(super) branch: String,
+    /// Its path groups.
+    pub(super) groups: Vec<NumberedCounters>,
+}
+
+/// One path group.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct NumberedCounters {
+    /// Its number.
+    pub(super) id: u8,
+    /// What it counts.
+    #[serde(flatten)]
+    pub(super) counters: GroupCounters,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GroupLabels {
+    peer: String,
+    group: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabels {
+    peer: String,
+    group: u8,
+    cause: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Cause {
+    cause: String,
+}
+
+/// `GET /metrics`: both of the above in the text format of Prometheus.
+pub(super) fn metrics(status: &Status, counters: &Counters) -> Result<String, std::fmt::Error> {
+    let mut registry = Registry::with_prefix("hawser_gateway");
+    register_groups(&mut registry, status);
+    register_tun(&mut registry, counters);
+    register_peers(&mut registry, counters);
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+fn register_groups(registry: &mut Registry, status: &Status) {
+    let [up, subflows, queued] = std::array::from_fn(|_| Family::<GroupLabels, Gauge>::default());
+    let reconnects = Family::<GroupLabels, Counter>::default();
+    for (peer, group) in status.peers.iter().flat_map(|p| p.groups.iter().map(move |g| (p, g))) {
+        let labels = GroupLabels { peer: peer.branch.clone(), group: group.id };
+        up.get_or_create(&labels).set(group.up.into());
+        subflows.get_or_create(&labels).set(group.subflows.into());
+        queued.get_or_create(&labels).set(i64::try_from(group.queued_bytes).unwrap_or(i64::MAX));
+        reconnects.get_or_create(&labels).inc_by(group.reconnects);
+    }
+    registry.register("group_up", "Whether the path group carries packets", up);
+    registry.register("group_subflows", "Subflows of the group's connection", subflows);
+    registry.register("group_queued_bytes", "Bytes that wait for the connection", queued);
+    registry.register("group_reconnects", "Connections that took another's place", reconnects);
+}
+
+fn register_tun(registry: &mut Registry, counters: &Counters) {
+    let tun = &counters.tun;
+    for (name, help, value) in [
+        ("tun_read_packets", "Packets read from the TUN device", tun.read.packets),
+        ("tun_read_bytes", "Bytes read from the TUN device", tun.read.bytes),
+        ("tun_written_packets", "Packets written to the TUN device", tun.written.packets),
+        ("tun_written_bytes", "Bytes written to the TUN device", tun.written.bytes),
+    ] {
+        let counter = Counter::<u64>::default();
+        counter.inc_by(value);
+        registry.register(name, help, counter);
+    }
+    let drops = Family::<Cause, Counter>::default();
+    for (cause, count) in causes(&tun.drops) {
+        drops.get_or_create(&Cause { cause }).inc_by(count);
+    }
+    registry.register("tun_dropped_records", "Records dropped at the TUN device", drops);
+    let strangers = Family::<Cause, Counter>::default();
+    for (cause, count) in causes(&counters.strangers) {
+        strangers.get_or_create(&Cause { cause }).inc_by(count);
+    }
+    registry.register("strangers", "Connections from others than peers", strangers);
+}
+
+fn register_peers(registry: &mut Registry, counters: &Counters) {
+    let [sent_packets, sent_bytes, received_packets, received_bytes] =
+        std::array::from_fn(|_| Family::<GroupLabels, Counter>::default());
+    let [drops, ends] = std::array::from_fn(|_| Family::<CauseLabels, Counter>::default());
+    for (peer, group) in counters.peers.iter().flat_map(|p| p.groups.iter().map(move |g| (p, g))) {
+        let labels = GroupLabels { peer: peer.branch.clone(), group: group.id };
+        let GroupCounters { sent, received, .. } = group.counters;
+        sent_packets.get_or_create(&labels).inc_by(sent.packets);
+        sent_bytes.get_or_create(&labels).inc_by(sent.bytes);
+        received_packets.get_or_create(&labels).inc_by(received.packets);
+        received_bytes.get_or_create(&labels).inc_by(received.bytes);
+        let label = |cause| CauseLabels { peer: peer.branch.clone(), group: group.id, cause };
+        for (cause, count) in causes(&group.counters.drops) {
+            drops.get_or_create(&label(cause)).inc_by(count);
+        }
+        for (cause, count) in causes(&group.counters.ends) {
+            ends.get_or_create(&label(cause)).inc_by(count);
+        }
+    }
+    registry.register("sent_packets", "Packets sent to the peer", sent_packets);
+    registry.register("sent_bytes", "Inner bytes sent to the peer", sent_bytes);
+    registry.register("received_packets", "Packets received from the peer", received_packets);
+    registry.register("received_bytes", "Inner bytes received from the peer", received_bytes);
+    registry.register("dropped_records", "Records dropped to or from the peer", drops);
+    registry.register("connection_ends", "Connections that ended", ends);
+}
+
+/// The fields of a struct of counters, as they are called in JSON.
+fn causes(counters: &impl Serialize) -> Vec<(String, u64)> {
+    let value = serde_json::to_value(counters).unwrap_or_default();
+    let fields = value.as_object().into_iter().flatten();
+    fields.filter_map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect()
+}

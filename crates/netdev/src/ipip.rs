@@ -1,0 +1,241 @@
+//! IP in IP (RFC 2003) through a raw socket, for kernels that lack the tunnel device.
+//!
+//! The kernel writes and reads the outer header; packets pass the socket in batches.
+#![allow(unsafe_code)] // sendmmsg and recvmmsg have no safe form
+
+use std::{
+    io, mem,
+    net::{Ipv4Addr, SocketAddrV4},
+    ops::Range,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    ptr,
+};
+
+use hawser_wire::ipv4::{Packet, protocol};
+use libc::c_int;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Packets passed to or taken from the kernel at once.
+pub const BATCH: usize = BATCH_C as usize;
+const BATCH_C: libc::c_uint = 64;
+
+/// Bytes of the outer header that we send.
+pub const OVERHEAD: u16 = 20;
+
+/// One end of a tunnel between two addresses.
+#[derive(Debug)]
+pub struct Tunnel(Socket);
+
+impl Tunnel {
+    /// Opens the tunnel from `local` to `remote`. The kernel passes on only what comes from `remote`.
+    pub fn open(local: Ipv4Addr, remote: Ipv4Addr, buffer: usize) -> io::Result<Self> {
+        let kind = Type::RAW.nonblocking().cloexec();
+        let socket =
+            Socket::new(Domain::IPV4, kind, Some(Protocol::from(c_int::from(protocol::IPIP))))?;
+        socket.set_recv_buffer_size(buffer)?;
+        socket.set_send_buffer_size(buffer)?;
+        socket.bind(&SocketAddrV4::new(local, 0).into())?;
+        socket.connect(&SocketAddrV4::new(remote, 0).into())?;
+        let this = Self(socket);
+        this.drain()?;
+        Ok(this)
+    }
+
+    /// Takes away what came from anywhere before the socket was connected.
+    fn drain(&self) -> io::Result<()> {
+        loop {
+            match rustix::net::recv(&self.0, &mut [0; 1], rustix::net::RecvFlags::empty()) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Bytes of the largest inner packet that the path takes, as far as the kernel knows.
+    pub fn mtu(&self) -> io::Result<u16> {
+        let mut mtu: c_int = 0;
+        let mut len: libc::socklen_t = 4; // bytes of an int
+        // SAFETY: IP_MTU writes one int, and `len` says that there is room for one.
+        let result = unsafe {
+            let value = (&raw mut mtu).cast();
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::IPPROTO_IP,
+                libc::IP_MTU,
+                value,
+                &raw mut len,
+            )
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(u16::try_from(mtu).unwrap_or(u16::MAX).saturating_sub(OVERHEAD))
+    }
+
+    /// Sends packets from `batch`, those with the given numbers; says how many the kernel took.
+    /// `WouldBlock` when it takes none.
+    pub fn send(&self, batch: &mut Batch, numbers: Range<usize>) -> io::Result<usize> {
+        let mut parts = batch.parts();
+        let mut headers = messages(&mut parts);
+        let Some(headers) = headers.get_mut(numbers) else { return Ok(0) };
+        let count = libc::c_uint::try_from(headers.len()).map_err(io::Error::other)?;
+        // SAFETY: `headers` has `count` messages, each with one part that lies inside of the batch;
+        // all of them outlive the call.
+        taken(unsafe {
+            libc::sendmmsg(self.0.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
+        })
+    }
+
+    /// Receives packets, outer headers included, in place of those in `batch`. `WouldBlock` when there
+    /// are none.
+    pub fn receive(&self, batch: &mut Batch) -> io::Result<()> {
+        batch.len = 0;
+        batch.lens = [batch.slot; BATCH];
+        let mut parts = batch.parts();
+        let mut headers = messages(&mut parts);
+        // SAFETY: there are BATCH messages, each with one part that lies inside of the batch, and no
+        // two overlap; all of them outlive the call.
+        let count = taken(unsafe {
+            let (socket, flags) = (self.0.as_raw_fd(), libc::MSG_DONTWAIT);
+            libc::recvmmsg(socket, headers.as_mut_ptr(), BATCH_C, flags, ptr::null_mut())
+        })?;
+        for (len, header) in batch.lens.iter_mut().zip(&headers) {
+            *len = header.msg_len as usize;
+        }
+        batch.len = count;
+        Ok(())
+    }
+}
+
+impl AsFd for Tunnel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn taken(count: c_int) -> io::Result<usize> {
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// The packet inside of a packet that was received; None when it is not IP in IP.
+#[must_use]
+pub fn decapsulate(outer: &[u8]) -> Option<&[u8]> {
+    let outer = Packet::parse(outer).ok()?;
+    (outer.protocol() == protocol::IPIP && !outer.is_fragment()).then_some(outer.payload())
+}
+
+/// Room for up to [`BATCH`] packets.
+#[derive(Debug)]
+pub struct Batch {
+    storage: Box<[u8]>,
+    slot: usize,
+    lens: [usize; BATCH],
+    len: usize,
+}
+
+impl Batch {
+    /// Room for packets of up to `slot` bytes.
+    #[must_use]
+    pub fn new(slot: usize) -> Self {
+        Self { storage: vec![0; slot * BATCH].into(), slot, lens: [0; BATCH], len: 0 }
+    }
+
+    /// Packets in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Removes all packets.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Room for one more packet; None when it is full.
+    pub fn space(&mut self) -> Option<&mut [u8]> {
+        let at = self.len * self.slot;
+        self.storage.get_mut(at..at + self.slot)
+    }
+
+    /// The first `len` bytes of that room.
+    #[must_use]
+    pub fn written(&self, len: usize) -> &[u8] {
+        let at = self.len * self.slot;
+        self.storage.get(at..at + len.min(self.slot)).unwrap_or_default()
+    }
+
+    /// Says that the room holds a packet of `len` bytes.
+    pub fn push(&mut self, len: usize) {
+        if let Some(place) = self.lens.get_mut(self.len) {
+            *place = len.min(self.slot);
+            self.len += 1;
+        }
+    }
+
+    /// The packets.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let slots = self.storage.chunks(self.slot).zip(self.lens).take(self.len);
+        slots.map(|(slot, len)| slot.get(..len).unwrap_or_default())
+    }
+
+    fn parts(&mut self) -> [libc::iovec; BATCH] {
+        let mut slots = self.storage.chunks_mut(self.slot).zip(self.lens);
+        std::array::from_fn(|_| match slots.next() {
+            Some((slot, len)) => {
+                libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: len.min(slot.len()) }
+            }
+            None => libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 },
+        })
+    }
+}
+
+fn messages(parts: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
+    let mut parts = parts.iter_mut();
+    std::array::from_fn(|_| {
+        // SAFETY: all-zero bytes are a valid mmsghdr: no name, no parts, no control data.
+        let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
+        if let Some(part) = parts.next() {
+            message.msg_hdr.msg_iov = ptr::from_mut(part);
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        message
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_takes_what_fits() {
+        let mut batch = Batch::new(100);
+        for n in 0..BATCH {
+            batch.space().unwrap()[0] = u8::try_from(n).unwrap();
+            batch.push(n + 1);
+        }
+        assert!(batch.space().is_none());
+        let seen: Vec<_> = batch.iter().map(|packet| (packet[0], packet.len())).collect();
+        assert_eq!(seen.len(), BATCH);
+        assert_eq!((seen[0], seen[63]), ((0, 1), (63, 64)));
+    }
+
+    #[test]
+    fn only_ip_in_ip_is_unwrapped() {
+        let repr = |protocol| {
+            let any = Ipv4Addr::LOCALHOST;
+            let header =
+                hawser_wire::ipv4::Repr { source: any, destination: any, protocol, ttl: 9 };
+            [header.emit(3).unwrap().as_slice(), b"abc"].concat()
+        };
+        assert_eq!(decapsulate(&repr(protocol::IPIP)), Some(b"abc".as_slice()));
+        assert_eq!(decapsulate(&repr(protocol::UDP)), None);
+        assert_eq!(decapsulate(b"abc"), None);
+    }
+}

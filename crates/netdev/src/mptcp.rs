@@ -1,0 +1,159 @@
+//! Multipath TCP sockets (RFC 8684; Linux `Documentation/networking/mptcp.rst`).
+#![allow(unsafe_code)] // getsockopt(SOL_MPTCP) has no safe form
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    time::Duration,
+};
+
+use rustix::net::{RecvFlags, SendFlags};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+
+const BACKLOG: c_int = 64;
+const SOL_MPTCP: c_int = 284;
+const MPTCP_INFO: c_int = 1;
+
+use libc::c_int;
+
+/// How a stream's socket is set up; see docs/adr for what chose the values in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Bytes that may wait in the kernel without having been given to a subflow.
+    pub not_sent: u32,
+    /// Send buffer; None leaves it to the kernel.
+    pub send_buffer: Option<usize>,
+    /// Receive buffer; None leaves it to the kernel.
+    pub receive_buffer: Option<usize>,
+    /// Congestion control of all subflows; None leaves it to the kernel.
+    pub congestion: Option<&'static str>,
+    /// An idle subflow is probed after this time, and is given up after three probes.
+    pub keepalive: Duration,
+}
+
+/// A socket that takes connections.
+#[derive(Debug)]
+pub struct Listener(Socket);
+
+impl Listener {
+    /// Listens on one address.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = socket(address.ip())?;
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(Self(socket))
+    }
+
+    /// The next connection, and where it comes from; `WouldBlock` when there is none.
+    pub fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        let (socket, address) = self.0.accept()?;
+        socket.set_nonblocking(true)?;
+        let address = address.as_socket().ok_or(io::ErrorKind::InvalidData)?;
+        Ok((Stream(socket), address))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Stream(Socket);
+
+impl Stream {
+    /// Begins to connect; the stream becomes writable when it is done or has failed.
+    pub fn connect(local: IpAddr, remote: SocketAddr, tuning: &Tuning) -> io::Result<Self> {
+        let socket = socket(local)?;
+        let stream = Self(socket);
+        stream.tune(tuning)?;
+        stream.0.bind(&SocketAddr::new(local, 0).into())?;
+        match stream.0.connect(&remote.into()) {
+            Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
+            _ => Ok(stream),
+        }
+    }
+
+    /// Sets the socket up. For subflows that exist already this changes them too.
+    pub fn tune(&self, tuning: &Tuning) -> io::Result<()> {
+        self.0.set_tcp_nodelay(true)?;
+        let keepalive = TcpKeepalive::new()
+            .with_time(tuning.keepalive)
+            .with_interval(tuning.keepalive)
+            .with_retries(3);
+        // Not for subflows before Linux 6.14: the gateways' own keepalive records serve there.
+        let _ = self.0.set_keepalive(true).and_then(|()| self.0.set_tcp_keepalive(&keepalive));
+        // Before Linux 6.9 there is no such limit for MPTCP.
+        let _ = self.0.set_tcp_notsent_lowat(tuning.not_sent);
+        if let Some(bytes) = tuning.send_buffer {
+            self.0.set_send_buffer_size(bytes)?;
+        }
+        if let Some(bytes) = tuning.receive_buffer {
+            self.0.set_recv_buffer_size(bytes)?;
+        }
+        if let Some(name) = tuning.congestion {
+            self.0.set_tcp_congestion(name.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Why the connection failed, if it did.
+    pub fn take_error(&self) -> io::Result<()> {
+        self.0.take_error()?.map_or(Ok(()), Err)
+    }
+
+    /// The other end.
+    pub fn peer(&self) -> io::Result<SocketAddr> {
+        self.0.peer_addr()?.as_socket().ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Sends a part of `bytes`, as much as the socket takes; `WouldBlock` when it takes none.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    /// Receives into `space`; 0 when the other end has closed, `WouldBlock` when nothing is there.
+    pub fn receive(&self, space: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::net::recv(&self.0, space, RecvFlags::empty())?.0)
+    }
+
+    /// Subflows of the connection; 1 where the other end speaks plain TCP.
+    #[must_use]
+    pub fn subflows(&self) -> u32 {
+        // `mptcpi_subflows`, the first byte of struct mptcp_info, does not count the first subflow.
+        let mut info = [0_u8; 256];
+        match option(&self.0, SOL_MPTCP, MPTCP_INFO, &mut info) {
+            Ok(_) => u32::from(info[0]) + 1,
+            Err(_) => 1,
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn socket(address: IpAddr) -> io::Result<Socket> {
+    let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+    Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::MPTCP))
+}
+
+/// Reads a socket option into `value` and gives its length.
+fn option(socket: &Socket, level: c_int, name: c_int, value: &mut [u8]) -> io::Result<usize> {
+    let mut len = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    // SAFETY: the kernel writes at most `len` bytes to `value`, which has as many.
+    let result = unsafe {
+        let value = value.as_mut_ptr().cast();
+        libc::getsockopt(socket.as_raw_fd(), level, name, value, &raw mut len)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(len as usize) }
+}

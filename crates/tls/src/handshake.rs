@@ -1,0 +1,153 @@
+//! The handshake, driven by the bytes that come.
+
+use rustls::{
+    client::UnbufferedClientConnection,
+    pki_types::{DnsName, ServerName},
+    server::UnbufferedServerConnection,
+    unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus},
+};
+
+use crate::{Error, Identity, Session, protection::record_len, session::Keys};
+
+/// A handshake under way.
+pub struct Handshake(Role);
+
+enum Role {
+    Client(Box<UnbufferedClientConnection>),
+    Server(Box<UnbufferedServerConnection>),
+}
+
+/// How far a handshake has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Bytes of the input that have been used and are to be removed.
+    pub consumed: usize,
+    /// Whether [`Handshake::finish`] can be called. Input that is left belongs to the session.
+    pub done: bool,
+}
+
+impl Handshake {
+    /// The side that connects, to the branch `name`.
+    pub fn client(identity: &Identity, name: &str) -> Result<Self, Error> {
+        let name = DnsName::try_from(name.to_owned())
+            .map_err(|_| rustls::Error::General(format!("{name} is no host name")))?;
+        let name = ServerName::DnsName(name);
+        let connection = UnbufferedClientConnection::new(identity.client.clone(), name)?;
+        Ok(Self(Role::Client(Box::new(connection))))
+    }
+
+    /// The side that takes the connection.
+    pub fn server(identity: &Identity) -> Result<Self, Error> {
+        let connection = UnbufferedServerConnection::new(identity.server.clone())?;
+        Ok(Self(Role::Server(Box::new(connection))))
+    }
+
+    /// Takes what has come so far, and appends what is to be sent to `out`: also when it fails, for then
+    /// that is an alert.
+    pub fn advance(&mut self, incoming: &mut [u8], out: &mut Vec<u8>) -> Result<Step, Error> {
+        let mut step = Step { consumed: 0, done: false };
+        // rustls is shown one more record at a time, so that it leaves alone what follows the
+        // handshake: that is ours to open.
+        let mut shown = 0;
+        loop {
+            let input = incoming.get_mut(step.consumed..shown).unwrap_or_default();
+            let (used, blocked) = self.process(input, out)?;
+            step.done = !self.is_handshaking();
+            step.consumed += used;
+            if !blocked {
+                continue;
+            }
+            if step.done {
+                return Ok(step);
+            }
+            shown = shown.max(step.consumed);
+            let rest = incoming.get(shown..).unwrap_or_default();
+            match record_len(rest)? {
+                Some(len) if len <= rest.len() => shown += len,
+                _ => return Ok(step),
+            }
+        }
+    }
+
+    /// One step of rustls: how much input it used, and whether it needs more of it.
+    fn process(&mut self, input: &mut [u8], out: &mut Vec<u8>) -> Result<(usize, bool), Error> {
+        let result = match &mut self.0 {
+            Role::Client(c) => outcome(c.process_tls_records(input), out),
+            Role::Server(c) => outcome(c.process_tls_records(input), out),
+        };
+        if result.is_err() {
+            // The alert for the other end comes one step later.
+            let _ = match &mut self.0 {
+                Role::Client(c) => outcome(c.process_tls_records(&mut []), out),
+                Role::Server(c) => outcome(c.process_tls_records(&mut []), out),
+            };
+        }
+        result
+    }
+
+    fn is_handshaking(&self) -> bool {
+        match &self.0 {
+            Role::Client(c) => c.is_handshaking(),
+            Role::Server(c) => c.is_handshaking(),
+        }
+    }
+
+    /// The session that follows a handshake that is done.
+    pub fn finish(self) -> Result<Session, Error> {
+        match self.0 {
+            Role::Client(c) => {
+                let certificate = certificate(c.peer_certificates());
+                let (secrets, keys) = c.dangerous_into_kernel_connection()?;
+                Session::new(secrets, Keys::Client(Box::new(keys)), certificate)
+            }
+            Role::Server(c) => {
+                let certificate = certificate(c.peer_certificates());
+                let (secrets, keys) = c.dangerous_into_kernel_connection()?;
+                Session::new(secrets, Keys::Server(Box::new(keys)), certificate)
+            }
+        }
+    }
+}
+
+type Certificates<'a> = Option<&'a [rustls::pki_types::CertificateDer<'static>]>;
+
+fn certificate(chain: Certificates<'_>) -> Vec<u8> {
+    chain.and_then(<[_]>::first).map(|certificate| certificate.to_vec()).unwrap_or_default()
+}
+
+/// Carries out what rustls wants; says how much input it used, and whether it needs more of it.
+fn outcome<Data>(
+    status: UnbufferedStatus<'_, '_, Data>,
+    out: &mut Vec<u8>,
+) -> Result<(usize, bool), Error> {
+    let UnbufferedStatus { discard, state } = status;
+    match state? {
+        ConnectionState::EncodeTlsData(data) => encode(data, out).map(|()| (discard, false)),
+        ConnectionState::TransmitTlsData(data) => {
+            data.done();
+            Ok((discard, false))
+        }
+        ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_) => Ok((discard, true)),
+        other => {
+            Err(rustls::Error::General(format!("unexpected in a handshake: {other:?}")).into())
+        }
+    }
+}
+
+fn encode<Data>(mut data: EncodeTlsData<'_, Data>, out: &mut Vec<u8>) -> Result<(), Error> {
+    let start = out.len();
+    let mut room = 4096;
+    loop {
+        out.resize(start + room, 0);
+        match data.encode(out.get_mut(start..).unwrap_or_default()) {
+            Ok(len) => {
+                out.truncate(start + len);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(size)) if size.required_size > room => {
+                room = size.required_size;
+            }
+            Err(error) => return Err(rustls::Error::General(error.to_string()).into()),
+        }
+    }
+}

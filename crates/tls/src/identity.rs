@@ -1,0 +1,148 @@
+//! What a gateway shows of itself, and whom it believes.
+
+use std::{
+    fmt::{self, Display},
+    path::Path,
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    client::Resumption,
+    crypto::{CryptoProvider, aws_lc_rs},
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{self, PemObject},
+    },
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
+    version::TLS13,
+};
+
+/// Configuration of both roles of a handshake.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub(crate) client: Arc<ClientConfig>,
+    pub(crate) server: Arc<ServerConfig>,
+}
+
+/// One of the files an identity is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Own certificate.
+    Certificate,
+    /// Own private key.
+    Key,
+    /// Certificate of the authority.
+    Authority,
+}
+
+impl Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Certificate => "certificate",
+            Self::Key => "private key",
+            Self::Authority => "authority's certificate",
+        })
+    }
+}
+
+/// Why an identity cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A file cannot be read, or has no such thing in it.
+    #[error("{part}: {source}")]
+    File {
+        /// Which one.
+        part: Part,
+        /// Why.
+        source: pem::Error,
+    },
+    /// The content is not usable.
+    #[error("{part}: {reason}")]
+    Unusable {
+        /// Which one.
+        part: Part,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl IdentityError {
+    /// The file that is at fault.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        match self {
+            Self::File { part, .. } | Self::Unusable { part, .. } => *part,
+        }
+    }
+
+    fn unusable(part: Part, reason: &impl ToString) -> Self {
+        Self::Unusable { part, reason: reason.to_string() }
+    }
+}
+
+impl Identity {
+    /// Reads an identity from PEM files.
+    pub fn load(certificate: &Path, key: &Path, ca: &Path) -> Result<Self, IdentityError> {
+        let chain = certificates(certificate, Part::Certificate)?;
+        let key = PrivateKeyDer::from_pem_file(key)
+            .map_err(|source| IdentityError::File { part: Part::Key, source })?;
+        let mut roots = RootCertStore::empty();
+        for root in certificates(ca, Part::Authority)? {
+            roots.add(root).map_err(|e| IdentityError::unusable(Part::Authority, &e))?;
+        }
+        Self::new(&chain, &key, Arc::new(roots))
+    }
+
+    pub(crate) fn new(
+        chain: &[CertificateDer<'static>],
+        key: &PrivateKeyDer<'static>,
+        roots: Arc<RootCertStore>,
+    ) -> Result<Self, IdentityError> {
+        let provider = provider();
+        let unusable = |part| move |e: &dyn ToString| IdentityError::unusable(part, &e.to_string());
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .build()
+            .map_err(|e| unusable(Part::Authority)(&e))?;
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|e| unusable(Part::Key)(&e))?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain.to_vec(), key.clone_key())
+            .map_err(|e| unusable(Part::Key)(&e))?;
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|e| unusable(Part::Key)(&e))?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain.to_vec(), key.clone_key())
+            .map_err(|e| unusable(Part::Key)(&e))?;
+        // Connections live for days: nothing is gained by resuming one, and without tickets no
+        // handshake message but KeyUpdate comes after the handshake.
+        server.send_tls13_tickets = 0;
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        client.resumption = Resumption::disabled();
+        server.enable_secret_extraction = true;
+        client.enable_secret_extraction = true;
+        Ok(Self { client: Arc::new(client), server: Arc::new(server) })
+    }
+}
+
+fn certificates(path: &Path, part: Part) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let read = |path| CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
+    let found = read(path).map_err(|source| IdentityError::File { part, source })?;
+    if found.is_empty() {
+        return Err(IdentityError::unusable(part, &"no certificate in the file"));
+    }
+    Ok(found)
+}
+
+/// aws-lc-rs, with AES-128-GCM before the others: it is the fastest where the processor has AES.
+fn provider() -> Arc<CryptoProvider> {
+    let mut provider = aws_lc_rs::default_provider();
+    provider.cipher_suites = vec![
+        aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
+        aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384,
+        aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+    ];
+    Arc::new(provider)
+}

@@ -1,0 +1,55 @@
+//! An IP packet of either version.
+
+use std::net::IpAddr;
+
+use crate::{Malformed, ipv4, ipv6};
+
+/// A packet whose header agrees with its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet<'a> {
+    /// Version 4.
+    V4(ipv4::Packet<'a>),
+    /// Version 6.
+    V6(ipv6::Packet<'a>),
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a packet that fills `bytes` exactly.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        match bytes.first().map(|first| first >> 4) {
+            Some(4) => ipv4::Packet::parse(bytes).map(Self::V4),
+            Some(6) => ipv6::Packet::parse(bytes).map(Self::V6),
+            found => {
+                let found = u64::from(found.unwrap_or(0));
+                Err(Malformed { field: "IP version", offset: 0, found, expected: "4 or 6" })
+            }
+        }
+    }
+
+    /// Where it comes from.
+    #[must_use]
+    pub fn source(&self) -> IpAddr {
+        match self {
+            Self::V4(packet) => packet.source().into(),
+            Self::V6(packet) => packet.source().into(),
+        }
+    }
+
+    /// Where it goes.
+    #[must_use]
+    pub fn destination(&self) -> IpAddr {
+        match self {
+            Self::V4(packet) => packet.destination().into(),
+            Self::V6(packet) => packet.destination().into(),
+        }
+    }
+
+    /// The whole packet.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        match self {
+            Self::V4(packet) => packet.bytes(),
+            Self::V6(packet) => packet.bytes(),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+"""`python -m hawser.cli`."""
+
+from hawser.cli.main import main
+
+main()

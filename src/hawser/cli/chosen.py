@@ -1,0 +1,62 @@
+"""From arguments of the command line to what they mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hawser.engine import select
+from hawser.engine.errors import InputError
+from hawser.engine.source import Source, read
+from hawser.spec.units import Duration
+from hawser.store import Bundle, runs
+
+
+def source(
+    file: Path,
+    settings: list[str] | None,
+    only: list[str] | None = None,
+    repeat: int | None = None,
+    duration: str | None = None,
+) -> Source:
+    """Read a workflow file and narrow it down.
+
+    Raises:
+        SpecErrors: the file or an override is wrong.
+        InputError: an option is.
+    """
+    overrides = [*(settings or []), *([f"repeat={repeat}"] if repeat is not None else [])]
+    found = read(file, overrides)
+    workflow = found.workflow
+    if only:
+        workflow = select.only(workflow, only)
+    if duration is not None:
+        workflow = select.lasting(workflow, _duration(duration))
+    return Source(workflow, found.files)
+
+
+def _duration(text: str) -> Duration:
+    try:
+        value = Duration.parse(f"{text} s" if text.strip().replace(".", "").isdigit() else text)
+    except ValueError as error:
+        raise InputError([f"--duration: {error}"]) from error
+    if value < 1 or not value.is_integer():
+        raise InputError([f"--duration: found {text!r}, expected whole seconds, at least 1"])
+    return value
+
+
+def bundle(run: str, folder: Path) -> Bundle:
+    """The run that a user means.
+
+    Raises:
+        InputError: there is none.
+        StoreError: it is damaged.
+    """
+    if run == "latest":
+        listed = runs(folder)
+        if not listed:
+            raise InputError([f"latest: there is no run in {folder}"])
+        return Bundle.open(listed[0].path)
+    for place in (Path(run), folder / run):
+        if place.is_dir():
+            return Bundle.open(place)
+    raise InputError([f"found run {run!r}, expected a run's folder, an id in {folder}, or latest"])

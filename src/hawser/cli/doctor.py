@@ -1,0 +1,43 @@
+"""`hawser doctor` and `hawser schema`: what this machine can do, and what files may say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from hawser.cli import options, output
+
+if TYPE_CHECKING:
+    from hawser.driver.capabilities import Capability
+
+
+def doctor(as_json: options.JsonOption = False) -> None:
+    """Show what this machine has, what is used where something is missing, and how to get it.
+
+    Exit code 3 when labs cannot be made here.
+    """
+    from hawser.cli.failure import LACKING
+    from hawser.driver.capabilities import capabilities
+
+    found = capabilities()
+    if as_json:
+        output.document([one.model_dump() for one in found])
+    else:
+        columns = ("", "what", "found", "used instead", "how to get it")
+        output.show(output.table(columns, map(_row, found)))
+    if any(not one.found and one.instead.startswith("nothing") for one in found):
+        raise typer.Exit(LACKING)
+
+
+def _row(one: Capability) -> tuple[str, ...]:
+    if one.found:
+        return "yes", one.name, one.detail, "", ""
+    return "no", one.name, one.detail, one.instead, one.how
+
+
+def schema() -> None:
+    """Print the JSON Schema of workflow files, for editors."""
+    from hawser.spec import schema as workflow_schema
+
+    output.document(workflow_schema())

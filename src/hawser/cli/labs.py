@@ -1,0 +1,182 @@
+"""`hawser deploy`, `inspect`, `exec` and `destroy`: labs that stand by themselves."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hawser.cli import options, output
+
+if TYPE_CHECKING:
+    from hawser.driver.base import Lab
+    from hawser.engine.labs import DaemonInfo, LabInfo
+
+
+def deploy(
+    file: options.FileArgument,
+    variant: Annotated[
+        str | None,
+        typer.Option(
+            "--variant",
+            metavar="VARIANT",
+            help="Which variant, written as for `run --only`; needed where there are several.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="The lab's name; else the workflow's."),
+    ] = None,
+    settings: options.SetOption = None,
+    supervise: Annotated[
+        bool,
+        typer.Option(
+            "--supervise",
+            help="Stay, and start daemons again that die. Ctrl-C or `hawser destroy` ends it and "
+            "the lab. Without it nothing restarts a daemon.",
+        ),
+    ] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Make a workflow's network and leave it standing."""
+    from hawser.cli import chosen
+    from hawser.driver.local import LocalDriver
+    from hawser.engine import labs
+
+    workflow = chosen.source(file, settings, [variant] if variant else None).workflow
+    driver = LocalDriver()
+    lab = labs.deploy(driver, workflow, name or workflow.name)
+    found = labs.info(driver, lab.name)
+    if as_json:
+        output.document(_described(found, lab))
+    else:
+        _show(found, lab)
+    if supervise:
+        labs.supervise(lab)
+    elif lab.daemons and not as_json:
+        output.say("Its daemons are not restarted if they die (deploy --supervise does that).")
+
+
+def inspect(name: options.LabArgument = None, as_json: options.JsonOption = False) -> None:
+    """List the labs on this machine, or show one lab's nodes, addresses and daemons."""
+    from hawser.driver.local import LocalDriver
+    from hawser.engine import labs
+
+    driver = LocalDriver()
+    if name is None:
+        found = labs.overview(driver)
+        if as_json:
+            output.document([asdict(one) for one in found])
+        else:
+            _list(found)
+        return
+    lab = driver.attach(labs.find_lab(driver, name))
+    if as_json:
+        output.document(_described(labs.info(driver, name), lab))
+    else:
+        _show(labs.info(driver, name), lab)
+
+
+def exec_(
+    node: Annotated[
+        str, typer.Argument(metavar="NODE", help="LAB/NODE, or NODE where there is one lab.")
+    ],
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run there.")],
+) -> None:
+    """Run a command on a node, with this terminal; its exit code is passed on."""
+    from hawser.driver.local import LocalDriver
+    from hawser.engine import labs
+
+    there = labs.find_node(LocalDriver(), node).attached(command)
+    os.execvp(there[0], there)  # noqa: S606 (becomes that command: its terminal, its exit code)
+
+
+def destroy(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Names of labs.", show_default=False),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All labs on this machine, whoever made them.")
+    ] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Remove labs and the remains of crashed ones."""
+    from hawser.driver.local import LocalDriver
+    from hawser.engine import labs
+
+    driver = LocalDriver()
+    if bool(names) == every:
+        known = ", ".join(driver.labs()) or "none"
+        raise typer.BadParameter(
+            f"give names or --all; labs on this machine: {known}", param_hint="NAME"
+        )
+    chosen = driver.labs() if every else [labs.find_lab(driver, name) for name in names or ()]
+    for name in chosen:
+        driver.destroy(name)
+    if as_json:
+        output.document({"destroyed": list(chosen)})
+    else:
+        output.say(f"removed: {', '.join(chosen) or 'nothing, there was no lab'}")
+
+
+def _list(found: tuple[LabInfo, ...]) -> None:
+    if not found:
+        output.say("No labs on this machine; `hawser deploy FILE` makes one.")
+        return
+    rows = (
+        (
+            one.name,
+            one.state,
+            "" if one.age is None else output.duration(one.age),
+            ", ".join(one.nodes),
+        )
+        for one in found
+    )
+    output.show(output.table(("lab", "state", "age ", "nodes"), rows))
+
+
+def _show(found: LabInfo, lab: Lab) -> None:
+    from hawser.engine import labs
+
+    age = "" if found.age is None else f", {output.duration(found.age)} old"
+    output.line(f"lab {found.name}: {found.state}{age}")
+    rows = (
+        (node.name, node.role, port.name, " ".join(map(str, port.addresses)))
+        for node in lab.plan.nodes
+        for port in node.interfaces
+    )
+    output.show(output.table(("node", "role", "port", "addresses"), rows))
+    if found.daemons:
+        columns = ("daemon", "node", "process ", "restarts ", "state")
+        output.show(output.table(columns, map(_daemon, labs.daemons(lab))))
+
+
+def _daemon(daemon: DaemonInfo) -> tuple[str, ...]:
+    pid = "" if daemon.pid is None else str(daemon.pid)
+    return daemon.name, daemon.node, pid, str(daemon.restarts), describe(daemon)
+
+
+def describe(daemon: DaemonInfo) -> str:
+    """What a daemon says of its connections, or why it says nothing."""
+    if daemon.status is None:
+        return f"does not answer: {daemon.fault}"
+    up = [peer.branch for peer in daemon.status.peers if peer.up]
+    down = [peer.branch for peer in daemon.status.peers if not peer.up]
+    connected = f"connected to {', '.join(up)}" if up else "ready"
+    return connected + (f"; not to {', '.join(down)}" if down else "")
+
+
+def _described(found: LabInfo, lab: Lab) -> dict[str, object]:
+    from hawser.engine import labs
+
+    return asdict(found) | {
+        "addresses": {port: str(address) for port, address in lab.plan.addresses.items()},
+        "daemons": [
+            asdict(daemon)
+            | {"status": None if daemon.status is None else daemon.status.model_dump(mode="json")}
+            for daemon in labs.daemons(lab)
+        ],
+    }

@@ -1,0 +1,119 @@
+"""The command `hawser`: its verbs, and how each ends.
+
+Exit codes: 0 done; 1 the run or an assertion failed, or it was interrupted; 2 bad input; 3 the
+machine lacks something; 70 a mistake of this program, with the traceback in a file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.markup import escape
+
+from hawser import __version__
+from hawser.cli import doctor, labs, planning, results, run
+
+app = typer.Typer(
+    name="hawser",
+    help="Join branches over many paths, chain service functions, measure what it gives.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+EXAMPLES = {
+    "run": (
+        "hawser run workflows/quickstart.yaml",
+        "hawser run FILE --only transport=ipomp --repeat 10 --set settle='2 s'",
+        "hawser run --resume runs/quickstart-20260101T120000-1a2b",
+    ),
+    "validate": ("hawser validate workflows/quickstart.yaml", "hawser validate FILE --json"),
+    "plan": ("hawser plan workflows/quickstart.yaml", "hawser plan FILE --only ipomp --json"),
+    "deploy": (
+        "hawser deploy workflows/quickstart.yaml --variant ipomp",
+        "hawser deploy FILE --name lab1 --supervise",
+    ),
+    "inspect": ("hawser inspect", "hawser inspect quickstart --json"),
+    "exec": ("hawser exec h1 -- ping -c 3 10.2.0.2", "hawser exec quickstart/gw1 -- ip route"),
+    "destroy": ("hawser destroy quickstart", "hawser destroy --all"),
+    "report": (
+        "hawser report latest",
+        "hawser report latest --format html -o report.html",
+        "hawser report runs/quickstart-20260101T120000-1a2b --format json",
+    ),
+    "compare": ("hawser compare RUN RUN", "hawser compare RUN latest --json"),
+    "query": (
+        'hawser query latest "SELECT metric, avg(value) FROM samples GROUP BY metric"',
+        'hawser query latest "SELECT * FROM trials WHERE NOT valid" --json',
+    ),
+    "runs": ("hawser runs", "hawser runs --json"),
+    "schema": ("hawser schema > workflow.schema.json",),
+    "doctor": ("hawser doctor", "hawser doctor --json"),
+}
+"""Shown at the end of each verb's help."""
+
+
+def _verb(name: str, function: Callable[..., None], **settings: Any) -> None:  # noqa: ANN401 (click's)
+    examples = "\n".join(f"  {example}" for example in EXAMPLES[name])
+    app.command(name, epilog=f"Examples:\n{escape(examples)}", **settings)(function)
+
+
+_verb("run", run.run)
+_verb("validate", planning.validate)
+_verb("plan", planning.plan)
+_verb("deploy", labs.deploy)
+_verb("inspect", labs.inspect)
+_verb(
+    "exec",
+    labs.exec_,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+_verb("destroy", labs.destroy)
+_verb("report", results.report)
+_verb("compare", results.compare)
+_verb("query", results.query)
+_verb("runs", results.runs)
+_verb("schema", doctor.schema)
+_verb("doctor", doctor.doctor)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hawser {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Join branches over many paths, chain service functions, measure what it gives."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and end the process."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_run(given))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        code = app(arguments, prog_name="hawser", standalone_mode=False)
+    except BaseException as error:
+        from hawser.cli import failure
+
+        found = failure.explain(error)
+        failure.tell(found, as_json=_wants_json(arguments))
+        return found.code
+    return code if isinstance(code, int) else 0
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in own

@@ -1,0 +1,138 @@
+"""How a run goes on, for people: a bar with the time left on a terminal, else a few lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
+
+from hawser.cli.output import duration, say
+from hawser.store import label
+from hawser.store.manifest import TrialPlan
+
+
+class Lines:
+    """A few plain lines: the beginning, and what went wrong."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing to end."""
+
+    def begun(self, run: Path, done: int, trials: int, seconds: float) -> None:
+        """Say where results go and how long it takes."""
+        say(_beginning(run, done, trials, seconds))
+
+    def trial(self, trial: TrialPlan, seconds: float) -> None:
+        """Nothing to say."""
+
+    def stage(self, name: str) -> None:
+        """Nothing to say."""
+
+    def ended(self, trial: TrialPlan, void: str | None, trials: int, seconds: float) -> None:
+        """Say why a trial is void."""
+        if void is not None:
+            say(_voided(trial, void))
+
+
+class Bar:
+    """One bar over all trials, with what is being done and the time left."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._console = Console(stderr=True, highlight=False)
+        self._progress = _ClockedProgress(
+            self._update,
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=self._console,
+        )
+        self._task = self._progress.add_task("", total=1.0, left="")
+        self._began = self._trial_ends = clock()
+        self._after = 0.0
+        """Seconds that the trials after the present one take."""
+        self._trials = 0
+        self._trial = ""
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def begun(self, run: Path, done: int, trials: int, seconds: float) -> None:
+        """Start the bar."""
+        self._console.print(_beginning(run, done, trials, seconds), markup=False)
+        self._trials, self._after = trials, seconds
+
+    def trial(self, trial: TrialPlan, seconds: float) -> None:
+        """Show the next trial."""
+        self._trial_ends = self._clock() + seconds
+        self._after = max(0.0, self._after - seconds)
+        self._trial = f"trial {trial.trial}/{self._trials}  {label(trial.variant)}"
+
+    def stage(self, name: str) -> None:
+        """Show what is being done."""
+        self._progress.update(self._task, description=escape(f"{self._trial}  {name}"))
+
+    def ended(self, trial: TrialPlan, void: str | None, trials: int, seconds: float) -> None:
+        """Correct the time left."""
+        if void is not None:
+            self._console.print(_voided(trial, void), markup=False)
+        self._trials, self._after, self._trial_ends = trials, seconds, self._clock()
+
+    def _update(self) -> None:
+        now = self._clock()
+        done, left = now - self._began, max(0.0, self._trial_ends - now) + self._after
+        share = done / (done + left) if done + left > 0 else 0.0
+        self._progress.update(self._task, completed=share, left=f"{duration(left)} left")
+
+
+class _ClockedProgress(Progress):
+    """Asks for new values whenever it is drawn."""
+
+    def __init__(
+        self, update: Callable[[], None], *columns: ProgressColumn, console: Console
+    ) -> None:
+        super().__init__(*columns, console=console, transient=True)
+        self._update = update
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """What is drawn now."""
+        self._update()
+        yield from super().get_renderables()
+
+
+def _beginning(run: Path, done: int, trials: int, seconds: float) -> str:
+    kept = f", {done} done already" if done else ""
+    return f"{run}: {trials} trials{kept}, about {duration(seconds)}"
+
+
+def _voided(trial: TrialPlan, reason: str) -> str:
+    return f"trial {trial.trial} ({label(trial.variant)}) is void: {reason}"
+
+
+def observer() -> Lines | Bar:
+    """What fits standard error: a bar on a terminal, else lines."""
+    return Bar() if sys.stderr.isatty() else Lines()

@@ -1,0 +1,167 @@
+"""`hawser report`, `compare`, `query` and `runs`: what runs gave."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hawser.cli import options, output
+
+if TYPE_CHECKING:
+    from hawser.store import RunInfo
+
+
+class ReportFormat(StrEnum):
+    """Forms of a report."""
+
+    TEXT = "text"
+    HTML = "html"
+    MD = "md"
+    JSON = "json"
+    CSV = "csv"
+    PNG = "png"
+
+
+class ComparisonFormat(StrEnum):
+    """Forms of a comparison."""
+
+    TEXT = "text"
+    HTML = "html"
+    MD = "md"
+    JSON = "json"
+
+
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Where to; else standard output."),
+]
+
+
+def report(
+    run: options.RunArgument,
+    form: Annotated[
+        ReportFormat | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="html, md, json, csv, png or text; else as FILE ends.",
+        ),
+    ] = None,
+    file: OutputOption = None,
+    folder: options.RunsOption = options.RUNS,
+) -> None:
+    """Show the results of a run, finished or not."""
+    from hawser.cli import chosen
+    from hawser.report import build, render, renderable
+
+    made = build(chosen.bundle(run, folder))
+    wanted = ReportFormat(_form(form, file, ReportFormat))
+    if wanted is ReportFormat.TEXT and file is None:
+        output.show(renderable(made))
+        return
+    _write(render(made, wanted.value), file)
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN RUN...", help="Two or more runs; ratios are to the first."),
+    ],
+    form: Annotated[
+        ComparisonFormat | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help="html, md, json or text; else as FILE ends."
+        ),
+    ] = None,
+    file: OutputOption = None,
+    folder: options.RunsOption = options.RUNS,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Set runs side by side, with ratios and their intervals."""
+    from hawser.cli import chosen
+    from hawser.report import compare as side_by_side
+    from hawser.report import render_comparison, renderable_comparison
+
+    if len(runs) < 2:
+        raise typer.BadParameter(f"found {len(runs)}, expected at least two", param_hint="RUN")
+    made = side_by_side([chosen.bundle(run, folder) for run in runs])
+    given = ComparisonFormat.JSON if as_json else form
+    wanted = ComparisonFormat(_form(given, file, ComparisonFormat))
+    if wanted is ComparisonFormat.TEXT and file is None:
+        output.show(renderable_comparison(made))
+        return
+    _write(render_comparison(made, wanted.value), file)
+
+
+def _form(given: StrEnum | None, file: Path | None, known: type[StrEnum]) -> str:
+    """The form asked for, else what the file's name says, else text."""
+    if given is not None:
+        return given.value
+    if file is None:
+        return "text"
+    suffix = file.suffix.removeprefix(".").replace("txt", "text")
+    if suffix not in [form.value for form in known]:
+        names = ", ".join(form.value for form in known)
+        raise typer.BadParameter(
+            f"{file} does not tell the format: give one of {names}", param_hint="--format"
+        )
+    return suffix
+
+
+def _write(content: bytes, file: Path | None) -> None:
+    if file is not None:
+        file.write_bytes(content)
+    elif b"\0" in content[:64] and sys.stdout.isatty():
+        raise typer.BadParameter("not to a terminal: give a file", param_hint="-o")
+    else:
+        sys.stdout.buffer.write(content)
+
+
+def query(
+    run: options.RunArgument,
+    sql: Annotated[
+        str,
+        typer.Argument(metavar="SQL", help="A statement over the tables `samples` and `trials`."),
+    ],
+    folder: options.RunsOption = options.RUNS,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", metavar="", help="Print comma-separated values.")
+    ] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Ask a run's samples in SQL (DuckDB)."""
+    from hawser.cli import chosen
+    from hawser.store import query as ask
+
+    answer = ask(chosen.bundle(run, folder), sql)
+    if as_json:
+        output.document(answer.records())
+    elif as_csv:
+        sys.stdout.write(answer.csv())
+    else:
+        rows = (["" if value is None else str(value) for value in row] for row in answer.rows)
+        output.show(output.table(answer.columns, rows))
+
+
+def runs(folder: options.RunsOption = options.RUNS, as_json: options.JsonOption = False) -> None:
+    """List the runs, the newest first."""
+    from hawser.store import runs as listed
+
+    found = listed(folder)
+    if as_json:
+        output.document([one.model_dump(mode="json") for one in found])
+    elif not found:
+        output.say(f"No runs in {folder}; `hawser run FILE` makes one.")
+    else:
+        columns = ("run", "state", "started", "trials ", "void ", "valid")
+        output.show(output.table(columns, map(_row, found)))
+
+
+def _row(run: RunInfo) -> tuple[str, ...]:
+    started = "" if run.started is None else f"{run.started:%Y-%m-%d %H:%M} UTC"
+    counts = f"{run.trials}/{run.planned}", str(run.void)
+    return run.run, run.state, started, *counts, "yes" if run.valid else "no"

@@ -1,0 +1,140 @@
+"""Client of a gateway's control API: HTTP/1.1 and JSON over its Unix socket."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from hawser.control.model import FieldError, GatewayStatus
+
+_TIMEOUT = 5.0
+"""Seconds that a daemon may stay silent; it needs milliseconds."""
+
+_ANSWER_MAX = 16 * 1024 * 1024
+"""Bytes of an answer that are read at most."""
+
+T = TypeVar("T")
+
+_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+_ERRORS = TypeAdapter(tuple[FieldError, ...])
+
+
+class ControlError(Exception):
+    """A daemon could not be asked, refused, or answered what is not in the contract."""
+
+
+class GatewayClient:
+    """Asks and configures one `hawserd gateway`.
+
+    Every request has a connection of its own, so a daemon that was started again is no matter, and
+    threads may share a client.
+    """
+
+    def __init__(self, control: Path) -> None:
+        """Take the path of the control socket, at most 107 bytes long. Connects later."""
+        self._control = control
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing is open between requests."""
+
+    def status(self) -> GatewayStatus:
+        """State of the gateway and of its connections.
+
+        Raises:
+            ControlError: as all methods here.
+        """
+        return self._get("/v1/status", TypeAdapter(GatewayStatus))
+
+    def counters(self) -> dict[str, Any]:
+        """Bytes, packets, records and drops by cause, of the TUN device and of every peer."""
+        return self._get("/v1/counters", _OBJECT)
+
+    def config(self) -> dict[str, Any]:
+        """The configuration in force (schemas/gateway-config.schema.json)."""
+        return self._get("/v1/config", _OBJECT)
+
+    def configure(self, config: Mapping[str, object]) -> None:
+        """Put a whole new configuration in force; peers that stay the same keep their connections.
+
+        Raises:
+            ControlError: it is not valid, with every field that is wrong; nothing has changed.
+        """
+        self._request("PUT", "/v1/config", json.dumps(dict(config)).encode())
+
+    def metrics(self) -> str:
+        """Counters in Prometheus' text format."""
+        return self._request("GET", "/metrics").decode()
+
+    def _get(self, path: str, shape: TypeAdapter[T]) -> T:
+        body = self._request("GET", path)
+        try:
+            return shape.validate_json(body)
+        except ValidationError as error:
+            raise ControlError(
+                f"{self._control}: GET {path}: unexpected answer: {error}"
+            ) from error
+
+    def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        where = f"{self._control}: {method} {path}"
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        try:
+            with contextlib.closing(_UnixConnection(self._control)) as connection:
+                connection.request(method, path, body, headers)
+                status, answer = _read(connection.getresponse())
+        except (HTTPException, OSError) as error:
+            raise ControlError(f"{where}: {error or type(error).__name__}") from error
+        if len(answer) > _ANSWER_MAX:
+            raise ControlError(f"{where}: the answer is longer than {_ANSWER_MAX} bytes")
+        if status >= _FIRST_ERROR:
+            raise ControlError(f"{where}: {status}: {_reason(answer)}")
+        return answer
+
+
+_FIRST_ERROR = 400
+
+
+class _UnixConnection(HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("gateway", timeout=_TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect; `close` closes the socket also when this fails."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(_TIMEOUT)
+        self.sock.connect(str(self._path))
+
+
+def _read(response: HTTPResponse) -> tuple[int, bytes]:
+    """Status, and the body up to one byte more than it may have."""
+    with response:
+        return response.status, response.read(_ANSWER_MAX + 1)
+
+
+def _reason(body: bytes) -> str:
+    """What an error answer says: `{"error": ...}` or `{"errors": [...]}`."""
+    try:
+        answer = _OBJECT.validate_json(body)
+        if "errors" in answer:
+            return "; ".join(map(str, _ERRORS.validate_python(answer["errors"])))
+        return str(answer["error"])
+    except (ValidationError, KeyError):
+        return body[:200].decode(errors="replace") or "no reason given"

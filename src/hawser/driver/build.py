@@ -1,0 +1,37 @@
+"""From a plan to nodes: every namespace, cable, address and shaper of a lab."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hawser.driver import names
+from hawser.node.netns import NamespaceNode
+from hawser.overlay.plan import NetworkPlan, ShaperPlan
+
+
+def nodes(lab: str, plan: NetworkPlan) -> dict[str, NamespaceNode]:
+    """Nodes of a plan as objects; nothing is made."""
+    shapers: dict[str, list[ShaperPlan]] = defaultdict(list)
+    for shaper in plan.shapers:
+        shapers[shaper.node].append(shaper)
+    return {
+        node.name: NamespaceNode(
+            node.name, names.namespace(lab, node.name), node, tuple(shapers[node.name])
+        )
+        for node in plan.nodes
+    }
+
+
+def network(made: dict[str, NamespaceNode], plan: NetworkPlan) -> None:
+    """Make the nodes and all between them.
+
+    Raises:
+        NodeError: the kernel refuses something; what was made before is still there.
+    """
+    for node in made.values():
+        node.create()
+    for link in plan.links:
+        (one, interface), (other, other_interface) = link.ends
+        made[one].connect(interface, made[other], other_interface)
+    for node in made.values():
+        node.configure()

@@ -1,0 +1,202 @@
+"""What this kernel and machine have, found by trying it.
+
+Kernel features are tried in a scratch namespace that is gone afterwards: a version number says
+little about what a distribution, a cloud or a container left out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+from hawser.driver.base import DriverError
+from hawser.driver.daemon import binary
+from hawser.node import features
+from hawser.node.htb import needs_tree
+from hawser.overlay.plan import ClassPlan, NetworkPlan
+from hawser.spec.model import Model
+
+
+class Capability(Model):
+    """One thing that a lab can use."""
+
+    name: str
+    found: bool
+    detail: str
+    """What was found, or why it was not."""
+    instead: str = ""
+    """What is used where it is missing; empty where nothing replaces it."""
+    how: str = ""
+    """How to get it, such as a Debian package."""
+
+
+_KERNEL_MODULE = "a kernel that has it (Debian and Ubuntu kernels do: package linux-image-amd64)"
+_NOTHING = "nothing: labs on this machine need it"
+
+_Row = tuple[str, Callable[[], None], str, str]
+"""Name, probe (raises what the kernel says), what is used instead, how to get it."""
+
+_KERNEL: tuple[_Row, ...] = (
+    ("namespaces", features.namespaces, _NOTHING, "root, and a kernel with CONFIG_NET_NS"),
+    ("veth", features.veth, _NOTHING, _KERNEL_MODULE),
+    ("tun", features.tun, _NOTHING, "/dev/net/tun (in a container: pass the device)"),
+    ("mptcp", features.mptcp, "transport ipip, over one path", _KERNEL_MODULE),
+    ("htb", features.htb, _NOTHING, _KERNEL_MODULE),
+    ("tbf", features.tbf, _NOTHING, _KERNEL_MODULE),
+    ("bfifo", features.bfifo, _NOTHING, _KERNEL_MODULE),
+    ("u32", features.u32, _NOTHING, _KERNEL_MODULE),
+    ("ingress", features.ingress, "", _KERNEL_MODULE),
+    ("cls_bpf", features.cls_bpf, "", _KERNEL_MODULE),
+    ("xdp", features.xdp, "", _KERNEL_MODULE),
+    ("netem", features.netem, "", _KERNEL_MODULE),
+    ("ipip", features.ipip, "encapsulation in hawserd", _KERNEL_MODULE),
+    ("seg6", features.seg6, "", _KERNEL_MODULE),
+    (
+        "openvswitch",
+        features.openvswitch,
+        "Open vSwitch's datapath in user space",
+        _KERNEL_MODULE,
+    ),
+)
+
+_TOOLS = (
+    ("iperf3", "iperf3"),
+    ("ping", "iputils-ping"),
+    ("mptcpize", "mptcpize"),
+    ("ethtool", "ethtool"),
+)
+"""Program and its Debian package."""
+
+
+def capabilities() -> tuple[Capability, ...]:
+    """Try everything, once; takes about 0.1 s. Kernel features need root."""
+    kernel = tuple(_kernel(*row) for row in _KERNEL)
+    return (*kernel, *(_tool(*row) for row in _TOOLS), *_machine())
+
+
+def missing(plan: NetworkPlan) -> tuple[str, ...]:
+    """What a plan needs and this machine lacks, each with what to do about it."""
+    if os.geteuid() != 0:
+        return ("labs of network namespaces need root: use sudo",)
+    kernel = tuple(
+        f"this kernel has no {name}; use {_how(name)}" for name in _needs(plan) if not has(name)
+    )
+    return (*kernel, *_missing_emulator(plan), *_missing_daemon(plan))
+
+
+def _needs(plan: NetworkPlan) -> Iterator[str]:
+    """Kernel features that a plan uses."""
+    yield from ("namespaces", "veth")
+    if any(map(needs_tree, plan.shapers)):
+        yield from ("htb", "tbf", "u32")
+    if plan.daemons:
+        yield "tun"
+    if any(node.mptcp for node in plan.nodes):
+        yield "mptcp"
+
+
+def _missing_daemon(plan: NetworkPlan) -> tuple[str, ...]:
+    if not plan.daemons:
+        return ()
+    try:
+        binary()
+    except DriverError as error:
+        return (str(error),)
+    return ()
+
+
+def _missing_emulator(plan: NetworkPlan) -> tuple[str, ...]:
+    impaired = [each.name for shaper in plan.shapers for each in shaper.classes if _wan(each)]
+    if impaired and not has("netem"):
+        needs = "asks for delay, jitter or loss, which needs the WAN emulator"
+        return (f"{impaired[0]} {needs}: netem is not in this kernel; use {_KERNEL_MODULE}",)
+    return ()
+
+
+@cache
+def has(name: str) -> bool:
+    """Whether the kernel has one feature; tried once in the life of the process."""
+    return _kernel(*_row(name)).found
+
+
+def _how(name: str) -> str:
+    return _row(name)[3]
+
+
+def _row(name: str) -> _Row:
+    return next(row for row in _KERNEL if row[0] == name)
+
+
+def _wan(plan: ClassPlan) -> bool:
+    return any((plan.delay, plan.jitter, plan.loss))
+
+
+def _kernel(name: str, probe: Callable[[], None], instead: str, how: str) -> Capability:
+    fault = features.fault(probe)
+    detail = "in this kernel" if fault is None else f"not in this kernel ({fault})"
+    if fault is not None and os.geteuid() != 0:
+        detail = "cannot be tried without root"
+    return Capability(name=name, found=fault is None, detail=detail, instead=instead, how=how)
+
+
+def _tool(program: str, package: str) -> Capability:
+    path = shutil.which(program)
+    detail = path or "not installed"
+    return Capability(
+        name=program, found=path is not None, detail=detail, how=f"apt-get install {package}"
+    )
+
+
+def _machine() -> tuple[Capability, ...]:
+    return (_cgroup(), _governor(), _timer_slack(), _root())
+
+
+def _cgroup() -> Capability:
+    v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    unified = Path("/sys/fs/cgroup/unified/cgroup.controllers").exists()
+    v1 = Path("/sys/fs/cgroup/cpu").exists()
+    kinds = [name for name, there in (("v2", v2 or unified), ("v1", v1)) if there]
+    return Capability(
+        name="cgroup",
+        found=bool(kinds),
+        detail=f"version {' and '.join(kinds)}" if kinds else "none mounted",
+        how="a mounted cgroup file system",
+    )
+
+
+def _governor() -> Capability:
+    path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    try:
+        governor = path.read_text().strip()
+    except OSError:
+        return Capability(
+            name="cpu-governor",
+            found=True,
+            detail="none: the machine runs at one speed, or its host decides",
+        )
+    return Capability(
+        name="cpu-governor",
+        found=governor == "performance",
+        detail=governor,
+        instead="the speed changes while measuring, which shows in the intervals",
+        how="cpupower frequency-set -g performance (package linux-cpupower)",
+    )
+
+
+def _timer_slack() -> Capability:
+    slack = int(Path("/proc/self/timerslack_ns").read_text())
+    return Capability(
+        name="timer-slack",
+        found=True,
+        detail=f"{slack} ns by default; daemons set their own",
+    )
+
+
+def _root() -> Capability:
+    uid = os.geteuid()
+    return Capability(
+        name="root", found=uid == 0, detail=f"user id {uid}", how="sudo", instead=_NOTHING
+    )

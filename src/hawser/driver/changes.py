@@ -1,0 +1,114 @@
+"""Changing a running lab: the shapers of an element, and what becomes of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hawser.driver.base import DriverError
+from hawser.overlay.plan import ClassPlan, LinkPlan, NetworkPlan, ShaperPlan
+from hawser.spec.workflow import Change
+
+DIRECTIONS = ("forward", "reverse")
+
+
+@dataclass(frozen=True)
+class ShaperChange:
+    """One direction of an element, before and after."""
+
+    before: ShaperPlan | None
+    """None where the interface had no shaper."""
+    after: ShaperPlan
+    up: dict[str, bool]
+    """Classes to be taken down (False) or brought back (True)."""
+
+
+def planned(plan: NetworkPlan, element: str, change: Change) -> tuple[ShaperChange, ...]:
+    """What a change of an element means, forward first.
+
+    An element has the shaper, or the classes, that carry its name and direction. Where a shaper
+    has the name of the element and its classes have others (the paths into a port), the rate is
+    the shaper's; queue, up and down are those of each class.
+
+    Raises:
+        DriverError: there is no such element.
+    """
+    found = tuple(_directions(plan, element, change))
+    if not found:
+        known = ", ".join(elements(plan)) or "none"
+        raise DriverError(f"no element {element!r} in this lab; there are: {known}")
+    return found
+
+
+def applied(plan: NetworkPlan, changes: tuple[ShaperChange, ...]) -> NetworkPlan:
+    """The plan after the changes."""
+    shapers = list(plan.shapers)
+    for change in changes:
+        if change.before is None:
+            shapers.append(change.after)
+        else:
+            shapers[shapers.index(change.before)] = change.after
+    return plan.model_copy(update={"shapers": tuple(shapers)})
+
+
+def elements(plan: NetworkPlan) -> tuple[str, ...]:
+    """All elements that can be changed."""
+    named = {name for shaper in plan.shapers for name in _names(shaper)}
+    shaped = {name.rpartition(":")[0] for name in named if name.endswith(DIRECTIONS)}
+    return tuple(sorted(shaped | {_element(link) for link in plan.links}))
+
+
+def _directions(plan: NetworkPlan, element: str, change: Change) -> Iterator[ShaperChange]:
+    for place, direction in enumerate(DIRECTIONS):
+        name = f"{element}:{direction}"
+        shapers = [shaper for shaper in plan.shapers if name in _names(shaper)]
+        for shaper in shapers:
+            yield _changed(shaper, name, change)
+        if not shapers and (bare := _bare(plan, element, place)) is not None:
+            yield ShaperChange(None, *_after(bare, name, change))
+
+
+def _changed(shaper: ShaperPlan, name: str, change: Change) -> ShaperChange:
+    return ShaperChange(shaper, *_after(shaper, name, change))
+
+
+def _after(shaper: ShaperPlan, name: str, change: Change) -> tuple[ShaperPlan, dict[str, bool]]:
+    whole = shaper.name == name
+    classes = tuple(
+        _class(each, change, rate=each.name == name) if whole or each.name == name else each
+        for each in shaper.classes
+    )
+    rate = change.rate if whole and change.rate is not None else shaper.rate
+    touched = [each.name for each in shaper.classes if whole or each.name == name]
+    up = {} if change.up is None else dict.fromkeys(touched, change.up)
+    return shaper.model_copy(update={"rate": rate, "classes": classes}), up
+
+
+def _class(plan: ClassPlan, change: Change, *, rate: bool) -> ClassPlan:
+    return plan.model_copy(
+        update={
+            "rate": change.rate if rate and change.rate is not None else plan.rate,
+            "queue": plan.queue if change.queue is None else change.queue,
+        }
+    )
+
+
+def _bare(plan: NetworkPlan, element: str, end: int) -> ShaperPlan | None:
+    """A shaper that limits nothing, for a link end that has none."""
+    link = next((link for link in plan.links if _element(link) == element), None)
+    if link is None:
+        return None
+    node, interface = link.ends[end]
+    if any((each.node, each.interface) == (node, interface) for each in plan.shapers):
+        return None
+    name = f"{element}:{DIRECTIONS[end]}"
+    return ShaperPlan(node=node, interface=interface, name=name, classes=(ClassPlan(name=name),))
+
+
+def _element(link: LinkPlan) -> str:
+    """Name of a link as an element; that of a WAN port is called after the port, `node.port`."""
+    return f"port:{link.name}" if "." in link.name else f"link:{link.name}"
+
+
+def _names(shaper: ShaperPlan) -> tuple[str, ...]:
+    return (shaper.name, *(each.name for each in shaper.classes))

@@ -1,0 +1,198 @@
+"""Daemons of a lab: started, waited for, and started again when they die."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from hawser.control.client import ControlError, GatewayClient
+from hawser.control.model import GatewayStatus
+from hawser.driver import names, state
+from hawser.driver.base import DriverError
+from hawser.node.base import NodeError
+from hawser.node.command import Background, tail
+from hawser.node.netns import NamespaceNode
+from hawser.overlay.plan import DaemonPlan
+
+READY_WITHIN = 15.0
+"""Seconds in which all daemons must be connected; TLS over paths of 1 Mbit/s needs about one."""
+_POLL = 0.02
+_LOCK_WAIT = 5.0
+
+_BACKOFF_FIRST = 0.05
+_BACKOFF_MAX = 5.0
+_HEALTHY = 10.0
+"""Seconds a daemon must have run for its next death to count as the first."""
+
+
+def binary() -> Path:
+    """The daemon's program: `$HAWSERD`, or what `cargo build --release` made in this repository.
+
+    Raises:
+        DriverError: it is not there.
+    """
+    chosen = os.environ.get("HAWSERD")
+    path = Path(chosen) if chosen else _repository() / "target" / "release" / "hawserd"
+    if not os.access(path, os.X_OK):
+        raise DriverError(f"hawserd is not built ({path}): run `cargo build --release`")
+    return path
+
+
+def _repository() -> Path:
+    return Path(__file__).resolve().parents[3]
+
+
+def absolute(config: Mapping[str, object], directory: Path) -> dict[str, object]:
+    """A gateway's configuration with its paths (socket, certificates) in the lab's directory."""
+    result = dict(config)
+    result["control"] = str(directory / str(config["control"]))
+    transport = config.get("transport")
+    if isinstance(transport, Mapping) and isinstance(transport.get("tls"), Mapping):
+        tls = {key: str(directory / str(value)) for key, value in transport["tls"].items()}
+        result["transport"] = {**transport, "tls": tls}
+    return result
+
+
+class AttachedDaemon:
+    """A daemon that another process started and keeps running (implements `Daemon`)."""
+
+    def __init__(self, directory: Path, plan: DaemonPlan) -> None:
+        self.name = plan.name
+        self.node = plan.node
+        self.control = names.control_socket(directory, plan)
+        self._directory = directory
+
+    @property
+    def pid(self) -> int:
+        """Process id of the last start."""
+        return self._record().process.pid
+
+    @property
+    def restarts(self) -> int:
+        """How often it had to be started again."""
+        return self._record().restarts
+
+    def _record(self) -> state.DaemonRecord:
+        record = state.read_daemon(self._directory, self.name)
+        if record is None:
+            raise DriverError(f"daemon {self.name}: was never started")
+        return record
+
+
+class SupervisedDaemon:
+    """A daemon that this process started and keeps running (implements `Daemon`)."""
+
+    def __init__(self, directory: Path, plan: DaemonPlan, node: NamespaceNode) -> None:
+        self.name = plan.name
+        self.node = plan.node
+        self.control = names.control_socket(directory, plan)
+        self.restarts = 0
+        self._directory = directory
+        self._namespace_node = node
+        self._log = directory / "logs" / f"{plan.name}.log"
+        config = state.write_config(directory, plan.name, absolute(plan.config, directory))
+        self._command: Sequence[str] = (str(binary()), plan.role, "--config", str(config))
+        self._stopping = threading.Event()
+        self._process = self._start(restarts=0)
+
+    @property
+    def pid(self) -> int:
+        """Process id now."""
+        return self._process.pid
+
+    def running(self) -> bool:
+        """Whether it runs now."""
+        return self._process.running()
+
+    def last_words(self) -> str:
+        """End of its log."""
+        try:
+            return tail(self._log.read_text(errors="replace"))
+        except FileNotFoundError:
+            return ""
+
+    def supervise(self) -> None:
+        """Start it again whenever it dies, from now on."""
+        threading.Thread(target=self._watch, name=f"supervise-{self.name}", daemon=True).start()
+
+    def stop(self) -> None:
+        """End it, for good. Idempotent."""
+        self._stopping.set()
+        self._process.stop()
+
+    def _start(self, restarts: int) -> Background:
+        self.control.unlink(missing_ok=True)  # a killed daemon leaves its socket behind
+        process = self._namespace_node.start(self._command, log=self._log)
+        record = state.ProcessRecord.of(process.pid)
+        if record is not None:
+            daemon = state.DaemonRecord(process=record, restarts=restarts)
+            state.write_daemon(self._directory, self.name, daemon)
+        return process
+
+    def _watch(self) -> None:
+        delay = _BACKOFF_FIRST
+        while not self._stopping.is_set():
+            begun = time.monotonic()
+            self._process.wait()
+            delay = _BACKOFF_FIRST if time.monotonic() - begun > _HEALTHY else delay
+            if self._stopping.wait(delay) or not self._restart():
+                return
+            delay = min(2 * delay, _BACKOFF_MAX)
+
+    def _restart(self) -> bool:
+        """Start it again, unless the lab is being removed; False when there is no lab any more."""
+        try:
+            with state.locked(self._directory, _LOCK_WAIT):
+                if self._stopping.is_set():
+                    return False
+                self._process.stop()  # what it started may have outlived it
+                self._process = self._start(self.restarts + 1)
+                self.restarts += 1
+        except (NodeError, OSError):
+            return False
+        return True
+
+
+def wait_ready(
+    daemons: Sequence[SupervisedDaemon], clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Wait until every daemon is connected to all its peers.
+
+    Raises:
+        DriverError: one died, or was not connected in time; with the end of its log.
+    """
+    deadline = clock() + READY_WITHIN
+    for daemon in daemons:
+        with GatewayClient(daemon.control) as client:
+            while (fault := _fault(daemon, client)) is not None:
+                if not daemon.running():
+                    raise DriverError(f"daemon {daemon.name} ended at once{daemon.last_words()}")
+                if clock() > deadline:
+                    raise DriverError(
+                        f"daemon {daemon.name} not ready after {READY_WITHIN:g} s:"
+                        f" {fault}{daemon.last_words()}"
+                    )
+                time.sleep(_POLL)
+
+
+def _fault(daemon: SupervisedDaemon, client: GatewayClient) -> str | None:
+    if not daemon.control.exists():
+        return "no control socket"
+    try:
+        status = client.status()
+    except ControlError as error:
+        return str(error)
+    return None if status.connected else _unconnected(status)
+
+
+def _unconnected(status: GatewayStatus) -> str:
+    down = [
+        f"{peer.branch} (group {group.id})"
+        for peer in status.peers
+        for group in peer.groups
+        if not group.up
+    ]
+    return f"not connected to {', '.join(down)}" if down else "it does not say that it is ready"

@@ -1,0 +1,158 @@
+"""Labs on this machine: every node a network namespace, every link a veth pair."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from hawser.driver import build, capabilities, changes, daemon, names, pki, remains, state
+from hawser.driver.base import DriverError, MissingCapability
+from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon
+from hawser.node.base import NodeError
+from hawser.node.netns import NamespaceNode
+from hawser.overlay.plan import NetworkPlan
+from hawser.spec.workflow import Change
+
+_LOCK_WAIT = 30.0
+"""Seconds to wait for another process that is making or removing the same lab."""
+
+
+class LocalLab:
+    """A deployed plan (implements `hawser.driver.base.Lab`).
+
+    Its daemons are kept running while the process lives that deployed it. A lab from `attach`
+    supervises nothing: its daemons are its maker's.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        plan: NetworkPlan,
+        nodes: dict[str, NamespaceNode],
+        daemons: Mapping[str, SupervisedDaemon | AttachedDaemon],
+    ) -> None:
+        self.name = directory.name
+        self.directory = directory
+        self.plan = plan
+        self.nodes = nodes
+        self.daemons = daemons
+
+    def apply(self, element: str, change: Change) -> None:
+        """Change a running element in both directions; each direction changes at once.
+
+        A rate or queue takes effect for packets that already wait. An element that is taken down
+        drops what comes (`drop_down`); routes and carrier stay, as when a cable is cut beyond the
+        next switch.
+
+        Raises:
+            DriverError: there is no such element, or it has no such value; nothing has changed.
+        """
+        todo = changes.planned(self.plan, element, change)
+        with state.locked(self.directory, _LOCK_WAIT):
+            for each in todo:
+                self.nodes[each.after.node].reshape(each.before, each.after, each.up)
+            self.plan = changes.applied(self.plan, todo)
+            record = state.read(self.directory)
+            state.write(self.directory, record.model_copy(update={"plan": self.plan}))
+
+    def destroy(self) -> None:
+        """Remove everything the lab made. Idempotent."""
+        for each in self.daemons.values():
+            if isinstance(each, SupervisedDaemon):
+                each.stop()
+        remains.destroy(self.directory, _LOCK_WAIT)
+
+
+class LocalDriver:
+    """Makes labs of network namespaces (implements `hawser.driver.base.Driver`)."""
+
+    def __init__(self, root: Path = names.ROOT) -> None:
+        self._root = root
+
+    def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
+        """What the plan needs and this machine lacks, each with what to do about it."""
+        return capabilities.missing(plan)
+
+    def deploy(self, name: str, plan: NetworkPlan) -> LocalLab:
+        """Make a lab and wait until its daemons are connected; see `Driver.deploy`."""
+        directory = self._root / names.checked(name)
+        names.check_plan(directory, plan)
+        lacking = self.missing(plan)
+        if lacking:
+            raise MissingCapability("; ".join(lacking))
+        state.create(directory)
+        try:
+            lab = _deploy(directory, plan)
+        except BaseException:
+            remains.destroy(directory, _LOCK_WAIT)
+            raise
+        return lab
+
+    def attach(self, name: str) -> LocalLab:
+        """A lab that another process deployed; its daemons are not supervised by this one."""
+        directory = self._root / names.checked(name)
+        plan = state.read(directory).plan
+        daemons = {each.name: AttachedDaemon(directory, each) for each in plan.daemons}
+        return LocalLab(directory, plan, build.nodes(name, plan), daemons)
+
+    def labs(self) -> tuple[str, ...]:
+        """Names of the labs on this machine, including the remains of crashed ones."""
+        return remains.labs(self._root)
+
+    def destroy(self, name: str) -> None:
+        """Remove a lab by name, also one whose maker was killed at any moment. Idempotent.
+
+        Raises:
+            DriverError: another process is making it, or a process of it does not end.
+        """
+        remains.destroy(self._root / names.checked(name), _LOCK_WAIT)
+
+
+def _deploy(directory: Path, plan: NetworkPlan) -> LocalLab:
+    """Make everything of a lab whose directory exists."""
+    nodes = build.nodes(directory.name, plan)
+    daemons: dict[str, SupervisedDaemon] = {}
+    try:
+        with state.locked(directory, 0):
+            state.write(directory, _record(directory.name, plan))
+            build.network(nodes, plan)
+            _certificates(directory, plan)
+            for each in plan.daemons:
+                daemons[each.name] = SupervisedDaemon(directory, each, nodes[each.node])
+        daemon.wait_ready(tuple(daemons.values()))
+    except NodeError as error:
+        _stop(daemons)
+        if isinstance(error, DriverError):
+            raise
+        raise DriverError(str(error)) from error
+    except BaseException:
+        _stop(daemons)
+        raise
+    for running in daemons.values():
+        running.supervise()
+    return LocalLab(directory, plan, nodes, daemons)
+
+
+def _stop(daemons: Mapping[str, SupervisedDaemon]) -> None:
+    for running in daemons.values():
+        running.stop()
+
+
+def _record(name: str, plan: NetworkPlan) -> state.LabRecord:
+    maker = state.ProcessRecord.of(os.getpid())
+    if maker is None:
+        raise DriverError("/proc is not mounted")
+    return state.LabRecord(name=name, maker=maker, created=time.time(), plan=plan)
+
+
+def _certificates(directory: Path, plan: NetworkPlan) -> None:
+    branches = {str(each.config["branch"]) for each in plan.daemons if _wants_tls(each.config)}
+    if branches:
+        pki.make(directory / "pki", sorted(branches))
+
+
+def _wants_tls(config: Mapping[str, object]) -> bool:
+    transport = config.get("transport")
+    return isinstance(transport, Mapping) and transport.get("tls") is not None

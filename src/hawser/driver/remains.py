@@ -1,0 +1,124 @@
+"""Finding and removing all of a lab, from what the kernel and the lab's directory say.
+
+Nothing is taken from the maker's memory: a lab whose maker was killed is removed the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hawser.driver import names, state
+from hawser.driver.base import DriverError
+from hawser.node import namespace
+
+_GRACE = 1.0
+"""Seconds between SIGTERM and SIGKILL."""
+_GIVE_UP = 5.0
+"""Seconds after SIGKILL in which a process must be gone."""
+_POLL = 0.005
+
+_Identity = tuple[int, int]
+
+
+def labs(root: Path) -> tuple[str, ...]:
+    """Names of all labs of which anything exists."""
+    directories = {path.name for path in root.iterdir()} if root.is_dir() else set()
+    owners = {names.lab_of(name) for name in namespace.names("hawser.")}
+    return tuple(sorted(directories | {lab for lab in owners if lab is not None}))
+
+
+def destroy(directory: Path, wait: float) -> None:
+    """Remove everything of the lab with this directory; nothing to do is fine.
+
+    Raises:
+        DriverError: another process is making it for longer than `wait` seconds, or a process
+            does not end.
+    """
+    if directory.exists():
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(state.locked(directory, wait))
+            clear(directory)
+    else:
+        clear(directory)
+
+
+def clear(directory: Path) -> None:
+    """Remove everything of a lab whose lock the caller holds.
+
+    Processes go first, while their namespaces still have names: when this is interrupted, the
+    next attempt finds them. The directory goes last.
+    """
+    found = namespace.names(names.prefix(directory.name))
+    with _identities(found) as spaces:
+        belongs = _membership(spaces, state.recorded_processes(directory))
+        _end(belongs)
+        for name in found:
+            namespace.remove(name)
+        _end(belongs)  # what entered between the last look and the removal of the name
+    if directory.exists():
+        state.remove(directory)
+
+
+@contextlib.contextmanager
+def _identities(found: tuple[str, ...]) -> Iterator[frozenset[_Identity]]:
+    with contextlib.ExitStack() as stack:
+        spaces = [stack.enter_context(namespace.identity(name)) for name in found]
+        yield frozenset(space for space in spaces if space is not None)
+
+
+def _membership(
+    spaces: frozenset[_Identity], records: tuple[state.ProcessRecord, ...]
+) -> Callable[[int], bool]:
+    by_pid = {record.pid: record for record in records}
+
+    def belongs(pid: int) -> bool:
+        if pid == os.getpid():
+            return False
+        return _space(pid) in spaces or (pid in by_pid and by_pid[pid].alive())
+
+    return belongs
+
+
+def _space(pid: int) -> _Identity | None:
+    """Network namespace of a process; None when it has ended."""
+    try:
+        status = Path(f"/proc/{pid}/ns/net").stat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino)
+
+
+def _end(belongs: Callable[[int], bool]) -> None:
+    """End all processes that belong, and those they start meanwhile."""
+    start = time.monotonic()
+    told: set[int] = set()
+    while living := _processes(belongs):
+        elapsed = time.monotonic() - start
+        if elapsed > _GRACE + _GIVE_UP:
+            raise DriverError(f"process {living[0]} does not end")
+        kill = elapsed > _GRACE
+        for pid in living if kill else set(living) - told:
+            _signal(pid, belongs, signal.SIGKILL if kill else signal.SIGTERM)
+        told |= set(living)
+        time.sleep(_POLL)
+
+
+def _processes(belongs: Callable[[int], bool]) -> list[int]:
+    pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+    return [pid for pid in pids if belongs(pid)]
+
+
+def _signal(pid: int, belongs: Callable[[int], bool], number: signal.Signals) -> None:
+    """Signal a process, surely this one: its id may by now be another's."""
+    with contextlib.suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        try:
+            if belongs(pid):
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)

@@ -1,0 +1,34 @@
+"""What is kept of a trial besides samples: configurations, logs, and when events took effect."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from typing import Literal
+
+from hawser.driver.base import Lab
+from hawser.engine.events import Applied
+from hawser.store.writer import TrialWriter
+
+_KEPT: tuple[Literal["config", "logs"], ...] = ("config", "logs")
+
+
+def files(lab: Lab, writer: TrialWriter) -> None:
+    """Copy the daemons' configurations and logs into the trial's folder. Keys stay behind."""
+    for name in _KEPT:
+        source = lab.directory / name
+        if source.is_dir():
+            shutil.copytree(source, writer.folder(name), dirs_exist_ok=True)
+
+
+def events(applied: Sequence[Applied], writer: TrialWriter) -> None:
+    """Write down which events happened, and when, in seconds after traffic started."""
+    if applied:
+        rows = [
+            {"element": each.event.element, "planned": float(each.event.at), "at": each.at}
+            | each.event.change.model_dump(mode="json", exclude_none=True)
+            | ({"error": each.error} if each.error else {})
+            for each in applied
+        ]
+        (writer.raw / "events.json").write_text(json.dumps(rows, indent=1))

@@ -1,0 +1,38 @@
+"""What can go wrong with a run besides the lab and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class EngineError(Exception):
+    """The run cannot go on. The message is one sentence that says why."""
+
+
+class InputError(EngineError):
+    """What the user asked for makes no sense (exit code 2)."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+        """Each with its place, what was found and what was expected."""
+
+
+class Interrupted(BaseException):
+    """The process was told to end (SIGINT, SIGTERM, SIGHUP).
+
+    Not an `Exception`: nothing on the way may take it for a failed measurement.
+    """
+
+    def __init__(self, signal: int) -> None:
+        super().__init__(f"signal {signal}")
+        self.signal = signal
+
+
+class LackingError(EngineError):
+    """This machine lacks something (exit code 3)."""
+
+    def __init__(self, lacks: Sequence[str]) -> None:
+        super().__init__("; ".join(lacks))
+        self.lacks = tuple(lacks)
+        """Each with what to do about it."""

@@ -1,0 +1,71 @@
+"""All stages of a run, one after the other: plan, check the machine, run, end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hawser.driver.base import Driver
+from hawser.engine import plan as planning
+from hawser.engine import run as running
+from hawser.engine.errors import LackingError
+from hawser.engine.run import Observer, Runner, lab_name
+from hawser.engine.signals import Signals
+from hawser.engine.trial import Bench
+from hawser.spec import Workflow
+from hawser.store import Bundle, RunWriter
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be run, and where its results go."""
+
+    workflow: Workflow
+    files: Mapping[str, bytes]
+    """The workflow file and those it extends; not needed to resume."""
+    runs: Path
+    """Folder of all runs."""
+    resume: Path | None
+    """A bundle to go on with, instead of a new one."""
+    command: Sequence[str]
+    """The command line, for the manifest."""
+
+
+def execute(request: Request, driver: Driver, observer: Observer) -> Bundle:
+    """Carry out a run from its plan to its end. Call it from the main thread: it handles signals.
+
+    Raises:
+        InputError: the workflow cannot be carried out, or is not the resumed run's.
+        LackingError: this machine lacks something; nothing was done.
+        StoreError: the bundle cannot be written.
+        Interrupted: told to end; the lab is removed and the run can be resumed.
+        NodeError: a lab could not be removed.
+    """
+    planned = planning.plan(request.workflow)
+    if lacks := planning.missing(planned, driver):
+        raise LackingError(lacks)
+    signals = Signals()
+    with signals.handled(), _writer(request, planned) as writer:
+        bench = Bench(
+            driver=driver,
+            lab=lab_name(writer.manifest),
+            settle=float(request.workflow.settle),
+            stage=observer.stage,
+            signals=signals,
+        )
+        return Runner(writer, planned, bench, observer).run()
+
+
+def _writer(request: Request, planned: planning.Plan) -> RunWriter:
+    if request.resume is not None:
+        return running.take_up(request.resume, request.workflow)
+    return running.create(
+        request.workflow,
+        planned,
+        runs=request.runs,
+        sources=request.files,
+        command=request.command,
+        started=datetime.now(UTC).replace(microsecond=0),
+    )

@@ -1,0 +1,158 @@
+"""Labs that stand on this machine, whoever made them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hawser.control.client import ControlError, GatewayClient
+from hawser.control.model import GatewayStatus
+from hawser.driver import names, state
+from hawser.driver.base import Driver, DriverError, Lab
+from hawser.engine.errors import InputError, Interrupted, LackingError
+from hawser.engine.plan import missing, plan
+from hawser.engine.signals import Signals
+from hawser.node.base import Node, NodeError
+from hawser.spec.workflow import Workflow
+from hawser.store import label
+
+
+@dataclass(frozen=True)
+class DaemonInfo:
+    """A daemon of a lab."""
+
+    name: str
+    node: str
+    pid: int | None
+    restarts: int
+    status: GatewayStatus | None
+    """None where it does not answer."""
+    fault: str = ""
+    """Why it does not answer."""
+
+
+@dataclass(frozen=True)
+class LabInfo:
+    """One lab."""
+
+    name: str
+    state: Literal["supervised", "unsupervised", "remains"]
+    """Whether the process that restarts its daemons lives; or only remains of a lab are left."""
+    age: float | None = None
+    """Seconds since it was made."""
+    maker: int | None = None
+    """Process that made it."""
+    nodes: tuple[str, ...] = ()
+    daemons: tuple[str, ...] = ()
+
+
+def overview(driver: Driver) -> tuple[LabInfo, ...]:
+    """All labs on this machine, with the remains of crashed ones."""
+    return tuple(info(driver, name) for name in driver.labs())
+
+
+def info(driver: Driver, name: str) -> LabInfo:
+    """Describe a lab; one that cannot be attached to is only remains."""
+    try:
+        lab = driver.attach(name)
+        record = state.read(lab.directory)
+    except NodeError:
+        return LabInfo(name, "remains")
+    return LabInfo(
+        name=name,
+        state="supervised" if record.maker.alive() else "unsupervised",
+        age=max(0.0, time.time() - record.created),
+        maker=record.maker.pid,
+        nodes=tuple(lab.nodes),
+        daemons=tuple(lab.daemons),
+    )
+
+
+def daemons(lab: Lab) -> tuple[DaemonInfo, ...]:
+    """The daemons of a lab, asked now."""
+    return tuple(_daemon(lab, name) for name in lab.daemons)
+
+
+def _daemon(lab: Lab, name: str) -> DaemonInfo:
+    daemon = lab.daemons[name]
+    status, fault = _status(daemon.control)
+    try:
+        pid, restarts = daemon.pid, daemon.restarts
+    except NodeError as error:
+        return DaemonInfo(name, daemon.node, None, 0, status, str(error))
+    return DaemonInfo(name, daemon.node, pid, restarts, status, fault)
+
+
+def _status(control: Path) -> tuple[GatewayStatus | None, str]:
+    try:
+        with GatewayClient(control) as client:
+            return client.status(), ""
+    except ControlError as error:
+        return None, str(error)
+
+
+def find_node(driver: Driver, reference: str) -> Node:
+    """The node called `LAB/NODE`, or `NODE` where there is only one lab.
+
+    Raises:
+        InputError: there is no such lab or node.
+        NodeError: the lab is only remains.
+    """
+    lab_name, slash, node_name = reference.rpartition("/")
+    lab = driver.attach(find_lab(driver, lab_name if slash else None))
+    if node_name not in lab.nodes:
+        known = ", ".join(lab.nodes)
+        raise InputError([f"found node {node_name!r}, expected one of lab {lab.name}: {known}"])
+    return lab.nodes[node_name]
+
+
+def find_lab(driver: Driver, name: str | None) -> str:
+    """The lab of this name, or the only one.
+
+    Raises:
+        InputError: there is none, or no name was given and there are several.
+    """
+    labs = driver.labs()
+    if name is None and len(labs) == 1:
+        return labs[0]
+    known = ", ".join(labs) or "none (`hawser deploy FILE` makes one)"
+    if name is None:
+        raise InputError([f"there is no single lab to choose; labs on this machine: {known}"])
+    if name not in labs:
+        raise InputError([f"found lab {name!r}; labs on this machine: {known}"])
+    return name
+
+
+def deploy(driver: Driver, workflow: Workflow, name: str) -> Lab:
+    """Make the lab of a workflow's only variant, and leave it standing.
+
+    Raises:
+        InputError: the name is none for a lab, or the workflow has several variants.
+        LackingError: this machine lacks something; nothing was made.
+        NodeError: it could not be made; what was made is removed again.
+    """
+    try:
+        names.checked(name)
+    except DriverError as error:
+        raise InputError([str(error)]) from error
+    if len(workflow.variants) > 1:
+        labels = "; ".join(label(variant.labels) for variant in workflow.variants)
+        raise InputError([f"{workflow.name} has several variants, choose one: {labels}"])
+    planned = plan(workflow)
+    if lacks := missing(planned, driver):
+        raise LackingError(lacks)
+    signals = Signals()
+    with signals.handled():
+        return driver.deploy(name, planned.variants[0].network)
+
+
+def supervise(lab: Lab, poll: float = 0.5) -> None:
+    """Keep the daemons of a lab of this process running, until told to end or it is removed."""
+    signals = Signals()
+    with signals.handled(), contextlib.suppress(Interrupted):
+        while lab.directory.exists():
+            time.sleep(poll)
+    lab.destroy()

@@ -1,0 +1,102 @@
+"""What a workflow will do, worked out before anything is done. Pure but for `missing`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hawser.driver.base import Driver
+from hawser.engine import schedule
+from hawser.engine.errors import InputError
+from hawser.overlay import network
+from hawser.overlay.plan import NetworkPlan
+from hawser.probe.registry import probe_for
+from hawser.spec.workflow import Labels, Scenario, Variant, Workflow
+from hawser.store import label
+from hawser.store.manifest import TrialPlan
+
+MAKING_SECONDS = 2.0
+"""Making and removing a lab of a few nodes; corrected by what the first trials take."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One variant, ready to be deployed."""
+
+    variant: Variant
+    network: NetworkPlan
+    seconds: float
+    """How long one trial is expected to take."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole run."""
+
+    workflow: Workflow
+    variants: tuple[Prepared, ...]
+    order: tuple[TrialPlan, ...]
+
+    @property
+    def seconds(self) -> float:
+        """How long all trials are expected to take."""
+        return sum(self.of(trial.variant).seconds for trial in self.order)
+
+    def of(self, labels: Labels) -> Prepared:
+        """The variant that carries exactly these labels."""
+        return next(p for p in self.variants if p.variant.labels == labels)
+
+
+def plan(workflow: Workflow) -> Plan:
+    """Work out every network and the order of trials.
+
+    Raises:
+        InputError: the workflow cannot be carried out as it is; lists everything that is wrong.
+    """
+    problems = [text for variant in workflow.variants for text in _problems(variant)]
+    if problems:
+        raise InputError(problems)
+    settle = float(workflow.settle)
+    return Plan(
+        workflow=workflow,
+        variants=tuple(
+            Prepared(v, network(v.scenario), MAKING_SECONDS + settle + measuring(v.scenario))
+            for v in workflow.variants
+        ),
+        order=schedule.order(
+            [variant.labels for variant in workflow.variants], workflow.repeat, workflow.seed
+        ),
+    )
+
+
+def measuring(scenario: Scenario) -> float:
+    """Seconds that the measurements of one trial take, one after the other."""
+    return sum(probe_for(measurement).seconds() for measurement in scenario.measurements.values())
+
+
+def _problems(variant: Variant) -> Iterator[str]:
+    end = measuring(variant.scenario)
+    for number, event in enumerate(variant.scenario.events):
+        if event.at >= end:
+            yield (
+                f"events[{number}].at of variant {label(variant.labels)}: found {event.at}, "
+                f"expected less than the {end:g} s that its measurements take"
+            )
+
+
+def missing(planned: Plan, driver: Driver) -> tuple[str, ...]:
+    """What this machine lacks for the run, each once, with what to do about it."""
+    lacks = [text for prepared in planned.variants for text in driver.missing(prepared.network)]
+    return tuple(dict.fromkeys([*lacks, *_tools(planned)]))
+
+
+def _tools(planned: Plan) -> Iterator[str]:
+    for prepared in planned.variants:
+        for measurement in prepared.variant.scenario.measurements.values():
+            for tool in probe_for(measurement).tools():
+                if shutil.which(tool) is None:
+                    yield f"program {tool}: install the Debian package {_PACKAGE.get(tool, tool)}"
+
+
+_PACKAGE = {"ping": "iputils-ping", "mptcpize": "mptcpize"}

@@ -1,0 +1,162 @@
+"""A run: made or taken up again, its trials carried out in order, and ended."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from hawser import __version__
+from hawser.driver.daemon import binary
+from hawser.engine.errors import InputError
+from hawser.engine.pace import Pace
+from hawser.engine.plan import Plan
+from hawser.engine.schedule import Progress
+from hawser.engine.trial import Bench, run_trial
+from hawser.probe import environment
+from hawser.spec.workflow import Workflow
+from hawser.store import Bundle, Manifest, RunWriter, this_machine
+from hawser.store.manifest import TrialPlan, run_id
+
+
+class Observer(Protocol):
+    """Is told how a run goes on."""
+
+    def begun(self, run: Path, done: int, trials: int, seconds: float) -> None:
+        """Trials begin; so many are done, and the others take about so long."""
+
+    def trial(self, trial: TrialPlan, seconds: float) -> None:
+        """A trial begins and takes about so long."""
+
+    def stage(self, name: str) -> None:
+        """Part of a trial: `deploy`, `settle`, a measurement's name, `tear down`."""
+
+    def ended(self, trial: TrialPlan, void: str | None, trials: int, seconds: float) -> None:
+        """A trial ended, valid or void for a reason; of `trials` the others take about so long."""
+
+
+def create(
+    workflow: Workflow,
+    planned: Plan,
+    *,
+    runs: Path,
+    sources: Mapping[str, bytes],
+    command: Sequence[str],
+    started: datetime,
+) -> RunWriter:
+    """Begin a new run in the folder `runs`.
+
+    Raises:
+        BundleError: its folder cannot be made.
+    """
+    manifest = Manifest(
+        run=run_id(workflow.name, started, secrets.randbits(16)),
+        workflow=workflow.name,
+        title=workflow.title,
+        hawser=__version__,
+        revision=environment.revision(Path(__file__).parent),
+        command=tuple(command),
+        started=started,
+        machine=this_machine(),
+        tools=environment.tool_versions(binary()),
+        kernel=environment.kernel_settings(),
+        seed=workflow.seed,
+        order=planned.order,
+    )
+    return RunWriter.create(runs, manifest, workflow, sources)
+
+
+def take_up(bundle: Path, workflow: Workflow) -> RunWriter:
+    """Go on with a run that ended early.
+
+    Raises:
+        InputError: it is a run of another workflow, or of this one as it was before.
+        BundleError: the folder is no run, or another process is writing it.
+    """
+    if Bundle.open(bundle).workflow.model_dump_json() != workflow.model_dump_json():
+        raise InputError([f"{bundle}: made from another workflow: start a new run instead"])
+    return RunWriter.resume(bundle)
+
+
+def lab_name(manifest: Manifest) -> str:
+    """Name of a run's labs: the workflow's, and the token of the run's id."""
+    return f"{manifest.workflow}-{manifest.run[-4:]}"
+
+
+class Runner:
+    """Carries out the trials of one run."""
+
+    def __init__(self, writer: RunWriter, planned: Plan, bench: Bench, observer: Observer) -> None:
+        self._writer = writer
+        self._plan = planned
+        self._bench = bench
+        self._observer = observer
+        trials = Bundle.open(writer.path).trials
+        self._valid = {trial.record.trial: trial.record.valid for trial in trials}
+        self._forgiven = frozenset(self._valid)
+        self._pace = Pace()
+
+    def run(self) -> Bundle:
+        """Carry out every trial that is left, and end the run.
+
+        Raises:
+            Interrupted: told to end; finished trials are kept and the run can be resumed.
+            MissingCapability: the machine lacks something.
+            NodeError: a lab could not be removed.
+        """
+        signals, driver, lab = self._bench.signals, self._bench.driver, self._bench.lab
+        with signals.shielded():
+            driver.destroy(lab)  # what a killed run left
+        try:
+            self._trials()
+        finally:
+            with signals.shielded():
+                driver.destroy(lab)
+        with signals.shielded():
+            return self._end()
+
+    def _trials(self) -> None:
+        progress = self._progress()
+        left = progress.pending()
+        self._observer.begun(
+            self._writer.path, len(self._valid), len(progress.planned), self._seconds(left)
+        )
+        while todo := self._todo():
+            self._one(todo)
+
+    def _todo(self) -> TrialPlan | None:
+        """The next trial; where none is left, void ones are put at the end of the order."""
+        progress = self._progress()
+        if not progress.pending() and (again := progress.retries()):
+            self._writer.update(order=(*progress.planned, *again))
+            progress = self._progress()
+        return next(iter(progress.pending()), None)
+
+    def _one(self, trial: TrialPlan) -> None:
+        prepared = self._plan.of(trial.variant)
+        self._observer.trial(trial, self._pace.seconds(prepared.seconds))
+        began = time.monotonic()
+        with self._writer.trial(trial.trial, trial.variant, trial.repeat) as record:
+            run_trial(self._bench, prepared, record)
+        self._valid[trial.trial] = record.reason is None
+        self._pace.record(prepared.seconds, time.monotonic() - began)
+        progress = self._progress()
+        self._observer.ended(
+            trial, record.reason, len(progress.planned), self._seconds(progress.pending())
+        )
+
+    def _progress(self) -> Progress:
+        return Progress(self._writer.manifest.order, self._valid, self._forgiven)
+
+    def _seconds(self, trials: Sequence[TrialPlan]) -> float:
+        return self._pace.seconds(sum(self._plan.of(trial.variant).seconds for trial in trials))
+
+    def _end(self) -> Bundle:
+        self._writer.finish("done")
+        problems = Bundle.open(self._writer.path).problems()
+        if problems:
+            self._writer.update(state="failed", problem="; ".join(problems))
+        return Bundle.open(self._writer.path)

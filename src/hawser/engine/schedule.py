@@ -1,0 +1,88 @@
+"""The order of trials, and what is left of it. Pure.
+
+All variants are interleaved in blocks: each repeat is a random permutation of all variants. So a
+slow hour of the machine falls on all of them alike (Abedi and Brecht, ICPE 2017).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hawser.spec.workflow import Labels
+from hawser.store.manifest import TrialPlan
+
+ATTEMPTS = 3
+"""How often a trial is tried before it is given up."""
+
+Variant = tuple[tuple[str, str], ...]
+"""A variant's labels."""
+
+
+def order(variants: Sequence[Labels], repeat: int, seed: int) -> tuple[TrialPlan, ...]:
+    """Every variant `repeat` times, in seeded random order, numbered from 1."""
+    source = random.Random(seed)  # noqa: S311 (an order, not a secret)
+    blocks = [
+        (variant, block)
+        for block in range(1, repeat + 1)
+        for variant in source.sample(list(variants), len(variants))
+    ]
+    return tuple(
+        TrialPlan(trial=number, variant=variant, repeat=block)
+        for number, (variant, block) in enumerate(blocks, start=1)
+    )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    planned: tuple[TrialPlan, ...]
+    """The order so far, repeated trials included."""
+    valid: Mapping[int, bool]
+    """The finished trials: number -> whether it counts."""
+    forgiven: frozenset[int] = frozenset()
+    """Trials finished before a resume: their failures are not held against new attempts."""
+
+    def pending(self) -> tuple[TrialPlan, ...]:
+        """What is still to be run, in order. Variants that were given up are left out."""
+        return tuple(
+            plan
+            for plan in self.planned
+            if plan.trial not in self.valid and _variant(plan) not in self._lost
+        )
+
+    def retries(self) -> tuple[TrialPlan, ...]:
+        """What must be appended to the order: void trials that are to be tried again."""
+        attempts: dict[tuple[Variant, int], list[TrialPlan]] = defaultdict(list)
+        for plan in self.planned:
+            attempts[_variant(plan), plan.repeat].append(plan)
+        again = [plans[0] for plans in attempts.values() if self._deserve_another(plans)]
+        first = max((plan.trial for plan in self.planned), default=0) + 1
+        return tuple(
+            plan.model_copy(update={"trial": number}) for number, plan in enumerate(again, first)
+        )
+
+    def _deserve_another(self, attempts: Sequence[TrialPlan]) -> bool:
+        counted = [plan for plan in attempts if plan.trial not in self.forgiven]
+        all_void = not any(self.valid.get(plan.trial, True) for plan in attempts)
+        return all_void and len(counted) < ATTEMPTS and _variant(attempts[0]) not in self._lost
+
+    @cached_property
+    def _lost(self) -> frozenset[Variant]:
+        """Variants of which `ATTEMPTS` trials were void and none valid: more would not help."""
+        finished = [plan for plan in self.planned if plan.trial in self.valid]
+        good = {_variant(plan) for plan in finished if self.valid[plan.trial]}
+        void = Counter(
+            _variant(plan)
+            for plan in finished
+            if not self.valid[plan.trial] and plan.trial not in self.forgiven
+        )
+        return frozenset(v for v, count in void.items() if count >= ATTEMPTS and v not in good)
+
+
+def _variant(trial: TrialPlan) -> Variant:
+    return tuple(sorted(trial.variant.items()))

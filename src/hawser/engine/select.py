@@ -1,0 +1,74 @@
+"""Parts of a workflow: some of its variants, fewer or shorter trials. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hawser.engine.errors import InputError
+from hawser.spec.units import Duration
+from hawser.spec.workflow import Labels, Variant, Workflow
+
+
+def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
+    """Keep the variants that satisfy every pattern.
+
+    A pattern is a list of alternatives, separated by commas; each is the value of any axis
+    (`ipomp`) or of one (`transport=ipomp`).
+
+    Raises:
+        InputError: an alternative names no value of this workflow, or no variant is left.
+    """
+    kept = workflow.variants
+    for pattern in patterns:
+        alternatives = [text.strip() for text in pattern.split(",")]
+        unknown = [a for a in alternatives if not _any(a, workflow.variants)]
+        if unknown:
+            raise InputError([_unknown(text, workflow) for text in unknown])
+        kept = tuple(v for v in kept if any(_matches(a, v.labels) for a in alternatives))
+    if not kept:
+        raise InputError([f"--only {' --only '.join(patterns)}: no variant satisfies all of them"])
+    assertions = tuple(
+        assertion
+        for assertion in workflow.assertions
+        if any(assertion.variant.items() <= variant.labels.items() for variant in kept)
+    )
+    return workflow.model_copy(update={"variants": kept, "assertions": assertions})
+
+
+def _any(alternative: str, variants: Sequence[Variant]) -> bool:
+    return any(_matches(alternative, variant.labels) for variant in variants)
+
+
+def _matches(alternative: str, labels: Labels) -> bool:
+    axis, given, value = alternative.partition("=")
+    return labels.get(axis) == value if given else alternative in labels.values()
+
+
+def _unknown(found: str, workflow: Workflow) -> str:
+    values = sorted(
+        {f"{a}={v}" for variant in workflow.variants for a, v in variant.labels.items()}
+    )
+    return f"--only: found {found!r}, expected a value of a variant: {', '.join(values) or 'none'}"
+
+
+def repeated(workflow: Workflow, repeat: int) -> Workflow:
+    """The workflow with another number of trials of each variant."""
+    return Workflow.model_validate(workflow.model_dump(by_alias=True) | {"repeat": repeat})
+
+
+def lasting(workflow: Workflow, duration: Duration) -> Workflow:
+    """The workflow with another duration of every measurement that has one."""
+    return workflow.model_copy(
+        update={"variants": tuple(_lasting(variant, duration) for variant in workflow.variants)}
+    )
+
+
+def _lasting(variant: Variant, duration: Duration) -> Variant:
+    measurements = {
+        name: measurement.model_copy(update={"duration": duration})
+        if "duration" in type(measurement).model_fields
+        else measurement
+        for name, measurement in variant.scenario.measurements.items()
+    }
+    scenario = variant.scenario.model_copy(update={"measurements": measurements})
+    return variant.model_copy(update={"scenario": scenario})

@@ -1,0 +1,46 @@
+"""A workflow file, read together with all it extends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hawser.spec import Workflow, load
+
+LARGEST = 4 * 1024 * 1024
+"""Bytes of the largest file that is read."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A workflow and the text it was made from."""
+
+    workflow: Workflow
+    files: Mapping[str, bytes]
+    """Under the names they have in a bundle: `workflow.yaml` is the file as given."""
+
+
+def read(file: Path, overrides: Iterable[str] = ()) -> Source:
+    """Read a workflow file.
+
+    Raises:
+        SpecErrors: everything that is wrong, each with its place.
+    """
+    texts: dict[str, bytes] = {}
+
+    def content(name: str) -> bytes:
+        texts[name] = _content(Path(name))
+        return texts[name]
+
+    workflow = load(str(file), content, overrides)
+    extended = {Path(name).name: text for name, text in texts.items() if name != str(file)}
+    return Source(workflow, {**extended, "workflow.yaml": texts[str(file)]})
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        text = stream.read(LARGEST + 1)
+    if len(text) > LARGEST:
+        raise OSError(f"larger than {LARGEST} bytes")
+    return text

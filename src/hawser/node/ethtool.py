@@ -1,0 +1,27 @@
+"""Offloads of an interface, by the ethtool ioctl (linux/ethtool.h)."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+from pyroute2.ethtool.ioctl import IoctlEthtool, NotSupportedError
+
+_OFFLOAD = re.compile(r"tx-checksum-.*|tx-.*segmentation|tx-gso-.*|rx-gro.*")
+"""Features by which a packet is larger than the MTU, or without its checksum."""
+
+
+def disable_offload(interface: str) -> None:
+    """Let no packet be larger than the MTU or without its checksum; in the thread's namespace.
+
+    Raises:
+        OSError: there is no such interface.
+    """
+    with contextlib.closing(IoctlEthtool(interface)) as control:
+        features = control.get_features()
+        for name, active, available, _, _ in features:
+            if active and available and _OFFLOAD.fullmatch(name):
+                features[name] = False
+        # Said also where all was done, but others went with it that need a checksum.
+        with contextlib.suppress(NotSupportedError):
+            control.set_features(features)

@@ -1,0 +1,110 @@
+"""A node that is a Linux network namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pyroute2 import IPRoute
+
+from hawser.node import command as commands
+from hawser.node import namespace, network
+from hawser.node.base import Completed, NodeError
+from hawser.node.command import Background
+from hawser.overlay.plan import InterfacePlan, NodePlan, ShaperPlan
+
+T = TypeVar("T")
+
+
+@dataclass
+class NamespaceNode:
+    """Implements `hawser.node.base.Node`. Holds nothing open: all state is in the namespace."""
+
+    name: str
+    namespace: str
+    """Name of the namespace, as `ip netns` lists it."""
+    plan: NodePlan
+    shapers: tuple[ShaperPlan, ...] = ()
+    """Shapers of its interfaces."""
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        timeout: float,
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run a command to its end; see `Node.run`."""
+        return commands.run(self.namespace, command, timeout=timeout, check=check, env=env)
+
+    def start(
+        self,
+        command: Sequence[str],
+        *,
+        log: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Background:
+        """Start a command and return while it runs; see `Node.start`."""
+        return Background(self.namespace, command, log=log, env=env)
+
+    def attached(self, command: Sequence[str]) -> list[str]:
+        """The command by way of `ip netns exec`; see `Node.attached`."""
+        return ["ip", "netns", "exec", self.namespace, *command]
+
+    def counters(self) -> Mapping[str, Mapping[str, int]]:
+        """Counters of every interface and shaper class; see `Node.counters`.
+
+        Classes have `drop_queue` (no room), `drop_down` (class taken down) and `backlog` (bytes
+        that wait now); interfaces `rx_drop_*` and `tx_drop_*` by the kernel's cause.
+        """
+        return self.netlink(lambda route: network.counters(route, self.shapers))
+
+    def create(self) -> None:
+        """Make the namespace, still without interfaces."""
+        namespace.create(self.namespace)
+        self.netlink(lambda route: network.prepare(route, self.plan))
+
+    def connect(self, interface: str, peer: NamespaceNode, peer_interface: str) -> None:
+        """Make a cable from an interface of this node to one of another."""
+        mine, other = self._interface(interface), peer._interface(peer_interface)
+        path = namespace.DIRECTORY / peer.namespace
+        self.netlink(lambda route: network.veth(route, mine, other, path))
+
+    def configure(self) -> None:
+        """Set addresses, routes, rules, shapers and all else; all interfaces must exist."""
+        self.netlink(lambda route: network.configure(route, self.plan, self.shapers))
+
+    def reshape(self, before: ShaperPlan | None, after: ShaperPlan, up: Mapping[str, bool]) -> None:
+        """Turn one of its shapers into another while traffic flows.
+
+        Args:
+            before: The shaper as it is; None when the interface has none.
+            after: As it shall be, with the same classes.
+            up: Classes, by name, to be taken down (False) or brought back (True).
+        """
+        mtu = self._interface(after.interface).mtu
+        self.netlink(lambda route: network.reshape(route, mtu, before, after, up))
+        others = tuple(each for each in self.shapers if each != before)
+        self.shapers = (*others, after)
+
+    def netlink(self, work: Callable[[IPRoute], T]) -> T:
+        """Do `work` inside the namespace with a route socket.
+
+        Raises:
+            NodeError: it failed; the message begins with the node's name.
+        """
+
+        def body() -> T:
+            with IPRoute() as route:
+                return work(route)
+
+        try:
+            return namespace.inside(self.namespace, body)
+        except NodeError as error:
+            raise NodeError(f"node {self.name}: {error}") from error
+
+    def _interface(self, name: str) -> InterfacePlan:
+        return next(plan for plan in self.plan.interfaces if plan.name == name)

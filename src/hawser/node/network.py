@@ -1,0 +1,189 @@
+"""Addresses, routes, rules and offloads of one namespace, through netlink.
+
+All functions act in the namespace of their `IPRoute` and of the calling thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from pyroute2 import IPRoute, NetlinkError
+
+from hawser.node import ethtool, mptcp, sysctl, tc
+from hawser.node.base import NodeError
+from hawser.node.htb import needs_tree
+from hawser.overlay.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, ShaperPlan
+
+_RULES_FROM = 1000
+"""Priority of the first rule: before the main table (32766)."""
+
+_LOOPBACK = 1
+
+_COUNTED = MappingProxyType(
+    {
+        "rx_packets": "rx_packets",
+        "rx_bytes": "rx_bytes",
+        "rx_errors": "rx_errors",
+        "rx_dropped": "rx_drop_device",
+        "rx_nohandler": "rx_drop_nohandler",
+        "tx_packets": "tx_packets",
+        "tx_bytes": "tx_bytes",
+        "tx_errors": "tx_errors",
+        "tx_dropped": "tx_drop_device",
+    }
+)
+"""The kernel's `rtnl_link_stats64` -> our names."""
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Say in the error what was being done.
+
+    Raises:
+        NodeError: instead of NetlinkError and OSError.
+    """
+    try:
+        yield
+    except NetlinkError as error:
+        raise NodeError(f"{what}: {error.args[1]}") from error
+    except OSError as error:
+        raise NodeError(f"{what}: {error.strerror or error}") from error
+
+
+def prepare(route: IPRoute, plan: NodePlan) -> None:
+    """What must be so before the first interface comes: loopback up, general kernel settings."""
+    with step("loopback"):
+        route.link("set", index=_LOOPBACK, state="up")
+    sysctl.write({k: v for k, v in plan.sysctl.items() if not sysctl.of_interface(k)})
+
+
+def veth(route: IPRoute, mine: InterfacePlan, peer: InterfacePlan, peer_namespace: Path) -> None:
+    """Make a pair of virtual Ethernet ports, each in its own namespace from its first moment."""
+    with step(f"interface {mine.name}"):
+        route.link(
+            "add",
+            ifname=mine.name,
+            kind="veth",
+            mtu=mine.mtu,
+            peer={"ifname": peer.name, "net_ns_fd": str(peer_namespace), "mtu": peer.mtu},
+        )
+
+
+def configure(route: IPRoute, plan: NodePlan, shapers: tuple[ShaperPlan, ...]) -> None:
+    """Set everything of a node whose interfaces exist."""
+    index = indices(route)
+    for interface in plan.interfaces:
+        _interface(route, interface, index)
+    for shaper in shapers:
+        with step(f"shaper {shaper.name}"):
+            mtu = next(i.mtu for i in plan.interfaces if i.name == shaper.interface)
+            if needs_tree(shaper):
+                tc.build(route, index[shaper.interface], mtu, shaper)
+    for interface in plan.interfaces:
+        with step(f"interface {interface.name}: up"):
+            route.link("set", index=index[interface.name], state="up")
+    _layer3(route, plan, index)
+    sysctl.write({k: v for k, v in plan.sysctl.items() if sysctl.of_interface(k)})
+
+
+def reshape(
+    route: IPRoute,
+    mtu: int,
+    before: ShaperPlan | None,
+    after: ShaperPlan,
+    up: Mapping[str, bool],
+) -> None:
+    """Change the shaper of an interface; see `NamespaceNode.reshape`."""
+    index = indices(route)[after.interface]
+    with step(f"shaper {after.name}"):
+        if before is None or not tc.exists(route, index):
+            disable_offload(route, after.interface, index)
+            tc.build(route, index, mtu, after)
+        else:
+            tc.change(route, index, mtu, before, after)
+        for name, state in up.items():
+            tc.set_up(route, index, after, name, up=state)
+
+
+def indices(route: IPRoute) -> dict[str, int]:
+    """Interface index by name."""
+    return {link.get_attr("IFLA_IFNAME"): link["index"] for link in route.get_links()}
+
+
+def counters(route: IPRoute, shapers: tuple[ShaperPlan, ...]) -> dict[str, dict[str, int]]:
+    """Counters of interfaces and classes; see `Node.counters`."""
+    found, index = {}, {}
+    for link in route.get_links():
+        name = link.get_attr("IFLA_IFNAME")
+        index[name] = link["index"]
+        found[name] = _interface_counts(link.get_attr("IFLA_STATS64"))
+    qdiscs = route.get_qdiscs()
+    for shaper in shapers:
+        classes = tc.counters(qdiscs, index[shaper.interface], shaper)
+        found |= classes or {shaper.classes[0].name: _unshaped(found[shaper.interface])}
+    return found
+
+
+def _interface(route: IPRoute, plan: InterfacePlan, index: Mapping[str, int]) -> None:
+    with step(f"interface {plan.name}"):
+        for address in plan.addresses:
+            route.addr(
+                "add",
+                index=index[plan.name],
+                address=str(address.ip),
+                prefixlen=address.network.prefixlen,
+            )
+        if not plan.offload:
+            disable_offload(route, plan.name, index[plan.name])
+
+
+def disable_offload(route: IPRoute, name: str, index: int) -> None:
+    """Let no packet be larger than the MTU; TCP heeds only `gso_max_segs` (`sk_setup_caps`)."""
+    ethtool.disable_offload(name)
+
+
+def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
+    for each in plan.routes:
+        with step(f"route to {each.to}"):
+            _route(route, each, index[each.interface])
+    for number, rule in enumerate(plan.rules):
+        with step(f"rule from {rule.source}"):
+            _rule(route, rule, _RULES_FROM + number)
+    if plan.mptcp:
+        with step("MPTCP endpoints"):
+            mptcp.configure(plan.mptcp, index)
+
+
+def _route(route: IPRoute, plan: RoutePlan, index: int) -> None:
+    options: dict[str, str | int] = {"dst": str(plan.to), "oif": index}
+    if plan.via is None:
+        options["scope"] = "link"
+    else:
+        options["gateway"] = str(plan.via)
+    if plan.source is not None:
+        options["prefsrc"] = str(plan.source)
+    if plan.table is not None:
+        options["table"] = plan.table
+    route.route("add", **options)
+
+
+def _rule(route: IPRoute, plan: RulePlan, priority: int) -> None:
+    route.rule("add", src=str(plan.source), table=plan.table, priority=priority)
+
+
+def _interface_counts(statistics: Mapping[str, int]) -> dict[str, int]:
+    return {ours: statistics[theirs] for theirs, ours in _COUNTED.items() if theirs in statistics}
+
+
+def _unshaped(interface: Mapping[str, int]) -> dict[str, int]:
+    """Nothing waits and nothing is dropped where no rate is set: the class is the interface."""
+    return {
+        "packets": interface["tx_packets"],
+        "bytes": interface["tx_bytes"],
+        "drop_queue": 0,
+        "drop_down": 0,
+        "backlog": 0,
+    }

@@ -1,0 +1,66 @@
+"""What a process uses, and which process it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from hawser.node.base import NodeError
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Use of the machine by one process since it started."""
+
+    cpu_seconds: float
+    """User and system time of all its threads."""
+    memory: int
+    """Resident set now, bytes."""
+    memory_peak: int
+    """Largest resident set so far, bytes (`VmHWM`, proc(5))."""
+    threads: int
+
+
+def usage(pid: int) -> Usage:
+    """Read what a process has used.
+
+    Raises:
+        NodeError: it has ended.
+    """
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            times, memory = process.cpu_times(), process.memory_info()
+            return Usage(times.user + times.system, memory.rss, _peak(pid), process.num_threads())
+    except (psutil.Error, OSError, StopIteration) as error:
+        raise NodeError(f"process {pid} has ended") from error
+
+
+def children(pid: int) -> tuple[int, ...]:
+    """Process ids of all descendants; none when the process has ended."""
+    try:
+        return tuple(child.pid for child in psutil.Process(pid).children(recursive=True))
+    except psutil.Error:
+        return ()
+
+
+def started(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot (proc(5)); None when it has ended.
+
+    Process ids are used again: a pid with its start is one process for ever.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    state, *fields = text.rpartition(")")[2].split()  # the command's name before it may hold spaces
+    return None if state in "ZX" else int(fields[18])
+
+
+def _peak(pid: int) -> int:
+    """`VmHWM` of a process; psutil does not have it."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    line = next(line for line in lines if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024

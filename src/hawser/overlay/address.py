@@ -1,0 +1,102 @@
+"""Addresses of every port.
+
+WAN ports have a /29 each of 198.18.0.0/15, in the order of the file: .1 is the internet's side, .2
+the port, and .3 where a node listens for MPTCP connections and opens some too (see `mptcp`). On a
+branch's LAN the gateway has the first address, the host the second. Every other link has a /30 of
+10.255.0.0/16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv4Network
+from itertools import islice
+
+from hawser.spec.address import LINKS, WAN
+from hawser.spec.overlay import Branch
+from hawser.spec.topology import Link
+from hawser.spec.workflow import Scenario
+
+_WAN_PREFIX = 29
+
+
+@dataclass(frozen=True)
+class WanAccess:
+    """One WAN port's network."""
+
+    internet: IPv4Interface
+    interface: str
+    """The internet node's interface to this port."""
+    port: IPv4Interface
+    listen: IPv4Interface
+    """Where MPTCP connections are taken: the port's own address, or a second one."""
+
+    @property
+    def addresses(self) -> tuple[IPv4Interface, ...]:
+        """All addresses of the port."""
+        return (self.port,) if self.listen == self.port else (self.port, self.listen)
+
+    @property
+    def source(self) -> IPv4Network:
+        """What packets of this port come from: .2 and .3."""
+        return IPv4Network((int(self.port.ip), 31))
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The address plan of one lab; ports are written `node.port`."""
+
+    wan: Mapping[str, WanAccess]
+    inner: Mapping[str, IPv4Interface]
+    """Ports of links."""
+
+    def of(self, port: str) -> tuple[IPv4Interface, ...]:
+        """Give a port's addresses."""
+        return (self.inner[port],) if port in self.inner else self.wan[port].addresses
+
+
+def addresses(scenario: Scenario, both: Collection[str]) -> Addresses:
+    """Compute the address plan.
+
+    Args:
+        scenario: what is deployed.
+        both: nodes that open MPTCP connections and take some.
+    """
+    internet = scenario.topology.internet
+    ports = internet.ports if internet else {}
+    wan = {
+        port: _access(index, second=port.partition(".")[0] in both)
+        for index, port in enumerate(ports)
+    }
+    inner: dict[str, IPv4Interface] = {}
+    plain = LINKS.subnets(new_prefix=30)
+    for link in scenario.topology.links.values():
+        inner |= _lan(scenario, link) or _ends(link.ends, next(plain))
+    return Addresses(wan, inner)
+
+
+def _access(index: int, *, second: bool) -> WanAccess:
+    start = int(WAN.network_address) + (index << (32 - _WAN_PREFIX))
+    internet, port, listen = (IPv4Interface((start + host, _WAN_PREFIX)) for host in (1, 2, 3))
+    return WanAccess(internet, f"wan{index}", port, listen if second else port)
+
+
+def _lan(scenario: Scenario, link: Link) -> dict[str, IPv4Interface] | None:
+    """Addresses of a branch's LAN, None for any other link."""
+    for port, other in (link.ends, link.ends[::-1]):
+        branch = _branch(scenario, port)
+        if branch is not None:
+            return _ends((port, other), branch.prefix)
+    return None
+
+
+def _branch(scenario: Scenario, port: str) -> Branch | None:
+    """Give the branch that has this port as its LAN port."""
+    branches = scenario.overlay.branches.values() if scenario.overlay else ()
+    return next((b for b in branches if f"{b.gateway}.{b.lan}" == port), None)
+
+
+def _ends(ends: tuple[str, str], network: IPv4Network) -> dict[str, IPv4Interface]:
+    hosts = (IPv4Interface((host, network.prefixlen)) for host in islice(network.hosts(), 2))
+    return dict(zip(ends, hosts, strict=True))

@@ -1,0 +1,148 @@
+"""Channels in series, and the shapers that carry them out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+
+from hawser.overlay.address import Addresses
+from hawser.overlay.plan import ClassPlan, ShaperPlan
+from hawser.spec.topology import Channel, Internet, Topology, backward
+from hawser.spec.units import Duration, Ratio, Size
+from hawser.spec.workflow import Scenario
+
+QUEUE = Size(50 * 1514)
+"""Queue of a shaped direction that names none: 50 full Ethernet frames."""
+
+
+def shapers(scenario: Scenario, addresses: Addresses) -> Iterator[ShaperPlan]:
+    """Give the shapers of links, then of WAN ports: upload at the port, download at the internet.
+
+    A port that an event changes has shapers even where nothing else asks for them.
+    """
+    topology = scenario.topology
+    yield from _links(topology)
+    if topology.internet is not None:
+        changed = {event.element for event in scenario.events}
+        yield from _uploads(topology.internet, changed)
+        yield from _downloads(topology.internet, addresses, changed)
+
+
+def shaped(channel: Channel) -> bool:
+    """Tell whether packets of this direction must be touched at all."""
+    values = (channel.rate, channel.delay, channel.jitter, channel.loss)
+    return any(value is not None for value in values)
+
+
+def both(channel: Channel) -> tuple[Channel, Channel]:
+    """Give the two directions, forward first."""
+    return channel, backward(channel)
+
+
+def _links(topology: Topology) -> Iterator[ShaperPlan]:
+    for name, link in topology.links.items():
+        for end, way, channel in zip(link.ends, ("forward", "reverse"), both(link), strict=True):
+            if shaped(channel):
+                yield _whole(end, f"link:{name}:{way}", channel)
+
+
+def _uploads(internet: Internet, changed: set[str]) -> Iterator[ShaperPlan]:
+    for port, channel in internet.ports.items():
+        if shaped(channel) or f"port:{port}" in changed:
+            yield _whole(port, f"port:{port}:forward", channel)
+
+
+def _whole(end: str, name: str, channel: Channel) -> ShaperPlan:
+    """Shape all that leaves by a port."""
+    node, _, interface = end.partition(".")
+    classes = (_class(name, None, channel, channel.rate is not None),)
+    return ShaperPlan(node=node, interface=interface, name=name, rate=channel.rate, classes=classes)
+
+
+def _downloads(internet: Internet, addresses: Addresses, changed: set[str]) -> Iterator[ShaperPlan]:
+    paths = _Paths(internet)
+    for port, access in internet.ports.items():
+        down = backward(access)
+        if not (shaped(down) or paths.described(port) or f"port:{port}" in changed):
+            continue
+        sources = [s for s in internet.ports if _node(s) != _node(port)]
+        yield ShaperPlan(
+            node="internet",
+            interface=addresses.wan[port].interface,
+            name=f"port:{port}:reverse",
+            rate=down.rate,
+            classes=tuple(paths.arriving(source, port, addresses, down) for source in sources),
+        )
+
+
+class _Paths:
+    """What the internet gives from one WAN port to another."""
+
+    def __init__(self, internet: Internet) -> None:
+        self._default = internet.path
+        self._order = {port: index for index, port in enumerate(internet.ports)}
+        self._named: dict[tuple[str, str], tuple[str, Channel]] = {}
+        for name, path in internet.paths.items():
+            first, second = path.ends
+            self._named[first, second] = (f"path:{name}:forward", path)
+            self._named[second, first] = (f"path:{name}:reverse", backward(path))
+
+    def described(self, target: str) -> bool:
+        """Tell whether any path to this port has a name or values of its own."""
+        return shaped(self._default) or any(second == target for _, second in self._named)
+
+    def arriving(self, source: str, target: str, addresses: Addresses, down: Channel) -> ClassPlan:
+        """Give the class of a path where it arrives, with the port's download behind it."""
+        name, channel = self._named.get((source, target)) or self._unnamed(source, target)
+        limited = channel.rate is not None or down.rate is not None
+        return _class(name, addresses.wan[source].source, _series(channel, down), limited)
+
+    def _unnamed(self, source: str, target: str) -> tuple[str, Channel]:
+        """Call a path without a name after its ports."""
+        if self._order[source] < self._order[target]:
+            return f"path:{source}-{target}:forward", self._default
+        return f"path:{target}-{source}:reverse", self._default
+
+
+def _node(port: str) -> str:
+    return port.partition(".")[0]
+
+
+def _class(name: str, source: IPv4Network | None, channel: Channel, limited: bool) -> ClassPlan:
+    """Give a class; where no rate limits it, nothing waits and it needs no queue."""
+    return ClassPlan(
+        name=name,
+        source=source,
+        rate=channel.rate,
+        queue=(channel.queue or QUEUE) if limited else None,
+        delay=channel.delay,
+        jitter=channel.jitter,
+        loss=channel.loss,
+    )
+
+
+def _series(path: Channel, port: Channel) -> Channel:
+    """Join a path and the port behind it, whose rate is kept apart.
+
+    Delays add up; jitters and losses are independent.
+    """
+    return Channel(
+        rate=path.rate,
+        queue=path.queue or port.queue,
+        delay=_added(path.delay, port.delay),
+        jitter=_jitter(path.jitter, port.jitter),
+        loss=_lost(path.loss, port.loss),
+    )
+
+
+def _added(first: Duration | None, second: Duration | None) -> Duration | None:
+    return Duration((first or 0) + (second or 0)) if first or second else None
+
+
+def _jitter(first: Duration | None, second: Duration | None) -> Duration | None:
+    return Duration(math.hypot(first or 0, second or 0)) if first or second else None
+
+
+def _lost(first: Ratio | None, second: Ratio | None) -> Ratio | None:
+    return Ratio(1 - (1 - (first or 0)) * (1 - (second or 0))) if first or second else None

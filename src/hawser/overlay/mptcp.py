@@ -1,0 +1,53 @@
+"""Endpoints for the kernel's MPTCP path manager: a subflow on every pair of WAN ports.
+
+The side that connects needs endpoints with `fullmesh`, the side that listens needs `signal`, and
+the kernel refuses both for one address. So a node that does both has a second address on each WAN
+port, on which it listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hawser.overlay.address import Addresses, WanAccess
+from hawser.overlay.plan import MptcpEndpoint
+from hawser.spec.multipath import measured_ends, tunnel_ends
+from hawser.spec.topology import wan_ports
+from hawser.spec.workflow import Scenario
+
+
+def roles(scenario: Scenario) -> tuple[set[str], set[str]]:
+    """Give the nodes that open MPTCP connections over the internet, and those that take them."""
+    connects, listens = map(set, tunnel_ends(scenario))
+    for _, source, target in measured_ends(scenario):
+        connects.add(source)
+        listens.add(target)
+    return connects, listens
+
+
+def endpoints(scenario: Scenario, addresses: Addresses) -> Mapping[str, tuple[MptcpEndpoint, ...]]:
+    """Give the endpoints of every node that needs some."""
+    connects, listens = roles(scenario)
+    return {
+        node: tuple(
+            endpoint
+            for port in ports
+            for endpoint in _endpoints(
+                port, addresses.wan[port], connects=node in connects, listens=node in listens
+            )
+        )
+        for node, ports in wan_ports(scenario.topology).items()
+        if node in connects | listens
+    }
+
+
+def _endpoints(
+    port: str, access: WanAccess, *, connects: bool, listens: bool
+) -> Iterator[MptcpEndpoint]:
+    interface = port.partition(".")[2]
+    if connects:
+        yield MptcpEndpoint(
+            address=access.port.ip, interface=interface, flags=("subflow", "fullmesh")
+        )
+    if listens:
+        yield MptcpEndpoint(address=access.listen.ip, interface=interface, flags=("signal",))

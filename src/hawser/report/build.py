@@ -1,0 +1,54 @@
+"""Read a run and judge it."""
+
+from __future__ import annotations
+
+from hawser.report import collect, judge
+from hawser.report.finding import finding
+from hawser.report.model import Exclusion, Report
+from hawser.store import Bundle
+
+
+def build(bundle: Bundle) -> Report:
+    """Make the report of a run, finished or not.
+
+    Raises:
+        BundleError: the bundle is damaged.
+    """
+    workflow, found = bundle.workflow, collect.collect(bundle)
+    everything = [row for one in found for row in collect.rows(one, workflow)]
+    rows = [row for row in everything if row.measurement != collect.PASSIVE]
+    passive = [row for row in everything if row.measurement == collect.PASSIVE]
+    plan, about = judge.layout(workflow), collect.headline(rows)
+    comparisons, order = judge.comparisons(plan, about), judge.order_findings(rows)
+    return Report(
+        manifest=bundle.manifest,
+        workflow=workflow,
+        state=bundle.state,
+        problems=bundle.problems(),
+        warnings=judge.warnings(rows, order),
+        finding=finding(plan, about, comparisons),
+        layout=plan,
+        rows=tuple(rows),
+        passive=tuple(passive),
+        headline=about,
+        comparisons=comparisons,
+        excluded=excluded(bundle),
+        outcomes=judge.outcomes(workflow, everything),
+        order=order,
+        unmatched=collect.unmatched(workflow, rows),
+        series=collect.courses(found, about),
+    )
+
+
+def excluded(bundle: Bundle) -> tuple[Exclusion, ...]:
+    """The finished trials that are in no statistic."""
+    return tuple(
+        Exclusion(
+            trial=trial.record.trial,
+            repeat=trial.record.repeat,
+            variant=trial.record.variant,
+            reason=trial.record.reason or "no reason given",
+        )
+        for trial in bundle.trials
+        if not trial.record.valid
+    )

@@ -1,0 +1,152 @@
+"""From the samples of a bundle to rows: one metric of one variant, over its valid runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hawser.report.bounds import bounds
+from hawser.report.model import Published, Row, RunValue, TimeSeries
+from hawser.spec.workflow import Labels, Reference, Workflow
+from hawser.stats import summarise
+from hawser.store import Bundle, Direction, Sample, label
+
+PASSIVE = "passive"
+
+Key = tuple[str, str, str, Direction, str]
+"""Measurement, metric, unit, direction, subject."""
+
+
+def key(sample: Sample) -> Key:
+    """What a sample is a sample of."""
+    return sample.measurement, sample.metric, sample.unit, sample.direction, sample.subject
+
+
+@dataclass
+class Collected:
+    """The values of one variant."""
+
+    variant: Labels
+    runs: dict[Key, list[RunValue]] = field(default_factory=dict)
+    courses: dict[Key, dict[int, list[tuple[float, float]]]] = field(default_factory=dict)
+
+
+def collect(bundle: Bundle) -> list[Collected]:
+    """Gather the valid trials by variant, in the workflow's order.
+
+    Raises:
+        BundleError: a trial is damaged.
+    """
+    found = {label_key(v.labels): Collected(v.labels) for v in bundle.workflow.variants}
+    for trial in bundle.trials:
+        record = trial.record
+        if not record.valid:
+            continue
+        place = found.setdefault(label_key(record.variant), Collected(record.variant))
+        for sample in trial.samples():
+            if sample.kind == "summary":
+                run = RunValue(trial=record.trial, repeat=record.repeat, value=sample.value)
+                place.runs.setdefault(key(sample), []).append(run)
+            elif sample.time is not None:
+                course = place.courses.setdefault(key(sample), {})
+                course.setdefault(record.trial, []).append((sample.time, sample.value))
+    return list(found.values())
+
+
+def label_key(variant: Labels) -> frozenset[tuple[str, str]]:
+    """A variant as something that can be looked up."""
+    return frozenset(variant.items())
+
+
+def rows(collected: Collected, workflow: Workflow) -> list[Row]:
+    """The rows of a variant; those of its measurements in the order in which they are run."""
+    scenario = {label_key(v.labels): v.scenario for v in workflow.variants}.get(
+        label_key(collected.variant)
+    )
+    order = list(scenario.measurements) if scenario is not None else []
+    made = [_row(collected.variant, what, runs, workflow) for what, runs in collected.runs.items()]
+    made.sort(key=lambda r: order.index(r.measurement) if r.measurement in order else len(order))
+    return [
+        row
+        if scenario is None or row.metric != "goodput"
+        else row.model_copy(
+            update={
+                "bounds": bounds(scenario, row.measurement, row.direction == "reverse", row.unit)
+            }
+        )
+        for row in made
+    ]
+
+
+def _row(variant: Labels, what: Key, runs: list[RunValue], workflow: Workflow) -> Row:
+    measurement, metric, unit, direction, subject = what
+    matching = [r for r in workflow.reference if _belongs(r, variant, what)]
+    reference = max(matching, key=lambda r: len(r.variant), default=None)
+    return Row(
+        variant=variant,
+        measurement=measurement,
+        metric=metric,
+        unit=unit,
+        direction=direction,
+        subject=subject,
+        summary=summarise([run.value for run in runs]),
+        runs=tuple(runs),
+        reference=reference and Published(value=reference.value, source=reference.source),
+    )
+
+
+def _belongs(reference: Reference, variant: Labels, what: Key) -> bool:
+    measurement, metric, unit, _, subject = what
+    return (
+        reference.metric == metric
+        and reference.unit == unit
+        and reference.measurement in (None, measurement)
+        and measurement != PASSIVE
+        and not subject
+        and covers(reference.variant, variant)
+    )
+
+
+def covers(wanted: Labels, variant: Labels) -> bool:
+    """Whether a variant carries all the labels wanted."""
+    return wanted.items() <= variant.items()
+
+
+def unmatched(workflow: Workflow, made: Iterable[Row]) -> tuple[str, ...]:
+    """The published figures that stand beside no row."""
+    made = list(made)
+    return tuple(
+        f"{reference.metric} {label(reference.variant)}: {reference.value:g} {reference.unit}"
+        f" ({reference.source})"
+        for reference in workflow.reference
+        if not any(_belongs(reference, row.variant, _row_key(row)) for row in made)
+    )
+
+
+def headline(made: Iterable[Row]) -> tuple[Row, ...]:
+    """Of each variant the row the run is about: its first goodput, else its first metric."""
+    first: dict[frozenset[tuple[str, str]], Row] = {}
+    for row in made:
+        known = first.get(label_key(row.variant))
+        if known is None or (row.metric == "goodput" and known.metric != "goodput"):
+            first[label_key(row.variant)] = row
+    same = {(row.metric, row.unit) for row in first.values()}
+    if len(same) > 1:  # a metric that not all variants have is still better than two metrics
+        metric = next((pair for pair in same if pair[0] == "goodput"), min(same))
+        first = {at: row for at, row in first.items() if (row.metric, row.unit) == metric}
+    return tuple(first.values())
+
+
+def courses(collected: Iterable[Collected], about: Iterable[Row]) -> tuple[TimeSeries, ...]:
+    """The time series behind the headline rows."""
+    wanted = {label_key(row.variant): _row_key(row) for row in about}
+    return tuple(
+        TimeSeries(variant=one.variant, trial=trial, points=tuple(sorted(points)))
+        for one in collected
+        if label_key(one.variant) in wanted
+        for trial, points in one.courses.get(wanted[label_key(one.variant)], {}).items()
+    )
+
+
+def _row_key(row: Row) -> Key:
+    return row.measurement, row.metric, row.unit, row.direction, row.subject

@@ -1,0 +1,208 @@
+"""A comparison of runs in its forms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from hawser.report import markdown
+from hawser.report import text as terminal
+from hawser.report.compare import Comparison, Form, Line
+from hawser.report.figures.dots import dots
+from hawser.report.model import Layout, Row
+from hawser.report.page import NARROW, WIDE, environment, figure
+from hawser.report.tables import Table, caption
+from hawser.report.words import DASH, count, number, ratio_interval, ratio_value
+from hawser.spec.workflow import Labels
+from hawser.stats import Ratio
+from hawser.store import label
+
+_TITLE = "Runs side by side"
+
+
+def render_comparison(comparison: Comparison, form: Form) -> bytes:
+    """Write a comparison; text is in UTF-8. The same runs give the same bytes."""
+    forms: dict[str, Callable[[Comparison], str]] = {
+        "html": _html,
+        "md": _markdown,
+        "json": lambda c: json.dumps(document(c), indent=1, ensure_ascii=False) + "\n",
+        "text": lambda c: terminal.text(renderable_comparison(c), 140),
+    }
+    return forms[form](comparison).encode()
+
+
+def finding(comparison: Comparison) -> str:
+    """How many figures changed, and which way."""
+    ratios = [ratio for line in comparison.lines for ratio in line.ratios if ratio is not None]
+    known = [ratio for ratio in ratios if ratio.interval is not None]
+    up = sum(_change(ratio) == "higher" for ratio in ratios)
+    down = sum(_change(ratio) == "lower" for ratio in ratios)
+    return (
+        f"Of {count(len(ratios), 'figure')} that can be held against the first run,"
+        f" {up} are higher, {down} are lower, and {len(known) - up - down} cannot be told apart"
+        + (f"; of {len(ratios) - len(known)} there are too few runs." if known != ratios else ".")
+    )
+
+
+def _change(ratio: Ratio) -> str:
+    if not ratio.clear:
+        return ""
+    return "higher" if ratio.value > 1 else "lower"
+
+
+def letters(comparison: Comparison) -> tuple[str, ...]:
+    """Short names of the runs: A, B, C ..."""
+    return tuple(_letter(index) for index in range(len(comparison.runs)))
+
+
+def _letter(index: int) -> str:
+    return (_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("A") + index % 26)
+
+
+def runs_table(comparison: Comparison) -> Table:
+    """What the runs are."""
+    rows = [
+        (
+            name,
+            run.run,
+            f"{run.started:%Y-%m-%d %H:%M %Z}",
+            run.hawser + (f" ({run.revision.commit[:12]})" if run.revision else ""),
+            f"{run.machine.cpu}, Linux {run.machine.kernel}",
+            "valid" if valid else "not valid",
+        )
+        for name, run, valid in zip(
+            letters(comparison), comparison.runs, comparison.valid, strict=True
+        )
+    ]
+    return Table("Runs", ("", "run", "started", "Hawser", "machine", "state"), tuple(rows), 6)
+
+
+def result_tables(comparison: Comparison) -> list[Table]:
+    """One table a metric, the headline's first."""
+    groups: dict[tuple[str, ...], list[Line]] = {}
+    rest = [line for line in comparison.lines if line not in comparison.headline]
+    for line in (*comparison.headline, *rest):
+        row = line.any
+        key = ("",) if line in comparison.headline else (row.measurement, row.metric, row.direction)
+        groups.setdefault(key, []).append(line)
+    return [_table(comparison, lines) for lines in groups.values()]
+
+
+def _table(comparison: Comparison, lines: Sequence[Line]) -> Table:
+    plan, (first, *others) = comparison.layout, letters(comparison)
+    axes = (*plan.group_axes, plan.axis) if plan.axis else ("variant",)
+    heads = [f"{name}: median (n)" for name in (first, *others)]
+    heads += (head for name in others for head in (f"{name} / {first}", "95 % CI", "change"))
+    rows = [
+        (
+            *_axis_values(plan, axes, line.variant),
+            *(_cell(row) for row in line.rows),
+            *(cell for ratio in line.ratios for cell in _ratio(ratio)),
+        )
+        for line in lines
+    ]
+    return Table(caption([line.any for line in lines]), (*axes, *heads), tuple(rows), len(axes))
+
+
+def _axis_values(plan: Layout, axes: Sequence[str], variant: Labels) -> list[str]:
+    return [variant.get(axis, DASH) for axis in axes] if plan.axis else [label(variant)]
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return DASH
+    return f"{number(row.summary.median)} ({row.summary.n})"
+
+
+def _ratio(ratio: Ratio | None) -> tuple[str, str, str]:
+    if ratio is None:
+        return DASH, DASH, DASH
+    unclear = "not told apart" if ratio.close else "too few runs"
+    return ratio_value(ratio), ratio_interval(ratio), _change(ratio) or unclear
+
+
+def document(comparison: Comparison) -> dict[str, object]:
+    """The comparison as one JSON object."""
+    return {
+        "runs": [
+            {"run": run.run, "workflow": run.workflow, "valid": valid}
+            for run, valid in zip(comparison.runs, comparison.valid, strict=True)
+        ],
+        "differences": list(comparison.differences),
+        "rows": [_json_row(line) for line in comparison.lines],
+    }
+
+
+def _json_row(line: Line) -> dict[str, object]:
+    row = line.any
+    return {
+        "variant": line.variant,
+        "measurement": row.measurement,
+        "metric": row.metric,
+        "unit": row.unit,
+        "direction": row.direction,
+        "subject": row.subject,
+        "n": [found and found.summary.n for found in line.rows],
+        "median": [found and found.summary.median for found in line.rows],
+        "ratio": [found and found.value for found in line.ratios],
+        "ratio_ci95": [
+            [found.interval.low, found.interval.high] if found and found.interval else None
+            for found in line.ratios
+        ],
+        "told_apart": [found and found.verdict for found in line.ratios],
+    }
+
+
+def renderable_comparison(comparison: Comparison) -> RenderableType:
+    """The comparison for `rich.console.Console.print`."""
+    parts: list[RenderableType] = [terminal.line(_TITLE, "bold"), Text()]
+    parts += [terminal.grid(runs_table(comparison)), Text()]
+    if comparison.differences:
+        parts += [terminal.bullets("Mind:", comparison.differences, "yellow"), Text()]
+    parts += [terminal.line(finding(comparison)), Text()]
+    for table in result_tables(comparison):
+        parts += [terminal.grid(table), Text()]
+    return Group(*parts)
+
+
+def _markdown(comparison: Comparison) -> str:
+    parts = [f"# {_TITLE}", markdown.table(runs_table(comparison))]
+    parts += ["\n".join(f"- {markdown.plain(one)}" for one in comparison.differences)]
+    parts += [markdown.plain(finding(comparison))]
+    parts += (markdown.table(table) for table in result_tables(comparison))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _html(comparison: Comparison) -> str:
+    return (
+        environment()
+        .get_template("compare.html")
+        .render(
+            title=_TITLE,
+            finding=finding(comparison),
+            differences=comparison.differences,
+            runs=runs_table(comparison),
+            chart=_chart(comparison),
+            results=result_tables(comparison),
+        )
+    )
+
+
+def _chart(comparison: Comparison) -> Markup | None:
+    """The headline metric: a group a variant, a series a run."""
+    names = letters(comparison)
+    rows = [
+        row.model_copy(update={"variant": {"variant": label(line.variant), "run": name}})
+        for line in comparison.headline
+        for name, row in zip(names, line.rows, strict=True)
+        if row is not None
+    ]
+    if not rows:
+        return None
+    groups = tuple(dict.fromkeys(row.variant["variant"] for row in rows))
+    plan = Layout(axis="run", group_axes=("variant",), groups=groups, series=names)
+    return figure(dots(rows, plan, WIDE, columns=True), dots(rows, plan, NARROW, columns=False))

@@ -1,0 +1,318 @@
+"""The main chart: every run as a dot, mean with interval, median, published value, bounds.
+
+Variants stand side by side in groups (`columns`), or below each other (`bars`) where a page is
+narrow or there is one group. Each variant has three lanes: runs, mean, published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hawser.report.figures.scale import Scale, scale
+from hawser.report.figures.scene import (
+    BOLD,
+    Anchor,
+    Box,
+    Dash,
+    Item,
+    Key,
+    Line,
+    Point,
+    Scene,
+    Text,
+    fit,
+    legend,
+    marker,
+    series_marker,
+    series_role,
+    text_width,
+)
+from hawser.report.model import Layout, Row
+from hawser.report.words import interval, number, term, way
+
+_SLOT = 40
+"""Pixels of a variant in bars."""
+_NARROWEST = 26
+"""Pixels a variant needs in columns."""
+_HEAD = 26
+"""Pixels of a group's name in bars."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where things stand: `across` runs along the variants, the scale along the values."""
+
+    columns: bool
+    scale: Scale
+    start: float
+    """Ends of the plot across the value axis."""
+    end: float
+
+    def at(self, across: float, value: float) -> Point:
+        """Point of a value."""
+        return self.pixel(across, self.scale(value))
+
+    def pixel(self, across: float, along: float) -> Point:
+        """Point of a pixel on the value axis."""
+        return (across, along) if self.columns else (along, across)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Place of one variant."""
+
+    row: Row
+    name: str
+    series: int
+    centre: float
+    size: float
+
+
+def dots(rows: Sequence[Row], plan: Layout, width: float, *, columns: bool) -> Scene:
+    """Draw one metric.
+
+    Args:
+        rows: one a variant, of one metric.
+        plan: how variants are laid out.
+        width: of the drawing, pixels.
+        columns: groups side by side, where there is room; else everything below each other.
+    """
+    title, where = heading(rows[0])
+    columns = columns and len(plan.groups) > 1 and _roomy(rows, plan, width)
+    head, top = legend(legend_keys(rows, plan if columns else None), 0, 46, width)
+    draw = _columns if columns else _bars
+    body, height = draw(rows, plan, width, top + 4)
+    items = (
+        Text(0, 16, fit(title, BOLD * 15, width), "ink", 15, bold=True),
+        Text(0, 34, fit(where, 12.5, width), "muted", 12.5),
+        *head,
+        *body,
+    )
+    return Scene(width, height, f"{title}, {where}", describe(rows, plan), items)
+
+
+def heading(row: Row) -> tuple[str, str]:
+    """What a metric's axis shows, and where that was measured."""
+    where = ", ".join(filter(None, (row.measurement, row.subject, way(row.direction))))
+    return f"{term(row.metric).title}, {row.unit}", where
+
+
+def describe(rows: Sequence[Row], plan: Layout) -> str:
+    """The chart's numbers in words."""
+    parts = []
+    for row in rows:
+        name = " ".join(filter(None, (plan.group(row.variant), plan.name(row.variant))))
+        found = row.summary
+        parts.append(
+            f"{name}: median {number(found.median)}, mean {number(found.mean)}"
+            f" ({interval(found.t)}), {found.n} runs"
+        )
+    return "; ".join(parts)
+
+
+def _roomy(rows: Sequence[Row], plan: Layout, width: float) -> bool:
+    return (width - 60) / (len(rows) + len(plan.groups)) >= _NARROWEST
+
+
+def _columns(
+    rows: Sequence[Row], plan: Layout, width: float, top: float
+) -> tuple[list[Item], float]:
+    """Groups side by side, values upwards."""
+    bottom, height = top + 330, top + 330 + 44
+    left = 46.0
+    frame = Frame(True, scale(_extent(rows), bottom, top + 12), left, width)
+    size = (width - left) / (len(rows) + len(plan.groups))
+    items: list[Item] = _grid(frame)
+    x = left
+    for group in plan.groups:
+        members = [row for row in rows if plan.group(row.variant) == group]
+        span = size * (len(members) + 1)
+        items.append(Text(x + span / 2, bottom + 20, fit(group, 13, span), "ink", 13, "middle"))
+        for index, row in enumerate(members):
+            centre = x + size * (index + 1)
+            items += _slot(frame, _place(row, plan, centre, size))
+        x += span
+    axis = " / ".join(plan.group_axes)
+    items.append(Text((left + width) / 2, bottom + 40, axis, "muted", 12, "middle"))
+    return items, height
+
+
+def _bars(rows: Sequence[Row], plan: Layout, width: float, top: float) -> tuple[list[Item], float]:
+    """Variants below each other, values to the right."""
+    names = [plan.name(row.variant) for row in rows]
+    left = min(max(text_width(name, 13) for name in names) + 30, 0.4 * width)
+    many = len(plan.groups) > 1
+    end = top + len(rows) * _SLOT + (len(plan.groups) * _HEAD if many else 0)
+    frame = Frame(False, scale(_extent(rows), left, width - 44, 5), top, end)
+    items: list[Item] = _grid(frame)
+    y = top
+    for group in plan.groups:
+        if many:
+            items.append(Text(0, y + 18, fit(group, 13, width), "ink", 13, bold=True))
+            y += _HEAD
+        for row in (row for row in rows if plan.group(row.variant) == group):
+            slot = _place(row, plan, y + _SLOT / 2, _SLOT)
+            items.append(series_marker(slot.series, 6, slot.centre - 1, 5))
+            items.append(Text(18, slot.centre + 4, fit(slot.name, 13, left - 26), "ink", 13))
+            items += _slot(frame, slot)
+            y += _SLOT
+    return items, end + 30
+
+
+def _place(row: Row, plan: Layout, centre: float, size: float) -> Slot:
+    name = plan.name(row.variant)
+    series = plan.series.index(name) if name in plan.series else len(plan.series)
+    return Slot(row, name, series, centre, size)
+
+
+def _grid(frame: Frame) -> list[Item]:
+    items: list[Item] = []
+    anchor: Anchor = "end" if frame.columns else "middle"
+    for pixel, label in frame.scale.ticks():
+        zero = pixel == frame.scale(0)
+        ends = (frame.pixel(frame.start, pixel), frame.pixel(frame.end, pixel))
+        items.append(Line(ends, "axis" if zero else "grid"))
+        x, y = (frame.start - 8, pixel + 4) if frame.columns else (pixel, frame.end + 18)
+        items.append(Text(x, y, label, "muted", 12, anchor))
+    return items
+
+
+def _slot(frame: Frame, slot: Slot) -> list[Item]:
+    """All about one variant."""
+    lane = min(10.0, slot.size / 4)
+    return [
+        *_bounds(frame, slot),
+        _body(frame, slot),
+        *_runs(frame, slot, lane),
+        *_mean(frame, slot),
+        *_reference(frame, slot, lane),
+        _value(frame, slot),
+    ]
+
+
+def _bounds(frame: Frame, slot: Slot) -> list[Item]:
+    if slot.row.bounds is None:
+        return []
+    near, far = slot.centre - slot.size / 2, slot.centre + slot.size / 2
+    levels: tuple[tuple[float, Dash], ...] = (
+        (slot.row.bounds.together, "dashed"),
+        (slot.row.bounds.single, "dotted"),
+    )
+    return [
+        Line((frame.at(near, level), frame.at(far, level)), "bound", 1.5, dash)
+        for level, dash in levels
+    ]
+
+
+def _body(frame: Frame, slot: Slot) -> Item:
+    """A pale bar from zero to the median: the eye compares lengths."""
+    half = 0.36 * slot.size
+    x1, y1 = frame.at(slot.centre - half, 0)
+    x2, y2 = frame.at(slot.centre + half, slot.row.summary.median)
+    corner, size = (min(x1, x2), min(y1, y2)), (abs(x2 - x1), abs(y2 - y1))
+    return Box(*corner, *size, series_role(slot.series), opacity=0.16)
+
+
+def _runs(frame: Frame, slot: Slot, lane: float) -> list[Item]:
+    """Each run as a dot; a little apart, so that equal ones are seen."""
+    across = slot.centre - lane if frame.columns else slot.centre + lane
+    found: list[Item] = []
+    for index, run in enumerate(slot.row.runs):
+        x, y = frame.at(across + (index % 3 - 1) * lane / 4, run.value)
+        tip = f"{slot.name}, run {run.repeat} (trial {run.trial}): {number(run.value)}"
+        dot = marker("disc", x, y, 2.6, series_role(slot.series), tip=f"{tip} {slot.row.unit}")
+        found.append(dot)
+    return found
+
+
+def _mean(frame: Frame, slot: Slot) -> list[Item]:
+    """The interval with its mean, and the median as a bar across."""
+    found, role, at = slot.row.summary, series_role(slot.series), slot.centre
+    items: list[Item] = []
+    if found.t is not None:
+        low, high = max(found.t.low, frame.scale.low), min(found.t.high, frame.scale.high)
+        items.append(Line((frame.at(at, low), frame.at(at, high)), role, 2))
+        items += (
+            Line((frame.at(at - 4, end), frame.at(at + 4, end)), role, 2)
+            for end in (low, high)
+            if end in (found.t.low, found.t.high)  # one beyond the axis has no end to show
+        )
+    half = 0.36 * slot.size
+    level = frame.at(at - half, found.median), frame.at(at + half, found.median)
+    items.append(Line(level, role, 2.5))
+    x, y = frame.at(at, found.mean)
+    tip = f"{slot.name}: mean {number(found.mean)} {slot.row.unit}, 95 % CI {interval(found.t)}"
+    items.append(series_marker(slot.series, x, y, 4.2, tip))
+    return items
+
+
+def _reference(frame: Frame, slot: Slot, lane: float) -> list[Item]:
+    reference = slot.row.reference
+    if reference is None:
+        return []
+    across = slot.centre + lane if frame.columns else slot.centre - lane
+    x, y = frame.at(across, reference.value)
+    tip = f"published: {number(reference.value)} {slot.row.unit} ({reference.source})"
+    return [marker("diamond", x, y, 4.2, "ink", filled=False, tip=tip)]
+
+
+def _value(frame: Frame, slot: Slot) -> Item:
+    """The median as a number, beyond the runs and clear of the published value."""
+    row, label = slot.row, number(slot.row.summary.median)
+    edge = frame.scale(min(max(_reach(row)), frame.scale.high))
+    published = frame.scale(row.reference.value) if row.reference is not None else float("inf")
+    if frame.columns:
+        top = published if edge - 27 < published < edge + 3 else edge
+        return Text(slot.centre, top - 10, label, "ink", 12, "middle", bold=True)
+    right = published if edge - 3 < published < edge + 45 else edge
+    return Text(right + 10, slot.centre + 4, label, "ink", 12, bold=True)
+
+
+def _reach(row: Row) -> list[float]:
+    """What is drawn of a variant itself."""
+    return [*row.values, *((row.summary.t.high,) if row.summary.t is not None else ())]
+
+
+def _extent(rows: Sequence[Row]) -> list[float]:
+    """What the axis holds: all that is drawn, but of an interval not more than a bit beyond."""
+    solid = [
+        *(value for row in rows for value in row.values),
+        *(row.reference.value for row in rows if row.reference is not None),
+        *(row.bounds.together for row in rows if row.bounds is not None),
+    ]
+    low, high = min(0.0, *solid), max(0.0, *solid)
+    ends = [e for row in rows if (t := row.summary.t) is not None for e in (t.low, t.high)]
+    return [*solid, *(min(max(end, 1.25 * low), 1.25 * high) for end in ends)]
+
+
+def _level(role: str) -> Item:
+    return Line(((5, -3), (19, -3)), role, 2.5)
+
+
+def legend_keys(rows: Sequence[Row], plan: Layout | None) -> list[Key]:
+    """What the marks mean; with a plan, the series too."""
+    keys = [
+        Key(name, (series_marker(index, 12, 0, 5),))
+        for index, name in enumerate(plan.series if plan is not None else ())
+    ]
+    whisker = (
+        Line(((1, 0), (23, 0)), "muted", 2),
+        Line(((1, -4), (1, 4)), "muted", 2),
+        Line(((23, -4), (23, 4)), "muted", 2),
+        marker("disc", 12, 0, 4, "muted"),
+    )
+    runs = tuple(marker("disc", x, 0, 2.6, "muted") for x in (4, 12, 20))
+    keys += [
+        Key("one run each", runs),
+        Key("mean, 95 % interval (t)", whisker),
+        Key("median", (Box(5, -3, 14, 9, "muted", opacity=0.3), _level("muted"))),
+    ]
+    if any(row.reference for row in rows):
+        keys.append(Key("published", (marker("diamond", 12, 0, 4.5, "ink", filled=False),)))
+    if any(row.bounds for row in rows):
+        keys += [
+            Key("all paths together", (Line(((0, 0), (24, 0)), "bound", 1.5, "dashed"),)),
+            Key("best single path", (Line(((0, 0), (24, 0)), "bound", 1.5, "dotted"),)),
+        ]
+    return keys

@@ -1,0 +1,188 @@
+"""Small charts side by side, one a group, with the same axes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hawser.report.figures.scale import Scale, scale
+from hawser.report.figures.scene import (
+    BOLD,
+    Anchor,
+    Item,
+    Key,
+    Line,
+    Point,
+    Scene,
+    Text,
+    fit,
+    legend,
+    series_role,
+    text_width,
+)
+from hawser.report.model import Layout, Row, TimeSeries
+from hawser.report.words import term
+
+_HEIGHT = 190
+_LEFT = 40
+_GAP = 26
+_MOST_THIN = 12
+"""Thin lines of one variant; more of them are a smear."""
+_MOST_POINTS = 200
+"""Points of one distribution's line."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One small chart: its plot area's axes."""
+
+    x: Scale
+    y: Scale
+
+    def at(self, x: float, y: float) -> Point:
+        """Point of two values."""
+        return self.x(x), self.y(y)
+
+
+Draw = Callable[[Panel, str, list[TimeSeries]], list[Item]]
+"""Fills the panel of a group with the time series of its runs."""
+
+Events = Mapping[str, Sequence[tuple[float, str]]]
+"""Group -> second and name of what happened during its runs."""
+
+
+def courses(
+    series: Sequence[TimeSeries], about: Row, plan: Layout, width: float, events: Events
+) -> Scene:
+    """Draw values over time: each run as a thin line, the median of the runs as a thick one."""
+    values = [value for one in series for _, value in one.points]
+    seconds = [second for one in series for second, _ in one.points]
+    title = f"{term(about.metric).title} over time, {about.unit}"
+    words = "Seconds since the measurement began; thin lines are runs, thick ones their median"
+
+    def draw(panel: Panel, group: str, inside: list[TimeSeries]) -> list[Item]:
+        marks = _events(panel, events.get(group, ()))
+        return [*marks, *(i for one in _by_series(plan, inside) for i in _course(panel, *one))]
+
+    return _facets(series, plan, width, (title, words, "s"), (seconds, values), draw)
+
+
+def distribution(series: Sequence[TimeSeries], about: Row, plan: Layout, width: float) -> Scene:
+    """Draw which share of all intervals of all runs lies at or below a value (ECDF)."""
+    values = [value for one in series for _, value in one.points]
+    title = f"{term(about.metric).title} of all intervals, {about.unit}"
+    words = "Share of all intervals at or below a value"
+
+    def draw(panel: Panel, _group: str, inside: list[TimeSeries]) -> list[Item]:
+        return [_ecdf(panel, *one) for one in _by_series(plan, inside)]
+
+    return _facets(series, plan, width, (title, words, ""), (values, [1.0]), draw)
+
+
+def _facets(
+    series: Sequence[TimeSeries],
+    plan: Layout,
+    width: float,
+    words: tuple[str, str, str],
+    extent: tuple[list[float], list[float]],
+    draw: Draw,
+) -> Scene:
+    """Lay out one panel a group. `words` are title, description and the x axis' unit."""
+    title, description, unit = words
+    keys = [
+        Key(name, (Line(((0, 0), (24, 0)), series_role(index), 2.5),))
+        for index, name in enumerate(plan.series)
+    ]
+    head, top = legend(keys, 0, 34, width)
+    columns = min(len(plan.groups), 4 if width > 700 else 1)
+    size = (width - _GAP * (columns - 1)) / columns
+    name = 20 if len(plan.groups) > 1 else 0
+    pitch = _HEIGHT + name + 34
+    items: list[Item] = [Text(0, 16, fit(title, BOLD * 15, width), "ink", 15, bold=True), *head]
+    for index, group in enumerate(plan.groups):
+        left, row = index % columns * (size + _GAP), index // columns
+        upper = top + row * pitch
+        panel = Panel(
+            scale(extent[0], left + _LEFT, left + size - 4, 5),
+            scale(extent[1], upper + name + _HEIGHT, upper + name + 6, 5),
+        )
+        items.append(Text(left + _LEFT, upper + 14, fit(group, 13, size - _LEFT), "ink", 13))
+        items += _axes(panel, unit)
+        items += draw(panel, group, [one for one in series if plan.group(one.variant) == group])
+    rows = -(-len(plan.groups) // columns)
+    return Scene(width, top + rows * pitch - 8, title, description, tuple(items))
+
+
+def _axes(panel: Panel, unit: str) -> list[Item]:
+    x, y = panel.x, panel.y
+    items: list[Item] = []
+    for pixel, label in y.ticks():
+        items.append(Line(((x.start, pixel), (x.end, pixel)), "grid"))
+        items.append(Text(x.start - 7, pixel + 4, label, "muted", 11.5, "end"))
+    ticks = x.ticks()
+    items += (Text(at, y.start + 17, label, "muted", 11.5, "middle") for at, label in ticks[:-1])
+    last = f"{ticks[-1][1]} {unit}".rstrip()
+    items.append(Text(x.end, y.start + 17, last, "muted", 11.5, "end"))
+    items.append(Line(((x.start, y.start), (x.end, y.start)), "axis"))
+    return items
+
+
+def _by_series(plan: Layout, inside: list[TimeSeries]) -> list[tuple[int, list[TimeSeries]]]:
+    """The time series of each variant, the first series last, so that it lies on top."""
+    names = [(index, name) for index, name in enumerate(plan.series)]
+    return [
+        (index, found)
+        for index, name in reversed(names)
+        if (found := [one for one in inside if plan.name(one.variant) == name])
+    ]
+
+
+def _course(panel: Panel, index: int, runs: list[TimeSeries]) -> list[Item]:
+    role = series_role(index)
+    thin: list[Item] = [
+        Line(tuple(panel.at(*point) for point in run.points), role, 1, opacity=0.35)
+        for run in runs[:_MOST_THIN]
+        if len(run.points) > 1
+    ]
+    middle = median_course(runs)
+    thick = Line(tuple(panel.at(*point) for point in middle), role, 2.5)
+    return [*thin, thick] if len(middle) > 1 else thin
+
+
+def _events(panel: Panel, events: Sequence[tuple[float, str]]) -> list[Item]:
+    items: list[Item] = []
+    for index, (second, name) in enumerate(e for e in events if e[0] <= panel.x.high):
+        x, y = panel.at(second, panel.y.high)
+        items.append(Line(((x, y), (x, panel.y.start)), "bound", 1.2, "dotted"))
+        left = x + text_width(name, 10.5) < panel.x.end
+        anchor: Anchor = "start" if left else "end"
+        items.append(Text(x + (4 if left else -4), y + 9 + 12 * index, name, "bound", 10.5, anchor))
+    return items
+
+
+def median_course(runs: Sequence[TimeSeries]) -> tuple[Point, ...]:
+    """At each time the median over the runs; times are rounded to the length of an interval."""
+    gaps = [
+        b - a for run in runs for (a, _), (b, _) in zip(run.points, run.points[1:], strict=False)
+    ]
+    step = statistics.median(gaps) if gaps else 1.0
+    if step <= 0:
+        return ()
+    bins: dict[int, list[float]] = {}
+    for run in runs:
+        for second, value in run.points:
+            bins.setdefault(round(second / step), []).append(value)
+    return tuple((at * step, statistics.median(values)) for at, values in sorted(bins.items()))
+
+
+def _ecdf(panel: Panel, index: int, runs: list[TimeSeries]) -> Item:
+    """The empirical distribution function as a staircase."""
+    values = sorted(value for run in runs for _, value in run.points)
+    n = len(values)
+    stride = max(1, n // _MOST_POINTS)
+    points: list[Point] = [panel.at(values[0], 0)]
+    for i in sorted({*range(0, n, stride), n - 1}):
+        points.append((panel.x(values[i]), points[-1][1]))
+        points.append(panel.at(values[i], (i + 1) / n))
+    return Line(tuple(points), series_role(index), 2.2)

@@ -1,0 +1,168 @@
+"""What is to be said about rows: assertions, marks of the order, comparisons, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hawser.report.collect import PASSIVE, covers
+from hawser.report.model import (
+    Checked,
+    Comparison,
+    Layout,
+    OrderFinding,
+    Outcome,
+    Row,
+)
+from hawser.report.words import count, number, percent, term
+from hawser.spec.workflow import Assertion, Workflow
+from hawser.stats import Summary, check_order, ratio_of_medians
+from hawser.store import label
+
+_FEW = 5
+"""Below this many runs intervals are too wide to tell much."""
+
+
+def layout(workflow: Workflow) -> Layout:
+    """Lay out the variants: the last axis that varies makes the series, the others the groups."""
+    variants = [variant.labels for variant in workflow.variants]
+    values: dict[str, dict[str, None]] = {}
+    for labels in variants:
+        for axis, value in labels.items():
+            values.setdefault(axis, {})[value] = None
+    varying = [axis for axis, found in values.items() if len(found) > 1]
+    axis = varying[-1] if varying else ""
+    plan = Layout(axis=axis, group_axes=tuple(varying[:-1]), groups=(), series=())
+    return plan.model_copy(
+        update={
+            "groups": tuple(dict.fromkeys(plan.group(labels) for labels in variants)),
+            "series": tuple(dict.fromkeys(plan.name(labels) for labels in variants)),
+        }
+    )
+
+
+def outcomes(workflow: Workflow, made: Sequence[Row]) -> tuple[Outcome, ...]:
+    """Hold the rows against the workflow's assertions."""
+    return tuple(_outcome(assertion, made) for assertion in workflow.assertions)
+
+
+def _outcome(wanted: Assertion, made: Sequence[Row]) -> Outcome:
+    concerned = [
+        row
+        for row in made
+        if row.metric == wanted.metric
+        and wanted.measurement in (None, row.measurement)
+        and covers(wanted.variant, row.variant)
+    ]
+    unit = concerned[0].unit if concerned else ""
+    limits = [
+        f"{words} {number(limit)}"
+        for words, limit in (("at least", wanted.at_least), ("at most", wanted.at_most))
+        if limit is not None
+    ]
+    who = label(wanted.variant) if wanted.variant else "every variant"
+    text = f"{wanted.statistic} {wanted.metric} of {who}: {' and '.join(limits)} {unit}".strip()
+    return Outcome(text=text, checked=tuple(_checked(wanted, row) for row in concerned))
+
+
+def _checked(wanted: Assertion, row: Row) -> Checked:
+    value = _statistic(row.summary, wanted.statistic)
+    low = wanted.at_least if wanted.at_least is not None else float("-inf")
+    high = wanted.at_most if wanted.at_most is not None else float("inf")
+    ok = value is not None and low <= value <= high
+    return Checked(variant=row.variant, measurement=row.measurement, value=value, ok=ok)
+
+
+def _statistic(summary: Summary, name: str) -> float | None:
+    return {
+        "median": summary.median,
+        "mean": summary.mean,
+        "min": summary.minimum,
+        "max": summary.maximum,
+        "sd": summary.sd,
+    }[name]
+
+
+def comparisons(plan: Layout, about: Sequence[Row]) -> tuple[Comparison, ...]:
+    """In each group, the leader against every other variant, the nearest first."""
+    found: list[Comparison] = []
+    for group in plan.groups:
+        ranked = ranking([row for row in about if plan.group(row.variant) == group])
+        for other in ranked[1:]:
+            ratio = ratio_of_medians(ranked[0].values, other.values)
+            if ratio is not None:
+                found.append(
+                    Comparison(
+                        group=group, leader=ranked[0].variant, other=other.variant, ratio=ratio
+                    )
+                )
+    return tuple(found)
+
+
+def ranking(rows: Iterable[Row]) -> list[Row]:
+    """Rows of one metric, the best median first."""
+    return sorted(
+        rows,
+        key=lambda r: r.summary.median * (-1 if term(r.metric).better == "higher" else 1),
+    )
+
+
+def order_findings(made: Sequence[Row]) -> tuple[OrderFinding, ...]:
+    """Check every active metric for marks of the order of trials, all variants together."""
+    series: dict[tuple[str, str, str], list[Row]] = {}
+    for row in made:
+        if row.measurement != PASSIVE and not row.subject:
+            series.setdefault((row.measurement, row.metric, row.direction), []).append(row)
+    found = []
+    for rows in series.values():
+        values = _relative(rows)
+        if len(values) >= 2:
+            what = rows[0]
+            found.append(
+                OrderFinding(
+                    measurement=what.measurement,
+                    metric=what.metric,
+                    direction=what.direction,
+                    check=check_order(values),
+                )
+            )
+    return tuple(found)
+
+
+def _relative(rows: Sequence[Row]) -> list[float]:
+    """All values as multiples of their variant's median, by trial; one run alone says nothing."""
+    usable = [row for row in rows if row.summary.n > 1 and row.summary.median != 0]
+    points = [(run.trial, run.value / row.summary.median) for row in usable for run in row.runs]
+    return [value for _, value in sorted(points)]
+
+
+def warnings(made: Sequence[Row], order: Sequence[OrderFinding]) -> tuple[str, ...]:
+    """What a careful reader should know."""
+    fewest = min((row.summary.n for row in made), default=_FEW)
+    few = f"Only {count(fewest, 'run')} of some variants: intervals are wide or missing"
+    return (
+        *([few] if fewest < _FEW else []),
+        *(_disagreement(row) for row in made if row.summary.disagree),
+        *(text for finding in order for text in _order_warnings(finding)),
+    )
+
+
+def _disagreement(row: Row) -> str:
+    return (
+        f"{row.metric} of {label(row.variant)}: t and bootstrap interval disagree, so the runs are"
+        " skewed or one stands apart: trust the median"
+    )
+
+
+def _order_warnings(finding: OrderFinding) -> list[str]:
+    check, what = finding.check, f"{finding.measurement} {finding.metric}"
+    found = []
+    if check.trend:
+        way = "rose" if check.slope > 0 else "fell"
+        change = percent(abs(check.slope) * (check.n - 1))
+        found.append(f"{what} {way} over the run by about {change} (p = {check.trend_p:.2g})")
+    if check.dependent:
+        found.append(
+            f"{what}: neighbouring trials are related (lag-1 autocorrelation {check.lag1:+.2f}),"
+            " so intervals are too narrow"
+        )
+    return found

@@ -1,0 +1,189 @@
+"""The report as one HTML file: no script, nothing from the network, nothing to guess."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from hawser.report import tables
+from hawser.report.figures.dots import dots
+from hawser.report.figures.facets import courses, distribution
+from hawser.report.figures.scene import Scene
+from hawser.report.figures.svg import svg
+from hawser.report.figures.topology import picture
+from hawser.report.judge import ranking
+from hawser.report.model import Report, Row
+from hawser.report.words import clean, count, number, percent, ratio_interval, ratio_value, term
+from hawser.spec.workflow import Event
+
+WIDE, HALF, NARROW = 1040.0, 505.0, 342.0
+"""Widths figures are drawn for, pixels: a page, half of it, a telephone."""
+
+_MOST_CHARTS = 12
+_MOST_TILES = 5
+
+
+def environment() -> Environment:
+    """Templates with everything escaped, and text from files made harmless."""
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: (
+            clean(value, 100_000)
+            if isinstance(value, str) and not isinstance(value, Markup)
+            else value
+        ),
+    )
+
+
+def html(report: Report) -> str:
+    """Write the page. The same report gives the same bytes."""
+    manifest = report.manifest
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            report=report,
+            started=f"{manifest.started:%d %B %Y, %H:%M %Z}".lstrip("0"),
+            runs=count(len({r.trial for row in report.headline for r in row.runs}), "run"),
+            tiles=tiles(report),
+            chart=_main(report),
+            topology=figure(picture(report.workflow, WIDE), picture(report.workflow, NARROW)),
+            within=_within(report),
+            others=_others(report),
+            measurements=tables.measurements(report),
+            results=tables.results(report),
+            comparisons=tables.comparisons(report),
+            assertions=tables.assertions(report),
+            exclusions=tables.exclusions(report),
+            order=tables.order(report),
+            evidence=tables.evidence(report),
+            provenance=tables.provenance(report),
+            command=shlex.join(manifest.command),
+        )
+    )
+
+
+def figure(wide: Scene, narrow: Scene) -> Markup:
+    """A drawing twice: the style sheet shows the one that suits the page's width."""
+    return Markup(svg(wide, "wide") + "\n" + svg(narrow, "narrow"))  # noqa: S704 (svg escapes all text)
+
+
+def _main(report: Report) -> Markup | None:
+    if not report.headline:
+        return None
+    return _dots(report, report.headline)
+
+
+def _dots(report: Report, rows: Sequence[Row], width: float = WIDE) -> Markup:
+    return figure(
+        dots(rows, report.layout, width, columns=True),
+        dots(rows, report.layout, NARROW, columns=False),
+    )
+
+
+def _within(report: Report) -> list[Markup]:
+    """What happened within the runs."""
+    if not report.series:
+        return []
+    about, plan = report.headline[0], report.layout
+    width = WIDE if len(plan.groups) > 1 else HALF
+    happened = events(report)
+    return [
+        figure(
+            courses(report.series, about, plan, width, happened),
+            courses(report.series, about, plan, NARROW, happened),
+        ),
+        figure(
+            distribution(report.series, about, plan, width),
+            distribution(report.series, about, plan, NARROW),
+        ),
+    ]
+
+
+def events(report: Report) -> dict[str, list[tuple[float, str]]]:
+    """What happened during the runs of each group, where its time is that of the time series.
+
+    Events are timed from a trial's first measurement.
+    """
+    found: dict[str, list[tuple[float, str]]] = {}
+    about = {row.measurement for row in report.headline}
+    for variant in report.workflow.variants:
+        if next(iter(variant.scenario.measurements)) in about:
+            group = found.setdefault(report.layout.group(variant.labels), [])
+            happened = ((float(e.at), _event(e)) for e in variant.scenario.events)
+            group += (one for one in happened if one not in group)
+    return found
+
+
+def _event(event: Event) -> str:
+    change = event.change
+    said = ["" if change.up is None else "up" if change.up else "down"]
+    said += (str(value) for value in (change.rate, change.queue) if value is not None)
+    return " ".join(filter(None, (event.element.partition(":")[2], *said)))
+
+
+def _others(report: Report) -> list[Markup]:
+    """Charts of the other metrics, of those that are not the same everywhere."""
+    charts: dict[tuple[str, ...], list[Row]] = {}
+    for row in report.rows:
+        if row not in report.headline:
+            key = (row.measurement, row.metric, row.unit, row.direction, row.subject)
+            charts.setdefault(key, []).append(row)
+    moving = [rows for rows in charts.values() if len({v for r in rows for v in r.values}) > 1]
+    width = WIDE if len(report.layout.groups) > 1 else HALF
+    return [_dots(report, rows, width) for rows in moving[:_MOST_CHARTS]]
+
+
+def tiles(report: Report) -> list[tuple[str, str, str]]:
+    """The key figures: number, what it is, and of what."""
+    found: list[tuple[str, str, str]] = []
+    if report.headline:
+        found = _lead_tiles(report) if len(report.layout.groups) == 1 else _group_tiles(report)
+    excluded = f"{len(report.excluded)} excluded" if report.excluded else "none excluded"
+    n = len({run.trial for row in report.headline for run in row.runs})
+    variants = count(len(report.headline), "variant")
+    return [*found, (str(n), "runs in the statistics", f"{variants}, {excluded}")]
+
+
+def _lead_tiles(report: Report) -> list[tuple[str, str, str]]:
+    lead = _lead(report)
+    name, words = report.layout.name(lead.variant), term(lead.metric)
+    median = number(lead.summary.median)
+    found = [(f"{median} {lead.unit}", words.title.lower(), f"{name}, median")]
+    for one in (*report.comparisons[:1], *report.comparisons[1:][-1:]):
+        ratio, other = one.ratio, report.layout.name(one.other)
+        sure = (
+            f"95 % CI {ratio_interval(ratio)}" if ratio.interval else "too few runs for an interval"
+        )
+        found.append((ratio_value(ratio), f"what {other} did", sure))
+    if lead.bounds is not None:
+        share = percent(lead.summary.median / lead.bounds.together)
+        together = f"{number(lead.bounds.together)} {lead.unit} on the wire"
+        found.append((share, "of all paths together", together))
+    return found
+
+
+def _group_tiles(report: Report) -> list[tuple[str, str, str]]:
+    """The leader of each group, where groups are few."""
+    found = []
+    for group in report.layout.groups[:_MOST_TILES]:
+        rows = [row for row in report.headline if report.layout.group(row.variant) == group]
+        for lead in ranking(rows)[:1]:
+            median = f"{number(lead.summary.median)} {lead.unit}"
+            found.append((median, group, report.layout.name(lead.variant)))
+    return found
+
+
+def _lead(report: Report) -> Row:
+    if not report.comparisons:
+        return report.headline[0]
+    leader = report.comparisons[0].leader
+    return next(row for row in report.headline if row.variant == leader)

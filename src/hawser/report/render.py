@@ -1,0 +1,29 @@
+"""One report, many forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, get_args
+
+from hawser.report.data import dumps, table
+from hawser.report.markdown import markdown
+from hawser.report.model import Report
+from hawser.report.page import html
+from hawser.report.poster import poster
+from hawser.report.text import renderable, text
+
+Format = Literal["html", "md", "json", "csv", "png", "text"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_TEXT: dict[str, Callable[[Report], str]] = {
+    "html": html,
+    "md": markdown,
+    "json": dumps,
+    "csv": table,
+    "text": lambda report: text(renderable(report)),
+}
+
+
+def render(report: Report, form: Format) -> bytes:
+    """Write a report; text is in UTF-8. The same report gives the same bytes."""
+    return poster(report) if form == "png" else _TEXT[form](report).encode()

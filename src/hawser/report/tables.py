@@ -1,0 +1,271 @@
+"""The tables of a report, as text in cells: every form of the report shows the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hawser.report.model import Report, Row
+from hawser.report.words import (
+    DASH,
+    TIMES,
+    count,
+    interval,
+    join,
+    number,
+    percent,
+    ratio_interval,
+    ratio_value,
+    term,
+    way,
+)
+from hawser.spec.measurement import Measurement
+from hawser.spec.workflow import Labels
+from hawser.store import label
+
+_USAGE = ("cpu", "memory")
+"""What a daemon and the machine use; other counters than these and drops are in the data only."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption. The first `names` columns hold names, the others numbers."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    names: int = 1
+
+
+def results(report: Report) -> list[Table]:
+    """One table a metric, the headline's first."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in (*report.headline, *(r for r in report.rows if r not in report.headline)):
+        headline = row in report.headline
+        key = ("",) if headline else (row.measurement, row.metric, row.direction, row.subject)
+        groups.setdefault(key, []).append(row)
+    return [_result(report, rows) for rows in groups.values()]
+
+
+def _result(report: Report, rows: Sequence[Row]) -> Table:
+    axes = axes_of(report)
+    published = any(row.reference for row in rows)
+    extra = ("published", "ratio to it") if published else ()
+    columns = ("n", "median", "mean", "95 % CI (t)", "95 % CI (BCa)", "sd", "CoV", "range")
+    return Table(
+        caption(rows),
+        (*axes, *columns, *extra),
+        tuple(
+            (*_names(axes, row.variant), *_numbers(row), *(_published(row) if published else ()))
+            for row in rows
+        ),
+        len(axes),
+    )
+
+
+def caption(rows: Sequence[Row]) -> str:
+    """What a metric's table or chart shows."""
+    row = rows[0]
+    measurements = ", ".join(dict.fromkeys(row.measurement for row in rows))
+    where = ", ".join(filter(None, (measurements, row.subject, way(row.direction))))
+    return f"{term(row.metric).title}, {row.unit} ({where})"
+
+
+def axes_of(report: Report) -> tuple[str, ...]:
+    """Names of the columns that tell variants apart."""
+    plan = report.layout
+    return (*plan.group_axes, plan.axis) if plan.axis else ("variant",)
+
+
+def _names(axes: Sequence[str], variant: Labels) -> tuple[str, ...]:
+    if not any(axis in variant for axis in axes):
+        return (label(variant),)
+    return tuple(variant.get(axis, DASH) for axis in axes)
+
+
+def _numbers(row: Row) -> tuple[str, ...]:
+    found = row.summary
+    return (
+        str(found.n),
+        number(found.median),
+        number(found.mean),
+        interval(found.t),
+        interval(found.bootstrap),
+        number(found.sd),
+        percent(found.cov),
+        f"{number(found.minimum)}{DASH}{number(found.maximum)}",
+    )
+
+
+def _published(row: Row) -> tuple[str, str]:
+    if row.reference is None:
+        return DASH, DASH
+    value = row.reference.value
+    ratio = f"{row.summary.median / value:.2f}{TIMES}" if value else DASH
+    return number(value), ratio
+
+
+def comparisons(report: Report) -> Table | None:
+    """The leader of each group against the others."""
+    if not report.comparisons:
+        return None
+    plan = report.layout
+    grouped = len(plan.groups) > 1
+    head = (" / ".join(plan.group_axes),) if grouped else ()
+    return Table(
+        "Ratio of medians, leader to other",
+        (*head, "leader", "other", "ratio", "95 % CI (bootstrap)", "told apart"),
+        tuple(
+            (
+                *((c.group,) if grouped else ()),
+                plan.name(c.leader),
+                plan.name(c.other),
+                ratio_value(c.ratio),
+                ratio_interval(c.ratio),
+                {True: "yes", False: "no", None: "too few runs"}[c.ratio.verdict],
+            )
+            for c in report.comparisons
+        ),
+        len(head) + 2,
+    )
+
+
+def assertions(report: Report) -> Table | None:
+    """What had to hold, and whether it did."""
+    rows = []
+    for outcome in report.outcomes:
+        if not outcome.checked:
+            rows.append((outcome.text, DASH, "not measured", "failed"))
+        rows += [
+            (outcome.text, label(one.variant), number(one.value), "holds" if one.ok else "failed")
+            for one in outcome.checked
+        ]
+    return _table("Assertions", ("assertion", "variant", "found", "outcome"), rows, 2)
+
+
+def exclusions(report: Report) -> Table | None:
+    """The runs that are in no statistic."""
+    rows = [(str(e.trial), label(e.variant), str(e.repeat), e.reason) for e in report.excluded]
+    return _table("Excluded runs", ("trial", "variant", "repeat", "reason"), rows, 4)
+
+
+def order(report: Report) -> Table | None:
+    """Marks of the order of trials."""
+    rows = []
+    for one in report.order:
+        check = one.check
+        verdict = [*(["trend"] if check.trend else []), *(["related"] if check.dependent else [])]
+        rows.append(
+            (
+                f"{one.measurement} {one.metric}",
+                str(check.n),
+                f"{100 * check.slope:+.3f} %",
+                f"{check.trend_p:.2g}",
+                f"{check.lag1:+.2f}",
+                ", ".join(verdict) or "none",
+            )
+        )
+    columns = ("metric", "n", "slope a trial", "trend p", "lag-1", "mark of the order")
+    return _table("Order of trials", columns, rows, 1)
+
+
+def evidence(report: Report) -> list[Table]:
+    """Counters of links and daemons, medians over the runs: a row a variant, a column each."""
+    families: dict[str, list[Row]] = {}
+    for row in report.passive:
+        if row.metric.startswith("drop_"):
+            name = f"Dropped by {row.metric[5:].replace('_', ' ')}, {row.unit}"
+            families.setdefault(name, []).append(row)
+        elif row.metric in _USAGE:
+            families.setdefault("Processor time, % of one core; peak memory, MiB", []).append(row)
+    tables = (_evidence(report, name, rows) for name, rows in families.items())
+    return [table for table in tables if table is not None]
+
+
+def _evidence(report: Report, name: str, rows: Sequence[Row]) -> Table | None:
+    """One family of counters; of drops only the elements that dropped."""
+    drops = name.startswith("Dropped")
+    moving = {_counter(row) for row in rows if not drops or row.summary.maximum}
+    columns = [what for what in dict.fromkeys(map(_counter, rows)) if what in moving]
+    if not columns:
+        return None
+    axes = axes_of(report)
+    cells = {(label(row.variant), _counter(row)): number(row.summary.median) for row in rows}
+    variants = {label(row.variant): row.variant for row in rows}
+    return Table(
+        name,
+        (*axes, *columns),
+        tuple(
+            (*_names(axes, variant), *(cells.get((known, what), DASH) for what in columns))
+            for known, variant in variants.items()
+        ),
+        len(axes),
+    )
+
+
+def _counter(row: Row) -> str:
+    """Name of a counter: its element, and what is counted where the caption does not say."""
+    if row.metric.startswith("drop_"):
+        return row.subject
+    element = row.subject.removeprefix("daemon:").replace(":", " ")
+    return f"{element} {row.metric}"
+
+
+def provenance(report: Report) -> list[tuple[str, str]]:
+    """Where the numbers come from: what is needed to judge and to repeat them."""
+    about, machine = report.manifest, report.manifest.machine
+    memory = f"{machine.memory / 2**30:.1f} GiB"
+    revision = "not from a checkout"
+    if about.revision is not None:
+        revision = about.revision.commit + (" with local changes" if about.revision.dirty else "")
+    return [
+        ("Run", about.run),
+        ("Started", f"{about.started:%Y-%m-%d %H:%M:%S %Z}"),
+        ("Finished", f"{about.finished:%Y-%m-%d %H:%M:%S %Z}" if about.finished else "not yet"),
+        ("Hawser", f"{about.hawser}, revision {revision}"),
+        ("Machine", f"{machine.cpu}, {count(machine.cores, 'core')}, {memory}"),
+        ("System", f"{machine.distribution}, Linux {machine.kernel}"),
+        *((name, version) for name, version in sorted(about.tools.items())),
+        *((name, value) for name, value in sorted(about.kernel.items())),
+        ("Seed of the order", str(about.seed)),
+        ("Order of trials", ", ".join(_place(report, p.trial) for p in about.order)),
+    ]
+
+
+def _place(report: Report, trial: int) -> str:
+    place = next(p for p in report.manifest.order if p.trial == trial)
+    return f"{label(place.variant)} #{place.repeat}"
+
+
+def measurements(report: Report) -> list[tuple[str, str]]:
+    """What is measured: name, and probe with its parameters; which variants, where they differ."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for variant in report.workflow.variants:
+        series = report.layout.name(variant.labels)
+        for name, described in variant.scenario.measurements.items():
+            ways = found.setdefault(name, {})
+            ways.setdefault(_described(described), []).append(series)
+    return [
+        (name, text if len(ways) == 1 else f"{text} ({join(list(dict.fromkeys(who)))})")
+        for name, ways in found.items()
+        for text, who in ways.items()
+    ]
+
+
+def _described(measurement: Measurement) -> str:
+    fields = measurement.model_dump(mode="json", exclude_none=True)
+    ends = f"{fields.pop('source')} → {fields.pop('target')}"
+    said = [f"{fields.pop('probe')} {ends}"]
+    said += (
+        key if value is True else f"{key} {value}"
+        for key, value in fields.items()
+        if value is not False
+    )
+    return ", ".join(said)
+
+
+def _table(
+    title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]], names: int
+) -> Table | None:
+    rows = tuple(rows)
+    return Table(title, columns, rows, names) if rows else None

@@ -1,0 +1,20 @@
+"""Address ranges that a lab uses for itself; branches may not."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+
+WAN = IPv4Network("198.18.0.0/15")
+"""Internet access of WAN ports, a /30 each (the range of RFC 2544 for tests of network devices)."""
+
+LINKS = IPv4Network("10.255.0.0/16")
+"""Links that belong to no branch, a /30 each."""
+
+RESERVED = (
+    WAN,
+    LINKS,
+    IPv4Network("0.0.0.0/8"),
+    IPv4Network("127.0.0.0/8"),
+    IPv4Network("224.0.0.0/3"),
+)
+"""Not for branches: our own, this network and the loopback (RFC 1122), multicast and beyond."""

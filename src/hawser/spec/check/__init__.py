@@ -1,0 +1,42 @@
+"""Checks across fields: what no single field can know to be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hawser.spec.check.event import events
+from hawser.spec.check.measurement import ends, roles, settings
+from hawser.spec.check.overlay import overlay, overlay_on
+from hawser.spec.check.reach import reachability
+from hawser.spec.check.topology import topology
+from hawser.spec.partial import Parts
+from hawser.spec.validate import Issue
+
+
+def scenario(parts: Parts) -> Iterator[Issue]:
+    """Find what is wrong in one variant, or in what of it is sound.
+
+    What measurements do to each other and whom they reach is judged only where all else is right.
+    """
+    issues = [*_alone(parts), *_together(parts)]
+    yield from issues
+    if parts.whole is not None and not issues:
+        yield from roles(parts.whole)
+        yield from reachability(parts.whole)
+
+
+def _alone(parts: Parts) -> Iterator[Issue]:
+    yield from settings(parts.measurements)
+    if parts.topology is not None:
+        yield from topology(parts.topology)
+    if parts.overlay is not None:
+        yield from overlay(parts.overlay)
+
+
+def _together(parts: Parts) -> Iterator[Issue]:
+    if parts.topology is None:
+        return
+    yield from ends(parts.measurements, parts.topology)
+    yield from events(parts.events, parts.topology)
+    if parts.overlay is not None:
+        yield from overlay_on(parts.topology, parts.overlay)

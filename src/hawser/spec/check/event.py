@@ -1,0 +1,50 @@
+"""Events: what they change exists and can be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from hawser.spec.check.topology import near
+from hawser.spec.explain import Loc
+from hawser.spec.topology import Channel, Topology, backward
+from hawser.spec.validate import Issue
+from hawser.spec.workflow import Event
+
+
+def events(events: Sequence[Event], topology: Topology) -> Iterator[Issue]:
+    """Check events against the topology."""
+    for index, event in enumerate(events):
+        yield from _event(topology, event, ("events", index))
+
+
+def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:
+    kind, _, name = event.element.partition(":")
+    known = _elements(topology, kind)
+    if name not in known:
+        yield Issue((*loc, "element"), near(known, name, kind))
+        return
+    changed = {key for key, value in event.change if value is not None}
+    if not changed:
+        yield Issue((*loc, "change"), "found no change, expected rate, queue or up")
+    if kind == "port" and "queue" in changed:
+        message = "found a queue, but what goes to a port waits in the queues of its paths"
+        yield Issue((*loc, "change", "queue"), message)
+    for field in sorted(changed & {"rate", "queue"}):
+        yield from _shaped(known[name], (*loc, "change", field), event.element)
+
+
+def _elements(topology: Topology, kind: str) -> Mapping[str, Channel]:
+    internet = topology.internet
+    if kind == "link":
+        return topology.links
+    if internet is None:
+        return {}
+    return internet.paths if kind == "path" else internet.ports
+
+
+def _shaped(channel: Channel, loc: Loc, element: str) -> Iterator[Issue]:
+    if channel.rate is None or backward(channel).rate is None:
+        message = (
+            f"{element} has no rate in both directions; expected one in the topology to change"
+        )
+        yield Issue(loc, message)

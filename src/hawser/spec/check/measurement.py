@@ -1,0 +1,110 @@
+"""Measurements: their ends exist, and the tool can do what is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from hawser.spec.check.topology import near
+from hawser.spec.errors import found
+from hawser.spec.explain import Loc
+from hawser.spec.measurement import Iperf3, Measurement, Ping, Protocol
+from hawser.spec.multipath import measured_ends, tunnel_ends
+from hawser.spec.topology import Topology, node_ports
+from hawser.spec.units import Duration
+from hawser.spec.validate import Issue
+from hawser.spec.workflow import Scenario
+
+_CONGESTION = re.compile(r"[a-z0-9_-]{1,15}")
+_MAX_UDP = 65_507
+"""Payload of the largest UDP datagram over IPv4."""
+_MAX_WRITE = 1 << 20
+"""iperf3's largest block."""
+
+
+def ends(measurements: Mapping[str, Measurement], topology: Topology) -> Iterator[Issue]:
+    """Check that measurements begin and end at nodes and ports that exist."""
+    ports = node_ports(topology)
+    for name, measurement in measurements.items():
+        loc: Loc = ("measurements", name)
+        yield from _end((*loc, "from"), measurement.source, ports)
+        yield from _end((*loc, "to"), measurement.target, ports)
+
+
+def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
+    """Check measurements by themselves."""
+    for name, measurement in measurements.items():
+        loc: Loc = ("measurements", name)
+        if measurement.source.partition(".")[0] == measurement.target.partition(".")[0]:
+            yield Issue((*loc, "to"), "found the node it comes from, expected another")
+        if isinstance(measurement, Ping):
+            yield from _positive((*loc, "interval"), measurement.interval)
+        else:
+            yield from _iperf3(loc, measurement)
+
+
+def _end(loc: Loc, end: str, ports: dict[str, list[str]]) -> Iterator[Issue]:
+    node, _, port = end.partition(".")
+    if node not in ports:
+        yield Issue(loc, near(ports, node, "node"))
+    elif not ports[node]:
+        yield Issue(loc, f"found {node}, which no link and no internet joins")
+    elif port and port not in ports[node]:
+        yield Issue(loc, near(ports[node], port, f"port of {node}"))
+
+
+def roles(scenario: Scenario) -> Iterator[Issue]:
+    """Check that nobody opens MPTCP connections between the ports where it takes some.
+
+    The kernel's path manager would announce a second address on each port, and the connection get
+    more subflows than there are paths.
+    """
+    connects, listens = map(set, tunnel_ends(scenario))
+    measured = list(measured_ends(scenario))
+    connects |= {source for _, source, _ in measured}
+    listens |= {target for _, _, target in measured}
+    for name, source, target in measured:
+        for field, node, other in (("from", source, listens), ("to", target, connects)):
+            if node in other:
+                message = f"found {node}, which opens MPTCP connections and takes some; "
+                message += "expected the same direction everywhere (see reverse)"
+                yield Issue(("measurements", name, field), message)
+
+
+def _positive(loc: Loc, value: Duration) -> Iterator[Issue]:
+    if not value > 0:
+        yield Issue(loc, f"found {str(value)!r}, expected more than zero")
+
+
+def _iperf3(loc: Loc, measurement: Iperf3) -> Iterator[Issue]:
+    yield from _whole((*loc, "duration"), measurement.duration, 1)
+    yield from _whole((*loc, "warmup"), measurement.warmup, 0)
+    if measurement.protocol is Protocol.UDP:
+        yield from _udp(loc, measurement)
+    if measurement.congestion and not _CONGESTION.fullmatch(measurement.congestion):
+        expected = "the kernel's name of a congestion control, such as cubic"
+        yield Issue(
+            (*loc, "congestion"), f"found {found(measurement.congestion)}, expected {expected}"
+        )
+    limit = _MAX_UDP if measurement.protocol is Protocol.UDP else _MAX_WRITE
+    if measurement.length is not None and measurement.length > limit:
+        yield Issue(
+            (*loc, "length"), f"found {str(measurement.length)!r}, expected at most {limit} B"
+        )
+
+
+def _udp(loc: Loc, measurement: Iperf3) -> Iterator[Issue]:
+    if measurement.rate is None:
+        yield Issue((*loc, "rate"), "missing: UDP needs the rate that is offered")
+    if measurement.congestion is not None:
+        yield Issue((*loc, "congestion"), "found a congestion control, but UDP has none")
+    if measurement.length is not None and measurement.length < 16:
+        yield Issue(
+            (*loc, "length"), f"found {str(measurement.length)!r}, expected at least 16 B for UDP"
+        )
+
+
+def _whole(loc: Loc, value: Duration, least: int) -> Iterator[Issue]:
+    if not (least <= value <= 86_400 and float(value).is_integer()):
+        message = f"found {str(value)!r}, expected whole seconds, {least} s to 24 h"
+        yield Issue(loc, message)

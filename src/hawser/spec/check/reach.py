@@ -1,0 +1,62 @@
+"""Whether packets of a measurement can arrive: no lab should be deployed to find out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hawser.spec.overlay import Overlay, Transport
+from hawser.spec.topology import Topology, components, node_ports
+from hawser.spec.validate import Issue
+from hawser.spec.workflow import Scenario
+
+
+def reachability(scenario: Scenario) -> Iterator[Issue]:
+    """Check that each measurement's ends can talk to each other."""
+    for name, measurement in scenario.measurements.items():
+        reason = unreachable(scenario, measurement.source, measurement.target)
+        if reason is not None:
+            yield Issue(("measurements", name, "to"), reason)
+
+
+def unreachable(scenario: Scenario, source: str, target: str) -> str | None:
+    """Say why packets cannot go both ways between two ends, None where they can."""
+    ports = [address_port(scenario, end) for end in (source, target)]
+    internet = scenario.topology.internet
+    wan = [internet is not None and port in internet.ports for port in ports]
+    if all(wan):
+        return None
+    if any(wan):
+        inner = target if wan[0] else source
+        return f"there is no route back: {inner} has a private address, the other end a public one"
+    if _joined(scenario.topology, *ports) or _tunnelled(scenario, *ports):
+        return None
+    if scenario.overlay is not None and scenario.overlay.transport is Transport.NONE:
+        return f"there is no route from {source} to {target} while overlay.transport is none"
+    return f"there is no route from {source} to {target}: no links and no overlay join them"
+
+
+def address_port(scenario: Scenario, end: str) -> str:
+    """Give the port whose address stands for an end: a node's LAN port, else its first."""
+    if "." in end:
+        return end
+    for branch in scenario.overlay.branches.values() if scenario.overlay else ():
+        if branch.gateway == end:
+            return f"{end}.{branch.lan}"
+    return f"{end}.{node_ports(scenario.topology)[end][0]}"
+
+
+def _joined(topology: Topology, source: str, target: str) -> bool:
+    nodes = {port.partition(".")[0] for port in (source, target)}
+    return any(nodes <= component for component in components(topology))
+
+
+def _tunnelled(scenario: Scenario, source: str, target: str) -> bool:
+    overlay = scenario.overlay
+    if overlay is None or overlay.transport is Transport.NONE:
+        return False
+    return all(_in_lan(scenario.topology, overlay, port) for port in (source, target))
+
+
+def _in_lan(topology: Topology, overlay: Overlay, port: str) -> bool:
+    lans = {f"{branch.gateway}.{branch.lan}" for branch in overlay.branches.values()}
+    return any(port in link.ends and lans & set(link.ends) for link in topology.links.values())

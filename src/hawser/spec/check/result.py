@@ -1,0 +1,89 @@
+"""References and assertions: the variants, measurements and metrics they speak of exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from hawser.spec.check.topology import near
+from hawser.spec.document import Results
+from hawser.spec.errors import found
+from hawser.spec.explain import Loc
+from hawser.spec.measurement import Iperf3, Measurement, Ping, Protocol
+from hawser.spec.metric import IPERF3_TCP, IPERF3_UDP, METRICS, PING, unit
+from hawser.spec.validate import Issue
+from hawser.spec.variants import Variants, unknown_label
+from hawser.spec.workflow import Assertion, Labels, Reference, Scenario
+
+Result = Reference | Assertion
+"""What is held against results: both name variants, a metric and perhaps a measurement."""
+
+
+def results(
+    expected: Results, variants: Variants, resolved: Sequence[tuple[Labels, Scenario | None]]
+) -> Iterator[Issue]:
+    """Check references and assertions."""
+    for loc, item in _items(expected):
+        yield from _labels(loc, item, variants)
+        yield from _metric(loc, item)
+        meant = [s for labels, s in resolved if item.variant.items() <= labels.items()]
+        if unit(item.metric) is not None and None not in meant:
+            yield from _source(loc, item, [s.measurements for s in meant if s is not None])
+
+
+def _labels(loc: Loc, item: Result, variants: Variants) -> Iterator[Issue]:
+    """Check that labels name axes and values, and that some variant carries them all."""
+    wrong = [
+        Issue((*loc, "variant", axis), problem, key=axis not in variants.axes)
+        for axis, label in item.variant.items()
+        if (problem := unknown_label(variants.axes, axis, label))
+    ]
+    yield from wrong
+    carried = any(item.variant.items() <= c.labels.items() for c in variants.choices)
+    if not wrong and not carried and variants.choices:
+        message = f"found {found(item.variant)}, which no variant carries"
+        yield Issue((*loc, "variant"), message)
+
+
+def _metric(loc: Loc, item: Result) -> Iterator[Issue]:
+    """Check that the metric is known, in this unit, and bounded where it is asserted."""
+    known = unit(item.metric)
+    if known is None:
+        yield Issue((*loc, "metric"), near(METRICS, item.metric, "metric"))
+    elif isinstance(item, Reference) and item.unit != known:
+        message = f"found {found(item.unit)}, expected {known!r}, the unit of {item.metric}"
+        yield Issue((*loc, "unit"), message)
+    if isinstance(item, Assertion) and item.at_least is None and item.at_most is None:
+        yield Issue(loc, "missing a bound, expected at_least or at_most")
+
+
+def _source(loc: Loc, item: Result, meant: Sequence[Mapping[str, Measurement]]) -> Iterator[Issue]:
+    """Check that the variants in question measure what is spoken of."""
+    if not meant:
+        return
+    names = {name: None for measurements in meant for name in measurements}
+    if item.measurement is not None and item.measurement not in names:
+        yield Issue((*loc, "measurement"), near(names, item.measurement, "measurement"))
+        return
+    if not any(_gives(item, measurements) for measurements in meant):
+        nobody = f"{item.measurement} does not give" if item.measurement else "no measurement gives"
+        yield Issue((*loc, "metric"), f"found {found(item.metric)}, which {nobody}")
+
+
+def _gives(item: Result, measurements: Mapping[str, Measurement]) -> bool:
+    if item.metric not in {*PING, *IPERF3_TCP, *IPERF3_UDP}:
+        return item.measurement is None
+    chosen = [m for name, m in measurements.items() if item.measurement in (None, name)]
+    return any(item.metric in _metrics(measurement) for measurement in chosen)
+
+
+def _metrics(measurement: Ping | Iperf3) -> Mapping[str, str]:
+    if isinstance(measurement, Ping):
+        return PING
+    return IPERF3_UDP if measurement.protocol is Protocol.UDP else IPERF3_TCP
+
+
+def _items(expected: Results) -> Iterator[tuple[Loc, Result]]:
+    for index, reference in enumerate(expected.reference):
+        yield ("reference", index), reference
+    for index, assertion in enumerate(expected.assertions):
+        yield ("assert", index), assertion

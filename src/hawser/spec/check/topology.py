@@ -1,0 +1,128 @@
+"""Nodes, links and the internet: what they name must exist, and a port takes one cable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from hawser.spec.errors import choices, found
+from hawser.spec.explain import Loc
+from hawser.spec.topology import Channel, Internet, Topology, backward
+from hawser.spec.validate import Issue
+
+INTERNET = "internet"
+"""Name of the node that stands for the internet."""
+
+MAX_NODES = 256
+MAX_LINKS = 1024
+MAX_WAN_PORTS = 128
+
+_TAKEN = frozenset({"lo", "all", "default", "hawser0"})
+"""Interface names that a namespace or `net.ipv4.conf` has already."""
+
+_SYSCTL = re.compile(r"net(\.[A-Za-z0-9_-]+)+")
+
+
+def topology(topology: Topology) -> Iterator[Issue]:
+    """Check a topology."""
+    yield from _limits(topology)
+    yield from _nodes(topology)
+    yield from _ends(topology)
+    if topology.internet is not None:
+        yield from _paths(topology.internet)
+    for loc, channel in channels(topology):
+        yield from _queue(loc, channel)
+
+
+def channels(topology: Topology) -> Iterator[tuple[Loc, Channel]]:
+    """Every channel with its location, the forward and the backward direction apart."""
+    internet = topology.internet
+    parts: list[tuple[Loc, Mapping[str, Channel]]] = [(("links",), topology.links)]
+    if internet is not None:
+        yield ("topology", "internet", "path"), internet.path
+        parts += [(("internet", "ports"), internet.ports), (("internet", "paths"), internet.paths)]
+    for where, named in parts:
+        for name, channel in named.items():
+            loc = ("topology", *where, name)
+            yield loc, channel
+            if getattr(channel, "reverse", None) is not None:
+                yield (*loc, "reverse"), backward(channel)
+
+
+def near(known: Iterable[str], wrong: str, what: str) -> str:
+    """Say that a name is unknown."""
+    return f"found {found(wrong)}, which is no {what}; {choices(known, wrong)}"
+
+
+def _limits(topology: Topology) -> Iterator[Issue]:
+    wan = topology.internet.ports if topology.internet else {}
+    for loc, named, limit in (
+        (("nodes",), topology.nodes, MAX_NODES),
+        (("links",), topology.links, MAX_LINKS),
+        (("internet", "ports"), wan, MAX_WAN_PORTS),
+    ):
+        if len(named) > limit:
+            yield Issue(
+                ("topology", *loc), f"found {len(named)} {loc[-1]}, expected at most {limit}"
+            )
+
+
+def _nodes(topology: Topology) -> Iterator[Issue]:
+    for name, node in topology.nodes.items():
+        if name == INTERNET:
+            message = (
+                f"found the name {INTERNET!r}, which stands for the internet; expected another"
+            )
+            yield Issue(("topology", "nodes", name), message, key=True)
+        for key in node.sysctl:
+            if not _SYSCTL.fullmatch(key):
+                message = f"found {found(key)}, expected a setting of the network namespace, net.*"
+                yield Issue(("topology", "nodes", name, "sysctl", key), message, key=True)
+
+
+def _ends(topology: Topology) -> Iterator[Issue]:
+    used: dict[str, str] = {}
+    for loc, port, cable, key in _ports(topology):
+        node, _, interface = port.partition(".")
+        if node not in topology.nodes:
+            yield Issue(loc, near(topology.nodes, node, "node"), key)
+        if interface in _TAKEN:
+            yield Issue(
+                loc, f"found the port name {interface!r}, which is taken; expected another", key
+            )
+        if port in used:
+            yield Issue(loc, f"found port {port} again, which {used[port]} uses", key)
+        used.setdefault(port, cable)
+    for name, link in topology.links.items():
+        first, second = (end.partition(".")[0] for end in link.ends)
+        if first == second:
+            message = f"found two ports of {first}, expected ports of two nodes"
+            yield Issue(("topology", "links", name, "ends"), message)
+
+
+def _ports(topology: Topology) -> Iterator[tuple[Loc, str, str, bool]]:
+    for name, link in topology.links.items():
+        for index, port in enumerate(link.ends):
+            yield ("topology", "links", name, "ends", index), port, f"link {name}", False
+    for port in topology.internet.ports if topology.internet else ():
+        yield ("topology", "internet", "ports", port), port, "the internet", True
+
+
+def _paths(internet: Internet) -> Iterator[Issue]:
+    described: dict[frozenset[str], str] = {}
+    for name, path in internet.paths.items():
+        loc: Loc = ("topology", "internet", "paths", name, "ends")
+        unknown = [index for index, end in enumerate(path.ends) if end not in internet.ports]
+        for index in unknown:
+            yield Issue((*loc, index), near(internet.ports, path.ends[index], "internet port"))
+        pair = frozenset(path.ends)
+        if not unknown and len({end.partition(".")[0] for end in pair}) == 1:
+            yield Issue(loc, "found two ports of one node, expected ports of two nodes")
+        elif pair in described:
+            yield Issue(loc, f"found the ports of path {described[pair]!r} again")
+        described.setdefault(pair, name)
+
+
+def _queue(loc: Loc, channel: Channel) -> Iterator[Issue]:
+    if channel.queue is not None and channel.rate is None:
+        yield Issue((*loc, "queue"), "found a queue without a rate, expected a rate beside it")

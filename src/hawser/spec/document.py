@@ -1,0 +1,53 @@
+"""The parts of a workflow file that hold for all its variants, and the names of the others."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hawser.spec.model import Model, Name
+from hawser.spec.units import Duration
+from hawser.spec.workflow import Assertion, Reference, Scenario
+
+
+class Results(Model):
+    """What results are held against."""
+
+    reference: tuple[Reference, ...] = ()
+    """Published figures, shown beside ours."""
+    assertions: Annotated[tuple[Assertion, ...], Field(alias="assert")] = ()
+    """What must hold of the results; else the run ends with exit code 1."""
+
+
+class Header(Results):
+    """The fields of a file that do not vary."""
+
+    hawser: Literal[1]
+    """Version of the file format."""
+    name: Name
+    """Name of the experiment; its runs are called after it."""
+    title: str
+    """One line for the report's head."""
+    description: str = ""
+    """What the experiment shows, and what differs from its source."""
+    source: str | None = None
+    """Where the experiment was first described."""
+    driver: Literal["local"] = "local"
+    """Where nodes come from."""
+    repeat: Annotated[int, Field(ge=1, le=10_000)] = 5
+    """Trials of each variant."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Of the order of trials."""
+    settle: Duration = Duration(1)
+    """Time between the deployment of a trial and its first measurement."""
+
+
+RESULTS = tuple(info.alias or name for name, info in Results.model_fields.items())
+_OWN = tuple(name for name in Header.model_fields if name not in Results.model_fields)
+HEADER = (*_OWN, *RESULTS)
+SCENARIO = tuple(Scenario.model_fields)
+STRUCTURE = ("extends", "vars", "variants")
+EVERYTHING = (*HEADER, *STRUCTURE, *SCENARIO)
+VARIED = ("vars", *SCENARIO)
+"""What a variant may override."""

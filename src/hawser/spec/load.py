@@ -1,0 +1,141 @@
+"""A workflow file, with all it extends, to a `Workflow` in which every variant is resolved."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Sequence
+
+from hawser.spec import check, shorthand
+from hawser.spec.check import result
+from hawser.spec.document import EVERYTHING, HEADER, RESULTS, SCENARIO, Header, Results
+from hawser.spec.errors import Place, Problems, choices
+from hawser.spec.override import Override, apply, from_text
+from hawser.spec.partial import parts
+from hawser.spec.syntax import parse
+from hawser.spec.tree import Scalar, Table, Tree, empty, is_null, merge
+from hawser.spec.validate import report, validate
+from hawser.spec.variables import Variables
+from hawser.spec.variants import Choice, Variants, expand
+from hawser.spec.workflow import Labels, Scenario, Variant, Workflow
+
+Read = Callable[[str], bytes | str]
+"""Gives the content of a file by its name; raises OSError where it cannot."""
+
+MAX_EXTENDS = 8
+"""Length of a chain of files that extend each other."""
+
+
+def load(file: str, read: Read, overrides: Iterable[str] = ()) -> Workflow:
+    """Read a workflow.
+
+    Args:
+        file: name of the workflow file, for `read` and for messages.
+        read: gives the content of this file and of those it extends, whose names are joined to
+            its own.
+        overrides: texts of the form `a.b.c=value`, such as the command line's `--set`. They win
+            over the file and over every variant.
+
+    Raises:
+        SpecErrors: everything that is wrong, each with its place.
+    """
+    problems = Problems()
+    tree = _document((file,), read, problems, Place(file, 1, 1))
+    last = from_text(overrides, problems)
+    if tree is None:
+        raise problems.failure()
+    return _Loader(tree, last, problems).workflow()
+
+
+class _Loader:
+    """Turns one merged document into a workflow."""
+
+    def __init__(self, tree: Table, last: Sequence[Override], problems: Problems) -> None:
+        self._base = tree
+        self._last = last
+        self._problems = problems
+        self._changed = apply(tree, last, problems)
+
+    def workflow(self) -> Workflow:
+        """Resolve everything, then tell every mistake or give the workflow."""
+        self._unknown_fields()
+        variants = expand(self._changed.get("variants"), self._problems)
+        resolved = [(c.labels, self._scenario(c)) for c in variants.choices]
+        header = self._header(variants, resolved)
+        if header is None or self._problems:
+            raise self._problems.failure()
+        fields = {name: getattr(header, name) for name in Header.model_fields if name != "hawser"}
+        found = tuple(Variant(labels=labels, scenario=s) for labels, s in resolved if s)
+        return Workflow(**fields, variants=found)
+
+    def _unknown_fields(self) -> None:
+        for key, place in self._changed.keys.items():
+            if key not in EVERYTHING:
+                self._problems.add(place, key, f"unknown field; {choices(EVERYTHING, key)}")
+
+    def _header(
+        self, variants: Variants, resolved: Sequence[tuple[Labels, Scenario | None]]
+    ) -> Header | None:
+        """Read what does not vary, and hold its references and assertions against the variants."""
+        tree = shorthand.labels_as_text(self._substituted(self._changed, HEADER))
+        header, issues = validate(Header, tree)
+        report(issues, tree, self._problems)
+        wrong = {str(issue.loc[0]) for issue in issues}
+        expected = header or validate(Results, tree.only(*RESULTS).without(*wrong))[0]
+        if expected is not None:
+            report(result.results(expected, variants, resolved), tree, self._problems)
+        return header
+
+    def _scenario(self, choice: Choice) -> Scenario | None:
+        """Resolve one variant: its own overrides over the file, and the caller's over them."""
+        changed = apply(self._base, (*choice.overrides, *self._last), self._problems)
+        changed = shorthand.nodes_as_table(changed, self._problems)
+        tree = shorthand.scenario(self._substituted(changed, SCENARIO), self._problems)
+        scenario, issues = validate(Scenario, tree)
+        report(issues, tree, self._problems)
+        report(check.scenario(parts(scenario, tree, issues)), tree, self._problems)
+        return scenario
+
+    def _substituted(self, tree: Table, fields: Sequence[str]) -> Table:
+        """Give these fields with every variable replaced."""
+        node = tree.get("vars")
+        if node is not None and not isinstance(node, Table) and not is_null(node):
+            self._problems.add(node.place, "vars", "expected a mapping of names to values")
+        definitions = node if isinstance(node, Table) else empty(tree.place)
+        return Variables(definitions, self._problems).table(tree.only(*fields))
+
+
+def _document(chain: tuple[str, ...], read: Read, problems: Problems, asked: Place) -> Table | None:
+    """Read the last file of a chain, and all it extends, into one tree."""
+    file = chain[-1]
+    try:
+        text = read(file)
+    except OSError as error:
+        field = "extends" if len(chain) > 1 else ""
+        problems.add(asked, field, f"cannot read {file}: {error.strerror or error}")
+        return None
+    tree = parse(text, file, problems)
+    if tree is None:
+        return None
+    if not isinstance(tree, Table):
+        problems.add(tree.place, "", "expected a mapping that begins with hawser: 1")
+        return None
+    tree = shorthand.nodes_as_table(tree, problems)
+    base = tree.get("extends")
+    return tree if base is None else _extended(chain, tree, base, read, problems)
+
+
+def _extended(
+    chain: tuple[str, ...], tree: Table, base: Tree, read: Read, problems: Problems
+) -> Table | None:
+    """Lay a file over the one that it extends."""
+    if not (isinstance(base, Scalar) and isinstance(base.value, str) and base.value):
+        problems.add(base.place, "extends", "expected the name of a workflow file")
+        return None
+    name = posixpath.normpath(posixpath.join(posixpath.dirname(chain[-1]), base.value))
+    if name in chain or len(chain) > MAX_EXTENDS:
+        way = " -> ".join([*chain, name])
+        message = f"found files that extend each other without end: {way}"
+        problems.add(base.place, "extends", message)
+        return None
+    below = _document((*chain, name), read, problems, base.place)
+    return None if below is None else merge(below, tree.without("extends"))

@@ -1,0 +1,28 @@
+"""The metrics a run can give, by their stable names. People script against them."""
+
+from __future__ import annotations
+
+import re
+
+PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "ping_loss": "%"}
+IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
+IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
+PASSIVE = {
+    "tx_bytes": "bytes",
+    "tx_packets": "packets",
+    "rx_bytes": "bytes",
+    "rx_packets": "packets",
+    "cpu": "%",
+    "memory": "MiB",
+}
+"""Counters of elements and daemons, read in every trial."""
+
+METRICS = {**PING, **IPERF3_TCP, **IPERF3_UDP, **PASSIVE}
+"""Every metric and its unit; beside these, `drop_CAUSE` counts packets."""
+
+_DROP = re.compile(r"drop_[a-z_]{1,30}")
+
+
+def unit(metric: str) -> str | None:
+    """Give the unit of a metric, None where there is no such metric."""
+    return "packets" if _DROP.fullmatch(metric) else METRICS.get(metric)

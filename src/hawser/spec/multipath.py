@@ -1,0 +1,34 @@
+"""Who opens Multipath TCP connections, and who takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hawser.spec.measurement import Iperf3, Protocol
+from hawser.spec.overlay import Transport
+from hawser.spec.workflow import Scenario
+
+
+def tunnel_ends(scenario: Scenario) -> tuple[list[str], list[str]]:
+    """Give the gateways that connect to another branch, and those that listen.
+
+    Of two branches the one with the lower id connects (004 section III.A), so with three or more
+    branches those in the middle do both.
+    """
+    overlay = scenario.overlay
+    if overlay is None or overlay.transport is not Transport.MPTCP:
+        return [], []
+    by_id = sorted(overlay.branches.values(), key=lambda branch: branch.id)
+    gateways = [branch.gateway for branch in by_id]
+    return gateways[:-1], gateways[1:]
+
+
+def measured_ends(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
+    """Give name, connecting and listening node of every measurement of MPTCP over the internet."""
+    internet = scenario.topology.internet
+    wan = {port.partition(".")[0] for port in internet.ports} if internet else set()
+    for name, measurement in scenario.measurements.items():
+        if isinstance(measurement, Iperf3) and measurement.protocol is Protocol.MPTCP:
+            ends = [end.partition(".")[0] for end in (measurement.source, measurement.target)]
+            if wan.issuperset(ends):
+                yield name, ends[0], ends[1]

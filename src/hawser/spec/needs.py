@@ -1,0 +1,46 @@
+"""What a scenario asks of the machine it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from hawser.spec.check.topology import channels
+from hawser.spec.measurement import Iperf3, Protocol
+from hawser.spec.overlay import Transport
+from hawser.spec.workflow import Scenario
+
+
+class Feature(StrEnum):
+    """Something that not every kernel has."""
+
+    NETEM = "netem"
+    """Delay, jitter or loss."""
+    HTB = "htb"
+    """A rate."""
+    MPTCP = "mptcp"
+    """Multipath TCP sockets."""
+    TUN = "tun"
+    """A gateway's TUN device."""
+
+
+def needs(scenario: Scenario) -> frozenset[Feature]:
+    """Give the features that a scenario cannot do without."""
+    return frozenset(_needs(scenario))
+
+
+def _needs(scenario: Scenario) -> Iterator[Feature]:
+    for _, channel in channels(scenario.topology):
+        if channel.delay or channel.jitter or channel.loss:
+            yield Feature.NETEM
+        if channel.rate is not None:
+            yield Feature.HTB
+    if any(
+        isinstance(m, Iperf3) and m.protocol is Protocol.MPTCP
+        for m in scenario.measurements.values()
+    ):
+        yield Feature.MPTCP
+    if scenario.overlay is not None and scenario.overlay.transport is not Transport.NONE:
+        yield Feature.TUN
+        if scenario.overlay.transport is Transport.MPTCP:
+            yield Feature.MPTCP

@@ -1,0 +1,158 @@
+"""JSON Schema of the workflow file, so that editors complete it and say early what is wrong.
+
+It is made from the models, with what the loader allows besides: a variable or `null` in place of
+any value, fields left out that another file or a variant gives, and short forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from hawser.spec.document import EVERYTHING, Header
+from hawser.spec.units import Duration, Quantity, Rate, Ratio, Size
+from hawser.spec.variables import NAME, WHOLE
+from hawser.spec.workflow import Scenario
+
+Schema = dict[str, Any]
+
+_QUANTITIES: tuple[type[Quantity], ...] = (Rate, Duration, Size, Ratio)
+
+_INSTEAD: Schema = {
+    "description": 'A variable, "${name}", or null to delete what an extended file has.',
+    "anyOf": [{"type": "string", "pattern": f"^{WHOLE}$"}, {"type": "null"}],
+}
+_SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
+
+_LEFT_OUT = ("title", "default", "required", "minItems", "minProperties", "format")
+"""What no single file must obey, or an editor does not need."""
+
+
+def schema() -> Schema:
+    """Give the JSON Schema (draft 2020-12) of a workflow file."""
+    header, scenario = Header.model_json_schema(), Scenario.model_json_schema()
+    definitions = {**header["$defs"], **scenario["$defs"]}
+    fields = _fields(header) | _structure() | _fields(scenario)
+    fields["hawser"] = {"const": 1, "description": header["properties"]["hawser"]["description"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Hawser workflow",
+        "description": "One experiment: what is deployed, what is measured, and what varies.",
+        "type": "object",
+        "properties": {name: fields[name] for name in EVERYTHING},
+        "required": ["hawser"],
+        "additionalProperties": False,
+        "$defs": dict(sorted({**_quantities(), **_models(definitions)}.items())),
+    }
+
+
+def _quantities() -> Schema:
+    return {
+        each.__name__: {"description": each.__doc__, **TypeAdapter(each).json_schema()}
+        for each in _QUANTITIES
+    }
+
+
+def _models(definitions: Schema) -> Schema:
+    models = {name: _model(model) for name, model in definitions.items()}
+    _short_forms(models)
+    return {"Instead": _INSTEAD, **models}
+
+
+def _model(model: Schema) -> Schema:
+    kept = {key: value for key, value in model.items() if key not in _LEFT_OUT}
+    return {**kept, "properties": _fields(model)} if "properties" in model else kept
+
+
+def _fields(model: Schema) -> Schema:
+    return {name: _open(field) for name, field in model["properties"].items()}
+
+
+def _open(field: Schema) -> Schema:
+    """Let a variable stand for a field and for what is in it; keep what an editor shows."""
+    shown = {key: field[key] for key in ("description",) if key in field}
+    if field.get("default") not in (None, {}, [], ""):
+        shown |= {"default": field["default"]} if "$ref" not in field else {}
+    return {**shown, "anyOf": [*_options(field), {"$ref": "#/$defs/Instead"}]}
+
+
+def _options(field: Schema) -> Iterator[Schema]:
+    """Give what a field may be. Of a tagged union a part of a file may lack the tag."""
+    for option in field.get("anyOf") or field.get("oneOf") or (field,):
+        if option.get("type") != "null":
+            yield _value(option)
+
+
+def _value(field: Schema) -> Schema:
+    value = {k: v for k, v in field.items() if k not in (*_LEFT_OUT, "description")}
+    for quantity in _QUANTITIES:
+        if value == TypeAdapter(quantity).json_schema():
+            return {"$ref": f"#/$defs/{quantity.__name__}"}
+    if field.get("format") == "ipv4network":
+        value["pattern"] = "^[0-9]+(\\.[0-9]+){3}(/[0-9.]+)?$"
+    return value | _inside(value)
+
+
+def _inside(value: Schema) -> Schema:
+    """Open what a list or mapping holds."""
+    inside: Schema = {
+        key: _open(value[key])
+        for key in ("items", "additionalProperties")
+        if isinstance(value.get(key), dict)
+    }
+    if "prefixItems" in value:
+        inside["prefixItems"] = [_open(item) for item in value["prefixItems"]]
+    if "patternProperties" in value:
+        named = value["patternProperties"].items()
+        inside["patternProperties"] = {pattern: _open(item) for pattern, item in named}
+        inside["additionalProperties"] = False
+    return inside
+
+
+def _short_forms(models: Schema) -> None:
+    """Add the forms that the loader brings to the long ones."""
+    nodes = models["Topology"]["properties"]["nodes"]["anyOf"]
+    nodes.insert(0, {"type": "array", "items": {"type": "string"}, "uniqueItems": True})
+    for model, field in (("Node", "sysctl"), ("Reference", "variant"), ("Assertion", "variant")):
+        models[model]["properties"][field]["anyOf"][0]["additionalProperties"] = _SCALAR
+
+
+def _structure() -> Schema:
+    """Describe the fields that no model has because they are gone once a workflow is resolved."""
+    return {
+        "extends": {
+            "description": "A workflow file that this one is laid over, relative to this one.",
+            "type": "string",
+        },
+        "vars": {
+            "description": 'Values for "${name}", which stands for a whole value of any kind.',
+            "type": ["object", "null"],
+            "propertyNames": {"pattern": f"^{NAME}$"},
+        },
+        "variants": {
+            "description": "What varies: axes, their values, and what each value overrides.",
+            "type": ["object", "null"],
+            "properties": _variants(),
+            "additionalProperties": False,
+        },
+    }
+
+
+def _variants() -> Schema:
+    overrides = {
+        "description": "Dotted paths and their values, such as overlay.transport: ipip.",
+        "type": ["object", "null"],
+    }
+    axis = {"type": "object", "additionalProperties": overrides}
+    axes = {"type": ["object", "null"], "additionalProperties": axis}
+    return {
+        "product": {"description": "Every combination of these axes.", **axes},
+        "zip": {"description": "Axes of one length that go in step.", **axes},
+        "exclude": {
+            "description": "Combinations of labels to leave out.",
+            "type": ["array", "null"],
+            "items": {"type": "object", "additionalProperties": _SCALAR},
+        },
+    }

@@ -1,0 +1,152 @@
+"""A maker killed at any moment leaves nothing that `destroy` does not find."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from driver_traffic import wait_for
+
+from hawser.driver.local import LocalDriver
+from hawser.node import namespace
+from hawser.node.process import started
+
+pytestmark = pytest.mark.root
+
+_FOLDER = Path(__file__).parent
+_NURSERY = """
+import os, signal, sys
+from driver_plans import branches, gateway_daemon
+from hawser.driver.local import LocalDriver
+plan = branches(3)
+daemons = tuple(gateway_daemon(f"gw{n}", f"gw{n}", f"b{n}") for n in (1, 2, 3))
+driver = LocalDriver()
+driver.missing(plan)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        print(os.getpid(), flush=True)
+        lab = driver.deploy(line.strip(), plan.model_copy(update={"daemons": daemons}))
+        lab.nodes["h1"].start(["sleep", "600"])
+        print("deployed", flush=True)
+        signal.pause()
+"""
+"""Imports once, and forks a maker for every lab it is told."""
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[subprocess.Popen[str]]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(_FOLDER), str(_FOLDER.parents[1] / "src")]),
+        "HAWSERD": str(_FOLDER / "fake_gateway.py"),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", _NURSERY],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.communicate()
+
+
+@pytest.fixture
+def maker(nursery: subprocess.Popen[str], lab_name: str) -> int:
+    """A process that is about to deploy a lab."""
+    assert nursery.stdin is not None
+    nursery.stdin.write(f"{lab_name}\n")
+    nursery.stdin.flush()
+    return int(next(line for line in said(nursery) if line != "deployed"))  # of one before
+
+
+def said(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout is not None
+    return (line.strip() for line in process.stdout)
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: started(pid) is None)
+
+
+@dataclass(frozen=True)
+class Remains:
+    """Everything on this machine that carries the lab's name."""
+
+    namespaces: tuple[str, ...] = ()
+    mounted: bool = False
+    directory: bool = False
+    processes: tuple[int, ...] = ()
+    listed: bool = False
+
+
+NOTHING = Remains()
+
+
+def remains(name: str) -> Remains:
+    pids = [path for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return Remains(
+        namespaces=namespace.names(f"hawser.{name}."),
+        mounted=f"hawser.{name}." in Path("/proc/self/mountinfo").read_text(),
+        directory=(Path("/run/hawser") / name).exists(),
+        processes=tuple(int(path.name) for path in pids if f"/{name}/" in _command(path)),
+        listed=name in LocalDriver().labs(),
+    )
+
+
+def _command(path: Path) -> str:
+    try:
+        return (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_at_a_random_moment(
+    driver: LocalDriver, lab_name: str, maker: int, seed: int
+) -> None:
+    time.sleep(random.Random(seed).uniform(0, 0.4))  # noqa: S311 (a moment, not a secret)
+    kill(maker)
+    driver.destroy(lab_name)
+    assert remains(lab_name) == NOTHING
+
+
+def test_killed_when_deployed(
+    driver: LocalDriver, lab_name: str, nursery: subprocess.Popen[str], maker: int
+) -> None:
+    assert next(said(nursery)) == "deployed"
+    before = remains(lab_name)
+    assert len(before.namespaces) == 7
+    assert len(before.processes) == 3
+    kill(maker)
+    node = driver.attach(lab_name).nodes["h1"]
+    inside = node.run(["ip", "netns", "pids", node.namespace], timeout=5).stdout.split()
+    assert len(inside) == 2  # `sleep`, and `ip` itself
+    driver.destroy(lab_name)
+    assert remains(lab_name) == NOTHING
+    assert not any("sleep" in _command(Path("/proc") / pid) for pid in inside)
+
+
+def test_a_destroyer_killed_half_way_is_followed_by_another(
+    driver: LocalDriver, lab_name: str, nursery: subprocess.Popen[str], maker: int
+) -> None:
+    """Some namespaces have lost their names; the daemons in them are found by their records."""
+    assert next(said(nursery)) == "deployed"
+    kill(maker)
+    for name in namespace.names(f"hawser.{lab_name}.")[:3]:
+        namespace.remove(name)
+    assert lab_name in driver.labs()
+    driver.destroy(lab_name)
+    assert remains(lab_name) == NOTHING

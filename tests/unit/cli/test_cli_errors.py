@@ -1,0 +1,252 @@
+"""How the command line ends: exit codes, one clear message, JSON where JSON was asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hawser.cli import failure, labs, main, results
+from hawser.driver.base import MissingCapability
+from hawser.engine.errors import LackingError
+from hawser.node.base import NodeError
+
+MALFORMED = sorted((Path(__file__).parents[1] / "spec" / "malformed").glob("*.yaml"))
+GOOD = """
+hawser: 1
+name: good
+title: Good
+topology: {nodes: [h1, h2], links: {x: {ends: [h1.p, h2.p]}}}
+measurements: {rtt: {probe: ping, from: h1, to: h2}}
+variants:
+  product: {size: {small: {measurements.rtt.size: 8}, large: {measurements.rtt.size: 900}}}
+repeat: 2
+"""
+
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {
+    "PYTHONPATH": os.pathsep.join(sys.path)
+}
+
+Said = tuple[int, str, str]
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def hawser(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Said:
+    with pytest.raises(SystemExit) as ended:
+        main.main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, said.out, said.err
+
+
+def test_there_are_enough_malformed_workflows() -> None:
+    assert len(MALFORMED) >= 20
+
+
+@pytest.mark.parametrize("path", MALFORMED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("verb", ["validate", "run"])
+def test_a_malformed_workflow_is_refused_with_the_place(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    path: Path,
+    verb: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = hawser(capsys, verb, path)
+    assert (code, out) == (2, "")
+    assert re.match(rf"{re.escape(str(path))}:\d+:\d+: ", err)
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir()), "nothing may be half done"
+
+
+@pytest.mark.parametrize("path", MALFORMED, ids=lambda path: path.stem)
+def test_with_json_the_mistakes_are_a_document(
+    capsys: pytest.CaptureFixture[str], path: Path
+) -> None:
+    code, out, _ = hawser(capsys, "validate", path, "--json")
+    assert code == 2
+    errors = json.loads(out)["errors"]
+    assert errors
+    assert all(error["line"] >= 1 and error["message"] for error in errors)
+
+
+def test_a_good_workflow_is_planned(capsys: pytest.CaptureFixture[str], good: Path) -> None:
+    code, out, _ = hawser(capsys, "plan", good, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert (document["variants"], document["trials"]) == (2, 4)
+    assert [trial["trial"] for trial in document["order"]] == [1, 2, 3, 4]
+    assert document["plans"][0]["network"]["addresses"]["h1"]
+
+
+def test_a_plan_for_people_names_nodes_and_order(
+    capsys: pytest.CaptureFixture[str], good: Path
+) -> None:
+    code, out, _ = hawser(capsys, "plan", good, "--only", "small")
+    assert code == 0
+    assert "1 small, 2 small" in out
+    assert re.search(r"h1 +host +p 10\.", out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "FILE"),
+        (
+            ["--only", "medium"],
+            "found 'medium', expected a value of a variant: size=large, size=small",
+        ),
+        (["--only", "small", "--only", "large"], "no variant satisfies all"),
+        (["--repeat", "0"], "repeat"),
+        (["--repeat", "two"], "--repeat"),
+        (["--duration", "0"], "--duration"),
+        (["--duration", "1.5"], "--duration"),
+        (["--set", "nonsense"], "--set nonsense"),
+        (["--set", "topology.links.x.rate=fast"], "topology.links.x.rate"),
+        (["--frobnicate"], "--frobnicate"),
+    ],
+)
+def test_bad_options_are_told(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    good: Path,
+    arguments: list[str],
+    complaint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = [str(good)] if arguments else []
+    code, out, err = hawser(capsys, "run", *file, *arguments)
+    assert (code, out) == (2, "")
+    assert complaint in err
+    assert [path.name for path in tmp_path.iterdir()] == ["good.yaml"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "latest"),
+        ("report", "nothing-20260101T000000-0000"),
+        ("compare", "latest"),
+        ("query", "latest", "SELECT 1"),
+        ("run", "--resume", "nowhere"),
+        ("destroy",),
+        ("inspect", "no-such-lab"),
+        ("exec", "no-such-lab/h1", "--", "true"),
+        ("deploy", "good.yaml"),
+        ("deploy", "good.yaml", "--variant", "small", "--name", "Not a name"),
+    ],
+)
+def test_what_is_not_there_is_told(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    good: Path,
+    arguments: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = hawser(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.strip()
+    assert "Traceback" not in err
+
+
+def test_a_mistake_of_the_program_is_told_without_a_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, good: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("hawser.engine.plan.plan", lambda _: 1 // 0)
+    code, out, err = hawser(capsys, "plan", good)
+    assert (code, out) == (failure.INTERNAL, "")
+    assert "Traceback" not in err
+    (file,) = tmp_path.glob("hawser-error-*.txt")
+    assert str(file) in err
+    assert "ZeroDivisionError" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LackingError(["program iperf3: install the Debian package iperf3"]), 3),
+        (MissingCapability("netem is not in this kernel"), 3),
+        (NodeError("h1: ping: failed"), 1),
+        (KeyboardInterrupt(), 1),
+    ],
+)
+def test_exit_codes(error: BaseException, code: int) -> None:
+    found = failure.explain(error)
+    assert found.code == code
+    assert found.text
+    assert json.loads(json.dumps(found.document))["error"]
+
+
+@pytest.mark.parametrize("verb", sorted(main.EXAMPLES))
+def test_help_has_examples(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    code, out, _ = hawser(capsys, verb, "--help")
+    assert code == 0
+    assert "Examples:" in out
+    assert f"hawser {verb}" in out
+
+
+def test_examples_name_options_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb, examples in main.EXAMPLES.items():
+        _, out, _ = hawser(capsys, verb, "--help")
+        for option in re.findall(r"(--[a-z]+|\s-o)\b", " ".join(examples)):
+            assert option.strip() in out.partition("Examples:")[0], (verb, option)
+
+
+def test_help_comes_at_once() -> None:
+    taken = []
+    for _ in range(5):
+        began = time.monotonic()
+        subprocess.run(
+            [sys.executable, "-m", "hawser.cli", "--help"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            env=ENVIRONMENT,
+        )
+        taken.append(time.monotonic() - began)
+    assert min(taken) < 0.5
+
+
+def test_heavy_libraries_are_loaded_when_needed() -> None:
+    code = (
+        "import sys, hawser.cli.main; heavy = 'pydantic numpy duckdb pyroute2 httpx'.split();"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_formats_of_the_command_line_are_those_of_the_reports() -> None:
+    from hawser.report import FORMATS, FORMS
+
+    assert {form.value for form in results.ReportFormat} == set(FORMATS)
+    assert {form.value for form in results.ComparisonFormat} == set(FORMS)
+
+
+def test_a_daemon_that_does_not_answer_is_described() -> None:
+    from hawser.engine.labs import DaemonInfo
+
+    info = DaemonInfo("gw1", "gw1", 7, 0, None, "no control socket")
+    assert labs.describe(info) == "does not answer: no control socket"

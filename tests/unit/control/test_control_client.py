@@ -1,0 +1,172 @@
+"""The client against a real HTTP server on a Unix socket."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hawser.control import client as client_module
+from hawser.control.client import ControlError, GatewayClient
+
+STATUS: dict[str, Any] = {
+    "version": "0.1.0",
+    "role": "gateway",
+    "branch": "b1",
+    "uptime_s": 1.5,
+    "ready": True,
+    "news": {"from": "a newer daemon"},
+    "peers": [
+        {
+            "branch": "b2",
+            "up": True,
+            "groups": [
+                {"id": 0, "up": True, "subflows": 4, "reconnects": 1, "remote": "198.18.0.2:53248"},
+                {"id": 1, "up": True, "queued_bytes": 0},
+            ],
+        }
+    ],
+}
+
+
+class Api:
+    """What the server answers, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[int, bytes]] = {}
+        self.put: Any = None
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    state = Api()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            status, body = state.answers[self.path]
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_PUT(self) -> None:
+            state.put = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def address_string(self) -> str:
+            return "unix"
+
+    with socketserver.ThreadingUnixStreamServer(str(tmp_path / "s"), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield state
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def client(api: Api, tmp_path: Path) -> Iterator[GatewayClient]:
+    del api
+    with GatewayClient(tmp_path / "s") as client:
+        yield client
+
+
+def test_status_is_read_and_news_ignored(api: Api, client: GatewayClient) -> None:
+    api.answers["/v1/status"] = (200, json.dumps(STATUS).encode())
+    status = client.status()
+    assert (status.branch, status.ready, status.connected) == ("b1", True, True)
+    first, second = status.peers[0].groups
+    assert (first.subflows, first.reconnects, first.remote) == (4, 1, "198.18.0.2:53248")
+    assert second.subflows == 0
+
+
+@pytest.mark.parametrize(
+    ("ready", "up", "connected"),
+    [(True, True, True), (True, False, False), (False, True, False)],
+)
+def test_connected_means_every_group_is_up(
+    api: Api, client: GatewayClient, *, ready: bool, up: bool, connected: bool
+) -> None:
+    groups = [{"id": 0, "up": True}, {"id": 1, "up": up}]
+    answer = STATUS | {"ready": ready, "peers": [{"branch": "b2", "up": True, "groups": groups}]}
+    api.answers["/v1/status"] = (200, json.dumps(answer).encode())
+    assert client.status().connected is connected
+
+
+def test_configuration_counters_and_metrics(api: Api, client: GatewayClient) -> None:
+    api.answers = {
+        "/v1/config": (200, b'{"version": 1}'),
+        "/v1/counters": (200, b'{"tun": {"read": {"packets": 3}}}'),
+        "/metrics": (200, b"hawser_gateway_group_up 1\n"),
+    }
+    assert client.config() == {"version": 1}
+    assert client.counters()["tun"]["read"]["packets"] == 3
+    assert client.metrics() == "hawser_gateway_group_up 1\n"
+    client.configure({"version": 1, "peers": []})
+    assert api.put == {"version": 1, "peers": []}
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "message"),
+    [
+        (422, '{"errors": [{"field": "peers[0].id", "found": 99, "expected": "1 to 15"}]}',
+         r"PUT /v1/config: 422: peers\[0\]\.id: found 99, expected 1 to 15"),
+        (404, '{"error": "no such page"}', "404: no such page"),
+        (500, "<html>", "500: <html>"),
+        (500, "", "500: no reason given"),
+        (400, '{"errors": 3}', "400: "),
+        (400, "[1]", r"400: \[1\]"),
+    ],
+)  # fmt: skip
+def test_refusals_say_why(
+    api: Api, client: GatewayClient, code: int, body: str, message: str
+) -> None:
+    api.answers["/v1/config"] = (code, body.encode())
+    with pytest.raises(ControlError, match=message):
+        client.configure({})
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\xff", b'{"version": 1}', b"null"])
+def test_answers_outside_the_contract_are_errors(
+    api: Api, client: GatewayClient, body: bytes
+) -> None:
+    api.answers["/v1/status"] = (200, body)
+    with pytest.raises(ControlError, match="GET /v1/status: unexpected answer"):
+        client.status()
+
+
+def test_an_endless_answer_is_not_read_to_its_end(
+    api: Api, client: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_ANSWER_MAX", 1000)
+    api.answers["/metrics"] = (200, b"x" * 1_000_000)
+    with pytest.raises(ControlError, match="longer than 1000 bytes"):
+        client.metrics()
+
+
+def test_a_silent_daemon_is_an_error_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_TIMEOUT", 0.1)
+    with (
+        socketserver.UnixStreamServer(str(tmp_path / "t"), socketserver.BaseRequestHandler),
+        pytest.raises(ControlError, match="timed out"),
+    ):
+        GatewayClient(tmp_path / "t").status()
+
+
+def test_no_daemon_is_an_error_with_the_place(tmp_path: Path) -> None:
+    with pytest.raises(ControlError, match=r"none: GET /v1/status: .*No such file"):
+        GatewayClient(tmp_path / "none").status()

@@ -1,0 +1,149 @@
+"""Counters before and after, as samples."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from hawser.overlay.plan import LinkPlan
+from hawser.probe import machine, passive
+from hawser.probe.daemons import State, flatten
+from hawser.store.sample import Sample
+
+MIB = 2**20
+
+
+def values(found: object) -> dict[tuple[str, str], float]:
+    rows = list(found)  # type: ignore[call-overload]
+    assert all(isinstance(row, Sample) and row.measurement == "passive" for row in rows)
+    return {(row.subject, row.metric): row.value for row in rows}
+
+
+def test_what_was_added_is_counted() -> None:
+    before = {"gw1": {"a": {"tx_bytes": 100, "rx_drop_x": 1}}}
+    after = {"gw1": {"a": {"tx_bytes": 350, "rx_drop_x": 1}}}
+    assert values(passive.network(before, after)) == {
+        ("port:gw1.a", "tx_bytes"): 250,
+        ("port:gw1.a", "rx_drop_x"): 0,
+    }
+
+
+def test_a_shaper_class_is_named_by_its_element() -> None:
+    after = {"internet": {"path:p1:forward": {"bytes": 9, "packets": 1, "drop_queue": 2}}}
+    assert values(passive.network({}, after)) == {
+        ("path:p1:forward", "tx_bytes"): 9,
+        ("path:p1:forward", "tx_packets"): 1,
+        ("path:p1:forward", "drop_queue"): 2,
+    }
+
+
+def test_a_counter_that_was_reset_is_not_reported() -> None:
+    assert not values(passive.network({"n": {"p": {"rx_bytes": 9}}}, {"n": {"p": {"rx_bytes": 3}}}))
+
+
+def test_what_waits_is_no_count() -> None:
+    assert not values(passive.network({}, {"n": {"path:p:forward": {"backlog": 3}}}))
+
+
+CABLE = LinkPlan(name="lan1", ends=(("h1", "e"), ("gw1", "lan")))
+
+
+def test_a_link_is_counted_at_both_its_ends() -> None:
+    after = {"h1": {"e": {"tx_bytes": 5, "rx_bytes": 7}}, "gw1": {"lan": {"tx_bytes": 7}}}
+    assert values(passive.links([CABLE], {}, after)) == {
+        ("link:lan1:forward", "tx_bytes"): 5,
+        ("link:lan1:reverse", "tx_bytes"): 7,
+    }
+
+
+def test_a_shaped_link_is_counted_once() -> None:
+    after = {"h1": {"e": {"tx_bytes": 5}, "link:lan1:forward": {"bytes": 5}}, "gw1": {"lan": {}}}
+    assert not values(passive.links([CABLE], {}, after))
+
+
+def state(pid: int = 7, cpu: float = 0.0, restarts: int = 0, **counters: int) -> State:
+    own = {("tun", name): value for name, value in counters.items()}
+    return State(pid, restarts, cpu, 20 * MIB, own)
+
+
+def test_a_daemon_gives_processor_time_memory_and_its_own_counters() -> None:
+    found = passive.daemon("gw1", state(cpu=1.0, rx_bytes=10), state(cpu=2.0, rx_bytes=25), 4.0)
+    assert values(found) == {
+        ("daemon:gw1", "cpu"): 25.0,
+        ("daemon:gw1", "memory"): 20.0,
+        ("daemon:gw1:tun", "rx_bytes"): 15,
+    }
+
+
+def test_of_a_daemon_that_was_started_again_only_memory_is_known() -> None:
+    found = passive.daemon("gw1", state(pid=7), state(pid=8, restarts=1), 4.0)
+    assert values(found) == {("daemon:gw1", "memory"): 20.0}
+
+
+def test_restarts_are_seen() -> None:
+    before = passive.Snapshot({}, {"gw1": state(), "gw2": state(pid=9)})
+    after = passive.Snapshot({}, {"gw1": state(pid=8, restarts=1), "gw2": state(pid=9)})
+    assert passive.restarted(before, after) == ("gw1",)
+
+
+def reading(at: float, *busy: float, memory: int = 0) -> machine.Reading:
+    return machine.Reading(at, tuple(machine.Core(b, at) for b in busy), memory)
+
+
+def test_processors_are_counted_as_shares_of_one_core() -> None:
+    readings = [
+        reading(0.0, 0.0, 0.0, memory=5 * MIB),
+        reading(1.0, 1.0, 0.0, memory=9 * MIB),
+        reading(2.0, 1.0, 0.5, memory=7 * MIB),
+    ]
+    found = list(passive.processors(readings))
+    assert values(s for s in found if s.kind == "summary") == {
+        ("core:0", "cpu"): 50.0,
+        ("core:1", "cpu"): 25.0,
+        ("machine", "cpu"): 75.0,
+        ("machine", "memory"): 9.0,
+    }
+    assert [(s.time, s.value) for s in found if s.kind == "interval"] == [(1.0, 100.0), (2.0, 50.0)]
+
+
+def test_a_busy_core_is_seen() -> None:
+    early = machine.read()
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        pass
+    shares = machine.shares(early, machine.read())
+    assert all(0 <= share <= 101 for share in shares)
+    assert sum(shares) > 50
+
+
+def test_the_watch_reads_while_its_block_runs() -> None:
+    with machine.Watch(interval=0.01) as watch:
+        time.sleep(0.1)
+        readings = watch.readings_until_now()
+    assert len(readings) >= 4
+    assert [r.at for r in readings] == sorted(r.at for r in readings)
+
+
+def test_counters_of_a_daemon_are_named_by_their_place() -> None:
+    group = {"id": 0, "sent": {"bytes": 3}, "drops": {"queue_full": 1}, "ends": {"tls": 2}}
+    document = {
+        "tun": {"read": {"bytes": 5}, "written": {"records": 6}},
+        "strangers": {"tls": 4},
+        "peers": [{"branch": "b2", "groups": [group]}],
+        "ready": True,
+        "uptime_s": 1.5,
+    }
+    assert flatten(document) == {
+        ("tun", "rx_bytes"): 5,
+        ("tun", "tx_records"): 6,
+        ("strangers", "tls"): 4,
+        ("peer:b2:group:0", "tx_bytes"): 3,
+        ("peer:b2:group:0", "drop_queue_full"): 1,
+        ("peer:b2:group:0", "end_tls"): 2,
+    }
+
+
+@pytest.mark.parametrize("document", [{}, {"peers": []}, {"peers": [3, None]}, {"x": [[1]]}])
+def test_counters_of_an_unknown_shape_are_passed_over(document: dict[str, object]) -> None:
+    assert flatten(document) == {}

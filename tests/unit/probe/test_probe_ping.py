@@ -1,0 +1,93 @@
+"""What ping prints, as samples."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hawser.probe.base import ProbeError
+from hawser.probe.ping import parse, percentile, samples
+
+HEAD = "PING 10.2.0.2 (10.2.0.2) from 10.1.0.2 : 56(84) bytes of data.\n"
+
+
+def output(times: dict[int, float], sent: int, extra: str = "", received: int | None = None) -> str:
+    lines = [
+        f"[17000000{sequence:02d}.500000] 64 bytes from 10.2.0.2: icmp_seq={sequence} ttl=62"
+        f" time={ms} ms\n"
+        for sequence, ms in times.items()
+    ]
+    count = len(times) if received is None else received
+    return (
+        f"{HEAD}{''.join(lines)}{extra}\n--- 10.2.0.2 ping statistics ---\n"
+        f"{sent} packets transmitted, {count} received, 0% packet loss, time 168ms\n"
+        "rtt min/avg/max/mdev = 0.025/0.076/0.222/0.083 ms\n"
+    )
+
+
+def summary(text: str) -> dict[str, float]:
+    return {s.metric: s.value for s in samples("rtt", parse(text)) if s.kind == "summary"}
+
+
+def test_the_first_echo_pays_for_address_resolution_and_is_discarded() -> None:
+    found = summary(output({1: 900.0, 2: 1.0, 3: 3.0, 4: 2.0}, 4))
+    assert found == {"rtt": 2.0, "rtt_min": 1.0, "rtt_p99": 3.0, "ping_loss": 0.0}
+
+
+def test_lost_echoes_are_counted() -> None:
+    found = summary(output({1: 1.0, 2: 1.0, 5: 1.0}, 5))
+    assert found["ping_loss"] == 50.0
+
+
+def test_no_reply_gives_loss_and_no_time() -> None:
+    assert summary(output({}, 3)) == {"ping_loss": 100.0}
+
+
+def test_a_duplicate_counts_once() -> None:
+    again = "[1700000002.6] 64 bytes from 10.2.0.2: icmp_seq=2 ttl=62 time=9.0 ms (DUP!)\n"
+    text = output({1: 1.0, 2: 1.0}, 2, again).replace("2 received,", "2 received, +1 duplicates,")
+    assert summary(text) == {"rtt": 1.0, "rtt_min": 1.0, "rtt_p99": 1.0, "ping_loss": 0.0}
+
+
+def test_errors_of_routers_are_no_replies() -> None:
+    error = "From 10.1.0.1 icmp_seq=2 Destination Host Unreachable\n"
+    assert summary(output({1: 1.0}, 2, error)) == {"ping_loss": 100.0}
+
+
+def test_echoes_are_the_time_series() -> None:
+    rows = [s for s in samples("rtt", parse(output({1: 1, 2: 2, 3: 3}, 3))) if s.time is not None]
+    assert [(row.time, row.value) for row in rows] == [(1.0, 2.0), (2.0, 3.0)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", HEAD, output({1: 1.0}, 2, received=2), output({1: 1.0, 2: 1.0}, 1)],
+    ids=[
+        "nothing",
+        "cut off",
+        "a reply that was counted is not listed",
+        "more replies than echoes",
+    ],
+)
+def test_what_cannot_be_trusted_is_an_error(text: str) -> None:
+    with pytest.raises(ProbeError):
+        parse(text)
+
+
+@given(st.text(max_size=300))
+def test_no_text_is_a_surprise(text: str) -> None:
+    try:
+        parse(text)
+    except ProbeError:
+        return
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300), st.floats(0.1, 100))
+def test_percentile_is_a_value_that_enough_do_not_exceed(
+    values: list[float], percent: float
+) -> None:
+    found = percentile(values, percent)
+    assert found in values
+    assert sum(value <= found for value in values) * 100 >= percent * len(values) - 1e-6
+    assert sum(value < found for value in values) * 100 <= percent * len(values)
