@@ -94,7 +94,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Frame>, Error> {
         while let Some(block) = reader.next_block() {
             match block? {
                 Block::EnhancedPacket(packet) => {
-                    add(&mut frames, packet.original_len, &packet.data)?
+                    add(&mut frames, packet.original_len, &packet.data)?;
                 }
                 Block::SimplePacket(packet) => add(&mut frames, packet.original_len, &packet.data)?,
                 _ => (),

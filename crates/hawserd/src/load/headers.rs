@@ -99,13 +99,13 @@ fn link(stream: &Stream, source: [u8; 6]) -> Vec<u8> {
     ethernet::Repr {
         source,
         destination: stream.ethernet.destination.octets(),
-        tags: stream.ethernet.tags.iter().map(tag).collect(),
+        tags: stream.ethernet.tags.iter().copied().map(tag).collect(),
         ethertype: carried,
     }
     .emit()
 }
 
-fn tag(vlan: &Vlan) -> ethernet::Tag {
+fn tag(vlan: Vlan) -> ethernet::Tag {
     let ethertype = if vlan.service { ethertype::QINQ } else { ethertype::VLAN };
     ethernet::Tag { ethertype, id: vlan.id, priority: vlan.priority }
 }

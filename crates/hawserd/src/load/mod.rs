@@ -93,16 +93,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let listener = listener.context("control socket")?;
     let trial = Arc::new(Trial::open(&config).map_err(|error| error.at(&args.config))?);
     let stop = Arc::new(Stop::default());
-    let server = match listener {
-        Some(listener) => {
-            let told = Arc::clone(&stop);
-            let router = router(Arc::clone(&trial), config.run);
-            Some(control::serve(listener, router, move || told.tell()).context("control API")?)
-        }
-        None => {
-            stop_on_signal(Arc::clone(&stop)).context("signals")?;
-            None
-        }
+    let server = if let Some(listener) = listener {
+        let told = Arc::clone(&stop);
+        let router = router(Arc::clone(&trial), config.run);
+        Some(control::serve(listener, router, move || told.tell()).context("control API")?)
+    } else {
+        stop_on_signal(Arc::clone(&stop)).context("signals")?;
+        None
     };
     let result = trial.run(&stop).and_then(|()| trial.result());
     if let Some(server) = server {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{
     config::{FieldError, Invalid},
     load::{
-        config::{Addresses, Config, Layer, Ports, Stream},
+        config::{Addresses, Config, Layer, Mac, Ports, Stream},
         headers::{self, Offsets},
         schedule::Schedule,
         sizes,
@@ -91,7 +91,7 @@ fn add(
     place: &str,
 ) -> Result<(), FieldError> {
     let lengths = frame_lengths(stream, interface, place)?;
-    let source = stream.ethernet.source.as_ref().map_or(interface.address, |mac| mac.octets());
+    let source = stream.ethernet.source.as_ref().map_or(interface.address, Mac::octets);
     let tables = &mut plan.tables;
     let (first_flow, first_pattern) = (tables.flows.len(), tables.pattern.len());
     let indices = add_shapes(tables, stream, source, &lengths)
@@ -133,7 +133,7 @@ fn frame_lengths(
         if (at.frame_min()..=longest).contains(&length) {
             return Ok(length);
         }
-        let (least, most) = (at.frame_min() as i64 - add, longest as i64 - add);
+        let (least, most) = (signed(at.frame_min()) - add, signed(longest) - add);
         Err(wrong(size.into(), format!("{least} to {most} bytes, for these headers and the MTU")))
     };
     sizes.into_iter().map(check).collect()
@@ -145,11 +145,15 @@ const FRAME_MAX: usize = 3200;
 /// From what the configuration counts to the length of the frame.
 fn sizes_offset(stream: &Stream, at: Offsets) -> i64 {
     match stream.counted {
-        _ if sizes::counts_check_sequence(&stream.sizes) => -(ethernet::CHECK_LEN as i64),
+        _ if sizes::counts_check_sequence(&stream.sizes) => -signed(ethernet::CHECK_LEN),
+        Layer::Fcs => -signed(ethernet::CHECK_LEN),
         Layer::Frame => 0,
-        Layer::Fcs => -(ethernet::CHECK_LEN as i64),
-        Layer::Ip => at.ip as i64,
+        Layer::Ip => signed(at.ip),
     }
+}
+
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// Mean size of what rates in bits count.

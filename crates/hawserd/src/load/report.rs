@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use hawser_bpf::layout::Progress;
+use hawser_meter::flow::Count;
 
 use crate::load::{
     config::{Backend, Config, Traffic},
@@ -24,21 +25,21 @@ pub(super) fn result(
     reflected: Option<u64>,
 ) -> LoadResult {
     let sent = sender.map(|(planned, tally)| sent(config, planned, &tally));
-    let mut received = receiver.map(|tally| received(config, &tally));
-    if let (Some(sent), Some(received)) = (&sent, &mut received) {
-        for (sent, received) in sent.flows.iter().zip(&mut received.flows) {
-            received.lost = Some(difference(sent.frames, received.unique()));
+    let mut came = receiver.map(|tally| received(config, &tally));
+    if let (Some(sent), Some(came)) = (&sent, &mut came) {
+        for (sent, flow) in sent.flows.iter().zip(&mut came.flows) {
+            flow.lost = Some(difference(sent.frames, flow.unique()));
         }
     }
     let accounted = config.send.as_ref().is_some_and(|s| matches!(s.traffic, Traffic::Streams(_)));
-    let pair = sent.as_ref().zip(received.as_ref()).filter(|_| accounted);
+    let pair = sent.as_ref().zip(came.as_ref()).filter(|_| accounted);
     LoadResult {
         version: 1,
         run: config.run,
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-        lost: pair.map(|(sent, received)| difference(sent.frames, received.unique)),
+        lost: pair.map(|(sent, came)| difference(sent.frames, came.unique)),
         sent,
-        received,
+        received: came,
         reflected,
     }
 }
@@ -113,7 +114,7 @@ fn sent_flow(key: &FlowKey, tally: &FlowTally) -> SentFlow {
 }
 
 fn received(config: &Config, tally: &ReceiveTally) -> Received {
-    let sum = |of: fn(&hawser_meter::flow::Count) -> u64| tally.flows.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&Count) -> u64| tally.flows.iter().map(of).sum::<u64>();
     let backend = config.receive.as_ref().map_or(Backend::Xdp, |receive| receive.backend);
     let names = open::groups(config).into_iter().map(|group| group.name);
     let streams = names.zip(&tally.histograms).map(|(name, (delays, variations))| ReceivedStream {
@@ -125,7 +126,7 @@ fn received(config: &Config, tally: &ReceiveTally) -> Received {
         backend,
         frames: sum(|count| count.received),
         bytes: sum(|count| count.bytes),
-        unique: sum(|count| count.unique()),
+        unique: sum(Count::unique),
         duplicated: sum(|count| count.duplicated),
         reordered: sum(|count| count.reordered),
         late: sum(|count| count.late),

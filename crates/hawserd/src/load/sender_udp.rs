@@ -23,7 +23,7 @@ use crate::{
 const FLOWS_MAX: usize = 900;
 /// Frames looked at together: so many that flows in turn still fill large sends.
 const BATCH: usize = 512;
-/// Datagrams of one send (UDP_SEGMENT) and their bytes.
+/// Datagrams of one send (`UDP_SEGMENT`) and their bytes.
 const SEGMENTS_MAX: usize = 64;
 const SEND_MAX: usize = 60_000;
 

@@ -76,7 +76,7 @@ mod tests {
     fn weights_are_spread() {
         let weights = [(48, 7), (576, 4), (1438, 1)].map(|(size, weight)| Weight { size, weight });
         let sizes = sequence(&Sizes::Weighted(weights.into())).unwrap();
-        assert_eq!(sizes, [48, 576, 48, 48, 576, 48, 1438, 48, 576, 48, 48, 576].map(|s| s));
+        assert_eq!(sizes, [48, 576, 48, 48, 576, 48, 1438, 48, 576, 48, 576, 48]);
     }
 
     proptest! {
