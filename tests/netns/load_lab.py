@@ -132,6 +132,7 @@ class Wire:
             "run": next(_numbers) % 65536,
             "send": {
                 "port": {"interface": "gen", "netns": self.sender},
+                "catch_up_us": 10_000_000,
                 "traffic": {"streams": [one_stream(**stream)]},
             },
             "receive": {"port": {"interface": "sink", "netns": self.receiver}},

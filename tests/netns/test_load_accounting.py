@@ -32,7 +32,6 @@ def trial(wire: Wire, fault: str, seed: int) -> tuple[dict[str, int], int]:
     config = wire.config(
         **published_flows(), rate={"frames_per_s": 400_000}, amount={"frames": FRAMES}
     )
-    config["send"]["catch_up_us"] = 10_000_000
     config["drain_ms"] = 20
     result = load(config)
     passed, made = faults.counts()

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -247,8 +247,10 @@ pub(crate) struct Srv6 {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Vxlan {
     /// Source address of the tunnel.
+    #[schemars(schema_with = "address_schema")]
     pub(crate) source: IpAddr,
     /// Destination address of the tunnel.
+    #[schemars(schema_with = "address_schema")]
     pub(crate) target: IpAddr,
     /// Network identifier.
     #[schemars(range(max = 16_777_215))]
@@ -272,11 +274,17 @@ pub(crate) struct InnerEthernet {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Addresses {
     /// The first.
+    #[schemars(schema_with = "address_schema")]
     pub(crate) first: IpAddr,
     /// How many.
     #[serde(default = "one_flow")]
     #[schemars(range(min = 1, max = 65536))]
     pub(crate) count: u32,
+}
+
+/// An address of either version: JSON Schema knows no format of both.
+fn address_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]})
 }
 
 /// Consecutive ports.
