@@ -153,7 +153,7 @@ def _parser(description: str, peers: Sequence[str]) -> argparse.ArgumentParser:
         type=float,
         default=120,
         metavar="S",
-        help="time in all to wait for a quiet machine (default 120)",
+        help="time in all to wait for a quiet machine and repeat disturbed samples (default 120)",
     )
     add("--lock", type=Path, metavar="FILE", help="hold this file locked during each sample")
     parser.epilog = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +21,10 @@ from rich.progress import (
 
 from harness.bench import Bench, Case, SampleError, order
 from harness.samples import Samples
-from harness.usage import busy_share
+from harness.usage import busy_share, niced_share
 
 _QUIET_SHARE = 0.15
+_NICED_SHARE = 0.05
 _QUIET_WINDOW_S = 0.3
 
 
@@ -39,7 +40,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened: `taken` counts samples, `disturbed` those that began on a busy machine."""
+    """What happened: `disturbed` of `taken` samples were, as others used the machine."""
 
     samples: Samples
     failures: tuple[Failure, ...]
@@ -54,7 +55,11 @@ class Outcome:
 
 
 class Patience:
-    """Waits for a quiet machine, `budget` seconds in all."""
+    """Sees to it that samples are taken while nobody else uses the machine.
+
+    It waits for that before a sample and has one taken again that niced processes disturbed (those
+    of others: nothing that is measured is niced), until `budget` seconds in all are used up.
+    """
 
     def __init__(
         self,
@@ -62,13 +67,27 @@ class Patience:
         *,
         read: Callable[[], str] = Path("/proc/stat").read_text,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._left = budget
         self._read = read
         self._sleep = sleep
+        self._clock = clock
 
-    def quiet(self) -> bool:
-        """Wait until others use less than 15 % of the machine; False when the budget is used up."""
+    def undisturbed(self, take: Callable[[], None]) -> bool:
+        """Call `take`, again and again until nobody disturbs it; False when patience ends first."""
+        while True:
+            quiet = self._wait()
+            began, before = self._clock(), self._read()
+            take()
+            if quiet and niced_share(before, self._read()) < _NICED_SHARE:
+                return True
+            self._left -= self._clock() - began
+            if self._left <= 0:
+                return False
+
+    def _wait(self) -> bool:
+        """Wait for a quiet machine; whether it is."""
         while True:
             before = self._read()
             self._sleep(_QUIET_WINDOW_S)
@@ -100,9 +119,10 @@ def run(
         for round_, case in plan:
             progress.update(task, description=f"{case.peer}, {case.workload}")
             with _held(lock):
-                disturbed += not patience.quiet()
-                failure = _take(samples, round_, case)
+                sample, quiet = _take(case, patience)
+            failure = _keep(sample, samples, round_, case)
             failures += [failure] if failure else []
+            disturbed += not quiet
             progress.advance(task)
             _report(console, case, round_, rounds, failure)
     bench.derive(samples)
@@ -110,11 +130,27 @@ def run(
     return Outcome(samples, tuple(failures), len(plan), disturbed, minutes)
 
 
-def _take(samples: Samples, round_: int, case: Case) -> Failure | None:
-    try:
-        samples.add(case.peer, round_, case.measure())
-    except (SampleError, OSError) as reason:
-        return Failure(case.peer, case.workload, round_, str(reason))
+Sample = Mapping[str, float] | SampleError | OSError
+
+
+def _take(case: Case, patience: Patience) -> tuple[Sample, bool]:
+    """The values of a case, or why there are none; and whether nobody disturbed."""
+    taken: list[Sample] = []
+
+    def take() -> None:
+        try:
+            taken.append(case.measure())
+        except (SampleError, OSError) as reason:
+            taken.append(reason)
+
+    quiet = patience.undisturbed(take)
+    return taken[-1], quiet
+
+
+def _keep(sample: Sample, samples: Samples, round_: int, case: Case) -> Failure | None:
+    if isinstance(sample, Exception):
+        return Failure(case.peer, case.workload, round_, str(sample))
+    samples.add(case.peer, round_, sample)
     return None
 
 

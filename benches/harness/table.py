@@ -68,10 +68,12 @@ def remarks(bench: Bench, outcome: Outcome) -> list[str]:
 
 
 def disturbance(outcome: Outcome) -> list[str]:
-    """A line that says how many samples began on a busy machine, where there are some."""
+    """A line that says how many samples were disturbed, where there are some."""
     if not outcome.disturbed:
         return []
-    return [f"{outcome.disturbed} of {outcome.taken} samples began while others used the machine"]
+    return [
+        f"{outcome.disturbed} of {outcome.taken} samples were taken while others used the machine"
+    ]
 
 
 def number(value: float | None) -> str:

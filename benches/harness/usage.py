@@ -45,10 +45,21 @@ def machine_seconds(stat: str) -> float:
 
 def busy_share(earlier: str, later: str) -> float:
     """Share of all cores, 0 to 1, that anybody used between two readings of /proc/stat."""
-    before, after = (list(map(int, text.split()[1:9])) for text in (earlier, later))
-    passed = [b - a for a, b in zip(before, after, strict=True)]
+    passed = _passed(earlier, later)
     idle = passed[3] + passed[4]
     return 1 - idle / (sum(passed) or 1)
+
+
+def niced_share(earlier: str, later: str) -> float:
+    """Share of all cores, 0 to 1, that niced processes used between two readings of /proc/stat."""
+    passed = _passed(earlier, later)
+    return passed[1] / (sum(passed) or 1)
+
+
+def _passed(earlier: str, later: str) -> list[int]:
+    """Ticks from user to steal, in the order of /proc/stat."""
+    before, after = (list(map(int, text.split()[1:9])) for text in (earlier, later))
+    return [b - a for a, b in zip(before, after, strict=True)]
 
 
 def process_seconds(stat: str) -> float:

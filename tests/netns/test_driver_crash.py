@@ -7,12 +7,14 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from driver_plans import branches
 from driver_traffic import wait_for
 
 from hawser.driver.local import LocalDriver
@@ -121,6 +123,33 @@ def test_killed_at_a_random_moment(
     kill(maker)
     driver.destroy(lab_name)
     assert remains(lab_name) == NOTHING
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_interrupted_at_a_random_moment(driver: LocalDriver, lab_name: str, seed: int) -> None:
+    """A signal's exception comes anywhere; what was made is removed before it passes on."""
+    before = signal.signal(signal.SIGUSR1, _interrupt)
+    moment = random.Random(seed).uniform(0.002, 0.12)  # noqa: S311 (a moment, not a secret)
+    timer = threading.Timer(moment, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            _deployed_for_a_second(driver, lab_name)
+        assert remains(lab_name) == NOTHING
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def _deployed_for_a_second(driver: LocalDriver, name: str) -> None:
+    lab = driver.deploy(name, branches(3))
+    try:
+        time.sleep(1)
+    finally:
+        lab.destroy()
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_killed_when_deployed(

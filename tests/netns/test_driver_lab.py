@@ -23,6 +23,7 @@ from hawser.driver.local import LocalDriver, LocalLab
 from hawser.node import namespace
 from hawser.node.base import NodeError
 from hawser.node.netns import NamespaceNode
+from hawser.node.process import started
 from hawser.overlay.plan import ClassPlan, NetworkPlan, NodePlan, RoutePlan
 from hawser.spec.units import Duration
 
@@ -33,6 +34,11 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 
 def said(node: NamespaceNode, command: str) -> str:
     return node.run(command.split(), timeout=5).stdout
+
+
+def available() -> list[str]:
+    """Congestion controls of this kernel."""
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
 
 
 def nothing_of(name: str) -> bool:
@@ -128,11 +134,23 @@ BAD = {
     "node a: setting net.ipv4.no_such: this kernel has none": pair(
         sysctl={"net.ipv4.no_such": "1"}
     ),
-    "node a: setting net.ipv4.tcp_congestion_control = 'x': not accepted": pair(
+    "node a: setting net.ipv4.tcp_rmem = 'x': not accepted": pair(
+        sysctl={"net.ipv4.tcp_rmem": "x"}
+    ),
+    "congestion control 'x': this kernel has only ": pair(
         sysctl={"net.ipv4.tcp_congestion_control": "x"}
     ),
     "node a: interface e: .*File exists": pair(more=(f"{A}/24",)),
 }
+
+
+@pytest.mark.parametrize("algorithm", available())
+def test_any_congestion_control_of_the_kernel_can_be_the_default(
+    deploy: Deploy, algorithm: str
+) -> None:
+    key = "net.ipv4.tcp_congestion_control"
+    lab = deploy(pair(sysctl={key: algorithm}))
+    assert said(lab.nodes["a"], f"sysctl -n {key}").strip() == algorithm
 
 
 @pytest.mark.parametrize("message", BAD)
@@ -204,6 +222,18 @@ def test_remains_are_listed_and_removed(driver: LocalDriver, lab_name: str) -> N
     for name in (other, lab_name):
         driver.destroy(name)
         assert nothing_of(name)
+
+
+def test_a_half_made_lab_cannot_be_used(driver: LocalDriver, lab_name: str) -> None:
+    directory = Path("/run/hawser") / lab_name
+    for pid, message in ((os.getpid(), "is being made"), (4_000_000, "only remains are left")):
+        state.create(directory)
+        maker = state.ProcessRecord(pid=pid, started=started(pid) or 1)
+        record = state.LabRecord(name=lab_name, maker=maker, created=0, plan=pair())
+        state.write(directory, record)
+        with pytest.raises(DriverError, match=message):
+            driver.attach(lab_name)
+        driver.destroy(lab_name)
 
 
 def test_a_lab_being_made_is_not_removed_under_its_maker(

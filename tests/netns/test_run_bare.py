@@ -88,6 +88,9 @@ def _check_bundle(bundle: Path) -> None:
     assert (bundle / "samples.parquet").exists()
     raw = {path.name for path in bundle.glob("trials/0001-*/raw/*")}
     assert raw == {"rtt.ping.txt", "tcp.iperf3.json", "tcp.iperf3-server.json"}
+    settings = json.loads(next(bundle.glob("trials/0001-*/config/kernel.json")).read_text())
+    assert settings.keys() == {"h1", "h2"}
+    assert settings["h1"]["net.ipv4.tcp_no_metrics_save"] == "1"  # the machine itself has 0
     assert [trial["valid"] for trial in trials(bundle)] == [True] * 4
 
 
@@ -144,9 +147,10 @@ def test_a_signal_leaves_nothing_but_a_run_to_resume(
     os.killpg(run.pid, number)  # as a terminal does: to all of the group
     out, err = run.communicate(timeout=30)
     assert run.returncode == 1
-    assert json.loads(out)["error"] == "interrupted"
-    assert "Traceback" not in err
     bundle = only_bundle(tmp_path)
+    said = json.loads(out)
+    assert (said["error"], said["resume"]) == ("interrupted", f"runs/{bundle.name}")
+    assert "Traceback" not in err
     assert not run_cli.remains(run_cli.lab_of(bundle))
     kept = trials(bundle)
     _resume_and_check(tmp_path, bundle, kept)

@@ -105,6 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(arguments: Sequence[str]) -> int:
     try:
         code = app(arguments, prog_name="hawser", standalone_mode=False)
+    except SystemExit as ended:  # the output was closed, or a completion was printed
+        return ended.code if isinstance(ended.code, int) else 0
     except BaseException as error:
         from hawser.cli import failure
 

@@ -51,11 +51,18 @@ class Lines:
 class Bar:
     """One bar over all trials, with what is being done and the time left."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._clock = clock
-        self._console = Console(stderr=True, highlight=False)
+        self._began = self._trial_ends = clock()
+        self._after = 0.0
+        """Seconds that the trials after the present one take."""
+        self._trials = 0
+        self._trial = ""
+        self._console = console or Console(stderr=True, highlight=False)
         self._progress = _ClockedProgress(
-            self._update,
+            self._now,
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
             TaskProgressColumn(),
@@ -63,11 +70,6 @@ class Bar:
             console=self._console,
         )
         self._task = self._progress.add_task("", total=1.0, left="")
-        self._began = self._trial_ends = clock()
-        self._after = 0.0
-        """Seconds that the trials after the present one take."""
-        self._trials = 0
-        self._trial = ""
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -102,25 +104,32 @@ class Bar:
             self._console.print(_voided(trial, void), markup=False)
         self._trials, self._after, self._trial_ends = trials, seconds, self._clock()
 
-    def _update(self) -> None:
+    def _now(self) -> tuple[float, str]:
+        """Share that is done, and the time left."""
+        if not self._trials:
+            return 0.0, ""
         now = self._clock()
         done, left = now - self._began, max(0.0, self._trial_ends - now) + self._after
-        share = done / (done + left) if done + left > 0 else 0.0
-        self._progress.update(self._task, completed=share, left=f"{duration(left)} left")
+        return (done / (done + left) if done > 0 else 0.0), f"{duration(left)} left"
 
 
 class _ClockedProgress(Progress):
-    """Asks for new values whenever it is drawn."""
+    """Asks how far things are whenever it is drawn."""
 
     def __init__(
-        self, update: Callable[[], None], *columns: ProgressColumn, console: Console
+        self,
+        now: Callable[[], tuple[float, str]],
+        *columns: ProgressColumn,
+        console: Console,
     ) -> None:
+        self._now = now  # before: it is drawn once while it is made
         super().__init__(*columns, console=console, transient=True)
-        self._update = update
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """What is drawn now."""
-        self._update()
+        for task in self.task_ids:
+            share, left = self._now()
+            self.update(task, completed=share, left=left)
         yield from super().get_renderables()
 
 

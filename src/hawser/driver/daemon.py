@@ -118,9 +118,13 @@ class SupervisedDaemon:
         """Start it again whenever it dies, from now on."""
         threading.Thread(target=self._watch, name=f"supervise-{self.name}", daemon=True).start()
 
+    def release(self) -> None:
+        """Supervise it no longer."""
+        self._stopping.set()
+
     def stop(self) -> None:
         """End it, for good. Idempotent."""
-        self._stopping.set()
+        self.release()
         self._process.stop()
 
     def _start(self, restarts: int) -> Background:

@@ -59,10 +59,12 @@ class LocalLab:
 
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
-        for each in self.daemons.values():
-            if isinstance(each, SupervisedDaemon):
-                each.stop()
+        supervised = [each for each in self.daemons.values() if isinstance(each, SupervisedDaemon)]
+        for each in supervised:
+            each.release()
         remains.destroy(self.directory, _LOCK_WAIT)
+        for each in supervised:
+            each.stop()
 
 
 class LocalDriver:
@@ -83,17 +85,25 @@ class LocalDriver:
         if lacking:
             raise MissingCapability("; ".join(lacking))
         state.create(directory)
+        daemons: dict[str, SupervisedDaemon] = {}
+        lab = LocalLab(directory, plan, build.nodes(name, plan), daemons)
         try:
-            lab = _deploy(directory, plan)
-        except BaseException:
-            remains.destroy(directory, _LOCK_WAIT)
+            _make(lab, daemons)
+        except BaseException as error:
+            lab.destroy()
+            if isinstance(error, NodeError) and not isinstance(error, DriverError):
+                raise DriverError(str(error)) from error
             raise
         return lab
 
     def attach(self, name: str) -> LocalLab:
         """A lab that another process deployed; its daemons are not supervised by this one."""
         directory = self._root / names.checked(name)
-        plan = state.read(directory).plan
+        record = state.read(directory)
+        if not record.complete:
+            doing = "is being made" if record.maker.alive() else "only remains are left: destroy it"
+            raise DriverError(f"lab {name}: {doing}")
+        plan = record.plan
         daemons = {each.name: AttachedDaemon(directory, each) for each in plan.daemons}
         return LocalLab(directory, plan, build.nodes(name, plan), daemons)
 
@@ -110,34 +120,21 @@ class LocalDriver:
         remains.destroy(self._root / names.checked(name), _LOCK_WAIT)
 
 
-def _deploy(directory: Path, plan: NetworkPlan) -> LocalLab:
-    """Make everything of a lab whose directory exists."""
-    nodes = build.nodes(directory.name, plan)
-    daemons: dict[str, SupervisedDaemon] = {}
-    try:
-        with state.locked(directory, 0):
-            state.write(directory, _record(directory.name, plan))
-            build.network(nodes, plan)
-            _certificates(directory, plan)
-            for each in plan.daemons:
-                daemons[each.name] = SupervisedDaemon(directory, each, nodes[each.node])
-        daemon.wait_ready(tuple(daemons.values()))
-    except NodeError as error:
-        _stop(daemons)
-        if isinstance(error, DriverError):
-            raise
-        raise DriverError(str(error)) from error
-    except BaseException:
-        _stop(daemons)
-        raise
+def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
+    """Make everything of a lab whose directory exists; daemons are put into `daemons`."""
+    directory, plan = lab.directory, lab.plan
+    record = _record(lab.name, plan)
+    with state.locked(directory, 0):
+        state.write(directory, record)
+        build.network(lab.nodes, plan)
+        _certificates(directory, plan)
+        for each in plan.daemons:
+            daemons[each.name] = SupervisedDaemon(directory, each, lab.nodes[each.node])
+    daemon.wait_ready(tuple(daemons.values()))
+    with state.locked(directory, _LOCK_WAIT):
+        state.write(directory, record.model_copy(update={"complete": True}))
     for running in daemons.values():
         running.supervise()
-    return LocalLab(directory, plan, nodes, daemons)
-
-
-def _stop(daemons: Mapping[str, SupervisedDaemon]) -> None:
-    for running in daemons.values():
-        running.stop()
 
 
 def _record(name: str, plan: NetworkPlan) -> state.LabRecord:

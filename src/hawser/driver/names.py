@@ -23,11 +23,16 @@ def checked(name: str) -> str:
     Raises:
         DriverError: it would not fit into names of namespaces and sockets.
     """
-    if _NAME.fullmatch(name) is None:
+    if not valid(name):
         raise DriverError(
             f"lab name {name!r}: expected at most 48 lower-case letters, digits and hyphens"
         )
     return name
+
+
+def valid(name: str) -> bool:
+    """Whether a lab may have this name."""
+    return _NAME.fullmatch(name) is not None
 
 
 def prefix(lab: str) -> str:
@@ -43,8 +48,7 @@ def namespace(lab: str, node: str) -> str:
 def lab_of(namespace: str) -> str | None:
     """The lab that a namespace belongs to, by its name."""
     lab, dot, _ = namespace.removeprefix(_PREFIX).partition(".")
-    is_ours = namespace.startswith(_PREFIX) and dot and _NAME.fullmatch(lab)
-    return lab if is_ours else None
+    return lab if namespace.startswith(_PREFIX) and dot and valid(lab) else None
 
 
 def control_socket(directory: Path, daemon: DaemonPlan) -> Path:

@@ -27,9 +27,9 @@ _Identity = tuple[int, int]
 
 def labs(root: Path) -> tuple[str, ...]:
     """Names of all labs of which anything exists."""
-    directories = {path.name for path in root.iterdir()} if root.is_dir() else set()
-    owners = {names.lab_of(name) for name in namespace.names("hawser.")}
-    return tuple(sorted(directories | {lab for lab in owners if lab is not None}))
+    directories = [path.name for path in root.iterdir()] if root.is_dir() else []
+    owners = [names.lab_of(name) for name in namespace.names("hawser.")]
+    return tuple(sorted({lab for lab in (*directories, *owners) if lab and names.valid(lab)}))
 
 
 def destroy(directory: Path, wait: float) -> None:

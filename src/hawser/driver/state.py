@@ -31,6 +31,7 @@ from hawser.overlay.plan import NetworkPlan
 from hawser.spec.model import Model
 
 _FOLDERS = ("config", "daemons", "logs", "pki")
+_DENIED = "lab {}: belongs to another user: use sudo"
 _LOCK_POLL = 0.02
 """Seconds between two tries to get a lock that another process holds."""
 
@@ -68,6 +69,8 @@ class LabRecord(Model):
     """The process that deployed it, and keeps its daemons running while it lives."""
     created: float
     """Seconds since 1970-01-01 UTC."""
+    complete: bool = False
+    """Whether everything was made; else it is being made, or its maker was killed."""
     plan: NetworkPlan
 
 
@@ -106,6 +109,8 @@ def locked(directory: Path, wait: float) -> Iterator[None]:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise DriverError(f"lab {directory.name}: there is none of that name") from None
+    except PermissionError:
+        raise DriverError(_DENIED.format(directory.name)) from None
     try:
         _acquire(handle, directory, time.monotonic() + wait)
         yield
@@ -136,6 +141,8 @@ def read(directory: Path) -> LabRecord:
     """
     try:
         return LabRecord.model_validate_json((directory / "lab.json").read_bytes())
+    except PermissionError:
+        raise DriverError(_DENIED.format(directory.name)) from None
     except (OSError, ValidationError) as error:
         if not directory.exists():
             raise DriverError(f"lab {directory.name}: there is none of that name") from None

@@ -9,6 +9,7 @@ from typing import Literal
 
 from hawser.driver.base import Lab
 from hawser.engine.events import Applied
+from hawser.probe import environment
 from hawser.store.writer import TrialWriter
 
 _KEPT: tuple[Literal["config", "logs"], ...] = ("config", "logs")
@@ -22,6 +23,16 @@ def files(lab: Lab, writer: TrialWriter) -> None:
             shutil.copytree(source, writer.folder(name), dirs_exist_ok=True)
 
 
+def settings(lab: Lab, writer: TrialWriter) -> None:
+    """Write down the kernel settings of every node.
+
+    Raises:
+        NodeError: a node does not answer.
+    """
+    found = {name: environment.node_settings(node) for name, node in lab.nodes.items()}
+    (writer.folder("config") / "kernel.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
 def events(applied: Sequence[Applied], writer: TrialWriter) -> None:
     """Write down which events happened, and when, in seconds after traffic started."""
     if applied:
@@ -31,4 +42,4 @@ def events(applied: Sequence[Applied], writer: TrialWriter) -> None:
             | ({"error": each.error} if each.error else {})
             for each in applied
         ]
-        (writer.raw / "events.json").write_text(json.dumps(rows, indent=1))
+        (writer.raw / "events.json").write_text(json.dumps(rows, indent=1) + "\n")

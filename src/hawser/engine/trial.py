@@ -83,6 +83,7 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
     timeline = Timeline(scenario.events, lab.apply)
     disrupted = any(event.change.up is False for event in scenario.events)
     try:
+        collect.settings(lab, writer)
         with Passive(lab) as passive:
             for name, measurement in scenario.measurements.items():
                 bench.stage(name)

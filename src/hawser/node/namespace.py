@@ -12,7 +12,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -99,14 +99,21 @@ def _in_thread(enter: Callable[[], None], work: Callable[[], T]) -> T:
     result: Future[T] = Future()
 
     def body() -> None:
+        if not result.set_running_or_notify_cancel():
+            return
         try:
             enter()
             result.set_result(work())
         except BaseException as error:  # handed to the caller, whatever it is
             result.set_exception(error)
 
-    threading.Thread(target=body, name="hawser-namespace", daemon=True).start()
-    return result.result()
+    try:
+        threading.Thread(target=body, name="hawser-namespace", daemon=True).start()
+        return result.result()
+    except BaseException:  # an interrupt, perhaps: what has begun must not go on behind our back
+        if not result.cancel():
+            wait([result])
+        raise
 
 
 def _enter(name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
+from hawser.node.base import Node
 from hawser.store.manifest import Revision
 
 _VERSION_COMMANDS = {
@@ -70,6 +71,18 @@ def kernel_settings(
         except OSError:
             continue
     return found
+
+
+def node_settings(node: Node) -> dict[str, str]:
+    """The same settings as a node has them: most are a network namespace's own.
+
+    Raises:
+        NodeError: the node does not answer.
+    """
+    paths = [f"/proc/sys/{name.replace('.', '/')}" for name in _SETTINGS]
+    told = node.run(["grep", "-sH", "", *paths], timeout=10, check=False).stdout
+    pairs = (line.removeprefix("/proc/sys/").partition(":") for line in told.splitlines())
+    return {name.replace("/", "."): " ".join(value.split()) for name, _, value in pairs}
 
 
 def revision(checkout: Path) -> Revision | None:

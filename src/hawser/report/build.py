@@ -15,7 +15,8 @@ def build(bundle: Bundle) -> Report:
         BundleError: the bundle is damaged.
     """
     workflow, found = bundle.workflow, collect.collect(bundle)
-    everything = [row for one in found for row in collect.rows(one, workflow)]
+    counters = collect.telling(found, workflow)
+    everything = [row for one in found for row in collect.rows(one, workflow, counters)]
     rows = [row for row in everything if row.measurement != collect.PASSIVE]
     passive = [row for row in everything if row.measurement == collect.PASSIVE]
     plan, about = judge.layout(workflow), collect.headline(rows)

@@ -53,18 +53,53 @@ def collect(bundle: Bundle) -> list[Collected]:
     return list(found.values())
 
 
+USAGE = ("cpu", "memory")
+"""What daemons and the machine use."""
+
+
+def telling(found: Iterable[Collected], workflow: Workflow) -> set[Key]:
+    """Which counters a report shows: usage, drops, what each path carried, and what is asserted.
+
+    The others are in `samples.parquet`: a run has hundreds, and most of them count nothing.
+    """
+    asserted = {assertion.metric for assertion in workflow.assertions}
+    return {
+        what
+        for one in found
+        for what, runs in one.runs.items()
+        if what[0] == PASSIVE
+        and (what[1] in asserted or (_explains(what) and any(run.value for run in runs)))
+    }
+
+
+def _explains(what: Key) -> bool:
+    _, metric, _, _, subject = what
+    carried = metric == "tx_bytes" and subject.startswith("path:")
+    return metric in USAGE or "drop_" in metric or carried
+
+
 def label_key(variant: Labels) -> frozenset[tuple[str, str]]:
     """A variant as something that can be looked up."""
     return frozenset(variant.items())
 
 
-def rows(collected: Collected, workflow: Workflow) -> list[Row]:
-    """The rows of a variant; those of its measurements in the order in which they are run."""
+def rows(collected: Collected, workflow: Workflow, counters: set[Key]) -> list[Row]:
+    """The rows of a variant; those of its measurements in the order in which they are run.
+
+    Args:
+        collected: its values.
+        workflow: what was run.
+        counters: the passive ones that are wanted.
+    """
     scenario = {label_key(v.labels): v.scenario for v in workflow.variants}.get(
         label_key(collected.variant)
     )
     order = list(scenario.measurements) if scenario is not None else []
-    made = [_row(collected.variant, what, runs, workflow) for what, runs in collected.runs.items()]
+    made = [
+        _row(collected.variant, what, runs, workflow)
+        for what, runs in collected.runs.items()
+        if what[0] != PASSIVE or what in counters
+    ]
     made.sort(key=lambda r: order.index(r.measurement) if r.measurement in order else len(order))
     return [
         row

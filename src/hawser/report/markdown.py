@@ -33,7 +33,12 @@ def markdown(report: Report) -> str:
     parts += _optional(tables.exclusions(report)) or ["No run was excluded."]
     parts += _optional(tables.order(report))
     parts += ["## Provenance", code(shlex.join(manifest.command))]
-    parts += [_list(f"{name}: {text}" for name, text in tables.provenance(report))]
+    parts += [
+        _list(
+            f"{name}: {text}"
+            for name, text in (*tables.provenance(report), *tables.settings(report))
+        )
+    ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

@@ -66,6 +66,7 @@ def html(report: Report) -> str:
             order=tables.order(report),
             evidence=tables.evidence(report),
             provenance=tables.provenance(report),
+            settings=tables.settings(report),
             command=shlex.join(manifest.command),
         )
     )

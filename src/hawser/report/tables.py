@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hawser.report.collect import USAGE
 from hawser.report.model import Report, Row
 from hawser.report.words import (
     DASH,
@@ -22,9 +23,6 @@ from hawser.report.words import (
 from hawser.spec.measurement import Measurement
 from hawser.spec.workflow import Labels
 from hawser.store import label
-
-_USAGE = ("cpu", "memory")
-"""What a daemon and the machine use; other counters than these and drops are in the data only."""
 
 
 @dataclass(frozen=True)
@@ -173,24 +171,26 @@ def evidence(report: Report) -> list[Table]:
     """Counters of links and daemons, medians over the runs: a row a variant, a column each."""
     families: dict[str, list[Row]] = {}
     for row in report.passive:
-        if row.metric.startswith("drop_"):
-            name = f"Dropped by {row.metric[5:].replace('_', ' ')}, {row.unit}"
-            families.setdefault(name, []).append(row)
-        elif row.metric in _USAGE:
-            families.setdefault("Processor time, % of one core; peak memory, MiB", []).append(row)
-    tables = (_evidence(report, name, rows) for name, rows in families.items())
-    return [table for table in tables if table is not None]
+        families.setdefault(_family(row), []).append(row)
+    return [_evidence(report, name, families[name]) for name in sorted(families)]
 
 
-def _evidence(report: Report, name: str, rows: Sequence[Row]) -> Table | None:
-    """One family of counters; of drops only the elements that dropped."""
-    drops = name.startswith("Dropped")
-    moving = {_counter(row) for row in rows if not drops or row.summary.maximum}
-    columns = [what for what in dict.fromkeys(map(_counter, rows)) if what in moving]
-    if not columns:
-        return None
+def _family(row: Row) -> str:
+    """Caption of the table a counter belongs to."""
+    if row.metric in USAGE:
+        return "Used: processor time in % of one core, peak memory in MiB"
+    if row.metric == "tx_bytes":
+        return "Carried, MB"
+    cause = row.metric.replace("drop_", "").replace("_", " ")
+    return f"Dropped: {cause}, {row.unit}"
+
+
+def _evidence(report: Report, name: str, rows: Sequence[Row]) -> Table:
+    columns = list(dict.fromkeys(map(_counter, rows)))
+    if rows[0].metric not in USAGE:
+        columns.sort(key=lambda element: (element.endswith("reverse"), element))
     axes = axes_of(report)
-    cells = {(label(row.variant), _counter(row)): number(row.summary.median) for row in rows}
+    cells = {(label(row.variant), _counter(row)): _counted(row) for row in rows}
     variants = {label(row.variant): row.variant for row in rows}
     return Table(
         name,
@@ -204,11 +204,13 @@ def _evidence(report: Report, name: str, rows: Sequence[Row]) -> Table | None:
 
 
 def _counter(row: Row) -> str:
-    """Name of a counter: its element, and what is counted where the caption does not say."""
-    if row.metric.startswith("drop_"):
-        return row.subject
+    """Name of a counter: its element, and what is counted where the caption has several."""
     element = row.subject.removeprefix("daemon:").replace(":", " ")
-    return f"{element} {row.metric}"
+    return f"{element} {row.metric}" if row.metric in USAGE else element
+
+
+def _counted(row: Row) -> str:
+    return number(row.summary.median / (1e6 if row.metric == "tx_bytes" else 1))
 
 
 def provenance(report: Report) -> list[tuple[str, str]]:
@@ -225,11 +227,14 @@ def provenance(report: Report) -> list[tuple[str, str]]:
         ("Hawser", f"{about.hawser}, revision {revision}"),
         ("Machine", f"{machine.cpu}, {count(machine.cores, 'core')}, {memory}"),
         ("System", f"{machine.distribution}, Linux {machine.kernel}"),
-        *((name, version) for name, version in sorted(about.tools.items())),
-        *((name, value) for name, value in sorted(about.kernel.items())),
         ("Seed of the order", str(about.seed)),
         ("Order of trials", ", ".join(_place(report, p.trial) for p in about.order)),
     ]
+
+
+def settings(report: Report) -> list[tuple[str, str]]:
+    """Versions of the programs used, and kernel settings while the trials ran."""
+    return [*sorted(report.manifest.tools.items()), *sorted(report.manifest.kernel.items())]
 
 
 def _place(report: Report, trial: int) -> str:

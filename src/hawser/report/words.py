@@ -67,8 +67,11 @@ def number(value: float | None) -> str:
 
 
 def interval(found: Interval | None) -> str:
-    """An interval: low, dash, high."""
-    return DASH if found is None else f"{number(found.low)}{DASH}{number(found.high)}"
+    """An interval: low, dash, high; a word for the dash where it could be taken for a minus."""
+    if found is None:
+        return DASH
+    between = " to " if found.low < 0 else DASH
+    return f"{number(found.low)}{between}{number(found.high)}"
 
 
 def times(ratio: Ratio) -> str:
@@ -87,7 +90,8 @@ def ratio_interval(ratio: Ratio) -> str:
     if ratio.interval is None:
         return DASH
     digits = _ratio_digits(ratio)
-    return f"{ratio.interval.low:.{digits}f}{DASH}{ratio.interval.high:.{digits}f}"
+    between = " to " if ratio.interval.low < 0 else DASH
+    return f"{ratio.interval.low:.{digits}f}{between}{ratio.interval.high:.{digits}f}"
 
 
 def _ratio_digits(ratio: Ratio) -> int:

@@ -34,6 +34,7 @@ def from_text(texts: Iterable[str], problems: Problems) -> tuple[Override, ...]:
 
 
 def _from_text(text: str, problems: Problems) -> Override | None:
+    text = text.encode(errors="backslashreplace").decode()  # an argument may hold any bytes
     place = Place(f"--set {text}")
     path, equals, value = text.partition("=")
     if not equals or not path.strip():

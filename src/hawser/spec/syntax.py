@@ -19,6 +19,9 @@ from hawser.spec.tree import MAX_DEPTH, MAX_SIZE, Items, Scalar, Table, Tree, Va
 MAX_BYTES = 1 << 20
 """Size of one file."""
 
+_MAX_WORD = 10_000
+"""The parser's time grows with the square of a tag's length: a minute for a file full."""
+
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?[0-9]{1,18}")
@@ -43,6 +46,10 @@ def parse(text: str | bytes, file: str, problems: Problems) -> Tree | None:
     """
     decoded = _decode(text, file, problems)
     if decoded is None:
+        return None
+    if any(len(word) > _MAX_WORD for word in decoded.split()):
+        message = f"found more than {_MAX_WORD} characters without a space"
+        problems.add(Place(file, 1, 1), "", message)
         return None
     try:
         return _Builder(decoded, file, problems).document()

@@ -88,7 +88,7 @@ def test_a_section_says_all_that_happened() -> None:
         "| q | missing |",
         "- q is missing: no compiler",
         "- p, idle, round 3 failed: no answer",
-        "- 1 of 5 samples began while others used the machine",
+        "- 1 of 5 samples were taken while others used the machine",
         "| p is fast | 3 | 4 | FAILED |",
         "Repeat: `make bench-x`",
     ):

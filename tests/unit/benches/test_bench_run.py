@@ -97,24 +97,71 @@ def test_the_lock_is_held_during_a_sample_and_given_back(tmp_path: Path) -> None
     assert not locked()
 
 
+class Machine:
+    """Readings of /proc/stat, and a clock that passes as they say."""
+
+    def __init__(self, *passed: str) -> None:
+        self._passed = [[int(part) for part in text.split()] for text in passed]
+        self._now = [0, 0, 0]
+
+    def read(self) -> str:
+        busy, niced, idle = self._now
+        return f"cpu {busy} {niced} 0 {idle} 0 0 0 0 0 0"
+
+    def sleep(self, _seconds: float = 0) -> None:
+        step = self._passed.pop(0) if len(self._passed) > 1 else self._passed[0]
+        self._now = [now + more for now, more in zip(self._now, step, strict=True)]
+
+    def clock(self) -> float:
+        return float(sum(self._now))
+
+    def patience(self, budget: float) -> Patience:
+        return Patience(budget, read=self.read, sleep=self.sleep, clock=self.clock)
+
+
 def test_patience_waits_for_quiet() -> None:
-    slept = list[float]()
-    readings = iter([(0, 0), (90, 10), (90, 10), (91, 100)])
+    #         busy niced idle: a busy window, a quiet one, then the sample
+    machine = Machine("90 0 10", "0 0 100", "100 0 0")
+    assert machine.patience(10).undisturbed(machine.sleep)
 
-    def read() -> str:
-        busy, idle = next(readings)
-        return f"cpu {busy} 0 0 {idle} 0 0 0 0 0 0"
 
-    assert Patience(10, read=read, sleep=slept.append).quiet()
-    assert len(slept) == 2
+def test_patience_has_a_disturbed_sample_taken_again() -> None:
+    machine = Machine("0 0 100", "50 50 0", "0 0 100", "100 0 0")
+    taken = 0
+
+    def take() -> None:
+        nonlocal taken
+        taken += 1
+        machine.sleep()
+
+    assert machine.patience(1000).undisturbed(take)
+    assert taken == 2
 
 
 def test_patience_ends_with_its_budget() -> None:
-    busy = iter(range(1000))
-    patience = Patience(
-        1, read=lambda: f"cpu {next(busy)} 0 0 0 0 0 0 0 0 0", sleep=lambda _seconds: None
+    machine = Machine("50 50 0")
+    patience = machine.patience(150)
+    taken = 0
+
+    def take() -> None:
+        nonlocal taken
+        taken += 1
+        machine.sleep()
+
+    assert not patience.undisturbed(take)
+    assert taken == 1
+    assert not patience.undisturbed(take)
+    assert taken == 2
+
+
+def test_a_disturbed_sample_is_counted_and_kept() -> None:
+    machine = Machine("50 50 0")
+    outcome = run(
+        bench(a=lambda: {"rtt": 1.0}),
+        Console(file=io.StringIO()),
+        rounds=2,
+        seed=1,
+        patience=machine.patience(0),
     )
-    assert not patience.quiet()
-    spent = next(busy)
-    assert not patience.quiet()
-    assert next(busy) - spent == 3  # one look, no waiting
+    assert outcome.disturbed == 2
+    assert outcome.samples.of("a", "rtt") == {0: 1.0, 1: 1.0}

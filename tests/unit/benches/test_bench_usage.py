@@ -10,6 +10,7 @@ from harness.usage import (
     cpu_time,
     machine_seconds,
     memory_mib,
+    niced_share,
     process_seconds,
     status_mib,
 )
@@ -27,6 +28,11 @@ def test_machine_time_leaves_out_idle_niced_and_stolen() -> None:
 def test_busy_share_counts_everybody() -> None:
     assert busy_share(BEFORE, AFTER) == pytest.approx((100 + 40 + 60 + 20) / 320)
     assert busy_share(BEFORE, BEFORE) == 1
+
+
+def test_niced_share_counts_others() -> None:
+    assert niced_share(BEFORE, AFTER) == pytest.approx(40 / 320)
+    assert niced_share(BEFORE, BEFORE) == 0
 
 
 def test_process_time_with_a_name_that_looks_like_fields() -> None:

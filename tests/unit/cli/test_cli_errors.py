@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -185,6 +186,7 @@ def test_a_mistake_of_the_program_is_told_without_a_traceback(
         (MissingCapability("netem is not in this kernel"), 3),
         (NodeError("h1: ping: failed"), 1),
         (KeyboardInterrupt(), 1),
+        (OSError(errno.ENOSPC, "No space left on device", "runs/x/samples.jsonl"), 1),
     ],
 )
 def test_exit_codes(error: BaseException, code: int) -> None:
@@ -250,3 +252,18 @@ def test_a_daemon_that_does_not_answer_is_described() -> None:
 
     info = DaemonInfo("gw1", "gw1", 7, 0, None, "no control socket")
     assert labs.describe(info) == "does not answer: no control socket"
+
+
+def test_an_output_that_is_closed_is_no_internal_error(good: Path) -> None:
+    plan = subprocess.Popen(
+        [sys.executable, "-m", "hawser.cli", "plan", str(good), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    assert plan.stdout is not None
+    plan.stdout.close()
+    assert plan.stderr is not None
+    with plan.stderr as errors:
+        assert errors.read() == b""
+    assert plan.wait() in (0, 1)

@@ -87,6 +87,24 @@ def test_what_was_sent_after_the_last_arrival_is_lost() -> None:
     assert loss == pytest.approx(100 * (3600 + 1000) / (7004 + 1000), abs=0.5)
 
 
+def test_a_warm_up_that_is_not_told_whole_is_no_contradiction() -> None:
+    client = report("tcp-client")
+    warmup, first, *rest = client["intervals"]
+    first["sum"] |= {"start": 1.001, "end": 1.0, "seconds": 2.0}  # as iperf 3.12 does at times
+    client["intervals"] = [first, *rest]
+    client["end"]["sum_sent"]["bytes"] -= 3_000_000
+    result.pair(TCP, client, report("tcp-server"))
+    assert warmup["sum"]["omitted"]
+
+
+def test_an_interval_that_contradicts_itself_is_left_out_of_the_series() -> None:
+    server = report("tcp-server")
+    server["intervals"][1]["sum"] |= {"start": 1.001, "end": 1.0, "seconds": 2.0}
+    pair = result.pair(TCP, report("tcp-client"), server)
+    series = [s for s in result.samples("m", TCP, pair) if s.kind == "interval"]
+    assert [round(s.time or 0) for s in series] == [3]
+
+
 def broken(name: str, *path: str | int, value: object = None, drop: bool = False) -> dict[str, Any]:
     document = copy.deepcopy(report(name))
     place: Any = document

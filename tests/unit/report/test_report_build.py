@@ -161,6 +161,32 @@ def test_assertions_are_held_against_each_row(tmp_path: Path) -> None:
     assert holds.text == "median goodput of ipomp: at least 29 and at most 31 Mbit/s"
 
 
+def test_counters_that_explain_nothing_are_left_out_but_not_those_asserted(tmp_path: Path) -> None:
+    def counter(metric: str, subject: str, value: float) -> Sample:
+        return Sample(
+            measurement="passive", metric=metric, unit="packets", subject=subject, value=value
+        )
+
+    counters = [
+        counter("drop_queue", "path:p9:forward", 7),
+        counter("drop_down", "path:p9:forward", 0),
+        counter("rx_drop_device", "port:h1.lan", 0),
+        counter("tx_bytes", "path:p9:forward", 5e6),
+        counter("tx_bytes", "port:h1.lan", 5e6),
+        counter("too_many", "daemon:gw1:strangers", 3),
+    ]
+    asserted = (Assertion(metric="rx_drop_device", at_most=0),)
+    workflow = synthetic.quickstart(2).model_copy(update={"assertions": asserted})
+    report = build(Bundle.open(synthetic.write(tmp_path, workflow, extra=counters)))
+    shown = {(row.metric, row.subject) for row in report.passive}
+    assert ("drop_queue", "path:p9:forward") in shown
+    assert ("tx_bytes", "path:p9:forward") in shown
+    assert ("rx_drop_device", "port:h1.lan") in shown
+    assert not shown & {("drop_down", "path:p9:forward"), ("tx_bytes", "port:h1.lan")}
+    assert not any(metric == "too_many" for metric, _ in shown)
+    assert report.passed
+
+
 def test_a_drift_over_the_run_is_a_warning(tmp_path: Path) -> None:
     workflow = synthetic.quickstart(6)
     plan = synthetic.manifest(workflow)

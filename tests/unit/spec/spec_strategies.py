@@ -118,3 +118,42 @@ def trees() -> st.SearchStrategy[str]:
         max_leaves=25,
     )
     return st.dictionaries(words, tree).map(lambda found: json.dumps({"hawser": 1, **found}))
+
+
+FIELDS = """
+    topology.nodes topology.nodes.h1 topology.nodes.gw1.sysctl topology.links topology.links.lan1
+    topology.links.lan1.ends topology.links.lan1.ends.0 topology.links.lan1.mtu
+    topology.links.lan2.reverse topology.internet topology.internet.ports topology.internet.path
+    topology.internet.ports.gw1.a topology.internet.ports.gw1.c topology.internet.ports.gw2.b.rate
+    topology.internet.paths overlay overlay.transport overlay.branches overlay.branches.b1.id
+    overlay.branches.b1.wan overlay.branches.b1.lan overlay.branches.b2.prefix
+    overlay.branches.b2.gateway overlay.branches.b3 overlay.path_groups measurements
+    measurements.tcp.from measurements.tcp.to measurements.tcp.protocol measurements.tcp.rate
+    measurements.rtt events events.0.element events.0.change events.1.at variants assert vars name
+"""
+
+VALUES = (
+    *("null", "{}", "[]", "a", "0", "1", "-1", "[a]", "[a, b]", "[b, a]", "lan", "h1", "h2", "gw1"),
+    *("gw1.a", "gw2.b", "h1.lan", "[h1.lan, gw1.lan]", "[h1.x, h2.y]", "[gw1.x, gw2.y]", "udp"),
+    *(
+        "mptcp",
+        "ipip",
+        "none",
+        "5 Mbit/s",
+        "1500",
+        "{rate: 3 Mbit/s}",
+        "{p: {ends: [gw1.a, gw2.b]}}",
+    ),
+    *("10.1.0.0/24", "10.9.0.0/30", "10.0.0.0/8", "link:lan1", "path:p", "port:gw2.b", "1 s"),
+    "{id: 3, gateway: gw3, wan: [a], lan: lan, prefix: 10.3.0.0/24}",
+    "{g: {paths: [b1.a>b2.a]}}",
+    "{m: {probe: ping, from: h1, to: gw1}}",
+    "{m: {probe: iperf3, from: gw2.b, to: gw1.a, protocol: mptcp}}",
+    "[h1, h2, gw1, gw2, gw3]",
+)
+
+
+def overrides() -> st.SearchStrategy[str]:
+    """Overrides of the workflow `link-down`."""
+    values = st.one_of(st.sampled_from(VALUES), st.text(max_size=5))
+    return st.builds("{}={}".format, st.sampled_from(FIELDS.split()), values)

@@ -243,6 +243,7 @@ class TestOverrides:
             ("repaet=3", "--set repaet=3: repaet: unknown field; did you mean 'repeat'?"),
             ("name.x=3", "--set name.x=3: name.x: found 'small', expected a mapping to set 'x' in"),
             ("topology.links.cable.ends.2=a.x", "expected 0 to 1"),
+            ("repeat=\udc80", "--set repeat=\\udc80: repeat: found '\\\\udc80'"),
             ("repeat=[1", "--set repeat=[1: repeat: cannot be read as YAML: "),
         ],
     )

@@ -9,7 +9,7 @@ import jsonschema
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from spec_files import WORKFLOWS, loaded, read
-from spec_strategies import files, texts, trees
+from spec_strategies import files, overrides, texts, trees
 
 from hawser.overlay import network
 from hawser.spec import SpecErrors, Workflow, load, schema
@@ -39,6 +39,15 @@ def test_a_right_file_loads_and_fits_the_schema(file: dict[str, object]) -> None
     VALIDATOR.validate(file)
     workflow = loaded(json.dumps(file))
     assert Workflow.model_validate_json(workflow.model_dump_json(by_alias=True)) == workflow
+
+
+@given(st.lists(overrides(), min_size=1, max_size=3))
+def test_any_override_has_an_answer(texts: list[str]) -> None:
+    """One field set to something else: deeper in than random files come."""
+    with contextlib.suppress(SpecErrors):
+        workflow = load(str(WORKFLOWS[0].with_name("link-down.yaml")), read, texts)
+        for variant in workflow.variants:
+            network(variant.scenario)
 
 
 def test_shipped_workflows_stay_what_they_are() -> None:

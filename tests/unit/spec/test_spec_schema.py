@@ -23,7 +23,9 @@ def document(text: str) -> dict[str, object]:
 
 
 def test_the_committed_one_is_fresh() -> None:
-    assert json.loads(COMMITTED.read_text()) == schema(), "hawser schema > schemas/workflow.schema.json"
+    assert json.loads(COMMITTED.read_text()) == schema(), (
+        "hawser schema > schemas/workflow.schema.json"
+    )
 
 
 def test_it_is_a_schema() -> None:

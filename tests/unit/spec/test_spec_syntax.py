@@ -63,6 +63,7 @@ def test_aliases_are_put_in() -> None:
         ("%YAML 9.9\n---\na: 1", "x.yaml:1:"),
         ("a: &x 1\n" * 60_000, "found more than 50000 values"),
         ("x" * (MAX_BYTES + 1), "found more than 1048576 bytes"),
+        ("!" * 1_000_000, "x.yaml:1:1: found more than 10000 characters without a space"),
     ],
 )
 def test_traps(text: str, message: str) -> None:

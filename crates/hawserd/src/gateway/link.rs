@@ -10,7 +10,7 @@ use hawser_wire::{
     stream::Window,
 };
 
-use super::queue::Queue;
+use super::{counters::Traffic, queue::Queue};
 
 /// Bytes received before others get their turn.
 const RECEIVE_BUDGET: usize = 512 << 10;
@@ -294,14 +294,18 @@ impl Link {
         &mut self,
         now: Instant,
         queue: &mut Queue,
+        sent: &mut Traffic,
     ) -> Result<Progress, LinkError> {
         if let Phase::Connecting(_) = self.phase {
             return self.connected();
         }
         self.flush()?;
         while self.is_idle() && !queue.is_empty() && self.may_send() {
-            let sent = self.transmit(now, queue.front(SEND_BATCH))?;
-            queue.consume(sent);
+            let done = self.transmit(now, queue.front(SEND_BATCH), sent)?;
+            if done == 0 {
+                break;
+            }
+            queue.consume(done);
         }
         Ok(Progress::Same)
     }
@@ -310,15 +314,22 @@ impl Link {
         matches!(self.phase, Phase::Plain | Phase::Protected(_))
     }
 
-    /// Sends whole `records`, as many as the socket takes, and says how many bytes of them are done
-    /// with. Only to be called when [`Link::is_idle`].
-    pub(super) fn transmit(&mut self, now: Instant, records: &[u8]) -> Result<usize, LinkError> {
+    /// Sends whole `records`, as many as the socket takes, counts them in `sent`, and says how many
+    /// bytes of them are done with. Only to be called when [`Link::is_idle`].
+    pub(super) fn transmit(
+        &mut self,
+        now: Instant,
+        records: &[u8],
+        sent: &mut Traffic,
+    ) -> Result<usize, LinkError> {
         self.said = now;
-        match &mut self.phase {
+        let done = match &mut self.phase {
             Phase::Plain => self.transmit_plain(records),
             Phase::Protected(_) => self.transmit_sealed(records),
             _ => Ok(0),
-        }
+        }?;
+        tally(records.get(..done).unwrap_or_default(), sent);
+        Ok(done)
     }
 
     fn transmit_plain(&mut self, records: &[u8]) -> Result<usize, LinkError> {
@@ -365,6 +376,20 @@ impl Link {
 fn limited(space: &mut [u8], limit: usize) -> &mut [u8] {
     let n = space.len().min(limit);
     space.get_mut(..n).unwrap_or_default()
+}
+
+/// Counts the packets in whole records.
+fn tally(mut records: &[u8], traffic: &mut Traffic) {
+    while let Ok(Some((record, len))) = Record::parse(records) {
+        match record {
+            Record::Packet(packet) => traffic.add(1, packet.bytes().len()),
+            Record::Segments(packet, cut) => {
+                traffic.add(cut.segments(packet.bytes()), packet.bytes().len());
+            }
+            Record::Hello(_) | Record::Keepalive => {}
+        }
+        records = records.get(len..).unwrap_or_default();
+    }
 }
 
 /// Where the record ends that byte `at` of `records` lies in; `at` itself where one begins there.

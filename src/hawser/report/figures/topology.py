@@ -19,29 +19,13 @@ from hawser.report.figures.scene import (
     fit,
     text_width,
 )
+from hawser.report.figures.strands import Strand, channel_text, path_channels, strands_of, varying
 from hawser.report.words import count
-from hawser.spec.topology import Channel, Internet, Topology
-from hawser.spec.units import Quantity
+from hawser.spec.topology import Internet, Topology
 from hawser.spec.workflow import Workflow
 
-_MOST_STRANDS = 8
-"""More paths than this are not drawn one by one."""
 _NODE = (92.0, 46.0)
 _STRAND = 44.0
-_MOST_VALUES = 4
-"""Values of one element in different variants that are written out."""
-
-
-@dataclass(frozen=True)
-class Strand:
-    """A path between two WAN ports, left to right."""
-
-    name: str
-    left: str
-    right: str
-    label: str
-    rate: float
-    """Bit/s; 0 where unlimited."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +63,7 @@ def picture(workflow: Workflow, width: float) -> Scene:
     ends = next(iter(first.measurements.values()))
     source, target = ends.source.split(".")[0], ends.target.split(".")[0]
     places = place(first.topology, source)
-    strands = _strands(topologies, [name for name in places if name in gateways(first.topology)])
+    strands = strands_of(topologies, [name for name in places if name in gateways(first.topology)])
     hops = [[places[e.split(".")[0]][0] for e in li.ends] for li in first.topology.links.values()]
     detour = any(abs(a - b) > 1 for a, b in hops)
     canvas, height = _canvas(places, len(strands), width, detour)
@@ -139,7 +123,7 @@ def _links(topologies: Sequence[Topology], canvas: Canvas, places: dict[str, Poi
         a, b, (x, y) = canvas.at(*one), canvas.at(*other), canvas.at(*middle)
         items.append(_bow(a, b, (x, y)))
         found = [t.links[name] for t in topologies if name in t.links]
-        lines = _wrapped(_varying([_channel(each, each.reverse) for each in found]), canvas.room)
+        lines = _wrapped(varying([channel_text(each, each.reverse) for each in found]), canvas.room)
         if canvas.wide:
             items += _lines(lines, x, y - 8 - 14 * (len(lines) - 1), "middle")
         else:
@@ -289,7 +273,7 @@ def _port_items(
         found = [
             t.internet.ports[port] for t in topologies if t.internet and port in t.internet.ports
         ]
-        rate = _varying([_channel(one, one.reverse) for one in found])
+        rate = varying([channel_text(one, one.reverse) for one in found])
         tip = f"port {port}: {rate or 'no limit'}"
         items.append(Disc(x, y, 4.5, "strand", filled=False, tip=tip))
     return items
@@ -304,80 +288,15 @@ def _star(internet: Internet, canvas: Canvas, places: dict[str, Point]) -> list[
         offset = (own.index(port) - (len(own) - 1) / 2) * 12
         ends = [canvas.at(*places[name]) for name in (gateway, CLOUD)]
         points = [(x, y + offset) if canvas.wide else (x + offset, y) for x, y in ends]
-        tip = f"port {port}: {_channel(channel, channel.reverse) or 'no limit'}"
+        tip = f"port {port}: {channel_text(channel, channel.reverse) or 'no limit'}"
         items.append(Curve((points[0], *points, points[1]), "strand", 2, 0.85, tip))
     described = count(len(internet.paths), "described path") if internet.paths else ""
-    about = _channel(internet.path, None) or described
+    about = channel_text(internet.path, None) or described
     x, y = canvas.at(*places[CLOUD])
     items.append(Box(x - 66, y - 30, 132, 60, "cloud", "nodeline", 30))
     items.append(Text(x, y + (-3 if about else 4), "internet", "ink", 13, "middle"))
     items.append(Text(x, y + 14, fit(about, 11, 120), "muted", 11, "middle"))
     return items
-
-
-def _strands(topologies: Sequence[Topology], order: Sequence[str]) -> list[Strand]:
-    """The paths between two gateways, or none where they are too many to draw."""
-    internet = topologies[0].internet
-    if internet is None or len(order) != 2:
-        return []
-    found = []
-    for name, ends in _named(internet, order).items():
-        left, right = sorted(ends, key=lambda port: order.index(port.split(".")[0]))
-        channels = [_path(t.internet, name) for t in topologies if t.internet is not None]
-        rates = [float(c.rate) for c, _ in channels if c.rate is not None]
-        label = _varying([_channel(*pair) for pair in channels]) or "no limit"
-        found.append(Strand(name, left, right, label, sum(rates) / len(rates) if rates else 0.0))
-    return found if len(found) <= _MOST_STRANDS else []
-
-
-def _named(internet: Internet, order: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Described paths between the two; without any, every pair of ports."""
-    if internet.paths:
-        return {
-            name: path.ends
-            for name, path in internet.paths.items()
-            if {end.split(".")[0] for end in path.ends} == set(order)
-        }
-    sides = [[p for p in internet.ports if p.split(".")[0] == name] for name in order]
-    return {f"{a.split('.')[1]}-{b.split('.')[1]}": (a, b) for a in sides[0] for b in sides[1]}
-
-
-def _path(internet: Internet, name: str) -> tuple[Channel, Channel | None]:
-    path = internet.paths.get(name)
-    return (internet.path, None) if path is None else (path, path.reverse)
-
-
-def _channel(channel: Channel, reverse: Channel | None) -> str:
-    """What a channel does to traffic, in short."""
-    parts = [
-        _both(channel.rate, reverse.rate if reverse else None),
-        _both(channel.delay, reverse.delay if reverse else None),
-    ]
-    if channel.jitter is not None:
-        parts.append(f"± {channel.jitter}")
-    if channel.loss is not None:
-        parts.append(f"{channel.loss} loss")
-    return ", ".join(filter(None, parts))
-
-
-def _both(forward: Quantity | None, back: Quantity | None) -> str:
-    if back is None or back == forward:
-        return "" if forward is None else str(forward)
-    return f"{forward or 'no limit'} / {back}"
-
-
-def _varying(labels: Sequence[str]) -> str:
-    """One label, or the values it takes in different variants, with their unit once."""
-    found = list(dict.fromkeys(labels))
-    if len(found) == 1:
-        return found[0]
-    if len(found) > _MOST_VALUES:
-        return "varies"
-    units = {label.partition(" ")[2] for label in found}
-    if len(units) == 1 and "" not in units:
-        numbers = " · ".join(label.partition(" ")[0] for label in found)
-        return f"{numbers} {units.pop()}"
-    return " · ".join(label or "no limit" for label in found)
 
 
 def _describe(topologies: Sequence[Topology]) -> str:
@@ -388,7 +307,7 @@ def _describe(topologies: Sequence[Topology]) -> str:
     if first.internet is not None:
         parts.append(f"internet joins {', '.join(first.internet.ports)}")
         for name, path in first.internet.paths.items():
-            ways = [_path(t.internet, name) for t in topologies if t.internet is not None]
-            label = _varying([_channel(*pair) for pair in ways])
+            ways = [path_channels(t.internet, name) for t in topologies if t.internet is not None]
+            label = varying([channel_text(*pair) for pair in ways])
             parts.append(f"path {name} {' to '.join(path.ends)} {label}".rstrip())
     return "; ".join(parts)

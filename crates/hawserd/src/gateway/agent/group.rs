@@ -39,7 +39,7 @@ impl Group {
             && link.is_idle()
             && self.queue.is_empty()
         {
-            let sent = link.transmit(now, records)?;
+            let sent = link.transmit(now, records, &mut self.counters.sent)?;
             rest = records.get(sent..).unwrap_or_default();
         }
         if !rest.is_empty() {
@@ -73,7 +73,7 @@ impl Agent {
     fn write(&mut self, peer: usize, group: usize, now: Instant) -> Result<(), LinkError> {
         let Some(place) = self.group_mut(peer, group) else { return Ok(()) };
         let Some(link) = &mut place.link else { return Ok(()) };
-        match link.writable(now, &mut place.queue)? {
+        match link.writable(now, &mut place.queue, &mut place.counters.sent)? {
             Progress::Ready => self.greet(peer, group, now),
             Progress::Same => Ok(()),
         }
@@ -138,7 +138,7 @@ impl Agent {
         let remote =
             link.stream.peer().map_or_else(|e| e.to_string(), |address| address.to_string());
         tracing::info!(peer = config.branch, group = place.config.id, remote, "up");
-        link.writable(now, &mut place.queue).map(|_| ())
+        link.writable(now, &mut place.queue, &mut place.counters.sent).map(|_| ())
     }
 
     /// Gives a group the connection of a peer that has said who it is, and answers.
