@@ -43,7 +43,7 @@ _METRICS = (
 )
 
 
-def _trial(program: str, backend: str, rate: Any, frames: int) -> dict[str, Any]:
+def _trial(program: str, backend: str, rate: object, frames: int) -> dict[str, Any]:
     """Run a trial over a pair of ports and see that every frame is accounted for.
 
     Raises:
@@ -64,7 +64,7 @@ def _trial(program: str, backend: str, rate: Any, frames: int) -> dict[str, Any]
     return result
 
 
-def _config(a: str, b: str, backend: str, rate: Any, frames: int) -> dict[str, Any]:
+def _config(a: str, b: str, backend: str, rate: object, frames: int) -> dict[str, Any]:
     stream = {
         "name": "s",
         "ethernet": {"destination": "ff:ff:ff:ff:ff:ff"},

@@ -101,7 +101,22 @@ class Wire:
     @contextlib.contextmanager
     def direct(cls) -> Iterator[Wire]:
         with _namespaces("a", "b") as (a, b):
-            run("ip", "-n", a, "link", "add", "name", "gen", "type", "veth", "peer", "name", "sink", "netns", b)
+            run(
+                "ip",
+                "-n",
+                a,
+                "link",
+                "add",
+                "name",
+                "gen",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "sink",
+                "netns",
+                b,
+            )
             _up(a, "gen", "10.21.5.1/24")
             _up(b, "sink", "10.21.5.2/24")
             yield cls(a, b)
@@ -110,13 +125,51 @@ class Wire:
     @contextlib.contextmanager
     def faulty(cls) -> Iterator[Wire]:
         with _namespaces("a", "m", "b") as (a, m, b):
-            run("ip", "-n", a, "link", "add", "name", "gen", "type", "veth", "peer", "name", "m0", "netns", m)
-            run("ip", "-n", m, "link", "add", "name", "m1", "type", "veth", "peer", "name", "sink", "netns", b)
+            run(
+                "ip",
+                "-n",
+                a,
+                "link",
+                "add",
+                "name",
+                "gen",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "m0",
+                "netns",
+                m,
+            )
+            run(
+                "ip",
+                "-n",
+                m,
+                "link",
+                "add",
+                "name",
+                "m1",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "sink",
+                "netns",
+                b,
+            )
             for namespace, port in ((a, "gen"), (m, "m0"), (m, "m1"), (b, "sink")):
                 _up(namespace, port)
             pin = Path("/sys/fs/bpf") / m
             try:
-                run("bpftool", "prog", "loadall", str(_faults_object()), str(pin), "pinmaps", str(pin))
+                run(
+                    "bpftool",
+                    "prog",
+                    "loadall",
+                    str(_faults_object()),
+                    str(pin),
+                    "pinmaps",
+                    str(pin),
+                )
                 _attach(m, pin)
                 yield cls(a, b, Faults(pin))
             finally:
@@ -125,7 +178,7 @@ class Wire:
                 if pin.exists():
                     pin.rmdir()
 
-    def config(self, **stream: Any) -> dict[str, Any]:
+    def config(self, **stream: object) -> dict[str, Any]:
         """A trial over the wire with one stream; what is given replaces what is usual."""
         return {
             "version": 1,
@@ -139,7 +192,7 @@ class Wire:
         }
 
 
-def one_stream(**stream: Any) -> dict[str, Any]:
+def one_stream(**stream: object) -> dict[str, Any]:
     """A stream of one flow."""
     usual: dict[str, Any] = {
         "name": "s",

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from load_lab import Faults, Wire, load, published_flows
 
 pytestmark = pytest.mark.root

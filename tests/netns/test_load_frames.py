@@ -5,6 +5,7 @@ The wire is the one of `load_lab.Wire.direct`.
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from load_lab import Wire, load, published_flows
 
 pytestmark = pytest.mark.root
@@ -161,15 +161,13 @@ def test_bursts_keep_the_rate(wire: Wire, tmp_path: Path) -> None:
     config["receive"]["capture"] = {"file": str(file)}
     load(config)
     times = tshark(file, "-Y", "udp", "-T", "fields", "-e", "frame.time_relative")
-    gaps = [float(b) - float(a) for a, b in zip(times, times[1:], strict=False)]
+    gaps = [float(b) - float(a) for a, b in itertools.pairwise(times)]
     assert sum(gap > 0.005 for gap in gaps) == 19
     assert 0.17 < sum(gaps) < 0.2
 
 
 def test_a_ramp_sends_the_area_under_it(wire: Wire) -> None:
-    config = wire.config(
-        rate={"ramp": {"from": 10_000, "to": 50_000}}, amount={"seconds": 1}
-    )
+    config = wire.config(rate={"ramp": {"from": 10_000, "to": 50_000}}, amount={"seconds": 1})
     result = load(config)
     stream = result["sent"]["streams"][0]
     assert stream["scheduled"] == 30_000

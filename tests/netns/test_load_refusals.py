@@ -1,4 +1,4 @@
-"""Bad configurations of `hawserd load`: exit code 2, one message that names the place, nothing left."""
+"""Bad configurations of `hawserd load`: exit code 2, the place is named, nothing is left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
 from load_lab import Wire, run, start
 
 pytestmark = pytest.mark.root
@@ -16,11 +15,11 @@ Change = Callable[[dict[str, Any]], object]
 STREAM = "send.traffic.streams[0]"
 
 
-def stream(**values: Any) -> Change:
+def stream(**values: object) -> Change:
     return lambda config: config["send"]["traffic"]["streams"][0].update(values)
 
 
-def side(name: str, **values: Any) -> Change:
+def side(name: str, **values: object) -> Change:
     return lambda config: config[name].update(values)
 
 
