@@ -19,11 +19,9 @@ With faults (`Wire.faulty`): an XDP program in the middle passes frames from m0 
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import json
 import os
-import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,10 +29,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from peers.wire import Faults, inserted
+
 ROOT = Path(__file__).resolve().parents[2]
 _numbers = itertools.count()
-
-FAULTS = {"none": 0, "drop": 1, "swap": 2, "double": 3, "police": 4}
 
 
 def hawserd() -> Path:
@@ -52,41 +50,6 @@ def run(*command: str) -> str:
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr or done.stdout}")
     return done.stdout
-
-
-@functools.cache
-def _faults_object() -> Path:
-    """The compiled program."""
-    made = Path(tempfile.gettempdir()) / f"hawserld-{os.getpid()}-faults.o"
-    source = Path(__file__).with_name("load_faults.bpf.c")
-    headers = f"/usr/include/{os.uname().machine}-linux-gnu"
-    options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-idirafter", headers]
-    run("clang", *options, "-c", str(source), "-o", str(made))
-    return made
-
-
-@dataclass(frozen=True)
-class Faults:
-    """The program in the middle, pinned."""
-
-    pin: Path
-
-    def set(self, fault: str, seed: int = 0, rate: int = 1, depth: int = 1) -> None:
-        """What it does from now on, with its counters at zero."""
-        self._write("config", struct.pack("=QQQQ", FAULTS[fault], seed, rate, depth))
-        self._write("state", bytes(32))
-
-    def counts(self) -> tuple[int, int]:
-        """Frames it saw, and faults it made."""
-        command = ["bpftool", "-j", "map", "lookup", "pinned", str(self.pin / "state")]
-        found = json.loads(run(*command, "key", "0", "0", "0", "0"))
-        frames, faults, _, _ = struct.unpack("=QQQQ", bytes(int(b, 16) for b in found["value"]))
-        return frames, faults
-
-    def _write(self, name: str, value: bytes) -> None:
-        octets = [str(octet) for octet in value]
-        path = str(self.pin / name)
-        run("bpftool", "map", "update", "pinned", path, "key", "0", "0", "0", "0", "value", *octets)
 
 
 @dataclass(frozen=True)
@@ -159,24 +122,8 @@ class Wire:
             )
             for namespace, port in ((a, "gen"), (m, "m0"), (m, "m1"), (b, "sink")):
                 _up(namespace, port)
-            pin = Path("/sys/fs/bpf") / m
-            try:
-                run(
-                    "bpftool",
-                    "prog",
-                    "loadall",
-                    str(_faults_object()),
-                    str(pin),
-                    "pinmaps",
-                    str(pin),
-                )
-                _attach(m, pin)
-                yield cls(a, b, Faults(pin))
-            finally:
-                for name in sorted(pin.glob("*")) if pin.exists() else []:
-                    name.unlink()
-                if pin.exists():
-                    pin.rmdir()
+            with inserted(m, "m0", "m1") as faults:
+                yield cls(a, b, faults)
 
     def config(self, **stream: object) -> dict[str, Any]:
         """A trial over the wire with one stream; what is given replaces what is usual."""
@@ -249,18 +196,6 @@ def _up(namespace: str, port: str, address: str | None = None) -> None:
     if address:
         run("ip", "-n", namespace, "address", "add", address, "dev", port)
     run("ip", "-n", namespace, "link", "set", port, "up")
-
-
-def _attach(namespace: str, pin: Path) -> None:
-    inside = ["nsenter", f"--net=/run/netns/{namespace}"]
-    links = json.loads(run("ip", "-n", namespace, "-j", "link", "show", "m1"))
-    index = [str(octet) for octet in struct.pack("=I", links[0]["ifindex"])]
-    for name, key in (("out", "0"), ("twice", "0"), ("twice", "1")):
-        path = str(pin / name)
-        update = ["map", "update", "pinned", path, "key", key, "0", "0", "0", "value", *index]
-        run(*inside, "bpftool", *update)
-    for port, program in (("m0", "faults"), ("m1", "pass")):
-        run(*inside, "ip", "link", "set", port, "xdpdrv", "pinned", str(pin / program))
 
 
 @contextlib.contextmanager

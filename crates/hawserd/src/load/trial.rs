@@ -9,7 +9,10 @@ use std::{
 use anyhow::Context;
 use hawser_bpf::reflector::Reflector;
 use hawser_netdev::namespace::within;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::{
+    process::setpriority_process,
+    thread::{CpuSet, sched_setaffinity},
+};
 
 use crate::load::{
     clock,
@@ -91,6 +94,9 @@ fn in_place(
             set.set(cpu);
             sched_setaffinity(None, &set).with_context(|| format!("no core {cpu}"))?;
         }
+        // A generator that waits for its core sends bursts. Not a real-time policy: the kernel would
+        // stop it for 50 ms of each second.
+        let _ = setpriority_process(None, -20);
         run()
     };
     // a thread of its own: neither namespace nor core is to stick to the caller's

@@ -44,11 +44,17 @@ def search(measure: Measure, goal: Goal, limit: float) -> Found:
     try:
         results = MultipleLossRatioSearch(config=config).search(_Measurer(log), debug=_silent)
     except RuntimeError as error:
-        raise SearchError(f"MLRsearch: {error}") from error
+        raise SearchError(_reason(str(error))) from error
     throughput = results[aim].conditional_throughput
     if throughput is None:
         raise SearchError("MLRsearch found no load that gets through")
     return log.found(float(throughput), goal)
+
+
+def _reason(text: str) -> str:
+    if text.startswith("No lower bound"):
+        return "frames were lost at the least load too: the path loses frames without being full"
+    return f"MLRsearch: {text}"
 
 
 def _search_goal(goal: Goal) -> SearchGoal:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* A wire with faults, for tests: passes frames from one port to another, and drops, swaps or doubles
+/* A wire with faults: passes frames from one port to another, and drops, swaps or doubles
  * some of them. It counts what it does: that is what the meter must find. */
 #include <linux/bpf.h>
 #include <linux/types.h>
