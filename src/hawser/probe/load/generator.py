@@ -56,7 +56,7 @@ class Generator:
         backend: str,
         *,
         drain: float,
-        sleep: Callable[[float], None],
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._traffic = traffic
         self._source, self._target = nodes
