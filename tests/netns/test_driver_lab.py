@@ -9,6 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
@@ -198,6 +199,17 @@ def test_destroy_is_idempotent(driver: LocalDriver, deploy: Deploy) -> None:
     assert lab.name not in driver.labs()
     with pytest.raises(NodeError, match="cannot be entered"):
         lab.nodes["a"].run(["true"], timeout=5)
+
+
+def test_two_may_destroy_at_once(driver: LocalDriver, deploy: Deploy) -> None:
+    lab = deploy(branches(2))
+    stubborn = lab.nodes["h1"].start(["sh", "-c", "trap '' TERM; sleep 60 & wait; sleep 60"])
+    time.sleep(0.1)
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(driver.destroy, lab.name) for _ in range(4)]:
+            done.result()
+    stubborn.stop()
+    assert nothing_of(lab.name)
 
 
 def test_another_process_can_attach_and_destroy(driver: LocalDriver, deploy: Deploy) -> None:

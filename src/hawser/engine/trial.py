@@ -89,12 +89,11 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
                 bench.stage(name)
                 context = Context(lab, name, writer.raw, timeline.start, disrupted)
                 writer.add(bench.probes(measurement).measure(context))
-            counted = passive.finish()
+            writer.add(passive.finish())
     except (ProbeError, NodeError) as error:
         raise _VoidTrialError("; ".join((*_died(lab), str(error)))) from error
     finally:
         collect.events(timeline.stop(), writer)
-    writer.add(counted.samples)
     if problems := (*_died(lab), *timeline.problems()):
         raise _VoidTrialError("; ".join(problems))
 
@@ -102,7 +101,7 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
 def _died(lab: Lab) -> tuple[str, ...]:
     """Daemons that did not run all the time since the lab was made."""
     return tuple(
-        f"daemon {name} died and was started again {daemon.restarts} times"
+        f"daemon {name} died and was started again (restarts: {daemon.restarts})"
         for name, daemon in lab.daemons.items()
         if daemon.restarts
     )

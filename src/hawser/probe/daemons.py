@@ -20,7 +20,6 @@ class State:
     """One daemon at one moment."""
 
     pid: int
-    restarts: int
     cpu_seconds: float
     """User and system time of all its threads."""
     peak_memory: int
@@ -34,14 +33,14 @@ def read(daemon: Daemon) -> State:
     Raises:
         ProbeError: it is gone or does not answer.
     """
-    pid, restarts = daemon.pid, daemon.restarts
+    pid = daemon.pid
     try:
         used = usage(pid)
         with GatewayClient(daemon.control) as client:
             counters = flatten(client.counters())
     except (NodeError, ControlError) as error:
         raise ProbeError(f"daemon {daemon.name}: {error}") from error
-    return State(pid, restarts, used.cpu_seconds, used.memory_peak, counters)
+    return State(pid, used.cpu_seconds, used.memory_peak, counters)
 
 
 _PREFIX = {

@@ -51,7 +51,7 @@ class Iperf3Probe:
                 timeout=self.seconds() + _GRACE_SECONDS,
                 check=False,
             )
-            Path(f"{stem}.iperf3.json").write_text(done.stdout)
+            Path(f"{stem}.iperf3.json").write_text(done.stdout, encoding="utf-8")
             client = iperf3_result.parse("client", done.stdout)
             server = iperf3_result.parse("server", finish())
         if before is not None:
@@ -72,7 +72,7 @@ class Iperf3Probe:
         def finish() -> str:
             self._wait(lambda: not process.running(), _READY_SECONDS)
             done = process.stop()
-            raw.write_text(done.stdout)
+            raw.write_text(done.stdout, encoding="utf-8")
             return done.stdout
 
         try:

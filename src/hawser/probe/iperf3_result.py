@@ -20,7 +20,7 @@ Report = Mapping[str, Any]
 """One end's JSON document."""
 
 _SLACK_BYTES = 8_000_000
-"""What a stream's receiver may count above its sender: what was sent in the warm-up and still stood in
+"""What a stream's receiver may count above its sender: what was sent in the warm-up and stood in
 sockets (4 MB by the kernel's default), gateways and queues when it ended."""
 
 

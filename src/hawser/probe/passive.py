@@ -45,15 +45,6 @@ def snapshot(lab: Lab) -> Snapshot:
     )
 
 
-def restarted(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
-    """Daemons that did not run all the time between two snapshots."""
-    return tuple(
-        name
-        for name, late in after.daemons.items()
-        if (late.pid, late.restarts) != (before.daemons[name].pid, before.daemons[name].restarts)
-    )
-
-
 def network(before: Tables, after: Tables) -> Iterator[Sample]:
     """Packets, bytes and drops by cause of every port and shaper class.
 
@@ -63,6 +54,8 @@ def network(before: Tables, after: Tables) -> Iterator[Sample]:
     """
     for node, tables in after.items():
         for key, counts in tables.items():
+            if key == "lo":
+                continue
             subject = key if ":" in key else f"port:{node}.{key}"
             earlier = before.get(node, {}).get(key, {})
             yield from _added(subject, earlier, counts)
@@ -143,15 +136,6 @@ def _sample(metric: str, unit: str, value: float, subject: str) -> Sample:
     )
 
 
-@dataclass(frozen=True)
-class Counted:
-    """What a trial's counters say."""
-
-    samples: tuple[Sample, ...]
-    restarted: tuple[str, ...]
-    """Daemons that did not run all the time."""
-
-
 class Passive:
     """Counts for as long as its block runs; `finish` within the block reads the result."""
 
@@ -172,7 +156,7 @@ class Passive:
     ) -> None:
         self._watch.__exit__(kind, error, trace)
 
-    def finish(self) -> Counted:
+    def finish(self) -> list[Sample]:
         """Read everything again, and say what was counted since the block began.
 
         Raises:
@@ -181,17 +165,16 @@ class Passive:
         """
         before, after = self._before, snapshot(self._lab)
         readings = self._watch.readings_until_now()
-        cables = [link for link in self._lab.plan.links if "." not in link.name]  # not WAN ports
         seconds = readings[-1].at - readings[0].at
+        cables = [link for link in self._lab.plan.links if "." not in link.name]  # not WAN ports
         own = (
             sample
             for name, late in after.daemons.items()
             for sample in daemon(name, before.daemons[name], late, seconds)
         )
-        found = (
+        return [
             *network(before.network, after.network),
             *links(cables, before.network, after.network),
             *processors(readings),
             *own,
-        )
-        return Counted(found, restarted(before, after))
+        ]

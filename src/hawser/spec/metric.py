@@ -6,6 +6,7 @@ import re
 
 PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "ping_loss": "%"}
 IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
+IPERF3_MPTCP = {"goodput": "Mbit/s"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
 _DELAY = {"delay": "ms", "delay_p99": "ms", "variation_p99": "ms"}
 _SHARES = dict.fromkeys(("loss", "duplicated", "reordered", "unsent"), "%")
@@ -26,6 +27,10 @@ PASSIVE = {
     "tx_packets": "packets",
     "rx_bytes": "bytes",
     "rx_packets": "packets",
+    "tx_errors": "packets",
+    "rx_errors": "packets",
+    "tx_records": "records",
+    "rx_records": "records",
     "cpu": "%",
     "memory": "MiB",
 }
@@ -44,11 +49,13 @@ MEASURED = {
 """What measurements give."""
 
 METRICS = {**MEASURED, **PASSIVE}
-"""Every metric and its unit; beside these, `drop_CAUSE` counts packets."""
+"""Every metric and its unit; beside these, `drop_CAUSE` counts packets, or a daemon's records."""
 
-_DROP = re.compile(r"drop_[a-z_]{1,30}")
+_DROP = re.compile(r"([rt]x_)?drop_[a-z_]{1,30}")
 
 
-def unit(metric: str) -> str | None:
-    """Give the unit of a metric, None where there is no such metric."""
-    return "packets" if _DROP.fullmatch(metric) else METRICS.get(metric)
+def units(metric: str) -> tuple[str, ...]:
+    """Give the units that a metric can have; none where there is no such metric."""
+    if _DROP.fullmatch(metric):
+        return ("packets", "records")
+    return (METRICS[metric],) if metric in METRICS else ()
