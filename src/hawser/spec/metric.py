@@ -8,6 +8,20 @@ PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "ping_loss": "%"}
 IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
 IPERF3_MPTCP = {"goodput": "Mbit/s"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
+_DELAY = {"delay": "ms", "delay_p99": "ms", "variation_p99": "ms"}
+_SHARES = dict.fromkeys(("loss", "duplicated", "reordered", "unsent"), "%")
+LOAD = {"received": "Mbit/s", **_SHARES, **_DELAY}
+THROUGHPUT = {"throughput": "Mbit/s", "throughput_frames": "frames/s", **_DELAY}
+CONDITIONAL_THROUGHPUT = {
+    "conditional_throughput": "Mbit/s",
+    "conditional_throughput_frames": "frames/s",
+    **_DELAY,
+}
+"""Throughput of trials shorter than those of RFC 2544 is never called by that name."""
+RFC2544_TRIAL = 60.0
+"""Seconds (RFC 2544 section 24)."""
+LOSS_CURVE = {"frame_loss": "%"}
+BACK_TO_BACK = {"burst": "frames", "buffer": "ms"}
 PASSIVE = {
     "tx_bytes": "bytes",
     "tx_packets": "packets",
@@ -22,7 +36,19 @@ PASSIVE = {
 }
 """Counters of elements and daemons, read in every trial."""
 
-METRICS = {**PING, **IPERF3_TCP, **IPERF3_UDP, **PASSIVE}
+MEASURED = {
+    **PING,
+    **IPERF3_TCP,
+    **IPERF3_UDP,
+    **LOAD,
+    **THROUGHPUT,
+    **CONDITIONAL_THROUGHPUT,
+    **LOSS_CURVE,
+    **BACK_TO_BACK,
+}
+"""What measurements give."""
+
+METRICS = {**MEASURED, **PASSIVE}
 """Every metric and its unit; beside these, `drop_CAUSE` counts packets, or a daemon's records."""
 
 _DROP = re.compile(r"([rt]x_)?drop_[a-z_]{1,30}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from hawser.spec.check.topology import near
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Iperf3, Measurement, Ping, Protocol
+from hawser.spec.measurement import Iperf3, Load, Measurement, Ping, Protocol, Throughput
 from hawser.spec.multipath import measured_ends, tunnel_ends
 from hawser.spec.topology import Topology, node_ports
 from hawser.spec.units import Duration
@@ -20,6 +20,7 @@ MAX_MEASUREMENTS = 64
 _CONGESTION = re.compile(r"[a-z0-9_-]{1,15}")
 _MAX_UDP = 65_507
 """Payload of the largest UDP datagram over IPv4."""
+_PORTS = 65_536
 _MAX_WRITE = 1 << 20
 """iperf3's largest block."""
 
@@ -44,8 +45,10 @@ def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
             yield Issue((*loc, "to"), "found the node it comes from, expected another")
         if isinstance(measurement, Ping):
             yield from _positive((*loc, "interval"), measurement.interval)
-        else:
+        elif isinstance(measurement, Iperf3):
             yield from _iperf3(loc, measurement)
+        else:
+            yield from _traffic(loc, measurement)
 
 
 def _end(loc: Loc, end: str, ports: dict[str, list[str]]) -> Iterator[Issue]:
@@ -107,6 +110,32 @@ def _udp(loc: Loc, measurement: Iperf3) -> Iterator[Issue]:
         yield Issue(
             (*loc, "length"), f"found {str(measurement.length)!r}, expected at least 16 B for UDP"
         )
+
+
+def _traffic(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:
+    flows = measurement.flows
+    for field, ports in (("source_port", flows.source_port), ("target_port", flows.target_port)):
+        if ports.first + min(ports.count, flows.count) > _PORTS:
+            message = f"found {ports.count}, expected ports up to {_PORTS - 1}"
+            yield Issue((*loc, "flows", field, "count"), message)
+    if flows.source and flows.target and flows.source.first.version != flows.target.first.version:
+        message = f"found {flows.target.first}, expected an address of the version of the source"
+        yield Issue((*loc, "flows", "target", "first"), message)
+    if isinstance(measurement, Load):
+        yield from _positive((*loc, "duration"), measurement.duration)
+        return
+    yield from _positive((*loc, "trial"), measurement.trial)
+    if not 0 < measurement.resolution < 1:
+        message = (
+            f"found {str(measurement.resolution)!r}, expected more than 0 % and less than 100 %"
+        )
+        yield Issue((*loc, "resolution"), message)
+    if not measurement.loss < 1:
+        message = f"found {str(measurement.loss)!r}, expected less than 100 %"
+        yield Issue((*loc, "loss"), message)
+    if measurement.greatest is not None and measurement.greatest <= measurement.least:
+        message = f"found {str(measurement.greatest)!r}, expected more than the least load"
+        yield Issue((*loc, "greatest"), message)
 
 
 def _whole(loc: Loc, value: Duration, least: int) -> Iterator[Issue]:

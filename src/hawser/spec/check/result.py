@@ -8,8 +8,22 @@ from hawser.spec.check.topology import near
 from hawser.spec.document import Results
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Iperf3, Measurement, Ping, Protocol
-from hawser.spec.metric import IPERF3_MPTCP, IPERF3_TCP, IPERF3_UDP, METRICS, PING, units
+from hawser.spec.measurement import Iperf3, Load, Measurement, Ping, Protocol, Throughput
+from hawser.spec.metric import (
+    BACK_TO_BACK,
+    CONDITIONAL_THROUGHPUT,
+    IPERF3_MPTCP,
+    IPERF3_TCP,
+    IPERF3_UDP,
+    LOAD,
+    LOSS_CURVE,
+    MEASURED,
+    METRICS,
+    PING,
+    RFC2544_TRIAL,
+    THROUGHPUT,
+    units,
+)
 from hawser.spec.validate import Issue
 from hawser.spec.variants import Variants, unknown_label
 from hawser.spec.workflow import Assertion, Labels, Reference, Scenario
@@ -71,16 +85,31 @@ def _source(loc: Loc, item: Result, meant: Sequence[Mapping[str, Measurement]]) 
 
 
 def _gives(item: Result, measurements: Mapping[str, Measurement]) -> bool:
-    if item.metric not in {*PING, *IPERF3_TCP, *IPERF3_UDP}:
+    if item.metric not in MEASURED:
         return item.measurement is None
     chosen = [m for name, m in measurements.items() if item.measurement in (None, name)]
     return any(item.metric in _metrics(measurement) for measurement in chosen)
 
 
-def _metrics(measurement: Ping | Iperf3) -> Mapping[str, str]:
-    if isinstance(measurement, Ping):
-        return PING
-    return _IPERF3[measurement.protocol]
+def _metrics(measurement: Measurement) -> Mapping[str, str]:
+    match measurement:
+        case Ping():
+            return PING
+        case Iperf3():
+            return _IPERF3[measurement.protocol]
+        case Load():
+            return LOAD
+        case Throughput():
+            return _throughput(measurement)
+
+
+def _throughput(measurement: Throughput) -> Mapping[str, str]:
+    short = measurement.trial < RFC2544_TRIAL
+    return {
+        **(CONDITIONAL_THROUGHPUT if short else THROUGHPUT),
+        **(LOSS_CURVE if measurement.loss_curve else {}),
+        **(BACK_TO_BACK if measurement.back_to_back else {}),
+    }
 
 
 _IPERF3 = {
