@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hawser.control.client import ControlError, GatewayClient
+from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.daemon import binary
 from hawser.node.base import Completed, Node, Process
 from hawser.probe.base import ProbeError
@@ -121,7 +121,7 @@ def running(
 def _until_ready(
     node: Node, process: Process, control: Path, sleep: Callable[[float], None]
 ) -> None:
-    client = GatewayClient(control)
+    client = DaemonClient(control)
     for _ in range(round(_READY_SECONDS / _POLL_SECONDS)):
         with contextlib.suppress(ControlError):
             client.counters()
