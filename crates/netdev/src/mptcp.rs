@@ -15,6 +15,12 @@ const BACKLOG: c_int = 64;
 const SOL_MPTCP: c_int = 284;
 const MPTCP_INFO: c_int = 1;
 
+/// Offset of `tcpi_snd_mss` in struct `tcp_info`.
+const TCP_INFO_SND_MSS: usize = 16;
+
+/// Bytes of the longest DSS option, padded (RFC 8684 section 3.3).
+const DSS_LEN: usize = 28;
+
 use libc::c_int;
 
 /// How a stream's socket is set up; see docs/adr for what chose the values in use.
@@ -122,6 +128,16 @@ impl Stream {
     /// Receives into `space`; 0 when the other end has closed, `WouldBlock` when nothing is there.
     pub fn receive(&self, space: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::net::recv(&self.0, space, RecvFlags::empty())?.0)
+    }
+
+    /// Payload of a full segment of the first subflow.
+    #[must_use]
+    pub fn segment_size(&self) -> Option<usize> {
+        let mut info = [0; TCP_INFO_SND_MSS + 4];
+        option(&self.0, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
+        let size = u32::from_ne_bytes(*info.last_chunk()?);
+        // What TCP says does not take into account the option with which MPTCP maps the data.
+        usize::try_from(size).ok()?.checked_sub(DSS_LEN)
     }
 
     /// Subflows of the connection; 1 where the other end speaks plain TCP.
