@@ -1,6 +1,4 @@
-"""Two gateways in network namespaces, made with `ip` and `tc` alone: for tests, and by hand.
-
-  by hand:  PYTHONPATH=src:tests/netns .venv/bin/python tests/netns/gateway_lab.py --help
+"""Two gateways in network namespaces, made with `ip` and `tc` alone: for tests.
 
 Direct (`Lab.direct`), as fast as the machine:
 
@@ -11,7 +9,7 @@ Direct (`Lab.direct`), as fast as the machine:
   | wa       198.18.0.1/24 |--------------------------------| wa       198.18.0.2/24 |
   +------------------------+                                +------------------------+
 
-Paths (`Lab.paths`), each of the four with a rate of its own in each direction, and a queue of 50 packets:
+Paths (`Lab.paths`), each with its own rate in each direction, and a queue of 50 packets:
 
    hawsergw-PID-N-1             hawsergw-PID-N-0            hawsergw-PID-N-2
   +-----------------+        +-------------------+        +-----------------+
@@ -24,7 +22,6 @@ Paths (`Lab.paths`), each of the four with a rate of its own in each direction, 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import http.client
 import itertools
@@ -33,7 +30,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -131,7 +127,7 @@ class Gateway:
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str) -> Any:  # noqa: ANN401 (JSON, or another function's arguments)
         """What the control API says, which must not be an error."""
         status, text = self.ask("GET", path)
         if status != 200:
@@ -159,12 +155,6 @@ class Gateway:
         code = self.process.wait(5)
         self.process = None
         return code
-
-    def cpu_seconds(self) -> float:
-        """Time on a processor so far."""
-        assert self.process
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> tuple[int, int]:
         """Resident memory now and at its peak, in KiB."""
@@ -211,7 +201,7 @@ class Lab:
         """Run a command in a namespace."""
         return run("ip", "netns", "exec", f"{self.prefix}-{number}", *command, check=check)
 
-    def start(self, number: int, *command: str, **options: Any) -> subprocess.Popen[str]:
+    def start(self, number: int, *command: str, **options: Any) -> subprocess.Popen[str]:  # noqa: ANN401 (JSON, or another function's arguments)
         """Start a command in a namespace; it ends with the lab."""
         command = ("ip", "netns", "exec", f"{self.prefix}-{number}", *command)
         process = subprocess.Popen(command, text=True, **options)
@@ -227,7 +217,9 @@ class Lab:
             run("ip", "-n", name, "addr", "add", address, "dev", interface)
             run("ip", "-n", name, "link", "set", interface, "up")
             if not offload:
-                self.at(number, "ethtool", "-K", interface, "tso", "off", "gso", "off", "gro", "off")
+                self.at(
+                    number, "ethtool", "-K", interface, "tso", "off", "gso", "off", "gro", "off"
+                )
 
     def direct(self) -> Lab:
         """Two namespaces joined by one unlimited cable."""
@@ -275,10 +267,12 @@ class Lab:
         for number, (source, rate) in enumerate(classes.items(), start=1):
             bits = f"{round(rate * 1e6)}bit"
             self.at(0, "tc", "class", "add", "dev", interface, "parent", "1:", "classid",
-                    f"1:{number}", "htb", "rate", bits, "burst", "1600", "cburst", "1600")  # fmt: skip
+                    f"1:{number}", "htb", "rate", bits, "burst", "1600",
+                    "cburst", "1600")  # fmt: skip
             self.at(0, *tc, "parent", f"1:{number}", "bfifo", "limit", str(QUEUE_BYTES))
             self.at(0, "tc", "filter", "add", "dev", interface, "parent", "1:", "protocol", "ip",
-                    "prio", "1", "u32", "match", "ip", "src", source, "flowid", f"1:{number}")  # fmt: skip
+                    "prio", "1", "u32", "match", "ip", "src", source,
+                    "flowid", f"1:{number}")  # fmt: skip
 
     def _endpoints(self) -> None:
         """Let the kernel's path manager make a subflow on every path."""
@@ -297,7 +291,7 @@ class Lab:
             {"local": a if own < other else b, "remote": b if own < other else a} for a, b in pairs
         ]
 
-    def gateway(self, number: int, other: int, **changes: Any) -> Gateway:
+    def gateway(self, number: int, other: int, **changes: Any) -> Gateway:  # noqa: ANN401 (JSON, or another function's arguments)
         """A gateway of branch `number`, whose peer is branch `other`; not yet started."""
         peer = {
             "branch": f"b{other}",
@@ -320,7 +314,7 @@ class Lab:
         self.gateways.append(gateway)
         return gateway
 
-    def pair(self, subflows: int = 1, **changes: Any) -> tuple[Gateway, Gateway]:
+    def pair(self, subflows: int = 1, **changes: Any) -> tuple[Gateway, Gateway]:  # noqa: ANN401 (JSON, or another function's arguments)
         """Both gateways, started, with a connection of so many subflows."""
         one = self.gateway(1, 2, **changes)
         two = self.gateway(2, 1, **changes)
@@ -344,21 +338,28 @@ class Lab:
 
     def ping(self, count: int, interval: float = 0.01, to: str = "10.2.0.1") -> list[float]:
         """Round-trip times from branch 1 to branch 2, in milliseconds, sorted."""
-        text = self.at(1, "ping", "-c", str(count), "-i", str(interval), to, check=False)
-        return sorted(float(line.split("time=")[1].split()[0]) for line in text.splitlines() if "time=" in line)  # fmt: skip
+        return echoes(self.at(1, "ping", "-c", str(count), "-i", str(interval), to, check=False))
+
+
+def echoes(text: str) -> list[float]:
+    """The times that `ping` printed, in milliseconds, sorted."""
+    lines = (line for line in text.splitlines() if "time=" in line)
+    return sorted(float(line.split("time=")[1].split()[0]) for line in lines)
 
 
 def pki(folder: Path, branches: Sequence[str], authority: str = "ca") -> dict[str, dict[str, str]]:
-    """Certificates of an authority of our own for these branches, made with openssl; as in `tls`."""
+    """Certificates of an authority of our own for these branches, by openssl; as in `tls`."""
     ca_key, ca = folder / f"{authority}.key", folder / f"{authority}.pem"
-    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    new = [
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+    ]  # fmt: skip
     run(*new, "-keyout", str(ca_key), "-out", str(ca), "-subj", f"/CN={authority}", "-days", "2")
     made = {}
     for name in branches:
         key, certificate = folder / f"{authority}-{name}.key", folder / f"{authority}-{name}.pem"
-        run(*new, "-keyout", str(key), "-out", str(certificate), "-subj", f"/CN={name}", "-days", "2",
-            "-CA", str(ca), "-CAkey", str(ca_key), "-addext", f"subjectAltName=DNS:{name}",
-            "-addext", "basicConstraints=critical,CA:FALSE")  # fmt: skip
+        run(*new, "-keyout", str(key), "-out", str(certificate), "-subj", f"/CN={name}",
+            "-days", "2", "-CA", str(ca), "-CAkey", str(ca_key),
+            "-addext", f"subjectAltName=DNS:{name}", "-addext", "basicConstraints=critical,CA:FALSE")  # fmt: skip
         made[name] = {"certificate": str(certificate), "key": str(key), "ca": str(ca)}
     return made
 
@@ -368,89 +369,3 @@ def scratch() -> Iterator[Path]:
     """A folder that is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="hawser-gateway-") as folder:
         yield Path(folder)
-
-
-def _transport(name: str, lab: Lab) -> list[dict[str, Any]]:
-    """The `transport` of each branch."""
-    if name == "tls":
-        made = pki(lab.folder, ["b1", "b2"])
-        return [{"kind": "mptcp", "tls": made[branch]} for branch in ("b1", "b2")]
-    return [{"kind": name, "tls": None}] * 2
-
-
-def _measure(lab: Lab, options: argparse.Namespace) -> None:
-    for _ in range(options.repeat):
-        before = [gateway.cpu_seconds() for gateway in lab.gateways]
-        kind = ["-u", "-b", f"{options.udp}M", "-l", str(options.length)] if options.udp else []
-        kind += ["-C", options.congestion] if options.congestion else []
-        result = lab.iperf(*kind, "-P", str(options.parallel), seconds=options.seconds)
-        end = result["end"]
-        if options.udp:
-            total = end["sum"]
-            received = (total["packets"] - total["lost_packets"]) * options.length
-            rate = received * 8 / total["seconds"] / 1e6
-            lost, jitter = total["lost_percent"], total["jitter_ms"]
-            print(f"udp {rate:10.1f} Mbit/s  lost {lost:.1f} %  jitter {jitter:.2f} ms")
-        else:
-            rate = end["sum_received"]["bits_per_second"] / 1e6
-            print(f"tcp {rate:10.1f} Mbit/s  retransmissions {end['sum_sent']['retransmits']}", end="")
-            gigabytes = end["sum_received"]["bytes"] / 1e9
-            spent = [g.cpu_seconds() - b for g, b in zip(lab.gateways, before, strict=True)]
-            percent = end["cpu_utilization_percent"]
-            ends = [percent[side] / 100 * options.seconds for side in ("host_total", "remote_total")]
-            shares = [f"{s / gigabytes:.2f}" for s in (*ends, *spent)]
-            limit = 8 * gigabytes * 2 / sum((*ends, *spent))
-            print(f"  CPU s/GB {' '.join(shares)}  two cores could carry {limit:.1f} Gbit/s")
-
-
-def main() -> None:
-    """Measure by hand."""
-    parser = argparse.ArgumentParser(description="Two gateways, and iperf3 between them.")
-    parser.add_argument("--rates", help="of the four paths in Mbit/s, such as 4:8:12:16; unlimited without")
-    parser.add_argument("--transport", choices=["mptcp", "tls", "ipip", "none"], default="mptcp")
-    parser.add_argument("--udp", type=float, help="offer UDP at this rate (Mbit/s) instead of TCP")
-    parser.add_argument("--length", type=int, default=1448, help="UDP payload")
-    parser.add_argument("--sysctl", action="append", default=[], help="in both gateways, such as a.b=c")
-    parser.add_argument("--parallel", type=int, default=1)
-    parser.add_argument("--congestion", help="of the inner TCP, such as cubic")
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--ping", action="store_true", help="on the idle link, before the transfer")
-    parser.add_argument("--shell", help="run this with LAB set to the namespaces' prefix, then end")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
-    with scratch() as folder, Lab(folder) as lab:
-        rates = [float(rate) for rate in options.rates.split(":")] if options.rates else []
-        subflows = 4 if rates else 1
-        lab.paths(rates) if rates else lab.direct()
-        for setting in options.sysctl:
-            for number in (1, 2):
-                lab.at(number, "sysctl", "-qw", setting)
-        gateways: list[Gateway] = []
-        if options.transport == "none":
-            lab.at(1, "ip", "addr", "add", "10.1.0.1/32", "dev", "lo")
-            lab.at(2, "ip", "addr", "add", "10.2.0.1/32", "dev", "lo")
-            lab.at(1, "ip", "route", "add", "10.2.0.1", "via", "198.18.0.2", "src", "10.1.0.1")
-            lab.at(2, "ip", "route", "add", "10.1.0.1", "via", "198.18.0.1", "src", "10.2.0.1")
-        else:
-            one, two = _transport(options.transport, lab)
-            gateways = [lab.gateway(1, 2, transport=one), lab.gateway(2, 1, transport=two)]
-            for gateway in gateways:
-                gateway.start()
-            until(lambda: all(gateway.up() for gateway in gateways), "up")
-            until(lambda: gateways[0].subflows() >= subflows or options.transport == "ipip", "subflows")
-        if options.ping:
-            times = lab.ping(200, 0.01)
-            print(f"rtt median {times[len(times) // 2]:.3f} ms, p99 {times[-2]:.3f} ms")
-        if options.shell:
-            subprocess.run(options.shell, shell=True, env=os.environ | {"LAB": lab.prefix}, check=False)  # noqa: S602 - for the person at the keyboard
-        else:
-            _measure(lab, options)
-        for gateway in gateways:
-            print(gateway.config["branch"], "memory KiB", gateway.memory(), json.dumps(gateway.group()))
-            sys.stdout.write(gateway.log.read_text())
-
-
-if __name__ == "__main__":
-    main()

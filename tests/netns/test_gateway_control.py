@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from gateway_lab import ROOT, Gateway, Lab, hawserd, run, until
 
 root = pytest.mark.root
@@ -100,7 +99,9 @@ def test_metrics_are_openmetrics(lab: Lab) -> None:
     assert status == 200
     assert text.endswith("# EOF\n")
     assert 'hawser_gateway_group_up{peer="b2",group="0"} 1' in text
-    sent = next(line for line in text.splitlines() if line.startswith("hawser_gateway_sent_packets_total"))
+    sent = next(
+        line for line in text.splitlines() if line.startswith("hawser_gateway_sent_packets_total")
+    )
     assert int(sent.split()[-1]) >= 3
 
 
@@ -159,7 +160,7 @@ def test_memory_with_four_branches(tmp_path: Path) -> None:
         for n in range(1, 5):
             lab.wans[5] = [f"198.18.{n}.2"]
             lab.gateway(n, 5).start()
-        until(lambda: hub.up(), "all four are up")
+        until(hub.up, "all four are up")
         assert hub.memory()[1] < 64 * 1024
 
 
@@ -183,4 +184,6 @@ def test_a_bad_configuration_ends_with_code_2_and_one_message(tmp_path: Path) ->
 def test_published_schemas_are_fresh(name: str) -> None:
     made = subprocess.run([hawserd(), "schema", name], capture_output=True, text=True, check=True)
     published = ROOT / "schemas" / f"{name}.schema.json"
-    assert published.read_text() == made.stdout, "renew it: hawserd schema NAME > schemas/NAME.schema.json"
+    assert published.read_text() == made.stdout, (
+        "renew it: hawserd schema NAME > schemas/NAME.schema.json"
+    )

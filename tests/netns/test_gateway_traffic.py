@@ -1,4 +1,4 @@
-"""What gateways carry: both transports, over one link and over four paths (topologies: gateway_lab)."""
+"""What gateways carry: both transports, over one link and four paths (drawn in gateway_lab)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from gateway_lab import Gateway, Lab, run, until
 
 pytestmark = pytest.mark.root
