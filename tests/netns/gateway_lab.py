@@ -359,7 +359,8 @@ def pki(folder: Path, branches: Sequence[str], authority: str = "ca") -> dict[st
         key, certificate = folder / f"{authority}-{name}.key", folder / f"{authority}-{name}.pem"
         run(*new, "-keyout", str(key), "-out", str(certificate), "-subj", f"/CN={name}",
             "-days", "2", "-CA", str(ca), "-CAkey", str(ca_key),
-            "-addext", f"subjectAltName=DNS:{name}", "-addext", "basicConstraints=critical,CA:FALSE")  # fmt: skip
+            "-addext", f"subjectAltName=DNS:{name}",
+            "-addext", "basicConstraints=critical,CA:FALSE")  # fmt: skip
         made[name] = {"certificate": str(certificate), "key": str(key), "ca": str(ca)}
     return made
 

@@ -150,6 +150,7 @@ def test_memory_with_four_branches(tmp_path: Path) -> None:
             lab.namespace(n)
             lab.cable((n, "wa", f"198.18.{n}.1/24"), (5, f"w{n}", f"198.18.{n}.2/24"))
             lab.wans[n] = [f"198.18.{n}.1"]
+        lab.wans[5] = ["198.18.1.2"]
         hub = lab.gateway(5, 1)
         hub.config["peers"] = []
         for n in range(1, 5):
