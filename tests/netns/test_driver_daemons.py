@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from driver_plans import gateway_daemon, pair
 from driver_traffic import wait_for
 
-from hawser.control.client import GatewayClient
+from hawser.control.client import DaemonClient
 from hawser.driver import daemon as daemons
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalDriver, LocalLab
@@ -54,7 +54,7 @@ def test_daemons_run_in_their_nodes_and_answer(deploy: Deploy) -> None:
         assert (daemon.node, daemon.restarts) == (node, 0)
         here = Path(f"/run/netns/hawser.{lab.name}.{node}").stat().st_ino
         assert Path(f"/proc/{daemon.pid}/ns/net").stat().st_ino == here
-        with GatewayClient(daemon.control) as client:
+        with DaemonClient(daemon.control) as client:
             assert client.status().ready
     assert "line one" in (lab.directory / "logs" / "gw-a.log").read_text()
 
@@ -103,7 +103,7 @@ def test_a_killed_daemon_is_started_again_and_counted(deploy: Deploy) -> None:
 
 def _answers(control: Path) -> bool:
     try:
-        with GatewayClient(control) as client:
+        with DaemonClient(control) as client:
             return client.status().ready
     except Exception:
         return False

@@ -5,6 +5,7 @@ mod control;
 mod failure;
 mod gateway;
 mod schema;
+mod wan;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Role {
     Gateway(gateway::Args),
+    Wan(wan::Args),
     Schema(schema::Args),
 }
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     start_log();
     let result = match cli.role {
         Role::Gateway(args) => gateway::run(&args),
+        Role::Wan(args) => wan::run(&args),
         Role::Schema(args) => schema::run(&args),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)

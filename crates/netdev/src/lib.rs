@@ -4,6 +4,8 @@
 
 pub mod ipip;
 pub mod mptcp;
+pub mod packet;
 pub mod poll;
 pub mod routes;
+pub mod scheduling;
 pub mod tun;

@@ -164,8 +164,9 @@ def describe(daemon: DaemonInfo) -> str:
     """What a daemon says of its connections, or why it says nothing."""
     if daemon.status is None:
         return f"does not answer: {daemon.fault}"
-    up = [peer.branch for peer in daemon.status.peers if peer.up]
-    down = [peer.branch for peer in daemon.status.peers if not peer.up]
+    peers = daemon.status.peers if daemon.status.role == "gateway" else ()
+    up = [peer.branch for peer in peers if peer.up]
+    down = [peer.branch for peer in peers if not peer.up]
     connected = f"connected to {', '.join(up)}" if up else "ready"
     return connected + (f"; not to {', '.join(down)}" if down else "")
 

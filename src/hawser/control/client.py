@@ -1,4 +1,4 @@
-"""Client of a gateway's control API: HTTP/1.1 and JSON over its Unix socket."""
+"""Client of a daemon's control API: HTTP/1.1 and JSON over its Unix socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from hawser.control.model import FieldError, GatewayStatus
+from hawser.control.model import FieldError, Status, WanCounters
 
 _TIMEOUT = 5.0
 """Seconds that a daemon may stay silent; it needs milliseconds."""
@@ -24,6 +24,7 @@ _ANSWER_MAX = 16 * 1024 * 1024
 T = TypeVar("T")
 
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+_STATUS: TypeAdapter[Status] = TypeAdapter(Status)
 _ERRORS = TypeAdapter(tuple[FieldError, ...])
 
 
@@ -31,8 +32,8 @@ class ControlError(Exception):
     """A daemon could not be asked, refused, or answered what is not in the contract."""
 
 
-class GatewayClient:
-    """Asks and configures one `hawserd gateway`.
+class DaemonClient:
+    """Asks and configures one `hawserd`.
 
     Every request has a connection of its own, so a daemon that was started again is no matter, and
     threads may share a client.
@@ -53,24 +54,28 @@ class GatewayClient:
     ) -> None:
         """Nothing is open between requests."""
 
-    def status(self) -> GatewayStatus:
-        """State of the gateway and of its connections.
+    def status(self) -> Status:
+        """State of the daemon, and of a gateway's connections.
 
         Raises:
             ControlError: as all methods here.
         """
-        return self._get("/v1/status", TypeAdapter(GatewayStatus))
+        return self._get("/v1/status", _STATUS)
 
     def counters(self) -> dict[str, Any]:
-        """Bytes, packets, records and drops by cause, of the TUN device and of every peer."""
+        """Bytes, packets and drops by cause, of every part of the daemon."""
         return self._get("/v1/counters", _OBJECT)
 
+    def wan_counters(self) -> WanCounters:
+        """Packets, drops and lateness of a WAN emulator."""
+        return self._get("/v1/counters", TypeAdapter(WanCounters))
+
     def config(self) -> dict[str, Any]:
-        """The configuration in force (schemas/gateway-config.schema.json)."""
+        """The configuration in force (schemas/ROLE-config.schema.json)."""
         return self._get("/v1/config", _OBJECT)
 
     def configure(self, config: Mapping[str, object]) -> None:
-        """Put a whole new configuration in force; peers that stay the same keep their connections.
+        """Put a whole new configuration in force; what stays the same keeps its state.
 
         Raises:
             ControlError: it is not valid, with every field that is wrong; nothing has changed.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Answer(BaseModel):
@@ -36,7 +38,7 @@ class GatewayStatus(Answer):
     """State of a gateway (`GET /v1/status`)."""
 
     version: str
-    role: str
+    role: Literal["gateway"]
     branch: str
     uptime_s: float
     ready: bool
@@ -47,6 +49,87 @@ class GatewayStatus(Answer):
     def connected(self) -> bool:
         """Whether every group to every peer is up."""
         return self.ready and all(group.up for peer in self.peers for group in peer.groups)
+
+
+class WanStatus(Answer):
+    """State of a WAN emulator (`GET /v1/status`)."""
+
+    version: str
+    role: Literal["wan"]
+    uptime_s: float
+    ready: bool
+    """Whether packets pass."""
+    realtime: bool
+    """Whether it goes before ordinary processes; else packets may be late on a busy machine."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether it does its work: it has no peers to wait for."""
+        return self.ready
+
+
+class Quantiles(Answer):
+    """A distribution, microseconds."""
+
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+    max: float
+
+
+class WanInterface(Answer):
+    """Frames of one interface of a WAN emulator. Every drop here is its own failing."""
+
+    name: str
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    drop_ring: int
+    """The receive ring was full: the emulator was too slow."""
+    drop_oversize: int
+    """Larger than the MTU: segmentation offload is on at the sender."""
+    drop_send: int
+    """The kernel refused to send."""
+
+
+class WanPath(Answer):
+    """Packets of one path of a WAN emulator."""
+
+    name: str
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    drop_loss: int
+    """Lost as asked."""
+    drop_queue: int
+    """Found the queue before a trace full, as asked."""
+    drop_buffer: int
+    """Found no memory: the emulator's own failing."""
+    duplicated: int
+    reordered: int
+    held: int
+    """Would have overtaken others by jitter, and waited for them."""
+    delay_us: float
+    lateness_us: Quantiles
+    """How much later than due its packets were sent."""
+
+
+class WanCounters(Answer):
+    """Counters of a WAN emulator (`GET /v1/counters`)."""
+
+    interfaces: tuple[WanInterface, ...]
+    paths: tuple[WanPath, ...]
+    """Besides those configured, `wire:NAME:DIRECTION` for what none of them takes."""
+    buffered_bytes: int
+
+
+Status = Annotated[WanStatus | GatewayStatus, Field(discriminator="role")]
+"""State of a daemon, told apart by its role."""
 
 
 class FieldError(Answer):

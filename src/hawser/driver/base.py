@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from hawser.node.base import Node, NodeError
 from hawser.overlay.plan import NetworkPlan
@@ -24,6 +24,7 @@ class Daemon(Protocol):
 
     name: str
     node: str
+    role: Literal["gateway", "wan"]
     control: Path
     """Its control socket."""
 

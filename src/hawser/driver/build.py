@@ -6,7 +6,8 @@ from collections import defaultdict
 
 from hawser.driver import names
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import NetworkPlan, ShaperPlan
+from hawser.overlay.emulator import EMULATOR
+from hawser.overlay.plan import LinkPlan, NetworkPlan, ShaperPlan
 
 
 def nodes(lab: str, plan: NetworkPlan) -> dict[str, NamespaceNode]:
@@ -31,7 +32,18 @@ def network(made: dict[str, NamespaceNode], plan: NetworkPlan) -> None:
     for node in made.values():
         node.create()
     for link in plan.links:
-        (one, interface), (other, other_interface) = link.ends
-        made[one].connect(interface, made[other], other_interface)
+        _connect(made, link)
     for node in made.values():
         node.configure()
+
+
+def _connect(made: dict[str, NamespaceNode], link: LinkPlan) -> None:
+    """Make a cable, or two where the WAN emulator is in between."""
+    (one, interface), (other, other_interface) = link.ends
+    if link.wire is None:
+        made[one].connect(interface, made[other], other_interface)
+        return
+    for node, port, wired in zip(
+        (one, other), (interface, other_interface), link.wire, strict=True
+    ):
+        made[node].connect(port, made[EMULATOR], wired)

@@ -16,7 +16,8 @@ from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
 from hawser.node import features
 from hawser.node.htb import needs_tree
-from hawser.overlay.plan import ClassPlan, NetworkPlan
+from hawser.overlay import emulator
+from hawser.overlay.plan import NetworkPlan
 from hawser.spec.model import Model
 
 
@@ -51,7 +52,8 @@ _KERNEL: tuple[_Row, ...] = (
     ("ingress", features.ingress, "", _KERNEL_MODULE),
     ("cls_bpf", features.cls_bpf, "", _KERNEL_MODULE),
     ("xdp", features.xdp, "", _KERNEL_MODULE),
-    ("netem", features.netem, "", _KERNEL_MODULE),
+    ("mirred", features.mirred, _NOTHING, _KERNEL_MODULE),
+    ("netem", features.netem, "the WAN emulator in user space", _KERNEL_MODULE),
     ("ipip", features.ipip, "encapsulation in hawserd", _KERNEL_MODULE),
     ("seg6", features.seg6, "", _KERNEL_MODULE),
     (
@@ -84,7 +86,17 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
     kernel = tuple(
         f"this kernel has no {name}; use {_how(name)}" for name in _needs(plan) if not has(name)
     )
-    return (*kernel, *_missing_emulator(plan), *_missing_daemon(plan))
+    return (*kernel, *_missing_daemon(plan))
+
+
+def realised(plan: NetworkPlan) -> NetworkPlan:
+    """The plan as this machine carries it out: by netem if it has that and that will do.
+
+    Else by the WAN emulator. A plan that has the emulator already stays as it is.
+    """
+    if has("netem") and emulator.kernel_suffices(plan):
+        return plan
+    return emulator.emulated(plan)
 
 
 def _needs(plan: NetworkPlan) -> Iterator[str]:
@@ -92,8 +104,10 @@ def _needs(plan: NetworkPlan) -> Iterator[str]:
     yield from ("namespaces", "veth")
     if any(map(needs_tree, plan.shapers)):
         yield from ("htb", "tbf", "u32")
-    if plan.daemons:
+    if any(each.role == "gateway" for each in plan.daemons):
         yield "tun"
+    if any(node.redirects for node in plan.nodes):
+        yield "mirred"
     if any(node.mptcp for node in plan.nodes):
         yield "mptcp"
 
@@ -105,14 +119,6 @@ def _missing_daemon(plan: NetworkPlan) -> tuple[str, ...]:
         binary()
     except DriverError as error:
         return (str(error),)
-    return ()
-
-
-def _missing_emulator(plan: NetworkPlan) -> tuple[str, ...]:
-    impaired = [each.name for shaper in plan.shapers for each in shaper.classes if _wan(each)]
-    if impaired and not has("netem"):
-        needs = "asks for delay, jitter or loss, which needs the WAN emulator"
-        return (f"{impaired[0]} {needs}: netem is not in this kernel; use {_KERNEL_MODULE}",)
     return ()
 
 
@@ -128,10 +134,6 @@ def _how(name: str) -> str:
 
 def _row(name: str) -> _Row:
     return next(row for row in _KERNEL if row[0] == name)
-
-
-def _wan(plan: ClassPlan) -> bool:
-    return any((plan.delay, plan.jitter, plan.loss))
 
 
 def _kernel(name: str, probe: Callable[[], None], instead: str, how: str) -> Capability:

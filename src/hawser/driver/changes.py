@@ -85,12 +85,10 @@ def _after(shaper: ShaperPlan, name: str, change: Change) -> tuple[ShaperPlan, d
 
 
 def _class(plan: ClassPlan, change: Change, *, rate: bool) -> ClassPlan:
-    return plan.model_copy(
-        update={
-            "rate": change.rate if rate and change.rate is not None else plan.rate,
-            "queue": plan.queue if change.queue is None else change.queue,
-        }
-    )
+    values = change.model_dump(include={"queue", "delay", "jitter", "loss"}, exclude_none=True)
+    if rate and change.rate is not None:
+        values["rate"] = change.rate
+    return plan.model_copy(update=values)
 
 
 def _bare(plan: NetworkPlan, element: str, end: int) -> ShaperPlan | None:

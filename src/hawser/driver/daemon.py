@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from hawser.control.client import ControlError, GatewayClient
-from hawser.control.model import GatewayStatus
+from hawser.control.client import ControlError, DaemonClient
+from hawser.control.model import GatewayStatus, Status
 from hawser.driver import names, state
-from hawser.driver.base import DriverError
+from hawser.driver.base import Daemon, DriverError
 from hawser.node.base import NodeError
 from hawser.node.command import Background, tail
 from hawser.node.netns import NamespaceNode
@@ -56,12 +56,28 @@ def absolute(config: Mapping[str, object], directory: Path) -> dict[str, object]
     return result
 
 
+def reconfigure(daemon: Daemon, directory: Path, config: Mapping[str, object]) -> None:
+    """Give a running daemon a new configuration, which it also has when it is started again.
+
+    Raises:
+        DriverError: it does not take it; nothing has changed.
+    """
+    whole = absolute(config, directory)
+    try:
+        with DaemonClient(daemon.control) as client:
+            client.configure(whole)
+    except ControlError as error:
+        raise DriverError(f"daemon {daemon.name}: {error}") from error
+    state.write_config(directory, daemon.name, whole)
+
+
 class AttachedDaemon:
     """A daemon that another process started and keeps running (implements `Daemon`)."""
 
     def __init__(self, directory: Path, plan: DaemonPlan) -> None:
         self.name = plan.name
         self.node = plan.node
+        self.role = plan.role
         self.control = names.control_socket(directory, plan)
         self._directory = directory
 
@@ -88,6 +104,7 @@ class SupervisedDaemon:
     def __init__(self, directory: Path, plan: DaemonPlan, node: NamespaceNode) -> None:
         self.name = plan.name
         self.node = plan.node
+        self.role = plan.role
         self.control = names.control_socket(directory, plan)
         self.restarts = 0
         self._directory = directory
@@ -170,7 +187,7 @@ def wait_ready(
     """
     deadline = clock() + READY_WITHIN
     for daemon in daemons:
-        with GatewayClient(daemon.control) as client:
+        with DaemonClient(daemon.control) as client:
             while (fault := _fault(daemon, client)) is not None:
                 if not daemon.running():
                     raise DriverError(f"daemon {daemon.name} ended at once{daemon.last_words()}")
@@ -182,7 +199,7 @@ def wait_ready(
                 time.sleep(_POLL)
 
 
-def _fault(daemon: SupervisedDaemon, client: GatewayClient) -> str | None:
+def _fault(daemon: SupervisedDaemon, client: DaemonClient) -> str | None:
     if not daemon.control.exists():
         return "no control socket"
     try:
@@ -192,10 +209,10 @@ def _fault(daemon: SupervisedDaemon, client: GatewayClient) -> str | None:
     return None if status.connected else _unconnected(status)
 
 
-def _unconnected(status: GatewayStatus) -> str:
+def _unconnected(status: Status) -> str:
     down = [
         f"{peer.branch} (group {group.id})"
-        for peer in status.peers
+        for peer in (status.peers if isinstance(status, GatewayStatus) else ())
         for group in peer.groups
         if not group.up
     ]

@@ -12,6 +12,7 @@ from hawser.driver.base import DriverError, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon
 from hawser.node.base import NodeError
 from hawser.node.netns import NamespaceNode
+from hawser.overlay import emulator
 from hawser.overlay.plan import NetworkPlan
 from hawser.spec.workflow import Change
 
@@ -50,12 +51,25 @@ class LocalLab:
             DriverError: there is no such element, or it has no such value; nothing has changed.
         """
         todo = changes.planned(self.plan, element, change)
+        after = emulator.configured(changes.applied(self.plan, todo))
+        for name in emulator.unwired(after):
+            raise DriverError(
+                f"{name} has no delay, jitter or loss to change: give it one in the topology"
+                " (a delay of 0 ms will do)"
+            )
         with state.locked(self.directory, _LOCK_WAIT):
             for each in todo:
                 self.nodes[each.after.node].reshape(each.before, each.after, each.up)
-            self.plan = changes.applied(self.plan, todo)
+            self._emulate(after)
+            self.plan = after
             record = state.read(self.directory)
             state.write(self.directory, record.model_copy(update={"plan": self.plan}))
+
+    def _emulate(self, after: NetworkPlan) -> None:
+        """Give the WAN emulator the configuration of a plan, if it is another."""
+        config = emulator.configuration(after)
+        if config is not None and config != emulator.configuration(self.plan):
+            daemon.reconfigure(self.daemons[emulator.EMULATOR], self.directory, config)
 
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
@@ -75,12 +89,13 @@ class LocalDriver:
 
     def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
         """What the plan needs and this machine lacks, each with what to do about it."""
-        return capabilities.missing(plan)
+        return capabilities.missing(capabilities.realised(plan))
 
     def deploy(self, name: str, plan: NetworkPlan) -> LocalLab:
         """Make a lab and wait until its daemons are connected; see `Driver.deploy`."""
         directory = self._root / names.checked(name)
         names.check_plan(directory, plan)
+        plan = capabilities.realised(plan)
         lacking = self.missing(plan)
         if lacking:
             raise MissingCapability("; ".join(lacking))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hawser.control.client import ControlError, GatewayClient
-from hawser.control.model import GatewayStatus
+from hawser.control.client import ControlError, DaemonClient
+from hawser.control.model import Status
 from hawser.driver import names, state
 from hawser.driver.base import Driver, DriverError, Lab
 from hawser.engine.errors import InputError, Interrupted, LackingError
@@ -28,7 +28,7 @@ class DaemonInfo:
     node: str
     pid: int | None
     restarts: int
-    status: GatewayStatus | None
+    status: Status | None
     """None where it does not answer."""
     fault: str = ""
     """Why it does not answer."""
@@ -86,9 +86,9 @@ def _daemon(lab: Lab, name: str) -> DaemonInfo:
     return DaemonInfo(name, daemon.node, pid, restarts, status, fault)
 
 
-def _status(control: Path) -> tuple[GatewayStatus | None, str]:
+def _status(control: Path) -> tuple[Status | None, str]:
     try:
-        with GatewayClient(control) as client:
+        with DaemonClient(control) as client:
             return client.status(), ""
     except ControlError as error:
         return None, str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +14,7 @@ from hawser import __version__
 from hawser.driver.daemon import binary
 from hawser.engine.errors import InputError
 from hawser.engine.pace import Pace
-from hawser.engine.plan import Plan
+from hawser.engine.plan import Plan, Prepared
 from hawser.engine.schedule import Progress
 from hawser.engine.trial import Bench, run_trial
 from hawser.probe import environment
@@ -140,13 +141,18 @@ class Runner:
         self._observer.trial(trial, self._pace.seconds(prepared.seconds))
         began = time.monotonic()
         with self._writer.trial(trial.trial, trial.variant, trial.repeat) as record:
-            run_trial(self._bench, prepared, record)
+            run_trial(self._bench, self._seeded(prepared, trial), record)
         self._valid[trial.trial] = record.reason is None
         self._pace.record(prepared.seconds, time.monotonic() - began)
         progress = self._progress()
         self._observer.ended(
             trial, record.reason, len(progress.planned), self._seconds(progress.pending())
         )
+
+    def _seeded(self, prepared: Prepared, trial: TrialPlan) -> Prepared:
+        """Give every trial chance of its own, the same whenever the run is repeated."""
+        seed = (self._plan.workflow.seed + trial.trial) % 2**63
+        return replace(prepared, network=prepared.network.model_copy(update={"seed": seed}))
 
     def _progress(self) -> Progress:
         return Progress(self._writer.manifest.order, self._valid, self._forgiven)

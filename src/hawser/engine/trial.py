@@ -95,7 +95,7 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
     finally:
         collect.events(timeline.stop(), writer)
     writer.add(counted.samples)
-    if problems := (*_died(lab), *timeline.problems()):
+    if problems := (*_died(lab), *timeline.problems(), *counted.faults):
         raise _VoidTrialError("; ".join(problems))
 
 

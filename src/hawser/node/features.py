@@ -97,6 +97,13 @@ def ingress() -> None:
     _qdisc("ingress", handle=0xFFFF_0000)
 
 
+def mirred() -> None:
+    """Redirection of what comes in at one port to another."""
+    with IPRoute() as route:
+        index = _pair(route)
+        tc.redirect(route, index, index)
+
+
 def u32() -> None:
     """Classifier on bytes of the packet: a whole shaper as labs use it."""
     with IPRoute() as route:

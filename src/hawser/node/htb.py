@@ -86,8 +86,8 @@ class Leaf:
 
     @property
     def impaired(self) -> bool:
-        """Whether the class asks for delay, jitter or loss."""
-        return any((self.plan.delay, self.plan.jitter, self.plan.loss))
+        """Whether netem must delay, lose or duplicate its packets."""
+        return not self.plan.emulated and self.plan.impaired
 
 
 def needs_tree(shaper: ShaperPlan) -> bool:
@@ -147,8 +147,9 @@ def _bytes(rate: float | None) -> int:
 
 
 def _shaped(plan: ClassPlan) -> bool:
-    values = (plan.rate, plan.queue, plan.delay, plan.jitter, plan.loss, plan.source)
-    return any(value is not None for value in values)
+    kernels = plan.impaired and not plan.emulated
+    limits = any(value is not None for value in (plan.rate, plan.queue, plan.source))
+    return limits or kernels
 
 
 def _prefix(source: IPv4Network | None) -> int:

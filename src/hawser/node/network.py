@@ -85,6 +85,9 @@ def configure(route: IPRoute, plan: NodePlan, shapers: tuple[ShaperPlan, ...]) -
     for interface in plan.interfaces:
         with step(f"interface {interface.name}: up"):
             route.link("set", index=index[interface.name], state="up")
+    for source, target in plan.redirects:
+        with step(f"redirect from {source} to {target}"):
+            tc.redirect(route, index[source], index[target])
     _layer3(route, plan, index)
     sysctl.write({k: v for k, v in plan.sysctl.items() if sysctl.of_interface(k)})
 

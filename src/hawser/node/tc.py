@@ -26,6 +26,8 @@ _ANY_RATE = 1 << 40
 
 _MICROSECONDS = 1e6
 
+_INGRESS = 0xFFFF_0000
+
 
 class _Segmenter:
     """TBF as pyroute2 does not have it: burst in bytes and a 64-bit rate (linux/pkt_sched.h).
@@ -150,7 +152,7 @@ def _queue(route: IPRoute, command: str, index: int, mtu: int, leaf: Leaf) -> No
 
 
 def _netem(route: IPRoute, command: str, index: int, leaf: Leaf) -> None:
-    """Delay, jitter and loss where the kernel has netem. Its queue counts packets, not bytes."""
+    """Delay, loss and copies where the kernel has netem. Its queue counts packets, not bytes."""
     route.tc(
         command,
         "netem",
@@ -159,8 +161,29 @@ def _netem(route: IPRoute, command: str, index: int, leaf: Leaf) -> None:
         parent=leaf.classid,
         limit=htb.packets_in_flight(leaf),
         delay=round(float(leaf.plan.delay or 0) * _MICROSECONDS),
-        jitter=round(float(leaf.plan.jitter or 0) * _MICROSECONDS),
         loss=float(leaf.plan.loss or 0) * 100,
+        duplicate=float(leaf.plan.duplication or 0) * 100,
+    )
+
+
+def redirect(route: IPRoute, index: int, target: int) -> None:
+    """Send out of one interface all that comes in at another.
+
+    Raises:
+        NetlinkError: the kernel refuses.
+    """
+    route.tc("add", "ingress", index, _INGRESS)
+    action = {"kind": "mirred", "direction": "egress", "action": "redirect", "ifindex": target}
+    route.tc(
+        "add-filter",
+        "u32",
+        index,
+        parent=_INGRESS,
+        prio=1,
+        protocol=ETH_P_ALL,
+        target=0,
+        keys=htb.filter_keys(None),
+        action=[action],
     )
 
 

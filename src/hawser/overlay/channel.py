@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from ipaddress import IPv4Network
+from typing import TypeVar
 
 from hawser.overlay.address import Addresses
+from hawser.overlay.distance import Distance, between, distant, farther
 from hawser.overlay.plan import ClassPlan, ShaperPlan
-from hawser.spec.topology import Channel, Internet, Topology, backward
+from hawser.spec.topology import (
+    Channel,
+    GilbertElliott,
+    Impairment,
+    Internet,
+    Topology,
+    backward,
+)
 from hawser.spec.units import Duration, Ratio, Size
 from hawser.spec.workflow import Scenario
+
+C = TypeVar("C", bound=Channel)
 
 QUEUE = Size(50 * 1514)
 """Queue of a shaped direction that names none: 50 full Ethernet frames."""
@@ -21,18 +33,45 @@ def shapers(scenario: Scenario, addresses: Addresses) -> Iterator[ShaperPlan]:
 
     A port that an event changes has shapers even where nothing else asks for them.
     """
-    topology = scenario.topology
+    topology = changeable(scenario)
     yield from _links(topology)
     if topology.internet is not None:
         changed = {event.element for event in scenario.events}
         yield from _uploads(topology.internet, changed)
-        yield from _downloads(topology.internet, addresses, changed)
+        yield from _downloads(topology, topology.internet, addresses, changed)
 
 
 def shaped(channel: Channel) -> bool:
     """Tell whether packets of this direction must be touched at all."""
-    values = (channel.rate, channel.delay, channel.jitter, channel.loss)
-    return any(value is not None for value in values)
+    return channel.rate is not None or channel.impaired
+
+
+def changeable(scenario: Scenario) -> Topology:
+    """Give a delay of zero to what an event will delay, vary or lose packets of.
+
+    So it has from the start what carries that out.
+    """
+    elements = {
+        event.element
+        for event in scenario.events
+        if event.change.model_fields_set & set(Impairment.model_fields)
+    }
+    topology = distant(scenario.topology)
+    links = {
+        name: _delayed(link, f"link:{name}" in elements) for name, link in topology.links.items()
+    }
+    if topology.internet is None:
+        return topology.model_copy(update={"links": links})
+    every = topology.internet.paths.items()
+    paths = {name: _delayed(path, f"path:{name}" in elements) for name, path in every}
+    internet = topology.internet.model_copy(update={"paths": paths})
+    return topology.model_copy(update={"links": links, "internet": internet})
+
+
+def _delayed(channel: C, changes: bool) -> C:
+    if not changes or channel.delay is not None:
+        return channel
+    return channel.model_copy(update={"delay": Duration(0)})
 
 
 def both(channel: Channel) -> tuple[Channel, Channel]:
@@ -60,8 +99,10 @@ def _whole(end: str, name: str, channel: Channel) -> ShaperPlan:
     return ShaperPlan(node=node, interface=interface, name=name, rate=channel.rate, classes=classes)
 
 
-def _downloads(internet: Internet, addresses: Addresses, changed: set[str]) -> Iterator[ShaperPlan]:
-    paths = _Paths(internet)
+def _downloads(
+    topology: Topology, internet: Internet, addresses: Addresses, changed: set[str]
+) -> Iterator[ShaperPlan]:
+    paths = _Paths(internet, partial(between, topology))
     for port, access in internet.ports.items():
         down = backward(access)
         if not (shaped(down) or paths.described(port) or f"port:{port}" in changed):
@@ -79,8 +120,9 @@ def _downloads(internet: Internet, addresses: Addresses, changed: set[str]) -> I
 class _Paths:
     """What the internet gives from one WAN port to another."""
 
-    def __init__(self, internet: Internet) -> None:
+    def __init__(self, internet: Internet, distance: Distance) -> None:
         self._default = internet.path
+        self._distance = distance
         self._order = {port: index for index, port in enumerate(internet.ports)}
         self._named: dict[tuple[str, str], tuple[str, Channel]] = {}
         for name, path in internet.paths.items():
@@ -90,7 +132,9 @@ class _Paths:
 
     def described(self, target: str) -> bool:
         """Tell whether any path to this port has a name or values of its own."""
-        return shaped(self._default) or any(second == target for _, second in self._named)
+        named = any(second == target for _, second in self._named)
+        far = any(self._distance(source, target) is not None for source in self._order)
+        return shaped(self._default) or named or far
 
     def arriving(self, source: str, target: str, addresses: Addresses, down: Channel) -> ClassPlan:
         """Give the class of a path where it arrives, with the port's download behind it."""
@@ -100,9 +144,10 @@ class _Paths:
 
     def _unnamed(self, source: str, target: str) -> tuple[str, Channel]:
         """Call a path without a name after its ports."""
+        channel = farther(self._default, self._distance(source, target))
         if self._order[source] < self._order[target]:
-            return f"path:{source}-{target}:forward", self._default
-        return f"path:{target}-{source}:reverse", self._default
+            return f"path:{source}-{target}:forward", channel
+        return f"path:{target}-{source}:reverse", channel
 
 
 def _node(port: str) -> str:
@@ -111,38 +156,50 @@ def _node(port: str) -> str:
 
 def _class(name: str, source: IPv4Network | None, channel: Channel, limited: bool) -> ClassPlan:
     """Give a class; where no rate limits it, nothing waits and it needs no queue."""
-    return ClassPlan(
-        name=name,
-        source=source,
-        rate=channel.rate,
-        queue=(channel.queue or QUEUE) if limited else None,
-        delay=channel.delay,
-        jitter=channel.jitter,
-        loss=channel.loss,
-    )
+    values = channel.model_dump(include=set(Impairment.model_fields) | {"rate"})
+    queue = (channel.queue or QUEUE) if limited or channel.trace is not None else None
+    return ClassPlan.model_validate(values | {"name": name, "source": source, "queue": queue})
 
 
 def _series(path: Channel, port: Channel) -> Channel:
     """Join a path and the port behind it, whose rate is kept apart.
 
-    Delays add up; jitters and losses are independent.
+    Delays add up; jitters, losses and duplications are independent. Of the rest, the path's holds
+    where both have it.
     """
-    return Channel(
-        rate=path.rate,
-        queue=path.queue or port.queue,
-        delay=_added(path.delay, port.delay),
-        jitter=_jitter(path.jitter, port.jitter),
-        loss=_lost(path.loss, port.loss),
+    own, other = (
+        channel.model_dump(include=set(Impairment.model_fields), exclude_none=True)
+        for channel in (path, port)
     )
+    chain, loss = path.gilbert_elliott or port.gilbert_elliott, _either(path.loss, port.loss)
+    joined = {
+        "rate": path.rate,
+        "queue": path.queue or port.queue,
+        "delay": _added(path.delay, port.delay),
+        "jitter": _jitter(path.jitter, port.jitter),
+        "duplication": _either(path.duplication, port.duplication),
+        "gilbert_elliott": None if chain is None else _burst(chain, loss),
+        "loss": loss if chain is None else None,
+    }
+    return Channel.model_validate(other | own | joined)
 
 
 def _added(first: Duration | None, second: Duration | None) -> Duration | None:
-    return Duration((first or 0) + (second or 0)) if first or second else None
+    if first is None and second is None:
+        return None
+    return Duration((first or 0) + (second or 0))
 
 
 def _jitter(first: Duration | None, second: Duration | None) -> Duration | None:
     return Duration(math.hypot(first or 0, second or 0)) if first or second else None
 
 
-def _lost(first: Ratio | None, second: Ratio | None) -> Ratio | None:
+def _either(first: Ratio | None, second: Ratio | None) -> Ratio | None:
+    """Give the probability that at least one of two independent things happens."""
     return Ratio(1 - (1 - (first or 0)) * (1 - (second or 0))) if first or second else None
+
+
+def _burst(chain: GilbertElliott, loss: Ratio | None) -> GilbertElliott:
+    """Put independent loss into both states of a chain."""
+    good, bad = (_either(share, loss) or Ratio(0) for share in (chain.good, chain.bad))
+    return GilbertElliott(to_bad=chain.to_bad, to_good=chain.to_good, good=good, bad=bad)

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 from typing import Literal
 
 from hawser.overlay.address import Addresses, addresses
-from hawser.overlay.channel import both, shaped, shapers
+from hawser.overlay.channel import both, changeable, shaped, shapers
 from hawser.overlay.gateway import daemons
 from hawser.overlay.mptcp import endpoints, roles
 from hawser.overlay.plan import InterfacePlan, LinkPlan, NetworkPlan, NodePlan
@@ -36,7 +36,7 @@ def network(scenario: Scenario) -> NetworkPlan:
 
 
 def _nodes(scenario: Scenario, plan: Addresses) -> Iterator[NodePlan]:
-    topology = scenario.topology
+    topology = changeable(scenario)
     to, by = routes(topology, plan), rules(topology, plan)
     multipath = endpoints(scenario, plan)
     for name, ports in node_ports(topology).items():
@@ -52,7 +52,7 @@ def _nodes(scenario: Scenario, plan: Addresses) -> Iterator[NodePlan]:
             sysctl={**own, **topology.nodes[name].sysctl},
         )
     if topology.internet is not None:
-        yield _internet(topology.internet, plan)
+        yield _internet(topology, topology.internet, plan)
 
 
 def _role(scenario: Scenario, name: str) -> Literal["host", "gateway"]:
@@ -60,8 +60,8 @@ def _role(scenario: Scenario, name: str) -> Literal["host", "gateway"]:
     return "gateway" if any(branch.gateway == name for branch in branches) else "host"
 
 
-def _internet(internet: Internet, plan: Addresses) -> NodePlan:
-    offload = _wan_offload(internet)
+def _internet(topology: Topology, internet: Internet, plan: Addresses) -> NodePlan:
+    offload = _wan_offload(topology)
     interfaces = tuple(
         InterfacePlan(name=a.interface, addresses=(a.internet,), mtu=internet.mtu, offload=offload)
         for a in plan.wan.values()
@@ -75,15 +75,18 @@ def _interface(topology: Topology, plan: Addresses, port: str) -> InterfacePlan:
     name = port.partition(".")[2]
     internet = topology.internet
     if internet is not None and port in internet.ports:
-        mtu, offload = internet.mtu, _wan_offload(internet)
+        mtu, offload = internet.mtu, _wan_offload(topology)
     else:
         link = next(link for link in topology.links.values() if port in link.ends)
         mtu, offload = link.mtu, not any(map(shaped, both(link)))
     return InterfacePlan(name=name, addresses=plan.of(port), mtu=mtu, offload=offload)
 
 
-def _wan_offload(internet: Internet) -> bool:
+def _wan_offload(topology: Topology) -> bool:
     """Tell whether WAN ports keep offload: only where the internet shapes nothing."""
+    internet = topology.internet
+    if internet is None or any(node.region for node in topology.nodes.values()):
+        return internet is None
     channels = (internet.path, *internet.ports.values(), *internet.paths.values())
     return not any(shaped(direction) for channel in channels for direction in both(channel))
 

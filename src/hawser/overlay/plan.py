@@ -9,7 +9,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Literal
 
 from hawser.spec.model import Model
-from hawser.spec.units import Duration, Rate, Ratio, Size
+from hawser.spec.topology import Impairment
+from hawser.spec.units import Rate, Size
 
 
 class InterfacePlan(Model):
@@ -54,8 +55,10 @@ class NodePlan(Model):
     """One machine: its interfaces, how it routes, and the kernel settings it needs."""
 
     name: str
-    role: Literal["host", "gateway", "internet"]
+    role: Literal["host", "gateway", "internet", "wan"]
     interfaces: tuple[InterfacePlan, ...]
+    redirects: tuple[tuple[str, str], ...] = ()
+    """What comes in at the first interface goes out at the second, whatever it is."""
     routes: tuple[RoutePlan, ...] = ()
     rules: tuple[RulePlan, ...] = ()
     mptcp: tuple[MptcpEndpoint, ...] = ()
@@ -67,9 +70,11 @@ class LinkPlan(Model):
 
     name: str
     ends: tuple[tuple[str, str], tuple[str, str]]
+    wire: tuple[str, str] | None = None
+    """Where the WAN emulator is in between: its interfaces towards the first and second end."""
 
 
-class ClassPlan(Model):
+class ClassPlan(Impairment):
     """Traffic of one direction of a path or link on a shaped interface."""
 
     name: str
@@ -78,9 +83,8 @@ class ClassPlan(Model):
     """Packets from here belong to the class; None takes all that no other class takes."""
     rate: Rate | None = None
     queue: Size | None = None
-    delay: Duration | None = None
-    jitter: Duration | None = None
-    loss: Ratio | None = None
+    emulated: bool = False
+    """Whether all but rate and queue is the WAN emulator's; else it is the kernel's (netem)."""
 
 
 class ShaperPlan(Model):
@@ -94,10 +98,10 @@ class ShaperPlan(Model):
 
 
 class DaemonPlan(Model):
-    """A `hawserd` on a node, with its configuration (schemas/gateway-config.schema.json)."""
+    """A `hawserd` on a node, with its configuration (schemas/ROLE-config.schema.json)."""
 
     node: str
-    role: Literal["gateway"]
+    role: Literal["gateway", "wan"]
     name: str
     config: dict[str, object]
     """Paths in it are relative to the lab's directory: the driver makes them absolute."""
@@ -112,3 +116,5 @@ class NetworkPlan(Model):
     daemons: tuple[DaemonPlan, ...]
     addresses: dict[str, IPv4Address]
     """Address of every port (`node.port`), and of every node (its LAN, else its first port)."""
+    seed: int = 1
+    """Of all chance on links and paths: equal seeds lose the same packets."""

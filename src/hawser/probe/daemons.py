@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hawser.control.client import ControlError, GatewayClient
+from hawser.control.client import ControlError, DaemonClient
+from hawser.control.model import WanCounters
 from hawser.driver.base import Daemon
 from hawser.node.base import NodeError
 from hawser.node.process import usage
@@ -26,6 +27,8 @@ class State:
     peak_memory: int
     """Largest resident set since it began, bytes (`VmHWM` of proc_pid_status(5))."""
     counters: Counters
+    wan: WanCounters | None = None
+    """Of a WAN emulator: everything it counts."""
 
 
 def read(daemon: Daemon) -> State:
@@ -37,11 +40,12 @@ def read(daemon: Daemon) -> State:
     pid, restarts = daemon.pid, daemon.restarts
     try:
         used = usage(pid)
-        with GatewayClient(daemon.control) as client:
-            counters = flatten(client.counters())
+        with DaemonClient(daemon.control) as client:
+            wan = client.wan_counters() if daemon.role == "wan" else None
+            counters = flatten(client.counters()) if wan is None else {}
     except (NodeError, ControlError) as error:
         raise ProbeError(f"daemon {daemon.name}: {error}") from error
-    return State(pid, restarts, used.cpu_seconds, used.memory_peak, counters)
+    return State(pid, restarts, used.cpu_seconds, used.memory_peak, counters, wan)
 
 
 _PREFIX = {

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from hawser.driver.base import Lab
 from hawser.overlay.plan import LinkPlan
-from hawser.probe import daemons, machine
+from hawser.probe import daemons, emulator, machine
 from hawser.store.sample import Sample
 
 MEASUREMENT: Final = "passive"
@@ -124,6 +124,8 @@ def daemon(
     if early.pid != late.pid:
         return  # started again: what the first process used and counted is not known
     yield _sample("cpu", "%", 100 * (late.cpu_seconds - early.cpu_seconds) / seconds, subject)
+    if early.wan is not None and late.wan is not None:
+        yield from emulator.samples(early.wan, late.wan)
     for (part, count), value in late.counters.items():
         added = value - early.counters.get((part, count), 0)
         if added >= 0:
@@ -150,6 +152,8 @@ class Counted:
     samples: tuple[Sample, ...]
     restarted: tuple[str, ...]
     """Daemons that did not run all the time."""
+    faults: tuple[str, ...] = ()
+    """What the WAN emulator did that it was not asked to; the trial is void."""
 
 
 class Passive:
@@ -194,4 +198,6 @@ class Passive:
             *processors(readings),
             *own,
         )
-        return Counted(found, restarted(before, after))
+        readings_of = (late.wan for late in after.daemons.values() if late.wan is not None)
+        faults = tuple(fault for counters in readings_of for fault in emulator.faults(counters))
+        return Counted(found, restarted(before, after), faults)

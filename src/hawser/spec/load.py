@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
-from hawser.spec import check, shorthand
+from hawser.spec import check, shorthand, trace
 from hawser.spec.check import result
 from hawser.spec.document import EVERYTHING, HEADER, RESULTS, SCENARIO, Header, Results
 from hawser.spec.errors import Place, Problems, choices
@@ -43,14 +44,23 @@ def load(file: str, read: Read, overrides: Iterable[str] = ()) -> Workflow:
     last = from_text(overrides, problems)
     if tree is None:
         raise problems.failure()
-    return _Loader(tree, last, problems).workflow()
+    beside = partial(_beside, file, read)
+    return _Loader(tree, last, problems, beside).workflow()
+
+
+def _beside(file: str, read: Read, name: str) -> bytes | str:
+    """Read a file whose name is relative to another's."""
+    return read(posixpath.normpath(posixpath.join(posixpath.dirname(file), name)))
 
 
 class _Loader:
     """Turns one merged document into a workflow."""
 
-    def __init__(self, tree: Table, last: Sequence[Override], problems: Problems) -> None:
+    def __init__(
+        self, tree: Table, last: Sequence[Override], problems: Problems, beside: Read
+    ) -> None:
         self._base = tree
+        self._beside = beside
         self._last = last
         self._problems = problems
         self._changed = apply(tree, last, problems)
@@ -90,6 +100,7 @@ class _Loader:
         changed = apply(self._base, (*choice.overrides, *self._last), self._problems)
         changed = shorthand.nodes_as_table(changed, self._problems)
         tree = shorthand.scenario(self._substituted(changed, SCENARIO), self._problems)
+        tree = trace.inlined(tree, self._beside, self._problems)
         scenario, issues = validate(Scenario, tree)
         report(issues, tree, self._problems)
         report(check.scenario(parts(scenario, tree, issues)), tree, self._problems)

@@ -14,8 +14,6 @@ from hawser.spec.workflow import Scenario
 class Feature(StrEnum):
     """Something that not every kernel has."""
 
-    NETEM = "netem"
-    """Delay, jitter or loss."""
     HTB = "htb"
     """A rate."""
     MPTCP = "mptcp"
@@ -31,8 +29,6 @@ def needs(scenario: Scenario) -> frozenset[Feature]:
 
 def _needs(scenario: Scenario) -> Iterator[Feature]:
     for _, channel in channels(scenario.topology):
-        if channel.delay or channel.jitter or channel.loss:
-            yield Feature.NETEM
         if channel.rate is not None:
             yield Feature.HTB
     if any(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -10,19 +11,66 @@ from hawser.spec.model import Model, Name, PortRef
 from hawser.spec.units import Duration, Rate, Ratio, Size
 
 
-class Channel(Model):
+class Distribution(StrEnum):
+    """Shape of jitter; each has the standard deviation asked for."""
+
+    NORMAL = "normal"
+    UNIFORM = "uniform"
+    PARETO = "pareto"
+    """Never much earlier, now and then much later: a Pareto distribution of shape 3."""
+
+
+class GilbertElliott(Model):
+    """Loss in bursts: a chain of two states that may change before each packet."""
+
+    to_bad: Ratio
+    """Probability of going from the good to the bad state."""
+    to_good: Ratio
+    """Probability of going back; bursts last `1 / to_good` packets in the mean."""
+    good: Ratio = Ratio(0)
+    """Share lost in the good state."""
+    bad: Ratio = Ratio(1)
+    """Share lost in the bad state."""
+
+
+class Impairment(Model):
+    """What else a direction does to packets. A field left out means: none of it."""
+
+    delay: Duration | None = None
+    """Constant one-way delay."""
+    jitter: Duration | None = None
+    """Standard deviation of the one-way delay."""
+    jitter_distribution: Distribution | None = None
+    """Shape of the jitter; normal by default."""
+    jitter_correlation: Ratio | None = None
+    """Correlation of the jitter from one packet to the next."""
+    jitter_reorders: bool | None = None
+    """Whether packets may overtake one another. If not, they wait for one another."""
+    loss: Ratio | None = None
+    """Share of packets lost, each independently."""
+    gilbert_elliott: GilbertElliott | None = None
+    """Loss in bursts, instead of `loss`."""
+    duplication: Ratio | None = None
+    """Share of packets delivered twice."""
+    reordering: Ratio | None = None
+    """Share of packets held back by `reordering_delay`, so that others overtake them."""
+    reordering_delay: Duration | None = None
+    trace: str | None = None
+    """Variable rate instead of `rate`, in mahimahi's format; a workflow names a file beside it."""
+
+    @property
+    def impaired(self) -> bool:
+        """Whether anything but a rate is asked for."""
+        return any(getattr(self, name) is not None for name in Impairment.model_fields)
+
+
+class Channel(Impairment):
     """One direction of a link, port or path. A field left out means: no limit, none of it."""
 
     rate: Rate | None = None
     """Highest rate, shaped in the kernel."""
     queue: Size | None = None
     """Bytes that may wait before a packet is dropped; needs a rate. Default: 50 frames of 1514."""
-    delay: Duration | None = None
-    """Constant one-way delay."""
-    jitter: Duration | None = None
-    """Standard deviation of the one-way delay."""
-    loss: Ratio | None = None
-    """Share of packets lost, each independently."""
 
 
 class Link(Channel):
@@ -70,6 +118,12 @@ class Node(Model):
 
     sysctl: dict[str, str] = {}
     """Settings of this node's network namespace, such as `net.ipv4.tcp_congestion_control`."""
+    region: str | None = None
+    """Cloud region, such as `us-west-2` or `gcp:us-east1`.
+
+    Links and paths between two regions have half their round-trip time as delay, unless they say
+    otherwise.
+    """
 
 
 class Topology(Model):

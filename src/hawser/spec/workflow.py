@@ -10,7 +10,7 @@ from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
 from hawser.spec.overlay import Overlay
 from hawser.spec.topology import Topology
-from hawser.spec.units import Duration, Rate, Size
+from hawser.spec.units import Duration, Rate, Ratio, Size
 
 Labels = dict[str, str]
 """Which value a variant takes on each axis: axis name -> value name."""
@@ -26,6 +26,12 @@ class Change(Model):
     """New rate, of an element that has one."""
     queue: Size | None = None
     """New bytes that may wait, of a link or path that has a rate."""
+    delay: Duration | None = None
+    """New constant one-way delay, of a link or path."""
+    jitter: Duration | None = None
+    """New standard deviation of the one-way delay, of a link or path."""
+    loss: Ratio | None = None
+    """New share of packets lost, of a link or path."""
     up: bool | None = None
     """False takes the element down, True brings it back."""
 

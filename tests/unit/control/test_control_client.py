@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hawser.control import client as client_module
-from hawser.control.client import ControlError, GatewayClient
+from hawser.control.client import ControlError, DaemonClient
 
 STATUS: dict[str, Any] = {
     "version": "0.1.0",
@@ -77,13 +77,13 @@ def api(tmp_path: Path) -> Iterator[Api]:
 
 
 @pytest.fixture
-def client(api: Api, tmp_path: Path) -> Iterator[GatewayClient]:
+def client(api: Api, tmp_path: Path) -> Iterator[DaemonClient]:
     del api
-    with GatewayClient(tmp_path / "s") as client:
+    with DaemonClient(tmp_path / "s") as client:
         yield client
 
 
-def test_status_is_read_and_news_ignored(api: Api, client: GatewayClient) -> None:
+def test_status_is_read_and_news_ignored(api: Api, client: DaemonClient) -> None:
     api.answers["/v1/status"] = (200, json.dumps(STATUS).encode())
     status = client.status()
     assert (status.branch, status.ready, status.connected) == ("b1", True, True)
@@ -97,7 +97,7 @@ def test_status_is_read_and_news_ignored(api: Api, client: GatewayClient) -> Non
     [(True, True, True), (True, False, False), (False, True, False)],
 )
 def test_connected_means_every_group_is_up(
-    api: Api, client: GatewayClient, *, ready: bool, up: bool, connected: bool
+    api: Api, client: DaemonClient, *, ready: bool, up: bool, connected: bool
 ) -> None:
     groups = [{"id": 0, "up": True}, {"id": 1, "up": up}]
     answer = STATUS | {"ready": ready, "peers": [{"branch": "b2", "up": True, "groups": groups}]}
@@ -105,7 +105,7 @@ def test_connected_means_every_group_is_up(
     assert client.status().connected is connected
 
 
-def test_configuration_counters_and_metrics(api: Api, client: GatewayClient) -> None:
+def test_configuration_counters_and_metrics(api: Api, client: DaemonClient) -> None:
     api.answers = {
         "/v1/config": (200, b'{"version": 1}'),
         "/v1/counters": (200, b'{"tun": {"read": {"packets": 3}}}'),
@@ -131,7 +131,7 @@ def test_configuration_counters_and_metrics(api: Api, client: GatewayClient) -> 
     ],
 )  # fmt: skip
 def test_refusals_say_why(
-    api: Api, client: GatewayClient, code: int, body: str, message: str
+    api: Api, client: DaemonClient, code: int, body: str, message: str
 ) -> None:
     api.answers["/v1/config"] = (code, body.encode())
     with pytest.raises(ControlError, match=message):
@@ -140,7 +140,7 @@ def test_refusals_say_why(
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\xff", b'{"version": 1}', b"null"])
 def test_answers_outside_the_contract_are_errors(
-    api: Api, client: GatewayClient, body: bytes
+    api: Api, client: DaemonClient, body: bytes
 ) -> None:
     api.answers["/v1/status"] = (200, body)
     with pytest.raises(ControlError, match="GET /v1/status: unexpected answer"):
@@ -148,7 +148,7 @@ def test_answers_outside_the_contract_are_errors(
 
 
 def test_an_endless_answer_is_not_read_to_its_end(
-    api: Api, client: GatewayClient, monkeypatch: pytest.MonkeyPatch
+    api: Api, client: DaemonClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "_ANSWER_MAX", 1000)
     api.answers["/metrics"] = (200, b"x" * 1_000_000)
@@ -164,9 +164,9 @@ def test_a_silent_daemon_is_an_error_in_time(
         socketserver.UnixStreamServer(str(tmp_path / "t"), socketserver.BaseRequestHandler),
         pytest.raises(ControlError, match="timed out"),
     ):
-        GatewayClient(tmp_path / "t").status()
+        DaemonClient(tmp_path / "t").status()
 
 
 def test_no_daemon_is_an_error_with_the_place(tmp_path: Path) -> None:
     with pytest.raises(ControlError, match=r"none: GET /v1/status: .*No such file"):
-        GatewayClient(tmp_path / "none").status()
+        DaemonClient(tmp_path / "none").status()

@@ -25,12 +25,19 @@ def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:
         return
     changed = {key for key, value in event.change if value is not None}
     if not changed:
-        yield Issue((*loc, "change"), "found no change, expected rate, queue or up")
+        message = "found no change, expected rate, queue, delay, jitter, loss or up"
+        yield Issue((*loc, "change"), message)
     if kind == "port" and "queue" in changed:
         message = "found a queue, but what goes to a port waits in the queues of its paths"
         yield Issue((*loc, "change", "queue"), message)
+    for field in sorted(changed & _PATHS if kind == "port" else ()):
+        message = f"found {field}, but it is the paths to and from a port that have one"
+        yield Issue((*loc, "change", field), message)
     for field in sorted(changed & {"rate", "queue"}):
         yield from _shaped(known[name], (*loc, "change", field), event.element)
+
+
+_PATHS = frozenset({"delay", "jitter", "loss"})
 
 
 def _elements(topology: Topology, kind: str) -> Mapping[str, Channel]:

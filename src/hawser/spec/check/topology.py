@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from hawser.spec import region
+from hawser.spec.check.channel import impairments
 from hawser.spec.errors import choices, found
 from hawser.spec.explain import Loc
 from hawser.spec.topology import Channel, Internet, Topology, backward
@@ -12,6 +14,10 @@ from hawser.spec.validate import Issue
 
 INTERNET = "internet"
 """Name of the node that stands for the internet."""
+EMULATOR = "wan"
+"""Name of the node that delays, varies and loses packets."""
+
+_RESERVED = {INTERNET: "the internet", EMULATOR: "the WAN emulator"}
 
 MAX_NODES = 256
 MAX_LINKS = 1024
@@ -31,7 +37,7 @@ def topology(topology: Topology) -> Iterator[Issue]:
     if topology.internet is not None:
         yield from _paths(topology.internet)
     for loc, channel in channels(topology):
-        yield from _queue(loc, channel)
+        yield from impairments(loc, channel)
 
 
 def channels(topology: Topology) -> Iterator[tuple[Loc, Channel]]:
@@ -69,11 +75,15 @@ def _limits(topology: Topology) -> Iterator[Issue]:
 
 def _nodes(topology: Topology) -> Iterator[Issue]:
     for name, node in topology.nodes.items():
-        if name == INTERNET:
+        if name in _RESERVED:
             message = (
-                f"found the name {INTERNET!r}, which stands for the internet; expected another"
+                f"found the name {name!r}, which stands for {_RESERVED[name]}; expected another"
             )
             yield Issue(("topology", "nodes", name), message, key=True)
+        if node.region is not None and not region.known(node.region):
+            yield Issue(
+                ("topology", "nodes", name, "region"), near(region.names(), node.region, "region")
+            )
         for key in node.sysctl:
             if not _SYSCTL.fullmatch(key):
                 message = f"found {found(key)}, expected a setting of the network namespace, net.*"
@@ -121,8 +131,3 @@ def _paths(internet: Internet) -> Iterator[Issue]:
         elif pair in described:
             yield Issue(loc, f"found the ports of path {described[pair]!r} again")
         described.setdefault(pair, name)
-
-
-def _queue(loc: Loc, channel: Channel) -> Iterator[Issue]:
-    if channel.queue is not None and channel.rate is None:
-        yield Issue((*loc, "queue"), "found a queue without a rate, expected a rate beside it")

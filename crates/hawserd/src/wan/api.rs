@@ -1,0 +1,254 @@
+//! The control API of the WAN emulator.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::Instant,
+};
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::{get, patch},
+};
+use hawser_netdev::poll::Waker;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, oneshot};
+
+use super::{
+    counters::{Counters, prometheus},
+    document::Document,
+    plan::{self, Plan},
+};
+use crate::config::{FieldError, Invalid};
+
+/// What the control API asks of the event loop.
+pub(crate) enum Command {
+    /// Say what was counted.
+    Count(oneshot::Sender<Counters>),
+    /// Put new paths in force, and say when it is done.
+    Configure(Vec<plan::Path>, oneshot::Sender<()>),
+    /// End.
+    Stop,
+}
+
+/// Sends commands to the event loop and wakes it.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    commands: mpsc::Sender<Command>,
+    waker: Waker,
+}
+
+impl Handle {
+    /// A handle of the loop that reads these commands and has this waker.
+    pub(crate) fn new(commands: mpsc::Sender<Command>, waker: Waker) -> Self {
+        Self { commands, waker }
+    }
+
+    /// Gives a command to the event loop.
+    pub(crate) fn send(&self, command: Command) {
+        let _ = self.commands.send(command); // a loop that has ended needs no commands
+        self.waker.wake();
+    }
+}
+
+/// Answer to `GET /v1/status`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(title = "hawserd wan status")]
+pub(crate) struct Status {
+    version: &'static str,
+    role: &'static str,
+    uptime_s: f64,
+    /// Packets pass.
+    ready: bool,
+    /// Whether the event loop goes before ordinary processes (`SCHED_FIFO`).
+    realtime: bool,
+}
+
+/// What the API's handlers share.
+pub(crate) struct Api {
+    handle: Handle,
+    /// The configuration in force.
+    document: Mutex<Document>,
+    started: Instant,
+    /// Whether the event loop has real-time priority.
+    realtime: Arc<AtomicBool>,
+}
+
+impl Api {
+    /// An API in front of the event loop of this handle.
+    pub(crate) fn new(handle: Handle, document: Document, realtime: Arc<AtomicBool>) -> Self {
+        Self { handle, document: Mutex::new(document), started: Instant::now(), realtime }
+    }
+}
+
+type Shared = State<Arc<Api>>;
+
+/// The routes.
+pub(crate) fn router(api: Api) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/counters", get(counters))
+        .route("/v1/config", get(config).put(replace))
+        .route("/v1/paths/{name}", patch(amend))
+        .route("/metrics", get(metrics))
+        .with_state(Arc::new(api))
+}
+
+async fn status(State(api): Shared) -> Json<Status> {
+    Json(Status {
+        version: env!("CARGO_PKG_VERSION"),
+        role: "wan",
+        uptime_s: api.started.elapsed().as_secs_f64(),
+        ready: true,
+        realtime: api.realtime.load(Ordering::Relaxed),
+    })
+}
+
+async fn counters(State(api): Shared) -> Result<Json<Counters>, Refusal> {
+    count(&api).await.map(Json)
+}
+
+async fn metrics(State(api): Shared) -> Result<String, Refusal> {
+    count(&api).await.map(|counters| prometheus(&counters))
+}
+
+async fn count(api: &Api) -> Result<Counters, Refusal> {
+    let (answer, answered) = oneshot::channel();
+    api.handle.send(Command::Count(answer));
+    answered.await.map_err(|_| Refusal::Ending)
+}
+
+async fn config(State(api): Shared) -> Json<Document> {
+    Json(api.document.lock().await.clone())
+}
+
+/// Puts a whole configuration in force.
+async fn replace(State(api): Shared, Json(new): Json<Value>) -> Result<Json<Document>, Refusal> {
+    let mut document = api.document.lock().await;
+    put_in_force(&api, &mut document, &new).await
+}
+
+/// Changes some values of one path (JSON merge patch, RFC 7396).
+async fn amend(
+    State(api): Shared,
+    Path(name): Path<String>,
+    Json(change): Json<Value>,
+) -> Result<Json<Document>, Refusal> {
+    let mut document = api.document.lock().await;
+    let Some(number) = document.paths.iter().position(|path| path.name == name) else {
+        return Err(Refusal::NoSuchPath(name));
+    };
+    let mut new = serde_json::to_value(&*document).unwrap_or_default();
+    if let Some(path) = new.pointer_mut(&format!("/paths/{number}")) {
+        merge(path, change);
+    }
+    put_in_force(&api, &mut document, &new).await
+}
+
+async fn put_in_force(
+    api: &Api,
+    document: &mut Document,
+    new: &Value,
+) -> Result<Json<Document>, Refusal> {
+    let (new, plan) = plan::parse(new)?;
+    unchanged(document, &new)?;
+    let Plan { paths, .. } = plan;
+    let (answer, answered) = oneshot::channel();
+    api.handle.send(Command::Configure(paths, answer));
+    answered.await.map_err(|_| Refusal::Ending)?;
+    *document = new.clone();
+    Ok(Json(new))
+}
+
+/// What belongs to the process stays as it is while it runs.
+fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
+    let fields = [
+        ("control", json!(old.control), json!(new.control)),
+        ("seed", json!(old.seed), json!(new.seed)),
+        ("buffer_bytes", json!(old.buffer_bytes), json!(new.buffer_bytes)),
+        ("wires", json!(old.wires), json!(new.wires)),
+    ];
+    let changed = fields.into_iter().filter(|(_, old, new)| old != new);
+    let errors: Vec<_> = changed
+        .map(|(field, _, new)| FieldError::new(field, new, "what it was when the daemon started"))
+        .collect();
+    if errors.is_empty() { Ok(()) } else { Err(Invalid { errors }) }
+}
+
+/// RFC 7396 section 2.
+fn merge(target: &mut Value, change: Value) {
+    let Value::Object(change) = change else {
+        *target = change;
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let Some(target) = target.as_object_mut() else { return };
+    for (key, value) in change {
+        if value.is_null() {
+            target.remove(&key);
+        } else {
+            merge(target.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// Why a request is not fulfilled.
+enum Refusal {
+    Invalid(Invalid),
+    NoSuchPath(String),
+    Ending,
+}
+
+impl From<Invalid> for Refusal {
+    fn from(invalid: Invalid) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Invalid(invalid) => (StatusCode::UNPROCESSABLE_ENTITY, Json(json!(invalid))),
+            Self::NoSuchPath(name) => {
+                (StatusCode::NOT_FOUND, Json(json!({"error": format!("no path is called {name}")})))
+            }
+            Self::Ending => {
+                (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"error": "the daemon is ending"})))
+            }
+        }
+        .into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merge_patch_does_what_rfc_7396_appendix_a_says() {
+        for (target, change, expected) in [
+            (json!({"a":"b"}), json!({"a":"c"}), json!({"a":"c"})),
+            (json!({"a":"b"}), json!({"b":"c"}), json!({"a":"b","b":"c"})),
+            (json!({"a":"b"}), json!({"a":null}), json!({})),
+            (json!({"a":"b","b":"c"}), json!({"a":null}), json!({"b":"c"})),
+            (json!({"a":["b"]}), json!({"a":"c"}), json!({"a":"c"})),
+            (json!({"a":{"b":"c"}}), json!({"a":{"b":"d","c":null}}), json!({"a":{"b":"d"}})),
+            (json!({}), json!({"a":{"bb":{"ccc":null}}}), json!({"a":{"bb":{}}})),
+            (json!({"e":null}), json!({"a":1}), json!({"e":null,"a":1})),
+        ] {
+            let mut merged = target;
+            merge(&mut merged, change);
+            assert_eq!(merged, expected);
+        }
+    }
+}

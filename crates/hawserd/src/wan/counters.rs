@@ -1,0 +1,199 @@
+//! What the emulator counts, as JSON and for Prometheus.
+
+use hawser_impair::Tally;
+use hdrhistogram::Histogram;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    emulator::{Emulator, Path},
+    port::Port,
+};
+
+/// Counters since the daemon started. A drop that was asked for stands under `paths` as `drop_loss`
+/// or `drop_queue`; every other one is the emulator's own failing.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "hawserd wan counters")]
+pub(crate) struct Counters {
+    /// Interfaces, in the order of the wires' ends.
+    pub(crate) interfaces: Vec<InterfaceCounters>,
+    /// Paths; for each direction of a wire, one `wire:NAME:DIRECTION` has what no path takes.
+    pub(crate) paths: Vec<PathCounters>,
+    /// Bytes of memory that hold packets now.
+    pub(crate) buffered_bytes: u64,
+}
+
+/// Frames of one interface.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct InterfaceCounters {
+    /// Its name.
+    pub(crate) name: String,
+    pub(crate) rx_packets: u64,
+    pub(crate) rx_bytes: u64,
+    pub(crate) tx_packets: u64,
+    pub(crate) tx_bytes: u64,
+    /// The receive ring was full: the emulator was too slow.
+    pub(crate) drop_ring: u64,
+    /// Larger than the MTU: segmentation offload is on at the sender.
+    pub(crate) drop_oversize: u64,
+    /// The kernel refused to send.
+    pub(crate) drop_send: u64,
+}
+
+/// Packets of one path.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct PathCounters {
+    /// Its name.
+    pub(crate) name: String,
+    pub(crate) rx_packets: u64,
+    pub(crate) rx_bytes: u64,
+    pub(crate) tx_packets: u64,
+    pub(crate) tx_bytes: u64,
+    /// Lost as asked.
+    pub(crate) drop_loss: u64,
+    /// Found the bottleneck's queue full, as asked.
+    pub(crate) drop_queue: u64,
+    /// Found no memory.
+    pub(crate) drop_buffer: u64,
+    /// Copies made.
+    pub(crate) duplicated: u64,
+    /// Held back so that others overtake them.
+    pub(crate) reordered: u64,
+    /// Would have overtaken others, and waited for them.
+    pub(crate) held: u64,
+    /// The constant delay asked for.
+    pub(crate) delay_us: f64,
+    /// How much later than due its packets were sent.
+    pub(crate) lateness_us: Quantiles,
+}
+
+/// Quantiles of a distribution, microseconds; error at most 1 %.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub(crate) struct Quantiles {
+    pub(crate) count: u64,
+    pub(crate) mean: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) max: f64,
+}
+
+/// Everything counted so far.
+pub(crate) fn snapshot(emulator: &mut Emulator) -> Counters {
+    Counters {
+        interfaces: emulator.ports().iter_mut().map(interface).collect(),
+        paths: emulator.paths().iter().filter(|path| !path.retired).map(path).collect(),
+        buffered_bytes: emulator.buffered(),
+    }
+}
+
+fn interface(port: &mut Port) -> InterfaceCounters {
+    let counted = port.count();
+    InterfaceCounters {
+        name: port.name.clone(),
+        rx_packets: counted.rx.packets,
+        rx_bytes: counted.rx.bytes,
+        tx_packets: counted.tx.packets,
+        tx_bytes: counted.tx.bytes,
+        drop_ring: counted.ring,
+        drop_oversize: counted.oversize.packets,
+        drop_send: counted.send.packets,
+    }
+}
+
+fn path(path: &Path) -> PathCounters {
+    let counted = path.channel.counters();
+    let Tally { packets, bytes } = counted.entered;
+    PathCounters {
+        name: path.name.clone(),
+        rx_packets: packets + path.buffer.packets,
+        rx_bytes: bytes + path.buffer.bytes,
+        tx_packets: counted.departed.packets,
+        tx_bytes: counted.departed.bytes,
+        drop_loss: counted.lost.packets,
+        drop_queue: counted.queue_full.packets,
+        drop_buffer: path.buffer.packets,
+        duplicated: counted.duplicated.packets,
+        reordered: counted.reordered.packets,
+        held: counted.held.packets,
+        delay_us: path.channel.profile().delay.as_secs_f64() * 1e6,
+        lateness_us: quantiles(&path.lateness),
+    }
+}
+
+fn quantiles(nanos: &Histogram<u64>) -> Quantiles {
+    let at = |quantile| nanos.value_at_quantile(quantile) as f64 / 1e3;
+    Quantiles {
+        count: nanos.len(),
+        mean: nanos.mean() / 1e3,
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: nanos.max() as f64 / 1e3,
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    element: String,
+    kind: String,
+}
+
+/// The counters in Prometheus' text format.
+pub(crate) fn prometheus(counters: &Counters) -> String {
+    let (packets, bytes, drops) = (
+        Family::<Labels, Counter>::default(),
+        Family::<Labels, Counter>::default(),
+        Family::<Labels, Counter>::default(),
+    );
+    let lateness = Family::<Labels, Gauge<f64, std::sync::atomic::AtomicU64>>::default();
+    let add = |family: &Family<Labels, Counter>, element: &str, kinds: &[(&str, u64)]| {
+        for (kind, value) in kinds {
+            family.get_or_create(&label(element, kind)).inc_by(*value);
+        }
+    };
+    for port in &counters.interfaces {
+        add(&packets, &port.name, &[("rx", port.rx_packets), ("tx", port.tx_packets)]);
+        add(&bytes, &port.name, &[("rx", port.rx_bytes), ("tx", port.tx_bytes)]);
+        let own =
+            [("ring", port.drop_ring), ("oversize", port.drop_oversize), ("send", port.drop_send)];
+        add(&drops, &port.name, &own);
+    }
+    for path in &counters.paths {
+        let kinds = [
+            ("rx", path.rx_packets),
+            ("tx", path.tx_packets),
+            ("duplicated", path.duplicated),
+            ("reordered", path.reordered),
+            ("held", path.held),
+        ];
+        add(&packets, &path.name, &kinds);
+        add(&bytes, &path.name, &[("rx", path.rx_bytes), ("tx", path.tx_bytes)]);
+        let causes =
+            [("loss", path.drop_loss), ("queue", path.drop_queue), ("buffer", path.drop_buffer)];
+        add(&drops, &path.name, &causes);
+        let late = path.lateness_us;
+        for (quantile, value) in [("p50", late.p50), ("p99", late.p99), ("max", late.max)] {
+            lateness.get_or_create(&label(&path.name, quantile)).set(value / 1e6);
+        }
+    }
+    let mut registry = Registry::with_prefix("hawser_wan");
+    registry.register("packets", "Packets by element and kind", packets);
+    registry.register("bytes", "Bytes of Ethernet frames by element and kind", bytes);
+    registry.register("drops", "Packets dropped by element and cause", drops);
+    registry.register("lateness_seconds", "How much later than due packets were sent", lateness);
+    let mut text = String::new();
+    let _ = encode(&mut text, &registry); // writing to a string cannot fail
+    text
+}
+
+fn label(element: &str, kind: &str) -> Labels {
+    Labels { element: element.into(), kind: kind.into() }
+}

@@ -1,0 +1,1 @@
+"""Facts about cloud regions. The tables are written by tools/regions.py, from dated sources."""
