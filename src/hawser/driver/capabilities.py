@@ -68,6 +68,8 @@ _TOOLS = (
     ("iperf3", "iperf3"),
     ("ping", "iputils-ping"),
     ("mptcpize", "mptcpize"),
+    ("wrk", "wrk"),
+    ("nginx", "nginx-light"),
     ("ethtool", "ethtool"),
 )
 """Program and its Debian package."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hawser.probe.base import Probe
+from hawser.probe.http import HttpProbe
 from hawser.probe.iperf3 import Iperf3Probe
 from hawser.probe.ping import PingProbe
-from hawser.spec.measurement import Iperf3, Measurement, Ping
+from hawser.spec.measurement import Http, Iperf3, Measurement, Ping
 
 
 def probe_for(measurement: Measurement) -> Probe:
@@ -15,3 +16,5 @@ def probe_for(measurement: Measurement) -> Probe:
             return PingProbe(measurement)
         case Iperf3():
             return Iperf3Probe(measurement)
+        case Http():
+            return HttpProbe(measurement)

@@ -67,4 +67,30 @@ class Iperf3(Between):
     """Congestion control of the sender, by the kernel's name."""
 
 
-Measurement = Annotated[Ping | Iperf3, Field(discriminator="probe")]
+class Http(Between):
+    """Requests a second by wrk, against nginx on the target.
+
+    Each connection sends its next request when the answer is in (closed loop). Gives `requests`
+    (1/s), `http_latency_p50`, `_p90`, `_p99` (ms), `http_errors` (requests), and without
+    `keepalive` also `connections` (1/s, counted by the target's kernel).
+    """
+
+    probe: Literal["http"]
+    """The tools: wrk at the source, nginx at the target."""
+    connections: Annotated[int, Field(ge=1, le=20_000)] = 16
+    """Connections open at a time, over all threads."""
+    threads: Annotated[int, Field(ge=1, le=64)] = 1
+    """Threads of wrk; each has its share of the connections."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    """Worker processes of nginx."""
+    keepalive: bool = True
+    """Whether a connection carries many requests; else each request has a new one."""
+    size: Size = Size(1_000)
+    """Bytes of the object that is asked for, without headers."""
+    duration: Duration = Duration(10)
+    """Time that is measured, whole seconds."""
+    warmup: Duration = Duration(1)
+    """A run of its own before, discarded; whole seconds."""
+
+
+Measurement = Annotated[Ping | Iperf3 | Http, Field(discriminator="probe")]

@@ -7,6 +7,15 @@ import re
 PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "ping_loss": "%"}
 IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
+HTTP = {
+    "requests": "1/s",
+    "http_latency_p50": "ms",
+    "http_latency_p90": "ms",
+    "http_latency_p99": "ms",
+    "http_errors": "requests",
+}
+HTTP_CONNECTIONS = {"connections": "1/s"}
+"""Besides, where each request has a connection of its own."""
 PASSIVE = {
     "tx_bytes": "bytes",
     "tx_packets": "packets",
@@ -17,7 +26,7 @@ PASSIVE = {
 }
 """Counters of elements and daemons, read in every trial."""
 
-METRICS = {**PING, **IPERF3_TCP, **IPERF3_UDP, **PASSIVE}
+METRICS = {**PING, **IPERF3_TCP, **IPERF3_UDP, **HTTP, **HTTP_CONNECTIONS, **PASSIVE}
 """Every metric and its unit; beside these, `drop_CAUSE` counts packets."""
 
 _DROP = re.compile(r"drop_[a-z_]{1,30}")

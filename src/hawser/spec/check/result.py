@@ -8,8 +8,17 @@ from hawser.spec.check.topology import near
 from hawser.spec.document import Results
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Iperf3, Measurement, Ping, Protocol
-from hawser.spec.metric import IPERF3_TCP, IPERF3_UDP, METRICS, PING, unit
+from hawser.spec.measurement import Http, Iperf3, Measurement, Ping, Protocol
+from hawser.spec.metric import (
+    HTTP,
+    HTTP_CONNECTIONS,
+    IPERF3_TCP,
+    IPERF3_UDP,
+    METRICS,
+    PASSIVE,
+    PING,
+    unit,
+)
 from hawser.spec.validate import Issue
 from hawser.spec.variants import Variants, unknown_label
 from hawser.spec.workflow import Assertion, Labels, Reference, Scenario
@@ -70,16 +79,24 @@ def _source(loc: Loc, item: Result, meant: Sequence[Mapping[str, Measurement]]) 
 
 
 def _gives(item: Result, measurements: Mapping[str, Measurement]) -> bool:
-    if item.metric not in {*PING, *IPERF3_TCP, *IPERF3_UDP}:
+    if item.metric in PASSIVE or item.metric not in METRICS:
         return item.measurement is None
     chosen = [m for name, m in measurements.items() if item.measurement in (None, name)]
     return any(item.metric in _metrics(measurement) for measurement in chosen)
 
 
-def _metrics(measurement: Ping | Iperf3) -> Mapping[str, str]:
-    if isinstance(measurement, Ping):
-        return PING
-    return IPERF3_UDP if measurement.protocol is Protocol.UDP else IPERF3_TCP
+def _metrics(measurement: Measurement) -> Mapping[str, str]:
+    match measurement:
+        case Ping():
+            return PING
+        case Iperf3(protocol=Protocol.UDP):
+            return IPERF3_UDP
+        case Iperf3():
+            return IPERF3_TCP
+        case Http(keepalive=True):
+            return HTTP
+        case Http():
+            return {**HTTP, **HTTP_CONNECTIONS}
 
 
 def _items(expected: Results) -> Iterator[tuple[Loc, Result]]:
