@@ -50,6 +50,7 @@ def _nodes(scenario: Scenario, plan: Addresses) -> Iterator[NodePlan]:
             rules=by.get(name, ()),
             mptcp=multipath.get(name, ()),
             sysctl={**own, **topology.nodes[name].sysctl},
+            cpu=topology.nodes[name].cpu,
         )
     if topology.internet is not None:
         yield _internet(topology, topology.internet, plan)

@@ -63,6 +63,8 @@ class NodePlan(Model):
     rules: tuple[RulePlan, ...] = ()
     mptcp: tuple[MptcpEndpoint, ...] = ()
     sysctl: dict[str, str] = {}
+    cpu: float | None = None
+    """Cores that all its programs together may use; None: no limit."""
 
 
 class LinkPlan(Model):

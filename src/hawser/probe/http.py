@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hawser.node.base import Node, NodeError
+from hawser.node.base import NodeError
 from hawser.probe import nstat, wrk
 from hawser.probe.base import Context, ProbeError
 from hawser.probe.endpoint import Endpoint, endpoints
