@@ -34,8 +34,9 @@ QUIET = {
     "net.ipv6.conf.all.disable_ipv6": "1",
     "net.ipv6.conf.default.disable_ipv6": "1",
     "net.ipv4.conf.all.rp_filter": "0",
+    "net.ipv4.tcp_congestion_control": "cubic",
 }
-"""Nothing but what a test sends."""
+"""Nothing but what a test sends, and the same TCP on every machine."""
 
 A, B = "10.0.0.1", "10.0.0.2"
 

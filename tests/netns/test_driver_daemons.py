@@ -152,3 +152,18 @@ def test_another_process_that_destroys_the_lab_is_not_fought(
     assert [started(pid) for pid in pids] == [None, None]
     assert [daemon.restarts for daemon in lab.daemons.values()] == [0, 0]
     assert lab.name not in driver.labs()
+
+
+def test_supervision_outlives_a_program_that_is_away_for_a_while(
+    deploy: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "hawserd"
+    program.symlink_to(Path(__file__).with_name("fake_gateway.py"))
+    monkeypatch.setenv("HAWSERD", str(program))
+    daemon = deploy(plan()).daemons["gw-a"]
+    program.rename(tmp_path / "elsewhere")
+    os.kill(daemon.pid, signal.SIGKILL)
+    time.sleep(0.3)
+    assert daemon.restarts == 0
+    (tmp_path / "elsewhere").rename(program)
+    wait_for(lambda: daemon.restarts == 1 and _answers(daemon.control))

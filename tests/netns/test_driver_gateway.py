@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 from driver_traffic import ping, wait_for
 
-from hawser.control.client import ControlError, GatewayClient
+from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
 from hawser.driver.local import LocalLab
@@ -90,7 +90,7 @@ def test_hosts_reach_each_other_through_the_gateways(
 def test_answers_fit_their_schemas_and_models(deploy: Deploy) -> None:
     lab = deploy(plan())
     assert ping(lab.nodes["h1"], str(lab.plan.addresses["h2"])) == 3
-    with GatewayClient(lab.daemons["gw1"].control) as client:
+    with DaemonClient(lab.daemons["gw1"].control) as client:
         status = client.status()
         assert (status.role, status.branch, status.connected) == ("gateway", "b1", True)
         assert [peer.branch for peer in status.peers] == ["b2"]
@@ -117,7 +117,7 @@ def test_the_drivers_configuration_is_valid() -> None:
 
 def test_a_bad_configuration_is_refused_field_by_field(deploy: Deploy) -> None:
     lab = deploy(plan())
-    with GatewayClient(lab.daemons["gw1"].control) as client:
+    with DaemonClient(lab.daemons["gw1"].control) as client:
         before = client.config()
         with pytest.raises(ControlError, match=r"422: .*peers\[0\]\.id.*99"):
             client.configure({**before, "peers": [{**before["peers"][0], "id": 99}]})

@@ -9,6 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
@@ -34,6 +35,11 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 
 def said(node: NamespaceNode, command: str) -> str:
     return node.run(command.split(), timeout=5).stdout
+
+
+def available() -> list[str]:
+    """Congestion controls of this kernel."""
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
 
 
 def nothing_of(name: str) -> bool:
@@ -129,11 +135,23 @@ BAD = {
     "node a: setting net.ipv4.no_such: this kernel has none": pair(
         sysctl={"net.ipv4.no_such": "1"}
     ),
-    "node a: setting net.ipv4.tcp_congestion_control = 'x': not accepted": pair(
+    "node a: setting net.ipv4.tcp_rmem = 'x': not accepted": pair(
+        sysctl={"net.ipv4.tcp_rmem": "x"}
+    ),
+    "congestion control 'x': this kernel has only ": pair(
         sysctl={"net.ipv4.tcp_congestion_control": "x"}
     ),
     "node a: interface e: .*File exists": pair(more=(f"{A}/24",)),
 }
+
+
+@pytest.mark.parametrize("algorithm", available())
+def test_any_congestion_control_of_the_kernel_can_be_the_default(
+    deploy: Deploy, algorithm: str
+) -> None:
+    key = "net.ipv4.tcp_congestion_control"
+    lab = deploy(pair(sysctl={key: algorithm}))
+    assert said(lab.nodes["a"], f"sysctl -n {key}").strip() == algorithm
 
 
 @pytest.mark.parametrize("message", BAD)
@@ -181,6 +199,17 @@ def test_destroy_is_idempotent(driver: LocalDriver, deploy: Deploy) -> None:
     assert lab.name not in driver.labs()
     with pytest.raises(NodeError, match="cannot be entered"):
         lab.nodes["a"].run(["true"], timeout=5)
+
+
+def test_two_may_destroy_at_once(driver: LocalDriver, deploy: Deploy) -> None:
+    lab = deploy(branches(2))
+    stubborn = lab.nodes["h1"].start(["sh", "-c", "trap '' TERM; sleep 60 & wait; sleep 60"])
+    time.sleep(0.1)
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(driver.destroy, lab.name) for _ in range(4)]:
+            done.result()
+    stubborn.stop()
+    assert nothing_of(lab.name)
 
 
 def test_another_process_can_attach_and_destroy(driver: LocalDriver, deploy: Deploy) -> None:

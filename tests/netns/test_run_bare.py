@@ -147,9 +147,10 @@ def test_a_signal_leaves_nothing_but_a_run_to_resume(
     os.killpg(run.pid, number)  # as a terminal does: to all of the group
     out, err = run.communicate(timeout=30)
     assert run.returncode == 1
-    assert json.loads(out)["error"] == "interrupted"
-    assert "Traceback" not in err
     bundle = only_bundle(tmp_path)
+    said = json.loads(out)
+    assert (said["error"], said["resume"]) == ("interrupted", f"runs/{bundle.name}")
+    assert "Traceback" not in err
     assert not run_cli.remains(run_cli.lab_of(bundle))
     kept = trials(bundle)
     _resume_and_check(tmp_path, bundle, kept)

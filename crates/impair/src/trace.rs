@@ -90,7 +90,9 @@ impl Trace {
 
     /// The first opportunity at or after so many nanoseconds.
     fn place_at(&self, nanos: u64) -> Place {
-        let (round, within) = (nanos / self.period, nanos % self.period);
+        // The end of a round belongs to it: its last opportunity comes before the next one's zero.
+        let round = nanos.saturating_sub(1) / self.period;
+        let within = nanos - round * self.period.get();
         let index = self.times.partition_point(|ms| u64::from(*ms) * NANOS_PER_MS < within);
         Place { round, index }.or_next_round(self.times.len())
     }
@@ -190,6 +192,13 @@ mod tests {
         let trace = Trace::parse("1\n2\n3\n").unwrap();
         assert_eq!(serve_all(&trace, &[(0, 752), (0, 752), (0, 1)]), [1, 1, 2]);
         assert_eq!(serve_all(&trace, &[(0, 3008), (0, 1505)]), [2, 4]);
+    }
+
+    #[test]
+    fn what_is_left_at_the_end_of_a_round_serves_the_next_packet() {
+        let trace = Trace::parse("4\n8\n12\n").unwrap();
+        let done = serve_all(&trace, &[(0, 1514); 10]);
+        assert_eq!(done, [8, 12, 16, 20, 24, 28, 32, 36, 40, 44]);
     }
 
     #[test]

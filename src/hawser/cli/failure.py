@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -25,6 +27,9 @@ LACKING: Final = 3
 INTERNAL: Final = 70
 """`EX_SOFTWARE` of sysexits.h: a mistake of this program, not of its user."""
 
+_ENVIRONMENT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.EMFILE)
+"""Errors of the operating system that are no mistake of this program."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -39,6 +44,11 @@ class Failure:
 
 def explain(error: BaseException) -> Failure:
     """Give message and exit code of an error."""
+    return _refused(error) or _failed(error) or _internal(error)
+
+
+def _refused(error: BaseException) -> Failure | None:
+    """Nothing was done: the input is bad, or the machine lacks something."""
     match error:
         case SpecErrors():
             errors = [asdict(one) for one in error.errors]
@@ -47,25 +57,32 @@ def explain(error: BaseException) -> Failure:
             problems = [{"message": problem} for problem in error.problems]
             return Failure(BAD_INPUT, "\n".join(error.problems), _document("bad input", problems))
         case LackingError():
-            lacks = [{"message": text} for text in error.lacks]
-            text = "This machine lacks what this needs:\n" + "\n".join(
-                f"  {one}" for one in error.lacks
-            )
+            lacks = [{"message": lack} for lack in error.lacks]
+            text = "\n  ".join(("This machine lacks what this needs:", *error.lacks))
             return Failure(LACKING, text, _document("this machine lacks something", lacks))
-        case typer.TyperException():
-            return _plain(error.exit_code, error.format_message())
         case MissingCapability():
             return _plain(LACKING, str(error))
+        case typer.TyperException():
+            return _plain(error.exit_code, error.format_message())
         case StoreError():
             return _plain(BAD_INPUT, str(error))
+    return None
+
+
+def _failed(error: BaseException) -> Failure | None:
+    """Something was done, and did not come to its end."""
+    match error:
         case NodeError() | ProbeError():
             return _plain(FAILED, str(error))
+        case Interrupted(resume=Path() as bundle):
+            text = f"interrupted; finished trials are kept: hawser run --resume {bundle}"
+            return Failure(FAILED, text, _document("interrupted", []) | {"resume": str(bundle)})
         case Interrupted() | KeyboardInterrupt():
             return _plain(FAILED, "interrupted")
-        case BrokenPipeError():
-            return _plain(FAILED, "the output was closed")
-        case _:
-            return _internal(error)
+        case OSError(errno=number) if number in _ENVIRONMENT:
+            place = f"{error.filename}: " if error.filename else ""
+            return _plain(FAILED, f"{place}{error.strerror}")
+    return None
 
 
 def _plain(code: int, text: str) -> Failure:
@@ -81,7 +98,7 @@ def _internal(error: BaseException) -> Failure:
     return _plain(INTERNAL, text)
 
 
-def _document(error: str, errors: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
+def _document(error: str, errors: Sequence[Mapping[str, object]]) -> dict[str, object]:
     return {"error": error, "errors": errors}
 
 

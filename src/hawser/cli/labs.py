@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+import sys
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,11 +49,14 @@ def deploy(
     workflow = chosen.source(file, settings, [variant] if variant else None).workflow
     driver = LocalDriver()
     lab = labs.deploy(driver, workflow, name or workflow.name)
-    found = labs.info(driver, lab.name)
+    found = replace(
+        labs.info(driver, lab.name), state="supervised" if supervise else "unsupervised"
+    )
     if as_json:
         output.document(_described(found, lab))
     else:
         _show(found, lab)
+    sys.stdout.flush()
     if supervise:
         labs.supervise(lab)
     elif lab.daemons and not as_json:

@@ -6,6 +6,7 @@ machine lacks something; 70 a mistake of this program, with the traceback in a f
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
@@ -108,12 +109,19 @@ def _run(arguments: Sequence[str]) -> int:
     except SystemExit as ended:  # the output was closed, or a completion was printed
         return ended.code if isinstance(ended.code, int) else 0
     except BaseException as error:
+        _ignore_signals()
         from hawser.cli import failure
 
         found = failure.explain(error)
         failure.tell(found, as_json=_wants_json(arguments))
         return found.code
     return code if isinstance(code, int) else 0
+
+
+def _ignore_signals() -> None:
+    """A second Ctrl-C must not cut off what is said of the first: the process is at its end."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

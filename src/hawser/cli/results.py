@@ -114,7 +114,10 @@ def _form(given: StrEnum | None, file: Path | None, known: type[StrEnum]) -> str
 
 def _write(content: bytes, file: Path | None) -> None:
     if file is not None:
-        file.write_bytes(content)
+        try:
+            file.write_bytes(content)
+        except OSError as error:
+            raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="-o") from error
     elif b"\0" in content[:64] and sys.stdout.isatty():
         raise typer.BadParameter("not to a terminal: give a file", param_hint="-o")
     else:

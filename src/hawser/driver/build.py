@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from hawser.driver import names
 from hawser.node.netns import NamespaceNode
+from hawser.node.sysctl import CONGESTION_CONTROL, allow_congestion_control
 from hawser.overlay.emulator import EMULATOR
 from hawser.overlay.plan import LinkPlan, NetworkPlan, ShaperPlan
 
@@ -29,6 +30,8 @@ def network(made: dict[str, NamespaceNode], plan: NetworkPlan) -> None:
     Raises:
         NodeError: the kernel refuses something; what was made before is still there.
     """
+    for algorithm in sorted({a for n in plan.nodes if (a := n.sysctl.get(CONGESTION_CONTROL))}):
+        allow_congestion_control(algorithm)
     for node in made.values():
         node.create()
     for link in plan.links:

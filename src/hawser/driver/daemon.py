@@ -21,6 +21,8 @@ READY_WITHIN = 15.0
 """Seconds in which all daemons must be connected; TLS over paths of 1 Mbit/s needs about one."""
 _POLL = 0.02
 _LOCK_WAIT = 5.0
+_LOG_READ = 16 * 1024
+"""Bytes at the end of a log in which its last lines are looked for."""
 
 _BACKOFF_FIRST = 0.05
 _BACKOFF_MAX = 5.0
@@ -126,10 +128,10 @@ class SupervisedDaemon:
 
     def last_words(self) -> str:
         """End of its log."""
-        try:
-            return tail(self._log.read_text(errors="replace"))
-        except FileNotFoundError:
-            return ""
+        with self._log.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(0, size - _LOG_READ))
+            return tail(log.read().decode(errors="replace"))
 
     def supervise(self) -> None:
         """Start it again whenever it dies, from now on."""
@@ -164,7 +166,7 @@ class SupervisedDaemon:
             delay = min(2 * delay, _BACKOFF_MAX)
 
     def _restart(self) -> bool:
-        """Start it again, unless the lab is being removed; False when there is no lab any more."""
+        """Try to start it again; False when there is no lab any more, or it is being removed."""
         try:
             with state.locked(self._directory, _LOCK_WAIT):
                 if self._stopping.is_set():
@@ -172,8 +174,10 @@ class SupervisedDaemon:
                 self._process.stop()  # what it started may have outlived it
                 self._process = self._start(self.restarts + 1)
                 self.restarts += 1
-        except (NodeError, OSError):
+        except state.LabGoneError:
             return False
+        except (NodeError, OSError):  # to be tried again
+            return True
         return True
 
 
@@ -187,23 +191,22 @@ def wait_ready(
     """
     deadline = clock() + READY_WITHIN
     for daemon in daemons:
-        with DaemonClient(daemon.control) as client:
-            while (fault := _fault(daemon, client)) is not None:
-                if not daemon.running():
-                    raise DriverError(f"daemon {daemon.name} ended at once{daemon.last_words()}")
-                if clock() > deadline:
-                    raise DriverError(
-                        f"daemon {daemon.name} not ready after {READY_WITHIN:g} s:"
-                        f" {fault}{daemon.last_words()}"
-                    )
-                time.sleep(_POLL)
+        while (fault := _fault(daemon)) is not None:
+            for dead in (each for each in daemons if not each.running()):
+                raise DriverError(f"daemon {dead.name} ended at once{dead.last_words()}")
+            if clock() > deadline:
+                waited = f"daemon {daemon.name} not ready after {READY_WITHIN:g} s"
+                raise DriverError(f"{waited}: {fault}{daemon.last_words()}")
+            time.sleep(_POLL)
 
 
-def _fault(daemon: SupervisedDaemon, client: DaemonClient) -> str | None:
+def _fault(daemon: SupervisedDaemon) -> str | None:
+    """Why a daemon cannot be used yet."""
     if not daemon.control.exists():
         return "no control socket"
     try:
-        status = client.status()
+        with DaemonClient(daemon.control) as client:
+            status = client.status()
     except ControlError as error:
         return str(error)
     return None if status.connected else _unconnected(status)

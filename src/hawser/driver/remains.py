@@ -40,15 +40,14 @@ def destroy(directory: Path, wait: float) -> None:
         DriverError: another process is making it for longer than `wait` seconds, or a process
             does not end.
     """
-    if directory.exists():
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(state.locked(directory, wait))
-            clear(directory)
-    else:
-        clear(directory)
+    if not directory.exists():
+        _clear(directory)
+        return
+    with contextlib.suppress(state.LabGoneError), state.locked(directory, wait):
+        _clear(directory)
 
 
-def clear(directory: Path) -> None:
+def _clear(directory: Path) -> None:
     """Remove everything of a lab whose lock the caller holds.
 
     Processes go first, while their namespaces still have names: when this is interrupted, the

@@ -36,6 +36,10 @@ _LOCK_POLL = 0.02
 """Seconds between two tries to get a lock that another process holds."""
 
 
+class LabGoneError(DriverError):
+    """There is no lab of this name, or no more."""
+
+
 class ProcessRecord(Model):
     """A process, so described that no other can be taken for it."""
 
@@ -103,12 +107,13 @@ def locked(directory: Path, wait: float) -> Iterator[None]:
     """Hold the lab's lock; wait for it at most `wait` seconds.
 
     Raises:
-        DriverError: another process holds it, or the lab is gone.
+        LabGoneError: there is no such lab, or it was removed while waiting.
+        DriverError: another process holds the lock.
     """
     try:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise DriverError(f"lab {directory.name}: there is none of that name") from None
+        raise LabGoneError(f"lab {directory.name}: there is none of that name") from None
     except PermissionError:
         raise DriverError(_DENIED.format(directory.name)) from None
     try:
@@ -130,14 +135,15 @@ def _acquire(handle: int, directory: Path, deadline: float) -> None:
                 ) from None
             time.sleep(_LOCK_POLL)
     if not directory.exists() or not os.path.samestat(os.fstat(handle), directory.stat()):
-        raise DriverError(f"lab {directory.name}: was removed meanwhile")
+        raise LabGoneError(f"lab {directory.name}: was removed meanwhile")
 
 
 def read(directory: Path) -> LabRecord:
     """What is known of a lab.
 
     Raises:
-        DriverError: there is none of that name, or only remains.
+        LabGoneError: there is none of that name.
+        DriverError: there are only remains.
     """
     try:
         return LabRecord.model_validate_json((directory / "lab.json").read_bytes())
@@ -145,7 +151,7 @@ def read(directory: Path) -> LabRecord:
         raise DriverError(_DENIED.format(directory.name)) from None
     except (OSError, ValidationError) as error:
         if not directory.exists():
-            raise DriverError(f"lab {directory.name}: there is none of that name") from None
+            raise LabGoneError(f"lab {directory.name}: there is none of that name") from None
         raise DriverError(f"lab {directory.name}: only remains are left: destroy it") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class EngineError(Exception):
@@ -24,9 +25,11 @@ class Interrupted(BaseException):
     Not an `Exception`: nothing on the way may take it for a failed measurement.
     """
 
-    def __init__(self, signal: int) -> None:
+    def __init__(self, signal: int, resume: Path | None = None) -> None:
         super().__init__(f"signal {signal}")
         self.signal = signal
+        self.resume = resume
+        """The bundle of the run that was interrupted."""
 
 
 class LackingError(EngineError):

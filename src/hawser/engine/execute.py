@@ -10,7 +10,7 @@ from pathlib import Path
 from hawser.driver.base import Driver
 from hawser.engine import plan as planning
 from hawser.engine import run as running
-from hawser.engine.errors import LackingError
+from hawser.engine.errors import Interrupted, LackingError
 from hawser.engine.run import Observer, Runner, lab_name
 from hawser.engine.signals import Signals
 from hawser.engine.trial import Bench
@@ -55,7 +55,10 @@ def execute(request: Request, driver: Driver, observer: Observer) -> Bundle:
             stage=observer.stage,
             signals=signals,
         )
-        return Runner(writer, planned, bench, observer).run()
+        try:
+            return Runner(writer, planned, bench, observer).run()
+        except Interrupted as told:
+            raise Interrupted(told.signal, writer.path) from told
 
 
 def _writer(request: Request, planned: planning.Plan) -> RunWriter:

@@ -152,7 +152,10 @@ def deploy(driver: Driver, workflow: Workflow, name: str) -> Lab:
 def supervise(lab: Lab, poll: float = 0.5) -> None:
     """Keep the daemons of a lab of this process running, until told to end or it is removed."""
     signals = Signals()
-    with signals.handled(), contextlib.suppress(Interrupted):
-        while lab.directory.exists():
-            time.sleep(poll)
-    lab.destroy()
+    with contextlib.suppress(Interrupted), signals.handled():
+        try:
+            while lab.directory.exists():
+                time.sleep(poll)
+        finally:
+            with signals.shielded():
+                lab.destroy()

@@ -39,7 +39,6 @@ ROOT = 0x1_0000
 WHOLE = ROOT | 0x1
 _FIRST = 0x10
 _DOWN = 0x8000
-CLASSES_MAX = _DOWN - _FIRST
 
 
 @dataclass(frozen=True)

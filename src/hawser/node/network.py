@@ -103,7 +103,7 @@ def reshape(
     index = indices(route)[after.interface]
     with step(f"shaper {after.name}"):
         if before is None or not tc.exists(route, index):
-            disable_offload(route, after.interface, index)
+            ethtool.disable_offload(after.interface)
             tc.build(route, index, mtu, after)
         else:
             tc.change(route, index, mtu, before, after)
@@ -140,12 +140,7 @@ def _interface(route: IPRoute, plan: InterfacePlan, index: Mapping[str, int]) ->
                 prefixlen=address.network.prefixlen,
             )
         if not plan.offload:
-            disable_offload(route, plan.name, index[plan.name])
-
-
-def disable_offload(route: IPRoute, name: str, index: int) -> None:
-    """Let no packet be larger than the MTU; TCP heeds only `gso_max_segs` (`sk_setup_caps`)."""
-    ethtool.disable_offload(name)
+            ethtool.disable_offload(plan.name)
 
 
 def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from hawser.node.base import NodeError
 
+CONGESTION_CONTROL = "net.ipv4.tcp_congestion_control"
+
 _ROOT = Path("/proc/sys")
 _KEY = re.compile(r"net(\.[a-zA-Z0-9_-]+){2,}")
 _OF_INTERFACE = re.compile(r"net\.ipv[46]\.(conf|neigh)\.(?!all\.|default\.).*")
@@ -26,6 +28,33 @@ def write(settings: Mapping[str, str]) -> None:
     """
     for key, value in settings.items():
         _write(key, value)
+
+
+def allow_congestion_control(algorithm: str) -> None:
+    """Let namespaces of this machine have `algorithm` as their default.
+
+    A namespace other than the machine's first takes only what the machine allows to everybody
+    (`tcp_set_default_congestion_control` of the kernel), at first only the machine's own default.
+    The list is the machine's and stays longer than a lab; it lets unprivileged programs choose.
+
+    Raises:
+        NodeError: the kernel does not have it, or this is not the machine's first namespace.
+    """
+    allowed = _ROOT / "net/ipv4/tcp_allowed_congestion_control"
+    available = (_ROOT / "net/ipv4/tcp_available_congestion_control").read_text().split()
+    now = allowed.read_text().split()
+    if algorithm not in available:
+        raise NodeError(
+            f"congestion control {algorithm!r}: this kernel has only {', '.join(available)}"
+        )
+    if algorithm not in now:
+        try:
+            allowed.write_text(" ".join([*now, algorithm]))
+        except OSError as error:
+            raise NodeError(
+                f"congestion control {algorithm!r}: this machine does not allow it in namespaces:"
+                f" add it to net.ipv4.tcp_allowed_congestion_control ({error.strerror})"
+            ) from error
 
 
 def _write(key: str, value: str) -> None:

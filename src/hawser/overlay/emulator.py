@@ -22,7 +22,7 @@ from hawser.overlay.plan import (
     NodePlan,
     ShaperPlan,
 )
-from hawser.overlay.sysctl import QUIET
+from hawser.overlay.sysctl import ALIKE
 
 EMULATOR = "wan"
 """Name of the node, and of its daemon."""
@@ -43,7 +43,9 @@ def kernel_suffices(plan: NetworkPlan) -> bool:
 
 
 def emulated(plan: NetworkPlan) -> NetworkPlan:
-    """Give all impairments of a plan to the WAN emulator; a plan without any stays as it is."""
+    """Give all impairments of a plan to the WAN emulator, unless it has none or has one already."""
+    if configuration(plan) is not None:
+        return plan
     shapers = tuple(_marked(shaper) for shaper in plan.shapers)
     number = 0
     links: list[LinkPlan] = []
@@ -120,7 +122,7 @@ def _node(plan: NetworkPlan) -> NodePlan:
         role="wan",
         interfaces=tuple(interfaces),
         redirects=redirects,
-        sysctl=dict(QUIET),
+        sysctl=dict(ALIKE),
     )
 
 

@@ -63,7 +63,9 @@ class Iperf3Probe:
     def _server(self, target: Endpoint, raw: Path) -> Iterator[tuple[int, Callable[[], str]]]:
         """A listening server: its port, and what waits for its end and gives its report."""
         port = free_port(target.node)
-        command = ["iperf3", "-s", "-1", "-J", "-B", target.address, "-p", str(port)]
+        command = ["iperf3", "-s", "-1", "-J", "-p", str(port)]
+        if not self._multipath:  # subflows also join by the server's other addresses
+            command += ["-B", target.address]
         process = target.node.start(self._prefix + command)
 
         def finish() -> str:

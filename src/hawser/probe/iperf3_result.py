@@ -19,8 +19,9 @@ from hawser.store.sample import Direction, Sample
 Report = Mapping[str, Any]
 """One end's JSON document."""
 
-_SLACK_BYTES = 1_000_000
-"""What a stream's ends may differ by: they do not end the warm-up at the very same time."""
+_SLACK_BYTES = 8_000_000
+"""What a stream's receiver may count above its sender: what was sent in the warm-up and stood in
+sockets (4 MB by the kernel's default), gateways and queues when it ended."""
 
 
 @dataclass(frozen=True)

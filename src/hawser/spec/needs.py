@@ -14,6 +14,8 @@ from hawser.spec.workflow import Scenario
 class Feature(StrEnum):
     """Something that not every kernel has."""
 
+    WAN = "wan"
+    """More than a rate, such as delay or loss: netem, or the WAN emulator."""
     HTB = "htb"
     """A rate."""
     MPTCP = "mptcp"
@@ -29,6 +31,8 @@ def needs(scenario: Scenario) -> frozenset[Feature]:
 
 def _needs(scenario: Scenario) -> Iterator[Feature]:
     for _, channel in channels(scenario.topology):
+        if channel.impaired:
+            yield Feature.WAN
         if channel.rate is not None:
             yield Feature.HTB
     if any(

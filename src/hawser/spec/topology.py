@@ -55,6 +55,7 @@ class Impairment(Model):
     reordering: Ratio | None = None
     """Share of packets held back by `reordering_delay`, so that others overtake them."""
     reordering_delay: Duration | None = None
+    """How much longer these are under way."""
     trace: str | None = None
     """Variable rate instead of `rate`, in mahimahi's format; a workflow names a file beside it."""
 

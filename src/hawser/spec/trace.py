@@ -37,10 +37,10 @@ def _content(node: Tree, read: Callable[[str], bytes | str], problems: Problems)
         text = content if isinstance(content, str) else content.decode("ascii")
     except OSError as error:
         problems.add(node.place, "trace", f"cannot read {node.value}: {error.strerror or error}")
-        return node
+        return Scalar(node.place, None)
     except UnicodeDecodeError:
         problems.add(node.place, "trace", f"{node.value} is not a text of numbers")
-        return node
+        return Scalar(node.place, None)
     return Scalar(node.place, text, node.text)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,18 @@ def good(tmp_path: Path) -> Path:
     path = tmp_path / "good.yaml"
     path.write_text(GOOD)
     return path
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """The command line ends its process, so it need not put back how signals are handled."""
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def hawser(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Said:
@@ -185,6 +200,7 @@ def test_a_mistake_of_the_program_is_told_without_a_traceback(
         (MissingCapability("netem is not in this kernel"), 3),
         (NodeError("h1: ping: failed"), 1),
         (KeyboardInterrupt(), 1),
+        (OSError(errno.ENOSPC, "No space left on device", "runs/x/samples.jsonl"), 1),
     ],
 )
 def test_exit_codes(error: BaseException, code: int) -> None:

@@ -15,10 +15,10 @@ BARE = SMALL.replace(", rate: 1 Mbit/s", "")
     [
         ("", set()),
         (", rate: 1 Mbit/s", {Feature.HTB}),
-        (", delay: 1 ms", {Feature.NETEM}),
-        (", delay: 0 s, loss: 0 %", set()),
-        (", reverse: {loss: 1 %}", {Feature.NETEM}),
-        (", rate: 1 Mbit/s, reverse: {jitter: 1 ms}", {Feature.HTB, Feature.NETEM}),
+        (", delay: 1 ms", {Feature.WAN}),
+        (", delay: 0 s, loss: 0 %", {Feature.WAN}),
+        (", reverse: {loss: 1 %}", {Feature.WAN}),
+        (", rate: 1 Mbit/s, reverse: {jitter: 1 ms}", {Feature.HTB, Feature.WAN}),
     ],
 )
 def test_channels(channel: str, wanted: set[Feature]) -> None:

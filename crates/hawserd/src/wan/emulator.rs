@@ -263,7 +263,8 @@ impl Emulator {
 }
 
 fn open(name: &str, receives: bool) -> io::Result<Port> {
-    Port::open(name, receives).map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
+    Port::open(name, receives)
+        .map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
 }
 
 impl Lane {

@@ -225,3 +225,157 @@ fn span(field: &str, micros: f64) -> Result<Duration, FieldError> {
     Duration::try_from_secs_f64(micros / 1e6)
         .map_err(|_| FieldError::new(field, micros, "microseconds, zero or more"))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn document(path: &Value) -> Value {
+        json!({
+            "version": 1,
+            "control": "wan.sock",
+            "wires": [{"name": "w", "ends": ["a", "b"], "carries": "forward"}],
+            "paths": [path],
+        })
+    }
+
+    fn path(field: &str, value: &Value) -> Value {
+        let mut path = json!({"name": "p", "wire": "w", "direction": "forward"});
+        path[field] = value.clone();
+        path
+    }
+
+    fn wrong(path: &Value) -> Vec<String> {
+        parse(&document(path)).unwrap_err().errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_left_out_does_nothing() {
+        let (_, plan) = parse(&document(&path("source", &Value::Null))).unwrap();
+        let profile = &plan.paths[0].profile;
+        assert_eq!(profile.delay, Duration::ZERO);
+        assert!(profile.bottleneck.is_none() && profile.jitter.is_none());
+        assert_eq!(profile.loss, impair::Loss::None);
+    }
+
+    #[test]
+    fn every_value_arrives() {
+        let (_, plan) = parse(&document(&json!({
+            "name": "p", "wire": "w", "direction": "forward",
+            "source": "10.0.0.0/8", "destination": "2001:db8::/32",
+            "bottleneck": {"rate_bit_per_s": 1_000_000, "queue_bytes": 5000},
+            "delay_us": 1500.5,
+            "jitter": {"deviation_us": 10, "distribution": "pareto", "correlation": 0.5, "reorders": true},
+            "loss": {"model": "gilbert_elliott", "to_bad": 0.1, "to_good": 0.2},
+            "duplication": 0.3,
+            "reordering": {"share": 0.4, "by_us": 20},
+        })))
+        .unwrap();
+        let profile = &plan.paths[0].profile;
+        assert_eq!(profile.delay, Duration::from_nanos(1_500_500));
+        assert_eq!(profile.bottleneck.as_ref().unwrap().queue, 5000);
+        assert!(profile.jitter.unwrap().reorders);
+        let impair::Loss::GilbertElliott(chain) = profile.loss else { panic!("another model") };
+        assert_eq!((chain.good, chain.bad), (impair::Probability::ZERO, impair::Probability::ONE));
+        assert_eq!(profile.reordering.unwrap().by, Duration::from_micros(20));
+    }
+
+    #[test]
+    fn bad_values_are_named_with_their_place() {
+        for (field, value, expected) in [
+            ("delay_us", json!(-1), "paths[0].delay_us: found -1, expected at least 0"),
+            ("duplication", json!(1.01), "paths[0].duplication: found 1.01, expected at most 1"),
+            (
+                "loss",
+                json!({"model": "bernoulli", "probability": 1.5}),
+                "paths[0].loss.probability: found 1.5, expected at most 1",
+            ),
+            (
+                "bottleneck",
+                json!({"rate_bit_per_s": 0, "queue_bytes": 1}),
+                "paths[0].bottleneck.rate_bit_per_s: found 0, expected at least 1",
+            ),
+            ("source", json!("10.0.0.1/33"), "expected a prefix such as 10.1.0.0/24"),
+            ("wire", json!("x"), "paths[0].wire: found \"x\", expected the name of a wire"),
+            ("direction", json!("reverse"), "expected a direction that the wire carries"),
+            ("speed", json!(1), "paths[0].speed: found 1, expected no field of this name"),
+        ] {
+            let found = wrong(&path(field, &value));
+            assert!(found.iter().any(|text| text.contains(expected)), "{field}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_bottleneck_has_one_service() {
+        for bottleneck in [
+            json!({"queue_bytes": 1}),
+            json!({"queue_bytes": 1, "rate_bit_per_s": 1, "trace": "1"}),
+        ] {
+            let found = wrong(&path("bottleneck", &bottleneck));
+            assert!(found[0].contains("either `rate_bit_per_s` or `trace`"), "{found:?}");
+        }
+        let found = wrong(&path("bottleneck", &json!({"queue_bytes": 1, "trace": "5\n4\n"})));
+        assert!(found[0].contains("line 2: found 4 ms after 5 ms"), "{found:?}");
+    }
+
+    #[test]
+    fn names_stand_once() {
+        let mut twice = document(&path("delay_us", &json!(1)));
+        let first = twice["paths"][0].clone();
+        twice["paths"].as_array_mut().unwrap().push(first);
+        let errors = parse(&twice).unwrap_err().errors;
+        assert_eq!(
+            errors[0].to_string(),
+            "paths[1].name: found \"p\", expected another than paths[0].name"
+        );
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[a-z0-9./:\\n]{0,12}".prop_map(Value::from),
+        ];
+        let keys = prop_oneof![
+            Just("loss"),
+            Just("model"),
+            Just("probability"),
+            Just("jitter"),
+            Just("deviation_us"),
+            Just("bottleneck"),
+            Just("trace"),
+            Just("queue_bytes"),
+            Just("by_us"),
+            Just("share"),
+        ];
+        leaf.prop_recursive(3, 32, 6, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::hash_map(keys.clone().prop_map(String::from), inner, 0..5)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_document_is_a_plan_or_a_list_of_errors(
+            field in prop_oneof![
+                Just("delay_us"), Just("jitter"), Just("loss"), Just("duplication"), Just("source"),
+                Just("reordering"), Just("bottleneck"), Just("direction"), Just("name"),
+            ],
+            value in any_json(),
+        ) {
+            match parse(&document(&path(field, &value))) {
+                Ok((_, plan)) => prop_assert_eq!(plan.paths.len(), 1),
+                Err(invalid) => prop_assert!(!invalid.errors.is_empty()),
+            }
+            let _ = parse(&value);
+        }
+    }
+}

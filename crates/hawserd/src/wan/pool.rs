@@ -104,7 +104,9 @@ mod tests {
         let mut pool = Pool::new(100, 60_000);
         let slots: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!((slots.len(), pool.in_use(), pool.bytes_in_use()), (600, 600, 60_000));
-        slots.iter().for_each(|slot| pool.free(*slot));
+        for slot in slots {
+            pool.free(slot);
+        }
         assert_eq!(pool.in_use(), 0);
         assert!(pool.take().is_some());
     }

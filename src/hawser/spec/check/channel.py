@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hawser.spec.explain import Loc
 from hawser.spec.topology import Channel
 from hawser.spec.trace import fault
+from hawser.spec.units import Duration
 from hawser.spec.validate import Issue
 
 _NEEDS = (
@@ -16,6 +17,10 @@ _NEEDS = (
     ("reordering", "reordering_delay"),
     ("reordering_delay", "reordering"),
 )
+_SPANS = ("delay", "jitter", "reordering_delay")
+LONGEST = Duration(3600)
+"""Delay of the longest path."""
+
 _EXCLUDES = (("gilbert_elliott", "loss"), ("trace", "rate"))
 
 
@@ -28,6 +33,10 @@ def impairments(loc: Loc, channel: Channel) -> Iterator[Issue]:
     for field, other in _EXCLUDES:
         if {field, other} <= given:
             yield Issue((*loc, field), f"found both {field} and {other}, expected one of them")
+    for field in _SPANS:
+        span = getattr(channel, field)
+        if span is not None and span > LONGEST:
+            yield Issue((*loc, field), f"found {span}, expected at most {LONGEST}")
     if "queue" in given and not given & {"rate", "trace"}:
         yield Issue((*loc, "queue"), "found a queue without a rate, expected a rate beside it")
     if channel.trace is not None and (wrong := fault(channel.trace)):
