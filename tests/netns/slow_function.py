@@ -36,7 +36,8 @@ def main() -> None:
     macs = [port.getsockname()[4] for port in ports]
     far = [neighbour(name) for name in names]
     local = {socket.inet_aton(address) for address in sys.argv[4:]}
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     while True:
         for port in select.select(ports, [], [])[0]:
             frame, about = port.recvfrom(2048)

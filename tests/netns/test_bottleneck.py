@@ -25,6 +25,7 @@ from hawser.spec import load
 from hawser.spec.measurement import Iperf3
 from hawser.spec.workflow import Scenario
 from hawser.stats.bottleneck import Verdict, find
+from hawser.store.sample import Sample
 
 pytestmark = [
     pytest.mark.root,
@@ -32,6 +33,7 @@ pytestmark = [
 ]
 
 FUNCTION = Path(__file__).with_name("slow_function.py")
+GENERATOR = Path(__file__).with_name("slow_generator.py")
 
 WORKFLOW = """\
 hawser: 1
@@ -95,6 +97,25 @@ def function(lab: LocalLab, microseconds: int) -> Iterator[None]:
         process.stop()
 
 
+class SlowGenerator:
+    """Measures nothing, but sends."""
+
+    def measure(self, context: Context) -> list[Sample]:
+        context.started()
+        command = [sys.executable, "-S", "-E", str(GENERATOR), "10.255.0.6", "2", "500"]
+        context.lab.nodes["h1"].run(command, timeout=20)
+        return []
+
+    def seconds(self) -> float:
+        return 2.0
+
+
+@contextmanager
+def slow_generator(lab: LocalLab) -> Iterator[None]:
+    """Stands for a `SlowGenerator` in the place of iperf3."""
+    yield
+
+
 Setup = Callable[[LocalLab], Any]
 
 
@@ -107,7 +128,7 @@ def judged(driver: LocalDriver, name: str, raw: Path, about: Scenario, *setups: 
         stack.callback(lab.destroy)
         for setup in setups:
             stack.enter_context(setup(lab))
-        probe = Iperf3Probe(measurement)
+        probe = SlowGenerator() if slow_generator in setups else Iperf3Probe(measurement)
         with Evidence(lab, "m", ("h1", "h2"), probe.seconds()) as evidence:
             probe.measure(Context(lab, "m", raw, evidence.begin))
             samples = evidence.finish()
@@ -131,7 +152,7 @@ CASES: dict[str, tuple[str, str, tuple[str, ...], tuple[Setup, ...]]] = {
             *udp("20 Mbit/s", "8 kB"),
             "measurements.m.streams=4",
             "topology.links.y.rate=100 Mbit/s",
-            "topology.links.y.queue=20 kB",
+            "topology.links.y.queue=9 kB",
         ),
         (),
     ),
@@ -171,11 +192,11 @@ CASES: dict[str, tuple[str, str, tuple[str, ...], tuple[Setup, ...]]] = {
         (*TCP, "topology.nodes.h1.cpu=0.03"),
         (),
     ),
-    "generator with a small buffer": (
+    "generator that works all the time": (
         "generator",
         "h1",
-        (*TCP, *FAR, "topology.nodes.h1.sysctl={net.ipv4.tcp_wmem: 4096 16384 16384}"),
         (),
+        (slow_generator,),
     ),
     "receiver without processor time": (
         "receiver",

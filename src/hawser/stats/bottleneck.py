@@ -32,8 +32,10 @@ BUSY: Final = 0.9
 """Share of the time in which a saturated thread runs, or is ready to."""
 THROTTLED: Final = 0.5
 """Share of scheduling periods in which programs wait that always have something to do."""
-WAITING: Final = 0.5
-"""Share of a connection's time spent waiting for one buffer, from which that is the limit."""
+WINDOW: Final = 0.5
+"""Share of a connection's time spent waiting for the other side's window, if that is the limit."""
+BUFFER: Final = 0.2
+"""The same of the own buffer: the kernel sees a third of it, where 16 kB hold back 10 ms of RTT."""
 DROPPED: Final = 1e-4
 """Share of packets below which drops explain nothing."""
 FEWEST: Final = 5
@@ -221,7 +223,7 @@ def _short_queues(evidence: Evidence) -> Iterator[Cause]:
 
 def _waiting(evidence: Evidence) -> Iterator[Cause]:
     for each in evidence.connections:
-        if each.window >= WAITING or each.buffer >= WAITING:
+        if each.window >= WINDOW or each.buffer >= BUFFER:
             yield _of_connection(each)
 
 
