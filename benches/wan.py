@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from harness import flood
 from harness.bench import Bench, Measure, Metric, Peer, SampleError
 from harness.capture import capture, delays
 from harness.cli import Effort, main
@@ -16,7 +17,7 @@ from harness.lab import Daemon, Lab, Namespace, until
 from harness.obtain import hawserd
 from harness.result import Check, at_least, at_most
 from harness.samples import Samples
-from harness.traffic import iperf_goodput
+from harness.traffic import iperf_goodput, reachable
 from harness.usage import cpu_time
 from peers.wan import DEVICE, Emulate, Wan, bare, has_netem, hawser, netem
 
@@ -29,6 +30,8 @@ _FALLBACKS_MBIT = (1000.0, 750.0, 500.0, 250.0)
 _PACKET = 1400
 """Bytes of an IP packet."""
 _HEADERS = 28
+_DISCARD = 9
+"""Port of the packets that nobody reads (RFC 863)."""
 _LATE_US = 1000.0
 """Lateness of the 99th percentile beyond which a run of 13 ms is not valid: 1 ms."""
 _TCP_WARM_UP_S = 3
@@ -91,19 +94,19 @@ def _carried(emulate: Emulate, effort: Effort, rate: float) -> dict[str, float]:
     with Lab() as lab:
         wan = emulate(lab, _FAST_MS)
         pids = [wan.daemon.pid] if wan.daemon else []
+        _sink(wan)
+        until(lambda: reachable(wan.a, wan.address), "neighbours know each other")
         time.sleep(0.2)  # what the set-up sent has arrived
         sent, received = _count(wan.a, "tx"), _count(wan.b, "rx")
-        sender = _send(wan, rate, effort.seconds)
-        time.sleep(1)
         before, start = cpu_time(pids), time.monotonic()
-        time.sleep(effort.seconds - 0.5)
+        offered = int(_flood(wan, rate, effort.seconds).wait(effort.seconds + 20))
         used, passed = cpu_time(pids) - before, time.monotonic() - start
-        sender.wait(effort.seconds + 20)
         time.sleep(0.5)  # what is still under way arrives
         sent, received = _count(wan.a, "tx") - sent, _count(wan.b, "rx") - received
         counters = wan.counters()
-    if sent < rate * 1e6 / 8 / _PACKET * effort.seconds * 0.9:
-        raise SampleError(f"iperf3 sent {sent} packets, too few for {rate:g} Mbit/s")
+    if not passed < effort.seconds * 1.1 or sent < offered:
+        took = f"{sent} of {offered} packets in {passed:.1f} s"
+        raise SampleError(f"the generator sent {took}, too few for {rate:g} Mbit/s")
     values = {"fast_loss": 100 * (sent - received) / sent}
     if counters is not None:
         forward = next(path for path in counters["paths"] if path["name"] == "forward")
@@ -140,8 +143,26 @@ def _send(wan: Wan, mbit: float, seconds: int) -> Daemon:
     payload = _PACKET - _HEADERS
     rate = f"{mbit * 1e6 * payload / _PACKET:.0f}"
     options = ["--length", str(payload), "--bitrate", rate, "--time", str(seconds), "--json"]
-    # The generator must not be what gives in: it goes before all but the emulator.
-    return wan.a.start(["nice", "--20", "iperf3", "--client", wan.address, "--udp", *options])
+    return wan.a.start(["iperf3", "--client", wan.address, "--udp", *options])
+
+
+def _flood(wan: Wan, mbit: float, seconds: int) -> Daemon:
+    """Send UDP packets of 1400 bytes; the rate counts these bytes.
+
+    The generator must not be what gives in: it goes before all but the emulator.
+    """
+    numbers = (_DISCARD, _PACKET - _HEADERS, mbit * 1e6 / 8 / _PACKET, seconds)
+    command = [sys.executable, flood.__file__, wan.address, *map(str, numbers)]
+    return wan.a.start(["nice", "--20", *command])
+
+
+def _sink(wan: Wan) -> None:
+    """Take the packets without reading them: they are counted at the interface."""
+    text = (
+        f"import socket, time; s = socket.socket(type=2); s.bind(('', {_DISCARD})); time.sleep(60)"
+    )
+    wan.b.start([sys.executable, "-c", text])
+    until(lambda: "UNCONN" in wan.b.run(["ss", "-uln", f"sport = :{_DISCARD}"]), "the sink listens")
 
 
 def _listen(wan: Wan) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+import httpx
+
+from harness.bench import SampleError
 from harness.lab import Daemon, Lab, Namespace
 from harness.pki import Authority
 from peers.tunnel import Start, Tunnel, wait_until_up
@@ -69,7 +73,28 @@ def _start(
     rest = [_gateway(program, transport, authority, branch, [center]) for branch in others]
     for branch in others:
         wait_until_up(center.namespace, branch.inner, first, *rest)
+    if encrypted(center.namespace) != (transport == "mptcp+tls"):
+        raise SampleError(f"{transport}: the gateway says that it encrypts otherwise")
     return (first, *rest)
+
+
+def encrypted(gateway: Namespace) -> bool:
+    """Whether a gateway says that it encrypts what it sends to every branch.
+
+    Raises:
+        SampleError: it does not answer.
+    """
+    socket = httpx.HTTPTransport(uds=str(_control(gateway)))
+    try:
+        with httpx.Client(transport=socket, base_url="http://gateway") as client:
+            status = client.get("/v1/status").raise_for_status().json()
+    except httpx.HTTPError as error:
+        raise SampleError(f"control API of the gateway: {error}") from error
+    return all(group["encrypted"] for peer in status["peers"] for group in peer["groups"])
+
+
+def _control(gateway: Namespace) -> Path:
+    return gateway.directory / "gateway.sock"
 
 
 def _gateway(
@@ -84,7 +109,7 @@ def _gateway(
         "version": 1,
         "branch": f"b{own.id}",
         "id": own.id,
-        "control": str(own.namespace.directory / "gateway.sock"),
+        "control": str(_control(own.namespace)),
         "tun": {"name": "hawser0", "mtu": 1500, "address": f"{own.inner}/24"},
         "source": own.inner,
         "transport": _transport(transport, authority, f"b{own.id}"),

@@ -75,6 +75,9 @@ def hawser(program: str) -> Emulate:
 
     def emulate(lab: Lab, delay_ms: float) -> Wan:
         a, wan, b = (lab.namespace(label) for label in ("a", "wan", "b"))
+        for each in (a, wan, b):  # nothing passes that nobody sent
+            each.run(["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"])
+            each.run(["sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"])
         for end, address, port in ((a, "198.18.0.1", "w0a"), (b, Wan.address, "w0b")):
             end.ip("link", "add", DEVICE, "type", "veth", "peer", "name", port, "netns", wan.name)
             end.ip("address", "add", f"{address}/24", "dev", DEVICE)
@@ -106,8 +109,7 @@ def _netem(delay_ms: float) -> list[str]:
 
 
 def _wire_sized(*ends: Namespace) -> None:
-    """Let no packet be larger than on a wire, and none pass that nobody sent."""
+    """Let no packet be larger than on a wire."""
     for end in ends:
-        end.run(["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"])
         features = [word for name in _UNOFFLOADED for word in (name, "off")]
         end.run(["ethtool", "-K", DEVICE, *features])

@@ -13,8 +13,11 @@ import pytest
 
 from harness.bench import SampleError
 from harness.lab import Lab
+from harness.machine import ROOT
 from harness.obtain import PEERS, UnavailableError, from_system
 from harness.traffic import reachable, tcp
+from harness.usage import memory_mib
+from peers.hawser import gateways, hub
 from peers.openvpn import openvpn
 from peers.tunnel import Start, Tunnel, bare
 from peers.wireguard import wireguard
@@ -45,7 +48,36 @@ def start_boringtun() -> Start:
     return wireguard([built("boringtun-cli"), "--foreground", "--disable-drop-privileges"])
 
 
-@pytest.mark.parametrize("peer", [start_openvpn, start_wireguard_go, start_boringtun])
+def gateway() -> str:
+    binary = ROOT / "target" / "release" / "hawserd"
+    if not binary.exists():
+        pytest.skip("hawserd is not built: cargo build --release")
+    return str(binary)
+
+
+def start_plain() -> Start:
+    return gateways(gateway(), "mptcp")
+
+
+def start_encrypted() -> Start:
+    return gateways(gateway(), "mptcp+tls")
+
+
+def start_ipip() -> Start:
+    return gateways(gateway(), "ipip")
+
+
+@pytest.mark.parametrize(
+    "peer",
+    [
+        start_openvpn,
+        start_wireguard_go,
+        start_boringtun,
+        start_plain,
+        start_encrypted,
+        start_ipip,
+    ],
+)
 def test_a_tunnel_carries_traffic_and_ends_with_its_daemons(peer: Callable[[], Start]) -> None:
     start = peer()
     with Lab() as lab:
@@ -58,6 +90,14 @@ def test_a_tunnel_carries_traffic_and_ends_with_its_daemons(peer: Callable[[], S
         tunnel.daemons[0].stop()
         assert not reachable(a, tunnel.server)
     assert not list(Path("/var/run/wireguard").glob(f"wg{os.getpid()}n*"))
+
+
+def test_a_hub_reaches_all_its_branches() -> None:
+    with Lab() as lab:
+        center = hub(lab, gateway(), "mptcp+tls", branches=4)
+        assert len(center.branches) == 4
+        assert all(reachable(center.namespace, address) for _, address in center.branches)
+        assert 1 < memory_mib(center.gateway.pid) < 1024
 
 
 def test_the_bare_link_needs_no_daemon() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -226,3 +228,48 @@ def test_results_in_every_form(finished: tuple[Path, dict[str, Any]], tmp_path: 
     assert json.loads(asked.stdout) == [{"n": 4}]
     listed = json.loads(hawser("runs", "--json", cwd=folder).stdout)
     assert [run["run"] for run in listed] == [bundle.name]
+
+
+ALL = """
+mount -t tmpfs none /run/netns && mkdir -p /run/hawser && mount -t tmpfs none /run/hawser
+set -e
+hawser() {{ {python} -m hawser.cli "$@"; }}
+hawser deploy cable.yaml --variant slow --name one >/dev/null
+hawser deploy cable.yaml --variant fast --name two >/dev/null
+ip netns add hawser.three.h1
+mkdir -p /run/hawser/four/daemons
+hawser inspect --json
+hawser destroy --all --json
+hawser inspect --json
+ls /run/netns /run/hawser
+"""
+
+
+def test_all_labs_and_remains_are_removed(file: Path, tmp_path: Path) -> None:
+    """In a mount namespace of its own, where no other labs can be seen."""
+    script = ALL.format(python=sys.executable)
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script],
+        cwd=tmp_path,
+        env=run_cli.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    decoder, documents, text = json.JSONDecoder(), [], done.stdout
+    for _ in range(3):
+        document, end = decoder.raw_decode(text)
+        documents.append(document)
+        text = text[end:].lstrip()
+    before, destroyed, after = documents
+    states = {lab["name"]: lab["state"] for lab in before}
+    assert states == {
+        "four": "remains",
+        "one": "unsupervised",
+        "three": "remains",
+        "two": "unsupervised",
+    }
+    assert destroyed == {"destroyed": ["four", "one", "three", "two"]}
+    assert after == []
+    assert text.split() == ["/run/hawser:", "/run/netns:"]

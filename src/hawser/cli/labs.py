@@ -140,7 +140,7 @@ def _list(found: tuple[LabInfo, ...]) -> None:
         )
         for one in found
     )
-    output.show(output.table(("lab", "state", "age ", "nodes"), rows))
+    output.show(output.table(("lab", "state", "age ", "nodes"), rows, whole=("lab",)))
 
 
 def _show(found: LabInfo, lab: Lab) -> None:
@@ -155,6 +155,7 @@ def _show(found: LabInfo, lab: Lab) -> None:
     )
     output.show(output.table(("node", "role", "port", "addresses"), rows))
     if found.daemons:
+        output.line("")
         columns = ("daemon", "node", "process ", "restarts ", "state")
         output.show(output.table(columns, map(_daemon, labs.daemons(lab))))
 

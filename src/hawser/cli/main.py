@@ -6,6 +6,7 @@ machine lacks something; 70 a mistake of this program, with the traceback in a f
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -99,6 +100,9 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may know fewer characters
     given = list(sys.argv[1:] if arguments is None else arguments)
     sys.exit(_run(given))
 

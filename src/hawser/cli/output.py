@@ -48,16 +48,22 @@ def say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> Table:
-    """A plain table; columns whose heading ends in a space are aligned to the right."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], whole: Sequence[str] = ()
+) -> Table:
+    """A plain table.
+
+    Columns whose heading ends in a space are aligned to the right, those in `whole` never folded.
+    """
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         justify: JustifyMethod = "right" if column.endswith(" ") else "left"
-        made.add_column(column.strip(), justify=justify, overflow="fold")
+        name = column.strip()
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=name in whole)
     for row in rows:
         made.add_row(*map(escape, row))
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hawser.cli import options, output
@@ -100,47 +100,70 @@ def _document(planned: Plan) -> dict[str, object]:
     }
 
 
-_ORDER = 30
-"""Trials of which the order is shown; `--json` has all."""
+_BLOCKS = 5
+"""Repeats of which the order is shown; `--json` has all."""
 
 
 def _show(planned: Plan) -> None:
-    from hawser.store import label
-
     workflow = planned.workflow
     output.line(f"{workflow.name}: {workflow.title}")
-    output.line(f"{_in_words(planned)}; seed {workflow.seed}")
-    order = [f"{trial.trial} {label(trial.variant)}" for trial in planned.order[:_ORDER]]
-    more = len(planned.order) - len(order)
-    order += [f"and {more} more"] if more else []
-    output.line(f"Order of trials: {', '.join(order)}")
-    for group in _same_networks(planned):
-        _show_network(group)
+    output.line(f"{_in_words(planned)}\n")
+    output.show(
+        output.table(("", "variant", "network", "gateways", "a trial "), _variants(planned))
+    )
+    output.line(f"\nOrder of trials (seed {workflow.seed}): {_order(planned)}")
+    for letter, group in _networks(planned).items():
+        _show_network(letter, group[0])
 
 
-def _same_networks(planned: Plan) -> Iterable[list[Prepared]]:
+def _variants(planned: Plan) -> Iterator[tuple[str, ...]]:
+    from hawser.store import label
+
+    letters = {id(p): letter for letter, group in _networks(planned).items() for p in group}
+    for number, prepared in enumerate(planned.variants, start=1):
+        transport = prepared.variant.scenario.overlay
+        daemons = ", ".join(daemon.node for daemon in prepared.network.daemons)
+        gateways = f"{daemons} ({transport.transport})" if daemons and transport else "none"
+        name, time = label(prepared.variant.labels), output.duration(prepared.seconds)
+        yield f"{number}", name, letters[id(prepared)], gateways, time
+
+
+def _order(planned: Plan) -> str:
+    """The first blocks, each a permutation of the variants' numbers."""
+    numbers = {id(p): number for number, p in enumerate(planned.variants, start=1)}
+    trials = [str(numbers[id(planned.of(trial.variant))]) for trial in planned.order]
+    size = len(planned.variants)
+    blocks = [" ".join(trials[at : at + size]) for at in range(0, len(trials), size)]
+    return " | ".join(blocks[:_BLOCKS]) + (" | ..." if len(blocks) > _BLOCKS else "")
+
+
+def _networks(planned: Plan) -> dict[str, list[Prepared]]:
     """Variants grouped by what their network is made of, so that each network is shown once."""
     groups: dict[object, list[Prepared]] = {}
     for prepared in planned.variants:
         network = prepared.network
         key = (network.links, network.shapers, tuple(network.addresses.items()))
         groups.setdefault(key, []).append(prepared)
-    return groups.values()
+    return {_letter(index): group for index, group in enumerate(groups.values())}
 
 
-def _show_network(group: list[Prepared]) -> None:
-    from hawser.store import label
+def _letter(index: int) -> str:
+    """A, B, ... Z, AA, AB, ..."""
+    return (_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("A") + index % 26)
 
-    names = ", ".join(label(prepared.variant.labels) for prepared in group)
-    output.line(f"\nNetwork of {names}", style="bold")
-    output.show(output.table(("node", "role", "ports"), _nodes(group[0])))
-    if shapers := list(_shapers(group[0])):
-        columns = ("shaped at", "for", "rate ", "queue ", "delay ", "jitter ", "loss ")
-        output.show(output.table(columns, shapers))
-    for prepared in group:
-        daemons = ", ".join(f"{d.role} on {d.node}" for d in prepared.network.daemons)
-        text = f"{label(prepared.variant.labels)}: {daemons or 'no gateways'}"
-        output.line(f"{text}; {output.duration(prepared.seconds)} a trial")
+
+def _show_network(letter: str, prepared: Prepared) -> None:
+    output.line(f"\nNetwork {letter}", "bold")
+    output.show(output.table(("node", "role", "ports"), _nodes(prepared)))
+    shapers = list(_shapers(prepared))
+    if shapers:
+        used = [column for column in range(len(_SHAPER)) if any(row[column] for row in shapers)]
+        rows = ([row[column] for column in used] for row in shapers)
+        output.line("")
+        output.show(output.table([_SHAPER[column] for column in used], rows))
+
+
+_SHAPER = ("shaped at", "for", "rate ", "queue ", "delay ", "jitter ", "loss ")
 
 
 def _nodes(prepared: Prepared) -> Iterator[tuple[str, str, str]]:

@@ -160,11 +160,10 @@ def runs(folder: options.RunsOption = options.RUNS, as_json: options.JsonOption 
     elif not found:
         output.say(f"No runs in {folder}; `hawser run FILE` makes one.")
     else:
-        columns = ("run", "state", "started", "trials ", "void ", "valid")
-        output.show(output.table(columns, map(_row, found)))
+        columns = ("run", "state", "started (UTC)", "trials ", "void ")
+        output.show(output.table(columns, map(_row, found), whole=("run",)))
 
 
 def _row(run: RunInfo) -> tuple[str, ...]:
-    started = "" if run.started is None else f"{run.started:%Y-%m-%d %H:%M} UTC"
-    counts = f"{run.trials}/{run.planned}", str(run.void)
-    return run.run, run.state, started, *counts, "yes" if run.valid else "no"
+    started = "" if run.started is None else f"{run.started:%Y-%m-%d %H:%M}"
+    return run.run, run.state, started, f"{run.trials}/{run.planned}", str(run.void)

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hawser.cli import output
-from hawser.report.model import Report, Row
+from hawser.report.model import Outcome, Report, Row
 from hawser.report.words import DASH, number
 from hawser.store import label
 
@@ -29,14 +29,18 @@ def summary(report: Report) -> RenderableType:
         Text(f"void: trial {one.trial} ({label(one.variant)}): {one.reason}", style="yellow")
         for one in report.excluded
     ]
-    parts += [
-        Text(
-            f"assertion {'holds' if one.ok else 'failed'}: {one.text}", "green" if one.ok else "red"
-        )
-        for one in report.outcomes
-    ]
+    parts += [_judged(outcome) for outcome in report.outcomes]
     parts += [Text(f"not valid: {problem}", style="red") for problem in report.problems]
     return Group(*parts)
+
+
+def _judged(outcome: Outcome) -> Text:
+    if outcome.ok:
+        return Text(f"assertion holds: {outcome.text}", "green")
+    failed = [
+        f"found {number(one.value)} ({label(one.variant)})" for one in outcome.checked if not one.ok
+    ]
+    return Text(f"assertion failed: {outcome.text}; {', '.join(failed) or 'nothing found'}", "red")
 
 
 def _table(report: Report) -> RenderableType:

@@ -30,7 +30,9 @@ def settings(lab: Lab, writer: TrialWriter) -> None:
         NodeError: a node does not answer.
     """
     found = {name: environment.node_settings(node) for name, node in lab.nodes.items()}
-    (writer.folder("config") / "kernel.json").write_text(json.dumps(found, indent=1) + "\n")
+    (writer.folder("config") / "kernel.json").write_text(
+        json.dumps(found, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 def events(applied: Sequence[Applied], writer: TrialWriter) -> None:
@@ -42,4 +44,4 @@ def events(applied: Sequence[Applied], writer: TrialWriter) -> None:
             | ({"error": each.error} if each.error else {})
             for each in applied
         ]
-        (writer.raw / "events.json").write_text(json.dumps(rows, indent=1) + "\n")
+        (writer.raw / "events.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from hawser.spec.workflow import Labels, Variant, Workflow
 
 
 def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
-    """Keep the variants that satisfy every pattern.
+    """Keep the variants that satisfy every pattern, and what is said of them.
 
     A pattern is a list of alternatives, separated by commas; each is the value of any axis
     (`ipomp`) or of one (`transport=ipomp`).
@@ -27,12 +27,17 @@ def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
         kept = tuple(v for v in kept if any(_matches(a, v.labels) for a in alternatives))
     if not kept:
         raise InputError([f"--only {' --only '.join(patterns)}: no variant satisfies all of them"])
-    assertions = tuple(
-        assertion
-        for assertion in workflow.assertions
-        if any(assertion.variant.items() <= variant.labels.items() for variant in kept)
+    return workflow.model_copy(
+        update={
+            "variants": kept,
+            "reference": tuple(r for r in workflow.reference if _concerns(r.variant, kept)),
+            "assertions": tuple(a for a in workflow.assertions if _concerns(a.variant, kept)),
+        }
     )
-    return workflow.model_copy(update={"variants": kept, "assertions": assertions})
+
+
+def _concerns(labels: Labels, variants: Sequence[Variant]) -> bool:
+    return any(labels.items() <= variant.labels.items() for variant in variants)
 
 
 def _any(alternative: str, variants: Sequence[Variant]) -> bool:
@@ -49,11 +54,6 @@ def _unknown(found: str, workflow: Workflow) -> str:
         {f"{a}={v}" for variant in workflow.variants for a, v in variant.labels.items()}
     )
     return f"--only: found {found!r}, expected a value of a variant: {', '.join(values) or 'none'}"
-
-
-def repeated(workflow: Workflow, repeat: int) -> Workflow:
-    """The workflow with another number of trials of each variant."""
-    return Workflow.model_validate(workflow.model_dump(by_alias=True) | {"repeat": repeat})
 
 
 def lasting(workflow: Workflow, duration: Duration) -> Workflow:

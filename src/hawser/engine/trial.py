@@ -95,13 +95,12 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
                     context = Context(lab, name, writer.raw, begun, disrupted)
                     writer.add(probe.measure(context))
                     writer.add(evidence.finish())
-            counted = passive.finish()
+            writer.add(passive.finish())
     except (ProbeError, NodeError) as error:
         raise _VoidTrialError("; ".join((*_died(lab), str(error)))) from error
     finally:
         collect.events(timeline.stop(), writer)
-    writer.add(counted.samples)
-    if problems := (*_died(lab), *timeline.problems(), *counted.faults):
+    if problems := (*_died(lab), *timeline.problems(), *passive.faults):
         raise _VoidTrialError("; ".join(problems))
 
 
@@ -120,7 +119,7 @@ def _begun(evidence: Evidence, timeline: Timeline) -> None:
 def _died(lab: Lab) -> tuple[str, ...]:
     """Daemons that did not run all the time since the lab was made."""
     return tuple(
-        f"daemon {name} died and was started again {daemon.restarts} times"
+        f"daemon {name} died and was started again (restarts: {daemon.restarts})"
         for name, daemon in lab.daemons.items()
         if daemon.restarts
     )

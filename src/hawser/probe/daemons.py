@@ -21,7 +21,6 @@ class State:
     """One daemon at one moment."""
 
     pid: int
-    restarts: int
     cpu_seconds: float
     """User and system time of all its threads."""
     peak_memory: int
@@ -37,7 +36,7 @@ def read(daemon: Daemon) -> State:
     Raises:
         ProbeError: it is gone or does not answer.
     """
-    pid, restarts = daemon.pid, daemon.restarts
+    pid = daemon.pid
     try:
         used = usage(pid)
         with DaemonClient(daemon.control) as client:
@@ -45,7 +44,7 @@ def read(daemon: Daemon) -> State:
             counters = flatten(client.counters()) if wan is None else {}
     except (NodeError, ControlError) as error:
         raise ProbeError(f"daemon {daemon.name}: {error}") from error
-    return State(pid, restarts, used.cpu_seconds, used.memory_peak, counters, wan)
+    return State(pid, used.cpu_seconds, used.memory_peak, counters, wan)
 
 
 _PREFIX = {

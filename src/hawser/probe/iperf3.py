@@ -50,7 +50,7 @@ class Iperf3Probe:
                 timeout=self.seconds() + _GRACE_SECONDS,
                 check=False,
             )
-            Path(f"{stem}.iperf3.json").write_text(done.stdout)
+            Path(f"{stem}.iperf3.json").write_text(done.stdout, encoding="utf-8")
             client = iperf3_result.parse("client", done.stdout)
             server = iperf3_result.parse("server", finish())
         if before is not None:
@@ -71,7 +71,7 @@ class Iperf3Probe:
         def finish() -> str:
             wait(lambda: not process.running(), self._sleep)
             done = process.stop()
-            raw.write_text(done.stdout)
+            raw.write_text(done.stdout, encoding="utf-8")
             return done.stdout
 
         try:

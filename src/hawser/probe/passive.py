@@ -45,15 +45,6 @@ def snapshot(lab: Lab) -> Snapshot:
     )
 
 
-def restarted(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
-    """Daemons that did not run all the time between two snapshots."""
-    return tuple(
-        name
-        for name, late in after.daemons.items()
-        if (late.pid, late.restarts) != (before.daemons[name].pid, before.daemons[name].restarts)
-    )
-
-
 def network(before: Tables, after: Tables) -> Iterator[Sample]:
     """Packets, bytes and drops by cause of every port and shaper class.
 
@@ -63,6 +54,8 @@ def network(before: Tables, after: Tables) -> Iterator[Sample]:
     """
     for node, tables in after.items():
         for key, counts in tables.items():
+            if key == "lo":
+                continue
             subject = key if ":" in key else f"port:{node}.{key}"
             earlier = before.get(node, {}).get(key, {})
             yield from _added(subject, earlier, counts)
@@ -145,23 +138,14 @@ def _sample(metric: str, unit: str, value: float, subject: str) -> Sample:
     )
 
 
-@dataclass(frozen=True)
-class Counted:
-    """What a trial's counters say."""
-
-    samples: tuple[Sample, ...]
-    restarted: tuple[str, ...]
-    """Daemons that did not run all the time."""
-    faults: tuple[str, ...] = ()
-    """What the WAN emulator did that it was not asked to; the trial is void."""
-
-
 class Passive:
     """Counts for as long as its block runs; `finish` within the block reads the result."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._watch = machine.Watch()
+        self.faults: tuple[str, ...] = ()
+        """What the WAN emulator did unasked: the trial is void. Set by `finish`."""
 
     def __enter__(self) -> Self:
         self._before = snapshot(self._lab)
@@ -176,7 +160,7 @@ class Passive:
     ) -> None:
         self._watch.__exit__(kind, error, trace)
 
-    def finish(self) -> Counted:
+    def finish(self) -> list[Sample]:
         """Read everything again, and say what was counted since the block began.
 
         Raises:
@@ -184,20 +168,19 @@ class Passive:
             ProbeError: a daemon is gone or does not answer.
         """
         before, after = self._before, snapshot(self._lab)
+        emulators = (late.wan for late in after.daemons.values() if late.wan is not None)
+        self.faults = tuple(fault for counted in emulators for fault in emulator.faults(counted))
         readings = self._watch.readings_until_now()
-        cables = [link for link in self._lab.plan.links if "." not in link.name]  # not WAN ports
         seconds = readings[-1].at - readings[0].at
+        cables = [link for link in self._lab.plan.links if "." not in link.name]  # not WAN ports
         own = (
             sample
             for name, late in after.daemons.items()
             for sample in daemon(name, before.daemons[name], late, seconds)
         )
-        found = (
+        return [
             *network(before.network, after.network),
             *links(cables, before.network, after.network),
             *processors(readings),
             *own,
-        )
-        readings_of = (late.wan for late in after.daemons.values() if late.wan is not None)
-        faults = tuple(fault for counters in readings_of for fault in emulator.faults(counters))
-        return Counted(found, restarted(before, after), faults)
+        ]

@@ -71,7 +71,9 @@ class PingProbe:
             )
         except NodeError as error:
             raise ProbeError(f"ping {self._spec.source} -> {self._spec.target}: {error}") from error
-        (context.raw / f"{context.measurement}.ping.txt").write_text(done.stdout + done.stderr)
+        (context.raw / f"{context.measurement}.ping.txt").write_text(
+            done.stdout + done.stderr, encoding="utf-8"
+        )
         if done.returncode not in (0, 1):  # 1: not every echo was answered
             raise ProbeError(
                 f"ping {self._spec.source} -> {self._spec.target} ended with code "

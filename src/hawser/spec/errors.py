@@ -76,8 +76,8 @@ class Problems:
             self._settled.add(place)
         self._errors[SpecError(place.file, place.line, place.column, field, message)] = None
 
-    def __bool__(self) -> bool:
-        return bool(self._errors)
+    def __len__(self) -> int:
+        return len(self._errors)
 
     def __iter__(self) -> Iterator[SpecError]:
         return iter(self._errors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from hawser.spec import check, shorthand, trace
@@ -21,6 +21,9 @@ from hawser.spec.workflow import Labels, Scenario, Variant, Workflow
 
 Read = Callable[[str], bytes | str]
 """Gives the content of a file by its name; raises OSError where it cannot."""
+
+ENOUGH = 200
+"""Mistakes after which no more variants are looked at."""
 
 MAX_EXTENDS = 8
 """Length of a chain of files that extend each other."""
@@ -69,13 +72,19 @@ class _Loader:
         """Resolve everything, then tell every mistake or give the workflow."""
         self._unknown_fields()
         variants = expand(self._changed.get("variants"), self._problems)
-        resolved = [(c.labels, self._scenario(c)) for c in variants.choices]
+        resolved = list(self._resolved(variants.choices))
         header = self._header(variants, resolved)
         if header is None or self._problems:
             raise self._problems.failure()
         fields = {name: getattr(header, name) for name in Header.model_fields if name != "hawser"}
         found = tuple(Variant(labels=labels, scenario=s) for labels, s in resolved if s)
         return Workflow(**fields, variants=found)
+
+    def _resolved(self, choices: Iterable[Choice]) -> Iterator[tuple[Labels, Scenario | None]]:
+        """Resolve variants, but not a thousand times over what is wrong in all of them."""
+        for choice in choices:
+            enough = len(self._problems) > ENOUGH
+            yield choice.labels, None if enough else self._scenario(choice)
 
     def _unknown_fields(self) -> None:
         for key, place in self._changed.keys.items():
@@ -102,9 +111,9 @@ class _Loader:
         tree = shorthand.scenario(self._substituted(changed, SCENARIO), self._problems)
         tree = trace.inlined(tree, self._beside, self._problems)
         scenario, issues = validate(Scenario, tree)
+        issues += check.scenario(parts(scenario, tree, issues))
         report(issues, tree, self._problems)
-        report(check.scenario(parts(scenario, tree, issues)), tree, self._problems)
-        return scenario
+        return None if issues else scenario
 
     def _substituted(self, tree: Table, fields: Sequence[str]) -> Table:
         """Give these fields with every variable replaced."""

@@ -6,6 +6,7 @@ import re
 
 PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "ping_loss": "%"}
 IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
+IPERF3_MPTCP = {"goodput": "Mbit/s"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
 HTTP = {
     "requests": "1/s",
@@ -21,17 +22,23 @@ PASSIVE = {
     "tx_packets": "packets",
     "rx_bytes": "bytes",
     "rx_packets": "packets",
+    "tx_errors": "packets",
+    "rx_errors": "packets",
+    "tx_records": "records",
+    "rx_records": "records",
     "cpu": "%",
     "memory": "MiB",
 }
 """Counters of elements and daemons, read in every trial."""
 
 METRICS = {**PING, **IPERF3_TCP, **IPERF3_UDP, **HTTP, **HTTP_CONNECTIONS, **PASSIVE}
-"""Every metric and its unit; beside these, `drop_CAUSE` counts packets."""
+"""Every metric and its unit; beside these, `drop_CAUSE` counts packets, or a daemon's records."""
 
-_DROP = re.compile(r"drop_[a-z_]{1,30}")
+_DROP = re.compile(r"([rt]x_)?drop_[a-z_]{1,30}")
 
 
-def unit(metric: str) -> str | None:
-    """Give the unit of a metric, None where there is no such metric."""
-    return "packets" if _DROP.fullmatch(metric) else METRICS.get(metric)
+def units(metric: str) -> tuple[str, ...]:
+    """Give the units that a metric can have; none where there is no such metric."""
+    if _DROP.fullmatch(metric):
+        return ("packets", "records")
+    return (METRICS[metric],) if metric in METRICS else ()

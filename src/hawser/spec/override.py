@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hawser.spec.errors import Place, Problems, found
 from hawser.spec.syntax import parse
-from hawser.spec.tree import Items, Scalar, Table, Tree, empty, is_null
+from hawser.spec.tree import MAX_DEPTH, Items, Scalar, Table, Tree, empty, is_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,9 @@ def _from_text(text: str, problems: Problems) -> Override | None:
     if not equals or not path.strip():
         problems.add(place, "", f"found {found(text)}, expected a.b.c=value")
         return None
+    if path.strip() == "extends":
+        problems.add(place, "extends", "cannot be set: files are put together before")
+        return None
     inside = Problems()
     node = parse(value, place.file, inside) if value.strip() else Scalar(place, "")
     for error in inside:
@@ -63,12 +66,18 @@ def apply(tree: Table, overrides: Iterable[Override], problems: Problems) -> Tab
     """Give the tree with overrides carried out in order."""
     for override in overrides:
         try:
-            changed = _put(tree, override.path.split("."), override)
+            tree = _applied(tree, override)
         except _PathError as error:
             problems.add(override.place, override.path, str(error))
-        else:
-            tree = changed if isinstance(changed, Table) else tree
     return tree
+
+
+def _applied(tree: Table, override: Override) -> Table:
+    path = override.path.split(".")
+    if len(path) > MAX_DEPTH:
+        raise _PathError(f"found {len(path)} steps, expected at most {MAX_DEPTH}")
+    changed = _put(tree, path, override)
+    return changed if isinstance(changed, Table) else tree
 
 
 class _PathError(Exception):

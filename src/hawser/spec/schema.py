@@ -42,7 +42,7 @@ def schema() -> Schema:
         "description": "One experiment: what is deployed, what is measured, and what varies.",
         "type": "object",
         "properties": {name: fields[name] for name in EVERYTHING},
-        "required": ["hawser"],
+        "anyOf": [{"required": ["hawser"]}, {"required": ["extends"]}],
         "additionalProperties": False,
         "$defs": dict(sorted({**_quantities(), **_models(definitions)}.items())),
     }

@@ -31,10 +31,8 @@ class Issue:
 
 def validate(model: type[M], tree: Tree) -> tuple[M | None, list[Issue]]:
     """Make a model of a tree, or say everything that keeps it from being one."""
-    text = json.dumps(
-        plain(tree)
-    )  # in JSON, strict still takes a list for a tuple and text for an enum
-    try:
+    text = json.dumps(plain(tree))
+    try:  # strict, but in JSON a list may still be a tuple and a text an enum
         return model.model_validate_json(text, strict=True), []
     except ValidationError as error:
         return None, list(_issues(error.errors(include_url=False), tree, _fields(model)))

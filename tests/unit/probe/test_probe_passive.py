@@ -42,6 +42,10 @@ def test_a_counter_that_was_reset_is_not_reported() -> None:
     assert not values(passive.network({"n": {"p": {"rx_bytes": 9}}}, {"n": {"p": {"rx_bytes": 3}}}))
 
 
+def test_the_loopback_is_no_port() -> None:
+    assert not values(passive.network({}, {"n": {"lo": {"rx_bytes": 3}}}))
+
+
 def test_what_waits_is_no_count() -> None:
     assert not values(passive.network({}, {"n": {"path:p:forward": {"backlog": 3}}}))
 
@@ -62,9 +66,9 @@ def test_a_shaped_link_is_counted_once() -> None:
     assert not values(passive.links([CABLE], {}, after))
 
 
-def state(pid: int = 7, cpu: float = 0.0, restarts: int = 0, **counters: int) -> State:
+def state(pid: int = 7, cpu: float = 0.0, **counters: int) -> State:
     own = {("tun", name): value for name, value in counters.items()}
-    return State(pid, restarts, cpu, 20 * MIB, own)
+    return State(pid, cpu, 20 * MIB, own)
 
 
 def test_a_daemon_gives_processor_time_memory_and_its_own_counters() -> None:
@@ -77,14 +81,8 @@ def test_a_daemon_gives_processor_time_memory_and_its_own_counters() -> None:
 
 
 def test_of_a_daemon_that_was_started_again_only_memory_is_known() -> None:
-    found = passive.daemon("gw1", state(pid=7), state(pid=8, restarts=1), 4.0)
+    found = passive.daemon("gw1", state(pid=7), state(pid=8), 4.0)
     assert values(found) == {("daemon:gw1", "memory"): 20.0}
-
-
-def test_restarts_are_seen() -> None:
-    before = passive.Snapshot({}, {"gw1": state(), "gw2": state(pid=9)})
-    after = passive.Snapshot({}, {"gw1": state(pid=8, restarts=1), "gw2": state(pid=9)})
-    assert passive.restarted(before, after) == ("gw1",)
 
 
 def reading(at: float, *busy: float, memory: int = 0) -> machine.Reading:

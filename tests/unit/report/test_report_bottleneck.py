@@ -66,8 +66,8 @@ def test_where_nothing_was_at_its_limit_that_is_said() -> None:
 
 
 SENTENCES = {
-    "the queue of link:a:forward was too short: it dropped 1 % of all packets at 43 % of its 20 Mbit/s":
-        evidence("link:a:forward", rate_limit=20, load=40, packets=99000, drop_queue=1000,
+    "the queue of path:a was too short: it dropped 1 % of all packets at 43 % of its 20 Mbit/s":
+        evidence("path:a", rate_limit=20, load=40, packets=99000, drop_queue=1000,
                  load_at_drop=43),
     "a filter or policer on fw dropped 3 % of all packets":
         evidence("node:fw", packets=1000, drop_filter=30),

@@ -208,6 +208,15 @@ measurements: {rtt: {to: c, count: "${m}"}}
         assert "without end" in found[0]
 
 
+def test_many_variants_of_one_mistake_end_soon() -> None:
+    axes = "".join(
+        f"    a{i}: {{{', '.join(f'v{j}: {{topology.links.l{i}{j}: 1}}' for j in range(10))}}}\n"
+        for i in range(3)
+    )
+    found = mistakes(SMALL + "variants:\n  product:\n" + axes)
+    assert 30 <= len(found) <= 400
+
+
 class TestOverrides:
     def test_win_over_variants(self) -> None:
         more = "variants: {product: {rate: {slow: {topology.links.cable.rate: 2 Mbit/s}}}}\n"
@@ -244,6 +253,8 @@ class TestOverrides:
             ("name.x=3", "--set name.x=3: name.x: found 'small', expected a mapping to set 'x' in"),
             ("topology.links.cable.ends.2=a.x", "expected 0 to 1"),
             ("repeat=\udc80", "--set repeat=\\udc80: repeat: found '\\\\udc80'"),
+            ("extends=y.yaml", "extends: cannot be set"),
+            (".".join(["a"] * 2000) + "=1", "found 2000 steps, expected at most 32"),
             ("repeat=[1", "--set repeat=[1: repeat: cannot be read as YAML: "),
         ],
     )

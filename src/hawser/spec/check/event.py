@@ -10,9 +10,13 @@ from hawser.spec.topology import Channel, Topology, backward
 from hawser.spec.validate import Issue
 from hawser.spec.workflow import Event
 
+MAX_EVENTS = 256
+
 
 def events(events: Sequence[Event], topology: Topology) -> Iterator[Issue]:
     """Check events against the topology."""
+    if len(events) > MAX_EVENTS:
+        yield Issue(("events",), f"found {len(events)}, expected at most {MAX_EVENTS}")
     for index, event in enumerate(events):
         yield from _event(topology, event, ("events", index))
 

@@ -15,6 +15,8 @@ from hawser.spec.units import Duration
 from hawser.spec.validate import Issue
 from hawser.spec.workflow import Scenario
 
+MAX_MEASUREMENTS = 64
+
 _CONGESTION = re.compile(r"[a-z0-9_-]{1,15}")
 _MAX_UDP = 65_507
 """Payload of the largest UDP datagram over IPv4."""
@@ -33,6 +35,9 @@ def ends(measurements: Mapping[str, Measurement], topology: Topology) -> Iterato
 
 def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
     """Check measurements by themselves."""
+    if len(measurements) > MAX_MEASUREMENTS:
+        message = f"found {len(measurements)}, expected at most {MAX_MEASUREMENTS}"
+        yield Issue(("measurements",), message)
     for name, measurement in measurements.items():
         loc: Loc = ("measurements", name)
         if measurement.source.partition(".")[0] == measurement.target.partition(".")[0]:

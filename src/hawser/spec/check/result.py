@@ -12,12 +12,13 @@ from hawser.spec.measurement import Http, Iperf3, Measurement, Ping, Protocol
 from hawser.spec.metric import (
     HTTP,
     HTTP_CONNECTIONS,
+    IPERF3_MPTCP,
     IPERF3_TCP,
     IPERF3_UDP,
     METRICS,
     PASSIVE,
     PING,
-    unit,
+    units,
 )
 from hawser.spec.validate import Issue
 from hawser.spec.variants import Variants, unknown_label
@@ -35,7 +36,7 @@ def results(
         yield from _labels(loc, item, variants)
         yield from _metric(loc, item)
         meant = [s for labels, s in resolved if item.variant.items() <= labels.items()]
-        if unit(item.metric) is not None and None not in meant:
+        if units(item.metric) and None not in meant:
             yield from _source(loc, item, [s.measurements for s in meant if s is not None])
 
 
@@ -55,11 +56,12 @@ def _labels(loc: Loc, item: Result, variants: Variants) -> Iterator[Issue]:
 
 def _metric(loc: Loc, item: Result) -> Iterator[Issue]:
     """Check that the metric is known, in this unit, and bounded where it is asserted."""
-    known = unit(item.metric)
-    if known is None:
+    known = units(item.metric)
+    if not known:
         yield Issue((*loc, "metric"), near(METRICS, item.metric, "metric"))
-    elif isinstance(item, Reference) and item.unit != known:
-        message = f"found {found(item.unit)}, expected {known!r}, the unit of {item.metric}"
+    elif isinstance(item, Reference) and item.unit not in known:
+        wanted = " or ".join(map(repr, known))
+        message = f"found {found(item.unit)}, expected {wanted}, the unit of {item.metric}"
         yield Issue((*loc, "unit"), message)
     if isinstance(item, Assertion) and item.at_least is None and item.at_most is None:
         yield Issue(loc, "missing a bound, expected at_least or at_most")
@@ -89,14 +91,19 @@ def _metrics(measurement: Measurement) -> Mapping[str, str]:
     match measurement:
         case Ping():
             return PING
-        case Iperf3(protocol=Protocol.UDP):
-            return IPERF3_UDP
         case Iperf3():
-            return IPERF3_TCP
+            return _IPERF3[measurement.protocol]
         case Http(keepalive=True):
             return HTTP
         case Http():
             return {**HTTP, **HTTP_CONNECTIONS}
+
+
+_IPERF3 = {
+    Protocol.TCP: IPERF3_TCP,
+    Protocol.UDP: IPERF3_UDP,
+    Protocol.MPTCP: IPERF3_MPTCP,
+}
 
 
 def _items(expected: Results) -> Iterator[tuple[Loc, Result]]:

@@ -1,0 +1,456 @@
+"""Two gateways in network namespaces, made with `ip` and `tc` alone: for tests, and by hand.
+
+  by hand:  PYTHONPATH=src:tests/netns .venv/bin/python tests/netns/gateway_lab.py --help
+
+Direct (`Lab.direct`), as fast as the machine:
+
+   hawsergw-PID-N-1                                              hawsergw-PID-N-2
+  +------------------------+                                +------------------------+
+  | hawser0    10.1.0.1/24 |                                | hawser0    10.2.0.1/24 |
+  |   hawserd gateway (b1) |                                |   hawserd gateway (b2) |
+  | wa       198.18.0.1/24 |--------------------------------| wa       198.18.0.2/24 |
+  +------------------------+                                +------------------------+
+
+Paths (`Lab.paths`), each of the four with a rate of its own in each direction, and a queue of 50 packets:
+
+   hawsergw-PID-N-1             hawsergw-PID-N-0            hawsergw-PID-N-2
+  +-----------------+        +-------------------+        +-----------------+
+  | wa 198.18.1.2   |--------| 1a  p1 1a>2a  2a  |--------| wa 198.18.3.2   |
+  |                 |        |     p2 1a>2b      |        |                 |
+  | wb 198.18.2.2   |--------| 1b  p3 1b>2a  2b  |--------| wb 198.18.4.2   |
+  +-----------------+        |     p4 1b>2b      |        +-----------------+
+                             +-------------------+
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+QUEUE_BYTES = 50 * 1500
+
+_numbers = itertools.count()
+
+
+def hawserd() -> Path:
+    """The daemon: $HAWSERD, else the release build, else the debug build."""
+    chosen = os.environ.get("HAWSERD")
+    builds = [ROOT / "target" / kind / "hawserd" for kind in ("release", "debug")]
+    found = [Path(chosen)] if chosen else [build for build in builds if build.exists()]
+    if not found:
+        raise FileNotFoundError("hawserd is not built: run `cargo build --release`")
+    return found[0]
+
+
+def run(*command: str, check: bool = True) -> str:
+    """Run a command to its end and give its output; on failure what it said is the message."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 10) -> None:
+    """Wait for a condition, and fail when it does not come true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not in {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP on a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("hawserd", timeout=5)
+        self._path = str(path)
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+@dataclass
+class Gateway:
+    """One `hawserd gateway` in a namespace."""
+
+    namespace: str
+    config: dict[str, Any]
+    folder: Path
+    process: subprocess.Popen[str] | None = None
+
+    @property
+    def log(self) -> Path:
+        return self.folder / f"{self.config['branch']}.log"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        name = self.config["branch"]
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps(self.config))
+        command = ["ip", "netns", "exec", self.namespace]
+        command += [str(hawserd()), "gateway", "--config", str(path)]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(command, stderr=log, stdout=log, text=True)
+        until(lambda: self.answers() or self.ended(), f"gateway {name} answers")
+        if self.ended():
+            raise RuntimeError(self.log.read_text())
+
+    def ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    def answers(self) -> bool:
+        try:
+            return bool(self.get("/v1/status")["ready"])
+        except OSError:
+            return False
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, str]:
+        """One request to the control API: its status and body."""
+        connection = _UnixConnection(Path(self.config["control"]))
+        with contextlib.closing(connection):
+            text = None if body is None else json.dumps(body)
+            connection.request(method, path, text, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    def get(self, path: str) -> Any:
+        """What the control API says, which must not be an error."""
+        status, text = self.ask("GET", path)
+        if status != 200:
+            raise RuntimeError(f"{path}: {status} {text}")
+        return json.loads(text)
+
+    def group(self) -> dict[str, Any]:
+        """Counters of the first group of the first peer."""
+        found: dict[str, Any] = self.get("/v1/counters")["peers"][0]["groups"][0]
+        return found
+
+    def up(self) -> bool:
+        return all(peer["up"] for peer in self.get("/v1/status")["peers"])
+
+    def subflows(self) -> int:
+        return sum(
+            g["subflows"] for peer in self.get("/v1/status")["peers"] for g in peer["groups"]
+        )
+
+    def stop(self, sign: int = signal.SIGTERM) -> int | None:
+        """Send a signal, wait for the end, and give the exit code."""
+        if self.process is None:
+            return None
+        self.process.send_signal(sign)
+        code = self.process.wait(5)
+        self.process = None
+        return code
+
+    def cpu_seconds(self) -> float:
+        """Time on a processor so far."""
+        assert self.process
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> tuple[int, int]:
+        """Resident memory now and at its peak, in KiB."""
+        assert self.process
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        values = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith("Vm")}
+        return int(values["VmRSS"]), int(values["VmHWM"])
+
+
+@dataclass
+class Lab:
+    """Namespaces, and what runs in them. Leaving the context removes everything."""
+
+    folder: Path
+    prefix: str = ""
+    namespaces: list[str] = field(default_factory=list)
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    gateways: list[Gateway] = field(default_factory=list)
+    wans: dict[int, list[str]] = field(default_factory=dict)
+
+    def __enter__(self) -> Lab:
+        self.prefix = f"hawsergw-{os.getpid()}-{next(_numbers)}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for gateway in self.gateways:
+            if not gateway.ended():
+                gateway.stop(signal.SIGKILL)
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for name in self.namespaces:
+            run("ip", "netns", "del", name, check=False)
+
+    def namespace(self, number: int) -> str:
+        """Make a namespace."""
+        name = f"{self.prefix}-{number}"
+        run("ip", "netns", "add", name)
+        self.namespaces.append(name)
+        run("ip", "-n", name, "link", "set", "lo", "up")
+        return name
+
+    def at(self, number: int, *command: str, check: bool = True) -> str:
+        """Run a command in a namespace."""
+        return run("ip", "netns", "exec", f"{self.prefix}-{number}", *command, check=check)
+
+    def start(self, number: int, *command: str, **options: Any) -> subprocess.Popen[str]:
+        """Start a command in a namespace; it ends with the lab."""
+        command = ("ip", "netns", "exec", f"{self.prefix}-{number}", *command)
+        process = subprocess.Popen(command, text=True, **options)
+        self.processes.append(process)
+        return process
+
+    def cable(self, a: tuple[int, str, str], b: tuple[int, str, str], offload: bool = True) -> None:
+        """Join two namespaces; each end is number, interface, address with prefix length."""
+        ends = [["name", end[1], "netns", f"{self.prefix}-{end[0]}"] for end in (a, b)]
+        run("ip", "link", "add", *ends[0], "type", "veth", "peer", *ends[1])
+        for number, interface, address in (a, b):
+            name = f"{self.prefix}-{number}"
+            run("ip", "-n", name, "addr", "add", address, "dev", interface)
+            run("ip", "-n", name, "link", "set", interface, "up")
+            if not offload:
+                self.at(number, "ethtool", "-K", interface, "tso", "off", "gso", "off", "gro", "off")
+
+    def direct(self) -> Lab:
+        """Two namespaces joined by one unlimited cable."""
+        self.namespace(1)
+        self.namespace(2)
+        self.cable((1, "wa", "198.18.0.1/24"), (2, "wa", "198.18.0.2/24"))
+        self.wans = {1: ["198.18.0.1"], 2: ["198.18.0.2"]}
+        return self
+
+    def paths(self, rates: Sequence[float]) -> Lab:
+        """Two namespaces joined by four paths of these rates (Mbit/s, each way)."""
+        for number in range(3):
+            self.namespace(number)
+        self.at(0, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        nets = {"1a": 1, "1b": 2, "2a": 3, "2b": 4}
+        for port, net in nets.items():
+            number, wan = int(port[0]), f"w{port[1]}"
+            inner = (0, f"i{port}", f"198.18.{net}.1/24")
+            self.cable((number, wan, f"198.18.{net}.2/24"), inner, offload=False)
+            self._source_route(number, wan, net)
+        self.wans = {1: ["198.18.1.2", "198.18.2.2"], 2: ["198.18.3.2", "198.18.4.2"]}
+        pairs = list(itertools.product(("1a", "1b"), ("2a", "2b")))
+        for to in nets:
+            classes = {
+                f"198.18.{nets[a if b == to else b]}.0/24": rate
+                for (a, b), rate in zip(pairs, rates, strict=True)
+                if to in (a, b)
+            }
+            self._shape(f"i{to}", classes)
+        self._endpoints()
+        return self
+
+    def _source_route(self, number: int, wan: str, net: int) -> None:
+        """What comes from a WAN address leaves by its port."""
+        name, gateway = f"{self.prefix}-{number}", f"198.18.{net}.1"
+        table = str(100 + net)
+        run("ip", "-n", name, "route", "add", "default", "via", gateway, "dev", wan, "table", table)
+        run("ip", "-n", name, "rule", "add", "from", f"198.18.{net}.2", "table", table)
+        metric = str(net)
+        run("ip", "-n", name, "route", "add", "default", "via", gateway, "metric", metric)
+
+    def _shape(self, interface: str, classes: dict[str, float]) -> None:
+        tc = ("tc", "qdisc", "add", "dev", interface)
+        self.at(0, *tc, "root", "handle", "1:", "htb")
+        for number, (source, rate) in enumerate(classes.items(), start=1):
+            bits = f"{round(rate * 1e6)}bit"
+            self.at(0, "tc", "class", "add", "dev", interface, "parent", "1:", "classid",
+                    f"1:{number}", "htb", "rate", bits, "burst", "1600", "cburst", "1600")  # fmt: skip
+            self.at(0, *tc, "parent", f"1:{number}", "bfifo", "limit", str(QUEUE_BYTES))
+            self.at(0, "tc", "filter", "add", "dev", interface, "parent", "1:", "protocol", "ip",
+                    "prio", "1", "u32", "match", "ip", "src", source, "flowid", f"1:{number}")  # fmt: skip
+
+    def _endpoints(self) -> None:
+        """Let the kernel's path manager make a subflow on every path."""
+        for number, addresses in self.wans.items():
+            name = f"{self.prefix}-{number}"
+            limits = ("subflow", "8", "add_addr_accepted", "8")
+            run("ip", "-n", name, "mptcp", "limits", "set", *limits)
+            flags = ("subflow", "fullmesh") if number == 1 else ("signal",)
+            for address, wan in zip(addresses, ("wa", "wb"), strict=True):
+                run("ip", "-n", name, "mptcp", "endpoint", "add", address, "dev", wan, *flags)
+
+    def member_paths(self, own: int, other: int) -> list[dict[str, str]]:
+        """All pairs of WAN addresses, as a configuration has them."""
+        pairs = itertools.product(self.wans[min(own, other)], self.wans[max(own, other)])
+        return [
+            {"local": a if own < other else b, "remote": b if own < other else a} for a, b in pairs
+        ]
+
+    def gateway(self, number: int, other: int, **changes: Any) -> Gateway:
+        """A gateway of branch `number`, whose peer is branch `other`; not yet started."""
+        peer = {
+            "branch": f"b{other}",
+            "id": other,
+            "prefixes": [f"10.{other}.0.0/24"],
+            "groups": [{"id": 0, "paths": self.member_paths(number, other)}],
+        }
+        config: dict[str, Any] = {
+            "version": 1,
+            "branch": f"b{number}",
+            "id": number,
+            "control": str(self.folder / f"b{number}.sock"),
+            "tun": {"name": "hawser0", "mtu": 1500, "address": f"10.{number}.0.1/24"},
+            "source": f"10.{number}.0.1",
+            "transport": {"kind": "mptcp", "tls": None},
+            "queue_bytes": 1_000_000,
+            "peers": [peer],
+        } | changes
+        gateway = Gateway(f"{self.prefix}-{number}", config, self.folder)
+        self.gateways.append(gateway)
+        return gateway
+
+    def pair(self, subflows: int = 1, **changes: Any) -> tuple[Gateway, Gateway]:
+        """Both gateways, started, with a connection of so many subflows."""
+        one = self.gateway(1, 2, **changes)
+        two = self.gateway(2, 1, **changes)
+        one.start()
+        two.start()
+        until(lambda: one.up() and two.up(), "both are up")
+        if one.config["transport"]["kind"] == "mptcp":
+            until(lambda: one.subflows() >= subflows, f"{subflows} subflows")
+        return one, two
+
+    def iperf(self, *options: str, seconds: float = 5, to: str = "10.2.0.1") -> dict[str, Any]:
+        """Run iperf3 from branch 1 to branch 2; the server's view is in `server_output_json`."""
+        server = self.start(2, "iperf3", "-s", "-1", "-J", stdout=subprocess.DEVNULL)
+        until(lambda: ":5201" in self.at(2, "ss", "-Hltn"), "iperf3 listens")
+        command = ["iperf3", "-c", to, "-J", "--get-server-output", "-t", str(seconds), *options]
+        result: dict[str, Any] = json.loads(self.at(1, *command, check=False))
+        server.wait(10)
+        if "error" in result:
+            raise RuntimeError(result["error"])
+        return result
+
+    def ping(self, count: int, interval: float = 0.01, to: str = "10.2.0.1") -> list[float]:
+        """Round-trip times from branch 1 to branch 2, in milliseconds, sorted."""
+        text = self.at(1, "ping", "-c", str(count), "-i", str(interval), to, check=False)
+        return sorted(float(line.split("time=")[1].split()[0]) for line in text.splitlines() if "time=" in line)  # fmt: skip
+
+
+def pki(folder: Path, branches: Sequence[str], authority: str = "ca") -> dict[str, dict[str, str]]:
+    """Certificates of an authority of our own for these branches, made with openssl; as in `tls`."""
+    ca_key, ca = folder / f"{authority}.key", folder / f"{authority}.pem"
+    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    run(*new, "-keyout", str(ca_key), "-out", str(ca), "-subj", f"/CN={authority}", "-days", "2")
+    made = {}
+    for name in branches:
+        key, certificate = folder / f"{authority}-{name}.key", folder / f"{authority}-{name}.pem"
+        run(*new, "-keyout", str(key), "-out", str(certificate), "-subj", f"/CN={name}", "-days", "2",
+            "-CA", str(ca), "-CAkey", str(ca_key), "-addext", f"subjectAltName=DNS:{name}",
+            "-addext", "basicConstraints=critical,CA:FALSE")  # fmt: skip
+        made[name] = {"certificate": str(certificate), "key": str(key), "ca": str(ca)}
+    return made
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="hawser-gateway-") as folder:
+        yield Path(folder)
+
+
+def _transport(name: str, lab: Lab) -> list[dict[str, Any]]:
+    """The `transport` of each branch."""
+    if name == "tls":
+        made = pki(lab.folder, ["b1", "b2"])
+        return [{"kind": "mptcp", "tls": made[branch]} for branch in ("b1", "b2")]
+    return [{"kind": name, "tls": None}] * 2
+
+
+def _measure(lab: Lab, options: argparse.Namespace) -> None:
+    for _ in range(options.repeat):
+        before = [gateway.cpu_seconds() for gateway in lab.gateways]
+        kind = ["-u", "-b", f"{options.udp}M", "-l", str(options.length)] if options.udp else []
+        kind += ["-C", options.congestion] if options.congestion else []
+        result = lab.iperf(*kind, "-P", str(options.parallel), seconds=options.seconds)
+        end = result["end"]
+        if options.udp:
+            total = end["sum"]
+            received = (total["packets"] - total["lost_packets"]) * options.length
+            rate = received * 8 / total["seconds"] / 1e6
+            lost, jitter = total["lost_percent"], total["jitter_ms"]
+            print(f"udp {rate:10.1f} Mbit/s  lost {lost:.1f} %  jitter {jitter:.2f} ms")
+        else:
+            rate = end["sum_received"]["bits_per_second"] / 1e6
+            print(f"tcp {rate:10.1f} Mbit/s  retransmissions {end['sum_sent']['retransmits']}", end="")
+            gigabytes = end["sum_received"]["bytes"] / 1e9
+            spent = [g.cpu_seconds() - b for g, b in zip(lab.gateways, before, strict=True)]
+            percent = end["cpu_utilization_percent"]
+            ends = [percent[side] / 100 * options.seconds for side in ("host_total", "remote_total")]
+            shares = [f"{s / gigabytes:.2f}" for s in (*ends, *spent)]
+            limit = 8 * gigabytes * 2 / sum((*ends, *spent))
+            print(f"  CPU s/GB {' '.join(shares)}  two cores could carry {limit:.1f} Gbit/s")
+
+
+def main() -> None:
+    """Measure by hand."""
+    parser = argparse.ArgumentParser(description="Two gateways, and iperf3 between them.")
+    parser.add_argument("--rates", help="of the four paths in Mbit/s, such as 4:8:12:16; unlimited without")
+    parser.add_argument("--transport", choices=["mptcp", "tls", "ipip", "none"], default="mptcp")
+    parser.add_argument("--udp", type=float, help="offer UDP at this rate (Mbit/s) instead of TCP")
+    parser.add_argument("--length", type=int, default=1448, help="UDP payload")
+    parser.add_argument("--sysctl", action="append", default=[], help="in both gateways, such as a.b=c")
+    parser.add_argument("--parallel", type=int, default=1)
+    parser.add_argument("--congestion", help="of the inner TCP, such as cubic")
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--ping", action="store_true", help="on the idle link, before the transfer")
+    parser.add_argument("--shell", help="run this with LAB set to the namespaces' prefix, then end")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
+    with scratch() as folder, Lab(folder) as lab:
+        rates = [float(rate) for rate in options.rates.split(":")] if options.rates else []
+        subflows = 4 if rates else 1
+        lab.paths(rates) if rates else lab.direct()
+        for setting in options.sysctl:
+            for number in (1, 2):
+                lab.at(number, "sysctl", "-qw", setting)
+        gateways: list[Gateway] = []
+        if options.transport == "none":
+            lab.at(1, "ip", "addr", "add", "10.1.0.1/32", "dev", "lo")
+            lab.at(2, "ip", "addr", "add", "10.2.0.1/32", "dev", "lo")
+            lab.at(1, "ip", "route", "add", "10.2.0.1", "via", "198.18.0.2", "src", "10.1.0.1")
+            lab.at(2, "ip", "route", "add", "10.1.0.1", "via", "198.18.0.1", "src", "10.2.0.1")
+        else:
+            one, two = _transport(options.transport, lab)
+            gateways = [lab.gateway(1, 2, transport=one), lab.gateway(2, 1, transport=two)]
+            for gateway in gateways:
+                gateway.start()
+            until(lambda: all(gateway.up() for gateway in gateways), "up")
+            until(lambda: gateways[0].subflows() >= subflows or options.transport == "ipip", "subflows")
+        if options.ping:
+            times = lab.ping(200, 0.01)
+            print(f"rtt median {times[len(times) // 2]:.3f} ms, p99 {times[-2]:.3f} ms")
+        if options.shell:
+            subprocess.run(options.shell, shell=True, env=os.environ | {"LAB": lab.prefix}, check=False)  # noqa: S602 - for the person at the keyboard
+        else:
+            _measure(lab, options)
+        for gateway in gateways:
+            print(gateway.config["branch"], "memory KiB", gateway.memory(), json.dumps(gateway.group()))
+            sys.stdout.write(gateway.log.read_text())
+
+
+if __name__ == "__main__":
+    main()
