@@ -57,5 +57,11 @@ lock: setup ## pin the Python packages anew
 	  $(PY) -m uv pip compile --quiet --generate-hashes --python-version 3.11 --no-emit-index-url --no-header $$name.in -o $$name.lock; \
 	done
 
+schemas: setup ## write the JSON Schemas anew
+	for name in gateway-config gateway-status gateway-counters; do \
+	  target/release/hawserd schema $$name > schemas/$$name.schema.json; \
+	done
+	./hawser schema > schemas/workflow.schema.json
+
 clean: ## remove what was built and measured here
 	rm -rf target fuzz/target .venv runs
