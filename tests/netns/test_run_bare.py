@@ -129,14 +129,14 @@ def test_an_assertion_that_fails_is_exit_code_1(file: Path, tmp_path: Path) -> N
     assert "assertion failed: median goodput" in done.stdout
 
 
-def test_a_machine_without_the_means_is_exit_code_3(file: Path, tmp_path: Path) -> None:
-    from hawser.driver.capabilities import has
-
-    if has("netem"):
-        pytest.skip("this kernel has netem")
-    done = hawser("run", file, "--set", "topology.links.x.delay=5 ms", cwd=tmp_path)
+def test_a_machine_without_the_means_is_exit_code_3(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAWSERD", "/nowhere/hawserd")
+    jitter = ("topology.links.x.delay=5 ms", "topology.links.x.jitter=1 ms")  # beyond netem
+    done = hawser("run", file, "--set", jitter[0], "--set", jitter[1], cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
-    assert "netem" in done.stderr
+    assert "hawserd is not built" in done.stderr
     assert not run_cli.bundles(tmp_path)
 
 
