@@ -4,6 +4,7 @@ mod config;
 mod control;
 mod failure;
 mod gateway;
+mod load;
 mod schema;
 mod wan;
 
@@ -25,6 +26,7 @@ struct Cli {
 enum Role {
     Gateway(gateway::Args),
     Wan(wan::Args),
+    Load(load::Args),
     Schema(schema::Args),
 }
 
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     let result = match cli.role {
         Role::Gateway(args) => gateway::run(&args),
         Role::Wan(args) => wan::run(&args),
+        Role::Load(args) => load::run(&args),
         Role::Schema(args) => schema::run(&args),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)

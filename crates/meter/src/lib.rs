@@ -1,1 +1,5 @@
 //! Counters, histograms and units.
+
+pub mod flow;
+pub mod histogram;
+pub mod sequence;

@@ -2,8 +2,10 @@
 //!
 //! One of the two places where `unsafe` is allowed: what lies behind it has a small safe face.
 
+pub mod interface;
 pub mod ipip;
 pub mod mptcp;
+pub mod namespace;
 pub mod packet;
 pub mod poll;
 pub mod routes;

@@ -6,14 +6,19 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod ethernet;
 pub mod flow;
 pub mod icmpv4;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod label;
+pub mod load;
 pub mod record;
+pub mod srh;
 pub mod stream;
+pub mod udp;
+pub mod vxlan;
 
 /// Bytes that are not what their format says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hawser.spec.measurement import Iperf3, Measurement
+from hawser.spec.measurement import Iperf3, Load, Measurement, Throughput
 from hawser.stats import bottleneck
 from hawser.stats.bottleneck import Budget, Connection, Evidence, Loss, Program, Queue, Role, Taker
 from hawser.store import Sample
@@ -24,7 +24,7 @@ def gather(samples: Iterable[Sample], measurement: Measurement) -> Evidence:
         programs=tuple(
             _program(name, role(name, source, target), v)
             for name, v in found.items()
-            if "thread_demand" in v
+            if "thread_demand" in v and not _paced(measurement, name)
         ),
         budgets=tuple(
             _budget(name, role(name, source, target), v)
@@ -66,6 +66,11 @@ def role(subject: str, source: str, target: str) -> Role:
 
 def _node(subject: str) -> str:
     return subject.partition(":")[2].partition(":")[0]
+
+
+def _paced(measurement: Measurement, subject: str) -> bool:
+    """Tell the load generator, which turns in circles until a frame is due, from what is busy."""
+    return isinstance(measurement, Load | Throughput) and subject.endswith(":hawserd")
 
 
 def _queue(name: str, values: Values) -> Queue:

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from hawser.spec.errors import choices, found
 from hawser.spec.model import Model, Name, NodeOrPort, PortName, PortRef
 from hawser.spec.overlay import Route
+from hawser.spec.traffic import Genome
 from hawser.spec.workflow import ELEMENT
 
 Loc = tuple[str | int, ...]
@@ -56,6 +57,7 @@ PATTERNS = {
     _pattern(PortRef): "a port, written node.port",
     _pattern(NodeOrPort): "a node, or a port written node.port",
     _pattern(Route): "a path through branch ports, such as b1.a>b2.a",
+    _pattern(Genome): "letters of RFC 6985, a to g and z, such as aaaaaaaddddg",
     ELEMENT: "link:NAME, path:NAME or port:NODE.PORT",
 }
 

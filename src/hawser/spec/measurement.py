@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hawser.spec.model import Model, NodeOrPort
-from hawser.spec.units import Duration, Rate, Size
+from hawser.spec.traffic import Backend, Counted, Flows, Sizes
+from hawser.spec.units import Duration, Rate, Ratio, Size
 
 
 class Between(Model):
@@ -93,4 +94,68 @@ class Http(Between):
     """A run of its own before, discarded; whole seconds."""
 
 
-Measurement = Annotated[Ping | Iperf3 | Http, Field(discriminator="probe")]
+class Traffic(Between):
+    """What a load generator sends from `from` to `to`."""
+
+    flows: Flows = Flows()
+    """Addresses and ports."""
+    sizes: Sizes
+    """Frame sizes."""
+    counted: Counted = "frame"
+    """What sizes and rates count."""
+    dscp: Annotated[int, Field(ge=0, le=63)] = 0
+    """Differentiated services code point of all frames."""
+    backend: Backend = "auto"
+    """How frames meet the wire."""
+    catch_up: Duration = Duration(0.01)
+    """Frames that the generator would send later than this are not sent, and counted apart."""
+
+
+class Load(Traffic):
+    """A constant load, each frame accounted for.
+
+    Gives `received` (Mbit/s as `counted`), `loss`, `duplicated`, `reordered` and `unsent` (% of
+    frames), and `delay`, `delay_p99` and `variation_p99` (ms, one way).
+    """
+
+    probe: Literal["load"]
+    """The tool: `hawserd load`."""
+    rate: Rate
+    """What is offered, as `counted`."""
+    duration: Duration = Duration(10)
+    """How long."""
+
+
+class Throughput(Traffic):
+    """The highest load that gets through.
+
+    Gives `throughput` (Mbit/s as `counted`) and `throughput_frames` (frames/s), both called
+    `conditional_...` where a trial was shorter than the 60 s of RFC 2544; and `delay`, `delay_p99`
+    and `variation_p99` (ms, one way) at that load.
+    """
+
+    probe: Literal["throughput"]
+    """The tool: `hawserd load`, trial by trial."""
+    mode: Literal["rfc2544", "mlr"] = "mlr"
+    """Binary search (RFC 2544 section 26.1), or MLRsearch (RFC 9971) towards the same goal."""
+    trial: Duration = Duration(60)
+    """Of one trial; of all trials at a load together, in `mlr`."""
+    loss: Ratio = Ratio(0)
+    """Share of frames that may be lost."""
+    resolution: Ratio = Ratio(0.002)
+    """How near the bounds of the result are when the search ends, as a share of the load found."""
+    least: Rate = Rate(1e6)
+    """The search begins here: a path that loses frames at this load is not searched."""
+    greatest: Rate | None = None
+    """The search ends here; at 80 % of what the generator can send, where left out."""
+    drain: Duration = Duration(0.5)
+    """Between the last frame of a trial and the reading of its counters."""
+    search_limit: Duration = Duration(3600)
+    """Longest search."""
+    loss_curve: bool = False
+    """Measure the frame loss rate (RFC 2544 section 26.3) too: `frame_loss` (%) by load."""
+    back_to_back: Annotated[int, Field(ge=0, le=50)] = 0
+    """Repetitions of the back-to-back frames test (RFC 9004): `burst` (frames), `buffer` (ms)."""
+
+
+Measurement = Annotated[Ping | Iperf3 | Http | Load | Throughput, Field(discriminator="probe")]

@@ -17,6 +17,20 @@ HTTP = {
 }
 HTTP_CONNECTIONS = {"connections": "1/s"}
 """Besides, where each request has a connection of its own."""
+_DELAY = {"delay": "ms", "delay_p99": "ms", "variation_p99": "ms"}
+_SHARES = dict.fromkeys(("loss", "duplicated", "reordered", "unsent"), "%")
+LOAD = {"received": "Mbit/s", **_SHARES, **_DELAY}
+THROUGHPUT = {"throughput": "Mbit/s", "throughput_frames": "frames/s", **_DELAY}
+CONDITIONAL_THROUGHPUT = {
+    "conditional_throughput": "Mbit/s",
+    "conditional_throughput_frames": "frames/s",
+    **_DELAY,
+}
+"""Throughput of trials shorter than those of RFC 2544 is never called by that name."""
+RFC2544_TRIAL = 60.0
+"""Seconds (RFC 2544 section 24)."""
+LOSS_CURVE = {"frame_loss": "%"}
+BACK_TO_BACK = {"burst": "frames", "buffer": "ms"}
 PASSIVE = {
     "tx_bytes": "bytes",
     "tx_packets": "packets",
@@ -31,7 +45,21 @@ PASSIVE = {
 }
 """Counters of elements and daemons, read in every trial."""
 
-METRICS = {**PING, **IPERF3_TCP, **IPERF3_UDP, **HTTP, **HTTP_CONNECTIONS, **PASSIVE}
+MEASURED = {
+    **PING,
+    **HTTP,
+    **HTTP_CONNECTIONS,
+    **IPERF3_TCP,
+    **IPERF3_UDP,
+    **LOAD,
+    **THROUGHPUT,
+    **CONDITIONAL_THROUGHPUT,
+    **LOSS_CURVE,
+    **BACK_TO_BACK,
+}
+"""What measurements give."""
+
+METRICS = {**MEASURED, **PASSIVE}
 """Every metric and its unit; beside these, `drop_CAUSE` counts packets, or a daemon's records."""
 
 _DROP = re.compile(r"([rt]x_)?drop_[a-z_]{1,30}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from hawser.spec.check.topology import near
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Http, Iperf3, Measurement, Ping, Protocol
+from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Protocol, Throughput
 from hawser.spec.multipath import measured_ends, tunnel_ends
 from hawser.spec.topology import Topology, node_ports
 from hawser.spec.units import Duration
@@ -20,6 +20,7 @@ MAX_MEASUREMENTS = 64
 _CONGESTION = re.compile(r"[a-z0-9_-]{1,15}")
 _MAX_UDP = 65_507
 """Payload of the largest UDP datagram over IPv4."""
+_PORTS = 65_536
 _MAX_WRITE = 1 << 20
 """iperf3's largest block."""
 
@@ -49,6 +50,8 @@ def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
                 yield from _iperf3(loc, measurement)
             case Http():
                 yield from _http(loc, measurement)
+            case Load() | Throughput():
+                yield from _traffic(loc, measurement)
 
 
 def _end(loc: Loc, end: str, ports: dict[str, list[str]]) -> Iterator[Issue]:
@@ -121,6 +124,32 @@ def _http(loc: Loc, measurement: Http) -> Iterator[Issue]:
     if "." in measurement.source:
         message = f"found the port {measurement.source}, expected a node"
         yield Issue((*loc, "from"), f"{message}: wrk takes the address that the route gives")
+
+
+def _traffic(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:
+    flows = measurement.flows
+    for field, ports in (("source_port", flows.source_port), ("target_port", flows.target_port)):
+        if ports.first + min(ports.count, flows.count) > _PORTS:
+            message = f"found {ports.count}, expected ports up to {_PORTS - 1}"
+            yield Issue((*loc, "flows", field, "count"), message)
+    if flows.source and flows.target and flows.source.first.version != flows.target.first.version:
+        message = f"found {flows.target.first}, expected an address of the version of the source"
+        yield Issue((*loc, "flows", "target", "first"), message)
+    if isinstance(measurement, Load):
+        yield from _positive((*loc, "duration"), measurement.duration)
+        return
+    yield from _positive((*loc, "trial"), measurement.trial)
+    if not 0 < measurement.resolution < 1:
+        message = (
+            f"found {str(measurement.resolution)!r}, expected more than 0 % and less than 100 %"
+        )
+        yield Issue((*loc, "resolution"), message)
+    if not measurement.loss < 1:
+        message = f"found {str(measurement.loss)!r}, expected less than 100 %"
+        yield Issue((*loc, "loss"), message)
+    if measurement.greatest is not None and measurement.greatest <= measurement.least:
+        message = f"found {str(measurement.greatest)!r}, expected more than the least load"
+        yield Issue((*loc, "greatest"), message)
 
 
 def _whole(loc: Loc, value: Duration, least: int) -> Iterator[Issue]:

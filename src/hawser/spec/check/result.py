@@ -8,16 +8,22 @@ from hawser.spec.check.topology import near
 from hawser.spec.document import Results
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Http, Iperf3, Measurement, Ping, Protocol
+from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Protocol, Throughput
 from hawser.spec.metric import (
+    BACK_TO_BACK,
+    CONDITIONAL_THROUGHPUT,
     HTTP,
     HTTP_CONNECTIONS,
     IPERF3_MPTCP,
     IPERF3_TCP,
     IPERF3_UDP,
+    LOAD,
+    LOSS_CURVE,
+    MEASURED,
     METRICS,
-    PASSIVE,
     PING,
+    RFC2544_TRIAL,
+    THROUGHPUT,
     units,
 )
 from hawser.spec.validate import Issue
@@ -81,7 +87,7 @@ def _source(loc: Loc, item: Result, meant: Sequence[Mapping[str, Measurement]]) 
 
 
 def _gives(item: Result, measurements: Mapping[str, Measurement]) -> bool:
-    if item.metric in PASSIVE or item.metric not in METRICS:
+    if item.metric not in MEASURED:
         return item.measurement is None
     chosen = [m for name, m in measurements.items() if item.measurement in (None, name)]
     return any(item.metric in _metrics(measurement) for measurement in chosen)
@@ -97,6 +103,19 @@ def _metrics(measurement: Measurement) -> Mapping[str, str]:
             return HTTP
         case Http():
             return {**HTTP, **HTTP_CONNECTIONS}
+        case Load():
+            return LOAD
+        case Throughput():
+            return _throughput(measurement)
+
+
+def _throughput(measurement: Throughput) -> Mapping[str, str]:
+    short = measurement.trial < RFC2544_TRIAL
+    return {
+        **(CONDITIONAL_THROUGHPUT if short else THROUGHPUT),
+        **(LOSS_CURVE if measurement.loss_curve else {}),
+        **(BACK_TO_BACK if measurement.back_to_back else {}),
+    }
 
 
 _IPERF3 = {

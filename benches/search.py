@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Throughput searches beside each other, through a policer whose limit is known."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from ipaddress import ip_address
+
+from harness.bench import Bench, Metric, Peer, SampleError
+from harness.cli import Effort, main
+from harness.lab import Lab, Namespace
+from harness.obtain import hawserd
+from harness.result import Check, at_most
+from harness.samples import Samples
+from hawser.node.netns import NamespaceNode
+from hawser.overlay.plan import NodePlan
+from hawser.probe.base import ProbeError
+from hawser.probe.load.config import Amount
+from hawser.probe.load.generator import Generator
+from hawser.probe.load.port import SendingPort
+from hawser.probe.search import mlr, rfc2544
+from hawser.probe.search.trial import Found, Goal, Measure, SearchError, Trial
+from hawser.spec.measurement import Throughput
+from peers.wire import Faults, inserted
+
+_RFC2544, _MLR = "rfc2544", "mlr"
+_LIMITS = (50_000, 100_000, 200_000, 333_000, 500_000, 750_000, 1_000_000)
+_GREATEST = 1_200_000
+_LEAST = 1_000
+_RESOLUTION = 0.002
+_DEPTH_SECONDS = 0.0005
+"""Of the policer's bucket: what it lets through beyond its limit is 0.05 % of a trial of 1 s."""
+
+_ABOUT = """\
+A generator and a meter on XDP, and between them an XDP program with a token bucket of
+{depth} ms: a device whose limit is known. Each sample searches the limit anew; 60-byte frames, one
+flow, loss ratio 0, resolution {resolution} % of the load, from {least} to {greatest} frames/s, one
+direction, one core. Both modes have the goal of RFC 2544 with trials of {seconds} s instead of
+60 s: times scale with it. "Error" is the largest deviation from the policer's limit over all seven;
+"trial time" is the sum of all trials of the seven searches. Time between trials is not counted."""
+
+
+def _metric(limit: int) -> Metric:
+    return Metric(f"found_{limit}", "frames/s", f"{limit // 1000} k", 0)
+
+
+_METRICS = (
+    *map(_metric, _LIMITS),
+    Metric("error", "%", "error", 3),
+    Metric("seconds", "s", "trial time", 1),
+)
+
+Search = Callable[[Measure, Goal], Found]
+
+
+def _binary(measure: Measure, goal: Goal) -> Found:
+    return rfc2544.search(measure, goal)
+
+
+def _multiple(measure: Measure, goal: Goal) -> Found:
+    return mlr.search(measure, goal, limit=600)
+
+
+def _sample(search: Search, limit: int, seconds: float) -> Mapping[str, float]:
+    with _policed() as (generator, faults):
+        faults.set("police", rate=limit, depth=max(8, round(limit * _DEPTH_SECONDS)))
+
+        def measure(load: float, duration: float) -> Trial:
+            outcome = generator.trial(Amount(max(1, round(load * duration)), load))
+            return Trial(load, duration, outcome.sent.frames, outcome.lost)
+
+        goal = Goal(_LEAST, _GREATEST, seconds, 0.0, _RESOLUTION)
+        try:
+            found = search(measure, goal)
+        except (SearchError, ProbeError) as error:
+            raise SampleError(str(error)) from error
+    return {f"found_{limit}": found.load, f"seconds_{limit}": found.seconds}
+
+
+@contextlib.contextmanager
+def _policed() -> Iterator[tuple[Generator, Faults]]:
+    """A generator whose frames pass a policer."""
+    with Lab() as lab:
+        a, m, b = (lab.namespace(label) for label in "amb")
+        lab.link(a, m)
+        lab.link(m, b)
+        with inserted(m.name, "wan0", "wan1") as faults:
+            yield _generator(a, b), faults
+
+
+def _generator(a: Namespace, b: Namespace) -> Generator:
+    traffic = Throughput.model_validate(
+        {
+            "probe": "throughput",
+            "from": "a",
+            "to": "b",
+            "sizes": {"fixed": "60 B"},
+            "catch_up": f"{_DEPTH_SECONDS * 1000} ms",
+        }
+    )
+    source, target = (
+        NamespaceNode(end, namespace.name, NodePlan(name=end, role="host", interfaces=()))
+        for end, namespace in (("a", a), ("b", b))
+    )
+    return Generator(
+        traffic,
+        (source, target),
+        (SendingPort("wan0", "ff:ff:ff:ff:ff:ff"), "wan1"),
+        (ip_address("198.18.0.1"), ip_address("198.18.1.2")),
+        "xdp",
+        drain=0.05,
+    )
+
+
+def _peer(name: str, search: Search, effort: Effort) -> Peer:
+    program = hawserd()
+    os.environ["HAWSERD"] = program.path
+    cases = {f"{limit}": partial(_sample, search, limit, effort.seconds) for limit in _LIMITS}
+    return Peer(name, program.version, cases)
+
+
+_PEERS: Mapping[str, Callable[[Effort], Peer]] = {
+    _RFC2544: partial(_peer, _RFC2544, _binary),
+    _MLR: partial(_peer, _MLR, _multiple),
+}
+
+
+def _derive(samples: Samples) -> None:
+    """The worst error and the time of each round in which all limits were searched."""
+    for peer in _PEERS:
+        for round_ in range(samples.rounds):
+            found = {limit: samples.of(peer, f"found_{limit}").get(round_) for limit in _LIMITS}
+            seconds = [samples.of(peer, f"seconds_{limit}").get(round_) for limit in _LIMITS]
+            errors = [abs(load / limit - 1) for limit, load in found.items() if load is not None]
+            times = [time for time in seconds if time is not None]
+            if len(errors) == len(times) == len(_LIMITS):
+                samples.add(peer, round_, {"error": 100 * max(errors), "seconds": sum(times)})
+
+
+def _spread(samples: Samples, peer: str) -> float | None:
+    """Largest difference between repeats of a search, in percent of the limit."""
+    spreads = []
+    for limit in _LIMITS:
+        values = list(samples.of(peer, f"found_{limit}").values())
+        if len(values) < samples.rounds:
+            return None
+        spreads.append(100 * (max(values) - min(values)) / limit)
+    return max(spreads)
+
+
+def _checks(samples: Samples) -> list[Check]:
+    checks = []
+    for peer in _PEERS:
+        checks += [
+            at_most(f"{peer}, error in %, at most", samples.largest(peer, "error"), 0.5),
+            at_most(f"{peer}, repeats apart in %, at most", _spread(samples, peer), 0.5),
+        ]
+    share = samples.ratio("seconds", _MLR, _RFC2544)
+    return [*checks, at_most(f"{_MLR} / {_RFC2544}, trial time, at most", share, 1 / 3)]
+
+
+def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
+    return Bench(
+        name="search",
+        title="Throughput searches",
+        about=_ABOUT.format(
+            depth=_DEPTH_SECONDS * 1000,
+            resolution=_RESOLUTION * 100,
+            least=f"{_LEAST:,}".replace(",", " "),
+            greatest=f"{_GREATEST:,}".replace(",", " "),
+            seconds=effort.seconds,
+        ),
+        metrics=_METRICS,
+        peers=peers,
+        derive=_derive,
+        checks=_checks,
+    )
+
+
+_TOOLS = (("ip", "iproute2"), ("bpftool", "bpftool"), ("clang", "clang"))
+
+if __name__ == "__main__":
+    sys.exit(main(str(__doc__), _TOOLS, _PEERS, _bench))

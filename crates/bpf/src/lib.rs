@@ -1,0 +1,21 @@
+//! The eBPF programs, written in C under `src/bpf`, and the only code that loads them.
+//!
+//! | module | programs | what |
+//! |---|---|---|
+//! | [`generator`] | `load_send` | writes and paces frames, run as XDP live frames |
+//! | [`meter`] | `load_receive` | counts the load frames that arrive at a port |
+//! | [`reflector`] | `load_reflect` | sends load frames back |
+//! | [`port`] | `load_pass`, `load_refused` | makes a port ready to send; counts what it refused |
+//! | [`layout`] | | structures that C and Rust share |
+//! | [`interrupt`] | | ends a system call of another thread |
+
+pub mod generator;
+pub mod interrupt;
+pub mod layout;
+pub mod meter;
+pub mod port;
+pub mod reflector;
+
+mod object;
+
+pub use object::Error;

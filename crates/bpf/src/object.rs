@@ -1,0 +1,90 @@
+//! Compiled programs, and what can go wrong with them.
+
+use std::io;
+
+use aya::{
+    Ebpf, EbpfError, EbpfLoader, Pod,
+    maps::{Array, Map, MapData, MapError, PerCpuArray},
+    programs::{ProgramError, Xdp},
+};
+
+/// Why a program could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The object file or one of its maps was refused.
+    #[error("eBPF object: {0}")]
+    Object(#[from] EbpfError),
+    /// The kernel refused a program. The verifier's log is in the message.
+    #[error("eBPF program: {0}")]
+    Program(#[from] ProgramError),
+    /// A map could not be read or written.
+    #[error("eBPF map: {0}")]
+    Map(#[from] MapError),
+    /// The kernel has no type information, which the counter of refused frames needs.
+    #[error("eBPF type information: {0}")]
+    Types(#[from] aya::BtfError),
+    /// The object does not hold what it should.
+    #[error("the eBPF object has no {0}")]
+    Absent(&'static str),
+    /// Another system call failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// The bytes of the object compiled from `src/bpf/NAME.bpf.c`, aligned as the ELF reader wants them.
+macro_rules! object {
+    ($name:literal) => {
+        aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/", $name, ".o"))
+    };
+}
+pub(crate) use object;
+
+/// A loader without the kernel's type information, which takes longer to read than all else.
+pub(crate) fn loader<'a>() -> EbpfLoader<'a> {
+    let mut loader = EbpfLoader::new();
+    loader.btf(None);
+    loader
+}
+
+pub(crate) fn xdp<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, Error> {
+    let program = object.program_mut(name).ok_or(Error::Absent(name))?;
+    Ok(program.try_into()?)
+}
+
+fn map(object: &mut Ebpf, name: &'static str) -> Result<Map, Error> {
+    object.take_map(name).ok_or(Error::Absent(name))
+}
+
+pub(crate) fn array<V: Pod>(
+    object: &mut Ebpf,
+    name: &'static str,
+) -> Result<Array<MapData, V>, Error> {
+    Ok(map(object, name)?.try_into()?)
+}
+
+pub(crate) fn per_cpu<V: Pod>(
+    object: &mut Ebpf,
+    name: &'static str,
+) -> Result<PerCpuArray<MapData, V>, Error> {
+    Ok(map(object, name)?.try_into()?)
+}
+
+pub(crate) fn ring(
+    object: &mut Ebpf,
+    name: &'static str,
+) -> Result<aya::maps::RingBuf<MapData>, Error> {
+    Ok(map(object, name)?.try_into()?)
+}
+
+/// Writes a table, one entry an index.
+pub(crate) fn fill<V: Pod>(table: &mut Array<MapData, V>, values: &[V]) -> Result<(), Error> {
+    for (index, value) in (0u32..).zip(values) {
+        table.set(index, value, 0)?;
+    }
+    Ok(())
+}
+
+/// A length as the kernel takes it.
+pub(crate) fn entries(length: usize) -> Result<u32, Error> {
+    u32::try_from(length.max(1)).map_err(|_| Error::Absent("room for a table of that length"))
+}

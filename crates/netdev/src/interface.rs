@@ -1,0 +1,64 @@
+//! What the kernel knows of an interface, in the network namespace of the calling thread.
+
+#![allow(unsafe_code)] // ioctl has no safe form for these requests
+
+use std::{ffi::c_char, io, os::fd::AsRawFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice::name_to_index, socket_with};
+
+/// An Ethernet interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its index.
+    pub index: u32,
+    /// Its hardware address.
+    pub address: [u8; 6],
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+}
+
+/// Looks an interface up by name.
+pub fn find(name: &str) -> io::Result<Interface> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let index = name_to_index(&socket, name)?;
+    let hardware = ask(&socket, libc::SIOCGIFHWADDR, name)?;
+    let mtu = ask(&socket, libc::SIOCGIFMTU, name)?;
+    // SAFETY: the kernel filled in the field that belongs to the request.
+    let (hardware, mtu) = unsafe { (hardware.ifr_ifru.ifru_hwaddr, mtu.ifr_ifru.ifru_mtu) };
+    let mut address = [0; 6];
+    for (octet, found) in address.iter_mut().zip(hardware.sa_data) {
+        *octet = found.cast_unsigned();
+    }
+    Ok(Interface { index, address, mtu: mtu.cast_unsigned() })
+}
+
+fn ask(socket: &impl AsRawFd, what: libc::Ioctl, name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: plain data for which zero is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = request.ifr_name.len() - 1; // the last byte stays zero
+    for (to, from) in request.ifr_name.iter_mut().take(room).zip(name.bytes()) {
+        *to = c_char::from_ne_bytes([from]);
+    }
+    // SAFETY: both requests read the name and write one field of the structure, which outlives them.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) } {
+        0 => Ok(request),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_is_there() {
+        let loopback = find("lo").expect("every namespace has one");
+        assert_eq!((loopback.index, loopback.address), (1, [0; 6]));
+        assert!(loopback.mtu >= 1500);
+    }
+
+    #[test]
+    fn what_is_not_there_is_an_error() {
+        assert!(find("no-such-port").is_err());
+    }
+}

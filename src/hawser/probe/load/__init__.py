@@ -1,0 +1,1 @@
+"""Loads made by `hawserd load` on the nodes of a lab."""

@@ -1,0 +1,193 @@
+"""A generator that is calibrated, and carries out trials between two nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+from hawser.node.base import Node
+from hawser.probe.base import Context, ProbeError
+from hawser.probe.endpoint import endpoints
+from hawser.probe.load import config, daemon
+from hawser.probe.load.config import Amount
+from hawser.probe.load.daemon import LoadResult, Received, Sent
+from hawser.probe.load.port import SendingPort, receiving_interface, sending_port, taken_on
+from hawser.spec.measurement import Traffic
+
+HEADROOM = 0.8
+"""Share of the generator's own limit up to which its results are believed."""
+
+_CALIBRATION_FRAMES = 400_000
+_SLACK_SECONDS = 30.0
+_UNSENT_MAX = 0.0005
+"""Share of frames that may stay unsent in a trial: less than the finest width of a search."""
+_ATTEMPTS = 4
+_RUNS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trial: what was sent and what came."""
+
+    sent: Sent
+    received: Received
+
+    @property
+    def lost(self) -> int:
+        """Frames sent that never came. Negative only where the counters are wrong."""
+        return self.sent.frames - self.received.unique
+
+
+class Generator:
+    """Sends from one node to another. Made by `open_generator`."""
+
+    def __init__(
+        self,
+        traffic: Traffic,
+        nodes: tuple[Node, Node],
+        ports: tuple[SendingPort, str],
+        addresses: tuple[config.Address, config.Address],
+        backend: str,
+        *,
+        drain: float,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._traffic = traffic
+        self._source, self._target = nodes
+        self._port, self._interface = ports
+        self._addresses = addresses
+        self.backend = backend
+        self._drain = drain
+        self._sleep = sleep
+        self._run = int.from_bytes(os.urandom(2))
+
+    def trial(self, amount: Amount) -> Outcome:
+        """Send, wait until all that can come has come, then read.
+
+        A trial in which the generator could not keep up is repeated.
+
+        Raises:
+            ProbeError: it never kept up, more came than was sent, or a daemon failed.
+        """
+        for _ in range(_ATTEMPTS):
+            outcome = self._once(amount)
+            if outcome.lost < 0:
+                raise ProbeError(f"{-outcome.lost} frames came that were never sent")
+            if outcome.sent.unsent <= _UNSENT_MAX * outcome.sent.scheduled:
+                return outcome
+        sent = outcome.sent
+        raise ProbeError(
+            f"the generator could not keep up: {sent.unsent} of {sent.scheduled} frames were not "
+            f"sent ({sent.refused} refused by the device)"
+        )
+
+    def _once(self, amount: Amount) -> Outcome:
+        self._run = (self._run + 1) % _RUNS
+        with tempfile.TemporaryDirectory(prefix="hawser-load-") as folder:
+            control = str(Path(folder) / "meter.sock")
+            meter = config.receiver(
+                self._traffic, self._run, self._interface, self.backend, control
+            )
+            with daemon.running(self._target, meter, self._sleep) as finish:
+                sent = daemon.run(self._source, self._sending(amount), _longest(amount))
+                self._sleep(self._drain)
+                return _outcome(sent, finish())
+
+    def _sending(self, amount: Amount) -> config.Config:
+        source, target = self._addresses
+        stream = config.stream(self._traffic, source, target, self._port.next_hop, amount)
+        return config.sender(self._traffic, self._run, self._port.interface, self.backend, stream)
+
+    def calibrate(self) -> float:
+        """Frames a second that the generator sends to its own sink on the sending node.
+
+        Raises:
+            ProbeError: it could not be measured.
+        """
+        traffic = self._traffic
+        source, target = self._addresses
+        amount = Amount(frames=_CALIBRATION_FRAMES, rate=None)
+        stream = config.stream(traffic, source, target, "02:00:00:00:00:02", amount)
+        with _own_sink(self._source) as ends:
+            both = config.both(traffic, stream, self.backend, ends)
+            result = daemon.run(self._source, both, _longest(amount))
+        if result.received is None or result.received.seconds <= 0:
+            raise ProbeError("the generator sent nothing to its own sink")
+        return result.received.unique / result.received.seconds
+
+
+@contextlib.contextmanager
+def open_generator(
+    context: Context,
+    traffic: Traffic,
+    *,
+    drain: float,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Generator]:
+    """A generator from `from` to `to` of a measurement; the target takes on the flows' addresses.
+
+    Raises:
+        ProbeError: there is no way, or no backend works on it.
+    """
+    source, target = endpoints(context.lab, traffic)
+    addresses = ip_address(source.address), ip_address(target.address)
+    interface = receiving_interface(target.node, addresses[1])
+    wanted = config.target_addresses(traffic, addresses[1])
+    with taken_on(target.node, interface, wanted):
+        port = sending_port(source.node, addresses[0], wanted[0])
+
+        def generator(backend: str) -> Generator:
+            nodes, ports = (source.node, target.node), (port, interface)
+            return Generator(traffic, nodes, ports, addresses, backend, drain=drain, sleep=sleep)
+
+        yield generator(traffic.backend) if traffic.backend != "auto" else _choose(generator)
+
+
+_TRY = Amount(frames=100, rate=1000.0)
+
+
+def _choose(make: Callable[[str], Generator]) -> Generator:
+    """XDP where frames get through, else packet sockets.
+
+    On a veth pair XDP needs a program or GRO at the other end, which belongs to another node.
+    """
+    generator = make("xdp")
+    with contextlib.suppress(ProbeError):
+        if generator.trial(_TRY).received.unique > 0:
+            return generator
+    return make("packet")
+
+
+@contextlib.contextmanager
+def _own_sink(node: Node) -> Iterator[tuple[str, str]]:
+    """Two namespaces on a node, with a veth pair between them: ports `load`."""
+    prefix = f"hawserc{os.getpid()}-{int.from_bytes(os.urandom(3)):06x}"
+    ends = f"{prefix}a", f"{prefix}b"
+    try:
+        for end in ends:
+            node.run(["ip", "netns", "add", end], timeout=10)
+        peer = ["peer", "name", "load", "netns", ends[1]]
+        link = ["link", "add", "name", "load", "type", "veth", *peer]
+        node.run(["ip", "-n", ends[0], *link], timeout=10)
+        for end in ends:
+            node.run(["ip", "-n", end, "link", "set", "load", "up"], timeout=10)
+        yield ends
+    finally:
+        for end in ends:
+            node.run(["ip", "netns", "del", end], timeout=10, check=False)
+
+
+def _longest(amount: Amount) -> float:
+    return _SLACK_SECONDS + (amount.frames / amount.rate if amount.rate else 60.0)
+
+
+def _outcome(sent: LoadResult, received: LoadResult) -> Outcome:
+    if sent.sent is None or received.received is None:
+        raise ProbeError("hawserd load gave half a result")
+    return Outcome(sent.sent, received.received)

@@ -1,0 +1,47 @@
+"""From trials to samples."""
+
+from __future__ import annotations
+
+from hawser.probe.load.daemon import Received
+from hawser.probe.load.generator import Outcome
+from hawser.spec.metric import METRICS
+from hawser.store.sample import Sample
+
+
+def sample(measurement: str, metric: str, value: float, subject: str = "") -> Sample:
+    """A value of the direction from `from` to `to`."""
+    return Sample(
+        measurement=measurement,
+        metric=metric,
+        unit=METRICS[metric],
+        value=value,
+        direction="forward",
+        subject=subject,
+    )
+
+
+def delays(measurement: str, received: Received) -> list[Sample]:
+    """Delays of a trial, none where nothing came."""
+    stream = received.streams[0]
+    found = {
+        "delay": stream.delay.p50_ns,
+        "delay_p99": stream.delay.p99_ns,
+        "variation_p99": stream.variation.p99_ns,
+    }
+    return [
+        sample(measurement, metric, nanoseconds / 1e6)
+        for metric, nanoseconds in found.items()
+        if nanoseconds is not None
+    ]
+
+
+def accounts(measurement: str, outcome: Outcome) -> list[Sample]:
+    """What became of the frames, in percent of those sent (`unsent`: of those due)."""
+    sent, received = outcome.sent, outcome.received
+    shares = {
+        "loss": outcome.lost / sent.frames,
+        "duplicated": received.duplicated / sent.frames,
+        "reordered": received.reordered / sent.frames,
+        "unsent": sent.unsent / sent.scheduled,
+    }
+    return [sample(measurement, metric, 100 * share) for metric, share in shares.items()]

@@ -1,0 +1,1 @@
+"""Searches for the highest load that gets through, on trials that somebody else carries out."""
