@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from hawser.driver import tunnels
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
 from hawser.node import cgroup, features
@@ -88,7 +89,7 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
     kernel = tuple(
         f"this kernel has no {name}; use {_how(name)}" for name in _needs(plan) if not has(name)
     )
-    return (*kernel, *_missing_cgroup(plan), *_missing_daemon(plan))
+    return (*kernel, *_missing_cgroup(plan), *_missing_daemon(plan), *tunnels.missing(plan))
 
 
 def realised(plan: NetworkPlan) -> NetworkPlan:
@@ -106,7 +107,7 @@ def _needs(plan: NetworkPlan) -> Iterator[str]:
     yield from ("namespaces", "veth")
     if any(map(needs_tree, plan.shapers)):
         yield from ("htb", "tbf", "u32")
-    if any(each.role == "gateway" for each in plan.daemons):
+    if plan.tunnels or any(each.role == "gateway" for each in plan.daemons):
         yield "tun"
     if any(node.redirects for node in plan.nodes):
         yield "mirred"
