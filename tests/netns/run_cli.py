@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hawser.driver import names
-from hawser.node import namespace
+from hawser.node import cgroup, namespace
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -80,6 +80,7 @@ def remains(lab: str) -> Sequence[object]:
     directory = names.ROOT / lab
     return [
         *namespace.names(names.prefix(lab)),
+        *cgroup.names(names.prefix(lab)),
         *_processes(str(directory)),
         *([directory] if directory.exists() else []),
     ]

@@ -18,7 +18,7 @@ from driver_plans import branches
 from driver_traffic import wait_for
 
 from hawser.driver.local import LocalDriver
-from hawser.node import namespace
+from hawser.node import cgroup, namespace
 from hawser.node.process import started
 
 pytestmark = pytest.mark.root
@@ -89,6 +89,7 @@ class Remains:
 
     namespaces: tuple[str, ...] = ()
     mounted: bool = False
+    groups: tuple[str, ...] = ()
     directory: bool = False
     processes: tuple[int, ...] = ()
     listed: bool = False
@@ -101,6 +102,7 @@ def remains(name: str) -> Remains:
     pids = [path for path in Path("/proc").iterdir() if path.name.isdigit()]
     return Remains(
         namespaces=namespace.names(f"hawser.{name}."),
+        groups=cgroup.names(f"hawser.{name}."),
         mounted=f"hawser.{name}." in Path("/proc/self/mountinfo").read_text(),
         directory=(Path("/run/hawser") / name).exists(),
         processes=tuple(int(path.name) for path in pids if f"/{name}/" in _command(path)),

@@ -2,7 +2,6 @@
 //!
 //! One of the two places where `unsafe` is allowed: what lies behind it has a small safe face.
 
-pub mod frames;
 pub mod interface;
 pub mod ipip;
 pub mod mptcp;

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from hawser.driver import tunnels
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
-from hawser.node import features
+from hawser.node import cgroup, features
 from hawser.node.htb import needs_tree
 from hawser.overlay import emulator
 from hawser.overlay.plan import NetworkPlan
@@ -68,6 +69,8 @@ _TOOLS = (
     ("iperf3", "iperf3"),
     ("ping", "iputils-ping"),
     ("mptcpize", "mptcpize"),
+    ("wrk", "wrk"),
+    ("nginx", "nginx-light"),
     ("ethtool", "ethtool"),
 )
 """Program and its Debian package."""
@@ -86,7 +89,7 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
     kernel = tuple(
         f"this kernel has no {name}; use {_how(name)}" for name in _needs(plan) if not has(name)
     )
-    return (*kernel, *_missing_daemon(plan))
+    return (*kernel, *_missing_cgroup(plan), *_missing_daemon(plan), *tunnels.missing(plan))
 
 
 def realised(plan: NetworkPlan) -> NetworkPlan:
@@ -104,12 +107,20 @@ def _needs(plan: NetworkPlan) -> Iterator[str]:
     yield from ("namespaces", "veth")
     if any(map(needs_tree, plan.shapers)):
         yield from ("htb", "tbf", "u32")
-    if any(each.role == "gateway" for each in plan.daemons):
+    if plan.tunnels or any(each.role == "gateway" for each in plan.daemons):
         yield "tun"
     if any(node.redirects for node in plan.nodes):
         yield "mirred"
     if any(node.mptcp for node in plan.nodes):
         yield "mptcp"
+
+
+def _missing_cgroup(plan: NetworkPlan) -> tuple[str, ...]:
+    limited = [node.name for node in plan.nodes if node.cpu is not None]
+    if not limited or cgroup.available():
+        return ()
+    fault = f"node {limited[0]} has a limit of processor time, but no control group can be made"
+    return (f"{fault}; use {_cgroup().how}",)
 
 
 def _missing_daemon(plan: NetworkPlan) -> tuple[str, ...]:
@@ -157,15 +168,12 @@ def _machine() -> tuple[Capability, ...]:
 
 
 def _cgroup() -> Capability:
-    v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
-    unified = Path("/sys/fs/cgroup/unified/cgroup.controllers").exists()
-    v1 = Path("/sys/fs/cgroup/cpu").exists()
-    kinds = [name for name, there in (("v2", v2 or unified), ("v1", v1)) if there]
     return Capability(
         name="cgroup",
-        found=bool(kinds),
-        detail=f"version {' and '.join(kinds)}" if kinds else "none mounted",
-        how="a mounted cgroup file system",
+        found=cgroup.available(),
+        detail=cgroup.detail(),
+        instead="no node can have a limit of processor time, and none says what it used",
+        how="root, and a mounted cgroup file system with the controller cpu",
     )
 
 

@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from hawser.driver import build, capabilities, changes, daemon, names, pki, remains, state
+from hawser.driver import build, capabilities, changes, daemon, names, pki, remains, state, tunnels
 from hawser.driver.base import DriverError, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon
 from hawser.node.base import NodeError
+from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
 from hawser.overlay import emulator
 from hawser.overlay.plan import NetworkPlan
@@ -39,6 +40,8 @@ class LocalLab:
         self.plan = plan
         self.nodes = nodes
         self.daemons = daemons
+        self.tunnels: list[Background] = []
+        """Processes of tunnels that this process started."""
 
     def apply(self, element: str, change: Change) -> None:
         """Change a running element in both directions; each direction changes at once.
@@ -79,6 +82,8 @@ class LocalLab:
         remains.destroy(self.directory, _LOCK_WAIT)
         for each in supervised:
             each.stop()
+        for process in self.tunnels:
+            process.stop()
 
 
 class LocalDriver:
@@ -147,6 +152,7 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
             daemons[each.name] = SupervisedDaemon(directory, each, lab.nodes[each.node])
     daemon.wait_ready(tuple(daemons.values()))
     with state.locked(directory, _LOCK_WAIT):
+        tunnels.start(directory, plan, lab.nodes, lab.tunnels.append)
         state.write(directory, record.model_copy(update={"complete": True}))
     for running in daemons.values():
         running.supervise()

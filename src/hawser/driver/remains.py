@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hawser.driver import names, state
 from hawser.driver.base import DriverError
-from hawser.node import namespace
+from hawser.node import cgroup, namespace
 
 _GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -28,7 +28,8 @@ _Identity = tuple[int, int]
 def labs(root: Path) -> tuple[str, ...]:
     """Names of all labs of which anything exists."""
     directories = [path.name for path in root.iterdir()] if root.is_dir() else []
-    owners = [names.lab_of(name) for name in namespace.names("hawser.")]
+    made = (*namespace.names("hawser."), *cgroup.names("hawser."))
+    owners = [names.lab_of(name) for name in made]
     return tuple(sorted({lab for lab in (*directories, *owners) if lab and names.valid(lab)}))
 
 
@@ -54,11 +55,13 @@ def _clear(directory: Path) -> None:
     """
     found = namespace.names(names.prefix(directory.name))
     with _identities(found) as spaces:
-        belongs = _membership(spaces, state.recorded_processes(directory))
+        belongs = _membership(directory.name, spaces, state.recorded_processes(directory))
         _end(belongs)
         for name in found:
             namespace.remove(name)
         _end(belongs)  # what entered between the last look and the removal of the name
+    for name in cgroup.names(names.prefix(directory.name)):
+        cgroup.remove(name)
     if directory.exists():
         state.remove(directory)
 
@@ -71,14 +74,16 @@ def _identities(found: tuple[str, ...]) -> Iterator[frozenset[_Identity]]:
 
 
 def _membership(
-    spaces: frozenset[_Identity], records: tuple[state.ProcessRecord, ...]
+    lab: str, spaces: frozenset[_Identity], records: tuple[state.ProcessRecord, ...]
 ) -> Callable[[int], bool]:
+    group = f"/{names.prefix(lab)}"
     by_pid = {record.pid: record for record in records}
 
     def belongs(pid: int) -> bool:
         if pid == os.getpid():
             return False
-        return _space(pid) in spaces or (pid in by_pid and by_pid[pid].alive())
+        recorded = pid in by_pid and by_pid[pid].alive()
+        return recorded or _space(pid) in spaces or group in _groups(pid)
 
     return belongs
 
@@ -90,6 +95,14 @@ def _space(pid: int) -> _Identity | None:
     except OSError:
         return None
     return (status.st_dev, status.st_ino)
+
+
+def _groups(pid: int) -> str:
+    """Control groups of a process; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return ""
 
 
 def _end(belongs: Callable[[int], bool]) -> None:

@@ -99,4 +99,4 @@ def _tools(planned: Plan) -> Iterator[str]:
                     yield f"program {tool}: install the Debian package {_PACKAGE.get(tool, tool)}"
 
 
-_PACKAGE = {"ping": "iputils-ping", "mptcpize": "mptcpize"}
+_PACKAGE = {"ping": "iputils-ping", "nginx": "nginx-light"}

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from hawser.driver.base import Driver, Lab, MissingCapability
 from hawser.engine import collect
@@ -14,6 +15,7 @@ from hawser.engine.plan import Prepared
 from hawser.engine.signals import Signals
 from hawser.node.base import NodeError
 from hawser.probe.base import Context, Probe, ProbeError
+from hawser.probe.evidence import Evidence
 from hawser.probe.passive import Passive
 from hawser.probe.registry import probe_for
 from hawser.spec.measurement import Measurement
@@ -87,8 +89,12 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
         with Passive(lab) as passive:
             for name, measurement in scenario.measurements.items():
                 bench.stage(name)
-                context = Context(lab, name, writer.raw, timeline.start, disrupted)
-                writer.add(bench.probes(measurement).measure(context))
+                probe = bench.probes(measurement)
+                with Evidence(lab, name, _ends(measurement), probe.seconds()) as evidence:
+                    begun = partial(_begun, evidence, timeline)
+                    context = Context(lab, name, writer.raw, begun, disrupted)
+                    writer.add(probe.measure(context))
+                    writer.add(evidence.finish())
             writer.add(passive.finish())
     except (ProbeError, NodeError) as error:
         raise _VoidTrialError("; ".join((*_died(lab), str(error)))) from error
@@ -96,6 +102,18 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
         collect.events(timeline.stop(), writer)
     if problems := (*_died(lab), *timeline.problems(), *passive.faults):
         raise _VoidTrialError("; ".join(problems))
+
+
+def _ends(measurement: Measurement) -> tuple[str, str]:
+    """Nodes between which is measured."""
+    source, target = measurement.source, measurement.target
+    return source.partition(".")[0], target.partition(".")[0]
+
+
+def _begun(evidence: Evidence, timeline: Timeline) -> None:
+    """Traffic starts: what explains it is read first, then events are timed from now."""
+    evidence.begin()
+    timeline.start()
 
 
 def _died(lab: Lab) -> tuple[str, ...]:

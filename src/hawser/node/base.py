@@ -21,6 +21,17 @@ class Completed:
     stderr: str
 
 
+@dataclass(frozen=True)
+class Usage:
+    """Processor time of all programs of a node since it was made, those that ended too."""
+
+    cpu_seconds: float
+    periods: int
+    """Scheduling periods in which a limit held; none without a limit."""
+    throttled: int
+    """Of these, the ones in which the programs had used their share and had to wait."""
+
+
 class Process(Protocol):
     """A command that runs in the background on a node."""
 
@@ -73,3 +84,9 @@ class Node(Protocol):
         `packets`, `bytes` and, by cause, `drop_CAUSE` since the lab was made. Interfaces have
         `rx_*` and `tx_*`.
         """
+
+    def usage(self) -> Usage | None:
+        """Processor time of its programs; None where the machine does not tell."""
+
+    def processes(self) -> Sequence[int]:
+        """Process ids of what runs on it; none where the machine does not tell."""

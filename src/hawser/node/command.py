@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from hawser.node import namespace
+from hawser.node import cgroup, namespace
 from hawser.node.base import Completed, NodeError
 
 _LAST_LINES = 8
@@ -126,9 +126,12 @@ def _spawn(
     stderr: int | IO[bytes],
     env: Mapping[str, str] | None,
 ) -> subprocess.Popen[bytes]:
-    """A child is in the namespace of the thread that forks it, from its first instruction on."""
+    """A child is in the namespace of the thread that forks it, from its first instruction on.
+
+    Into the control group, of the same name, it is put as soon as its program runs.
+    """
     try:
-        return namespace.inside(
+        process = namespace.inside(
             where,
             lambda: subprocess.Popen(
                 list(command),
@@ -141,6 +144,8 @@ def _spawn(
         )
     except OSError as error:
         raise NodeError(f"{_shown(where, command)}: cannot be started: {error.strerror}") from error
+    cgroup.join(where, process.pid)
+    return process
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

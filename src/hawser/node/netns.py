@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from pyroute2 import IPRoute
 
+from hawser.node import cgroup, namespace, network
 from hawser.node import command as commands
-from hawser.node import namespace, network
-from hawser.node.base import Completed, NodeError
+from hawser.node.base import Completed, NodeError, Usage
 from hawser.node.command import Background
 from hawser.overlay.plan import InterfacePlan, NodePlan, ShaperPlan
 
@@ -62,9 +62,18 @@ class NamespaceNode:
         """
         return self.netlink(lambda route: network.counters(route, self.shapers))
 
+    def usage(self) -> Usage | None:
+        """Processor time of its programs, by its control group; see `Node.usage`."""
+        return cgroup.usage(self.namespace)
+
+    def processes(self) -> Sequence[int]:
+        """Process ids of what `run` and `start` began on it; see `Node.processes`."""
+        return cgroup.processes(self.namespace)
+
     def create(self) -> None:
-        """Make the namespace, still without interfaces."""
+        """Make the namespace, still without interfaces, and its control group."""
         namespace.create(self.namespace)
+        cgroup.create(self.namespace, self.plan.cpu)
         self.netlink(lambda route: network.prepare(route, self.plan))
 
     def connect(self, interface: str, peer: NamespaceNode, peer_interface: str) -> None:

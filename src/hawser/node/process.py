@@ -38,6 +38,43 @@ def usage(pid: int) -> Usage:
         raise NodeError(f"process {pid} has ended") from error
 
 
+@dataclass(frozen=True)
+class ThreadTimes:
+    """One thread since it started, seconds (`/proc/PID/task/TID/schedstat`)."""
+
+    run: float
+    """On a core."""
+    wait: float
+    """Ready to run, but without a core."""
+
+
+def threads(pid: int) -> dict[int, ThreadTimes]:
+    """Times of all threads of a process, by thread id; none when it has ended."""
+    found = {}
+    for tid in _tids(pid):
+        try:
+            run, wait, _ = Path(f"/proc/{pid}/task/{tid}/schedstat").read_text().split()
+        except (OSError, ValueError):  # it has ended, or this kernel keeps no such account
+            continue
+        found[tid] = ThreadTimes(int(run) / 1e9, int(wait) / 1e9)
+    return found
+
+
+def _tids(pid: int) -> tuple[int, ...]:
+    try:
+        return tuple(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return ()
+
+
+def program(pid: int) -> str:
+    """Name of the program that a process runs, at most 15 characters; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def children(pid: int) -> tuple[int, ...]:
     """Process ids of all descendants; none when the process has ended."""
     try:

@@ -13,6 +13,7 @@ from hawser.overlay.mptcp import endpoints, roles
 from hawser.overlay.plan import InterfacePlan, LinkPlan, NetworkPlan, NodePlan
 from hawser.overlay.route import routes, rules
 from hawser.overlay.sysctl import settings
+from hawser.overlay.tunnel import tunnels
 from hawser.spec.check.reach import address_port
 from hawser.spec.check.topology import INTERNET
 from hawser.spec.topology import Internet, Topology, node_ports
@@ -32,6 +33,7 @@ def network(scenario: Scenario) -> NetworkPlan:
         shapers=tuple(shapers(scenario, plan)),
         daemons=tuple(daemons(scenario, plan)),
         addresses=_names(scenario, plan),
+        tunnels=tuple(tunnels(scenario, plan)),
     )
 
 
@@ -50,6 +52,7 @@ def _nodes(scenario: Scenario, plan: Addresses) -> Iterator[NodePlan]:
             rules=by.get(name, ()),
             mptcp=multipath.get(name, ()),
             sysctl={**own, **topology.nodes[name].sysctl},
+            cpu=topology.nodes[name].cpu,
         )
     if topology.internet is not None:
         yield _internet(topology, topology.internet, plan)

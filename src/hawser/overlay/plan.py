@@ -10,6 +10,7 @@ from typing import Literal
 
 from hawser.spec.model import Model
 from hawser.spec.topology import Impairment
+from hawser.spec.tunnel import TunnelKind
 from hawser.spec.units import Rate, Size
 
 
@@ -63,6 +64,8 @@ class NodePlan(Model):
     rules: tuple[RulePlan, ...] = ()
     mptcp: tuple[MptcpEndpoint, ...] = ()
     sysctl: dict[str, str] = {}
+    cpu: float | None = None
+    """Cores that all its programs together may use; None: no limit."""
 
 
 class LinkPlan(Model):
@@ -107,6 +110,23 @@ class DaemonPlan(Model):
     """Paths in it are relative to the lab's directory: the driver makes them absolute."""
 
 
+class TunnelPlan(Model):
+    """One end of a tunnel of other people's software."""
+
+    name: str
+    kind: TunnelKind
+    node: str
+    peer: str
+    """The node of the other end."""
+    local: IPv4Address
+    remote: IPv4Address
+    """Addresses between which it runs."""
+    inside: tuple[IPv4Network, ...]
+    """What lies behind this end."""
+    outside: tuple[IPv4Network, ...]
+    """What lies behind the other, and is reached through the tunnel."""
+
+
 class NetworkPlan(Model):
     """All of one lab."""
 
@@ -116,5 +136,7 @@ class NetworkPlan(Model):
     daemons: tuple[DaemonPlan, ...]
     addresses: dict[str, IPv4Address]
     """Address of every port (`node.port`), and of every node (its LAN, else its first port)."""
+    tunnels: tuple[TunnelPlan, ...] = ()
+    """Both ends of each, the one that opens it first."""
     seed: int = 1
     """Of all chance on links and paths: equal seeds lose the same packets."""

@@ -15,6 +15,8 @@ _VERSION_COMMANDS = {
     "ping": ["ping", "-V"],
     "ip": ["ip", "-V"],
     "mptcpize": ["mptcpize", "--version"],
+    "wrk": ["wrk", "--version"],
+    "nginx": ["nginx", "-v"],
 }
 _PACKAGES = ("pydantic", "pyroute2", "numpy", "scipy", "pyarrow", "duckdb")
 _SETTINGS = (

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hawser.node.base import Node, NodeError, Process
-from hawser.probe import iperf3_result, mptcp
+from hawser.node.base import NodeError
+from hawser.probe import iperf3_result, mptcp, nstat
 from hawser.probe.base import Context, ProbeError
 from hawser.probe.endpoint import Endpoint, endpoints
+from hawser.probe.port import free_port, until_listening, wait
 from hawser.spec.measurement import Iperf3, Protocol
 from hawser.store.sample import Sample
 
-_PORTS = range(5201, 5301)
-_READY_SECONDS = 5.0
 _CONNECT_SECONDS = 10
 _GRACE_SECONDS = 20
 """How long iperf3 may take beyond its test time: connecting, and draining full queues."""
@@ -55,7 +54,7 @@ class Iperf3Probe:
             client = iperf3_result.parse("client", done.stdout)
             server = iperf3_result.parse("server", finish())
         if before is not None:
-            used = mptcp.since(before, mptcp.counters(source.node))
+            used = nstat.since(before, mptcp.counters(source.node))
             mptcp.require(used, connections=1 + self._spec.streams)
         result = iperf3_result.pair(self._spec, client, server, disrupted=context.disrupted)
         return iperf3_result.samples(context.measurement, self._spec, result)
@@ -70,29 +69,16 @@ class Iperf3Probe:
         process = target.node.start(self._prefix + command)
 
         def finish() -> str:
-            self._wait(lambda: not process.running(), _READY_SECONDS)
+            wait(lambda: not process.running(), self._sleep)
             done = process.stop()
             raw.write_text(done.stdout, encoding="utf-8")
             return done.stdout
 
         try:
-            self._until_listening(target.node, process, port)
+            until_listening(target.node, process, port, self._sleep)
             yield port, finish
         finally:
             process.stop()
-
-    def _until_listening(self, node: Node, process: Process, port: int) -> None:
-        self._wait(lambda: port in listening(node) or not process.running(), _READY_SECONDS)
-        if port not in listening(node):
-            done = process.stop()
-            said = (done.stderr or done.stdout).strip()[-200:] or "it said nothing"
-            raise ProbeError(f"its server on {node.name} did not get ready: {said}")
-
-    def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
-        for _ in range(int(seconds / 0.02)):
-            if condition():
-                return
-            self._sleep(0.02)
 
     def _client(self, source: Endpoint, target: Endpoint, port: int) -> list[str]:
         spec = self._spec
@@ -130,26 +116,3 @@ class Iperf3Probe:
     def tools(self) -> tuple[str, ...]:
         """`iperf3`, and what makes it speak MPTCP."""
         return ("iperf3", "mptcpize") if self._multipath else ("iperf3",)
-
-
-def free_port(node: Node) -> int:
-    """A TCP and UDP port of the node that nothing listens on.
-
-    Raises:
-        ProbeError: all hundred of the range are taken.
-    """
-    taken = listening(node)
-    for port in _PORTS:
-        if port not in taken:
-            return port
-    raise ProbeError(f"no port of {_PORTS.start} to {_PORTS.stop - 1} is free on {node.name}")
-
-
-def listening(node: Node) -> set[int]:
-    """Ports of a node that something listens on, TCP or UDP.
-
-    Raises:
-        NodeError: `ss` could not be run.
-    """
-    table = node.run(["ss", "-Hltun"], timeout=10).stdout
-    return {int(columns[4].rpartition(":")[2]) for columns in map(str.split, table.splitlines())}

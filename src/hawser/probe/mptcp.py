@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
-from hawser.node.base import Node, NodeError
+from hawser.node.base import Node
+from hawser.probe import nstat
 from hawser.probe.base import ProbeError
+
+_PREFIX = "MPTcpExt"
 
 
 def counters(node: Node) -> Mapping[str, int]:
@@ -15,17 +17,8 @@ def counters(node: Node) -> Mapping[str, int]:
     Raises:
         NodeError: `nstat` could not be run or understood.
     """
-    text = node.run(["nstat", "-asz", "--json", "MPTcpExt*"], timeout=10).stdout
-    try:
-        kernel = json.loads(text)["kernel"]
-        return {name.removeprefix("MPTcpExt"): int(value) for name, value in kernel.items()}
-    except (ValueError, KeyError, AttributeError) as error:
-        raise NodeError(f"nstat on {node.name} gave no counters: {text[:200]!r}") from error
-
-
-def since(before: Mapping[str, int], after: Mapping[str, int]) -> Mapping[str, int]:
-    """What was counted in between."""
-    return {name: value - before.get(name, 0) for name, value in after.items()}
+    found = nstat.counters(node, f"{_PREFIX}*")
+    return {name.removeprefix(_PREFIX): value for name, value in found.items()}
 
 
 def require(used: Mapping[str, int], *, connections: int) -> None:

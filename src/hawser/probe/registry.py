@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from hawser.probe.base import Probe
+from hawser.probe.http import HttpProbe
 from hawser.probe.iperf3 import Iperf3Probe
 from hawser.probe.load.probe import LoadProbe
 from hawser.probe.ping import PingProbe
 from hawser.probe.search.probe import ThroughputProbe
-from hawser.spec.measurement import Iperf3, Load, Measurement, Ping, Throughput
+from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Throughput
 
 
 def probe_for(measurement: Measurement) -> Probe:
@@ -17,6 +18,8 @@ def probe_for(measurement: Measurement) -> Probe:
             return PingProbe(measurement)
         case Iperf3():
             return Iperf3Probe(measurement)
+        case Http():
+            return HttpProbe(measurement)
         case Load():
             return LoadProbe(measurement)
         case Throughput():

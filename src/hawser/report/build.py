@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hawser.report import collect, judge
+from hawser.report import bottleneck, collect, judge
 from hawser.report.finding import finding
 from hawser.report.model import Exclusion, Report
 from hawser.store import Bundle
@@ -33,6 +33,7 @@ def build(bundle: Bundle) -> Report:
         passive=tuple(passive),
         headline=about,
         comparisons=comparisons,
+        bottlenecks=bottleneck.bottlenecks(found, workflow),
         excluded=excluded(bundle),
         outcomes=judge.outcomes(workflow, everything),
         order=order,

@@ -29,6 +29,8 @@ class Collected:
     variant: Labels
     runs: dict[Key, list[RunValue]] = field(default_factory=dict)
     courses: dict[Key, dict[int, list[tuple[float, float]]]] = field(default_factory=dict)
+    evidence: dict[str, dict[int, list[Sample]]] = field(default_factory=dict)
+    """By measurement and trial."""
 
 
 def collect(bundle: Bundle) -> list[Collected]:
@@ -47,6 +49,9 @@ def collect(bundle: Bundle) -> list[Collected]:
             if sample.kind == "summary":
                 run = RunValue(trial=record.trial, repeat=record.repeat, value=sample.value)
                 place.runs.setdefault(key(sample), []).append(run)
+            elif sample.kind == "evidence":
+                trials = place.evidence.setdefault(sample.measurement, {})
+                trials.setdefault(record.trial, []).append(sample)
             elif sample.time is not None:
                 course = place.courses.setdefault(key(sample), {})
                 course.setdefault(record.trial, []).append((sample.time, sample.value))

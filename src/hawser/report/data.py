@@ -28,6 +28,7 @@ def document(report: Report) -> dict[str, object]:
         "rows": [_row(row) for row in report.rows],
         "passive": [_row(row) for row in report.passive],
         "comparisons": [_comparison(one) for one in report.comparisons],
+        "bottlenecks": [one.model_dump(mode="json") for one in report.bottlenecks],
         "assertions": [_outcome(one) for one in report.outcomes],
         "excluded": [one.model_dump(mode="json") for one in report.excluded],
         "order": [one.model_dump(mode="json") for one in report.order],

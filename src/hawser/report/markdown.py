@@ -27,6 +27,7 @@ def markdown(report: Report) -> str:
     parts += _optional(tables.comparisons(report))
     if report.unmatched:
         parts += ["Published, not measured here:", _list(report.unmatched)]
+    parts += _optional(tables.bottlenecks(report))
     parts += (table(one) for one in tables.evidence(report))
     parts += ["## Checks", _list(report.warnings) or "Nothing stands out."]
     parts += _optional(tables.assertions(report))

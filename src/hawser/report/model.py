@@ -7,6 +7,7 @@ from typing import Literal
 from hawser.spec.model import Model
 from hawser.spec.workflow import Labels, Workflow
 from hawser.stats import OrderCheck, Ratio, Summary
+from hawser.stats.bottleneck import Kind
 from hawser.store import Direction, Manifest
 
 
@@ -135,6 +136,23 @@ class Layout(Model):
         return variant.get(self.axis, "") if self.axis else "all"
 
 
+class Bottleneck(Model):
+    """What limited a measurement in most runs of a variant."""
+
+    variant: Labels
+    measurement: str
+    kind: Kind | None
+    """None where nothing was seen at its limit."""
+    elements: tuple[str, ...]
+    text: str
+    runs: int
+    """In which it was so."""
+    of: int
+    """Runs that were judged."""
+    next: str
+    """What was nearest to its limit besides, and how near; empty where nothing has one."""
+
+
 class Report(Model):
     """A run, read and judged."""
 
@@ -155,6 +173,7 @@ class Report(Model):
     headline: tuple[Row, ...]
     """Of each variant the row of the metric that the run is about."""
     comparisons: tuple[Comparison, ...]
+    bottlenecks: tuple[Bottleneck, ...]
     excluded: tuple[Exclusion, ...]
     outcomes: tuple[Outcome, ...]
     order: tuple[OrderFinding, ...]

@@ -128,6 +128,25 @@ def comparisons(report: Report) -> Table | None:
     )
 
 
+def bottlenecks(report: Report) -> Table | None:
+    """What limited each variant, by measurement."""
+    axes = axes_of(report)
+    several = len({one.measurement for one in report.bottlenecks}) > 1
+    rows = [
+        (
+            *_names(axes, one.variant),
+            *((one.measurement,) if several else ()),
+            one.text,
+            one.next or DASH,
+            f"{one.runs} of {one.of}",
+        )
+        for one in report.bottlenecks
+    ]
+    head = (*axes, *(("measurement",) if several else ()))
+    columns = (*head, "limited by", "next", "runs")
+    return _table("What limited it", columns, rows, len(columns) - 1)
+
+
 def assertions(report: Report) -> Table | None:
     """What had to hold, and whether it did."""
     rows = []

@@ -37,6 +37,12 @@ TERMS = {
     "ping_loss": Term("Lost echoes", "lower", "lost the least,", "did"),
     "jitter": Term("Jitter", "lower", "had the lowest jitter,", "had"),
     "retransmissions": Term("Retransmissions", "lower", "retransmitted the least,", "did"),
+    "requests": Term("Requests a second", "higher", "answered", "did"),
+    "connections": Term("New connections a second", "higher", "took", "did"),
+    "http_latency_p50": Term("Median latency of a request", "lower", "had the lowest", "had"),
+    "http_latency_p90": Term("90th percentile of latency", "lower", "had the lowest", "had"),
+    "http_latency_p99": Term("99th percentile of latency", "lower", "had the lowest", "had"),
+    "http_errors": Term("Failed requests", "lower", "failed the least,", "had"),
     "cpu": Term("Processor time, of one core", "lower", "needed the least,", "did"),
     "memory": Term("Peak memory", "lower", "needed the least,", "did"),
 }

@@ -68,6 +68,32 @@ class Iperf3(Between):
     """Congestion control of the sender, by the kernel's name."""
 
 
+class Http(Between):
+    """Requests a second by wrk, against nginx on the target.
+
+    Each connection sends its next request when the answer is in (closed loop). Gives `requests`
+    (1/s), `http_latency_p50`, `_p90`, `_p99` (ms), `http_errors` (requests), and without
+    `keepalive` also `connections` (1/s, counted by the target's kernel).
+    """
+
+    probe: Literal["http"]
+    """The tools: wrk at the source, nginx at the target."""
+    connections: Annotated[int, Field(ge=1, le=20_000)] = 16
+    """Connections open at a time, over all threads."""
+    threads: Annotated[int, Field(ge=1, le=64)] = 1
+    """Threads of wrk; each has its share of the connections."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    """Worker processes of nginx."""
+    keepalive: bool = True
+    """Whether a connection carries many requests; else each request has a new one."""
+    size: Size = Size(1_000)
+    """Bytes of the object that is asked for, without headers."""
+    duration: Duration = Duration(10)
+    """Time that is measured, whole seconds."""
+    warmup: Duration = Duration(1)
+    """A run of its own before, discarded; whole seconds."""
+
+
 class Traffic(Between):
     """What a load generator sends from `from` to `to`."""
 
@@ -132,4 +158,4 @@ class Throughput(Traffic):
     """Repetitions of the back-to-back frames test (RFC 9004): `burst` (frames), `buffer` (ms)."""
 
 
-Measurement = Annotated[Ping | Iperf3 | Load | Throughput, Field(discriminator="probe")]
+Measurement = Annotated[Ping | Iperf3 | Http | Load | Throughput, Field(discriminator="probe")]

@@ -8,6 +8,15 @@ PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "ping_loss": "%"}
 IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
 IPERF3_MPTCP = {"goodput": "Mbit/s"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
+HTTP = {
+    "requests": "1/s",
+    "http_latency_p50": "ms",
+    "http_latency_p90": "ms",
+    "http_latency_p99": "ms",
+    "http_errors": "requests",
+}
+HTTP_CONNECTIONS = {"connections": "1/s"}
+"""Besides, where each request has a connection of its own."""
 _DELAY = {"delay": "ms", "delay_p99": "ms", "variation_p99": "ms"}
 _SHARES = dict.fromkeys(("loss", "duplicated", "reordered", "unsent"), "%")
 LOAD = {"received": "Mbit/s", **_SHARES, **_DELAY}
@@ -38,6 +47,8 @@ PASSIVE = {
 
 MEASURED = {
     **PING,
+    **HTTP,
+    **HTTP_CONNECTIONS,
     **IPERF3_TCP,
     **IPERF3_UDP,
     **LOAD,

@@ -119,6 +119,11 @@ class Node(Model):
 
     sysctl: dict[str, str] = {}
     """Settings of this node's network namespace, such as `net.ipv4.tcp_congestion_control`."""
+    cpu: Annotated[float, Field(ge=0.01, le=1024)] | None = None
+    """Cores that this node's programs together may use, such as 0.5; no limit if left out.
+
+    What the kernel forwards is no program's and is not limited.
+    """
     region: str | None = None
     """Cloud region, such as `us-west-2` or `gcp:us-east1`.
 

@@ -10,6 +10,7 @@ from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
 from hawser.spec.overlay import Overlay
 from hawser.spec.topology import Topology
+from hawser.spec.tunnel import Tunnel
 from hawser.spec.units import Duration, Rate, Ratio, Size
 
 Labels = dict[str, str]
@@ -58,6 +59,8 @@ class Scenario(Model):
     """What is measured, one after the other, in this order."""
     events: tuple[Event, ...] = ()
     """What happens while the measurements run."""
+    tunnels: dict[Name, Tunnel] = {}
+    """Tunnels of other people's software over the links, by name."""
 
 
 class Variant(Model):

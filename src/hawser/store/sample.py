@@ -28,7 +28,7 @@ class Sample(Model):
     direction: Direction = "none"
     subject: str = ""
     """The element counted, such as `path:p1:forward` or `daemon:gw1`; empty for the whole."""
-    kind: Literal["summary", "interval"] = "summary"
-    """A trial's result, or one point of its time series."""
+    kind: Literal["summary", "interval", "evidence"] = "summary"
+    """A trial's result, one point of its time series, or what explains the result."""
     time: Value | None = None
     """Of an interval: its end, in seconds after the measurement began."""

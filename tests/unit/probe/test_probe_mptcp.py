@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hawser.probe import mptcp
+from hawser.probe import mptcp, nstat
 from hawser.probe.base import ProbeError
 
 
 def test_what_was_counted_in_between() -> None:
-    used = mptcp.since({"MPCapableSYNACKRX": 3}, {"MPCapableSYNACKRX": 5, "MPJoinAckRx": 1})
+    used = nstat.since({"MPCapableSYNACKRX": 3}, {"MPCapableSYNACKRX": 5, "MPJoinAckRx": 1})
     assert used == {"MPCapableSYNACKRX": 2, "MPJoinAckRx": 1}
     mptcp.require(used, connections=2)
 

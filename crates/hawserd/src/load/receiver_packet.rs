@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use hawser_netdev::frames::{BATCH, PacketSocket};
+use hawser_netdev::packet::plain::{BATCH, PacketSocket};
 
 use crate::load::{
     capture::CaptureFile,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use hawser_bpf::layout::{Control, Flow, Frame, RUN_SHIFT, Shape};
-use hawser_netdev::frames::{BATCH, PacketSocket};
+use hawser_netdev::packet::plain::{BATCH, PacketSocket};
 
 use crate::load::{
     clock,

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod options;
+pub mod plain;
 mod ring;
 mod socket;
 

@@ -9,6 +9,7 @@ from hawser.spec.check.measurement import ends, roles, settings
 from hawser.spec.check.overlay import overlay, overlay_on
 from hawser.spec.check.reach import reachability
 from hawser.spec.check.topology import topology
+from hawser.spec.check.tunnel import tunnels
 from hawser.spec.partial import Parts
 from hawser.spec.validate import Issue
 
@@ -38,5 +39,7 @@ def _together(parts: Parts) -> Iterator[Issue]:
         return
     yield from ends(parts.measurements, parts.topology)
     yield from events(parts.events, parts.topology)
+    if parts.whole is not None:
+        yield from tunnels(parts.whole)
     if parts.overlay is not None:
         yield from overlay_on(parts.topology, parts.overlay)

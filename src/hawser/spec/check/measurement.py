@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from hawser.spec.check.topology import near
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Iperf3, Load, Measurement, Ping, Protocol, Throughput
+from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Protocol, Throughput
 from hawser.spec.multipath import measured_ends, tunnel_ends
 from hawser.spec.topology import Topology, node_ports
 from hawser.spec.units import Duration
@@ -43,12 +43,15 @@ def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
         loc: Loc = ("measurements", name)
         if measurement.source.partition(".")[0] == measurement.target.partition(".")[0]:
             yield Issue((*loc, "to"), "found the node it comes from, expected another")
-        if isinstance(measurement, Ping):
-            yield from _positive((*loc, "interval"), measurement.interval)
-        elif isinstance(measurement, Iperf3):
-            yield from _iperf3(loc, measurement)
-        else:
-            yield from _traffic(loc, measurement)
+        match measurement:
+            case Ping():
+                yield from _positive((*loc, "interval"), measurement.interval)
+            case Iperf3():
+                yield from _iperf3(loc, measurement)
+            case Http():
+                yield from _http(loc, measurement)
+            case Load() | Throughput():
+                yield from _traffic(loc, measurement)
 
 
 def _end(loc: Loc, end: str, ports: dict[str, list[str]]) -> Iterator[Issue]:
@@ -110,6 +113,17 @@ def _udp(loc: Loc, measurement: Iperf3) -> Iterator[Issue]:
         yield Issue(
             (*loc, "length"), f"found {str(measurement.length)!r}, expected at least 16 B for UDP"
         )
+
+
+def _http(loc: Loc, measurement: Http) -> Iterator[Issue]:
+    yield from _whole((*loc, "duration"), measurement.duration, 1)
+    yield from _whole((*loc, "warmup"), measurement.warmup, 0)
+    if measurement.threads > measurement.connections:
+        message = f"found {measurement.threads} threads, expected at most one a connection"
+        yield Issue((*loc, "threads"), f"{message} ({measurement.connections})")
+    if "." in measurement.source:
+        message = f"found the port {measurement.source}, expected a node"
+        yield Issue((*loc, "from"), f"{message}: wrk takes the address that the route gives")
 
 
 def _traffic(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:

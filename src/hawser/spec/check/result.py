@@ -8,10 +8,12 @@ from hawser.spec.check.topology import near
 from hawser.spec.document import Results
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Iperf3, Load, Measurement, Ping, Protocol, Throughput
+from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Protocol, Throughput
 from hawser.spec.metric import (
     BACK_TO_BACK,
     CONDITIONAL_THROUGHPUT,
+    HTTP,
+    HTTP_CONNECTIONS,
     IPERF3_MPTCP,
     IPERF3_TCP,
     IPERF3_UDP,
@@ -97,6 +99,10 @@ def _metrics(measurement: Measurement) -> Mapping[str, str]:
             return PING
         case Iperf3():
             return _IPERF3[measurement.protocol]
+        case Http(keepalive=True):
+            return HTTP
+        case Http():
+            return {**HTTP, **HTTP_CONNECTIONS}
         case Load():
             return LOAD
         case Throughput():

@@ -1,0 +1,140 @@
+"""IPsec by strongSwan: IKEv2, and ESP in UDP carried by its own userspace ESP (kernel-libipsec).
+
+The kernel's ESP is not used even where there is one, so that a result means the same everywhere.
+`charon-systemd` is taken because it writes nothing outside the files it is given; it does not need
+systemd.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hawser.driver.base import DriverError
+from hawser.driver.tunnels.wait import until
+from hawser.node.command import Background
+from hawser.node.netns import NamespaceNode
+from hawser.overlay.plan import TunnelPlan
+
+_PACKAGES = (
+    "charon-systemd strongswan-swanctl libcharon-extra-plugins libstrongswan-standard-plugins"
+    " libstrongswan-extra-plugins"
+)
+_CONNECT_SECONDS = 20
+
+# libipsec before netlink: the first that can do ESP does it.
+_DAEMON = """\
+charon-systemd {{
+  load = random nonce aes sha1 sha2 hmac kdf gcm openssl curve25519 pem pkcs1 x509 pubkey \
+kernel-libipsec kernel-netlink socket-default vici updown
+  plugins {{ vici {{ socket = {socket} }} }}
+  filelog {{ stderr {{ default = 1 }} }}
+  journal {{ default = -1 }}
+}}
+swanctl {{ load = random openssl pem pkcs1 x509 pubkey }}
+"""
+_CONNECTION = """\
+connections {{
+  {name} {{
+    version = 2
+    mobike = no
+    proposals = aes256gcm16-prfsha256-x25519
+    local_addrs = {local}
+    remote_addrs = {remote}
+    local {{
+      auth = psk
+      id = {node}
+    }}
+    remote {{
+      auth = psk
+      id = {peer}
+    }}
+    children {{
+      {name} {{
+        local_ts = {inside}
+        remote_ts = {outside}
+        esp_proposals = aes256gcm16
+        updown = {updown}
+      }}
+    }}
+  }}
+}}
+secrets {{
+  ike-{name} {{
+    secret = "{secret}"
+  }}
+}}
+"""
+
+
+def missing() -> None:
+    """Look for the programs.
+
+    Raises:
+        DriverError: one is not installed.
+    """
+    for program in ("charon-systemd", "swanctl"):
+        if shutil.which(program) is None:
+            raise DriverError(f"program {program}: install the Debian packages {_PACKAGES}")
+
+
+def start(
+    directory: Path,
+    ends: tuple[TunnelPlan, TunnelPlan],
+    nodes: Mapping[str, NamespaceNode],
+    started: Callable[[Background], None],
+) -> None:
+    """Start both ends and connect them; see `hawser.driver.tunnels`."""
+    secret = secrets.token_hex(32)
+    for end in ends:
+        _daemon(directory / end.node, end, nodes[end.node], started)
+    for end in ends:
+        file = directory / end.node / "swanctl.conf"
+        file.touch(mode=0o600)
+        file.write_text(_connection(end, secret))
+        _swanctl(directory, end, nodes, "--load-all", "--file", str(file))
+    first = ends[0]
+    _swanctl(directory, first, nodes, "--initiate", "--child", first.name)
+
+
+def _daemon(
+    folder: Path, end: TunnelPlan, node: NamespaceNode, started: Callable[[Background], None]
+) -> None:
+    folder.mkdir(mode=0o700)
+    (folder / "strongswan.conf").write_text(_DAEMON.format(socket=_socket(folder)))
+    log = folder / "charon.log"
+    process = node.start(["charon-systemd"], log=log, env=_environment(folder))
+    started(process)
+    until((folder / "vici").is_socket, f"{end.name}: start of charon on {end.node}", process, log)
+
+
+def _connection(end: TunnelPlan, secret: str) -> str:
+    return _CONNECTION.format(
+        name=end.name,
+        node=end.node,
+        peer=end.peer,
+        local=end.local,
+        remote=end.remote,
+        inside=",".join(map(str, end.inside)),
+        outside=",".join(map(str, end.outside)),
+        secret=secret,
+        updown="/bin/true",
+    )
+
+
+def _swanctl(
+    directory: Path, end: TunnelPlan, nodes: Mapping[str, NamespaceNode], *arguments: str
+) -> None:
+    folder = directory / end.node
+    command = ["swanctl", *arguments, "--uri", _socket(folder)]
+    nodes[end.node].run(command, timeout=_CONNECT_SECONDS, env=_environment(folder))
+
+
+def _socket(folder: Path) -> str:
+    return f"unix://{folder / 'vici'}"
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {"STRONGSWAN_CONF": str(folder / "strongswan.conf"), "SWANCTL_DIR": str(folder)}

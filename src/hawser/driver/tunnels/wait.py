@@ -1,0 +1,27 @@
+"""Waiting for a tunnel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hawser.driver.base import DriverError
+from hawser.node.command import Background, tail
+
+_WITHIN = 10.0
+_POLL = 0.02
+
+
+def until(condition: Callable[[], bool], what: str, process: Background, log: Path) -> None:
+    """Wait until something is so.
+
+    Raises:
+        DriverError: the process ended, or it took too long; with the end of its log.
+    """
+    deadline = time.monotonic() + _WITHIN
+    while not condition():
+        if not process.running() or time.monotonic() > deadline:
+            said = tail(log.read_text(errors="replace")) if log.exists() else ""
+            raise DriverError(f"tunnel: {what} did not happen{said}")
+        time.sleep(_POLL)

@@ -1,0 +1,122 @@
+"""WireGuard by wireguard-go, configured through the cross-platform userspace API.
+
+Its sockets lie in one folder for the whole machine, under the interface's name; so that name is
+made anew for every tunnel.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from pyroute2 import IPRoute
+
+from hawser.driver.base import DriverError
+from hawser.driver.tunnels.wait import until
+from hawser.node.command import Background
+from hawser.node.netns import NamespaceNode
+from hawser.overlay.plan import TunnelPlan
+
+_SOCKETS = Path("/var/run/wireguard")
+_PORT = 51820
+_MTU = 1420
+"""What wg-quick sets on a link of 1500."""
+_ANSWER = 65_536
+
+
+def program() -> Path:
+    """The daemon: `$WIREGUARD_GO`, on the path, or as the benches build it.
+
+    Raises:
+        DriverError: it is not there.
+    """
+    built = Path(__file__).resolve().parents[4] / "target" / "peers" / "bin" / "wireguard"
+    found = os.environ.get("WIREGUARD_GO") or shutil.which("wireguard-go") or str(built)
+    if not os.access(found, os.X_OK):
+        raise DriverError(
+            "program wireguard-go: build it with `go install golang.zx2c4.com/wireguard@latest` and"
+            " let WIREGUARD_GO name it, or install the Debian package wireguard-go (much slower)"
+        )
+    return Path(found)
+
+
+def missing() -> None:
+    """Look for the program.
+
+    Raises:
+        DriverError: it is not there.
+    """
+    program()
+
+
+def start(
+    directory: Path,
+    ends: tuple[TunnelPlan, TunnelPlan],
+    nodes: Mapping[str, NamespaceNode],
+    started: Callable[[Background], None],
+) -> None:
+    """Start both ends and wait for their handshake; see `hawser.driver.tunnels`."""
+    keys = {end.node: X25519PrivateKey.generate() for end in ends}
+    controls: list[Path] = []
+    process: Background | None = None
+    for end in ends:
+        name, node = f"wg{secrets.token_hex(5)}", nodes[end.node]
+        log = directory / f"{end.node}.log"
+        process = node.start([str(program()), "-f", name], log=log, env={"LOG_LEVEL": "error"})
+        started(process)
+        controls.append(_SOCKETS / f"{name}.sock")
+        until(controls[-1].is_socket, f"{end.name}: start on {end.node}", process, log)
+        _ask(controls[-1], _settings(end, keys))
+        node.netlink(partial(_configure, name, end))
+    if process is not None:
+        log = directory / f"{ends[0].node}.log"
+        until(lambda: _shaken(controls[0]), f"{ends[0].name}: handshake", process, log)
+
+
+def _settings(end: TunnelPlan, keys: Mapping[str, X25519PrivateKey]) -> str:
+    mine, other = keys[end.node], keys[end.peer]
+    networks = "".join(f"allowed_ip={network}\n" for network in end.outside)
+    return (
+        "set=1\n"
+        f"private_key={mine.private_bytes_raw().hex()}\n"
+        f"listen_port={_PORT}\n"
+        f"public_key={other.public_key().public_bytes_raw().hex()}\n"
+        f"endpoint={end.remote}:{_PORT}\n"
+        "persistent_keepalive_interval=25\n"  # so that the handshake does not wait for traffic
+        f"{networks}\n"
+    )
+
+
+def _ask(control: Path, request: str) -> str:
+    """Ask the daemon something (wireguard.com/xplatform).
+
+    Raises:
+        DriverError: it refuses.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(5)
+        connection.connect(str(control))
+        connection.sendall(request.encode())
+        answer = connection.recv(_ANSWER).decode()
+    if "errno=0" not in answer:
+        raise DriverError(f"wireguard-go refused its configuration: {answer.strip()}")
+    return answer
+
+
+def _shaken(control: Path) -> bool:
+    lines = _ask(control, "get=1\n\n").splitlines()
+    times = [line.partition("=")[2] for line in lines if line.startswith("last_handshake_time_sec")]
+    return any(int(time) > 0 for time in times)
+
+
+def _configure(name: str, end: TunnelPlan, route: IPRoute) -> None:
+    index = route.link_lookup(ifname=name)[0]
+    route.link("set", index=index, mtu=_MTU, state="up")
+    for network in end.outside:
+        route.route("replace", dst=str(network), oif=index, scope="link")

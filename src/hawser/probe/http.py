@@ -1,0 +1,163 @@
+"""Requests a second and their latency: wrk at the source, nginx at the target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hawser.node.base import NodeError
+from hawser.probe import nstat, wrk
+from hawser.probe.base import Context, ProbeError
+from hawser.probe.endpoint import Endpoint, endpoints
+from hawser.probe.port import Sleep, free_port, until_listening
+from hawser.spec.measurement import Http
+from hawser.store.sample import Sample
+
+_TIMEOUT_SECONDS = 10
+"""After this long wrk counts a request as timed out."""
+_GRACE_SECONDS = 20
+_ACCEPTED = "TcpPassiveOpens"
+"""Connections that a listening socket took (RFC 4022, tcpPassiveOpens)."""
+_CHUNK = 1 << 20
+
+_OBJECT = "object"
+_SCRIPT = "wrk.lua"
+_CONFIG = """\
+daemon off;
+user root;
+worker_processes {workers};
+worker_rlimit_nofile {files};
+pid nginx.pid;
+error_log error.log warn;
+events {{ worker_connections {files}; }}
+http {{
+  access_log off;
+  default_type application/octet-stream;
+  client_body_temp_path temporary; proxy_temp_path temporary; fastcgi_temp_path temporary;
+  uwsgi_temp_path temporary; scgi_temp_path temporary;
+  sendfile on; tcp_nopush on; tcp_nodelay on;
+  open_file_cache max=16;
+  keepalive_requests 1000000000; keepalive_timeout 1h;
+  server {{ listen {address}:{port} backlog=65535; root objects; }}
+}}
+"""
+
+
+class HttpProbe:
+    """One object, asked for again and again over many connections."""
+
+    def __init__(self, spec: Http, sleep: Sleep = time.sleep) -> None:
+        self._spec = spec
+        self._sleep = sleep
+
+    def measure(self, context: Context) -> list[Sample]:
+        """Serve the object, warm up, and measure.
+
+        Raises:
+            ProbeError: a tool failed, or no answer came though nothing was taken down.
+        """
+        try:
+            return self._measure(context)
+        except (NodeError, ProbeError) as error:
+            place = f"http {self._spec.source} -> {self._spec.target}"
+            raise ProbeError(f"{place}: {error}") from error
+
+    def _measure(self, context: Context) -> list[Sample]:
+        source, target = endpoints(context.lab, self._spec)
+        folder = context.lab.directory / "http" / context.measurement
+        with self._server(target, folder) as port:
+            context.started()
+            url = f"http://{target.address}:{port}/{_OBJECT}"
+            if self._spec.warmup:
+                self._run(source, folder, url, self._spec.warmup)
+            accepted = nstat.counters(target.node, _ACCEPTED)
+            text, result = self._run(source, folder, url, self._spec.duration)
+            opened = nstat.since(accepted, nstat.counters(target.node, _ACCEPTED))[_ACCEPTED]
+        (context.raw / f"{context.measurement}.wrk.txt").write_text(text)
+        if not result.requests and not context.disrupted:
+            raise ProbeError(f"not one answer came; errors: {result.errors}")
+        return samples(context.measurement, self._spec, result, opened)
+
+    @contextmanager
+    def _server(self, target: Endpoint, folder: Path) -> Iterator[int]:
+        """A server of the object; gives its port."""
+        port = free_port(target.node)
+        _prepare(folder, self._config(target, port), int(self._spec.size))
+        command = ["nginx", "-p", str(folder), "-c", "nginx.conf", "-e", "error.log"]
+        process = target.node.start(command)
+        try:
+            until_listening(target.node, process, port, self._sleep)
+            yield port
+        finally:
+            process.stop()
+
+    def _config(self, target: Endpoint, port: int) -> str:
+        spec = self._spec
+        return _CONFIG.format(
+            workers=spec.workers,
+            files=2 * spec.connections + 64,  # each serves a file as well
+            address=target.address,
+            port=port,
+        )
+
+    def _run(
+        self, source: Endpoint, folder: Path, url: str, seconds: float
+    ) -> tuple[str, wrk.Result]:
+        """Run wrk for so long: all it printed, and the result."""
+        done = source.node.run(
+            [*self._client(folder, seconds), url],
+            timeout=seconds + _TIMEOUT_SECONDS + _GRACE_SECONDS,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ProbeError(f"wrk ended with code {done.returncode}: {done.stderr.strip()[-200:]}")
+        return done.stdout + done.stderr, wrk.parse(done.stderr)
+
+    def _client(self, folder: Path, seconds: float) -> list[str]:
+        spec = self._spec
+        command = [
+            "wrk", "--latency",
+            "--connections", str(spec.connections),
+            "--threads", str(spec.threads),
+            "--duration", f"{round(seconds)}s",
+            "--timeout", f"{_TIMEOUT_SECONDS}s",
+            "--script", str(folder / _SCRIPT),
+        ]  # fmt: skip
+        if not spec.keepalive:
+            command += ["--header", "Connection: close"]
+        return command
+
+    def seconds(self) -> float:
+        """Warm-up and test."""
+        return float(self._spec.warmup) + float(self._spec.duration)
+
+    def tools(self) -> tuple[str, ...]:
+        """`wrk`, and `nginx`."""
+        return ("wrk", "nginx")
+
+
+def _prepare(folder: Path, config: str, size: int) -> None:
+    """Write what both tools need; the object's bytes do not matter, but are not a hole."""
+    (folder / "objects").mkdir(parents=True, exist_ok=True)
+    (folder / "nginx.conf").write_text(config)
+    (folder / _SCRIPT).write_text(wrk.SCRIPT)
+    with (folder / "objects" / _OBJECT).open("wb") as file:
+        for start in range(0, size, _CHUNK):
+            file.write(b"x" * min(_CHUNK, size - start))
+
+
+def samples(measurement: str, spec: Http, result: wrk.Result, opened: int) -> list[Sample]:
+    """Requests a second, latencies, errors; and connections a second where each request has one."""
+    rows = [("requests", "1/s", result.requests / result.seconds)]
+    if not spec.keepalive:
+        rows.append(("connections", "1/s", opened / result.seconds))
+    if result.requests:
+        percentiles = ("p50", "p90", "p99")
+        rows += [(f"http_latency_{p}", "ms", result.latency_ms[p]) for p in percentiles]
+    rows.append(("http_errors", "requests", sum(result.errors.values())))
+    return [
+        Sample(measurement=measurement, metric=metric, unit=unit, value=value, direction="both")
+        for metric, unit, value in rows
+    ]

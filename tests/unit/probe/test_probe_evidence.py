@@ -1,0 +1,105 @@
+"""Counters as evidence."""
+
+from __future__ import annotations
+
+import pytest
+
+from hawser.overlay.plan import ClassPlan, ShaperPlan
+from hawser.probe import queues, sockets
+from hawser.probe.evidence import swallowed
+from hawser.spec.units import Rate
+
+SS = """\
+ESTAB 0 0 10.0.0.1:60040 10.0.0.2:5201 cubic rto:204 bytes_sent:164 busy:4ms snd_wnd:65536
+ESTAB 0 0 10.0.0.1:60042 10.0.0.2:5201 cubic rto:204 bytes_sent:1742139270 app_limited busy:972ms rwnd_limited:560ms(57.6%) sndbuf_limited:31ms(3.2%) retrans:0/4
+ESTAB 131072 0 [::ffff:127.0.0.1]:5201 [::ffff:127.0.0.1]:60042 bbr bytes_received:1744437285 snd_wnd:65536
+junk
+"""  # noqa: E501 (as ss prints it)
+
+
+def test_connections_that_send_are_read_and_others_not() -> None:
+    assert sockets.parse(SS) == {
+        "10.0.0.1:60042 10.0.0.2:5201": sockets.Connection(972, 560, 31),
+    }
+
+
+def counts(**added: int) -> dict[str, int]:
+    names = (
+        "IpInReceives", "IpInDelivers", "IpForwDatagrams", "IpInDiscards", "IpReasmReqds",
+        "IpReasmOKs", "IpOutRequests", "IpOutTransmits", "IpOutDiscards", "IpOutNoRoutes",
+    )  # fmt: skip
+    return dict.fromkeys(names, 0) | added
+
+
+@pytest.mark.parametrize(
+    ("added", "lost"),
+    [
+        (counts(IpInReceives=100, IpForwDatagrams=90, IpOutTransmits=90, IpInDelivers=10), 0),
+        (counts(IpInReceives=100, IpForwDatagrams=70, IpOutTransmits=70), 30),
+        (counts(IpInReceives=100, IpForwDatagrams=100, IpOutTransmits=60), 40),
+        (counts(IpInReceives=8, IpReasmReqds=8, IpReasmOKs=2, IpInDelivers=2), 0),
+        (counts(IpOutRequests=50, IpOutTransmits=50), 0),
+        (counts(IpOutTransmits=7), 0),  # raw sockets count no requests
+    ],
+)
+def test_what_a_node_swallowed_is_what_no_count_explains(added: dict[str, int], lost: int) -> None:
+    assert swallowed(added) == lost
+
+
+def test_older_kernels_count_only_on_the_way_in() -> None:
+    added = counts(IpInReceives=100, IpForwDatagrams=60)
+    del added["IpOutTransmits"]
+    assert swallowed(added) == 40
+
+
+def shaper(rate: float | None, *classes: float | None) -> ShaperPlan:
+    plans = tuple(
+        ClassPlan(name=f"path:p{n}:forward", rate=None if r is None else Rate(r))
+        for n, r in enumerate(classes)
+    )
+    whole = None if rate is None else Rate(rate)
+    return ShaperPlan(node="n", interface="i", name="port:n.i:reverse", rate=whole, classes=plans)
+
+
+def moved(*values: tuple[int, int]) -> dict[str, dict[str, int]]:
+    return {
+        f"path:p{n}:forward": {"bytes": size, "packets": size // 1000, "drop_queue": drops}
+        for n, (size, drops) in enumerate(values)
+    }
+
+
+def rows(plan: ShaperPlan, after: queues.Counts) -> dict[tuple[str, str], float]:
+    found: dict[str, queues._Queue] = {}
+    queues._add(found, plan, 1.0, {}, after)
+    return {
+        (name.split(":")[1], what): value
+        for name, queue in found.items()
+        for what, value in (("load", queue.busiest), ("drops", queue.drops))
+    }
+
+
+def test_a_path_that_is_full_drops_for_itself() -> None:
+    found = rows(shaper(40e6, 8e6, 8e6), moved((1_000_000, 5), (100_000, 0)))
+    assert found == {
+        ("n.i", "load"): pytest.approx(0.22),
+        ("n.i", "drops"): 0,
+        ("p0", "load"): pytest.approx(1.0),
+        ("p0", "drops"): 5,
+        ("p1", "load"): pytest.approx(0.1),
+        ("p1", "drops"): 0,
+    }
+
+
+def test_where_the_port_is_full_its_paths_drop_for_it() -> None:
+    found = rows(shaper(8e6, 8e6, 8e6), moved((500_000, 5), (500_000, 7)))
+    assert found["n.i", "drops"] == 12
+    assert found["p0", "drops"] == found["p1", "drops"] == 0
+
+
+def test_a_direction_with_one_class_is_one_queue() -> None:
+    plan = shaper(8e6, 8e6)
+    assert rows(plan, moved((500_000, 3))) == {("n.i", "load"): 0.5, ("n.i", "drops"): 3}
+
+
+def test_a_path_alone_behind_a_port_without_a_rate() -> None:
+    assert rows(shaper(None, 8e6), moved((500_000, 3)))["p0", "drops"] == 3

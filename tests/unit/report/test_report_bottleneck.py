@@ -1,0 +1,111 @@
+"""The bottleneck in a report: from samples to a sentence. The numbers are invented."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import synthetic
+from hawser.report import build, render
+from hawser.report.bottleneck import bottlenecks
+from hawser.report.collect import Collected
+from hawser.spec.measurement import Iperf3
+from hawser.spec.workflow import Workflow
+from hawser.store import Bundle, Sample
+
+
+def evidence(subject: str, **values: float) -> list[Sample]:
+    return [
+        Sample(
+            measurement="tcp",
+            metric=metric,
+            unit="x",
+            value=value,
+            subject=subject,
+            kind="evidence",
+        )
+        for metric, value in values.items()
+    ]
+
+
+FULL = [
+    *evidence(
+        "link:lan1:forward", rate_limit=1250, load=99, load_busiest=100, packets=9960, drop_queue=40
+    ),
+    *evidence("program:fw1:firewall", thread_demand=71, thread_cpu=70),
+]
+IDLE = evidence("link:lan1:forward", rate_limit=1250, load=20, load_busiest=22, packets=9960)
+
+
+def judged(*trials: list[Sample]) -> dict[str, object]:
+    workflow = synthetic.quickstart(1)
+    labels = workflow.variants[0].labels
+    name = next(n for n, m in workflow.variants[0].scenario.measurements.items() if n == "tcp")
+    one = Collected(labels, evidence={name: dict(enumerate(trials, 1))})
+    (found,) = bottlenecks([one], workflow)
+    return found.model_dump()
+
+
+def test_the_element_is_named_with_its_evidence_and_the_next() -> None:
+    found = judged(FULL, FULL, IDLE)
+    assert found["kind"] == "rate"
+    assert found["elements"] == ("link:lan1:forward",)
+    assert found["text"] == (
+        "link:lan1:forward was full and dropped 0.400 % of all packets at 1250 Mbit/s"
+    )
+    assert found["next"] == "fw1 at 71 % of a core"
+    assert (found["runs"], found["of"]) == (2, 3)
+
+
+def test_where_nothing_was_at_its_limit_that_is_said() -> None:
+    found = judged(IDLE)
+    assert (found["kind"], found["elements"]) == (None, ())
+    assert found["text"] == "cannot be told: nothing was seen at its limit"
+
+
+SENTENCES = {
+    "the queue of path:a was too short: it dropped 1 % of all packets at 43 % of its 20 Mbit/s":
+        evidence("path:a", rate_limit=20, load=40, packets=99000, drop_queue=1000,
+                 load_at_drop=43),
+    "a filter or policer on fw dropped 3 % of all packets":
+        evidence("node:fw", packets=1000, drop_filter=30),
+    "the function fw was out of processor time in 96 % of all periods":
+        evidence("node:fw", cpu=9, cpu_limit=10, throttled=96),
+    "the generator h1: a thread of iperf3 worked 60 % of the time and waited for a core 35 %":
+        evidence("program:h1:iperf3", thread_demand=95, thread_cpu=60),
+    "the receiver h2 was too slow: its sockets had no room for 50 % of all datagrams":
+        evidence("socket:h2", packets=500, drop_buffer=500),
+    "the receiver h2: its receive window was full 90 % of the time":
+        evidence("socket:h1", receive_window_limited=90, send_buffer_limited=0),
+    "the function daemon:gw1: a thread of hawserd worked 99 % of the time":
+        evidence("daemon:gw1", thread_demand=99, thread_cpu=99),
+    "path:p1:forward lost 40 packets, as asked": evidence("path:p1:forward", drop_loss=40),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_every_kind_has_its_sentence(text: str) -> None:
+    assert judged(SENTENCES[text])["text"] == text
+
+
+def test_every_form_shows_it(tmp_path: Path) -> None:
+    path = synthetic.write(tmp_path, synthetic.quickstart(3), extra=FULL)
+    report = build(Bundle.open(path))
+    assert {one.elements for one in report.bottlenecks} == {("link:lan1:forward",)}
+    for form in ("html", "md", "text"):
+        text = " ".join(render(report, form).decode().split())  # type: ignore[arg-type]
+        assert "was full and dropped" in text.replace("\\", ""), form
+    document = json.loads(render(report, "json"))
+    assert document["bottlenecks"][0]["kind"] == "rate"
+    assert not any(row["measurement"] == "tcp" and row["subject"] for row in document["rows"])
+
+
+def test_pings_load_nothing_and_have_no_bottleneck() -> None:
+    workflow: Workflow = synthetic.quickstart(1)
+    scenario = workflow.variants[0].scenario
+    pings = {n for n, m in scenario.measurements.items() if not isinstance(m, Iperf3)}
+    one = Collected(workflow.variants[0].labels, evidence={n: {1: FULL} for n in pings})
+    assert pings
+    assert bottlenecks([one], workflow) == ()
