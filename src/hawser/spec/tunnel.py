@@ -21,6 +21,7 @@ class Tunnel(Model):
     """An encrypted tunnel that joins what lies behind one node with what lies behind another."""
 
     kind: TunnelKind
+    """The software that carries it."""
     """Who carries the packets."""
     ends: tuple[PortRef, PortRef]
     """The two ports, of links, between whose addresses it runs."""
