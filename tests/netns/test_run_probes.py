@@ -13,7 +13,7 @@ from hawser.driver.local import LocalLab
 from hawser.overlay import NetworkPlan, network
 from hawser.probe import environment
 from hawser.probe.base import Context, ProbeError
-from hawser.probe.iperf3 import free_port, listening
+from hawser.probe.port import free_port, listening
 from hawser.probe.registry import probe_for
 from hawser.spec.measurement import Iperf3, Measurement, Ping
 from hawser.spec.topology import Link, Node, Topology

@@ -22,7 +22,6 @@ class Tunnel(Model):
 
     kind: TunnelKind
     """The software that carries it."""
-    """Who carries the packets."""
     ends: tuple[PortRef, PortRef]
     """The two ports, of links, between whose addresses it runs."""
 
