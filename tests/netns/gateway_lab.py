@@ -227,7 +227,9 @@ class Lab:
             run("ip", "-n", name, "addr", "add", address, "dev", interface)
             run("ip", "-n", name, "link", "set", interface, "up")
             if not offload:
-                self.at(number, "ethtool", "-K", interface, "tso", "off", "gso", "off", "gro", "off")
+                self.at(
+                    number, "ethtool", "-K", interface, "tso", "off", "gso", "off", "gro", "off"
+                )
 
     def direct(self) -> Lab:
         """Two namespaces joined by one unlimited cable."""
@@ -351,7 +353,16 @@ class Lab:
 def pki(folder: Path, branches: Sequence[str], authority: str = "ca") -> dict[str, dict[str, str]]:
     """Certificates of an authority of our own for these branches, made with openssl; as in `tls`."""
     ca_key, ca = folder / f"{authority}.key", folder / f"{authority}.pem"
-    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    new = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+    ]
     run(*new, "-keyout", str(ca_key), "-out", str(ca), "-subj", f"/CN={authority}", "-days", "2")
     made = {}
     for name in branches:
@@ -393,11 +404,15 @@ def _measure(lab: Lab, options: argparse.Namespace) -> None:
             print(f"udp {rate:10.1f} Mbit/s  lost {lost:.1f} %  jitter {jitter:.2f} ms")
         else:
             rate = end["sum_received"]["bits_per_second"] / 1e6
-            print(f"tcp {rate:10.1f} Mbit/s  retransmissions {end['sum_sent']['retransmits']}", end="")
+            print(
+                f"tcp {rate:10.1f} Mbit/s  retransmissions {end['sum_sent']['retransmits']}", end=""
+            )
             gigabytes = end["sum_received"]["bytes"] / 1e9
             spent = [g.cpu_seconds() - b for g, b in zip(lab.gateways, before, strict=True)]
             percent = end["cpu_utilization_percent"]
-            ends = [percent[side] / 100 * options.seconds for side in ("host_total", "remote_total")]
+            ends = [
+                percent[side] / 100 * options.seconds for side in ("host_total", "remote_total")
+            ]
             shares = [f"{s / gigabytes:.2f}" for s in (*ends, *spent)]
             limit = 8 * gigabytes * 2 / sum((*ends, *spent))
             print(f"  CPU s/GB {' '.join(shares)}  two cores could carry {limit:.1f} Gbit/s")
@@ -406,11 +421,15 @@ def _measure(lab: Lab, options: argparse.Namespace) -> None:
 def main() -> None:
     """Measure by hand."""
     parser = argparse.ArgumentParser(description="Two gateways, and iperf3 between them.")
-    parser.add_argument("--rates", help="of the four paths in Mbit/s, such as 4:8:12:16; unlimited without")
+    parser.add_argument(
+        "--rates", help="of the four paths in Mbit/s, such as 4:8:12:16; unlimited without"
+    )
     parser.add_argument("--transport", choices=["mptcp", "tls", "ipip", "none"], default="mptcp")
     parser.add_argument("--udp", type=float, help="offer UDP at this rate (Mbit/s) instead of TCP")
     parser.add_argument("--length", type=int, default=1448, help="UDP payload")
-    parser.add_argument("--sysctl", action="append", default=[], help="in both gateways, such as a.b=c")
+    parser.add_argument(
+        "--sysctl", action="append", default=[], help="in both gateways, such as a.b=c"
+    )
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("--congestion", help="of the inner TCP, such as cubic")
     parser.add_argument("--seconds", type=float, default=5)
@@ -439,16 +458,26 @@ def main() -> None:
             for gateway in gateways:
                 gateway.start()
             until(lambda: all(gateway.up() for gateway in gateways), "up")
-            until(lambda: gateways[0].subflows() >= subflows or options.transport == "ipip", "subflows")
+            until(
+                lambda: gateways[0].subflows() >= subflows or options.transport == "ipip",
+                "subflows",
+            )
         if options.ping:
             times = lab.ping(200, 0.01)
             print(f"rtt median {times[len(times) // 2]:.3f} ms, p99 {times[-2]:.3f} ms")
         if options.shell:
-            subprocess.run(options.shell, shell=True, env=os.environ | {"LAB": lab.prefix}, check=False)  # noqa: S602 - for the person at the keyboard
+            subprocess.run(
+                options.shell, shell=True, env=os.environ | {"LAB": lab.prefix}, check=False
+            )  # noqa: S602 - for the person at the keyboard
         else:
             _measure(lab, options)
         for gateway in gateways:
-            print(gateway.config["branch"], "memory KiB", gateway.memory(), json.dumps(gateway.group()))
+            print(
+                gateway.config["branch"],
+                "memory KiB",
+                gateway.memory(),
+                json.dumps(gateway.group()),
+            )
             sys.stdout.write(gateway.log.read_text())
 
 

@@ -100,7 +100,9 @@ def test_metrics_are_openmetrics(lab: Lab) -> None:
     assert status == 200
     assert text.endswith("# EOF\n")
     assert 'hawser_gateway_group_up{peer="b2",group="0"} 1' in text
-    sent = next(line for line in text.splitlines() if line.startswith("hawser_gateway_sent_packets_total"))
+    sent = next(
+        line for line in text.splitlines() if line.startswith("hawser_gateway_sent_packets_total")
+    )
     assert int(sent.split()[-1]) >= 3
 
 
@@ -183,4 +185,6 @@ def test_a_bad_configuration_ends_with_code_2_and_one_message(tmp_path: Path) ->
 def test_published_schemas_are_fresh(name: str) -> None:
     made = subprocess.run([hawserd(), "schema", name], capture_output=True, text=True, check=True)
     published = ROOT / "schemas" / f"{name}.schema.json"
-    assert published.read_text() == made.stdout, "renew it: hawserd schema NAME > schemas/NAME.schema.json"
+    assert published.read_text() == made.stdout, (
+        "renew it: hawserd schema NAME > schemas/NAME.schema.json"
+    )

@@ -117,7 +117,11 @@ def test_many_that_say_nothing_take_nothing(lab: Lab) -> None:
     _, two = lab.pair()
     before = two.memory()[0]
     many = "o = [socket.create_connection(('198.18.0.2', 0x2000)) for _ in range(200)]; s.close()"
-    connect(lab, many + "; import time; time.sleep(0.3); s = o[0]; s.settimeout(0.1)\ntry: s.recv(1)\nexcept TimeoutError: pass")
+    connect(
+        lab,
+        many
+        + "; import time; time.sleep(0.3); s = o[0]; s.settimeout(0.1)\ntry: s.recv(1)\nexcept TimeoutError: pass",
+    )
     assert strangers(two)["too_many"] >= 200 - 64
     assert two.memory()[0] - before < 8_000
     assert two.up()
