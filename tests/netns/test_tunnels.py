@@ -28,7 +28,7 @@ topology:
   nodes: [h1, gw1, gw2, h2]
   links:
     in1: {ends: [h1.eth, gw1.lan]}
-    wan: {ends: [gw1.wan, gw2.wan], rate: 200 Mbit/s}
+    wan: {ends: [gw1.wan, gw2.wan], rate: 200 Mbit/s, delay: 20 ms}
     in2: {ends: [gw2.lan, h2.eth]}
 tunnels:
   vpn: {kind: %s, ends: [gw1.wan, gw2.wan]}

@@ -21,7 +21,7 @@ class Tunnel(Model):
     """An encrypted tunnel that joins what lies behind one node with what lies behind another."""
 
     kind: TunnelKind
-    """The software that carries it."""
+    """The software that carries its packets."""
     ends: tuple[PortRef, PortRef]
     """The two ports, of links, between whose addresses it runs."""
 

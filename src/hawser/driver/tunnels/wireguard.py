@@ -63,24 +63,43 @@ def start(
 ) -> None:
     """Start both ends and wait for their handshake; see `hawser.driver.tunnels`."""
     keys = {end.node: X25519PrivateKey.generate() for end in ends}
-    controls: list[Path] = []
-    process: Background | None = None
-    for end in ends:
-        name, node = f"wg{secrets.token_hex(5)}", nodes[end.node]
-        log = directory / f"{end.node}.log"
-        process = node.start([str(program()), "-f", name], log=log, env={"LOG_LEVEL": "error"})
-        started(process)
-        controls.append(_SOCKETS / f"{name}.sock")
-        until(controls[-1].is_socket, f"{end.name}: start on {end.node}", process, log)
-        _ask(controls[-1], _settings(end, keys))
-        node.netlink(partial(_configure, name, end))
-    if process is not None:
-        log = directory / f"{ends[0].node}.log"
-        until(lambda: _shaken(controls[0]), f"{ends[0].name}: handshake", process, log)
+    first, second = ends
+    # The one that opens comes last: two that open at once over a distance refuse each other.
+    _daemon(directory, second, nodes[second.node], _settings(second, keys), started)
+    opening = _settings(first, keys, keepalive=True)
+    control, process = _daemon(directory, first, nodes[first.node], opening, started)
+    log = _log(directory, first)
+    until(lambda: _shaken(control), f"{first.name}: handshake", process, log)
 
 
-def _settings(end: TunnelPlan, keys: Mapping[str, X25519PrivateKey]) -> str:
+def _daemon(
+    directory: Path,
+    end: TunnelPlan,
+    node: NamespaceNode,
+    settings: str,
+    started: Callable[[Background], None],
+) -> tuple[Path, Background]:
+    """Start one end: its control socket and its process."""
+    name, log = f"wg{secrets.token_hex(5)}", _log(directory, end)
+    process = node.start([str(program()), "-f", name], log=log, env={"LOG_LEVEL": "error"})
+    started(process)
+    control = _SOCKETS / f"{name}.sock"
+    until(control.is_socket, f"{end.name}: start on {end.node}", process, log)
+    _ask(control, settings)
+    node.netlink(partial(_configure, name, end))
+    return control, process
+
+
+def _log(directory: Path, end: TunnelPlan) -> Path:
+    return directory / f"{end.node}.log"
+
+
+def _settings(
+    end: TunnelPlan, keys: Mapping[str, X25519PrivateKey], *, keepalive: bool = False
+) -> str:
+    """Write an end's configuration; with `keepalive` it does not wait for traffic to open."""
     mine, other = keys[end.node], keys[end.peer]
+    alive = "persistent_keepalive_interval=25\n" if keepalive else ""
     networks = "".join(f"allowed_ip={network}\n" for network in end.outside)
     return (
         "set=1\n"
@@ -88,7 +107,7 @@ def _settings(end: TunnelPlan, keys: Mapping[str, X25519PrivateKey]) -> str:
         f"listen_port={_PORT}\n"
         f"public_key={other.public_key().public_bytes_raw().hex()}\n"
         f"endpoint={end.remote}:{_PORT}\n"
-        "persistent_keepalive_interval=25\n"  # so that the handshake does not wait for traffic
+        f"{alive}"
         f"{networks}\n"
     )
 
@@ -99,11 +118,14 @@ def _ask(control: Path, request: str) -> str:
     Raises:
         DriverError: it refuses.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(5)
-        connection.connect(str(control))
-        connection.sendall(request.encode())
-        answer = connection.recv(_ANSWER).decode()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(5)
+            connection.connect(str(control))
+            connection.sendall(request.encode())
+            answer = connection.recv(_ANSWER).decode()
+    except OSError as error:
+        raise DriverError(f"wireguard-go does not answer: {error.strerror or error}") from error
     if "errno=0" not in answer:
         raise DriverError(f"wireguard-go refused its configuration: {answer.strip()}")
     return answer
