@@ -160,7 +160,7 @@ impl Session {
     }
 }
 
-/// A close_notify ends the stream; every other alert is an error (RFC 8446 section 6).
+/// A `close_notify` ends the stream; every other alert is an error (RFC 8446 section 6).
 fn closed(alert: &[u8]) -> Result<Opened, Error> {
     match alert {
         [_, 0] => Ok(Opened::Closed),

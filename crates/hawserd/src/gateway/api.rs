@@ -48,8 +48,8 @@ pub(super) fn router(mailbox: Mailbox, config: Config) -> Router {
 struct Failure(StatusCode, Value);
 
 impl Failure {
-    fn new(code: StatusCode, error: impl ToString) -> Self {
-        Self(code, json!({"error": error.to_string()}))
+    fn new(code: StatusCode, error: impl Into<String>) -> Self {
+        Self(code, json!({"error": error.into()}))
     }
 
     fn ended() -> Self {
@@ -98,7 +98,7 @@ async fn counters(State(api): State<Api>) -> Result<Json<Counters>, Failure> {
 
 async fn read_metrics(State(api): State<Api>) -> Result<Response, Failure> {
     let text = metrics(&api.status().await?, &api.counters().await?)
-        .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error))?;
+        .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
@@ -121,7 +121,7 @@ async fn write_config(
     let identity = setup::identity(&new)?;
     let apply = Box::new(Apply { config: new.clone(), identity });
     let applied = api.mailbox.ask(|reply| Command::Apply(apply, reply)).await;
-    let refused = |error| Failure::new(StatusCode::CONFLICT, error);
+    let refused = |error: String| Failure::new(StatusCode::CONFLICT, error);
     applied.ok_or_else(Failure::ended)?.map_err(refused)?;
     api.set_config(new.clone());
     setup::change_network(&old, &new)

@@ -184,7 +184,7 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     check.transport(&document);
     check.identities(&document);
     let peers = document.peers.iter().enumerate().map(|(i, peer)| check.peer(i, peer)).collect();
-    let config = Config { address, source, peers, document };
+    let config = Config { document, address, source, peers };
     if config.document.transport.kind == Kind::Ipip {
         check.ipip(&config.peers);
     }

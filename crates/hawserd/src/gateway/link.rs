@@ -10,7 +10,11 @@ use hawser_wire::{
     stream::Window,
 };
 
-use super::{counters::Traffic, queue::Queue};
+use super::{
+    counters::{GroupCounters, Traffic},
+    queue::Queue,
+    stride::Stride,
+};
 
 /// Bytes received before others get their turn.
 const RECEIVE_BUDGET: usize = 512 << 10;
@@ -91,6 +95,7 @@ pub(super) struct Link {
     decoder: Decoder,
     /// What has been promised to the socket: a record of which a part was sent must be sent whole.
     out: Window,
+    stride: Stride,
     /// When something last came.
     pub(super) heard: Instant,
     /// When something was last sent.
@@ -125,12 +130,15 @@ impl Link {
     }
 
     fn new(stream: Stream, phase: Phase, sealed: bool, now: Instant) -> Self {
+        let stride = Stride::new(now);
+        stream.limit_unsent(stride.unsent());
         Self {
             stream,
             phase,
             sealed: sealed.then(|| Window::new(RECEIVE_BUFFER)),
             decoder: Decoder::new(RECEIVE_BUFFER, tls::MAX_CIPHERTEXT_LEN),
             out: Window::new(OUT_BUFFER),
+            stride,
             heard: now,
             said: now,
             waits_to_write: false,
@@ -169,11 +177,11 @@ impl Link {
             _ => return Ok(()),
         };
         self.out.filled(len);
-        self.flush()
+        self.flush(now)
     }
 
     /// The socket can be written for the first time: the connection stands, or has failed.
-    fn connected(&mut self) -> Result<Progress, LinkError> {
+    fn connected(&mut self, now: Instant) -> Result<Progress, LinkError> {
         let Phase::Connecting(handshake) = &mut self.phase else { return Ok(Progress::Same) };
         self.stream.take_error()?;
         match self.stream.peer() {
@@ -186,11 +194,11 @@ impl Link {
             return Ok(Progress::Ready);
         };
         self.phase = Phase::Shaking(handshake);
-        self.shake()
+        self.shake(now)
     }
 
     /// Goes on with the handshake, as far as what was received allows.
-    fn shake(&mut self) -> Result<Progress, LinkError> {
+    fn shake(&mut self, now: Instant) -> Result<Progress, LinkError> {
         let (Phase::Shaking(handshake), Some(sealed)) = (&mut self.phase, &mut self.sealed) else {
             return Ok(Progress::Same);
         };
@@ -210,7 +218,7 @@ impl Link {
         {
             self.phase = Phase::Protected(Box::new(handshake.finish()?));
         }
-        self.flush()?;
+        self.flush(now)?;
         Ok(if done { Progress::Ready } else { Progress::Same })
     }
 
@@ -227,7 +235,7 @@ impl Link {
                 return Ok(Progress::Same);
             }
             if let Phase::Shaking(_) = self.phase
-                && self.shake()? == Progress::Ready
+                && self.shake(now)? == Progress::Ready
             {
                 return Ok(Progress::Ready);
             }
@@ -248,19 +256,14 @@ impl Link {
 
     /// Reads from the socket.
     fn fill(&mut self, limit: usize) -> io::Result<usize> {
-        match &mut self.sealed {
-            Some(sealed) => {
-                let space = sealed.space(tls::MAX_CIPHERTEXT_LEN);
-                let n = self.stream.receive(limited(space, limit))?;
-                sealed.filled(n);
-                Ok(n)
-            }
-            None => {
-                let n = self.stream.receive(limited(self.decoder.space(), limit))?;
-                self.decoder.filled(n);
-                Ok(n)
-            }
+        if let Some(sealed) = &mut self.sealed {
+            let n = self.stream.receive(limited(sealed.space(tls::MAX_CIPHERTEXT_LEN), limit))?;
+            sealed.filled(n);
+            return Ok(n);
         }
+        let n = self.stream.receive(limited(self.decoder.space(), limit))?;
+        self.decoder.filled(n);
+        Ok(n)
     }
 
     /// Gives all records that are complete to `sink`.
@@ -294,14 +297,15 @@ impl Link {
         &mut self,
         now: Instant,
         queue: &mut Queue,
-        sent: &mut Traffic,
+        counters: &mut GroupCounters,
     ) -> Result<Progress, LinkError> {
         if let Phase::Connecting(_) = self.phase {
-            return self.connected();
+            return self.connected(now);
         }
-        self.flush()?;
+        self.flush(now)?;
         while self.is_idle() && !queue.is_empty() && self.may_send() {
-            let done = self.transmit(now, queue.front(SEND_BATCH), sent)?;
+            counters.drops.queue_delay += queue.prune(now);
+            let done = self.transmit(now, queue.front(SEND_BATCH), &mut counters.sent)?;
             if done == 0 {
                 break;
             }
@@ -324,53 +328,80 @@ impl Link {
     ) -> Result<usize, LinkError> {
         self.said = now;
         let done = match &mut self.phase {
-            Phase::Plain => self.transmit_plain(records),
-            Phase::Protected(_) => self.transmit_sealed(records),
+            Phase::Plain => self.transmit_plain(now, records),
+            Phase::Protected(_) => self.transmit_sealed(now, records),
             _ => Ok(0),
         }?;
         tally(records.get(..done).unwrap_or_default(), sent);
         Ok(done)
     }
 
-    fn transmit_plain(&mut self, records: &[u8]) -> Result<usize, LinkError> {
-        let sent = match self.stream.send(records) {
-            Ok(sent) => sent,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-            Err(error) => return Err(error.into()),
-        };
+    fn transmit_plain(&mut self, now: Instant, records: &[u8]) -> Result<usize, LinkError> {
+        let sent = write(&self.stream, &mut self.stride, now, records)?;
         // The rest of a record that was begun must follow before anything else.
         let end = boundary(records, sent);
         self.out.append(records.get(sent..end).unwrap_or_default());
         Ok(end)
     }
 
-    fn transmit_sealed(&mut self, records: &[u8]) -> Result<usize, LinkError> {
+    fn transmit_sealed(&mut self, now: Instant, records: &[u8]) -> Result<usize, LinkError> {
         let mut done = 0;
         while done < records.len() && self.is_idle() {
             let rest = records.get(done..).unwrap_or_default();
-            let end =
-                if rest.len() <= SEND_BATCH { rest.len() } else { boundary(rest, SEND_BATCH) };
+            let batch = SEND_BATCH.min(self.stride.bytes());
+            let end = if rest.len() <= batch { rest.len() } else { boundary(rest, batch) };
             let batch = rest.get(..end).unwrap_or_default();
             let Phase::Protected(session) = &mut self.phase else { break };
             let sealed = session.seal(batch, self.out.space(sealed_len(batch.len())))?;
             self.out.filled(sealed);
             done += end;
-            self.flush()?;
+            self.flush(now)?;
         }
         Ok(done)
     }
 
     /// Gives the socket what it was promised, as much as it takes.
-    fn flush(&mut self) -> Result<(), LinkError> {
-        while !self.out.is_empty() {
-            match self.stream.send(self.out.data()) {
-                Ok(n) => self.out.consume(n),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
+    fn flush(&mut self, now: Instant) -> Result<(), LinkError> {
+        if !self.out.is_empty() {
+            let sent = write(&self.stream, &mut self.stride, now, self.out.data())?;
+            self.out.consume(sent);
         }
         Ok(())
     }
+}
+
+/// Gives the socket bytes, a stride at a time, and says how many it took.
+fn write(
+    stream: &Stream,
+    stride: &mut Stride,
+    now: Instant,
+    bytes: &[u8],
+) -> Result<usize, LinkError> {
+    let sent = write_pieces(bytes, stride.bytes(), |piece| stream.send(piece))?;
+    if stride.sent(sent, now, || stream.segment_size()) {
+        stream.limit_unsent(stride.unsent());
+    }
+    Ok(sent)
+}
+
+/// Sends pieces until one is not taken whole.
+fn write_pieces(
+    bytes: &[u8],
+    size: usize,
+    mut send: impl FnMut(&[u8]) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut sent = 0;
+    for piece in bytes.chunks(size) {
+        match send(piece) {
+            Ok(n) => sent += n,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+        if !sent.is_multiple_of(size) {
+            break;
+        }
+    }
+    Ok(sent)
 }
 
 fn limited(space: &mut [u8], limit: usize) -> &mut [u8] {
@@ -407,6 +438,20 @@ fn boundary(records: &[u8], at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_short_write_ends_the_turn() {
+        let mut room = 25;
+        let mut seen = Vec::new();
+        let sent = write_pieces(&[1, 2, 3, 4, 5, 6, 7].repeat(10), 10, |piece| {
+            let n = piece.len().min(room);
+            room = if n < piece.len() { 100 } else { room - n };
+            seen.extend_from_slice(&piece[..n]);
+            Ok(n)
+        });
+        assert_eq!(sent.unwrap(), 25);
+        assert_eq!(seen, &[1, 2, 3, 4, 5, 6, 7].repeat(10)[..25]);
+    }
 
     #[test]
     fn a_record_is_never_cut() {

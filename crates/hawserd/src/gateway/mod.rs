@@ -2,6 +2,7 @@
 
 mod agent;
 mod api;
+mod codel;
 mod command;
 mod config;
 mod counters;
@@ -10,6 +11,7 @@ mod peer;
 mod queue;
 mod setup;
 mod status;
+mod stride;
 mod table;
 mod tunnels;
 
@@ -66,21 +68,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// How the sockets of the `mptcp` transport are set up.
-const TUNING: Tuning = Tuning {
-    not_sent: 256 << 10,
-    send_buffer: Some(4 << 20),
-    receive_buffer: Some(4 << 20),
-    congestion: None,
-    keepalive: Duration::from_secs(5),
-};
+const TUNING: Tuning = Tuning { congestion: "cubic", keepalive: Duration::from_secs(5) };
 
 fn serve(config: Config, identity: Option<Identity>) -> Result<(), Failure> {
     let listener = control::bind(&config.document.control).context("control socket")?;
     let tun = setup::open_tun(&config)?;
     let (mailbox, inbox) = mailbox().context("eventfd")?;
     let router = api::router(mailbox.clone(), config.clone());
-    let engine = Engine::start(config, identity, tun, inbox)?;
-    let stop = move || drop(mailbox.send(Command::Stop));
+    let engine = Engine::start(&config, identity, tun, inbox)?;
+    let stop = move || {
+        mailbox.send(Command::Stop);
+    };
     let server = control::serve(listener, router, stop).context("control API")?;
     let result = engine.run();
     server.stop();
@@ -97,7 +95,7 @@ enum Engine {
 impl Engine {
     /// Takes the device over, brings it up, and adds the routes.
     fn start(
-        config: Config,
+        config: &Config,
         identity: Option<Identity>,
         tun: Tun,
         inbox: Inbox,
@@ -116,7 +114,7 @@ impl Engine {
             }
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.context("tokio")?.block_on(setup::set_network(&config, mtu))?;
+        runtime.context("tokio")?.block_on(setup::set_network(config, mtu))?;
         Ok(engine)
     }
 

@@ -7,12 +7,7 @@ use std::{
 
 use hawser_wire::flow;
 
-use super::{
-    config,
-    counters::GroupCounters,
-    link::Link,
-    queue::{Dropped, Queue},
-};
+use super::{config, counters::GroupCounters, link::Link, queue::Queue};
 
 /// First pause before a connection is tried again, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -79,9 +74,9 @@ impl Group {
 
     /// Lets records wait for the connection; counts those that do not fit.
     pub(super) fn enqueue(&mut self, records: &[u8], now: Instant) {
-        let Dropped { records, .. } = self.queue.push(records, now);
+        let dropped = self.queue.push(records, now);
         let drops = &mut self.counters.drops;
-        *(if self.up { &mut drops.queue_full } else { &mut drops.peer_down }) += records;
+        *(if self.up { &mut drops.queue_full } else { &mut drops.peer_down }) += dropped;
     }
 
     /// The path that the next attempt takes: another one each time.

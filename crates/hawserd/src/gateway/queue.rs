@@ -4,6 +4,8 @@ use std::{collections::VecDeque, time::Instant};
 
 use hawser_wire::record;
 
+use super::codel::CoDel;
+
 /// A queue of records, bounded in bytes.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -12,6 +14,7 @@ pub(super) struct Queue {
     head: usize,
     entries: VecDeque<Entry>,
     limit: usize,
+    codel: CoDel,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +26,13 @@ struct Entry {
 impl Queue {
     /// An empty queue that takes `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
-        Self { bytes: Vec::new(), head: 0, entries: VecDeque::new(), limit }
+        Self {
+            bytes: Vec::new(),
+            head: 0,
+            entries: VecDeque::new(),
+            limit,
+            codel: CoDel::default(),
+        }
     }
 
     /// Changes how much it takes. What is in it stays.
@@ -41,13 +50,13 @@ impl Queue {
         self.entries.is_empty()
     }
 
-    /// Takes as many of the whole `records` as fit, and says how many records and bytes did not.
-    pub(super) fn push(&mut self, mut records: &[u8], now: Instant) -> Dropped {
-        let mut dropped = Dropped::default();
+    /// Takes as many of the whole `records` as fit, and says how many did not.
+    pub(super) fn push(&mut self, mut records: &[u8], now: Instant) -> u64 {
+        let mut dropped = 0;
         while let Some(len) = record::emitted_len(records) {
             let Some((record, rest)) = records.split_at_checked(len) else { break };
             if self.len() + len > self.limit {
-                dropped.add(len);
+                dropped += 1;
             } else {
                 self.append(record, now);
             }
@@ -90,30 +99,25 @@ impl Queue {
         }
     }
 
-    /// Removes everything.
-    pub(super) fn clear(&mut self) -> Dropped {
-        let dropped = Dropped { records: self.entries.len() as u64, bytes: self.len() as u64 };
-        self.consume(usize::MAX);
+    /// Drops the oldest records where they have waited for too long; says how many.
+    pub(super) fn prune(&mut self, now: Instant) -> u64 {
+        let mut dropped = 0;
+        while let Some(Entry { len, since }) = self.entries.front().copied() {
+            let delay = now.saturating_duration_since(since);
+            if !self.codel.drops(delay, self.len() <= record::MAX_LEN, now) {
+                break;
+            }
+            self.consume(len);
+            dropped += 1;
+        }
         dropped
-    }
-}
-
-/// Records that were not kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Dropped {
-    pub(super) records: u64,
-    pub(super) bytes: u64,
-}
-
-impl Dropped {
-    fn add(&mut self, len: usize) {
-        self.records += 1;
-        self.bytes += len as u64;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -127,11 +131,30 @@ mod tests {
     fn a_full_queue_drops_what_comes() {
         let mut queue = Queue::new(250);
         let records = [record(97, 1), record(97, 2), record(97, 3), record(27, 4)].concat();
-        assert_eq!(queue.push(&records, Instant::now()), Dropped { records: 1, bytes: 100 });
+        assert_eq!(queue.push(&records, Instant::now()), 1);
         assert_eq!(queue.len(), 230);
         assert_eq!(queue.front(0), record(97, 1));
-        assert_eq!(queue.clear(), Dropped { records: 3, bytes: 230 });
+        queue.consume(230);
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_waits_too_long_is_dropped_first() {
+        let mut queue = Queue::new(1 << 20);
+        let start = Instant::now();
+        for n in 0..20 {
+            queue.push(&record(60_000, n), start);
+        }
+        let late = start + Duration::from_millis(200);
+        assert_eq!(queue.prune(start + Duration::from_millis(50)), 0);
+        assert_eq!(queue.prune(late), 1);
+        assert_eq!(queue.front(0), record(60_000, 1));
+        queue.consume(queue.len() - 60_003);
+        assert_eq!(
+            queue.prune(late + Duration::from_secs(9)),
+            0,
+            "one record is no standing queue"
+        );
     }
 
     proptest! {

@@ -191,7 +191,7 @@ fn rustls_understands_us() {
         ClientConnection::new(pki.identity("b1").client, "b2".try_into().unwrap()).unwrap();
     let mut ours = Handshake::server(&pki.identity("b2")).unwrap();
     let (mut to_us, mut to_them) = (Vec::new(), Vec::new());
-    std::io::Write::write_all(&mut theirs.writer(), &[7; 60_000]).unwrap();
+    std::io::Write::write_all(&mut theirs.writer(), &vec![7; 60_000]).unwrap();
     loop {
         while theirs.wants_write() {
             theirs.write_tls(&mut to_us).unwrap();
@@ -223,14 +223,14 @@ fn rustls_understands_us() {
     assert_eq!(seen, [vec![7; 60_000], vec![8; 10_000]].concat());
 
     ours.update_due = true;
-    let sealed = [to_them, seal(&mut ours, &[9; 50_000])].concat();
+    let sealed = [to_them, seal(&mut ours, &vec![9; 50_000])].concat();
     let (mut sealed, mut seen) = (sealed.as_slice(), Vec::new());
     while !sealed.is_empty() {
         theirs.read_tls(&mut sealed).unwrap();
         theirs.process_new_packets().unwrap();
         let _ = std::io::Read::read_to_end(&mut theirs.reader(), &mut seen);
     }
-    assert_eq!(seen, [9; 50_000]);
+    assert_eq!(seen, vec![9; 50_000]);
 }
 
 #[test]

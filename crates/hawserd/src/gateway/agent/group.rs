@@ -73,7 +73,7 @@ impl Agent {
     fn write(&mut self, peer: usize, group: usize, now: Instant) -> Result<(), LinkError> {
         let Some(place) = self.group_mut(peer, group) else { return Ok(()) };
         let Some(link) = &mut place.link else { return Ok(()) };
-        match link.writable(now, &mut place.queue, &mut place.counters.sent)? {
+        match link.writable(now, &mut place.queue, &mut place.counters)? {
             Progress::Ready => self.greet(peer, group, now),
             Progress::Same => Ok(()),
         }
@@ -138,7 +138,7 @@ impl Agent {
         let remote =
             link.stream.peer().map_or_else(|e| e.to_string(), |address| address.to_string());
         tracing::info!(peer = config.branch, group = place.config.id, remote, "up");
-        link.writable(now, &mut place.queue, &mut place.counters.sent).map(|_| ())
+        link.writable(now, &mut place.queue, &mut place.counters).map(|_| ())
     }
 
     /// Gives a group the connection of a peer that has said who it is, and answers.
@@ -214,14 +214,13 @@ impl Agent {
                 self.open(peer, group, now);
                 return;
             }
-            None => return,
             Some(link) if now - link.heard >= if place.up { SILENCE } else { OPENING } => {
                 Err(LinkError::Silent)
             }
             Some(link) if place.up && link.is_idle() && now - link.said >= KEEPALIVE => {
                 link.say(now, &KEEPALIVE_RECORD)
             }
-            Some(_) => return,
+            _ => return,
         };
         self.settle(peer, group, result, now);
     }
