@@ -79,12 +79,19 @@ def maximum_flow(edges: tuple[Edge, ...], source: str, target: str) -> float:
         balance[vertices[edge.source], column] += 1
         balance[vertices[edge.target], column] -= 1
     inner = [i for v, i in vertices.items() if v not in (source, target)]
-    scale = max((edge.rate for edge in edges if edge.rate < _UNBOUNDED), default=1.0)
+    # No edge needs more than leaves the source or reaches the target: so the solver's tolerance is
+    # one of the result, however fast some edge is.
+    most = min(
+        sum(edge.rate for edge in edges if edge.source == source),
+        sum(edge.rate for edge in edges if edge.target == target),
+    )
+    limits = [min(edge.rate, most) for edge in edges]
+    scale = max((limit for limit in limits if limit < _UNBOUNDED), default=1.0)
     solved = linprog(
         -balance[vertices[source]],
         A_eq=balance[inner] if inner else None,
         b_eq=np.zeros(len(inner)) if inner else None,
-        bounds=[(0, None if e.rate == _UNBOUNDED else e.rate / scale) for e in edges],
+        bounds=[(0, None if limit == _UNBOUNDED else limit / scale) for limit in limits],
     )
     return float(-solved.fun * scale) if solved.success else _UNBOUNDED
 

@@ -121,12 +121,15 @@ def bca_interval(sample: Values, seed: int) -> Interval | None:
     """
     if sample.size < 3:
         return None
-    if np.ptp(sample) == 0:
-        return Interval(low=float(sample[0]), high=float(sample[0]))
+    least, spread = float(sample.min()), float(np.ptp(sample))
+    if spread == 0:
+        return Interval(low=least, high=least)
+    # The interval moves and grows with the sample; between 0 and 1 no square underflows.
+    unit = (sample - least) / spread
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         found = stats.bootstrap(
-            (sample,),
+            (unit,),
             np.mean,
             n_resamples=RESAMPLES,
             confidence_level=CONFIDENCE,
@@ -135,7 +138,7 @@ def bca_interval(sample: Values, seed: int) -> Interval | None:
         ).confidence_interval
     if not (math.isfinite(found.low) and math.isfinite(found.high)):
         return None
-    return Interval(low=float(found.low), high=float(found.high))
+    return Interval(low=least + spread * float(found.low), high=least + spread * float(found.high))
 
 
 def median_interval(sample: Values) -> tuple[Interval | None, float | None]:

@@ -93,3 +93,8 @@ def test_one_path_carries_no_more_than_all_and_all_no_more_than_the_cut(
         sum(e.rate for e in edges if e.target == "b"),
     )
     assert single * (1 - 1e-6) <= together <= min(cuts) * (1 + 1e-6)
+
+
+def test_a_fast_edge_elsewhere_does_not_blur_a_slow_bottleneck() -> None:
+    edges = (Edge("a", "b", 1.0), Edge("a", "c", 1.0), Edge("b", "a", 1e7))
+    assert maximum_flow(edges, "a", "b") == pytest.approx(1.0, rel=1e-6)

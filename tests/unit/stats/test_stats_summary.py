@@ -135,3 +135,9 @@ def test_disagreement_is_rare_in_normal_samples() -> None:
     for n in (5, 10, 30):
         alarms = [summarise(random.normal(100, 5, n)).disagree for _ in range(150)]
         assert np.mean(alarms) <= 0.04, n
+
+
+def test_values_whose_squares_vanish_have_an_interval() -> None:
+    interval = bca_interval(np.array([0.0, 0.0, 2.2e-206]), seed=1)
+    assert interval is not None
+    assert 0 <= interval.low <= interval.high <= 2.2e-206
