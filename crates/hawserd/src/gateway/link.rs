@@ -130,13 +130,15 @@ impl Link {
     }
 
     fn new(stream: Stream, phase: Phase, sealed: bool, now: Instant) -> Self {
+        let stride = Stride::new(now);
+        stream.limit_unsent(stride.unsent());
         Self {
             stream,
             phase,
             sealed: sealed.then(|| Window::new(RECEIVE_BUFFER)),
             decoder: Decoder::new(RECEIVE_BUFFER, tls::MAX_CIPHERTEXT_LEN),
             out: Window::new(OUT_BUFFER),
-            stride: Stride::new(now),
+            stride,
             heard: now,
             said: now,
             waits_to_write: false,
@@ -255,8 +257,7 @@ impl Link {
     /// Reads from the socket.
     fn fill(&mut self, limit: usize) -> io::Result<usize> {
         if let Some(sealed) = &mut self.sealed {
-            let space = sealed.space(tls::MAX_CIPHERTEXT_LEN);
-            let n = self.stream.receive(limited(space, limit))?;
+            let n = self.stream.receive(limited(sealed.space(tls::MAX_CIPHERTEXT_LEN), limit))?;
             sealed.filled(n);
             return Ok(n);
         }
@@ -377,7 +378,9 @@ fn write(
     bytes: &[u8],
 ) -> Result<usize, LinkError> {
     let sent = write_pieces(bytes, stride.bytes(), |piece| stream.send(piece))?;
-    stride.sent(sent, now, || stream.segment_size());
+    if stride.sent(sent, now, || stream.segment_size()) {
+        stream.limit_unsent(stride.unsent());
+    }
     Ok(sent)
 }
 

@@ -68,13 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// How the sockets of the `mptcp` transport are set up. docs/adr/0013 has the measurement.
-const TUNING: Tuning = Tuning {
-    not_sent: 16 << 10,
-    send_buffer: None,
-    receive_buffer: Some(4 << 20),
-    congestion: Some("cubic"),
-    keepalive: Duration::from_secs(5),
-};
+const TUNING: Tuning = Tuning { congestion: "cubic", keepalive: Duration::from_secs(5) };
 
 fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
     let listener = control::bind(&config.document.control).context("control socket")?;
@@ -83,8 +77,7 @@ fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
     let router = api::router(mailbox.clone(), config.clone());
     let engine = Engine::start(config, identity, tun, inbox)?;
     let stop = move || {
-        // A loop that has ended already need not be told.
-        let _ = mailbox.send(Command::Stop);
+        mailbox.send(Command::Stop);
     };
     let server = control::serve(listener, router, stop).context("control API")?;
     let result = engine.run();
