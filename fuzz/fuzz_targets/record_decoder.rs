@@ -20,10 +20,10 @@ fuzz_target!(|input: &[u8]| {
 
 /// What a stream consists of: a digest of each record, and the error that ends it.
 fn decode(mut stream: &[u8], size: usize) -> (Vec<u64>, Option<Malformed>) {
-    let mut decoder = Decoder::new(0, 1);
+    let mut decoder = Decoder::new(0);
     let mut seen = Vec::new();
     while !stream.is_empty() {
-        let space = decoder.space();
+        let space = decoder.space(1);
         assert!(!space.is_empty(), "a decoder always takes more");
         let n = size.min(space.len()).min(stream.len());
         space[..n].copy_from_slice(&stream[..n]);

@@ -118,7 +118,7 @@ def test_many_that_say_nothing_take_nothing(lab: Lab) -> None:
     many = "o = [socket.create_connection(('198.18.0.2', 0x2000)) for _ in range(200)]; s.close()"
     connect(lab, f"{many}; import time; time.sleep(0.3); s = o[-1]")
     assert strangers(two)["too_many"] >= 200 - 64
-    assert two.memory()[0] - before < 64 * 192, "at most 64 stand, each with its buffers"
+    assert two.memory()[0] - before < 64 * 32, "at most 64 stand, with little memory each"
     assert two.up()
     assert len(lab.ping(5)) == 5
 
@@ -210,5 +210,5 @@ def test_openssl_shakes_hands(lab: Lab) -> None:
         "-cert", str(lab.folder / "ca-b1.pem"), "-key", str(lab.folder / "ca-b1.key"), check=False,
     )  # fmt: skip
     assert "Verify return code: 0 (ok)" in said
-    assert "TLSv1.3, Cipher is TLS_AES_" in said
+    assert "TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256" in said
     assert two.up()

@@ -3,15 +3,17 @@
 use std::{
     fmt::{self, Display},
     fs, io,
+    net::IpAddr,
     path::{Path, PathBuf},
 };
 
+use ipnet::IpNet;
 use jsonschema::{
     ValidationError,
     error::{TypeKind, ValidationErrorKind as Kind},
     paths::LocationSegment,
 };
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -78,6 +80,22 @@ impl Display for Invalid {
     }
 }
 
+/// Format of an address of either version; that of `IpAddr` in schemas.
+const ADDRESS_FORMAT: &str = "ip";
+
+/// Format of an address with a prefix length.
+const PREFIX_FORMAT: &str = "ip-prefix";
+
+/// The schema of an [`IpNet`].
+pub(crate) fn prefix_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "format": PREFIX_FORMAT})
+}
+
+/// The schema of a list of [`IpNet`].
+pub(crate) fn prefixes_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": {"type": "string", "format": PREFIX_FORMAT}})
+}
+
 /// Reads a configuration file and turns it into a `T` with `parse`.
 pub(crate) fn load<T>(
     path: &Path,
@@ -102,7 +120,11 @@ pub(crate) fn typed<T: JsonSchema + DeserializeOwned>(value: &Value) -> Result<T
 }
 
 fn violations(schema: &Value, value: &Value) -> Vec<FieldError> {
-    match jsonschema::options().should_validate_formats(true).build(schema) {
+    let options = jsonschema::options()
+        .should_validate_formats(true)
+        .with_format(ADDRESS_FORMAT, |text: &str| text.parse::<IpAddr>().is_ok())
+        .with_format(PREFIX_FORMAT, |text: &str| text.parse::<IpNet>().is_ok());
+    match options.build(schema) {
         Ok(validator) => validator.iter_errors(value).flat_map(|error| explain(&error)).collect(),
         Err(error) => vec![FieldError::new("", Value::Null, format!("a usable schema ({error})"))],
     }
@@ -158,6 +180,8 @@ fn expected(kind: &Kind) -> String {
         Kind::MinLength { limit } => format!("at least {limit} characters"),
         Kind::MaxLength { limit } => format!("at most {limit} characters"),
         Kind::Pattern { pattern } => format!("text of the form {pattern}"),
+        Kind::Format { format } if format == PREFIX_FORMAT => "a prefix such as 10.2.0.0/24".into(),
+        Kind::Format { format } if format == ADDRESS_FORMAT => "an address such as 10.2.0.1".into(),
         Kind::Format { format } => format!("an address of the form {format}"),
         Kind::Constant { expected_value } => expected_value.to_string(),
         Kind::Enum { options } => options.as_array().map_or_else(

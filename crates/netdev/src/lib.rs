@@ -2,6 +2,7 @@
 //!
 //! One of the two places where `unsafe` is allowed: what lies behind it has a small safe face.
 
+pub mod icmp;
 pub mod interface;
 pub mod ipip;
 pub mod mptcp;

@@ -23,17 +23,12 @@ const DSS_LEN: usize = 28;
 
 use libc::c_int;
 
-/// How a stream's socket is set up; see docs/adr for what chose the values in use.
+/// How a stream's socket is set up; see docs/adr for what chose the values in use. Buffers are left to
+/// the kernel, which knows the subflows' windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Bytes that may wait in the kernel without having been given to a subflow.
-    pub not_sent: u32,
-    /// Send buffer; None leaves it to the kernel.
-    pub send_buffer: Option<usize>,
-    /// Receive buffer; None leaves it to the kernel.
-    pub receive_buffer: Option<usize>,
-    /// Congestion control of all subflows; None leaves it to the kernel.
-    pub congestion: Option<&'static str>,
+    /// Congestion control of all subflows.
+    pub congestion: &'static str,
     /// An idle subflow is probed after this time, and is given up after three probes.
     pub keepalive: Duration,
 }
@@ -96,18 +91,13 @@ impl Stream {
             .with_retries(3);
         // Not for subflows before Linux 6.14: the gateways' own keepalive records serve there.
         let _ = self.0.set_keepalive(true).and_then(|()| self.0.set_tcp_keepalive(&keepalive));
+        self.0.set_tcp_congestion(tuning.congestion.as_bytes())
+    }
+
+    /// Limits the bytes that may wait in the kernel without having been given to a subflow.
+    pub fn limit_unsent(&self, bytes: u32) {
         // Before Linux 6.9 there is no such limit for MPTCP.
-        let _ = self.0.set_tcp_notsent_lowat(tuning.not_sent);
-        if let Some(bytes) = tuning.send_buffer {
-            self.0.set_send_buffer_size(bytes)?;
-        }
-        if let Some(bytes) = tuning.receive_buffer {
-            self.0.set_recv_buffer_size(bytes)?;
-        }
-        if let Some(name) = tuning.congestion {
-            self.0.set_tcp_congestion(name.as_bytes())?;
-        }
-        Ok(())
+        let _ = self.0.set_tcp_notsent_lowat(bytes);
     }
 
     /// Why the connection failed, if it did.

@@ -121,6 +121,7 @@ impl Identity {
         server.send_tls13_tickets = 0;
         server.session_storage = Arc::new(NoServerSessionStorage {});
         client.resumption = Resumption::disabled();
+        server.ignore_client_order = true;
         server.enable_secret_extraction = true;
         client.enable_secret_extraction = true;
         Ok(Self { client: Arc::new(client), server: Arc::new(server) })

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use crate::{
     checksum::Sum,
-    ipv4::{self, Repr, protocol},
+    ipv4::{self, protocol},
 };
 
 /// Bytes of the packet in question that are sent back: as many as fit into 576 bytes
@@ -20,16 +20,12 @@ pub enum Unreachable {
     Host = 1,
 }
 
-/// An answer to `packet`, from `source`, that says why it was not delivered.
+/// The message to the source of `packet` that says why it was not delivered, without an IP header.
 ///
 /// None where no answer may be given (RFC 1812 section 4.3.2.7): to ICMP errors, fragments without the
 /// start, and packets from or to something that is not one host.
 #[must_use]
-pub fn unreachable(
-    packet: &ipv4::Packet<'_>,
-    source: Ipv4Addr,
-    why: Unreachable,
-) -> Option<Vec<u8>> {
+pub fn unreachable(packet: &ipv4::Packet<'_>, why: Unreachable) -> Option<Vec<u8>> {
     if !may_be_answered(packet) {
         return None;
     }
@@ -38,10 +34,7 @@ pub fn unreachable(
     message.extend_from_slice(quoted);
     let checksum = Sum::default().bytes(&message).finish();
     message.get_mut(2..4)?.copy_from_slice(&checksum);
-    let repr = Repr { source, destination: packet.source(), protocol: protocol::ICMP, ttl: 64 };
-    let mut answer = repr.emit(message.len())?.to_vec();
-    answer.append(&mut message);
-    Some(answer)
+    Some(message)
 }
 
 fn may_be_answered(packet: &ipv4::Packet<'_>) -> bool {
@@ -58,6 +51,7 @@ fn may_be_answered(packet: &ipv4::Packet<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ipv4::Repr;
 
     fn packet(source: [u8; 4], protocol: u8, payload: &[u8]) -> Vec<u8> {
         let repr =
@@ -69,19 +63,16 @@ mod tests {
 
     fn answer(bytes: &[u8]) -> Option<Vec<u8>> {
         let packet = ipv4::Packet::parse(bytes).unwrap();
-        unreachable(&packet, [10, 1, 0, 254].into(), Unreachable::Host)
+        unreachable(&packet, Unreachable::Host)
     }
 
     #[test]
     fn quotes_the_packet() {
         let sent = packet([10, 1, 0, 1], protocol::UDP, &[7; 1000]);
-        let bytes = answer(&sent).unwrap();
-        let reply = ipv4::Packet::parse(&bytes).unwrap();
-        assert_eq!(reply.destination(), Ipv4Addr::new(10, 1, 0, 1));
-        assert_eq!(reply.bytes().len(), 576);
-        assert_eq!(reply.payload()[..2], [3, 1]);
-        assert_eq!(Sum::default().bytes(reply.payload()).finish(), [0, 0]);
-        assert_eq!(reply.payload()[8..], sent[..548]);
+        let message = answer(&sent).unwrap();
+        assert_eq!(message[..2], [3, 1]);
+        assert_eq!(Sum::default().bytes(&message).finish(), [0, 0]);
+        assert_eq!(message[8..], sent[..548]);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Bytes of a stream that wait to be used: contiguous, first in first out, bounded.
 
-/// A window on a stream: bytes are added at its end and removed at its start.
+/// A window on a stream: bytes are added at its end and removed at its start. Memory is taken as it is
+/// wanted, up to a capacity.
 #[derive(Debug)]
 pub struct Window {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
+    capacity: usize,
     start: usize,
     end: usize,
 }
@@ -12,18 +14,28 @@ impl Window {
     /// An empty window that holds up to `capacity` bytes.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self { bytes: vec![0; capacity].into_boxed_slice(), start: 0, end: 0 }
+        Self { bytes: Vec::new(), capacity, start: 0, end: 0 }
     }
 
     /// Room behind the last byte: `wanted` bytes or more, as far as the capacity allows.
     pub fn space(&mut self, wanted: usize) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
-        } else if self.bytes.len() - self.end < wanted {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.bytes.len() - self.end < wanted {
+            self.make_room(wanted);
         }
         self.bytes.get_mut(self.end..).unwrap_or_default()
+    }
+
+    fn make_room(&mut self, wanted: usize) {
+        self.bytes.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        let needed = self.end.saturating_add(wanted);
+        if self.bytes.len() < needed {
+            let size = needed.checked_next_power_of_two().unwrap_or(needed);
+            self.bytes.resize(size.min(self.capacity), 0);
+        }
     }
 
     /// Says that the first `n` bytes of the room are now part of the stream.
@@ -96,6 +108,7 @@ mod tests {
                 let free = 64 - window.data().len();
                 let n = window.append(&bytes);
                 prop_assert_eq!(n, add.min(free));
+                prop_assert!(window.bytes.len() <= 64);
                 next = next.wrapping_add(u8::try_from(n).unwrap());
                 put += n;
                 let take = take.min(window.data().len());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     command::{Apply, Command, Mailbox},
-    config::{self, Config, Document},
+    config::{self, Config},
     setup,
     status::{Counters, Status, metrics},
 };
@@ -103,14 +103,14 @@ async fn read_metrics(State(api): State<Api>) -> Result<Response, Failure> {
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
-async fn read_config(State(api): State<Api>) -> Json<Document> {
-    Json(api.config().document)
+async fn read_config(State(api): State<Api>) -> Json<Config> {
+    Json(api.config())
 }
 
 async fn write_config(
     State(api): State<Api>,
     body: Result<Json<Value>, JsonRejection>,
-) -> Result<Json<Document>, Failure> {
+) -> Result<Json<Config>, Failure> {
     let Json(value) = body.map_err(|error| Failure::new(error.status(), error.body_text()))?;
     let _one_at_a_time = api.changing.lock().await;
     let (old, new) = (api.config(), config::parse(&value)?);
@@ -127,5 +127,5 @@ async fn write_config(
     setup::change_network(&old, &new)
         .await
         .map_err(|error| Failure::new(StatusCode::CONFLICT, format!("{error:#}")))?;
-    Ok(Json(new.document))
+    Ok(Json(new))
 }

@@ -1,4 +1,4 @@
-//! The gateway's configuration: the document as it is written, and what it means.
+//! The gateway's configuration.
 
 use std::{
     collections::BTreeSet,
@@ -6,19 +6,18 @@ use std::{
     path::PathBuf,
 };
 
-use hawser_netdev::tun;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::config::{FieldError, Invalid, typed};
+use crate::config::{FieldError, Invalid, prefix_schema, prefixes_schema, typed};
 
 /// Configuration of one gateway (MMSG) of an SD-WAN.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "hawserd gateway configuration")]
-pub(crate) struct Document {
+pub(crate) struct Config {
     /// Version of this format.
     #[schemars(range(min = 1, max = 1))]
     pub(crate) version: u32,
@@ -32,21 +31,22 @@ pub(crate) struct Document {
     #[schemars(length(min = 1, max = 107))]
     pub(crate) control: PathBuf,
     /// The device through which packets for other branches come and go.
-    pub(crate) tun: TunDocument,
+    pub(crate) tun: Tun,
     /// Source of packets that the gateway itself sends to other branches: its LAN address.
     #[serde(default)]
-    pub(crate) source: Option<String>,
+    pub(crate) source: Option<Ipv4Addr>,
     /// How packets are carried.
-    pub(crate) transport: TransportDocument,
+    pub(crate) transport: Transport,
     /// Bytes held for each path group of a peer while its connection is slow or down.
     #[serde(default = "default_queue_bytes")]
     #[schemars(range(min = 65_536, max = 1_073_741_824))]
     pub(crate) queue_bytes: u32,
     /// The other branches.
     #[schemars(length(max = 14))]
-    pub(crate) peers: Vec<PeerDocument>,
+    pub(crate) peers: Vec<Peer>,
 }
 
+/// A DNS label in lower case (RFC 1035 section 2.3.1): with TLS it stands in a certificate.
 const NAME: &str = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";
 
 fn default_queue_bytes() -> u32 {
@@ -56,7 +56,7 @@ fn default_queue_bytes() -> u32 {
 /// The TUN device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TunDocument {
+pub(crate) struct Tun {
     /// Its name.
     #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$"))]
     pub(crate) name: String,
@@ -65,19 +65,24 @@ pub(crate) struct TunDocument {
     pub(crate) mtu: u16,
     /// Its address and prefix length, if it has one of its own.
     #[serde(default)]
-    pub(crate) address: Option<String>,
+    #[schemars(schema_with = "optional_prefix")]
+    pub(crate) address: Option<IpNet>,
+}
+
+fn optional_prefix(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"anyOf": [prefix_schema(generator), {"type": "null"}]})
 }
 
 /// How packets are carried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TransportDocument {
+pub(crate) struct Transport {
     /// `mptcp`: IP over Multipath TCP, over all paths of a group at once. `ipip`: IP in IP, over the
     /// first path of the first group only.
     pub(crate) kind: Kind,
     /// Encryption of `mptcp` with TLS 1.3; null for none.
     #[serde(default)]
-    pub(crate) tls: Option<TlsDocument>,
+    pub(crate) tls: Option<Tls>,
 }
 
 /// A transport.
@@ -92,7 +97,7 @@ pub(crate) enum Kind {
 /// Files in PEM form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TlsDocument {
+pub(crate) struct Tls {
     /// Certificate (chain) of this branch; its subject alternative name is the branch's name.
     pub(crate) certificate: PathBuf,
     /// Its private key.
@@ -104,7 +109,7 @@ pub(crate) struct TlsDocument {
 /// Another branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PeerDocument {
+pub(crate) struct Peer {
     /// Its name.
     #[schemars(regex(pattern = NAME))]
     pub(crate) branch: String,
@@ -112,81 +117,45 @@ pub(crate) struct PeerDocument {
     #[schemars(range(min = 1, max = 15))]
     pub(crate) id: u8,
     /// Addresses behind it, such as `10.2.0.0/24`.
-    #[schemars(length(min = 1, max = 1024))]
-    pub(crate) prefixes: Vec<String>,
+    #[schemars(schema_with = "prefixes_schema", length(min = 1, max = 1024))]
+    pub(crate) prefixes: Vec<IpNet>,
     /// Path groups: each is one connection.
     #[schemars(length(min = 1, max = 16))]
-    pub(crate) groups: Vec<GroupDocument>,
+    pub(crate) groups: Vec<Group>,
 }
 
 /// Member paths that together carry one connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct GroupDocument {
+pub(crate) struct Group {
     /// Number of the group in path labels.
     #[schemars(range(max = 15))]
     pub(crate) id: u8,
     /// The paths. The first subflow takes the first; the kernel's path manager makes the others.
     #[schemars(length(min = 1, max = 16))]
-    pub(crate) paths: Vec<PathDocument>,
-}
-
-/// One path, as a pair of WAN addresses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PathDocument {
-    /// Address of this gateway.
-    pub(crate) local: String,
-    /// Address of the peer.
-    pub(crate) remote: String,
-}
-
-/// A configuration that can be carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Config {
-    pub(crate) document: Document,
-    pub(crate) address: Option<IpNet>,
-    pub(crate) source: Option<Ipv4Addr>,
-    pub(crate) peers: Vec<Peer>,
-}
-
-/// Another branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
-    pub(crate) branch: String,
-    pub(crate) id: u8,
-    pub(crate) prefixes: Vec<IpNet>,
-    pub(crate) groups: Vec<Group>,
-}
-
-/// A path group; it has at least one path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) id: u8,
     pub(crate) paths: Vec<Path>,
 }
 
-/// A pair of addresses of one family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One path, as a pair of WAN addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Path {
+    /// Address of this gateway.
     pub(crate) local: IpAddr,
+    /// Address of the peer.
     pub(crate) remote: IpAddr,
 }
 
 /// Parses a configuration, naming everything that is wrong with it.
 pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
-    let document: Document = typed(value)?;
+    let config: Config = typed(value)?;
     let mut check = Check::default();
-    let address = document.tun.address.as_deref();
-    let address = address.and_then(|text| check.read("tun.address", text, "10.1.0.1/24"));
-    let source = document.source.as_deref();
-    let source = source.and_then(|text| check.read("source", text, "10.1.0.1"));
-    check.transport(&document);
-    check.identities(&document);
-    let peers = document.peers.iter().enumerate().map(|(i, peer)| check.peer(i, peer)).collect();
-    let config = Config { document, address, source, peers };
-    if config.document.transport.kind == Kind::Ipip {
-        check.ipip(&config.peers);
+    check.identities(&config);
+    for (i, peer) in config.peers.iter().enumerate() {
+        check.peer(i, peer);
+    }
+    if config.transport.kind == Kind::Ipip {
+        check.ipip(&config);
     }
     if check.errors.is_empty() { Ok(config) } else { Err(Invalid { errors: check.errors }) }
 }
@@ -194,20 +163,19 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
 impl Config {
     /// What cannot change while the gateway runs, and differs from `new`.
     pub(crate) fn fixed_differences(&self, new: &Self) -> Vec<FieldError> {
-        let fixed = |document: &Document| {
-            let Document { branch, id, control, tun, transport, .. } = document;
-            let kind = serde_json::to_value(transport.kind).unwrap_or_default();
+        let fixed = |config: &Self| {
+            let Self { branch, id, control, tun, transport, .. } = config;
             [
-                ("branch", Value::from(branch.as_str())),
-                ("id", (*id).into()),
-                ("control", control.to_string_lossy().into()),
-                ("tun.name", tun.name.as_str().into()),
-                ("transport.kind", kind),
+                ("branch", json!(branch)),
+                ("id", json!(id)),
+                ("control", json!(control)),
+                ("tun.name", json!(tun.name)),
+                ("transport.kind", json!(transport.kind)),
             ]
         };
-        fixed(&self.document)
+        fixed(self)
             .into_iter()
-            .zip(fixed(&new.document))
+            .zip(fixed(new))
             .filter(|(old, new)| old != new)
             .map(|((field, old), (_, new))| {
                 FieldError::new(field, new, format!("{old}, which needs a restart to change"))
@@ -216,7 +184,7 @@ impl Config {
     }
 }
 
-/// Collects errors.
+/// Collects what the schema cannot say.
 #[derive(Default)]
 struct Check {
     errors: Vec<FieldError>,
@@ -224,129 +192,83 @@ struct Check {
 }
 
 impl Check {
-    fn error(&mut self, field: &str, found: impl Into<Value>, expected: &str) {
-        self.errors.push(FieldError::new(field, found, expected));
-    }
-
-    /// Reads an address or prefix.
-    fn read<T: std::str::FromStr>(&mut self, field: &str, text: &str, example: &str) -> Option<T> {
-        let value = text.parse().ok();
-        if value.is_none() {
-            self.error(field, text, &format!("an address such as {example}"));
-        }
-        value
-    }
-
-    fn transport(&mut self, document: &Document) {
-        if document.transport.kind == Kind::Ipip && document.transport.tls.is_some() {
-            let found = serde_json::to_value(&document.transport.tls).unwrap_or_default();
-            self.error("transport.tls", found, "null, for ipip is not encrypted");
-        }
-        if document.tun.name.len() > tun::MAX_NAME_LEN {
-            self.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
-        }
+    fn error(&mut self, field: &str, found: impl Serialize, expected: &str) {
+        self.errors.push(FieldError::new(field, json!(found), expected));
     }
 
     /// Names and numbers of branches must be unique.
-    fn identities(&mut self, document: &Document) {
-        let mut names = BTreeSet::from([document.branch.as_str()]);
-        let mut ids = BTreeSet::from([document.id]);
-        for (i, peer) in document.peers.iter().enumerate() {
+    fn identities(&mut self, config: &Config) {
+        let mut names = BTreeSet::from([config.branch.as_str()]);
+        let mut ids = BTreeSet::from([config.id]);
+        for (i, peer) in config.peers.iter().enumerate() {
             if !names.insert(&peer.branch) {
                 let field = format!("peers[{i}].branch");
-                self.error(&field, peer.branch.as_str(), "a name that no other branch has");
+                self.error(&field, &peer.branch, "a name that no other branch has");
             }
             if !ids.insert(peer.id) {
-                self.error(&format!("peers[{i}].id"), peer.id, "a number that no other branch has");
+                let field = format!("peers[{i}].id");
+                self.error(&field, peer.id, "a number that no other branch has");
             }
         }
     }
 
-    fn peer(&mut self, i: usize, document: &PeerDocument) -> Peer {
-        let mut prefixes = Vec::new();
-        for (j, text) in document.prefixes.iter().enumerate() {
-            prefixes.extend(self.prefix(&format!("peers[{i}].prefixes[{j}]"), text));
+    fn peer(&mut self, i: usize, peer: &Peer) {
+        for (j, prefix) in peer.prefixes.iter().enumerate() {
+            self.prefix(&format!("peers[{i}].prefixes[{j}]"), *prefix);
         }
         let mut ids = BTreeSet::new();
-        let mut groups = Vec::new();
-        for (j, group) in document.groups.iter().enumerate() {
+        for (j, group) in peer.groups.iter().enumerate() {
             let field = format!("peers[{i}].groups[{j}]");
             if !ids.insert(group.id) {
                 self.error(&format!("{field}.id"), group.id, "a number that no other group has");
             }
-            groups.push(self.group(&field, group));
+            for (k, path) in group.paths.iter().enumerate() {
+                self.path(&format!("{field}.paths[{k}]"), *path);
+            }
         }
-        Peer { branch: document.branch.clone(), id: document.id, prefixes, groups }
     }
 
-    fn prefix(&mut self, field: &str, text: &str) -> Option<IpNet> {
-        let net: IpNet = self.read(field, text, "10.2.0.0/24")?;
-        if net.addr() != net.network() {
-            self.error(field, text, &format!("{}, without host bits", net.trunc()));
-            return None;
+    fn prefix(&mut self, field: &str, prefix: IpNet) {
+        if prefix != prefix.trunc() {
+            self.error(field, prefix, &format!("{}, without host bits", prefix.trunc()));
+        } else if !self.prefixes.insert(prefix) {
+            self.error(field, prefix, "a prefix that is not already behind a branch");
         }
-        if !self.prefixes.insert(net) {
-            self.error(field, text, "a prefix that is not already behind a branch");
-            return None;
-        }
-        Some(net)
     }
 
-    fn group(&mut self, field: &str, document: &GroupDocument) -> Group {
-        let mut paths = Vec::new();
-        for (k, path) in document.paths.iter().enumerate() {
-            paths.extend(self.path(&format!("{field}.paths[{k}]"), path));
+    fn path(&mut self, field: &str, path: Path) {
+        for (name, address) in [("local", path.local), ("remote", path.remote)] {
+            if address.is_unspecified() || address.is_multicast() {
+                self.error(&format!("{field}.{name}"), address, "the address of one host");
+            }
         }
-        Group { id: document.id, paths }
+        if path.local.is_ipv4() != path.remote.is_ipv4() {
+            let field = format!("{field}.remote");
+            self.error(&field, path.remote, "an address of the same family as `local`");
+        }
     }
 
-    fn path(&mut self, field: &str, document: &PathDocument) -> Option<Path> {
-        let local = self.host(&format!("{field}.local"), &document.local);
-        let remote = self.host(&format!("{field}.remote"), &document.remote);
-        let (local, remote) = (local?, remote?);
-        if local.is_ipv4() != remote.is_ipv4() {
-            let found = document.remote.as_str();
-            self.error(
-                &format!("{field}.remote"),
-                found,
-                "an address of the same family as `local`",
-            );
-            return None;
+    /// The `ipip` transport carries IPv4 in IPv4, in clear, and tells peers apart by their address.
+    fn ipip(&mut self, config: &Config) {
+        if let Some(tls) = &config.transport.tls {
+            self.error("transport.tls", tls, "null, for ipip is not encrypted");
         }
-        Some(Path { local, remote })
-    }
-
-    fn host(&mut self, field: &str, text: &str) -> Option<IpAddr> {
-        let address: IpAddr = self.read(field, text, "198.18.0.2")?;
-        if address.is_unspecified() || address.is_multicast() {
-            self.error(field, text, "the address of one host");
-            return None;
-        }
-        Some(address)
-    }
-
-    /// The `ipip` transport carries IPv4 in IPv4 and tells peers apart by their address.
-    fn ipip(&mut self, peers: &[Peer]) {
         let mut pairs = BTreeSet::new();
-        for (i, peer) in peers.iter().enumerate() {
+        for (i, peer) in config.peers.iter().enumerate() {
             let Some(path) = peer.groups.first().and_then(|group| group.paths.first()) else {
                 continue;
             };
             let field = format!("peers[{i}].groups[0].paths[0].remote");
             if path.remote.is_ipv6() {
-                self.error(&field, path.remote.to_string(), "an IPv4 address, for ipip");
+                self.error(&field, path.remote, "an IPv4 address, for ipip");
             }
             if !pairs.insert((path.local, path.remote)) {
-                self.error(
-                    &field,
-                    path.remote.to_string(),
-                    "a path that no other peer has, for ipip",
-                );
+                self.error(&field, path.remote, "a path that no other peer has, for ipip");
             }
             for (j, prefix) in peer.prefixes.iter().enumerate() {
                 if matches!(prefix, IpNet::V6(_)) {
                     let field = format!("peers[{i}].prefixes[{j}]");
-                    self.error(&field, prefix.to_string(), "an IPv4 prefix, for ipip");
+                    self.error(&field, prefix, "an IPv4 prefix, for ipip");
                 }
             }
         }
@@ -403,6 +325,9 @@ pub(crate) mod tests {
             ("/tun/mtu", json!(100), "tun.mtu"),
             ("/tun/name", json!("a-name-that-is-long"), "tun.name"),
             ("/tun/address", json!("10.1.0.1"), "tun.address"),
+            ("/peers/0/prefixes", json!([]), "peers[0].prefixes"),
+            ("/peers/0/prefixes/0", json!("10.2.0.0/33"), "peers[0].prefixes[0]"),
+            ("/peers/0/groups/0/paths/0/local", json!("b1"), "peers[0].groups[0].paths[0].local"),
             ("/transport/kind", json!("quic"), "transport.kind"),
             ("/transport/tls", json!({"certificate": "a", "key": "b"}), "transport.tls.ca"),
             ("/peers/0/prefixes/0", json!("10.2.0.1/24"), "peers[0].prefixes[0]"),

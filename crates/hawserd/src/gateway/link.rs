@@ -19,8 +19,15 @@ use super::{
 /// Bytes received before others get their turn.
 const RECEIVE_BUDGET: usize = 512 << 10;
 
-/// Bytes received at once, at most; more than a record, so that few are moved within the buffer.
-const RECEIVE_BUFFER: usize = 256 << 10;
+/// Bytes that a connection reads at once, to begin with: as much memory does a stranger get.
+const MIN_READ: usize = 4 << 10;
+
+/// Bytes that a connection reads at once when so much comes: several records, so that few are moved
+/// within the buffer.
+const MAX_READ: usize = 192 << 10;
+
+/// Bytes of a connection's buffer: what is read behind an incomplete record.
+const RECEIVE_BUFFER: usize = MAX_READ + record::MAX_LEN;
 
 /// Bytes of records given to the socket at once, unless one record is longer.
 const SEND_BATCH: usize = 64 << 10;
@@ -96,6 +103,8 @@ pub(super) struct Link {
     /// What has been promised to the socket: a record of which a part was sent must be sent whole.
     out: Window,
     stride: Stride,
+    /// Bytes to read at once: more where reads come back full.
+    reading: usize,
     /// When something last came.
     pub(super) heard: Instant,
     /// When something was last sent.
@@ -130,13 +139,16 @@ impl Link {
     }
 
     fn new(stream: Stream, phase: Phase, sealed: bool, now: Instant) -> Self {
+        let stride = Stride::new(now);
+        stream.limit_unsent(stride.unsent());
         Self {
             stream,
             phase,
             sealed: sealed.then(|| Window::new(RECEIVE_BUFFER)),
-            decoder: Decoder::new(RECEIVE_BUFFER, tls::MAX_CIPHERTEXT_LEN),
+            decoder: Decoder::new(RECEIVE_BUFFER),
             out: Window::new(OUT_BUFFER),
-            stride: Stride::new(now),
+            stride,
+            reading: MIN_READ,
             heard: now,
             said: now,
             waits_to_write: false,
@@ -254,14 +266,18 @@ impl Link {
 
     /// Reads from the socket.
     fn fill(&mut self, limit: usize) -> io::Result<usize> {
-        if let Some(sealed) = &mut self.sealed {
-            let space = sealed.space(tls::MAX_CIPHERTEXT_LEN);
-            let n = self.stream.receive(limited(space, limit))?;
+        let n = if let Some(sealed) = &mut self.sealed {
+            let n = self.stream.receive(limited(sealed.space(self.reading), limit))?;
             sealed.filled(n);
-            return Ok(n);
+            n
+        } else {
+            let n = self.stream.receive(limited(self.decoder.space(self.reading), limit))?;
+            self.decoder.filled(n);
+            n
+        };
+        if n >= self.reading {
+            self.reading = MAX_READ.min(self.reading * 2);
         }
-        let n = self.stream.receive(limited(self.decoder.space(), limit))?;
-        self.decoder.filled(n);
         Ok(n)
     }
 
@@ -280,7 +296,7 @@ impl Link {
             else {
                 return Ok(ControlFlow::Continue(()));
             };
-            match session.open(sealed.data(), self.decoder.space())? {
+            match session.open(sealed.data(), self.decoder.space(tls::MAX_CIPHERTEXT_LEN))? {
                 Opened::Incomplete => return Ok(ControlFlow::Continue(())),
                 Opened::Closed => return Err(LinkError::Closed),
                 Opened::Record { consumed, written } => {
@@ -377,7 +393,9 @@ fn write(
     bytes: &[u8],
 ) -> Result<usize, LinkError> {
     let sent = write_pieces(bytes, stride.bytes(), |piece| stream.send(piece))?;
-    stride.sent(sent, now, || stream.segment_size());
+    if stride.sent(sent, now, || stream.segment_size()) {
+        stream.limit_unsent(stride.unsent());
+    }
     Ok(sent)
 }
 

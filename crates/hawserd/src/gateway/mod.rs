@@ -31,7 +31,7 @@ use crate::{config::load, control, failure::Failure, schema};
 
 /// Schemas of this role.
 pub(crate) const SCHEMAS: &[schema::Entry] = &[
-    ("gateway-config", schema::of::<config::Document>),
+    ("gateway-config", schema::of::<Config>),
     ("gateway-status", schema::of::<status::Status>),
     ("gateway-counters", schema::of::<status::Counters>),
 ];
@@ -68,16 +68,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// How the sockets of the `mptcp` transport are set up. docs/adr/0013 has the measurement.
-const TUNING: Tuning = Tuning {
-    not_sent: 16 << 10,
-    send_buffer: None,
-    receive_buffer: Some(4 << 20),
-    congestion: Some("cubic"),
-    keepalive: Duration::from_secs(5),
-};
+const TUNING: Tuning = Tuning { congestion: "cubic", keepalive: Duration::from_secs(5) };
 
 fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
-    let listener = control::bind(&config.document.control).context("control socket")?;
+    let listener = control::bind(&config.control).context("control socket")?;
     let tun = setup::open_tun(config)?;
     let (mailbox, inbox) = mailbox().context("eventfd")?;
     let router = api::router(mailbox.clone(), config.clone());
@@ -107,8 +101,8 @@ impl Engine {
         tun: Tun,
         inbox: Inbox,
     ) -> Result<Self, Failure> {
-        let mut mtu = config.document.tun.mtu;
-        let engine = match config.document.transport.kind {
+        let mut mtu = config.tun.mtu;
+        let engine = match config.transport.kind {
             Kind::Mptcp => {
                 let agent = Agent::new(config.clone(), identity, TUNING, tun, inbox);
                 Self::Mptcp(Box::new(agent.map_err(lacking_mptcp)?))

@@ -16,17 +16,17 @@ const TUN_QUEUE: u32 = 4096;
 
 /// Makes the TUN device.
 pub(super) fn open_tun(config: &Config) -> anyhow::Result<Tun> {
-    let offload = match config.document.transport.kind {
+    let offload = match config.transport.kind {
         Kind::Mptcp => Offload::Tcp,
         Kind::Ipip => Offload::None,
     };
-    let name = &config.document.tun.name;
+    let name = &config.tun.name;
     Tun::open(name, offload).with_context(|| format!("TUN device {name}"))
 }
 
 /// Reads the files of the identity, if the transport is encrypted.
 pub(super) fn identity(config: &Config) -> Result<Option<Identity>, Invalid> {
-    let Some(tls) = &config.document.transport.tls else { return Ok(None) };
+    let Some(tls) = &config.transport.tls else { return Ok(None) };
     let identity = Identity::load(&tls.certificate, &tls.key, &tls.ca).map_err(|error| {
         let (field, file) = match error.part() {
             Part::Certificate => ("certificate", &tls.certificate),
@@ -46,7 +46,7 @@ pub(super) fn identity(config: &Config) -> Result<Option<Identity>, Invalid> {
 pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()> {
     let (routes, interface) = network(config)?;
     routes.bring_up(interface, mtu, TUN_QUEUE).await?;
-    if let Some(address) = config.address {
+    if let Some(address) = config.tun.address {
         routes.add_address(interface, address).await?;
     }
     add_routes(&routes, interface, config, |_| true).await
@@ -55,14 +55,14 @@ pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()>
 /// Brings about what differs from `old`.
 pub(super) async fn change_network(old: &Config, new: &Config) -> anyhow::Result<()> {
     let (routes, interface) = network(new)?;
-    if old.document.tun.mtu != new.document.tun.mtu {
-        routes.bring_up(interface, new.document.tun.mtu, TUN_QUEUE).await?;
+    if old.tun.mtu != new.tun.mtu {
+        routes.bring_up(interface, new.tun.mtu, TUN_QUEUE).await?;
     }
-    if old.address != new.address {
-        if let Some(address) = old.address {
+    if old.tun.address != new.tun.address {
+        if let Some(address) = old.tun.address {
             routes.remove_address(interface, address).await?;
         }
-        if let Some(address) = new.address {
+        if let Some(address) = new.tun.address {
             routes.add_address(interface, address).await?;
         }
     }
@@ -78,7 +78,7 @@ fn has(config: &Config, prefix: &IpNet) -> bool {
 }
 
 fn network(config: &Config) -> anyhow::Result<(Routes, u32)> {
-    let name = &config.document.tun.name;
+    let name = &config.tun.name;
     let interface = routes::interface(name).with_context(|| format!("interface {name}"))?;
     Ok((Routes::open().context("netlink")?, interface))
 }

@@ -16,6 +16,9 @@ const WINDOW: Duration = Duration::from_millis(50);
 /// From here on writes are not cut.
 const LARGE: usize = 32 << 10;
 
+/// Bytes that may wait for a subflow where writes are not cut.
+const UNSENT: u32 = 256 << 10;
+
 /// Bytes that a segment has, until the connection tells: those of an Ethernet path.
 const USUAL_SEGMENT: usize = 1420;
 
@@ -39,14 +42,26 @@ impl Stride {
         self.bytes
     }
 
+    /// Bytes that may wait in the kernel without a subflow: what is handed out from there goes in large
+    /// pieces again.
+    pub(super) fn unsent(&self) -> u32 {
+        u32::try_from(self.bytes.saturating_mul(2)).map_or(UNSENT, |bytes| bytes.min(UNSENT))
+    }
+
     /// Notes that bytes were sent. Where a window has ended, `segment` is asked for the payload of a
-    /// full segment.
-    pub(super) fn sent(&mut self, n: usize, now: Instant, segment: impl FnOnce() -> Option<usize>) {
+    /// full segment; says whether the size has changed.
+    pub(super) fn sent(
+        &mut self,
+        n: usize,
+        now: Instant,
+        segment: impl FnOnce() -> Option<usize>,
+    ) -> bool {
         self.sent += n;
         let elapsed = now.saturating_duration_since(self.since);
         if elapsed < WINDOW {
-            return;
+            return false;
         }
+        let before = self.bytes;
         self.segment = segment().filter(|bytes| *bytes > 0).unwrap_or(self.segment);
         let sent = u128::try_from(self.sent).unwrap_or(u128::MAX);
         let span = sent.saturating_mul(SPAN.as_nanos()) / elapsed.as_nanos().max(1);
@@ -56,6 +71,7 @@ impl Stride {
             _ => (span / self.segment).max(1) * self.segment,
         };
         (self.since, self.sent) = (now, 0);
+        self.bytes != before
     }
 }
 
@@ -78,6 +94,15 @@ mod tests {
     fn writes_grow_with_the_rate() {
         assert_eq!([1, 33, 100, 500].map(at_rate), [1000, 1000, 3000, 15_000]);
         assert_eq!([2000, 10_000].map(at_rate), [usize::MAX; 2]);
+    }
+
+    #[test]
+    fn little_waits_in_the_kernel_unless_writes_are_large() {
+        let now = Instant::now();
+        let mut stride = Stride::new(now);
+        assert_eq!(stride.unsent(), 2840);
+        assert!(stride.sent(100 << 20, now + WINDOW, || None));
+        assert_eq!(stride.unsent(), UNSENT);
     }
 
     #[test]

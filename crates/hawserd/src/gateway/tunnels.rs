@@ -257,7 +257,7 @@ impl Tunnels {
                 queued_bytes: 0,
             }],
         });
-        let branch = self.config.document.branch.clone();
+        let branch = self.config.branch.clone();
         Status::new(branch, self.started.elapsed(), self.tun.offload(), peers.collect())
     }
 

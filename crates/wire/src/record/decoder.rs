@@ -8,35 +8,30 @@ use crate::{Malformed, stream::Window};
 /// Bytes go into [`Decoder::space`] and are announced with [`Decoder::filled`]; records come out of
 /// [`Decoder::next`]. After an error the stream cannot be followed any more.
 #[derive(Debug)]
-pub struct Decoder {
-    window: Window,
-    room: usize,
-}
+pub struct Decoder(Window);
 
 impl Decoder {
-    /// A decoder of `capacity` bytes that takes at least `room` bytes at once: more capacity than that
-    /// and the longest record means that the start of a record is moved less often.
+    /// A decoder of up to `capacity` bytes, but enough for the longest record.
     #[must_use]
-    pub fn new(capacity: usize, room: usize) -> Self {
-        let room = room.max(1);
-        Self { window: Window::new(capacity.max(MAX_LEN + room)), room }
+    pub fn new(capacity: usize) -> Self {
+        Self(Window::new(capacity.max(MAX_LEN)))
     }
 
-    /// Where the next bytes of the stream go. Once [`Decoder::next`] has given None there is the room
-    /// that was asked for.
-    pub fn space(&mut self) -> &mut [u8] {
-        self.window.space(self.room)
+    /// Where the next bytes of the stream go: `wanted` bytes or more, as far as the capacity allows. Once
+    /// [`Decoder::next`] has given None that is at least as much as the record lacks that has begun.
+    pub fn space(&mut self, wanted: usize) -> &mut [u8] {
+        self.0.space(wanted)
     }
 
     /// Says that the first `n` bytes of the space now hold what came next.
     pub fn filled(&mut self, n: usize) {
-        self.window.filled(n);
+        self.0.filled(n);
     }
 
     /// The next record that is complete.
     #[allow(clippy::should_implement_trait)] // an iterator cannot lend what it reads
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Malformed> {
-        self.window.read(Record::parse)
+        self.0.read(Record::parse)
     }
 }
 
@@ -50,13 +45,14 @@ mod tests {
     /// Feeds `stream` in pieces of the given sizes, over and over, and calls `seen` with every record.
     fn feed(
         decoder: &mut Decoder,
+        wanted: usize,
         mut stream: &[u8],
         sizes: &[usize],
         mut seen: impl FnMut(&Record<'_>),
     ) -> Result<(), Malformed> {
         let mut sizes = sizes.iter().cycle();
         while !stream.is_empty() {
-            let space = decoder.space();
+            let space = decoder.space(wanted);
             assert!(!space.is_empty(), "a decoder always takes more");
             let n = (*sizes.next().unwrap()).min(space.len()).min(stream.len());
             space[..n].copy_from_slice(&stream[..n]);
@@ -77,14 +73,14 @@ mod tests {
             records in proptest::collection::vec(any_record(), 1..12),
             sizes in proptest::collection::vec(1..70_000_usize, 1..6),
             capacity in 0..300_000_usize,
-            room in 0..70_000_usize,
+            wanted in 1..70_000_usize,
         ) {
             let mut stream = Vec::new();
             for record in &records {
                 record.emit(&mut stream);
             }
             let mut expected = records.iter();
-            feed(&mut Decoder::new(capacity, room), &stream, &sizes, |record| {
+            feed(&mut Decoder::new(capacity), wanted, &stream, &sizes, |record| {
                 assert!(expected.next().expect("no more than were sent").is(record));
             }).unwrap();
             prop_assert!(expected.next().is_none());
@@ -97,7 +93,7 @@ mod tests {
                 record.emit(&mut stream);
             }
             let mut count = 0;
-            feed(&mut Decoder::new(0, 1), &stream, &[1], |_| count += 1).unwrap();
+            feed(&mut Decoder::new(0), 1, &stream, &[1], |_| count += 1).unwrap();
             prop_assert_eq!(count, records.len());
         }
 
@@ -106,7 +102,7 @@ mod tests {
             stream in proptest::collection::vec(any::<u8>(), 0..5000),
             sizes in proptest::collection::vec(1..600_usize, 1..4),
         ) {
-            let _ = feed(&mut Decoder::new(0, 1), &stream, &sizes, |_| ());
+            let _ = feed(&mut Decoder::new(0), 1, &stream, &sizes, |_| ());
         }
     }
 }

@@ -88,7 +88,7 @@ impl Entrance {
 
 /// Own addresses and ports to which peers connect: those with a lower number than ours.
 fn addresses(config: &Config) -> BTreeSet<SocketAddr> {
-    let own = config.document.id;
+    let own = config.id;
     let peers = config.peers.iter().filter(|peer| peer.id < own);
     let groups = peers.flat_map(|peer| &peer.groups);
     groups

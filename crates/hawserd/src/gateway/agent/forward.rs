@@ -1,6 +1,6 @@
 //! From the TUN device to the connections.
 
-use std::{io, net::IpAddr, time::Instant};
+use std::{io, time::Instant};
 
 use hawser_netdev::tun::{MAX_PACKET_LEN, Read};
 use hawser_wire::{
@@ -125,15 +125,14 @@ impl Agent {
     /// Counts a packet that goes nowhere, and tells its sender.
     fn refuse(&mut self, len: usize) {
         self.counters.drops.unknown_destination += 1;
-        let source = self.config.source.map(IpAddr::V4);
-        let source = source.or(self.config.address.map(|net| net.addr()));
-        let Some(IpAddr::V4(source)) = source.filter(|_| self.icmp_budget > 0) else { return };
         let space = self.staging.space();
-        if let Ok(ip::Packet::V4(packet)) = ip::Packet::parse(space.get(..len).unwrap_or_default())
-            && let Some(answer) = icmpv4::unreachable(&packet, source, Unreachable::Network)
+        if self.icmp_budget > 0
+            && let Ok(ip::Packet::V4(packet)) =
+                ip::Packet::parse(space.get(..len).unwrap_or_default())
+            && let Some(message) = icmpv4::unreachable(&packet, Unreachable::Network)
         {
             self.icmp_budget -= 1;
-            let _ = self.tun.write(&answer, None);
+            let _ = self.icmp.send(&message, packet.source());
         }
     }
 

@@ -121,7 +121,7 @@ impl Agent {
 
     /// The connection that we made stands: says who we are.
     fn greet(&mut self, peer: usize, group: usize, now: Instant) -> Result<(), LinkError> {
-        let (id, branch) = (self.config.document.id, self.config.document.branch.clone());
+        let (id, branch) = (self.config.id, self.config.branch.clone());
         let Some(place) = self.group_mut(peer, group) else { return Ok(()) };
         let mut hello = Vec::new();
         Hello { id, group: place.config.id, branch: &branch }.emit(&mut hello);

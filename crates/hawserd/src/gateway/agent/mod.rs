@@ -12,6 +12,7 @@ use std::{
 };
 
 use hawser_netdev::{
+    icmp,
     mptcp::Tuning,
     poll::{Interest, Poller, Ready},
     tun::Tun,
@@ -81,6 +82,7 @@ pub(super) struct Agent {
     staging: Staging,
     counters: TunCounters,
     strangers: StrangerCounters,
+    icmp: icmp::Sender,
     /// ICMP errors that may still be sent before the next tick.
     icmp_budget: u32,
     stopping: bool,
@@ -100,7 +102,7 @@ impl Agent {
         poller.add(&inbox.waker, Token::Inbox.pack(), Interest::Read)?;
         let mut entrance = Entrance::default();
         entrance.listen(&config, &poller)?;
-        let (own_id, queue) = (config.document.id, config.document.queue_bytes as usize);
+        let (own_id, queue) = (config.id, config.queue_bytes as usize);
         let peers: Vec<_> =
             config.peers.iter().map(|peer| Peer::new(peer.clone(), own_id, queue)).collect();
         Ok(Self {
@@ -117,6 +119,7 @@ impl Agent {
             staging: Staging::default(),
             counters: TunCounters::default(),
             strangers: StrangerCounters::default(),
+            icmp: icmp::Sender::open()?,
             icmp_budget: 0,
             stopping: false,
         })
@@ -182,7 +185,7 @@ impl Agent {
             up: peer.groups.iter().any(|group| group.up),
             groups: peer.groups.iter().map(group_status).collect(),
         });
-        let branch = self.config.document.branch.clone();
+        let branch = self.config.branch.clone();
         Status::new(branch, now - self.started, self.tun.offload(), peers.collect())
     }
 

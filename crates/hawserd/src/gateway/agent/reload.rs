@@ -17,10 +17,10 @@ impl Agent {
     pub(super) fn apply(&mut self, apply: Apply, now: Instant) -> Result<(), String> {
         let Apply { config, identity } = apply;
         self.entrance.listen(&config, &self.poller).map_err(|error| error.to_string())?;
-        let queue = config.document.queue_bytes as usize;
+        let queue = config.queue_bytes as usize;
         let mut old = std::mem::take(&mut self.peers);
         for wanted in &config.peers {
-            let mut peer = Peer::new(wanted.clone(), config.document.id, queue);
+            let mut peer = Peer::new(wanted.clone(), config.id, queue);
             if let Some(old) = old.iter_mut().find(|old| is_same_branch(old, &peer)) {
                 keep_groups(old, &mut peer, queue);
             }
