@@ -58,7 +58,8 @@ lock: setup ## pin the Python packages anew
 	done
 
 schemas: setup ## write the JSON Schemas anew
-	for name in gateway-config gateway-status gateway-counters; do \
+	for name in gateway-config gateway-status gateway-counters wan-config wan-status wan-counters \
+	    load-config load-status load-result; do \
 	  target/release/hawserd schema $$name > schemas/$$name.schema.json; \
 	done
 	./hawser schema > schemas/workflow.schema.json

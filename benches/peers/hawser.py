@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import httpx
-
 from harness.bench import SampleError
 from harness.lab import Daemon, Lab, Namespace
 from harness.pki import Authority
+from hawser.control.client import ControlError, DaemonClient
+from hawser.control.model import GatewayStatus
 from peers.tunnel import Start, Tunnel, wait_until_up
 
 Transport = Literal["mptcp", "mptcp+tls", "ipip"]
@@ -84,13 +84,13 @@ def encrypted(gateway: Namespace) -> bool:
     Raises:
         SampleError: it does not answer.
     """
-    socket = httpx.HTTPTransport(uds=str(_control(gateway)))
     try:
-        with httpx.Client(transport=socket, base_url="http://gateway") as client:
-            status = client.get("/v1/status").raise_for_status().json()
-    except httpx.HTTPError as error:
-        raise SampleError(f"control API of the gateway: {error}") from error
-    return all(group["encrypted"] for peer in status["peers"] for group in peer["groups"])
+        status = DaemonClient(_control(gateway)).status()
+    except ControlError as error:
+        raise SampleError(str(error)) from error
+    if not isinstance(status, GatewayStatus):
+        raise SampleError(f"{_control(gateway)} is not a gateway's")
+    return all(group.encrypted for peer in status.peers for group in peer.groups)
 
 
 def _control(gateway: Namespace) -> Path:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from harness.bench import SampleError
 from harness.lab import Daemon, Lab, Namespace, until
 from harness.obtain import UnavailableError
+from hawser.control.client import DaemonClient
 
 DEVICE = "wan0"
 _UNOFFLOADED = ("tso", "gso", "gro", "tx-udp-segmentation")
@@ -33,9 +32,7 @@ class Wan:
         """What the emulator counted, where it counts."""
         if self.control is None:
             return None
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(self.control))) as client:
-            answer: dict[str, Any] = client.get("http://wan/v1/counters").json()
-            return answer
+        return DaemonClient(self.control).counters()
 
 
 Emulate = Callable[[Lab, float], Wan]

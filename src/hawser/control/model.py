@@ -20,6 +20,7 @@ class GroupStatus(Answer):
     up: bool
     subflows: int = 0
     """Member paths in use."""
+    encrypted: bool = False
     reconnects: int = 0
     """How often the connection was made again."""
     remote: str | None = None
