@@ -2,7 +2,6 @@
 
 mod agent;
 mod api;
-mod codel;
 mod command;
 mod config;
 mod counters;

@@ -2,9 +2,8 @@
 
 use std::{collections::VecDeque, time::Instant};
 
+use hawser_multipath::CoDel;
 use hawser_wire::record;
-
-use super::codel::CoDel;
 
 /// A queue of records, bounded in bytes.
 #[derive(Debug)]

@@ -2,16 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-/// Delay that is always accepted (RFC 8289 section 4.3).
+/// Delay that is always accepted, unless another is asked for (RFC 8289 section 4.3).
 const TARGET: Duration = Duration::from_millis(5);
 
-/// Time for which the delay must be above the target before anything is dropped: that of a slow round
-/// trip (RFC 8289 section 4.3).
+/// Time for which the delay must be above the target before anything is dropped, unless a longer one is
+/// asked for: that of a slow round trip (RFC 8289 section 4.3).
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The state of RFC 8289 section 5.
-#[derive(Debug, Default)]
-pub(super) struct CoDel {
+#[derive(Debug)]
+pub struct CoDel {
+    target: Duration,
+    interval: Duration,
     /// When the delay will have been above the target for an interval.
     first_above: Option<Instant>,
     /// When to drop the next one; only while dropping.
@@ -22,10 +24,41 @@ pub(super) struct CoDel {
     last_drop_next: Option<Instant>,
 }
 
+impl Default for CoDel {
+    fn default() -> Self {
+        let (first_above, drop_next, last_drop_next) = (None, None, None);
+        Self {
+            target: TARGET,
+            interval: INTERVAL,
+            first_above,
+            drop_next,
+            count: 0,
+            last_count: 0,
+            last_drop_next,
+        }
+    }
+}
+
 impl CoDel {
+    /// Accepts this delay from now on.
+    pub fn set_target(&mut self, target: Duration) {
+        self.target = target;
+    }
+
+    /// Accepts a longer one for this long; for as long as usual where that is more.
+    pub fn set_interval(&mut self, interval: Duration) {
+        self.interval = interval.max(INTERVAL);
+    }
+
+    /// The delay that is accepted.
+    #[must_use]
+    pub fn target(&self) -> Duration {
+        self.target
+    }
+
     /// Whether to drop what is at the head and has waited for `delay`. To be asked of each head in turn,
     /// until the answer is no. `small` says that what is left is no more than one burst.
-    pub(super) fn drops(&mut self, delay: Duration, small: bool, now: Instant) -> bool {
+    pub fn drops(&mut self, delay: Duration, small: bool, now: Instant) -> bool {
         if !self.is_standing(delay, small, now) {
             self.last_drop_next = self.drop_next.take().or(self.last_drop_next);
             return false;
@@ -34,7 +67,7 @@ impl CoDel {
             Some(next) if now < next => false,
             Some(next) => {
                 self.count += 1;
-                self.drop_next = Some(next + spacing(self.count));
+                self.drop_next = Some(next + self.spacing());
                 true
             }
             None => {
@@ -46,26 +79,26 @@ impl CoDel {
 
     /// Whether the delay has been above the target for an interval.
     fn is_standing(&mut self, delay: Duration, small: bool, now: Instant) -> bool {
-        if delay < TARGET || small {
+        if delay < self.target || small {
             self.first_above = None;
             return false;
         }
-        now >= *self.first_above.get_or_insert(now + INTERVAL)
+        now >= *self.first_above.get_or_insert(now + self.interval)
     }
 
     /// Begins to drop; where it left off, if it did so not long ago.
     fn begin(&mut self, now: Instant) {
-        let recent = self.last_drop_next.is_some_and(|last| now < last + INTERVAL * 16);
+        let recent = self.last_drop_next.is_some_and(|last| now < last + self.interval * 16);
         let delta = self.count.saturating_sub(self.last_count);
         self.count = if recent && delta > 1 { delta } else { 1 };
         self.last_count = self.count;
-        self.drop_next = Some(now + spacing(self.count));
+        self.drop_next = Some(now + self.spacing());
     }
-}
 
-/// Time to the next drop: shorter with the square root of those that were made.
-fn spacing(count: u32) -> Duration {
-    INTERVAL.div_f64(f64::from(count.max(1)).sqrt())
+    /// Time to the next drop: shorter with the square root of those that were made.
+    fn spacing(&self) -> Duration {
+        self.interval.div_f64(f64::from(self.count.max(1)).sqrt())
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,453 @@
+//! How much a path carries with a short queue.
+//!
+//! After FAST TCP (Wei, Jin, Low, Hegde: IEEE/ACM Transactions on Networking 14(6), 2006): the window
+//! settles where a fixed amount of own data stands in the path's queue. So each path is always busy, and
+//! its delay stays as low as its rate allows. As queueing delay counts only what stands for a whole
+//! round trip (as in Copa, Arun and Balakrishnan, NSDI 2018), so jitter does not pass for a queue; loss
+//! takes away what was lost, and does not halve the window, so noise does not pass for congestion.
+
+use std::time::{Duration, Instant};
+
+use crate::{filter::WindowedMin, rate::Rate};
+
+/// Packets that stand in the queue of a slow path.
+const STANDING_PACKETS: f64 = 3.0;
+
+/// Time for which data stands in the queue of a fast path: what a busy machine is late by.
+const STANDING_TIME: f64 = 0.004;
+
+/// Deviations of the round trip that are not taken for a queue: with 3, two paths of 20 ms of jitter
+/// give 27 % of their sum in `crates/sim`, with 5, 64 %.
+const JITTER: f64 = 5.0;
+
+/// Window before anything is known (RFC 9002 section 7.2), and the smallest, in packets.
+const FIRST_WINDOW: f64 = 10.0;
+const LEAST_WINDOW: f64 = 2.0;
+
+/// Half of the time for which the shortest round trip is believed to be the path's own.
+const BASE_SPAN: Duration = Duration::from_secs(5);
+
+/// Shortest time between two decisions.
+const LEAST_ROUND: Duration = Duration::from_millis(4);
+
+/// Time over which the rate is measured, at least.
+const EPOCH: Duration = Duration::from_millis(100);
+
+/// Seconds without a measurement after which a path is thought better of.
+const HOPE_AFTER: f64 = 1.0;
+
+/// Where less than this share of the standing amount is seen in the queue, the window grows by so much
+/// more a round: the rate has risen, or the first growth ended too early.
+const UNSEEN: f64 = 0.25;
+const EXPLORING: f64 = 0.05;
+
+/// Least share of the standing amount that a small buffer leaves, and that light loss does.
+const LEAST_ROOM: f64 = 0.02;
+const NOISY_ROOM: f64 = 0.3;
+
+/// Share of lost bytes that is put up with: a path that loses it by itself would lose it anyway.
+const NOISE: f64 = 0.03;
+
+/// Share of lost bytes that ends the first, exponential growth.
+const STARTUP_LOSS: f64 = 0.1;
+
+/// The window of one path, and what is known about the path from it.
+#[derive(Clone, Debug)]
+pub struct Congestion {
+    packet: f64,
+    window: f64,
+    /// Grows with each acknowledgement until a queue is seen.
+    startup: bool,
+    /// Until this round ends, the queue is let run empty, so that the path's own delay is seen.
+    draining: bool,
+    /// Share of the standing amount that the path's buffer has room for.
+    room: f64,
+    base: WindowedMin<Duration>,
+    jitter: Jitter,
+    round: Round,
+    epoch: Epoch,
+    rate: Rate,
+    /// When the window was last used up.
+    last_full: Instant,
+    /// Acknowledged in the present batch.
+    batch: u64,
+    batch_rtt: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+struct Round {
+    since: Instant,
+    rtt: Option<Duration>,
+    acked: u64,
+    lost: u64,
+    /// Batches of acknowledgements, and those before which the window was full.
+    batches: u32,
+    full: u32,
+}
+
+impl Round {
+    const fn new(since: Instant) -> Self {
+        Self { since, rtt: None, acked: 0, lost: 0, batches: 0, full: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.full * 2 >= self.batches
+    }
+}
+
+/// How much round trips vary, seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Jitter {
+    mean: f64,
+    last: f64,
+    /// From one to the next, besides what a packet in the queue makes out: a queue changes slowly.
+    deviation: f64,
+    /// The least of the last few, and of those before.
+    recent: [f64; 2],
+    count: u32,
+}
+
+impl Jitter {
+    /// Samples of which the least tells of a queue (as in `HyStart`, RFC 9406 section 4.2).
+    const SAMPLES: u32 = 8;
+
+    /// `grain` is what a single packet in the queue makes out.
+    fn note(&mut self, rtt: f64, grain: f64) {
+        if self.mean <= 0.0 {
+            (self.mean, self.last, self.recent) = (rtt, rtt, [rtt; 2]);
+        }
+        let difference = ((rtt - self.last).abs() - grain).max(0.0);
+        self.last = rtt;
+        self.deviation += (difference - self.deviation) / 16.0;
+        self.mean += (rtt - self.mean) / 16.0;
+        self.count += 1;
+        if self.count.is_multiple_of(Self::SAMPLES) {
+            self.recent = [f64::INFINITY, self.recent[0]];
+        }
+        self.recent[0] = self.recent[0].min(rtt);
+    }
+
+    fn least(&self) -> f64 {
+        self.recent[0].min(self.recent[1])
+    }
+}
+
+/// A measurement of the rate.
+#[derive(Clone, Debug)]
+struct Epoch {
+    since: Instant,
+    acked: u64,
+}
+
+impl Congestion {
+    /// A path that nothing is known about, with packets of so many bytes.
+    #[must_use]
+    pub fn new(now: Instant, packet: u16) -> Self {
+        let packet = f64::from(packet);
+        Self {
+            packet,
+            window: FIRST_WINDOW * packet,
+            startup: true,
+            draining: false,
+            room: 1.0,
+            base: WindowedMin::new(BASE_SPAN),
+            jitter: Jitter::default(),
+            round: Round::new(now),
+            epoch: Epoch { since: now, acked: 0 },
+            rate: Rate::ZERO,
+            last_full: now,
+            batch: 0,
+            batch_rtt: None,
+        }
+    }
+
+    /// Packets have this many bytes from now on.
+    pub fn set_packet(&mut self, packet: u16) {
+        self.packet = f64::from(packet);
+        self.window = self.window.max(self.least());
+    }
+
+    /// Bytes that may be under way.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates; never negative
+    pub fn window(&self) -> u64 {
+        let window = if self.draining { self.drained() } else { self.window };
+        window as u64
+    }
+
+    /// Shortest round trip of the last seconds: the path's own, without a queue.
+    #[must_use]
+    pub fn base(&self) -> Option<Duration> {
+        self.base.get()
+    }
+
+    /// What the path carries; before that was measured, what the window lets through.
+    #[must_use]
+    pub fn rate(&self) -> Rate {
+        if !self.startup && self.rate > Rate::ZERO {
+            return self.rate;
+        }
+        let rtt = if self.jitter.count > 0 { self.jitter.least() } else { 0.1 };
+        let window = Rate::from_bytes_per_second(self.window / rtt.max(1e-3));
+        if window > self.rate { window } else { self.rate }
+    }
+
+    /// What the path may carry: more than what was measured, the longer that was ago. A path that is
+    /// thought too slow to be used would never be found to be fast.
+    #[must_use]
+    pub fn hope(&self, now: Instant) -> Rate {
+        let idle = now.saturating_duration_since(self.last_full);
+        let doublings = (idle.as_secs_f64() - HOPE_AFTER).clamp(0.0, 4.0);
+        Rate::from_bytes_per_second(self.rate().bytes_per_second() * doublings.exp2())
+    }
+
+    /// A packet sent at `sent` was acknowledged.
+    pub fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64) {
+        let rtt = now.saturating_duration_since(sent);
+        self.batch += bytes;
+        self.batch_rtt = Some(self.batch_rtt.map_or(rtt, |least| least.min(rtt)));
+    }
+
+    /// All packets of one acknowledgement were told; `in_flight` bytes are still under way.
+    pub fn on_acks_end(&mut self, now: Instant, in_flight: u64) {
+        let acked = std::mem::take(&mut self.batch);
+        let Some(rtt) = self.batch_rtt.take() else { return };
+        let full = (in_flight + acked) as f64 + 1.5 * self.packet >= self.window() as f64;
+        if self.base.note(now, rtt) && !self.startup && full {
+            self.draining = true;
+        }
+        self.round.acked += acked;
+        self.round.batches += 1;
+        self.round.full += u32::from(full);
+        self.round.rtt = Some(self.round.rtt.map_or(rtt, |least| least.min(rtt)));
+        self.jitter.note(rtt.as_secs_f64(), self.grain());
+        self.measure(now, acked, full || self.has_queue());
+        if self.startup {
+            self.window += if full { acked as f64 } else { 0.0 };
+            self.leave_startup();
+        }
+        if now.saturating_duration_since(self.round.since) >= rtt.max(LEAST_ROUND) {
+            self.decide(now);
+        }
+    }
+
+    /// Packets were lost; `persistent` says that all were, for longer than a probe takes.
+    pub fn on_lost(&mut self, bytes: u64, persistent: bool) {
+        self.round.lost += bytes;
+        if persistent {
+            self.window = self.least();
+            self.startup = true;
+        }
+    }
+
+    /// A round has passed: sets the window.
+    fn decide(&mut self, now: Instant) {
+        let round = std::mem::replace(&mut self.round, Round::new(now));
+        self.draining = false;
+        let (Some(base), Some(rtt)) = (self.base(), round.rtt) else { return };
+        self.shrink(&round);
+        let (base, rtt) = (base.as_secs_f64(), rtt.as_secs_f64().max(1e-6));
+        let (queue, standing) = (self.window * (1.0 - base / rtt), self.standing());
+        let settled = self.window - queue + standing;
+        let unseen = queue < standing * UNSEEN && round.lost == 0;
+        let further = if unseen { EXPLORING * self.window } else { 0.0 };
+        let next = 0.5 * self.window + 0.5 * settled + further;
+        let next = next.clamp(self.least(), 2.0 * self.window);
+        // A window that was not used has not been found too small.
+        self.window = if round.is_full() && !self.startup { next } else { next.min(self.window) };
+    }
+
+    /// Takes away what was lost, and learns that the path's buffer is small.
+    fn shrink(&mut self, round: &Round) {
+        let lost = round.lost as f64;
+        let heavy = lost > NOISE * (lost + round.acked as f64);
+        let room = match round.lost {
+            0 => self.room + 0.005,
+            _ if heavy => self.room * 0.5,
+            // So little may be the path's own: then a small amount would make it slow for nothing.
+            _ => (self.room * 0.9).max(self.room.min(NOISY_ROOM)),
+        };
+        self.room = room.clamp(LEAST_ROOM, 1.0);
+        if heavy {
+            self.window = (self.window - lost).max(self.window / 2.0).max(self.least());
+        }
+    }
+
+    /// The first growth ends when a queue shows, or when much is lost.
+    fn leave_startup(&mut self) {
+        let base = self.base().unwrap_or_default().as_secs_f64();
+        let (least, Round { lost, acked, .. }) = (self.jitter.least(), &self.round);
+        let queue = self.window * (1.0 - base / least.max(1e-6));
+        let loss = *lost as f64 / (lost + acked).max(1) as f64;
+        if queue > self.standing() || loss > STARTUP_LOSS {
+            self.startup = false;
+            self.rate = Rate::from_bytes_per_second(self.window / least.max(1e-6));
+            self.window = (self.window * base / least + self.standing()).max(self.least());
+        }
+    }
+
+    fn measure(&mut self, now: Instant, acked: u64, full: bool) {
+        let span = EPOCH.max(self.base().unwrap_or_default() * 2);
+        self.epoch.acked += acked;
+        let elapsed = now.saturating_duration_since(self.epoch.since);
+        if full && elapsed < span {
+            self.last_full = now;
+            return;
+        }
+        let (seen, known) = (Rate::new(self.epoch.acked, elapsed), self.rate);
+        if full {
+            let (old, new) = (known.bytes_per_second(), seen.bytes_per_second());
+            let mean = Rate::from_bytes_per_second(0.75 * old + 0.25 * new);
+            self.rate = if known == Rate::ZERO || self.startup { seen } else { mean };
+        } else if elapsed >= span && seen > known {
+            // What was not asked for all the time says only what the path carries at least.
+            self.rate = seen;
+        }
+        self.epoch = Epoch { since: now, acked: 0 };
+    }
+
+    /// Bytes that are to stand in the queue: more where the delay varies by itself, for the shortest
+    /// round trip of a round is then above the shortest of all without any queue.
+    fn standing(&self) -> f64 {
+        let current = self.window / self.jitter.mean.max(1e-6);
+        let time = self.rate.bytes_per_second().min(current) * STANDING_TIME;
+        let queue = (time.max(STANDING_PACKETS * self.packet) * self.room).max(self.packet);
+        queue + JITTER * self.jitter.deviation * current
+    }
+
+    /// Whether the round trips of late show that the path is busy.
+    fn has_queue(&self) -> bool {
+        let base = self.base().unwrap_or_default().as_secs_f64();
+        let noise = 1e-3 + JITTER * self.jitter.deviation;
+        !self.startup && self.jitter.least() > base + self.grain() + noise
+    }
+
+    /// Seconds that a packet takes.
+    fn grain(&self) -> f64 {
+        self.packet / self.rate().bytes_per_second().max(1.0)
+    }
+
+    fn least(&self) -> f64 {
+        LEAST_WINDOW * self.packet
+    }
+
+    /// The window with which the queue runs empty.
+    fn drained(&self) -> f64 {
+        let base = self.base().unwrap_or_default().as_secs_f64();
+        (0.75 * self.rate.bytes_per_second() * base).max(self.least()).min(self.window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    const PACKET: u16 = 1500;
+
+    /// A link with a queue of 50 packets, and a sender that always has something to send.
+    struct Link {
+        rate: Rate,
+        delay: Duration,
+        loss: u64,
+        free: Instant,
+        under_way: VecDeque<(Instant, Instant, bool)>,
+        congestion: Congestion,
+        sent: u64,
+        lost: u64,
+        delivered: u64,
+        longest: Duration,
+    }
+
+    impl Link {
+        fn new(start: Instant, mbps: f64, delay_ms: u64, loss: u64) -> Self {
+            Self {
+                rate: Rate::from_bytes_per_second(mbps * 125_000.0),
+                delay: Duration::from_millis(delay_ms) + Duration::from_micros(200),
+                loss,
+                free: start,
+                under_way: VecDeque::new(),
+                congestion: Congestion::new(start, PACKET),
+                sent: 0,
+                lost: 0,
+                delivered: 0,
+                longest: Duration::ZERO,
+            }
+        }
+
+        fn in_flight(&self) -> u64 {
+            self.under_way.len() as u64 * u64::from(PACKET)
+        }
+
+        fn run(&mut self, mut now: Instant, until: Instant) {
+            while now < until {
+                while self.in_flight() + u64::from(PACKET) <= self.congestion.window() {
+                    self.send(now);
+                }
+                let Some((sent, back, lost)) = self.under_way.pop_front() else { return };
+                now = now.max(back);
+                if lost {
+                    self.lost += 1;
+                    self.congestion.on_lost(PACKET.into(), false);
+                    continue;
+                }
+                self.delivered += u64::from(PACKET);
+                self.longest = self.longest.max(now - sent);
+                self.congestion.on_ack(now, sent, PACKET.into());
+                self.congestion.on_acks_end(now, self.in_flight());
+            }
+        }
+
+        fn send(&mut self, now: Instant) {
+            self.sent += 1;
+            let full = self.free > now + self.rate.time(50 * u64::from(PACKET));
+            let lost = full || (self.loss > 0 && self.sent.is_multiple_of(self.loss));
+            self.free = self.free.max(now)
+                + if full { Duration::ZERO } else { self.rate.time(PACKET.into()) };
+            self.under_way.push_back((now, self.free + self.delay, lost));
+        }
+    }
+
+    /// Share of the link used, and the longest round trip, in the last five of ten seconds.
+    fn settled(mbps: f64, delay_ms: u64, loss: u64) -> (f64, Duration) {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut link = Link::new(start, mbps, delay_ms, loss);
+        link.run(start, at(5));
+        (link.delivered, link.longest) = (0, Duration::ZERO);
+        link.run(at(5), at(10));
+        (link.delivered as f64 / link.rate.bytes(Duration::from_secs(5)) as f64, link.longest)
+    }
+
+    #[test]
+    fn links_are_full_and_their_queues_short() {
+        for mbps in [1.0, 10.0, 33.0, 100.0] {
+            for delay in [0, 20, 80] {
+                let (share, longest) = settled(mbps, delay, 0);
+                let extra = longest.saturating_sub(Duration::from_millis(delay)).as_secs_f64();
+                let allowed = (10.0 * 12e-3 / mbps).max(0.03);
+                assert!(share > 0.93, "{mbps} Mbit/s, {delay} ms: {share}");
+                assert!(extra < allowed, "{mbps} Mbit/s, {delay} ms: {extra} s");
+            }
+        }
+    }
+
+    #[test]
+    fn random_loss_takes_little() {
+        for delay in [5, 20, 60] {
+            let (share, _) = settled(50.0, delay, 50);
+            assert!(share > 0.85, "{delay} ms: {share}");
+        }
+    }
+
+    #[test]
+    fn the_rate_is_found() {
+        let start = Instant::now();
+        let mut link = Link::new(start, 33.0, 10, 0);
+        link.run(start, start + Duration::from_secs(3));
+        let found = link.congestion.rate().bits_per_second() / 1e6;
+        assert!((31.0..35.0).contains(&found), "{found}");
+        assert_eq!(link.congestion.base(), Some(link.delay + link.rate.time(PACKET.into())));
+    }
+}

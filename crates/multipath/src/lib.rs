@@ -1,0 +1,32 @@
+//! Many paths used as one, as state machines without I/O and without a clock.
+//!
+//! A packet goes through these parts, the first four at the sender:
+//!
+//! 1. [`Sequencer`] numbers it within its flow.
+//! 2. [`Backlog`] holds it, and drops what would make the queue stand too long ([`CoDel`]).
+//! 3. [`Scheduler`] says which packet goes next on which path, from a [`View`] of each path.
+//! 4. [`Congestion`] says how much a path carries with a short queue, and [`Path`] what the path is like.
+//! 5. [`Resequencer`] at the receiver brings a flow's packets back into order.
+//!
+//! Time is an argument. Nothing allocates for a packet once buffers have grown to what is in use.
+#![forbid(unsafe_code)]
+
+mod backlog;
+mod codel;
+mod congestion;
+mod filter;
+mod path;
+mod rate;
+mod resequencer;
+mod scheduler;
+mod sequencer;
+mod spread;
+
+pub use backlog::{Backlog, Refused};
+pub use codel::CoDel;
+pub use congestion::Congestion;
+pub use path::{Path, State, View};
+pub use rate::Rate;
+pub use resequencer::{Counters as ResequencerCounters, Resequencer};
+pub use scheduler::{Choice, Policy, Scheduler};
+pub use sequencer::{FLOWS, MAX_PATHS, Sequencer, Tag, flow};

@@ -1,0 +1,295 @@
+//! What is known of one path, from what its transport tells.
+
+use std::time::{Duration, Instant};
+
+use crate::{congestion::Congestion, rate::Rate};
+
+/// An acknowledgement may be held back this long (RFC 9000 section 18.2, `max_ack_delay`).
+const ACK_DELAY: Duration = Duration::from_millis(25);
+
+/// Shortest silence that says something: a busy machine is late by less.
+const LEAST_SILENCE: Duration = Duration::from_millis(60);
+
+/// Share of packets lost from which on a path is degraded.
+const HEAVY_LOSS: f64 = 0.3;
+
+/// Time over which loss is measured.
+const LOSS_SPAN: Duration = Duration::from_secs(1);
+
+/// What a path is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not known yet whether it carries anything.
+    Probing,
+    /// Carries packets.
+    Up,
+    /// Silent for longer than it should be, or loses much: used where nothing better is.
+    Degraded,
+    /// Silent for so long that it carries nothing.
+    Down,
+    /// Works, and is kept for when the others do not.
+    Standby,
+}
+
+/// What the scheduler sees of a path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct View {
+    /// What it may be used for.
+    pub state: State,
+    /// Bytes that may still be sent now.
+    pub room: u64,
+    /// Bytes that stand in its queue.
+    pub queued: u64,
+    /// What it carries.
+    pub rate: Rate,
+    /// Its own one-way delay, without a queue.
+    pub delay: Duration,
+    /// Largest packet that it takes whole, bytes.
+    pub largest: u64,
+}
+
+impl View {
+    /// When a packet of so many bytes arrives that is sent now, counted from now.
+    #[must_use]
+    pub fn arrival(&self, bytes: u64) -> Duration {
+        self.delay.saturating_add(self.rate.time(self.queued + bytes))
+    }
+
+    /// Notes that bytes were sent.
+    pub fn sent(&mut self, bytes: u64) {
+        self.room = self.room.saturating_sub(bytes);
+        self.queued += bytes;
+    }
+}
+
+/// One direction of a path, as its sender knows it.
+#[derive(Clone, Debug)]
+pub struct Path {
+    congestion: Congestion,
+    in_flight: u64,
+    /// Smoothed round trip, its variation and the variation of single ones (RFC 9002 section 5.3).
+    rtt: Option<(Duration, Duration)>,
+    /// Since when an answer is awaited.
+    waiting: Option<Instant>,
+    heard: bool,
+    loss: Loss,
+    totals: Totals,
+}
+
+/// How much of what was sent is lost, second by second.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    since: Instant,
+    acked: u64,
+    lost: u64,
+    share: f64,
+}
+
+impl Loss {
+    fn note(&mut self, now: Instant, acked: u64, lost: u64) {
+        if now.saturating_duration_since(self.since) >= LOSS_SPAN {
+            self.share = self.lost as f64 / (self.acked + self.lost).max(1) as f64;
+            (self.since, self.acked, self.lost) = (now, 0, 0);
+        }
+        self.acked += acked;
+        self.lost += lost;
+    }
+
+    /// What is old says nothing: a path that is not used must get another chance.
+    fn share(&self, now: Instant) -> f64 {
+        let old = now.saturating_duration_since(self.since) >= LOSS_SPAN * 3;
+        if old { 0.0 } else { self.share }
+    }
+}
+
+/// Bytes since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Sent.
+    pub sent: u64,
+    /// Acknowledged.
+    pub acked: u64,
+    /// Lost.
+    pub lost: u64,
+}
+
+impl Path {
+    /// A path that nothing is known about, with packets of so many bytes.
+    #[must_use]
+    pub fn new(now: Instant, packet: u16) -> Self {
+        Self {
+            congestion: Congestion::new(now, packet),
+            in_flight: 0,
+            rtt: None,
+            waiting: None,
+            heard: false,
+            loss: Loss { since: now, acked: 0, lost: 0, share: 0.0 },
+            totals: Totals::default(),
+        }
+    }
+
+    /// Its window.
+    #[must_use]
+    pub fn congestion(&self) -> &Congestion {
+        &self.congestion
+    }
+
+    /// Packets have this many bytes from now on.
+    pub fn set_packet(&mut self, packet: u16) {
+        self.congestion.set_packet(packet);
+    }
+
+    /// Bytes under way.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Smoothed round trip.
+    #[must_use]
+    pub fn rtt(&self) -> Option<Duration> {
+        self.rtt.map(|(smoothed, _)| smoothed)
+    }
+
+    /// Variation of the round trip (RFC 9002 section 5.3).
+    #[must_use]
+    pub fn jitter(&self) -> Duration {
+        self.rtt.map_or(Duration::ZERO, |(_, variation)| variation)
+    }
+
+    /// Share of bytes lost, of those that were sent in the last seconds.
+    #[must_use]
+    pub fn loss(&self, now: Instant) -> f64 {
+        self.loss.share(now)
+    }
+
+    /// Bytes since the beginning.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Bytes were sent.
+    pub fn on_sent(&mut self, now: Instant, bytes: u64) {
+        self.in_flight += bytes;
+        self.totals.sent += bytes;
+        self.waiting.get_or_insert(now);
+    }
+
+    /// A packet was acknowledged.
+    pub fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64) {
+        self.congestion.on_ack(now, sent, bytes);
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.totals.acked += bytes;
+        self.loss.note(now, bytes, 0);
+        let rtt = now.saturating_duration_since(sent);
+        self.rtt = Some(match self.rtt {
+            None => (rtt, rtt / 2),
+            Some((smoothed, variation)) => {
+                ((smoothed * 7 + rtt) / 8, (variation * 3 + smoothed.abs_diff(rtt)) / 4)
+            }
+        });
+    }
+
+    /// All packets of one acknowledgement were told.
+    pub fn on_acks_end(&mut self, now: Instant, in_flight: u64) {
+        self.heard = true;
+        self.in_flight = in_flight;
+        self.waiting = (in_flight > 0).then_some(now);
+        self.congestion.on_acks_end(now, in_flight);
+    }
+
+    /// Packets were lost.
+    pub fn on_lost(&mut self, now: Instant, bytes: u64, persistent: bool) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.totals.lost += bytes;
+        self.loss.note(now, 0, bytes);
+        self.congestion.on_lost(bytes, persistent);
+    }
+
+    /// What it may be used for.
+    #[must_use]
+    pub fn state(&self, now: Instant) -> State {
+        let Some((rtt, variation)) = self.rtt.filter(|_| self.heard) else { return State::Probing };
+        let patience = (rtt + variation * 4 + ACK_DELAY).max(LEAST_SILENCE);
+        match self.waiting.map(|since| now.saturating_duration_since(since)) {
+            Some(silence) if silence > patience * 2 => State::Down,
+            Some(silence) if silence > patience => State::Degraded,
+            _ if self.loss(now) > HEAVY_LOSS => State::Degraded,
+            _ => State::Up,
+        }
+    }
+
+    /// What the scheduler sees; `waiting` bytes have been given to the transport and not been sent.
+    #[must_use]
+    pub fn view(&self, now: Instant, waiting: u64, largest: u64) -> View {
+        let rate = self.congestion.hope(now);
+        let base = self.congestion.base().unwrap_or_default();
+        let promised = self.in_flight + waiting;
+        View {
+            state: self.state(now),
+            room: self.congestion.window().saturating_sub(promised),
+            queued: promised.saturating_sub(rate.bytes(base)),
+            rate,
+            delay: base / 2,
+            largest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    /// A path on which 1500 bytes were acknowledged after 20 ms.
+    fn known(start: Instant) -> Path {
+        let mut path = Path::new(start, 1500);
+        path.on_sent(start, 1500);
+        path.on_ack(start + ms(20), start, 1500);
+        path.on_acks_end(start + ms(20), 0);
+        path
+    }
+
+    #[test]
+    fn silence_degrades_a_path_and_then_ends_it() {
+        let start = Instant::now();
+        assert_eq!(Path::new(start, 1500).state(start), State::Probing);
+        let mut path = known(start);
+        assert_eq!(path.state(start + ms(60_000)), State::Up, "nothing was asked");
+        path.on_sent(start + ms(100), 1500);
+        let states = [110, 180, 200, 400].map(|at| path.state(start + ms(at)));
+        assert_eq!(states, [State::Up, State::Up, State::Degraded, State::Down]);
+        path.on_ack(start + ms(500), start + ms(480), 1500);
+        path.on_acks_end(start + ms(500), 0);
+        assert_eq!(path.state(start + ms(500)), State::Up);
+    }
+
+    #[test]
+    fn heavy_loss_degrades() {
+        let start = Instant::now();
+        let mut path = known(start);
+        for n in 0..30 {
+            path.on_sent(start + ms(50 * n), 1500);
+            path.on_lost(start + ms(50 * n), 1500, false);
+        }
+        path.on_acks_end(start + ms(1500), 0);
+        let later = |n| path.state(start + ms(n));
+        assert_eq!((later(1500), path.totals().lost), (State::Degraded, 45_000));
+        assert_eq!(later(9000), State::Up, "it gets another chance");
+    }
+
+    #[test]
+    fn arrival_counts_the_queue() {
+        let rate = Rate::from_bytes_per_second(125_000.0);
+        let delay = ms(3);
+        let (state, room) = (State::Up, 3000);
+        let mut view = View { state, room, queued: 0, rate, delay, largest: 1400 };
+        assert_eq!(view.arrival(1250), ms(13));
+        view.sent(2500);
+        assert_eq!((view.arrival(1250), view.room), (ms(33), 500));
+    }
+}

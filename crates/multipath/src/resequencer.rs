@@ -1,0 +1,441 @@
+//! Brings the packets of each flow back into order.
+//!
+//! A packet that comes in order passes at once: where nothing is reordered, this costs a comparison.
+//! Packets behind a gap wait until the missing one comes, is known to be lost, or is late by more than
+//! [`Spread`] has seen.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    sequencer::{FLOWS, MAX_PATHS, Tag},
+    spread::Spread,
+};
+
+/// Numbers that a flow's buffer spans. A packet further ahead begins the flow anew: so far back,
+/// nothing is worth waiting for.
+const SPAN: u32 = 4096;
+
+/// Packets of the past of which it is known whether they were given up: they may still come.
+const PAST: u32 = 128;
+
+/// What has happened so far. `in_order + late + resequenced + duplicates` is what came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Came in order and passed at once.
+    pub in_order: u64,
+    /// Came before one that it belongs behind, and waited.
+    pub resequenced: u64,
+    /// Came after it had been given up, and passed out of order.
+    pub late: u64,
+    /// Came for the second time, and went no further.
+    pub duplicates: u64,
+    /// Known to be lost from the packet behind it on its path, so that nobody waited.
+    pub lost: u64,
+    /// Waited for in vain until the deadline.
+    pub expired: u64,
+    /// Given up because too much waited.
+    pub overflowed: u64,
+}
+
+/// The resequencer of one direction of a path group. `T` is a packet.
+pub struct Resequencer<T> {
+    flows: Box<[Flow<T>]>,
+    /// Flows with a gap.
+    gaps: Vec<u16>,
+    spread: Spread,
+    held: usize,
+    limit: usize,
+    counters: Counters,
+}
+
+enum Slot<T> {
+    Missing,
+    /// Will not come.
+    Lost,
+    Here(T, Instant),
+}
+
+struct Flow<T> {
+    /// The number that is next to pass.
+    next: u32,
+    /// From `next` on; empty without a gap, else `next` is missing.
+    slots: VecDeque<Slot<T>>,
+    /// When the first packet behind the gap came.
+    since: Option<Instant>,
+    /// Bit `i`: `next - 1 - i` was given up.
+    given_up: u128,
+    /// When those behind the youngest of these had begun to wait.
+    gave_up: Option<Instant>,
+    /// The number that came last on each path.
+    last: [Option<u32>; MAX_PATHS],
+}
+
+impl<T> Flow<T> {
+    const fn new() -> Self {
+        let slots = VecDeque::new();
+        Self { next: 0, slots, since: None, given_up: 0, gave_up: None, last: [None; MAX_PATHS] }
+    }
+
+    fn advance(&mut self, given_up: bool) {
+        self.next = self.next.wrapping_add(1);
+        self.given_up = self.given_up << 1 | u128::from(given_up);
+    }
+
+    /// The bit of a number before `next`, if that is not too long ago.
+    fn past(&self, sequence: u32) -> Option<u128> {
+        let ago = self.next.wrapping_sub(sequence).wrapping_sub(1);
+        (ago < PAST).then(|| 1 << ago)
+    }
+
+    fn slot(&mut self, ahead: u32) -> Option<&mut Slot<T>> {
+        let index = usize::try_from(ahead).ok()?;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, || Slot::Missing);
+        }
+        self.slots.get_mut(index)
+    }
+}
+
+impl<T> Resequencer<T> {
+    /// A resequencer that holds at most so many packets.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        let flows = std::iter::repeat_with(Flow::new).take(FLOWS).collect();
+        let (gaps, counters) = (Vec::with_capacity(64), Counters::default());
+        Self { flows, gaps, spread: Spread::new(), held: 0, limit, counters }
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Packets that wait.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// How long a missing packet is waited for at present.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.spread.deadline()
+    }
+
+    /// Waits at least this long from now on: the difference of the paths' delays.
+    pub fn set_spread(&mut self, spread: Duration) {
+        self.spread.set_floor(spread);
+    }
+
+    /// Takes a packet that came on a path; gives `pass` what may now go on, in order.
+    pub fn push(
+        &mut self,
+        now: Instant,
+        path: usize,
+        tag: Tag,
+        packet: T,
+        pass: &mut impl FnMut(T),
+    ) {
+        let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
+        let before = flow.last.get_mut(path).map(|last| last.replace(tag.sequence));
+        let ahead = tag.sequence.wrapping_sub(flow.next);
+        if ahead == 0 && flow.slots.is_empty() {
+            flow.advance(false);
+            self.counters.in_order += 1;
+            pass(packet);
+            return;
+        }
+        if ahead > u32::MAX - SPAN {
+            self.past(now, tag, packet, pass);
+        } else if ahead >= SPAN {
+            self.restart(now, tag, packet, pass);
+        } else {
+            self.hold(now, tag, ahead, packet, pass);
+        }
+        if let Some(Some(before)) = before {
+            self.mark(now, tag, before, pass);
+        }
+        if self.held > self.limit {
+            self.give_up(now, tag.flow, pass);
+            self.counters.overflowed += 1;
+        }
+    }
+
+    /// A packet whose turn has been: it was given up, or has come already.
+    fn past(&mut self, now: Instant, tag: Tag, packet: T, pass: &mut impl FnMut(T)) {
+        let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
+        let bit = flow.past(tag.sequence).unwrap_or(0);
+        if flow.given_up & bit == 0 {
+            self.counters.duplicates += 1;
+            return;
+        }
+        flow.given_up &= !bit;
+        if let Some(since) = flow.gave_up {
+            self.spread.note(now, now.saturating_duration_since(since));
+        }
+        self.counters.late += 1;
+        pass(packet);
+    }
+
+    /// A packet from so far ahead that the flow begins anew behind it.
+    fn restart(&mut self, now: Instant, tag: Tag, packet: T, pass: &mut impl FnMut(T)) {
+        while self.give_up(now, tag.flow, pass) {}
+        let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
+        flow.next = tag.sequence.wrapping_add(1);
+        flow.given_up = 0;
+        self.counters.in_order += 1;
+        pass(packet);
+    }
+
+    fn hold(&mut self, now: Instant, tag: Tag, ahead: u32, packet: T, pass: &mut impl FnMut(T)) {
+        let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
+        let Some(slot) = flow.slot(ahead) else { return };
+        if let Slot::Here(..) = slot {
+            self.counters.duplicates += 1;
+            return;
+        }
+        *slot = Slot::Here(packet, now);
+        self.held += 1;
+        self.counters.resequenced += u64::from(ahead > 0);
+        self.counters.in_order += u64::from(ahead == 0);
+        match flow.since {
+            Some(since) if ahead == 0 => {
+                self.spread.note(now, now.saturating_duration_since(since));
+            }
+            None => {
+                flow.since = Some(now);
+                self.gaps.push(tag.flow);
+            }
+            Some(_) => {}
+        }
+        self.drain(now, tag.flow, pass);
+    }
+
+    /// The packet says which one went before it on its path: if another was the last to come, it is
+    /// lost.
+    fn mark(&mut self, now: Instant, tag: Tag, before: u32, pass: &mut impl FnMut(T)) {
+        let lost = tag.sequence.wrapping_sub(tag.distance.into());
+        let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
+        let newer = before.wrapping_sub(lost) < u32::MAX / 2;
+        let ahead = lost.wrapping_sub(flow.next);
+        if tag.distance == 0 || newer || ahead >= SPAN {
+            return;
+        }
+        if let Some(slot @ Slot::Missing) = flow.slot(ahead) {
+            *slot = Slot::Lost;
+            self.counters.lost += 1;
+            self.drain(now, tag.flow, pass);
+        }
+    }
+
+    /// Passes on what stands at the front of a flow.
+    fn drain(&mut self, now: Instant, number: u16, pass: &mut impl FnMut(T)) {
+        let Some(flow) = self.flows.get_mut(usize::from(number)) else { return };
+        let mut moved = false;
+        while let Some(slot) = flow.slots.pop_front() {
+            let lost = match slot {
+                Slot::Missing => {
+                    flow.slots.push_front(Slot::Missing);
+                    break;
+                }
+                Slot::Lost => true,
+                Slot::Here(packet, _) => {
+                    self.held -= 1;
+                    pass(packet);
+                    false
+                }
+            };
+            if lost {
+                flow.gave_up = flow.since.or(Some(now));
+            }
+            flow.advance(lost);
+            moved = true;
+        }
+        if moved {
+            let since = flow.slots.iter().find_map(|slot| match slot {
+                Slot::Here(_, since) => Some(*since),
+                _ => None,
+            });
+            if since.is_none() {
+                self.gaps.retain(|gap| *gap != number);
+            }
+            flow.since = since;
+        }
+    }
+
+    /// Gives up what is missing at the front of a flow; whether anything was.
+    fn give_up(&mut self, now: Instant, number: u16, pass: &mut impl FnMut(T)) -> bool {
+        let Some(flow) = self.flows.get_mut(usize::from(number)) else { return false };
+        if flow.since.is_none() {
+            flow.slots.clear();
+            return false;
+        }
+        for slot in &mut flow.slots {
+            match slot {
+                Slot::Missing => *slot = Slot::Lost,
+                Slot::Lost => {}
+                Slot::Here(..) => break,
+            }
+        }
+        self.drain(now, number, pass);
+        true
+    }
+
+    /// When [`Resequencer::expire`] is to be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let since = |number: &u16| self.flows.get(usize::from(*number)).and_then(|flow| flow.since);
+        self.gaps.iter().filter_map(since).min().map(|since| since + self.spread.deadline())
+    }
+
+    /// Gives up what has been waited for too long.
+    pub fn expire(&mut self, now: Instant, pass: &mut impl FnMut(T)) {
+        while let Some(number) = self.overdue(now) {
+            self.counters.expired += 1;
+            self.give_up(now, number, pass);
+        }
+    }
+
+    fn overdue(&self, now: Instant) -> Option<u16> {
+        let deadline = self.spread.deadline();
+        let since = |number: &&u16| self.flows.get(usize::from(**number)).and_then(|f| f.since);
+        let is_overdue = |since: Instant| now.saturating_duration_since(since) >= deadline;
+        self.gaps.iter().find(|number| since(number).is_some_and(is_overdue)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bench {
+        resequencer: Resequencer<u32>,
+        passed: Vec<u32>,
+        start: Instant,
+    }
+
+    impl Bench {
+        fn new(limit: usize) -> Self {
+            Self { resequencer: Resequencer::new(limit), passed: vec![], start: Instant::now() }
+        }
+
+        fn at(&self, ms: u64) -> Instant {
+            self.start + Duration::from_millis(ms)
+        }
+
+        fn push(&mut self, ms: u64, path: usize, sequence: u32, distance: u16) {
+            let tag = Tag { flow: 5, sequence, distance };
+            let now = self.at(ms);
+            self.resequencer.push(now, path, tag, sequence, &mut |packet| self.passed.push(packet));
+        }
+
+        fn expire(&mut self, ms: u64) {
+            let now = self.at(ms);
+            self.resequencer.expire(now, &mut |packet| self.passed.push(packet));
+        }
+    }
+
+    #[test]
+    fn what_comes_in_order_passes_at_once() {
+        let mut bench = Bench::new(10);
+        (0..5).for_each(|n| bench.push(0, 0, n, u16::from(n > 0)));
+        assert_eq!(bench.passed, [0, 1, 2, 3, 4]);
+        assert_eq!((bench.resequencer.held(), bench.resequencer.poll_timeout()), (0, None));
+        assert_eq!(bench.resequencer.counters().in_order, 5);
+    }
+
+    #[test]
+    fn what_overtakes_waits() {
+        let mut bench = Bench::new(10);
+        bench.push(0, 0, 0, 0);
+        bench.push(1, 1, 2, 0);
+        bench.push(2, 1, 3, 1);
+        assert_eq!(bench.passed, [0]);
+        bench.push(9, 0, 1, 1);
+        assert_eq!(bench.passed, [0, 1, 2, 3]);
+        assert_eq!(bench.resequencer.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_loss_that_the_next_packet_tells_is_not_waited_for() {
+        let mut bench = Bench::new(10);
+        bench.push(0, 0, 0, 0);
+        bench.push(1, 0, 2, 1); // 1 went before it on this path
+        assert_eq!(bench.passed, [0, 2]);
+        assert_eq!(bench.resequencer.counters().lost, 1);
+        // it was not lost after all
+        bench.push(2, 0, 1, 1);
+        assert_eq!(bench.passed, [0, 2, 1]);
+        bench.push(3, 0, 1, 1);
+        assert_eq!(bench.resequencer.counters().duplicates, 1);
+    }
+
+    #[test]
+    fn a_loss_on_another_path_is_waited_for_until_the_deadline() {
+        let mut bench = Bench::new(10);
+        bench.push(0, 0, 0, 0);
+        bench.push(1, 1, 2, 0);
+        let deadline = bench.resequencer.deadline();
+        assert_eq!(bench.resequencer.poll_timeout(), Some(bench.at(1) + deadline));
+        bench.expire(20);
+        assert_eq!(bench.passed, [0]);
+        bench.expire(1 + u64::try_from(deadline.as_millis()).unwrap());
+        assert_eq!(bench.passed, [0, 2]);
+        assert_eq!(bench.resequencer.counters().expired, 1);
+    }
+
+    #[test]
+    fn gaps_that_are_old_are_given_up_together() {
+        let mut bench = Bench::new(100);
+        for n in [1, 3, 5, 7] {
+            bench.push(0, 1, n, 0);
+        }
+        bench.expire(500);
+        assert_eq!(bench.passed, [1, 3, 5, 7]);
+        assert_eq!(bench.resequencer.poll_timeout(), None);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut bench = Bench::new(10);
+        (0..1000).for_each(|n| bench.push(0, 1, 1 + 2 * n, 0));
+        assert!(bench.resequencer.held() <= 10);
+        assert!(bench.passed.is_sorted() && bench.passed.len() >= 990);
+    }
+
+    #[test]
+    fn a_flow_far_ahead_begins_anew() {
+        let mut bench = Bench::new(10);
+        bench.push(0, 0, 0, 0);
+        bench.push(0, 0, 2, 0);
+        bench.push(0, 0, 1_000_000, 0);
+        bench.push(0, 0, 1_000_001, 1);
+        assert_eq!(bench.passed, [0, 2, 1_000_000, 1_000_001]);
+    }
+
+    #[test]
+    fn copies_pass_once() {
+        let mut bench = Bench::new(10);
+        for n in [0, 1, 3] {
+            bench.push(0, 0, n, 0);
+            bench.push(0, 1, n, 0);
+        }
+        bench.push(0, 0, 2, 0);
+        assert_eq!(bench.passed, [0, 1, 2, 3]);
+        assert_eq!(bench.resequencer.counters().duplicates, 3);
+    }
+
+    #[test]
+    fn numbers_wrap_around() {
+        let mut bench = Bench::new(10);
+        bench.push(0, 0, u32::MAX / 2, 0);
+        bench.push(0, 0, u32::MAX - 1, 0);
+        bench.push(0, 0, 0, 0);
+        bench.push(0, 1, u32::MAX, 0);
+        assert_eq!(bench.passed, [u32::MAX / 2, u32::MAX - 1, u32::MAX, 0]);
+    }
+}

@@ -1,0 +1,18 @@
+//! A virtual clock and network that drive the pure crates in tests: flows through two gateways and the
+//! paths between them, packet by packet, the same every time.
+//!
+//! ```text
+//! flow -> sequencer -> backlog -> scheduler -> path 0 (rate, queue, delay, loss) -> resequencer -> flow
+//!                                          \-> path 1 ...                        /
+//! ```
+#![forbid(unsafe_code)]
+
+mod environment;
+mod events;
+mod flow;
+mod member;
+mod world;
+
+pub use environment::{ENVIRONMENTS, Environment, Link, RATIOS};
+pub use flow::Kind;
+pub use world::{Outcome, Setup, World, payload_share};

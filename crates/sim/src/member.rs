@@ -1,0 +1,151 @@
+//! One member path: its transport at both ends, as QUIC does it, and the network between.
+
+use std::{collections::VecDeque, time::Duration};
+
+use hawser_impair::{Channel, Instant as ChannelInstant, ValueError};
+use hawser_multipath::{Path, Tag};
+
+use crate::{
+    environment::Link,
+    events::{Nanos, nanos},
+};
+
+/// Bytes that the tunnel adds to an inner packet: Ethernet, IPv4, UDP, QUIC, our header.
+pub(crate) const OVERHEAD: u32 = 14 + 20 + 8 + 24 + 3 + 8;
+
+/// Packets after which an acknowledgement goes at once, and how long it waits else (RFC 9000 13.2).
+const ACK_EVERY: usize = 2;
+pub(crate) const ACK_DELAY: Duration = Duration::from_millis(25);
+
+/// Packets by which others must overtake one before it counts as lost (RFC 9002 section 6.1.1).
+const OVERTAKEN: u64 = 3;
+
+/// An inner packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inner {
+    pub(crate) flow: usize,
+    pub(crate) segment: u64,
+    pub(crate) sent: Nanos,
+}
+
+/// A packet on the path. Without an inner packet, a probe.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub(crate) number: u64,
+    pub(crate) inner: Option<(Tag, Inner)>,
+}
+
+/// One member path.
+pub(crate) struct Member {
+    pub(crate) path: Path,
+    pub(crate) channel: Channel<Packet>,
+    pub(crate) back: Nanos,
+    next: u64,
+    flight: VecDeque<Outstanding>,
+    in_flight: u64,
+    heard: Nanos,
+    /// Numbers that came and are not acknowledged yet.
+    pub(crate) to_ack: Vec<u64>,
+    /// When the channel is looked at next.
+    pub(crate) wake: Option<Nanos>,
+    /// Packets vanish.
+    pub(crate) cut: bool,
+}
+
+struct Outstanding {
+    number: u64,
+    at: Nanos,
+    bytes: u64,
+    acked: bool,
+}
+
+impl Member {
+    pub(crate) fn new(
+        epoch: std::time::Instant,
+        link: &Link,
+        seed: u64,
+    ) -> Result<Self, ValueError> {
+        let channel = Channel::new(ChannelInstant::from_nanos(0), link.profile()?, seed);
+        Ok(Self {
+            path: Path::new(epoch, 1500),
+            channel,
+            back: nanos(Duration::from_secs_f64(link.delay_ms / 1e3)) + 100_000,
+            next: 0,
+            flight: VecDeque::new(),
+            in_flight: 0,
+            heard: 0,
+            to_ack: Vec::new(),
+            wake: None,
+            cut: false,
+        })
+    }
+
+    /// Sends a packet.
+    pub(crate) fn send(
+        &mut self,
+        epoch: std::time::Instant,
+        now: Nanos,
+        inner: Option<(Tag, Inner)>,
+        bytes: u32,
+    ) {
+        let number = self.next;
+        self.next += 1;
+        self.flight.push_back(Outstanding { number, at: now, bytes: bytes.into(), acked: false });
+        self.in_flight += u64::from(bytes);
+        self.path.on_sent(epoch + Duration::from_nanos(now), bytes.into());
+        if !self.cut {
+            // What the queue does not take is lost.
+            let _ = self.channel.enqueue(
+                ChannelInstant::from_nanos(now),
+                bytes,
+                Packet { number, inner },
+            );
+        }
+    }
+
+    /// Whether an acknowledgement is to be sent at once for the packet that came.
+    pub(crate) fn received(&mut self, number: u64) -> bool {
+        self.to_ack.push(number);
+        self.to_ack.len() >= ACK_EVERY
+    }
+
+    /// An acknowledgement of these packets came.
+    pub(crate) fn on_ack(&mut self, epoch: std::time::Instant, now: Nanos, numbers: &[u64]) {
+        let at = |nanos| epoch + Duration::from_nanos(nanos);
+        let largest = numbers.iter().copied().max().unwrap_or(0);
+        self.heard = now;
+        for entry in &mut self.flight {
+            if entry.number > largest {
+                break;
+            }
+            if !entry.acked && numbers.contains(&entry.number) {
+                entry.acked = true;
+                self.in_flight -= entry.bytes;
+                self.path.on_ack(at(now), at(entry.at), entry.bytes);
+            }
+        }
+        self.lose(at(now), largest);
+        self.path.on_acks_end(at(now), self.in_flight);
+    }
+
+    fn lose(&mut self, now: std::time::Instant, largest: u64) {
+        let mut lost = 0;
+        while let Some(entry) =
+            self.flight.pop_front_if(|e| e.acked || e.number + OVERTAKEN <= largest)
+        {
+            lost += if entry.acked { 0 } else { entry.bytes };
+        }
+        if lost > 0 {
+            self.in_flight -= lost;
+            self.path.on_lost(now, lost, false);
+        }
+    }
+
+    /// When a probe is due because nothing is heard (RFC 9002 section 6.2).
+    pub(crate) fn probe_at(&self) -> Option<Nanos> {
+        let last = self.flight.back()?.at.max(self.heard);
+        let rtt = self.path.rtt().unwrap_or(Duration::from_millis(333));
+        let wait = rtt + self.path.jitter() * 4 + ACK_DELAY;
+        Some(last + nanos(wait))
+    }
+}

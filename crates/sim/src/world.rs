@@ -1,0 +1,331 @@
+//! Flows, gateways and paths, and the clock that drives them.
+
+use std::time::{Duration, Instant};
+
+use hawser_impair::{Instant as ChannelInstant, ValueError};
+use hawser_multipath::{
+    Backlog, Policy, Resequencer, ResequencerCounters, Scheduler, Sequencer, View,
+};
+
+use crate::{
+    environment::Link,
+    events::{Events, Nanos, nanos},
+    flow::{Flow, Kind, PACKET, Receiver, SEGMENT},
+    member::{ACK_DELAY, Inner, Member, OVERHEAD},
+};
+
+/// Bytes that the sending gateway holds.
+const BACKLOG: u64 = 1_000_000;
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The paths.
+    pub links: &'a [Link],
+    /// How paths are chosen.
+    pub policy: Policy,
+    /// What the flows are.
+    pub kind: Kind,
+    /// How many.
+    pub flows: usize,
+    /// Seed of everything that is left to chance.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Payload handed on in order, Mbit/s.
+    pub goodput_mbps: f64,
+    /// Of the resequencer.
+    pub resequencer: ResequencerCounters,
+}
+
+enum Event {
+    Flow(usize),
+    Channel(usize),
+    AckTimer(usize),
+    Ack(usize, Vec<u64>),
+    Probe(usize),
+    InnerAck(Inner, bool),
+    Expire,
+}
+
+/// A running simulation.
+pub struct World {
+    epoch: Instant,
+    now: Nanos,
+    events: Events<Event>,
+    members: Vec<Member>,
+    scheduler: Scheduler,
+    sequencer: Sequencer,
+    backlog: Backlog<(u16, u32, Inner)>,
+    resequencer: Resequencer<Inner>,
+    flows: Vec<Flow>,
+    receivers: Vec<Receiver>,
+    sent: u64,
+    passed: Vec<Inner>,
+    expire_at: Option<Nanos>,
+    delivered_mark: u64,
+    views: Vec<View>,
+}
+
+impl World {
+    /// Builds it; nothing has happened yet. Results do not depend on `epoch`.
+    ///
+    /// # Errors
+    /// A value that no channel can have.
+    pub fn new(epoch: Instant, setup: &Setup<'_>) -> Result<Self, ValueError> {
+        let numbered = setup.links.iter().zip(1..);
+        let members = numbered
+            .map(|(link, number)| Member::new(epoch, link, setup.seed.wrapping_mul(31) + number))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut world = Self {
+            epoch,
+            now: 0,
+            events: Events::new(),
+            members,
+            scheduler: Scheduler::new(setup.policy),
+            sequencer: Sequencer::default(),
+            backlog: Backlog::new(BACKLOG),
+            resequencer: Resequencer::new(8192),
+            flows: (0..setup.flows).map(|_| Flow::new(setup.kind)).collect(),
+            receivers: (0..setup.flows).map(|_| Receiver::default()).collect(),
+            sent: 0,
+            passed: Vec::new(),
+            expire_at: None,
+            delivered_mark: 0,
+            views: Vec::new(),
+        };
+        world.begin();
+        Ok(world)
+    }
+
+    /// Probes say what the paths are like; flows begin one after the other.
+    fn begin(&mut self) {
+        for number in 0..self.members.len() {
+            self.probe(number);
+        }
+        for flow in 0..self.flows.len() {
+            let after = Duration::from_millis(1000 + 50 * flow as u64);
+            self.events.add(nanos(after), Event::Flow(flow));
+        }
+    }
+
+    /// Lets packets of a path vanish, or come through again.
+    pub fn cut(&mut self, path: usize, cut: bool) {
+        if let Some(member) = self.members.get_mut(path) {
+            member.cut = cut;
+        }
+    }
+
+    /// What the scheduler sees of each path now.
+    #[must_use]
+    pub fn views(&self) -> Vec<View> {
+        let now = self.instant();
+        self.members.iter().map(|member| member.path.view(now, 0, 0)).collect()
+    }
+
+    /// Bytes that wait in the sending gateway.
+    #[must_use]
+    pub fn backlog(&self) -> u64 {
+        self.backlog.bytes()
+    }
+
+    /// Bytes that each path was given so far.
+    #[must_use]
+    pub fn shares(&self) -> Vec<u64> {
+        self.members.iter().map(|member| member.path.totals().sent).collect()
+    }
+
+    /// Runs on for so long, and says what came of that time.
+    pub fn run(&mut self, span: Duration) -> Outcome {
+        let end = self.now + nanos(span);
+        while let Some((at, event)) = self.events.next(end) {
+            self.now = at;
+            self.happen(event);
+        }
+        self.now = end;
+        let delivered: u64 = self.receivers.iter().map(|receiver| receiver.delivered).sum();
+        let bytes = delivered - std::mem::replace(&mut self.delivered_mark, delivered);
+        Outcome {
+            goodput_mbps: bytes as f64 * 8.0 / span.as_secs_f64() / 1e6,
+            resequencer: self.resequencer.counters(),
+        }
+    }
+
+    fn instant(&self) -> Instant {
+        self.epoch + Duration::from_nanos(self.now)
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Flow(flow) => self.flow_timer(flow),
+            Event::Channel(number) => self.channel(number),
+            Event::AckTimer(number) => self.acknowledge(number),
+            Event::Ack(number, numbers) => {
+                let (epoch, now) = (self.epoch, self.now);
+                if let Some(member) = self.members.get_mut(number) {
+                    member.on_ack(epoch, now, &numbers);
+                }
+                self.pump();
+            }
+            Event::Probe(number) => {
+                if self
+                    .members
+                    .get(number)
+                    .and_then(Member::probe_at)
+                    .is_some_and(|at| at <= self.now)
+                {
+                    self.probe(number);
+                }
+                self.arm_probe(number);
+                self.pump();
+            }
+            Event::InnerAck(inner, copy) => {
+                if let Some(flow) = self.flows.get_mut(inner.flow) {
+                    flow.on_ack(self.now, inner.segment, inner.sent, copy);
+                }
+                self.offer(inner.flow);
+                self.pump();
+            }
+            Event::Expire => {
+                self.expire_at = None;
+                let now = self.instant();
+                self.resequencer.expire(now, &mut |inner| self.passed.push(inner));
+                self.pass();
+            }
+        }
+    }
+
+    fn flow_timer(&mut self, number: usize) {
+        let Some(flow) = self.flows.get_mut(number) else { return };
+        flow.on_timeout(self.now);
+        self.offer(number);
+        self.pump();
+        self.events.add(self.now + 20_000_000, Event::Flow(number));
+    }
+
+    /// A flow gives the gateway what it may send.
+    fn offer(&mut self, number: usize) {
+        let now = self.instant();
+        let Some(flow) = self.flows.get_mut(number) else { return };
+        let bucket = u16::try_from(number).unwrap_or(0);
+        while let Some(segment) = flow.poll(self.now, &mut self.sent) {
+            if self.backlog.admit(PACKET).is_ok() {
+                let sequence = self.sequencer.number(bucket);
+                let inner = Inner { flow: number, segment, sent: self.now };
+                self.backlog.push(now, PACKET, (bucket, sequence, inner));
+            }
+        }
+    }
+
+    /// Sends what there is room for.
+    fn pump(&mut self) {
+        let (now, size) = (self.instant(), u64::from(PACKET + OVERHEAD));
+        let mut views = std::mem::take(&mut self.views);
+        views.clear();
+        views.extend(self.members.iter().map(|member| member.path.view(now, 0, size)));
+        let spread = self.scheduler.spread(&views, size);
+        let delays = views.iter().map(|view| view.delay);
+        self.backlog.accept(spread, delays.max().unwrap_or_default() * 2);
+        self.resequencer.set_spread(spread);
+        while !self.backlog.is_empty() {
+            let Some(choice) = self.scheduler.next(&views, self.backlog.bytes(), size) else {
+                break;
+            };
+            let Some((flow, sequence, inner)) = self.backlog.take(now, choice.skip) else { break };
+            let tag = self.sequencer.tag(flow, sequence, choice.path);
+            if let Some(view) = views.get_mut(choice.path) {
+                view.sent(size);
+            }
+            self.send(choice.path, Some((tag, inner)), PACKET + OVERHEAD);
+        }
+        self.views = views;
+    }
+
+    fn probe(&mut self, number: usize) {
+        self.send(number, None, 60);
+        self.arm_probe(number);
+    }
+
+    fn arm_probe(&mut self, number: usize) {
+        if let Some(at) = self.members.get(number).and_then(Member::probe_at) {
+            self.events.add(at.max(self.now + 1_000_000), Event::Probe(number));
+        }
+    }
+
+    fn send(&mut self, number: usize, inner: Option<(hawser_multipath::Tag, Inner)>, bytes: u32) {
+        let (epoch, now) = (self.epoch, self.now);
+        let Some(member) = self.members.get_mut(number) else { return };
+        let was_idle = member.path.in_flight() == 0;
+        member.send(epoch, now, inner, bytes);
+        self.arm_channel(number);
+        if was_idle && inner.is_some() {
+            self.arm_probe(number);
+        }
+    }
+
+    fn arm_channel(&mut self, number: usize) {
+        let Some(member) = self.members.get_mut(number) else { return };
+        let Some(at) = member.channel.poll_timeout().map(ChannelInstant::as_nanos) else { return };
+        if member.wake.is_none_or(|wake| at < wake) {
+            member.wake = Some(at);
+            self.events.add(at.max(self.now), Event::Channel(number));
+        }
+    }
+
+    /// What has come through a path.
+    fn channel(&mut self, number: usize) {
+        let now = self.instant();
+        let Some(member) = self.members.get_mut(number) else { return };
+        member.wake = None;
+        let mut at_once = false;
+        let was_empty = member.to_ack.is_empty();
+        while let Some(departure) = member.channel.pop_due(ChannelInstant::from_nanos(self.now)) {
+            let packet = departure.packet;
+            at_once |= member.received(packet.number);
+            if let Some((tag, inner)) = packet.inner {
+                self.resequencer
+                    .push(now, number, tag, inner, &mut |inner| self.passed.push(inner));
+            }
+        }
+        if at_once {
+            self.acknowledge(number);
+        } else if was_empty {
+            self.events.add(self.now + nanos(ACK_DELAY), Event::AckTimer(number));
+        }
+        self.arm_channel(number);
+        self.pass();
+    }
+
+    fn acknowledge(&mut self, number: usize) {
+        let Some(member) = self.members.get_mut(number) else { return };
+        let numbers = std::mem::take(&mut member.to_ack);
+        if !numbers.is_empty() && !member.cut {
+            self.events.add(self.now + member.back, Event::Ack(number, numbers));
+        }
+    }
+
+    /// Hands on what the resequencer let pass.
+    fn pass(&mut self) {
+        let back = self.members.iter().map(|member| member.back).min().unwrap_or(0);
+        for inner in std::mem::take(&mut self.passed) {
+            let Some(receiver) = self.receivers.get_mut(inner.flow) else { continue };
+            let copy = receiver.on_segment(inner.segment);
+            self.events.add(self.now + back, Event::InnerAck(inner, copy));
+        }
+        let timeout = self.resequencer.poll_timeout();
+        let at = timeout.map(|at| nanos(at.saturating_duration_since(self.epoch)).max(self.now));
+        if let Some(at) = at.filter(|at| self.expire_at.is_none_or(|known| *at < known)) {
+            self.expire_at = Some(at);
+            self.events.add(at, Event::Expire);
+        }
+    }
+}
+
+/// Goodput that a link rate leaves for payload.
+#[must_use]
+pub fn payload_share() -> f64 {
+    SEGMENT as f64 / f64::from(PACKET + OVERHEAD)
+}
