@@ -1,5 +1,7 @@
 //! What must hold whatever happens.
 
+#![allow(clippy::indexing_slicing, clippy::unwrap_used)]
+
 use std::time::{Duration, Instant};
 
 use hawser_multipath::{
@@ -45,7 +47,7 @@ fn passed(paths: Vec<Vec<(Tag, usize)>>, turns: &[usize], limit: usize) -> Vec<u
         let (tag, packet) = queues[path].next().unwrap();
         resequencer.push(now, path, tag, packet, &mut |packet| passed.push(packet));
     }
-    resequencer.expire(start + Duration::from_secs(60), &mut |packet| passed.push(packet));
+    resequencer.expire(start + Duration::from_mins(1), &mut |packet| passed.push(packet));
     assert_eq!((resequencer.held(), resequencer.poll_timeout()), (0, None));
     passed
 }
