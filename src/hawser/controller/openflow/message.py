@@ -86,5 +86,7 @@ def _instructions(datapath: Datapath, flow: Flow) -> list[Any]:
     if flow.output is None:
         return []
     actions = [parser.OFPActionSetField(**{field: value}) for field, value in flow.write]
+    if flow.decrement:
+        actions.append(parser.OFPActionDecNwTtl())
     actions.append(parser.OFPActionOutput(flow.output))
     return [parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions)]

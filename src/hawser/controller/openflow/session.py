@@ -22,6 +22,8 @@ _ANSWER_WITHIN = 5.0
 """Seconds after which a silent switch counts as gone; it answers in milliseconds."""
 _INBOX = 4096
 """Messages that may wait: a full table of 16 000 flows comes in some 200."""
+_ETHERNET = 14
+"""Bytes of a frame's header."""
 _SHARE = 0.1
 """Most of its time that a controller may spend reading one switch."""
 
@@ -140,7 +142,8 @@ class Session:
 
 
 def _counts(found: Any) -> tuple[int, int]:  # noqa: ANN401 (os-ken has no types)
-    return found.packet_count, found.byte_count
+    """Packets, and their bytes without the Ethernet headers, which the switch counts too."""
+    return found.packet_count, found.byte_count - _ETHERNET * found.packet_count
 
 
 def _error(reply: Message) -> str:

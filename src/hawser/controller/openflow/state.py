@@ -11,7 +11,7 @@ from hawser.overlay.openflow import ControllerConfig, Flow, SwitchConfig, flows
 
 @dataclass(frozen=True)
 class Count:
-    """Frames of one flow since it was installed; bytes with the Ethernet header."""
+    """Packets of one flow since it was installed; bytes of IP, without the Ethernet header."""
 
     packets: int = 0
     bytes: int = 0

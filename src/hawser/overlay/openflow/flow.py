@@ -2,7 +2,8 @@
 
     0  admission   fragments are dropped; ARP passes between a WAN port and its agent's port;
                    IPv4 for this station goes on
-    1  entries     the entries, exactly; then the gateway's own packets; the rest is dropped
+    1  entries     the entries, exactly; labels that match none are dropped; then the gateway's own
+                   packets pass; the rest is dropped
 
 The controller turns them into messages, and decides nothing.
 """
@@ -47,6 +48,8 @@ class Flow(Model):
     match: Mapping[str, Value]
     write: tuple[tuple[str, int | str], ...] = ()
     """Fields to set, in this order."""
+    decrement: bool = False
+    """Whether a router is passed, and takes one off the time to live."""
     output: int | None = None
     """Number of a port. With neither `output` nor `goto`, packets are dropped."""
     goto: int | None = None
@@ -60,7 +63,9 @@ class Flow(Model):
 
         So what a switch has is compared with what it should have by cookies alone.
         """
-        body = self.model_dump_json(include={"table", "priority", "write", "output", "goto"})
+        body = self.model_dump_json(
+            include={"table", "priority", "write", "decrement", "output", "goto"}
+        )
         text = json.dumps([body, sorted(self.match.items())]).encode()
         # 63 bits: all ones would be a reserved value (OpenFlow 1.3.5, 7.3.4.2).
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> 1
@@ -73,7 +78,7 @@ def flows(switch: SwitchConfig) -> tuple[Flow, ...]:
 
 def _admission(switch: SwitchConfig) -> Iterator[Flow]:
     yield Flow(table=ADMISSION, priority=0, match={}, kind="drop", counter="not_admitted")
-    # Named as in NXM: a message has its fields in order of class and number, what others need first.
+    # Named as in NXM, for os-ken writes fields in order of class and number: needed ones first.
     fragment: dict[str, Value] = {"eth_type_nxm": _IPV4, "ip_frag": _FRAGMENT}
     yield Flow(table=ADMISSION, priority=40, match=fragment, kind="drop", counter="fragment")
     for place, port in enumerate(switch.ports):
@@ -104,8 +109,8 @@ def _arp(place: int, port: SwitchPort) -> Iterator[Flow]:
 
 
 def _own(switch: SwitchConfig) -> Iterator[Flow]:
-    """The gateway's own packets pass, by the port of their address; the rest matches nothing."""
-    yield Flow(table=ENTRIES, priority=0, match={}, kind="drop", counter="no_entry")
+    """Let the gateway's own packets pass by the port of their address; all else matches nothing."""
+    yield _unmatched(0, {})
     for place, port in enumerate(switch.ports):
         wan, agent = FIRST_WAN + place, FIRST_AGENT + place
         for address in map(str, port.addresses):
@@ -113,6 +118,41 @@ def _own(switch: SwitchConfig) -> Iterator[Flow]:
             yield _own_flow(ENTRIES, 10, sent, wan, "own")
             taken: dict[str, Value] = {"in_port": wan, "eth_type": _IPV4, "ipv4_dst": address}
             yield _own_flow(ENTRIES, 10, taken, agent, "own")
+            for ports in _below_labels():
+                yield _own_flow(ENTRIES, 12, {**taken, **ports}, agent, "own")
+    yield from _labelled(switch)
+
+
+def _below_labels() -> Iterator[dict[str, Value]]:
+    """Give what TCP and UDP for the gateway itself has as its port: no label, or an agent's.
+
+    A label names two branches in its first two nibbles, neither of which is 0.
+    """
+    for number, protocol in _PROTOCOLS.items():
+        for mask in (0xF000, 0x0F00):
+            yield {"ip_proto": number, f"{protocol}_dst": (0, mask)}
+
+
+def _labelled(switch: SwitchConfig) -> Iterator[Flow]:
+    """Drop what has a label and matches no entry: not even a reset is the answer.
+
+    Of labels in source ports only those of the entries: others may be servers' ports.
+    """
+    returned = {entry.match.source_port for entry in switch.entries} - {None}
+    for place in range(len(switch.ports)):
+        for number, protocol in _PROTOCOLS.items():
+            come: dict[str, Value] = {
+                "in_port": FIRST_WAN + place,
+                "eth_type": _IPV4,
+                "ip_proto": number,
+            }
+            yield _unmatched(11, come)
+            for port in sorted(filter(None, returned)):
+                yield _unmatched(15, {**come, f"{protocol}_src": port})
+
+
+def _unmatched(priority: int, match: dict[str, Value]) -> Flow:
+    return Flow(table=ENTRIES, priority=priority, match=match, kind="drop", counter="no_entry")
 
 
 def _own_flow(
@@ -147,6 +187,7 @@ def _entries(switch: SwitchConfig) -> Iterator[Flow]:
                     ("ipv4_dst", str(entry.write.destination)),
                     (labelled, entry.write.port),
                 ),
+                decrement=came < FIRST_AGENT and output < FIRST_AGENT,
                 output=IN_PORT if output == came else output,
                 kind="entry",
                 counter=entry.name,
