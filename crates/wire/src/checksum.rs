@@ -46,7 +46,9 @@ impl Sum {
 pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = !checksum as u32 + !old as u32 + new as u32;
     let sum = (sum & 0xffff) + (sum >> 16);
-    !((sum & 0xffff) + (sum >> 16)) as u16
+    #[allow(clippy::cast_possible_truncation)] // three numbers of 16 bits: folded twice
+    let folded = (sum & 0xffff) as u16 + (sum >> 16) as u16;
+    !folded
 }
 
 /// Completes a checksum that the sender left to hardware: `start` is where the sum begins, `offset`

@@ -129,15 +129,12 @@ mod tests {
     proptest! {
         #[test]
         fn a_port_is_a_label_an_agents_port_or_neither(port: u16) {
-            match Label::parse(port) {
-                Some(label) => {
-                    prop_assert_eq!(label.port(), port);
-                    prop_assert!(is_agent_port(label.agent_port()) && !is_agent_port(port));
-                }
-                None => {
-                    let (d, s) = (port >> 12, port >> 8 & 0xf);
-                    prop_assert!(d == 0 || s == 0 || d == s);
-                }
+            if let Some(label) = Label::parse(port) {
+                prop_assert_eq!(label.port(), port);
+                prop_assert!(is_agent_port(label.agent_port()) && !is_agent_port(port));
+            } else {
+                let (d, s) = (port >> 12, port >> 8 & 0xf);
+                prop_assert!(d == 0 || s == 0 || d == s);
             }
         }
 

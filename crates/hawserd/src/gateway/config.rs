@@ -50,16 +50,16 @@ pub(crate) struct Document {
     #[schemars(range(min = 65_536, max = 1_073_741_824))]
     pub(crate) queue_bytes: u32,
     /// How flows are placed on the path groups of a peer.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) placement: Placement,
     /// The other branches.
     #[schemars(length(max = 14))]
     pub(crate) peers: Vec<PeerDocument>,
     /// Leads packets between the agent and the WAN ports; null for plain routing.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) switch: Option<SwitchDocument>,
     /// Tells traffic of the LAN apart; null where all traffic to peers is of Type II.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) classifier: Option<ClassifierDocument>,
 }
 
@@ -79,6 +79,11 @@ pub(crate) enum Placement {
 const INTERFACE: &str = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$";
 
 const NAME: &str = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";
+
+/// What is left out of a document that is shown.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
 
 fn default_queue_bytes() -> u32 {
     1_000_000
@@ -158,7 +163,7 @@ pub(crate) struct GroupDocument {
     #[schemars(range(max = 15))]
     pub(crate) id: u8,
     /// Which traffic of the branch uses the group.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) class: Class,
     /// The paths. The first subflow takes the first; the kernel's path manager makes the others.
     #[schemars(length(min = 1, max = 16))]
@@ -443,7 +448,7 @@ pub(crate) mod tests {
         document
     }
 
-    fn fields(document: &Value) -> Vec<String> {
+    pub(crate) fn fields(document: &Value) -> Vec<String> {
         parse(document).unwrap_err().errors.into_iter().map(|error| error.field).collect()
     }
 

@@ -34,6 +34,7 @@ fn default_type() -> Type {
 /// A type of traffic, in descending priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
+#[allow(clippy::upper_case_acronyms)] // numerals
 pub(crate) enum Type {
     I,
     II,
@@ -122,19 +123,15 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Whether a packet without ports can match.
+    /// Whether it is about ports.
     pub(crate) fn wants_ports(&self) -> bool {
         self.source_ports.is_some() || self.destination_ports.is_some()
-    }
-
-    /// The family of its prefixes; none where it holds for both.
-    pub(crate) fn is_ipv6(&self) -> Option<bool> {
-        self.source.or(self.destination).map(|net| net.addr().is_ipv6())
     }
 }
 
 impl Classifier {
     /// The type of a packet towards a peer. `ports` are source and destination, of TCP and UDP.
+    #[allow(dead_code)]
     pub(crate) fn classify(
         &self,
         (source, destination): (IpAddr, IpAddr),
@@ -205,5 +202,73 @@ fn ports(check: &mut Check, field: &str, rule: &Rule) {
     if rule.wants_ports() && !with_ports.contains(&rule.protocol) {
         let field = format!("{field}.protocol");
         check.error(&field, rule.protocol.unwrap_or(0), "tcp, udp or null, for there are ports");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::{
+        parse,
+        tests::{fields, sample},
+    };
+    use super::*;
+
+    fn with(rules: &Value) -> Value {
+        let mut document = sample();
+        document["classifier"] = json!({"lan": "lan", "rules": rules, "default": "II"});
+        document
+    }
+
+    fn classifier(rules: &Value) -> Classifier {
+        parse(&with(rules)).unwrap().classifier.unwrap()
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let classifier = classifier(&json!([
+            {"name": "voice", "dscp": 46, "type": "I"},
+            {"name": "web", "protocol": "tcp", "destination_ports": [80, 443], "type": "III"},
+            {"name": "office", "source": "10.1.0.0/25", "type": "I"},
+        ]));
+        let of = |source: [u8; 4], protocol, port, dscp| {
+            let pair = (IpAddr::from(source), IpAddr::from([10, 2, 0, 1]));
+            classifier.classify(pair, protocol, port, dscp)
+        };
+        assert_eq!(of([10, 1, 0, 200], 6, Some((5, 443)), 46), Type::I);
+        assert_eq!(of([10, 1, 0, 1], 6, Some((5, 443)), 0), Type::III);
+        assert_eq!(of([10, 1, 0, 1], 6, Some((5, 444)), 0), Type::I);
+        assert_eq!(of([10, 1, 0, 200], 6, None, 0), Type::II);
+        assert_eq!(of([10, 1, 0, 200], 17, Some((5, 443)), 0), Type::II);
+    }
+
+    #[test]
+    fn every_error_names_its_field() {
+        let cases = [
+            (json!({"name": "", "type": "I"}), "name"),
+            (json!({"name": "r", "type": "IV"}), "type"),
+            (json!({"name": "r", "type": "I", "source": "10.0.0.1/8"}), "source"),
+            (json!({"name": "r", "type": "I", "protocol": "sctp"}), "protocol"),
+            (json!({"name": "r", "type": "I", "protocol": 300}), "protocol"),
+            (json!({"name": "r", "type": "I", "dscp": 64}), "dscp"),
+            (json!({"name": "r", "type": "I", "source_ports": [2, 1]}), "source_ports"),
+            (json!({"name": "r", "type": "I", "source_ports": [2]}), "source_ports"),
+            (
+                json!({"name": "r", "type": "I", "protocol": "icmp", "source_ports": [1, 2]}),
+                "protocol",
+            ),
+            (
+                json!({"name": "r", "type": "I", "source": "10.0.0.0/8", "destination": "::/0"}),
+                "destination",
+            ),
+        ];
+        for (rule, field) in cases {
+            let seen = fields(&with(&json!([rule])));
+            assert_eq!(seen, [format!("classifier.rules[0].{field}")], "{rule}");
+        }
+        let mut document = with(&json!([]));
+        document["classifier"]["default"] = "I".into();
+        assert_eq!(fields(&document), ["classifier.default"]);
     }
 }

@@ -14,9 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Check;
 
-/// Entries of one switch, at most.
-pub(crate) const ENTRIES_MAX: usize = 32_768;
-
 /// The switch between the agent and the WAN ports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -237,14 +234,16 @@ fn port(check: &mut Check, i: usize, document: &PortDocument) -> Option<Port> {
 }
 
 fn unique_ports(check: &mut Check, document: &SwitchDocument) {
-    let fields: [(&str, fn(&PortDocument) -> &String); 3] =
-        [("name", |p| &p.name), ("interface", |p| &p.interface), ("address", |p| &p.address)];
-    for (what, value) in fields {
+    type Value = fn(&PortDocument) -> &str;
+    let name: Value = |port| &port.name;
+    let interface: Value = |port| &port.interface;
+    let address: Value = |port| &port.address;
+    for (what, value) in [("name", name), ("interface", interface), ("address", address)] {
         let mut seen = BTreeSet::new();
         for (i, port) in document.ports.iter().enumerate() {
             if !seen.insert(value(port)) {
                 let field = format!("switch.ports[{i}].{what}");
-                check.error(&field, value(port).as_str(), "one that no other port has");
+                check.error(&field, value(port), "one that no other port has");
             }
         }
     }
@@ -358,4 +357,119 @@ fn labels(check: &mut Check, field: &str, entry: &Entry) {
     };
     port(format!("{field}.match.{matched}"), entry.key.tuple.port, entry.from == From::Agent);
     port(format!("{field}.write.port"), entry.write.port, entry.output == Output::Agent);
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::{
+        parse,
+        tests::{fields, sample},
+    };
+    use super::*;
+
+    /// Branch 1 of the worked example of document 004, section III.D: subflow 1, and a path of others
+    /// that passes through.
+    pub(crate) fn switched() -> Value {
+        let (own, own_b, next, far) = ("198.18.1.2", "198.18.2.2", "198.18.5.2", "198.18.3.2");
+        let tuple = |source: &str, destination: &str, what: &str, port: u16| {
+            let mut tuple = json!({"source": source, "destination": destination});
+            tuple[what] = port.into();
+            tuple
+        };
+        let entry = |name: &str, from: &str, mut key: Value, write: Value, output: Value| {
+            key["from"] = from.into();
+            for port in ["source_port", "destination_port"] {
+                key[port] = key.get(port).cloned().unwrap_or_default();
+            }
+            json!({"name": name, "match": key, "write": write, "output": output})
+        };
+        let out = |port: &str| json!({"port": port, "class": 0x10001});
+        let mut document = sample();
+        document["switch"] = json!({
+            "kind": "bpf",
+            "ports": [
+                {"name": "a", "interface": "wa", "address": own, "next_hop": "198.18.1.1",
+                 "type": "internet"},
+                {"name": "b", "interface": "wb", "address": own_b, "next_hop": "198.18.2.1",
+                 "type": "leased"},
+            ],
+            "entries": [
+                entry("source", "agent", tuple(own, far, "destination_port", 0x2004),
+                      tuple(own, next, "port", 0x2114), out("a")),
+                entry("source back", "wan", tuple(next, own, "source_port", 0x2114),
+                      tuple(far, own, "port", 0x2004), json!("agent")),
+                entry("transit", "wan", tuple(far, own, "destination_port", 0x5224),
+                      tuple(own_b, next, "port", 0x5224), out("b")),
+                entry("transit back", "wan", tuple(next, own_b, "source_port", 0x5224),
+                      tuple(own, far, "port", 0x5224), out("a")),
+            ],
+        });
+        document
+    }
+
+    #[test]
+    fn the_worked_example_is_good() {
+        let switch = parse(&switched()).unwrap().switch.unwrap();
+        assert_eq!(switch.entries.len(), 4);
+        assert_eq!(switch.entries[0].write.port, 0x2114);
+        assert_eq!(switch.entries[0].output, Output::Port { port: 0, class: Some(0x10001) });
+        assert_eq!(switch.entries[1].output, Output::Agent);
+    }
+
+    #[test]
+    fn every_error_names_its_field() {
+        let cases = [
+            ("/kind", json!("ebpf"), "kind"),
+            ("/ports", json!([]), "ports"),
+            ("/ports/1/name", json!("a"), "ports[1].name"),
+            ("/ports/1/interface", json!("wa"), "ports[1].interface"),
+            ("/ports/1/interface", json!("a-name-that-is-long"), "ports[1].interface"),
+            ("/ports/0/address", json!("::1"), "ports[0].address"),
+            ("/ports/0/next_hop", json!("224.0.0.1"), "ports[0].next_hop"),
+            ("/ports/0/type", json!("dsl"), "ports[0].type"),
+            ("/entries/1/name", json!("source"), "entries[1].name"),
+            ("/entries/0/match/source", json!("198.18.9.9"), "entries[0].match.source"),
+            ("/entries/0/match/source_port", json!(0x2004), "entries[0].match"),
+            ("/entries/0/match/destination_port", json!(null), "entries[0].match"),
+            (
+                "/entries/0/match/destination_port",
+                json!(0x2114),
+                "entries[0].match.destination_port",
+            ),
+            (
+                "/entries/0/match/destination_port",
+                json!(70_000),
+                "entries[0].match.destination_port",
+            ),
+            ("/entries/0/match/from", json!("lan"), "entries[0].match.from"),
+            ("/entries/0/write/port", json!(0x2004), "entries[0].write.port"),
+            ("/entries/0/write/source", json!("198.18.2.2"), "entries[0].write.source"),
+            ("/entries/0/output/port", json!("c"), "entries[0].output.port"),
+            ("/entries/0/output", json!("agent"), "entries[0].output"),
+            ("/entries/1/match/source_port", json!(0x2004), "entries[1].match.source_port"),
+            ("/entries/1/match/destination", json!("198.18.9.9"), "entries[1].match.destination"),
+            ("/entries/1/write/destination", json!("198.18.9.9"), "entries[1].write.destination"),
+            ("/entries/2/write/port", json!(0x5554), "entries[2].write.port"),
+        ];
+        for (pointer, value, field) in cases {
+            let mut document = switched();
+            *document.pointer_mut(&format!("/switch{pointer}")).unwrap() = value.clone();
+            let seen = fields(&document);
+            assert!(
+                seen.iter().any(|seen| *seen == format!("switch.{field}")),
+                "{pointer} = {value}: {seen:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_entries_cannot_match_the_same() {
+        let mut document = switched();
+        let mut twin = document["switch"]["entries"][2].clone();
+        twin["name"] = "twin".into();
+        document["switch"]["entries"].as_array_mut().unwrap().push(twin);
+        assert_eq!(fields(&document), ["switch.entries[4].match"]);
+    }
 }
