@@ -9,7 +9,9 @@ PUT /v1/config      other entries, for all switches; answered when they are inst
 from __future__ import annotations
 
 import json
+import logging
 import socketserver
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -28,6 +30,8 @@ _BODY_MAX = 64 * 1024 * 1024
 _SETTLE = 4.0
 """Seconds that a new configuration may take before it is answered; clients wait five."""
 
+_log = logging.getLogger(__name__)
+
 _Answer = tuple[int, Mapping[str, Any]]
 
 
@@ -41,6 +45,10 @@ class Service(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         super().__init__(str(control), _Handler)
         self.state = state
         self.started = time.monotonic()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Let one request fail in a line: mostly a client that did not wait."""
+        _log.warning("control API: %s", sys.exception())
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -91,6 +99,7 @@ def _unknown(path: str) -> _Answer:
 
 
 def _configure(server: Service, body: bytes) -> _Answer:
+    deadline = time.monotonic() + _SETTLE
     try:
         config = ControllerConfig.model_validate_json(body)
         server.state.configure(config)
@@ -98,7 +107,7 @@ def _configure(server: Service, body: bytes) -> _Answer:
         return 422, {"errors": [_field(each) for each in error.errors()]}
     except ValueError as error:
         return 422, {"errors": [{"field": "switches", "found": None, "expected": str(error)}]}
-    server.state.wait(server.state.settled, _SETTLE)
+    server.state.wait(server.state.settled, deadline - time.monotonic())
     return 200, _status(server)
 
 

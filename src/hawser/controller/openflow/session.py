@@ -69,7 +69,7 @@ class Session:
             self._datapath.close()
 
     def _round(self) -> float:
-        """Read, and install until nothing is missing. Returns the seconds it took to read."""
+        """Read, and install what is missing. Returns the seconds it took to read."""
         switch = self._state.switch(self._name)
         switch.changed.clear()
         wanted, begun = switch.wanted, self._clock()
@@ -77,8 +77,8 @@ class Session:
         took = self._clock() - begun
         if found.keys() != wanted.keys():
             self._install(wanted, found)
-            found = self._read()
-        self._state.read(self._name, wanted, {c: Count(*_counts(f)) for c, f in found.items()})
+        counts = {c: Count(*_counts(found[c])) if c in found else Count() for c in wanted}
+        self._state.read(self._name, wanted, counts)
         return took
 
     def _rest(self, took: float) -> None:

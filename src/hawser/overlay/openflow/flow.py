@@ -124,7 +124,7 @@ def _own(switch: SwitchConfig) -> Iterator[Flow]:
 
 
 def _below_labels() -> Iterator[dict[str, Value]]:
-    """Give what TCP and UDP for the gateway itself has as its port: no label, or an agent's.
+    """Give what TCP and UDP for the gateway itself has as its port: an agent's, or a smaller one.
 
     A label names two branches in its first two nibbles, neither of which is 0.
     """
@@ -136,19 +136,22 @@ def _below_labels() -> Iterator[dict[str, Value]]:
 def _labelled(switch: SwitchConfig) -> Iterator[Flow]:
     """Drop what has a label and matches no entry: not even a reset is the answer.
 
-    Of labels in source ports only those of the entries: others may be servers' ports.
+    Of source ports only labels between the same branches as those of the entries: others may be
+    servers' ports.
     """
-    returned = {entry.match.source_port for entry in switch.entries} - {None}
-    for place in range(len(switch.ports)):
-        for number, protocol in _PROTOCOLS.items():
-            come: dict[str, Value] = {
-                "in_port": FIRST_WAN + place,
-                "eth_type": _IPV4,
-                "ip_proto": number,
-            }
-            yield _unmatched(11, come)
-            for port in sorted(filter(None, returned)):
-                yield _unmatched(15, {**come, f"{protocol}_src": port})
+    returned = {each for entry in switch.entries if (each := entry.match.source_port)}
+    branches = sorted({port & 0xFF00 for port in returned if not _is_below(port)})
+    for number, protocol in _PROTOCOLS.items():
+        packet: dict[str, Value] = {"eth_type": _IPV4, "ip_proto": number}
+        for place in range(len(switch.ports)):
+            yield _unmatched(11, {"in_port": FIRST_WAN + place, **packet})
+        for label in branches:
+            yield _unmatched(15, {**packet, f"{protocol}_src": (label, 0xFF00)})
+
+
+def _is_below(port: int) -> bool:
+    """Whether a port is the agent's or a smaller one, and no label."""
+    return not (port & 0xF000 and port & 0x0F00)
 
 
 def _unmatched(priority: int, match: dict[str, Value]) -> Flow:
