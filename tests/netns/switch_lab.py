@@ -147,9 +147,10 @@ def counters(gateway: Gateway) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def sniff(lab: Lab, number: int, interface: str, expression: str) -> subprocess.Popen[str]:
-    """Start tshark; it prints source, destination and ports of TCP, and whether checksums are good."""
-    fields = ("ip.src", "ip.dst", "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport",
-              "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "ip.ttl")  # fmt: skip
+    """Start tshark; it prints addresses, ports, whether checksums are good (1), time to live."""
+    ports = ("tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport")
+    sums = ("ip.checksum.status", "tcp.checksum.status", "udp.checksum.status")
+    fields = ("ip.src", "ip.dst", *ports, *sums, "ip.ttl")
     options = [option for name in fields for option in ("-e", name)]
     checks = ("ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE")
     checking = [option for name in checks for option in ("-o", name)]
