@@ -108,6 +108,13 @@ impl<T> Resequencer<T> {
         Self { flows, gaps, spread: Spread::new(), held: 0, limit, counters }
     }
 
+    /// Begins anew: what waits is dropped, what has been counted stays.
+    pub fn reset(&mut self) {
+        self.flows.fill_with(Flow::new);
+        self.gaps.clear();
+        self.held = 0;
+    }
+
     /// What has happened so far.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -94,6 +94,15 @@ impl Identity {
         Self::new(&chain, &key, Arc::new(roots))
     }
 
+    /// What QUIC needs of it (RFC 9001): both roles, for one application protocol (RFC 7301).
+    #[must_use]
+    pub fn for_quic(&self, protocol: &[u8]) -> (ClientConfig, ServerConfig) {
+        let (mut client, mut server) = ((*self.client).clone(), (*self.server).clone());
+        client.alpn_protocols = vec![protocol.to_vec()];
+        server.alpn_protocols = vec![protocol.to_vec()];
+        (client, server)
+    }
+
     pub(crate) fn new(
         chain: &[CertificateDer<'static>],
         key: &PrivateKeyDer<'static>,

@@ -14,7 +14,8 @@ mod session;
 pub use handshake::{Handshake, Step};
 pub use identity::{Identity, IdentityError, Part};
 pub use protection::{MAX_CIPHERTEXT_LEN, MAX_PLAINTEXT_LEN};
-pub use session::{Opened, Session, sealed_len};
+pub use rustls::pki_types::CertificateDer;
+pub use session::{Opened, Session, is_certificate_of, sealed_len};
 
 /// Why a connection cannot go on.
 #[derive(Debug, thiserror::Error)]

@@ -85,13 +85,7 @@ impl Session {
     /// names. (That the authority signed it was seen in the handshake.)
     #[must_use]
     pub fn is_with(&self, name: &str) -> bool {
-        let certificate = CertificateDer::from(self.certificate.as_slice());
-        let (Ok(certificate), Ok(name)) =
-            (EndEntityCert::try_from(&certificate), ServerName::try_from(name))
-        else {
-            return false;
-        };
-        certificate.verify_is_valid_for_subject_name(&name).is_ok()
+        is_certificate_of(&CertificateDer::from(self.certificate.as_slice()), name)
     }
 
     /// Writes records with `plain` to the start of `out`, which must have [`sealed_len`] bytes; says how
@@ -170,6 +164,17 @@ fn closed(alert: &[u8]) -> Result<Opened, Error> {
 }
 
 const _: () = assert!(HEADER_LEN < OVERHEAD);
+
+/// Whether a certificate is that of the branch `name`: one of its subject alternative names.
+#[must_use]
+pub fn is_certificate_of(certificate: &CertificateDer<'_>, name: &str) -> bool {
+    let (Ok(certificate), Ok(name)) =
+        (EndEntityCert::try_from(certificate), ServerName::try_from(name))
+    else {
+        return false;
+    };
+    certificate.verify_is_valid_for_subject_name(&name).is_ok()
+}
 
 #[cfg(test)]
 mod tests;

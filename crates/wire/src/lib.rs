@@ -16,8 +16,10 @@ pub mod label;
 pub mod load;
 pub mod record;
 pub mod rewrite;
+pub mod segment;
 pub mod srh;
 pub mod stream;
+pub mod tunnel;
 pub mod udp;
 pub mod vxlan;
 

@@ -123,6 +123,7 @@ pub(crate) struct TransportDocument {
 pub(crate) enum Kind {
     Mptcp,
     Ipip,
+    Quic,
 }
 
 /// Files in PEM form.

@@ -8,6 +8,7 @@ mod counters;
 mod link;
 mod peer;
 mod queue;
+mod quic;
 mod setup;
 mod status;
 mod stride;
@@ -25,6 +26,7 @@ use self::{
     agent::Agent,
     command::{Command, Inbox, mailbox},
     config::{Config, Kind},
+    quic::Quic,
     switch::Switch,
     tunnels::Tunnels,
 };
@@ -93,6 +95,7 @@ fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
 enum Engine {
     Mptcp(Box<Agent>),
     Ipip(Box<Tunnels>),
+    Quic(Box<Quic>),
 }
 
 impl Engine {
@@ -108,6 +111,12 @@ impl Engine {
             Kind::Mptcp => {
                 let agent = Agent::new(config.clone(), identity, TUNING, tun, inbox);
                 Self::Mptcp(Box::new(agent.map_err(lacking_mptcp)?))
+            }
+            Kind::Quic => {
+                mtu = mtu.min(quic::MTU);
+                let identity = identity.context("transport.tls")?;
+                let agent = Quic::new(config.clone(), &identity, session()?, tun, inbox);
+                Self::Quic(Box::new(agent.map_err(anyhow::Error::from)?))
             }
             Kind::Ipip => {
                 let tunnels =
@@ -125,8 +134,17 @@ impl Engine {
         match self {
             Self::Mptcp(agent) => agent.run(),
             Self::Ipip(tunnels) => tunnels.run(),
+            Self::Quic(agent) => agent.run(),
         }
     }
+}
+
+/// A number that nobody has had before (getrandom(2)).
+fn session() -> Result<[u8; 16], Failure> {
+    let mut session = [0; 16];
+    rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())
+        .context("getrandom")?;
+    Ok(session)
 }
 
 /// A kernel without Multipath TCP says so when the first socket is made.

@@ -17,7 +17,7 @@ const TUN_QUEUE: u32 = 4096;
 /// Makes the TUN device.
 pub(super) fn open_tun(config: &Config) -> anyhow::Result<Tun> {
     let offload = match config.document.transport.kind {
-        Kind::Mptcp => Offload::Tcp,
+        Kind::Mptcp | Kind::Quic => Offload::Tcp,
         Kind::Ipip => Offload::None,
     };
     let name = &config.document.tun.name;

@@ -1,0 +1,255 @@
+//! Packets: from the device to the paths, and from the paths to the device.
+
+use std::{io, time::Instant};
+
+use bytes::{Bytes, BytesMut};
+use hawser_multipath::{Tag, flow as number_of};
+use hawser_netdev::tun::Read;
+use hawser_wire::{
+    flow, ip,
+    segment::Large,
+    tunnel::{HEADER_LEN, Header},
+};
+
+use super::{
+    Quic,
+    group::{Group, Incoming},
+    link::Link,
+    settings::INNER_MTU,
+};
+use crate::gateway::counters::TunCounters;
+
+/// Bytes read from the device before others get their turn.
+const READ_BUDGET: usize = 256 << 10;
+
+/// Memory that is taken at once for packets.
+const ARENA: usize = 256 << 10;
+
+/// Packets given to the paths before they are sent.
+const BURST: usize = 64;
+
+impl Quic {
+    /// Reads packets from the device, cuts large ones, and lets them wait for a path.
+    pub(super) fn forward(&mut self, now: Instant) -> io::Result<()> {
+        let mut budget = READ_BUDGET;
+        while budget > 0 {
+            let mut space = std::mem::take(&mut self.read);
+            let read = self.tun.read(&mut space);
+            if let Ok(read) = &read {
+                budget = budget.saturating_sub(read.len.max(64));
+                self.sort(space.get(..read.len).unwrap_or_default(), read, now);
+            }
+            self.read = space;
+            match read {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out where a packet goes.
+    fn sort(&mut self, bytes: &[u8], read: &Read, now: Instant) {
+        let Ok(packet) = ip::Packet::parse(bytes) else {
+            self.counters.drops.malformed += 1;
+            return;
+        };
+        let large = read.segmentation.map(|cut| Large::new(bytes, cut));
+        let packets = large.flatten().map_or(1, |large| large.count());
+        self.counters.read.add(packets, bytes.len());
+        let id = self.table.peer(packet.destination()).and_then(|index| self.ids.get(index));
+        let Some(peer) = id.and_then(|id| self.peers.get_mut(id)) else {
+            self.counters.drops.unknown_destination += 1;
+            return;
+        };
+        let hash = flow::hash(&packet);
+        let Some(group) = place(&mut peer.groups, hash) else { return };
+        let flow = number_of(hash);
+        match large {
+            None => group.enqueue(now, flow, false, room(&mut self.arena, bytes)),
+            Some(Some(large)) => {
+                for number in 0..large.count() {
+                    let mut bytes = blank(&mut self.arena, large.len(number));
+                    large.write(number, bytes.get_mut(HEADER_LEN..).unwrap_or_default());
+                    group.enqueue(now, flow, true, bytes);
+                }
+            }
+            Some(None) => self.counters.drops.malformed += 1,
+        }
+    }
+
+    /// Takes packets out of the connections of a socket.
+    pub(super) fn deliver(&mut self, number: usize, now: Instant) {
+        let Some(socket) = self.sockets.get_mut(&number) else { return };
+        for link in socket.links.values_mut().filter(|link| link.active) {
+            while let Some(datagram) = link.connection.datagrams().recv() {
+                let Some(place) = link.place.filter(|_| link.up) else { continue };
+                let Some(peer) = self.peers.get_mut(&place.peer) else { continue };
+                let Some(group) = peer.groups.get_mut(&place.group) else { continue };
+                let out = Out { tun: &self.tun, counters: &mut self.counters };
+                let owns = |address| {
+                    self.table.peer(address).and_then(|index| self.ids.get(index))
+                        == Some(&place.peer)
+                };
+                take(group, usize::from(place.member), datagram, now, out, owns);
+            }
+        }
+    }
+
+    /// Gives up packets that were waited for too long.
+    pub(super) fn expire(&mut self, now: Instant) {
+        for group in self.peers.values_mut().flat_map(|peer| peer.groups.values_mut()) {
+            if group.resequencer.poll_timeout().is_some_and(|at| at <= now) {
+                let mut out = Out { tun: &self.tun, counters: &mut self.counters };
+                group.resequencer.expire(now, &mut |incoming| out.write(&incoming));
+            }
+        }
+    }
+
+    /// Sends what may be sent.
+    pub(super) fn transmit(&mut self, now: Instant) {
+        loop {
+            let more = self.schedule(now);
+            self.flush(now);
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Gives waiting packets to the paths; whether there are more.
+    fn schedule(&mut self, now: Instant) -> bool {
+        let mut more = false;
+        for peer in self.peers.values_mut() {
+            for group in peer.groups.values_mut() {
+                if !std::mem::take(&mut group.active) || group.backlog.is_empty() {
+                    continue;
+                }
+                group.views.clear();
+                for member in &group.members {
+                    let link = member.link.and_then(|(socket, handle)| {
+                        self.sockets.get_mut(&socket).and_then(|s| s.links.get_mut(&handle))
+                    });
+                    group.views.push(link.map_or(super::link::DARK, |link| link.view(now)));
+                }
+                group.adapt(Link::weight(INNER_MTU.into()));
+                for _ in 0..BURST {
+                    let Some((member, datagram)) = group.next(now, Link::weight) else { break };
+                    let place = group.members.get(member).and_then(|member| member.link);
+                    let link = place.and_then(|(socket, handle)| {
+                        self.sockets.get_mut(&socket).and_then(|s| s.links.get_mut(&handle))
+                    });
+                    if !link.is_some_and(|link| link.give(datagram)) {
+                        group.counters.drops.send_failed += 1;
+                    }
+                    group.active = true;
+                }
+                more |= group.active;
+            }
+        }
+        more
+    }
+
+    /// Lets connections send what they have.
+    fn flush(&mut self, now: Instant) {
+        let numbers: Vec<usize> = self.sockets.keys().copied().collect();
+        for number in numbers {
+            let Some(socket) = self.sockets.get_mut(&number) else { continue };
+            if !socket.links.values().any(|link| link.active) {
+                continue;
+            }
+            let batch = socket.max_batch();
+            let mut links = std::mem::take(&mut socket.links);
+            for link in links.values_mut().filter(|link| link.active) {
+                link.flush(now, batch, &mut self.transmit, |transmit, contents| {
+                    socket.send(transmit, contents)
+                });
+            }
+            socket.links = links;
+            self.attend(number, now);
+            let Some(socket) = self.sockets.get_mut(&number) else { continue };
+            for link in socket.links.values_mut() {
+                if std::mem::take(&mut link.active)
+                    && let Some(place) = link.place
+                    && let Some(peer) = self.peers.get_mut(&place.peer)
+                    && let Some(group) = peer.groups.get_mut(&place.group)
+                {
+                    group.active |= !group.backlog.is_empty();
+                }
+            }
+        }
+    }
+}
+
+/// The group that carries a flow: one that is up, if any is (highest random weight, RFC 2991 section 3).
+fn place(groups: &mut std::collections::BTreeMap<u8, Group>, hash: u64) -> Option<&mut Group> {
+    let weight =
+        |(id, group): &(&u8, &mut Group)| (group.is_up(), flow::mix(hash, u64::from(**id)));
+    groups.iter_mut().max_by_key(weight).map(|(_, group)| group)
+}
+
+/// A packet behind room for its header.
+fn room(arena: &mut BytesMut, packet: &[u8]) -> BytesMut {
+    reserve(arena, packet.len());
+    arena.extend_from_slice(&[0; HEADER_LEN]);
+    arena.extend_from_slice(packet);
+    arena.split()
+}
+
+/// Room for a packet and its header.
+fn blank(arena: &mut BytesMut, len: usize) -> BytesMut {
+    reserve(arena, len);
+    arena.resize(HEADER_LEN + len, 0);
+    arena.split()
+}
+
+fn reserve(arena: &mut BytesMut, len: usize) {
+    if arena.capacity() < HEADER_LEN + len {
+        arena.reserve(ARENA.max(HEADER_LEN + len));
+    }
+}
+
+/// The way out of the tunnel.
+struct Out<'a> {
+    tun: &'a hawser_netdev::tun::Tun,
+    counters: &'a mut TunCounters,
+}
+
+impl Out<'_> {
+    fn write(&mut self, incoming: &Incoming) {
+        if self.tun.write(&incoming.packet, None).is_ok() {
+            self.counters.written.add(1, incoming.packet.len());
+        } else {
+            self.counters.drops.write_failed += 1;
+        }
+    }
+}
+
+/// Takes a datagram from a path.
+fn take(
+    group: &mut Group,
+    member: usize,
+    datagram: Bytes,
+    now: Instant,
+    mut out: Out<'_>,
+    owns: impl Fn(std::net::IpAddr) -> bool,
+) {
+    let Ok((header, packet)) = Header::parse(&datagram) else {
+        group.counters.drops.malformed += 1;
+        return;
+    };
+    let Ok(parsed) = ip::Packet::parse(packet) else {
+        group.counters.drops.malformed += 1;
+        return;
+    };
+    group.counters.received.add(1, packet.len());
+    if !owns(parsed.source()) {
+        group.counters.drops.foreign_source += 1;
+        return;
+    }
+    let Header { flow, cut, sequence, distance } = header;
+    let incoming = Incoming { packet: datagram.slice(HEADER_LEN..), cut };
+    let tag = Tag { flow, sequence, distance };
+    group.resequencer.push(now, member, tag, incoming, &mut |incoming| out.write(&incoming));
+}

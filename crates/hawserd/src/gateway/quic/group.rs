@@ -1,0 +1,126 @@
+//! A path group: its packets, and what is known of its paths.
+
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use hawser_multipath::{
+    Backlog, MAX_PATHS, Refused, Resequencer, Scheduler, Sequencer, State, View,
+};
+use hawser_wire::tunnel::{HEADER_LEN, Header};
+use quinn_proto::ConnectionHandle;
+
+use crate::gateway::{config, counters::GroupCounters, peer::Retry};
+
+/// Packets that wait for others to be put in order, at most.
+const HELD: usize = 8192;
+
+/// A packet on its way to the peer, with room for the header before it.
+pub(super) struct Outgoing {
+    pub(super) bytes: BytesMut,
+    pub(super) flow: u16,
+    pub(super) sequence: u32,
+    pub(super) cut: bool,
+}
+
+/// A packet from the peer.
+pub(super) struct Incoming {
+    pub(super) packet: Bytes,
+    pub(super) cut: bool,
+}
+
+/// A member path.
+#[derive(Default)]
+pub(super) struct Member {
+    /// Its connection: the socket's number, and the connection's there.
+    pub(super) link: Option<(usize, ConnectionHandle)>,
+    pub(super) retry: Retry,
+    pub(super) connections: u64,
+}
+
+/// A path group.
+pub(super) struct Group {
+    pub(super) config: config::Group,
+    pub(super) members: Vec<Member>,
+    pub(super) backlog: Backlog<Outgoing>,
+    pub(super) scheduler: Scheduler,
+    pub(super) sequencer: Sequencer,
+    pub(super) resequencer: Resequencer<Incoming>,
+    pub(super) counters: GroupCounters,
+    /// What the peer's numbers belong to.
+    pub(super) session: Option<[u8; 16]>,
+    pub(super) views: Vec<View>,
+    /// Whether packets may have to be sent.
+    pub(super) active: bool,
+}
+
+impl Group {
+    pub(super) fn new(config: config::Group, queue_bytes: u64) -> Self {
+        let members = config.paths.iter().map(|_| Member::default()).collect();
+        Self {
+            config,
+            members,
+            backlog: Backlog::new(queue_bytes),
+            scheduler: Scheduler::default(),
+            sequencer: Sequencer::default(),
+            resequencer: Resequencer::new(HELD),
+            counters: GroupCounters::default(),
+            session: None,
+            views: Vec::with_capacity(MAX_PATHS),
+            active: false,
+        }
+    }
+
+    /// Whether a path is there.
+    pub(super) fn is_up(&self) -> bool {
+        self.members.iter().any(|member| member.link.is_some())
+    }
+
+    /// Takes a packet, or counts why not.
+    pub(super) fn enqueue(&mut self, now: Instant, flow: u16, cut: bool, bytes: BytesMut) {
+        let len = u32::try_from(bytes.len() - HEADER_LEN).unwrap_or(u32::MAX);
+        let is_up = self.is_up();
+        let drops = &mut self.counters.drops;
+        match self.backlog.admit(len) {
+            Ok(()) => {
+                let sequence = self.sequencer.number(flow);
+                self.backlog.push(now, len, Outgoing { bytes, flow, sequence, cut });
+                self.active = true;
+            }
+            Err(Refused::Full) if is_up => drops.queue_full += 1,
+            Err(Refused::Full) => drops.peer_down += 1,
+            Err(Refused::Delay) => drops.queue_delay += 1,
+        }
+    }
+
+    /// The next packet, complete, and the path it goes on.
+    pub(super) fn next(
+        &mut self,
+        now: Instant,
+        weight: impl Fn(u64) -> u64,
+    ) -> Option<(usize, Bytes)> {
+        let head = u64::from(self.backlog.head()?);
+        let size = weight(head);
+        let choice = self.scheduler.next(&self.views, self.backlog.bytes(), size)?;
+        let Outgoing { mut bytes, flow, sequence, cut } = self.backlog.take(now, choice.skip)?;
+        let tag = self.sequencer.tag(flow, sequence, choice.path);
+        let header = Header { flow, cut, sequence, distance: tag.distance };
+        if let Some(place) = bytes.get_mut(..HEADER_LEN) {
+            place.copy_from_slice(&header.emit());
+        }
+        let packet = bytes.len() - HEADER_LEN;
+        self.counters.sent.add(1, packet);
+        if let Some(view) = self.views.get_mut(choice.path) {
+            view.sent(weight(packet as u64));
+        }
+        Some((choice.path, bytes.freeze()))
+    }
+
+    /// Sets what follows from the paths: how long packets may wait here, and at the other end.
+    pub(super) fn adapt(&mut self, size: u64) {
+        let spread = self.scheduler.spread(&self.views, size);
+        let up = self.views.iter().filter(|view| view.state == State::Up);
+        let delay = up.map(|view| view.delay).max().unwrap_or_default();
+        self.backlog.accept(spread, delay * 2);
+        self.resequencer.set_spread(spread.min(Duration::from_millis(150)));
+    }
+}

@@ -1,0 +1,192 @@
+//! The QUIC connection of one member path.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hawser_multipath::{Rate, State, View};
+use hawser_tls::{CertificateDer, is_certificate_of};
+use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello};
+use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
+
+use super::{controller::Shared, settings::SEND_BUFFER, socket::Place};
+
+/// The other end must have said who it is after this time.
+pub(super) const OPENING: Duration = Duration::from_secs(5);
+
+/// A silent path is asked this often whether it is back.
+const ASKING: Duration = Duration::from_millis(200);
+
+/// Bytes that a packet gets on its way besides our header: IPv4, UDP, QUIC.
+const OVERHEAD: u64 = 20 + 8 + 24 + 3;
+
+/// What the scheduler sees of a path without a connection.
+pub(super) const DARK: View = View {
+    state: State::Probing,
+    room: 0,
+    queued: 0,
+    rate: Rate::ZERO,
+    delay: Duration::ZERO,
+    largest: 0,
+};
+
+/// What a connection is closed with.
+pub(super) const DONE: VarInt = VarInt::from_u32(0);
+pub(super) const STRANGER: VarInt = VarInt::from_u32(1);
+
+/// A connection.
+pub(super) struct Link {
+    pub(super) connection: Connection,
+    pub(super) path: Shared,
+    /// Whether we made it.
+    pub(super) ours: bool,
+    pub(super) since: Instant,
+    /// Where it belongs; known from the start where we made it, else from the other end's hello.
+    pub(super) place: Option<Place>,
+    /// Whether both ends know each other: packets go.
+    pub(super) up: bool,
+    stream: Option<StreamId>,
+    said: Vec<u8>,
+    asked: Instant,
+    /// Whether something has happened that may give it something to send.
+    pub(super) active: bool,
+    /// Datagram bytes given to it so far, and packets.
+    pub(super) given: u64,
+}
+
+/// What the other end has said, in full.
+pub(super) struct Said {
+    pub(super) place: Place,
+    pub(super) session: [u8; 16],
+    pub(super) branch: String,
+}
+
+impl Link {
+    pub(super) fn new(
+        connection: Connection,
+        path: Shared,
+        place: Option<Place>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            connection,
+            path,
+            ours: place.is_some(),
+            since: now,
+            place,
+            up: false,
+            stream: None,
+            said: Vec::new(),
+            asked: now,
+            active: true,
+            given: 0,
+        }
+    }
+
+    /// Says who we are, on the stream that we open.
+    pub(super) fn greet(&mut self, hello: &Hello<'_>) {
+        self.stream = self.stream.or_else(|| self.connection.streams().open(Dir::Bi));
+        let Some(stream) = self.stream else { return };
+        let mut stream = self.connection.send_stream(stream);
+        // The window of a new stream is larger than a hello.
+        let _ = stream.write(&hello.emit());
+        let _ = stream.finish();
+        self.active = true;
+    }
+
+    /// Reads what the other end says of itself. None: not all of it has come.
+    pub(super) fn listen(&mut self) -> Option<Result<Said, String>> {
+        self.stream = self.stream.or_else(|| self.connection.streams().accept(Dir::Bi));
+        let mut stream = self.connection.recv_stream(self.stream?);
+        let mut chunks = match stream.read(true) {
+            Ok(chunks) => chunks,
+            Err(error) => return Some(Err(error.to_string())),
+        };
+        let complete = loop {
+            match chunks.next(HELLO_MAX_LEN) {
+                Ok(Some(chunk)) if self.said.len() <= HELLO_MAX_LEN => {
+                    self.said.extend_from_slice(&chunk.bytes);
+                }
+                Ok(Some(_)) => break Some(Err("it says too much".to_owned())),
+                Ok(None) => break Some(Ok(())),
+                Err(ReadError::Blocked) => break None,
+                Err(error) => break Some(Err(error.to_string())),
+            }
+        };
+        let _ = chunks.finalize();
+        self.active = true;
+        complete.map(|result| result.and_then(|()| self.understand()))
+    }
+
+    fn understand(&self) -> Result<Said, String> {
+        let hello = Hello::parse(&self.said).map_err(|error| error.to_string())?;
+        if !self.is_with(hello.branch) {
+            return Err(format!("its certificate is not that of branch {:?}", hello.branch));
+        }
+        let Hello { id, group, member, session, branch } = hello;
+        let place = Place { peer: id, group, member };
+        Ok(Said { place, session, branch: branch.to_owned() })
+    }
+
+    /// Whether the other end's certificate is that of a branch.
+    fn is_with(&self, name: &str) -> bool {
+        let identity = self.connection.crypto_session().peer_identity();
+        let chain = identity.and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
+        chain.is_some_and(|chain| chain.first().is_some_and(|first| is_certificate_of(first, name)))
+    }
+
+    /// Datagram bytes that wait in the connection.
+    fn waiting(&mut self) -> u64 {
+        SEND_BUFFER.saturating_sub(self.connection.datagrams().send_buffer_space()) as u64
+    }
+
+    /// What the scheduler sees of the path.
+    pub(super) fn view(&mut self, now: Instant) -> View {
+        let largest = self.connection.datagrams().max_size().unwrap_or(0);
+        let largest = Self::weight(largest.saturating_sub(HEADER_LEN) as u64);
+        let waiting = self.waiting();
+        self.path.get().view(now, waiting, largest)
+    }
+
+    /// Bytes that a packet of so many bytes has on the path.
+    pub(super) fn weight(packet: u64) -> u64 {
+        packet + OVERHEAD + HEADER_LEN as u64
+    }
+
+    /// Sends what it has; `send` gives a batch to the kernel.
+    pub(super) fn flush(
+        &mut self,
+        now: Instant,
+        batch: usize,
+        buffer: &mut Vec<u8>,
+        mut send: impl FnMut(&quinn_proto::Transmit, &[u8]) -> bool,
+    ) {
+        loop {
+            buffer.clear();
+            let before = self.waiting();
+            let Some(transmit) = self.connection.poll_transmit(now, batch, buffer) else { return };
+            let sent = before.saturating_sub(self.waiting());
+            if sent > 0 {
+                self.path.get().on_sent(now, sent);
+            }
+            // What the kernel does not take counts as lost on the path.
+            send(&transmit, buffer.get(..transmit.size).unwrap_or_default());
+        }
+    }
+
+    /// Gives it a datagram.
+    pub(super) fn give(&mut self, datagram: Bytes) -> bool {
+        self.given += datagram.len() as u64;
+        self.active = true;
+        self.connection.datagrams().send(datagram, false).is_ok()
+    }
+
+    /// Asks a silent path whether it is back.
+    pub(super) fn ask(&mut self, now: Instant) {
+        let silent = matches!(self.path.get().state(now), State::Degraded | State::Down);
+        if self.up && silent && now.saturating_duration_since(self.asked) >= ASKING {
+            self.asked = now;
+            self.connection.ping();
+            self.active = true;
+        }
+    }
+}

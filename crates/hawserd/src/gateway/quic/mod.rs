@@ -1,0 +1,264 @@
+//! The multipath agent with the `quic` transport: one event loop between the TUN device and one QUIC
+//! connection for each member path of each group of each peer.
+
+mod connect;
+mod controller;
+mod forward;
+mod group;
+mod link;
+mod report;
+mod settings;
+mod socket;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use hawser_netdev::{
+    poll::{Interest, Poller},
+    tun::Tun,
+};
+use hawser_tls::Identity;
+use hawser_wire::label;
+use quinn_proto::ConnectionHandle;
+
+use self::{
+    group::Group,
+    link::Link,
+    settings::Settings,
+    socket::{Place, Purpose, Room, Socket},
+};
+use super::{
+    command::{Apply, Command, Inbox},
+    config::{self, Config},
+    counters::{StrangerCounters, TunCounters},
+    table::Table,
+};
+
+/// Largest inner packet that Ethernet paths take whole.
+pub(super) const MTU: u16 = settings::INNER_MTU;
+
+/// How often timers are looked at that are in no hurry.
+const TICK: Duration = Duration::from_millis(50);
+
+const TUN: u64 = u64::MAX;
+const INBOX: u64 = u64::MAX - 1;
+
+/// Another branch.
+struct Peer {
+    config: config::Peer,
+    we_connect: bool,
+    groups: BTreeMap<u8, Group>,
+}
+
+/// The agent: all that its event loop owns.
+pub(super) struct Quic {
+    config: Config,
+    settings: Settings,
+    /// Ties the paths together, and tells peers that we have begun anew.
+    session: [u8; 16],
+    started: Instant,
+    tun: Tun,
+    poller: Poller,
+    inbox: Inbox,
+    peers: BTreeMap<u8, Peer>,
+    table: Table,
+    /// Number of the peer behind each index of the table.
+    ids: Vec<u8>,
+    sockets: BTreeMap<usize, Socket>,
+    next_socket: usize,
+    counters: TunCounters,
+    strangers: StrangerCounters,
+    room: Room,
+    /// Where packets of the device are read to, and made ready to be sent.
+    read: Box<[u8]>,
+    arena: BytesMut,
+    transmit: Vec<u8>,
+    stopping: bool,
+}
+
+impl Quic {
+    /// Takes over a TUN device; opens the sockets.
+    pub(super) fn new(
+        config: Config,
+        identity: &Identity,
+        session: [u8; 16],
+        tun: Tun,
+        inbox: Inbox,
+    ) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        poller.add(&tun, TUN, Interest::Read)?;
+        poller.add(&inbox.waker, INBOX, Interest::Read)?;
+        let settings = Settings::new(identity, true).map_err(io::Error::other)?;
+        let mut this = Self {
+            settings,
+            session,
+            started: Instant::now(),
+            tun,
+            poller,
+            inbox,
+            peers: BTreeMap::new(),
+            table: Table::default(),
+            ids: Vec::new(),
+            sockets: BTreeMap::new(),
+            next_socket: 0,
+            counters: TunCounters::default(),
+            strangers: StrangerCounters::default(),
+            room: Room::default(),
+            read: vec![0; hawser_netdev::tun::MAX_PACKET_LEN].into_boxed_slice(),
+            arena: BytesMut::new(),
+            transmit: Vec::new(),
+            stopping: false,
+            config: config.clone(),
+        };
+        this.adopt(config)?;
+        Ok(this)
+    }
+
+    /// Carries packets until told to stop.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        let mut ready = Vec::new();
+        let mut next_tick = Instant::now();
+        while !self.stopping {
+            let now = Instant::now();
+            if now >= next_tick {
+                self.tick(now);
+                next_tick = now + TICK;
+            }
+            let wake = self.next_timeout().map_or(next_tick, |at| at.min(next_tick));
+            self.poller.wait(wake.saturating_duration_since(Instant::now()), &mut ready)?;
+            let now = Instant::now();
+            for event in &ready {
+                match event.token {
+                    TUN => self.forward(now)?,
+                    INBOX => self.obey(now),
+                    socket => self.receive(usize::try_from(socket).unwrap_or(usize::MAX), now),
+                }
+            }
+            self.run_timers(now);
+            self.transmit(now);
+        }
+        self.close(Instant::now());
+        Ok(())
+    }
+
+    /// When something is due.
+    fn next_timeout(&mut self) -> Option<Instant> {
+        let links = self.sockets.values_mut().flat_map(|socket| socket.links.values_mut());
+        let connections = links.filter_map(|link| link.connection.poll_timeout()).min();
+        let groups = self.peers.values().flat_map(|peer| peer.groups.values());
+        let gaps = groups.filter_map(|group| group.resequencer.poll_timeout()).min();
+        connections.into_iter().chain(gaps).min()
+    }
+
+    fn run_timers(&mut self, now: Instant) {
+        for socket in self.sockets.values_mut() {
+            for link in socket.links.values_mut() {
+                if link.connection.poll_timeout().is_some_and(|at| at <= now) {
+                    link.connection.handle_timeout(now);
+                    link.active = true;
+                }
+            }
+        }
+        self.expire(now);
+    }
+
+    fn obey(&mut self, now: Instant) {
+        self.inbox.waker.clear();
+        while let Some(command) = self.inbox.next() {
+            // Who asked may have gone away meanwhile.
+            match command {
+                Command::Status(reply) => drop(reply.send(self.status(now))),
+                Command::Counters(reply) => drop(reply.send(self.counters())),
+                Command::Apply(apply, reply) => drop(reply.send(self.apply(*apply))),
+                Command::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    fn apply(&mut self, apply: Apply) -> Result<(), String> {
+        let Apply { config, identity } = apply;
+        if let Some(identity) = &identity {
+            self.settings = Settings::new(identity, true).map_err(|error| error.to_string())?;
+        }
+        self.adopt(config).map_err(|error| error.to_string())
+    }
+
+    /// Takes on a configuration; connections of groups that are the same in both stay. On an error
+    /// nothing has changed.
+    fn adopt(&mut self, config: Config) -> io::Result<()> {
+        let wanted = wanted_sockets(&config);
+        let mut new = Vec::new();
+        for (address, purpose) in &wanted {
+            if !self.has_socket(*address, *purpose) {
+                new.push(self.open(*address, *purpose)?);
+            }
+        }
+        let own = config.document.id;
+        let queue = u64::from(config.document.queue_bytes);
+        let mut old = std::mem::take(&mut self.peers);
+        for peer in &config.peers {
+            let mut groups = old.remove(&peer.id).map(|peer| peer.groups).unwrap_or_default();
+            groups.retain(|_, group| peer.groups.contains(&group.config));
+            for group in &peer.groups {
+                let known =
+                    groups.entry(group.id).or_insert_with(|| Group::new(group.clone(), queue));
+                known.backlog.set_limit(queue);
+            }
+            let peer = Peer { config: peer.clone(), we_connect: own < peer.id, groups };
+            self.peers.insert(peer.config.id, peer);
+        }
+        let keeps = |socket: &Socket| wanted.contains(&(socket.address, socket.purpose));
+        self.sockets.retain(|_, socket| keeps(socket));
+        for socket in new {
+            self.poller.add(&socket, self.next_socket as u64, Interest::Read)?;
+            self.sockets.insert(self.next_socket, socket);
+            self.next_socket += 1;
+        }
+        self.forget_links();
+        self.table = Table::new(config.peers.iter());
+        self.ids = config.peers.iter().map(|peer| peer.id).collect();
+        self.config = config;
+        Ok(())
+    }
+
+    fn has_socket(&self, address: SocketAddr, purpose: Purpose) -> bool {
+        self.sockets.values().any(|known| (known.address, known.purpose) == (address, purpose))
+    }
+
+    fn group_mut(&mut self, peer: u8, group: u8) -> Option<&mut Group> {
+        self.peers.get_mut(&peer)?.groups.get_mut(&group)
+    }
+
+    fn link_mut(&mut self, socket: usize, handle: ConnectionHandle) -> Option<&mut Link> {
+        self.sockets.get_mut(&socket)?.links.get_mut(&handle)
+    }
+}
+
+/// The sockets of a configuration: one where others connect to us, one for each path that we connect.
+/// The latter's address has no port: any will do.
+fn wanted_sockets(config: &Config) -> Vec<(SocketAddr, Purpose)> {
+    let own = config.document.id;
+    let mut wanted = Vec::new();
+    for peer in &config.peers {
+        for group in &peer.groups {
+            for (member, path) in (0_u8..).zip(&group.paths) {
+                let entry = if own < peer.id {
+                    let place = Place { peer: peer.id, group: group.id, member };
+                    (SocketAddr::new(path.local, 0), Purpose::Makes(place))
+                } else {
+                    let address = SocketAddr::new(path.local, label::port(own, group.id));
+                    (address, Purpose::Takes { group: group.id })
+                };
+                if !wanted.contains(&entry) {
+                    wanted.push(entry);
+                }
+            }
+        }
+    }
+    wanted
+}

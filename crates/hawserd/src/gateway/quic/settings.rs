@@ -1,0 +1,102 @@
+//! How connections are set up.
+
+use std::{sync::Arc, time::Duration};
+
+use hawser_tls::Identity;
+use hawser_wire::tunnel::HEADER_LEN;
+use quinn_proto::{
+    ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, RandomConnectionIdGenerator,
+    ServerConfig, TransportConfig, VarInt,
+    crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig},
+};
+
+use super::controller::Shared;
+
+/// Application protocol (RFC 7301) of the tunnel.
+const PROTOCOL: &[u8] = b"hawser/1";
+
+/// A connection on which nothing was heard for this long is given up. Its path was given up long before.
+const SILENCE: VarInt = VarInt::from_u32(15_000);
+
+/// A connection sends something at least this often.
+const KEEPALIVE: Duration = Duration::from_secs(1);
+
+/// UDP payload that fits where Ethernet frames do: 1500 bytes without IPv4 and UDP headers. Where the
+/// path takes less, discovery finds it (RFC 8899).
+pub(super) const LARGEST: u16 = 1472;
+
+/// A path that seems to take only small packets is asked again after this time: heavy loss looks alike.
+const COOLDOWN: Duration = Duration::from_secs(2);
+
+/// What a QUIC packet and our header take of it at most: flags and connection ID, number, tag, frame.
+const FRAMING: u16 = 1 + ID_LEN as u16 + 4 + 16 + 9 + HEADER_LEN as u16;
+
+/// Largest inner packet that every path takes, as far as Ethernet frames do.
+pub(super) const INNER_MTU: u16 = LARGEST - FRAMING;
+
+/// Bytes of connection IDs that servers hand out; clients need none, for each has a socket of its own.
+const ID_LEN: usize = 4;
+
+/// Bytes of datagrams that wait in a connection: the scheduler gives it no more than it may send.
+pub(super) const SEND_BUFFER: usize = 1 << 20;
+
+/// What connections are made with.
+pub(super) struct Settings {
+    client: Arc<QuicClientConfig>,
+    server: Arc<QuicServerConfig>,
+    offload: bool,
+}
+
+impl Settings {
+    /// For this identity; `offload` says whether the kernel cuts batches (UDP GSO).
+    pub(super) fn new(identity: &Identity, offload: bool) -> Result<Self, NoInitialCipherSuite> {
+        let (client, server) = identity.for_quic(PROTOCOL);
+        let (client, server) = (client.try_into()?, server.try_into()?);
+        Ok(Self { client: Arc::new(client), server: Arc::new(server), offload })
+    }
+
+    /// Of the socket that takes connections, or of one that makes them.
+    pub(super) fn endpoint(takes: bool) -> EndpointConfig {
+        let mut config = EndpointConfig::default();
+        let len = if takes { ID_LEN } else { 0 };
+        config.cid_generator(move || Box::new(RandomConnectionIdGenerator::new(len)));
+        config
+    }
+
+    /// Of a connection that is made, with the model of its path.
+    pub(super) fn client(&self, path: &Shared) -> ClientConfig {
+        let mut config = ClientConfig::new(self.client.clone());
+        config.transport_config(Arc::new(self.transport(path)));
+        config
+    }
+
+    /// Of a connection that is taken, with the model of its path.
+    pub(super) fn server(&self, path: &Shared) -> ServerConfig {
+        let mut config = ServerConfig::with_crypto(self.server.clone());
+        config.transport_config(Arc::new(self.transport(path)));
+        config
+    }
+
+    fn transport(&self, path: &Shared) -> TransportConfig {
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery
+            .upper_bound(LARGEST)
+            .minimum_change(4)
+            .interval(Duration::from_mins(1))
+            .black_hole_cooldown(COOLDOWN);
+        let mut config = TransportConfig::default();
+        config
+            .mtu_discovery_config(Some(discovery))
+            .max_idle_timeout(Some(IdleTimeout::from(SILENCE)))
+            .keep_alive_interval(Some(KEEPALIVE))
+            .max_concurrent_bidi_streams(VarInt::from_u32(1))
+            .max_concurrent_uni_streams(VarInt::from_u32(0))
+            .stream_receive_window(VarInt::from_u32(1024))
+            .receive_window(VarInt::from_u32(1024))
+            .datagram_receive_buffer_size(Some(4 << 20))
+            .datagram_send_buffer_size(SEND_BUFFER)
+            .enable_segmentation_offload(self.offload)
+            .congestion_controller_factory(Arc::new(path.clone()));
+        config
+    }
+}

@@ -1,0 +1,186 @@
+//! What the `quic` transport puts around inner packets, and how each side says who it is.
+//!
+//! One QUIC connection is one member path. Its first bidirectional stream carries a [`Hello`] each way;
+//! a DATAGRAM frame (RFC 9221) carries an inner IP packet behind a [`Header`].
+
+use crate::Malformed;
+
+/// Bytes of a [`Header`].
+pub const HEADER_LEN: usize = 8;
+
+/// Flows that are told apart: 12 bits.
+pub const FLOW_MAX: u16 = 0xfff;
+
+const CUT: u16 = 0x1000;
+const RESERVED: u16 = 0xe000;
+
+/// The header before an inner packet.
+///
+/// ```text
+/// byte  0 .. 1                                 2 .. 5             6 .. 7
+///       3 bits 0, 1 bit cut, 12 bits flow      sequence number    distance
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Flow of the packet.
+    pub flow: u16,
+    /// Whether the packet was cut from a larger one, so that its checksums are known to be right.
+    pub cut: bool,
+    /// Number within the flow.
+    pub sequence: u32,
+    /// How far back the flow's packet before it on this path lies; 0 for none.
+    pub distance: u16,
+}
+
+impl Header {
+    /// Splits a datagram into header and inner packet.
+    pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), Malformed> {
+        let Some((&[f1, f0, s3, s2, s1, s0, d1, d0], packet)) = datagram.split_first_chunk() else {
+            let found = datagram.len() as u64;
+            return Err(Malformed {
+                field: "datagram length",
+                offset: 0,
+                found,
+                expected: "8 or more",
+            });
+        };
+        let word = u16::from_be_bytes([f1, f0]);
+        if word & RESERVED != 0 {
+            let found = u64::from(word >> 13);
+            return Err(Malformed { field: "reserved bits", offset: 0, found, expected: "0" });
+        }
+        let header = Self {
+            flow: word & FLOW_MAX,
+            cut: word & CUT != 0,
+            sequence: u32::from_be_bytes([s3, s2, s1, s0]),
+            distance: u16::from_be_bytes([d1, d0]),
+        };
+        Ok((header, packet))
+    }
+
+    /// As it stands before the packet.
+    #[must_use]
+    pub const fn emit(&self) -> [u8; HEADER_LEN] {
+        let cut = if self.cut { CUT } else { 0 };
+        let [f1, f0] = (self.flow & FLOW_MAX | cut).to_be_bytes();
+        let [s3, s2, s1, s0] = self.sequence.to_be_bytes();
+        let [d1, d0] = self.distance.to_be_bytes();
+        [f1, f0, s3, s2, s1, s0, d1, d0]
+    }
+}
+
+const MAGIC: [u8; 4] = *b"HWSQ";
+const VERSION: u8 = 1;
+const FIXED_LEN: usize = 24;
+
+/// Longest branch name: that of a DNS label (RFC 1035 section 2.3.4).
+pub const MAX_NAME_LEN: usize = 63;
+
+/// Bytes of the longest [`Hello`].
+pub const HELLO_MAX_LEN: usize = FIXED_LEN + MAX_NAME_LEN;
+
+/// Who speaks on a connection, and which path it is. It fills its direction of the stream.
+///
+/// ```text
+/// byte  0 .. 3   4         5           6       7        8 .. 23   24 ...
+///       "HWSQ"   version   branch id   group   member   session   branch name
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello<'a> {
+    /// Number of the speaker's branch.
+    pub id: u8,
+    /// Path group.
+    pub group: u8,
+    /// Member path of the group, from 0.
+    pub member: u8,
+    /// Chosen by chance when the speaker starts: what ties the paths of a group together. Another one
+    /// says that its numbers begin anew.
+    pub session: [u8; 16],
+    /// Name of the speaker's branch, 1 to [`MAX_NAME_LEN`] bytes.
+    pub branch: &'a str,
+}
+
+impl<'a> Hello<'a> {
+    /// Reads all that came on the stream.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let wrong = |field, offset, found, expected| Malformed { field, offset, found, expected };
+        let (Some((magic, rest)), true) = (bytes.split_first_chunk::<4>(), bytes.len() > FIXED_LEN)
+        else {
+            return Err(wrong("hello length", 0, bytes.len() as u64, "25 to 87"));
+        };
+        if *magic != MAGIC {
+            return Err(wrong("hello magic", 0, u32::from_be_bytes(*magic).into(), "HWSQ"));
+        }
+        let (Some(([version, id, group, member], rest)), true) =
+            (rest.split_first_chunk::<4>(), bytes.len() <= HELLO_MAX_LEN)
+        else {
+            return Err(wrong("hello length", 0, bytes.len() as u64, "25 to 87"));
+        };
+        if *version != VERSION {
+            return Err(wrong("hello version", 4, (*version).into(), "1"));
+        }
+        let Some((session, name)) = rest.split_first_chunk::<16>() else {
+            return Err(wrong("hello length", 0, bytes.len() as u64, "25 to 87"));
+        };
+        let branch = std::str::from_utf8(name)
+            .map_err(|e| wrong("branch name", FIXED_LEN, e.valid_up_to() as u64, "UTF-8 text"))?;
+        Ok(Self { id: *id, group: *group, member: *member, session: *session, branch })
+    }
+
+    /// As it is sent. A name that is too long is cut.
+    #[must_use]
+    pub fn emit(&self) -> Vec<u8> {
+        let name = self.branch.as_bytes();
+        let fixed = [VERSION, self.id, self.group, self.member];
+        let name = name.get(..MAX_NAME_LEN).unwrap_or(name);
+        [MAGIC.as_slice(), &fixed, &self.session, name].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_header_survives(flow in 0..=FLOW_MAX, cut: bool, sequence: u32, distance: u16, packet: Vec<u8>) {
+            let header = Header { flow, cut, sequence, distance };
+            let bytes = [header.emit().as_slice(), &packet].concat();
+            prop_assert_eq!(Header::parse(&bytes), Ok((header, packet.as_slice())));
+        }
+
+        #[test]
+        fn a_hello_survives(id: u8, group: u8, member: u8, session: [u8; 16], branch in "[a-z]{1,63}") {
+            let hello = Hello { id, group, member, session, branch: &branch };
+            let bytes = hello.emit();
+            prop_assert_eq!(Hello::parse(&bytes), Ok(hello));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Header::parse(&bytes);
+            let _ = Hello::parse(&bytes);
+        }
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        let good = Hello { id: 1, group: 0, member: 3, session: [7; 16], branch: "b1" }.emit();
+        for (byte, field) in [(0, "hello magic"), (4, "hello version"), (24, "branch name")] {
+            let mut bad = good.clone();
+            bad[byte] = 0xff;
+            assert_eq!(Hello::parse(&bad).unwrap_err().field, field);
+        }
+        for len in [0, 3, 4, 23, 24] {
+            assert_eq!(Hello::parse(&good[..len]).unwrap_err().field, "hello length");
+        }
+        assert_eq!(
+            Hello::parse(&[good, vec![b'a'; 62]].concat()).unwrap_err().field,
+            "hello length"
+        );
+        assert_eq!(Header::parse(&[0xff; 9]).unwrap_err().field, "reserved bits");
+        assert_eq!(Header::parse(&[0; 7]).unwrap_err().field, "datagram length");
+    }
+}
