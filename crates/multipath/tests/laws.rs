@@ -58,7 +58,9 @@ proptest! {
         mut ways in ways(),
         turns in proptest::collection::vec(0..PATHS, 1..50),
     ) {
-        ways.iter_mut().for_each(|way| way.1 = false);
+        for way in &mut ways {
+            way.1 = false;
+        }
         let expected: Vec<_> = (0..ways.len()).collect();
         prop_assert_eq!(passed(arrivals(&ways), &turns, 1000), expected);
     }

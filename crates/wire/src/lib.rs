@@ -12,6 +12,7 @@ pub mod icmpv4;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
+pub mod join;
 pub mod label;
 pub mod load;
 pub mod record;

@@ -83,9 +83,9 @@ impl<'a> Large<'a> {
         let len = segment.len();
         let is_v4 = segment.first().is_some_and(|byte| byte >> 4 == 4);
         if is_v4 {
-            fix_v4(segment, self.transport, number)
+            fix_v4(segment, self.transport, number);
         } else {
-            fix_v6(segment)
+            fix_v6(segment);
         }
         let Some((network, transport)) = segment.split_at_mut_checked(self.transport) else {
             return;

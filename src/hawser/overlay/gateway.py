@@ -52,8 +52,9 @@ def _transport(overlay: Overlay, branch: str) -> dict[str, object]:
         return {"kind": "ipip"}
     if overlay.encryption is Encryption.NONE:
         return {"kind": "mptcp", "tls": None}
+    kind = overlay.transport.value
     files = {"certificate": f"pki/{branch}.pem", "key": f"pki/{branch}.key", "ca": "pki/ca.pem"}
-    return {"kind": "mptcp", "tls": files}
+    return {"kind": kind, "tls": files}
 
 
 def _peer(

@@ -17,6 +17,8 @@ class Transport(StrEnum):
 
     MPTCP = "mptcp"
     """IP over Multipath TCP: all member paths at once."""
+    QUIC = "quic"
+    """IP in QUIC datagrams, one connection a member path: all of them at once, encrypted."""
     IPIP = "ipip"
     """IP in IP (RFC 2003) on the first member path only."""
     NONE = "none"
@@ -24,7 +26,7 @@ class Transport(StrEnum):
 
 
 class Encryption(StrEnum):
-    """Protection of a stream transport."""
+    """Protection of a transport."""
 
     TLS13 = "tls13"
     NONE = "none"
@@ -67,7 +69,7 @@ class Overlay(Model):
     transport: Transport = Transport.MPTCP
     """How packets are carried between branches."""
     encryption: Encryption = Encryption.TLS13
-    """Protection of the `mptcp` transport; `ipip` has none."""
+    """Protection of the `mptcp` transport; `quic` always has it, `ipip` never."""
     branches: dict[Name, Branch]
     """The sites, by name."""
     path_groups: dict[Name, PathGroup] = {}

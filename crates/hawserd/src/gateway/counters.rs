@@ -97,6 +97,44 @@ pub(super) struct GroupCounters {
     pub(super) drops: PeerDrops,
     /// Connections that ended.
     pub(super) ends: Ends,
+    /// What came from the peer, in which order; the `quic` transport counts it.
+    pub(super) order: Order,
+}
+
+#[allow(clippy::struct_field_names)] // `in_order` is what it is called
+/// Packets from the peer, by the order in which they came on all paths together. Out of order before
+/// resequencing were `resequenced` and `late`, after it `late` alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Order {
+    /// In order: passed at once.
+    pub(super) in_order: u64,
+    /// Before one that they belong behind: waited.
+    pub(super) resequenced: u64,
+    /// After they had been given up: passed out of order.
+    pub(super) late: u64,
+    /// For the second time: dropped.
+    pub(super) duplicates: u64,
+    /// Known to be lost without waiting.
+    pub(super) lost: u64,
+    /// Waits for nothing that came in time.
+    pub(super) expired: u64,
+    /// Waits that ended because too much waited.
+    pub(super) overflowed: u64,
+}
+
+impl From<hawser_multipath::ResequencerCounters> for Order {
+    fn from(counters: hawser_multipath::ResequencerCounters) -> Self {
+        let hawser_multipath::ResequencerCounters {
+            in_order,
+            resequenced,
+            late,
+            duplicates,
+            lost,
+            expired,
+            overflowed,
+        } = counters;
+        Self { in_order, resequenced, late, duplicates, lost, expired, overflowed }
+    }
 }
 
 /// Counters of the TUN device.

@@ -1,6 +1,6 @@
 //! Answers of the control API.
 
-use std::time::Duration;
+use std::{sync::atomic::AtomicU64, time::Duration};
 
 use hawser_netdev::tun::Offload;
 use prometheus_client::{
@@ -81,6 +81,45 @@ pub(super) struct GroupStatus {
     pub(super) encrypted: bool,
     /// Bytes that wait for the connection.
     pub(super) queued_bytes: usize,
+    /// Member paths, as the `quic` transport knows them; empty for others.
+    pub(super) paths: Vec<PathStatus>,
+}
+
+/// One member path, in the direction to the peer.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct PathStatus {
+    /// Its place in the group, from 0.
+    pub(super) member: u8,
+    /// Address of this gateway.
+    pub(super) local: String,
+    /// Address of the peer.
+    pub(super) remote: String,
+    /// `probing`, `up`, `degraded`, `down` or `standby`.
+    pub(super) state: &'static str,
+    /// What it carries, bit/s.
+    pub(super) rate_bps: f64,
+    /// Smoothed round trip, milliseconds; null before the first.
+    pub(super) rtt_ms: Option<f64>,
+    /// Shortest round trip of the last seconds, milliseconds.
+    pub(super) rtt_min_ms: Option<f64>,
+    /// Variation of the round trip, milliseconds.
+    pub(super) jitter_ms: f64,
+    /// Share of bytes lost in the last second, 0 to 1.
+    pub(super) loss: f64,
+    /// Bytes under way.
+    pub(super) in_flight_bytes: u64,
+    /// Bytes of them that stand in the path's queue.
+    pub(super) queued_bytes: u64,
+    /// Bytes that may be under way.
+    pub(super) window_bytes: u64,
+    /// UDP payload that it takes, bytes.
+    pub(super) mtu: u16,
+    /// Tunnel bytes given to the path since its connection began.
+    pub(super) sent_bytes: u64,
+    /// Of them lost.
+    pub(super) lost_bytes: u64,
+    /// Share of the group's bytes, 0 to 1.
+    pub(super) share: f64,
 }
 
 /// `GET /v1/counters`. Everything is counted since the start.
@@ -123,6 +162,13 @@ struct GroupLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PathLabels {
+    peer: String,
+    group: u8,
+    member: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CauseLabels {
     peer: String,
     group: u8,
@@ -138,6 +184,7 @@ pub(super) struct Cause {
 pub(super) fn metrics(status: &Status, counters: &Counters) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("hawser_gateway");
     register_groups(&mut registry, status);
+    register_paths(&mut registry, status);
     register_tun(&mut registry, counters);
     register_peers(&mut registry, counters);
     if let Some(counters) = &counters.switch {
@@ -162,6 +209,38 @@ fn register_groups(registry: &mut Registry, status: &Status) {
     registry.register("group_subflows", "Subflows of the group's connection", subflows);
     registry.register("group_queued_bytes", "Bytes that wait for the connection", queued);
     registry.register("group_reconnects", "Connections that took another's place", reconnects);
+}
+
+/// A figure of a member path: its name, what it is, and where it stands.
+type Figure = (&'static str, &'static str, fn(&PathStatus) -> f64);
+
+fn register_paths(registry: &mut Registry, status: &Status) {
+    let figures: [Figure; 8] = [
+        ("path_up", "Whether the member path carries packets", |p| f64::from(p.state == "up")),
+        ("path_rate_bps", "What the path carries, bit/s", |p| p.rate_bps),
+        ("path_rtt_ms", "Smoothed round trip", |p| p.rtt_ms.unwrap_or(f64::NAN)),
+        ("path_rtt_min_ms", "Round trip without a queue", |p| p.rtt_min_ms.unwrap_or(f64::NAN)),
+        ("path_jitter_ms", "Variation of the round trip", |p| p.jitter_ms),
+        ("path_loss", "Share of bytes lost in the last second", |p| p.loss),
+        ("path_queued_bytes", "Bytes in the path's queue", |p| p.queued_bytes as f64),
+        ("path_share", "Share of the group's bytes", |p| p.share),
+    ];
+    let sent = Family::<PathLabels, Counter>::default();
+    let families = figures.map(|_| Family::<PathLabels, Gauge<f64, AtomicU64>>::default());
+    for (peer, group) in status.peers.iter().flat_map(|p| p.groups.iter().map(move |g| (p, g))) {
+        for path in &group.paths {
+            let peer = peer.branch.clone();
+            let labels = PathLabels { peer, group: group.id, member: path.member };
+            sent.get_or_create(&labels).inc_by(path.sent_bytes);
+            for (family, (_, _, figure)) in families.iter().zip(&figures) {
+                family.get_or_create(&labels).set(figure(path));
+            }
+        }
+    }
+    for (family, (name, help, _)) in families.into_iter().zip(figures) {
+        registry.register(name, help, family);
+    }
+    registry.register("path_sent_bytes", "Tunnel bytes given to the path", sent);
 }
 
 fn register_tun(registry: &mut Registry, counters: &Counters) {
@@ -191,7 +270,7 @@ fn register_tun(registry: &mut Registry, counters: &Counters) {
 fn register_peers(registry: &mut Registry, counters: &Counters) {
     let [sent_packets, sent_bytes, received_packets, received_bytes] =
         std::array::from_fn(|_| Family::<GroupLabels, Counter>::default());
-    let [drops, ends] = std::array::from_fn(|_| Family::<CauseLabels, Counter>::default());
+    let [drops, ends, order] = std::array::from_fn(|_| Family::<CauseLabels, Counter>::default());
     for (peer, group) in counters.peers.iter().flat_map(|p| p.groups.iter().map(move |g| (p, g))) {
         let labels = GroupLabels { peer: peer.branch.clone(), group: group.id };
         let GroupCounters { sent, received, .. } = group.counters;
@@ -206,6 +285,9 @@ fn register_peers(registry: &mut Registry, counters: &Counters) {
         for (cause, count) in causes(&group.counters.ends) {
             ends.get_or_create(&label(cause)).inc_by(count);
         }
+        for (cause, count) in causes(&group.counters.order) {
+            order.get_or_create(&label(cause)).inc_by(count);
+        }
     }
     registry.register("sent_packets", "Packets sent to the peer", sent_packets);
     registry.register("sent_bytes", "Inner bytes sent to the peer", sent_bytes);
@@ -213,6 +295,7 @@ fn register_peers(registry: &mut Registry, counters: &Counters) {
     registry.register("received_bytes", "Inner bytes received from the peer", received_bytes);
     registry.register("dropped_records", "Records dropped to or from the peer", drops);
     registry.register("connection_ends", "Connections that ended", ends);
+    registry.register("received_order", "Packets by the order in which they came", order);
 }
 
 /// The fields of a struct of counters, as they are called in JSON.

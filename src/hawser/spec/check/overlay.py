@@ -9,7 +9,7 @@ from hawser.spec.address import RESERVED
 from hawser.spec.check.topology import near
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.overlay import Branch, Overlay, PathGroup, Transport
+from hawser.spec.overlay import Branch, Encryption, Overlay, PathGroup, Transport
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
@@ -29,6 +29,9 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     yield from _group_count(overlay)
     if overlay.transport is Transport.MPTCP:
         yield from _subflows(overlay)
+    if overlay.transport is Transport.QUIC and overlay.encryption is Encryption.NONE:
+        message = "found none, expected tls13: the quic transport is always encrypted"
+        yield Issue(("overlay", "encryption"), message)
 
 
 def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:

@@ -210,6 +210,7 @@ fn group_status(group: &super::peer::Group) -> GroupStatus {
         remote: link.and_then(|link| link.stream.peer().ok()).map(|address| address.to_string()),
         encrypted: link.is_some_and(|link| link.session().is_some()),
         queued_bytes: group.queue.len(),
+        paths: Vec::new(),
     }
 }
 

@@ -7,6 +7,7 @@ use hawser_multipath::{Tag, flow as number_of};
 use hawser_netdev::tun::Read;
 use hawser_wire::{
     flow, ip,
+    join::Join,
     segment::Large,
     tunnel::{HEADER_LEN, Header},
 };
@@ -87,22 +88,26 @@ impl Quic {
                 let Some(place) = link.place.filter(|_| link.up) else { continue };
                 let Some(peer) = self.peers.get_mut(&place.peer) else { continue };
                 let Some(group) = peer.groups.get_mut(&place.group) else { continue };
-                let out = Out { tun: &self.tun, counters: &mut self.counters };
+                let mut out =
+                    Out { tun: &self.tun, join: &mut self.join, counters: &mut self.counters };
                 let owns = |address| {
                     self.table.peer(address).and_then(|index| self.ids.get(index))
                         == Some(&place.peer)
                 };
-                take(group, usize::from(place.member), datagram, now, out, owns);
+                take(group, usize::from(place.member), &datagram, now, &mut out, owns);
             }
         }
+        Out { tun: &self.tun, join: &mut self.join, counters: &mut self.counters }.flush();
     }
 
     /// Gives up packets that were waited for too long.
     pub(super) fn expire(&mut self, now: Instant) {
         for group in self.peers.values_mut().flat_map(|peer| peer.groups.values_mut()) {
             if group.resequencer.poll_timeout().is_some_and(|at| at <= now) {
-                let mut out = Out { tun: &self.tun, counters: &mut self.counters };
+                let mut out =
+                    Out { tun: &self.tun, join: &mut self.join, counters: &mut self.counters };
                 group.resequencer.expire(now, &mut |incoming| out.write(&incoming));
+                out.flush();
             }
         }
     }
@@ -210,19 +215,30 @@ fn reserve(arena: &mut BytesMut, len: usize) {
     }
 }
 
-/// The way out of the tunnel.
+/// The way out of the tunnel: segments of a flow that come one after the other are joined.
 struct Out<'a> {
     tun: &'a hawser_netdev::tun::Tun,
+    join: &'a mut Join,
     counters: &'a mut TunCounters,
 }
 
 impl Out<'_> {
     fn write(&mut self, incoming: &Incoming) {
-        if self.tun.write(&incoming.packet, None).is_ok() {
-            self.counters.written.add(1, incoming.packet.len());
+        if !self.join.push(&incoming.packet, incoming.cut) {
+            self.flush();
+            self.join.push(&incoming.packet, incoming.cut);
+        }
+    }
+
+    fn flush(&mut self) {
+        let parts = self.join.parts();
+        let Some((packet, cut)) = self.join.finish() else { return };
+        if self.tun.write(packet, cut).is_ok() {
+            self.counters.written.add(parts, packet.len());
         } else {
             self.counters.drops.write_failed += 1;
         }
+        self.join.clear();
     }
 }
 
@@ -230,12 +246,12 @@ impl Out<'_> {
 fn take(
     group: &mut Group,
     member: usize,
-    datagram: Bytes,
+    datagram: &Bytes,
     now: Instant,
-    mut out: Out<'_>,
+    out: &mut Out<'_>,
     owns: impl Fn(std::net::IpAddr) -> bool,
 ) {
-    let Ok((header, packet)) = Header::parse(&datagram) else {
+    let Ok((header, packet)) = Header::parse(datagram) else {
         group.counters.drops.malformed += 1;
         return;
     };

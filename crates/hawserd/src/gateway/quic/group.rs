@@ -35,6 +35,8 @@ pub(super) struct Member {
     pub(super) link: Option<(usize, ConnectionHandle)>,
     pub(super) retry: Retry,
     pub(super) connections: u64,
+    /// Bytes given to it.
+    pub(super) given: u64,
 }
 
 /// A path group.
@@ -111,6 +113,9 @@ impl Group {
         self.counters.sent.add(1, packet);
         if let Some(view) = self.views.get_mut(choice.path) {
             view.sent(weight(packet as u64));
+        }
+        if let Some(member) = self.members.get_mut(choice.path) {
+            member.given += packet as u64;
         }
         Some((choice.path, bytes.freeze()))
     }

@@ -49,8 +49,6 @@ pub(super) struct Link {
     asked: Instant,
     /// Whether something has happened that may give it something to send.
     pub(super) active: bool,
-    /// Datagram bytes given to it so far, and packets.
-    pub(super) given: u64,
 }
 
 /// What the other end has said, in full.
@@ -78,7 +76,6 @@ impl Link {
             said: Vec::new(),
             asked: now,
             active: true,
-            given: 0,
         }
     }
 
@@ -164,9 +161,9 @@ impl Link {
             buffer.clear();
             let before = self.waiting();
             let Some(transmit) = self.connection.poll_transmit(now, batch, buffer) else { return };
-            let sent = before.saturating_sub(self.waiting());
-            if sent > 0 {
-                self.path.get().on_sent(now, sent);
+            let gone = before.saturating_sub(self.waiting());
+            if gone > 0 {
+                self.path.get().on_sent(now, gone);
             }
             // What the kernel does not take counts as lost on the path.
             send(&transmit, buffer.get(..transmit.size).unwrap_or_default());
@@ -175,7 +172,6 @@ impl Link {
 
     /// Gives it a datagram.
     pub(super) fn give(&mut self, datagram: Bytes) -> bool {
-        self.given += datagram.len() as u64;
         self.active = true;
         self.connection.datagrams().send(datagram, false).is_ok()
     }

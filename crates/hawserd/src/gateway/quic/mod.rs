@@ -23,7 +23,7 @@ use hawser_netdev::{
     tun::Tun,
 };
 use hawser_tls::Identity;
-use hawser_wire::label;
+use hawser_wire::{join::Join, label};
 use quinn_proto::ConnectionHandle;
 
 use self::{
@@ -78,6 +78,7 @@ pub(super) struct Quic {
     read: Box<[u8]>,
     arena: BytesMut,
     transmit: Vec<u8>,
+    join: Join,
     stopping: bool,
 }
 
@@ -112,6 +113,7 @@ impl Quic {
             read: vec![0; hawser_netdev::tun::MAX_PACKET_LEN].into_boxed_slice(),
             arena: BytesMut::new(),
             transmit: Vec::new(),
+            join: Join::default(),
             stopping: false,
             config: config.clone(),
         };

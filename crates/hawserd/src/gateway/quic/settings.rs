@@ -29,10 +29,11 @@ pub(super) const LARGEST: u16 = 1472;
 const COOLDOWN: Duration = Duration::from_secs(2);
 
 /// What a QUIC packet and our header take of it at most: flags and connection ID, number, tag, frame.
-const FRAMING: u16 = 1 + ID_LEN as u16 + 4 + 16 + 9 + HEADER_LEN as u16;
+const FRAMING: usize = 1 + ID_LEN + 4 + 16 + 9 + HEADER_LEN;
 
 /// Largest inner packet that every path takes, as far as Ethernet frames do.
-pub(super) const INNER_MTU: u16 = LARGEST - FRAMING;
+#[allow(clippy::cast_possible_truncation)] // less than 100
+pub(super) const INNER_MTU: u16 = LARGEST - FRAMING as u16;
 
 /// Bytes of connection IDs that servers hand out; clients need none, for each has a socket of its own.
 const ID_LEN: usize = 4;

@@ -1,0 +1,35 @@
+//! Whatever comes through the tunnel is a header and a packet, or an error: nothing panics, what is read
+//! is written the same, and the resequencer stays within its bounds.
+
+#![no_main]
+
+use std::time::{Duration, Instant};
+
+use hawser_multipath::{Resequencer, Tag};
+use hawser_wire::tunnel::{Header, Hello};
+use libfuzzer_sys::fuzz_target;
+
+const LIMIT: usize = 64;
+
+fuzz_target!(|input: &[u8]| {
+    if let Ok(hello) = Hello::parse(input) {
+        assert_eq!(hello.emit(), input);
+    }
+    let mut now = Instant::now();
+    let (mut came, mut passed) = (0, 0);
+    let mut resequencer = Resequencer::new(LIMIT);
+    for (number, datagram) in input.chunks(8).enumerate() {
+        let Ok((header, _)) = Header::parse(datagram) else { continue };
+        assert_eq!(header.emit(), datagram[..8]);
+        let Header { flow, sequence, distance, .. } = header;
+        came += 1;
+        let tag = Tag { flow, sequence, distance };
+        resequencer.push(now, number % 17, tag, (), &mut |()| passed += 1);
+        assert!(resequencer.held() <= LIMIT + 1);
+        now += Duration::from_millis(3);
+        resequencer.expire(now, &mut |()| passed += 1);
+    }
+    resequencer.expire(now + Duration::from_secs(1), &mut |()| passed += 1);
+    let duplicates = usize::try_from(resequencer.counters().duplicates).unwrap();
+    assert_eq!((resequencer.held(), passed + duplicates), (0, came));
+});
