@@ -1,0 +1,131 @@
+"""The `quic` transport: real traffic over QUIC paths (labs drawn in gateway_lab)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_lab import Gateway, Lab, pki, until
+
+pytestmark = pytest.mark.root
+
+PATHS = 4
+
+NOISE = """
+import os, socket
+noise = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for length in range(1, 1400):
+    noise.sendto(os.urandom(length), ("198.18.0.2", 0x2000))
+"""
+"""Packets of nobody, sent to where a gateway takes connections."""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with Lab(tmp_path) as lab:
+        yield lab
+
+
+def pair(lab: Lab, *, paths: int = 1) -> tuple[Gateway, Gateway]:
+    """Both gateways, started, with so many paths up."""
+    files = pki(lab.folder, ["b1", "b2"])
+    one, two = lab.gateway(1, 2), lab.gateway(2, 1)
+    for gateway in (one, two):
+        name = gateway.config["branch"]
+        gateway.config["transport"] = {"kind": "quic", "tls": files[name]}
+        gateway.start()
+    until(lambda: min(one.subflows(), two.subflows()) >= paths, f"{paths} paths are up")
+    until(lambda: mtu(one) == mtu(two) == 1472, "the paths' MTU is known")
+    return one, two
+
+
+def paths_of(gateway: Gateway) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = gateway.get("/v1/status")["peers"][0]["groups"][0]["paths"]
+    return found
+
+
+def mtu(gateway: Gateway) -> int:
+    return min(int(path["mtu"]) for path in paths_of(gateway))
+
+
+def test_tcp_udp_and_echoes_pass(lab: Lab) -> None:
+    one, two = pair(lab.direct())
+    assert len(lab.ping(20)) == 20
+    result = lab.iperf(seconds=1)
+    assert result["end"]["sum_received"]["bits_per_second"] > 50e6
+    status = one.get("/v1/status")["peers"][0]["groups"][0]
+    assert status["up"]
+    assert status["encrypted"]
+    counters = two.group()
+    assert counters["received"]["packets"] > 1000
+    assert not counters["drops"]["malformed"]
+    assert not counters["drops"]["foreign_source"]
+
+
+def test_the_largest_packet_passes_whole_and_a_larger_one_in_fragments(lab: Lab) -> None:
+    pair(lab.direct())
+    link = json.loads(lab.at(1, "ip", "-j", "link", "show", "hawser0"))[0]
+    assert link["mtu"] == 1430
+    for size in (link["mtu"] - 28, 20_000):
+        assert "1 received" in lab.at(1, "ping", "-c1", "-W2", "-s", str(size), "10.2.0.1")
+
+
+@pytest.mark.parametrize("rates", [(10, 10, 10, 10), (1, 2, 4, 33)])
+def test_unequal_paths_add_up(lab: Lab, rates: tuple[float, ...]) -> None:
+    """The best path alone carries 31.5 of 33 Mbit/s."""
+    one, two = pair(lab.paths(rates), paths=PATHS)
+    result = lab.iperf("-O", "2", seconds=6)
+    assert result["end"]["sum_received"]["bits_per_second"] > 32.5e6
+    paths = paths_of(one)
+    assert sum(path["share"] for path in paths) == pytest.approx(1)
+    found = [path["rate_bps"] / 1e6 for path in paths]
+    assert found == pytest.approx(rates, rel=0.35)
+    order = two.group()["order"]
+    assert order["in_order"] + order["resequenced"] > 0
+    assert order["late"] < 0.01 * (order["in_order"] + order["resequenced"])
+
+
+def test_a_path_that_goes_dark_is_left_and_used_again(lab: Lab) -> None:
+    one, _ = pair(lab.paths((10, 10, 10, 10)), paths=PATHS)
+    rule = ("from", "198.18.1.0/24", "to", "198.18.3.0/24", "priority", "50", "blackhole")
+    lab.at(0, "ip", "rule", "add", *rule)
+    result = lab.iperf("-O", "1", seconds=3)
+    assert result["end"]["sum_received"]["bits_per_second"] > 20e6
+    assert paths_of(one)[0]["state"] in ("degraded", "down")
+    lab.at(0, "ip", "rule", "del", *rule)
+    until(lambda: paths_of(one)[0]["state"] == "up", "the path is back", seconds=3)
+
+
+def test_who_has_no_certificate_of_ours_changes_nothing(lab: Lab) -> None:
+    """A gateway of another authority, and packets of nobody."""
+    one, two = pair(lab.direct())
+    stranger = pki(lab.folder, ["b1"], authority="other")["b1"]
+    one.stop()
+    one.config["transport"] = {"kind": "quic", "tls": stranger}
+    one.start()
+    lab.at(1, sys.executable, "-c", NOISE)
+    until(lambda: not two.up(), "the old path has ended", seconds=20)
+    assert not one.up()
+    assert two.get("/v1/counters")["peers"][0]["groups"][0]["received"]["packets"] == 0
+
+
+def test_a_gateway_that_restarts_begins_anew(lab: Lab) -> None:
+    one, two = pair(lab.direct())
+    lab.ping(5)
+    one.stop()
+    one.start()
+    until(lambda: one.up() and two.up(), "both are up again", seconds=20)
+    assert len(lab.ping(10)) == 10
+
+
+def test_metrics_tell_of_every_path(lab: Lab) -> None:
+    one, _ = pair(lab.paths((10, 10, 10, 10)), paths=PATHS)
+    status, text = one.ask("GET", "/metrics")
+    assert status == 200
+    for number in range(PATHS):
+        assert f'hawser_gateway_path_up{{peer="b2",group="0",member="{number}"}} 1.0' in text
+    assert 'hawser_gateway_received_order_total{peer="b2",group="0",cause="in_order"}' in text
