@@ -7,7 +7,18 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from hawser.driver import build, capabilities, changes, daemon, names, pki, remains, state, tunnels
+from hawser.driver import (
+    background,
+    build,
+    capabilities,
+    changes,
+    daemon,
+    names,
+    pki,
+    remains,
+    state,
+    tunnels,
+)
 from hawser.driver.base import DriverError, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon
 from hawser.node.base import NodeError
@@ -42,6 +53,7 @@ class LocalLab:
         self.daemons = daemons
         self.tunnels: list[Background] = []
         """Processes of tunnels that this process started."""
+        self.background = background.Traffic(directory, plan)
 
     def apply(self, element: str, change: Change) -> None:
         """Change a running element in both directions; each direction changes at once.
@@ -74,6 +86,10 @@ class LocalLab:
         if config is not None and config != emulator.configuration(self.plan):
             daemon.reconfigure(self.daemons[emulator.EMULATOR], self.directory, config)
 
+    def faults(self) -> tuple[str, ...]:
+        """Say what of the lab is not as planned, though nobody asked for it."""
+        return self.background.faults()
+
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
         supervised = [each for each in self.daemons.values() if isinstance(each, SupervisedDaemon)]
@@ -84,6 +100,7 @@ class LocalLab:
             each.stop()
         for process in self.tunnels:
             process.stop()
+        self.background.stop()
 
 
 class LocalDriver:
@@ -153,6 +170,7 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
     daemon.wait_ready(tuple(daemons.values()))
     with state.locked(directory, _LOCK_WAIT):
         tunnels.start(directory, plan, lab.nodes, lab.tunnels.append)
+        lab.background.start(lab.nodes)
         state.write(directory, record.model_copy(update={"complete": True}))
     for running in daemons.values():
         running.supervise()
