@@ -186,6 +186,9 @@ class Lab:
         for process in self.processes:
             process.kill()
             process.wait()
+            for pipe in (process.stdout, process.stderr):
+                if pipe:
+                    pipe.close()
         for name in self.namespaces:
             run("ip", "netns", "del", name, check=False)
 

@@ -5,6 +5,7 @@
 //! | [`generator`] | `load_send` | writes and paces frames, run as XDP live frames |
 //! | [`meter`] | `load_receive` | counts the load frames that arrive at a port |
 //! | [`reflector`] | `load_reflect` | sends load frames back |
+//! | [`switch`] | `switch_wan`, `switch_agent` | swaps addresses by exact match between agent and WAN ports |
 //! | [`port`] | `load_pass`, `load_refused` | makes a port ready to send; counts what it refused |
 //! | [`layout`] | | structures that C and Rust share |
 //! | [`interrupt`] | | ends a system call of another thread |
@@ -15,6 +16,7 @@ pub mod layout;
 pub mod meter;
 pub mod port;
 pub mod reflector;
+pub mod switch;
 
 mod object;
 

@@ -51,7 +51,7 @@ pub(crate) fn xdp<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mu
     Ok(program.try_into()?)
 }
 
-fn map(object: &mut Ebpf, name: &'static str) -> Result<Map, Error> {
+pub(crate) fn map(object: &mut Ebpf, name: &'static str) -> Result<Map, Error> {
     object.take_map(name).ok_or(Error::Absent(name))
 }
 

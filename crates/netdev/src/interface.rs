@@ -2,7 +2,14 @@
 
 #![allow(unsafe_code)] // ioctl has no safe form for these requests
 
-use std::{ffi::c_char, io, os::fd::AsRawFd};
+use std::{
+    collections::BTreeSet,
+    ffi::{CStr, c_char},
+    io,
+    net::Ipv4Addr,
+    os::fd::AsRawFd,
+    ptr,
+};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice::name_to_index, socket_with};
 
@@ -15,6 +22,54 @@ pub struct Interface {
     pub address: [u8; 6],
     /// Largest IP packet, bytes.
     pub mtu: u32,
+}
+
+/// All IPv4 addresses of this machine (or network namespace).
+pub fn addresses() -> io::Result<BTreeSet<Ipv4Addr>> {
+    let mut found = BTreeSet::new();
+    each(|entry| {
+        if entry.ifa_addr.is_null() {
+            return;
+        }
+        // SAFETY: an address begins with its family, and that of IPv4 is a sockaddr_in; the kernel's
+        // copy may be less aligned than the type.
+        unsafe {
+            if i32::from((*entry.ifa_addr).sa_family) == libc::AF_INET {
+                let address = entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                found.insert(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)));
+            }
+        }
+    })?;
+    Ok(found)
+}
+
+/// Names of all interfaces.
+pub fn names() -> io::Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    each(|entry| {
+        // SAFETY: a string of the list, which is not freed yet.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        found.insert(name.to_string_lossy().into_owned());
+    })?;
+    Ok(found)
+}
+
+/// Goes through the addresses of all interfaces; an interface without any comes once, too.
+fn each(mut see: impl FnMut(&libc::ifaddrs)) -> io::Result<()> {
+    let mut list = ptr::null_mut();
+    // SAFETY: getifaddrs writes the head of a list that it owns until freeifaddrs.
+    unsafe {
+        if libc::getifaddrs(&raw mut list) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut next = list;
+        while let Some(entry) = next.as_ref() {
+            see(entry);
+            next = entry.ifa_next;
+        }
+        libc::freeifaddrs(list);
+    }
+    Ok(())
 }
 
 /// Looks an interface up by name.
@@ -55,6 +110,11 @@ mod tests {
         let loopback = find("lo").expect("every namespace has one");
         assert_eq!((loopback.index, loopback.address), (1, [0; 6]));
         assert!(loopback.mtu >= 1500);
+    }
+
+    #[test]
+    fn the_loopback_is_listed() {
+        assert!(names().expect("there are interfaces").contains("lo"));
     }
 
     #[test]

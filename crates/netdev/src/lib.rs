@@ -8,6 +8,7 @@ pub mod mptcp;
 pub mod namespace;
 pub mod packet;
 pub mod poll;
+pub mod raw;
 pub mod routes;
 pub mod scheduling;
 pub mod tun;

@@ -41,6 +41,16 @@ impl Sum {
     }
 }
 
+/// A checksum after one 16-bit word of what it covers has changed (RFC 1624 equation 3).
+#[must_use]
+pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    let sum = !checksum as u32 + !old as u32 + new as u32;
+    let sum = (sum & 0xffff) + (sum >> 16);
+    #[allow(clippy::cast_possible_truncation)] // three numbers of 16 bits: folded twice
+    let folded = (sum & 0xffff) as u16 + (sum >> 16) as u16;
+    !folded
+}
+
 /// Completes a checksum that the sender left to hardware: `start` is where the sum begins, `offset`
 /// how far behind it the field lies, which holds the sum of the pseudo-header.
 ///
@@ -81,7 +91,28 @@ mod tests {
         assert_eq!(Sum::default().bytes(&bytes).finish(), [!0xdd, !0xf2]);
     }
 
+    #[test]
+    fn example_of_rfc_1624() {
+        assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
     proptest! {
+        /// Equal to computing it anew, but where all covered words are zero, which no IP header is.
+        #[test]
+        fn an_update_is_the_new_checksum(
+            mut bytes in proptest::collection::vec(any::<u8>(), 20..60),
+            word in 1..10_usize,
+            new: u16,
+        ) {
+            bytes[0] = 0x45;
+            bytes.truncate(bytes.len() & !1);
+            let before = u16::from_be_bytes(Sum::default().bytes(&bytes).finish());
+            let old = u16::from_be_bytes([bytes[2 * word], bytes[2 * word + 1]]);
+            bytes[2 * word..2 * word + 2].copy_from_slice(&new.to_be_bytes());
+            let after = u16::from_be_bytes(Sum::default().bytes(&bytes).finish());
+            prop_assert_eq!(update(before, old, new), after);
+        }
+
         #[test]
         fn agrees_with_the_definition(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert_eq!(Sum::default().bytes(&bytes).finish(), reference(&bytes));

@@ -1,4 +1,4 @@
-//! ICMP for IPv4 (RFC 792): the one message that a gateway itself sends.
+//! ICMP for IPv4 (RFC 792): the errors that a gateway itself sends.
 
 use std::net::Ipv4Addr;
 
@@ -10,6 +10,14 @@ use crate::{
 /// Bytes of the packet in question that are sent back: as many as fit into 576 bytes
 /// (RFC 1812 section 4.3.2.3).
 const QUOTED: usize = 576 - ipv4::HEADER_LEN - 8;
+
+/// An answer that a packet is too big for a link of `mtu` bytes (RFC 792, RFC 1191 section 4), from the
+/// address that the packet came to. The beginning of the packet is enough.
+#[must_use]
+pub fn fragmentation_needed(packet: &ipv4::Packet<'_>, mtu: u16) -> Option<Vec<u8>> {
+    let [high, low] = mtu.to_be_bytes();
+    answer(packet, packet.destination(), [3, 4, 0, 0, 0, 0, high, low])
+}
 
 /// Why a packet could not be delivered (RFC 792, RFC 1812 section 5.2.7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +38,15 @@ pub fn unreachable(
     source: Ipv4Addr,
     why: Unreachable,
 ) -> Option<Vec<u8>> {
+    answer(packet, source, [3, why as u8, 0, 0, 0, 0, 0, 0])
+}
+
+fn answer(packet: &ipv4::Packet<'_>, source: Ipv4Addr, header: [u8; 8]) -> Option<Vec<u8>> {
     if !may_be_answered(packet) {
         return None;
     }
     let quoted = packet.bytes().get(..QUOTED).unwrap_or(packet.bytes());
-    let mut message = vec![3, why as u8, 0, 0, 0, 0, 0, 0];
+    let mut message = header.to_vec();
     message.extend_from_slice(quoted);
     let checksum = Sum::default().bytes(&message).finish();
     message.get_mut(2..4)?.copy_from_slice(&checksum);
@@ -67,7 +79,7 @@ mod tests {
         bytes
     }
 
-    fn answer(bytes: &[u8]) -> Option<Vec<u8>> {
+    fn unreachable_host(bytes: &[u8]) -> Option<Vec<u8>> {
         let packet = ipv4::Packet::parse(bytes).unwrap();
         unreachable(&packet, [10, 1, 0, 254].into(), Unreachable::Host)
     }
@@ -75,7 +87,7 @@ mod tests {
     #[test]
     fn quotes_the_packet() {
         let sent = packet([10, 1, 0, 1], protocol::UDP, &[7; 1000]);
-        let bytes = answer(&sent).unwrap();
+        let bytes = unreachable_host(&sent).unwrap();
         let reply = ipv4::Packet::parse(&bytes).unwrap();
         assert_eq!(reply.destination(), Ipv4Addr::new(10, 1, 0, 1));
         assert_eq!(reply.bytes().len(), 576);
@@ -85,10 +97,23 @@ mod tests {
     }
 
     #[test]
+    fn too_big_says_what_would_fit() {
+        let sent = packet([10, 1, 0, 1], protocol::TCP, &[7; 1480]);
+        let seen = ipv4::Packet::parse_quoted(&sent[..60]).unwrap();
+        let bytes = fragmentation_needed(&seen, 1400).unwrap();
+        let reply = ipv4::Packet::parse(&bytes).unwrap();
+        assert_eq!(reply.source(), Ipv4Addr::new(10, 2, 0, 1));
+        assert_eq!(reply.payload()[..2], [3, 4]);
+        assert_eq!(reply.payload()[4..8], [0, 0, 5, 120]);
+        assert_eq!(reply.payload()[8..], sent[..60]);
+        assert_eq!(Sum::default().bytes(reply.payload()).finish(), [0, 0]);
+    }
+
+    #[test]
     fn errors_and_groups_are_not_answered() {
-        assert_eq!(answer(&packet([10, 1, 0, 1], protocol::ICMP, &[3, 1, 0, 0])), None);
-        assert_eq!(answer(&packet([224, 0, 0, 1], protocol::UDP, &[])), None);
-        assert_eq!(answer(&packet([0, 0, 0, 0], protocol::UDP, &[])), None);
-        assert!(answer(&packet([10, 1, 0, 1], protocol::ICMP, &[8, 0, 0, 0])).is_some());
+        assert_eq!(unreachable_host(&packet([10, 1, 0, 1], protocol::ICMP, &[3, 1, 0, 0])), None);
+        assert_eq!(unreachable_host(&packet([224, 0, 0, 1], protocol::UDP, &[])), None);
+        assert_eq!(unreachable_host(&packet([0, 0, 0, 0], protocol::UDP, &[])), None);
+        assert!(unreachable_host(&packet([10, 1, 0, 1], protocol::ICMP, &[8, 0, 0, 0])).is_some());
     }
 }

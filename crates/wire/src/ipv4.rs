@@ -30,6 +30,15 @@ pub struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// Reads a packet that fills `bytes` exactly.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        Self::read(bytes, bytes.len())
+    }
+
+    /// Reads the beginning of a packet, as an ICMP error quotes it (RFC 792).
+    pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        Self::read(bytes, usize::from(u16::MAX))
+    }
+
+    fn read(bytes: &'a [u8], most: usize) -> Result<Self, Malformed> {
         let wrong = |field, offset, found: usize, expected| {
             Err(Malformed { field, offset, found: found as u64, expected })
         };
@@ -40,7 +49,7 @@ impl<'a> Packet<'a> {
             return wrong("IP version", 0, usize::from(header[0] >> 4), "4");
         }
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        if total != bytes.len() {
+        if !(bytes.len()..=most).contains(&total) {
             return wrong("IPv4 total length", 2, total, "the length of the packet");
         }
         let header_len = usize::from(header[0] & 0xf) * 4;
@@ -86,6 +95,12 @@ impl<'a> Packet<'a> {
     #[must_use]
     pub fn is_later_fragment(&self) -> bool {
         self.header[6] & 0x1f != 0 || self.header[7] != 0
+    }
+
+    /// Length of the header with its options.
+    #[must_use]
+    pub fn header_len(&self) -> usize {
+        self.bytes.len() - self.payload.len()
     }
 
     /// What follows the header and its options.

@@ -1,5 +1,88 @@
-//! The path label in the outer destination port: destination branch, source branch, member path and
-//! path group, 4 bits each (0x`dsmg`).
+//! The path label of the outer header: which branches a packet goes between, and by which path.
+//!
+//! Sixteen bits in the outer destination port (source port on the way back): destination branch, source
+//! branch, member path and path group, 4 bits each, 0x`dsmg`. At the agents both middle nibbles are
+//! zero; a source nibble that is not zero marks a label on the WAN. Branches are 1 to 15, groups 0 to
+//! 15, member paths 1 to 16, where 16 is written as nibble 0.
+
+/// Branches, at most: 0 is none.
+pub const BRANCH_MAX: u8 = 15;
+/// Highest path group.
+pub const GROUP_MAX: u8 = 15;
+/// Highest member path.
+pub const MEMBER_MAX: u8 = 16;
+
+/// A path label on the WAN. Its parts are in range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Label {
+    destination: u8,
+    source: u8,
+    member: u8,
+    group: u8,
+}
+
+impl Label {
+    /// The label of member path `member` (1 to 16) of group `group` from branch `source` to
+    /// `destination`; none where a part is out of range or the branches are the same.
+    #[must_use]
+    pub const fn new(destination: u8, source: u8, member: u8, group: u8) -> Option<Self> {
+        let branches = is_branch(destination) && is_branch(source) && destination != source;
+        if !branches || member == 0 || member > MEMBER_MAX || group > GROUP_MAX {
+            return None;
+        }
+        Some(Self { destination, source, member, group })
+    }
+
+    /// The label that a port holds; none where it is no label.
+    #[must_use]
+    pub const fn parse(port: u16) -> Option<Self> {
+        let [d_s, m_g] = port.to_be_bytes();
+        let member = m_g >> 4;
+        let member = if member == 0 { MEMBER_MAX } else { member };
+        Self::new(d_s >> 4, d_s & 0xf, member, m_g & 0xf)
+    }
+
+    /// The port that holds it.
+    #[must_use]
+    pub const fn port(self) -> u16 {
+        let d_s = self.destination << 4 | self.source;
+        u16::from_be_bytes([d_s, (self.member & 0xf) << 4 | self.group])
+    }
+
+    /// The agent's port that it stands for.
+    #[must_use]
+    pub const fn agent_port(self) -> u16 {
+        port(self.destination, self.group)
+    }
+
+    /// Where the path leads.
+    #[must_use]
+    pub const fn destination(self) -> u8 {
+        self.destination
+    }
+
+    /// Where the path begins.
+    #[must_use]
+    pub const fn source(self) -> u8 {
+        self.source
+    }
+
+    /// Member path, from 1.
+    #[must_use]
+    pub const fn member(self) -> u8 {
+        self.member
+    }
+
+    /// Path group.
+    #[must_use]
+    pub const fn group(self) -> u8 {
+        self.group
+    }
+}
+
+const fn is_branch(id: u8) -> bool {
+    id >= 1 && id <= BRANCH_MAX
+}
 
 /// Port on which branch `destination` takes connections of path group `group`: the label with source
 /// and member path still zero. Only the low four bits of each count.
@@ -8,13 +91,66 @@ pub const fn port(destination: u8, group: u8) -> u16 {
     ((destination as u16 & 0xf) << 12) | (group as u16 & 0xf)
 }
 
+/// Whether agents use this port: 0x`d00g`.
+#[must_use]
+pub const fn is_agent_port(port: u16) -> bool {
+    port & 0x0ff0 == 0 && port >> 12 != 0
+}
+
+/// Width of the parts of a label on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// 4 bits each, in one port.
+    #[default]
+    Narrow,
+    /// 10 bits for each branch and 6 for member path and group, in both ports of UDP. Reserved: nothing
+    /// writes it.
+    Wide,
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn worked_example() {
         assert_eq!(port(2, 4), 0x2004);
         assert_eq!(port(15, 15), 0xf00f);
+        let label = |member| Label::new(2, 1, member, 4).unwrap();
+        assert_eq!((label(1).port(), label(4).port()), (0x2114, 0x2144));
+        assert_eq!(label(16).port(), 0x2104);
+        assert_eq!(label(1).agent_port(), 0x2004);
+        assert!(is_agent_port(0x2004) && !is_agent_port(0x2104) && !is_agent_port(0x0004));
+    }
+
+    proptest! {
+        #[test]
+        fn a_port_is_a_label_an_agents_port_or_neither(port: u16) {
+            if let Some(label) = Label::parse(port) {
+                prop_assert_eq!(label.port(), port);
+                prop_assert!(is_agent_port(label.agent_port()) && !is_agent_port(port));
+            } else {
+                let (d, s) = (port >> 12, port >> 8 & 0xf);
+                prop_assert!(d == 0 || s == 0 || d == s);
+            }
+        }
+
+        #[test]
+        fn parts_survive(d in 0..20_u8, s in 0..20_u8, m in 0..20_u8, g in 0..20_u8) {
+            match Label::new(d, s, m, g) {
+                Some(label) => {
+                    let read = Label::parse(label.port()).unwrap();
+                    prop_assert_eq!(read, label);
+                    prop_assert_eq!((read.destination(), read.source()), (d, s));
+                    prop_assert_eq!((read.member(), read.group()), (m, g));
+                }
+                None => prop_assert!(
+                    d == 0 || d > 15 || s == 0 || s > 15 || d == s || m == 0 || m > 16 || g > 15
+                ),
+            }
+        }
     }
 }

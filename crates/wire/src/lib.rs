@@ -15,6 +15,7 @@ pub mod ipv6;
 pub mod label;
 pub mod load;
 pub mod record;
+pub mod rewrite;
 pub mod srh;
 pub mod stream;
 pub mod udp;

@@ -54,8 +54,9 @@ class Flows(Model):
     """UDP destination ports."""
 
 
-Genome = Annotated[str, StringConstraints(pattern=r"^[a-gz]{1,4096}$")]
-"""Letters of RFC 6985: 64, 128, 256, 512, 1024, 1280, 1518 bytes; z is the MTU's frame."""
+Genome = Annotated[str, StringConstraints(pattern=r"^[a-jz]{1,4096}$")]
+"""Letters of RFC 6985, bytes: a 64, b 128, c 256, d 512, e 1024, f 1280, g 1518, h 2112, i 9000,
+j 16000; z is the MTU's frame. Frames must fit into the link's MTU, and into 3200 bytes."""
 
 
 class Share(Model):

@@ -16,6 +16,7 @@ use super::{
     config::{self, Config, Document},
     setup,
     status::{Counters, Status, metrics},
+    switch::Switch,
 };
 use crate::config::Invalid;
 
@@ -24,14 +25,15 @@ use crate::config::Invalid;
 pub(super) struct Api {
     mailbox: Mailbox,
     config: Arc<Mutex<Config>>,
+    switch: Switch,
     /// Of several new configurations that come at once, one is applied after the other.
     changing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The routes of the API of a gateway that runs with `config`.
-pub(super) fn router(mailbox: Mailbox, config: Config) -> Router {
+pub(super) fn router(mailbox: Mailbox, config: Config, switch: Switch) -> Router {
     let config = Arc::new(Mutex::new(config));
-    let api = Api { mailbox, config, changing: Arc::default() };
+    let api = Api { mailbox, config, switch, changing: Arc::default() };
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/counters", get(counters))
@@ -50,6 +52,14 @@ struct Failure(StatusCode, Value);
 impl Failure {
     fn new(code: StatusCode, error: impl Into<String>) -> Self {
         Self(code, json!({"error": error.into()}))
+    }
+
+    fn internal(error: &anyhow::Error) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}"))
+    }
+
+    fn conflict(error: &anyhow::Error) -> Self {
+        Self::new(StatusCode::CONFLICT, format!("{error:#}"))
     }
 
     fn ended() -> Self {
@@ -76,7 +86,10 @@ impl Api {
     }
 
     async fn counters(&self) -> Result<Counters, Failure> {
-        self.mailbox.ask(Command::Counters).await.ok_or_else(Failure::ended)
+        let mut counters = self.mailbox.ask(Command::Counters).await.ok_or_else(Failure::ended)?;
+        let switch = self.switch.counters();
+        counters.switch = switch.map_err(|error| Failure::internal(&error))?;
+        Ok(counters)
     }
 
     fn config(&self) -> Config {
@@ -119,13 +132,13 @@ async fn write_config(
         return Err(Invalid { errors }.into());
     }
     let identity = setup::identity(&new)?;
+    let prepared = Switch::prepare(&new).map_err(|error| Failure::conflict(&error))?;
     let apply = Box::new(Apply { config: new.clone(), identity });
     let applied = api.mailbox.ask(|reply| Command::Apply(apply, reply)).await;
     let refused = |error: String| Failure::new(StatusCode::CONFLICT, error);
     applied.ok_or_else(Failure::ended)?.map_err(refused)?;
     api.set_config(new.clone());
-    setup::change_network(&old, &new)
-        .await
-        .map_err(|error| Failure::new(StatusCode::CONFLICT, format!("{error:#}")))?;
+    api.switch.commit(prepared).map_err(|error| Failure::conflict(&error))?;
+    setup::change_network(&old, &new).await.map_err(|error| Failure::conflict(&error))?;
     Ok(Json(new.document))
 }

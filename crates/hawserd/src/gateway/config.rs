@@ -1,5 +1,8 @@
 //! The gateway's configuration: the document as it is written, and what it means.
 
+pub(crate) mod classifier;
+pub(crate) mod switch;
+
 use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr},
@@ -12,6 +15,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::{
+    classifier::{Classifier, ClassifierDocument},
+    switch::{Switch, SwitchDocument},
+};
 use crate::config::{FieldError, Invalid, typed};
 
 /// Configuration of one gateway (MMSG) of an SD-WAN.
@@ -42,12 +49,41 @@ pub(crate) struct Document {
     #[serde(default = "default_queue_bytes")]
     #[schemars(range(min = 65_536, max = 1_073_741_824))]
     pub(crate) queue_bytes: u32,
+    /// How flows are placed on the path groups of a peer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) placement: Placement,
     /// The other branches.
     #[schemars(length(max = 14))]
     pub(crate) peers: Vec<PeerDocument>,
+    /// Leads packets between the agent and the WAN ports; null for plain routing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) switch: Option<SwitchDocument>,
+    /// Tells traffic of the LAN apart; null where all traffic to peers is of Type II.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) classifier: Option<ClassifierDocument>,
 }
 
+/// How flows are placed on the path groups of a peer. A flow stays on its group while that is up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Placement {
+    /// One group after the other.
+    RoundRobin,
+    /// By a hash of addresses and ports.
+    #[default]
+    FlowHash,
+    /// The group with the fewest bytes that wait, and then the fewest flows.
+    LeastLoaded,
+}
+
+const INTERFACE: &str = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$";
+
 const NAME: &str = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";
+
+/// What is left out of a document that is shown.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
 
 fn default_queue_bytes() -> u32 {
     1_000_000
@@ -58,7 +94,7 @@ fn default_queue_bytes() -> u32 {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TunDocument {
     /// Its name.
-    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$"))]
+    #[schemars(regex(pattern = INTERFACE))]
     pub(crate) name: String,
     /// Its MTU; the `ipip` transport lowers it to what fits into the path.
     #[schemars(range(min = 1280, max = 65_535))]
@@ -126,9 +162,22 @@ pub(crate) struct GroupDocument {
     /// Number of the group in path labels.
     #[schemars(range(max = 15))]
     pub(crate) id: u8,
+    /// Which traffic of the branch uses the group.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) class: Class,
     /// The paths. The first subflow takes the first; the kernel's path manager makes the others.
     #[schemars(length(min = 1, max = 16))]
     pub(crate) paths: Vec<PathDocument>,
+}
+
+/// Which traffic a path group carries. Where a peer has no group of a class, any group carries it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) enum Class {
+    /// Urgent.
+    I,
+    /// All other.
+    #[default]
+    II,
 }
 
 /// One path, as a pair of WAN addresses.
@@ -148,6 +197,8 @@ pub(crate) struct Config {
     pub(crate) address: Option<IpNet>,
     pub(crate) source: Option<Ipv4Addr>,
     pub(crate) peers: Vec<Peer>,
+    pub(crate) switch: Option<Switch>,
+    pub(crate) classifier: Option<Classifier>,
 }
 
 /// Another branch.
@@ -163,6 +214,7 @@ pub(crate) struct Peer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) id: u8,
+    pub(crate) class: Class,
     pub(crate) paths: Vec<Path>,
 }
 
@@ -184,7 +236,10 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     check.transport(&document);
     check.identities(&document);
     let peers = document.peers.iter().enumerate().map(|(i, peer)| check.peer(i, peer)).collect();
-    let config = Config { document, address, source, peers };
+    let switch = document.switch.as_ref().map(|section| switch::check(&mut check, section));
+    let classifier = document.classifier.as_ref();
+    let classifier = classifier.map(|section| classifier::check(&mut check, section));
+    let config = Config { document, address, source, peers, switch, classifier };
     if config.document.transport.kind == Kind::Ipip {
         check.ipip(&config.peers);
     }
@@ -279,12 +334,17 @@ impl Check {
         Peer { branch: document.branch.clone(), id: document.id, prefixes, groups }
     }
 
-    fn prefix(&mut self, field: &str, text: &str) -> Option<IpNet> {
+    fn network(&mut self, field: &str, text: &str) -> Option<IpNet> {
         let net: IpNet = self.read(field, text, "10.2.0.0/24")?;
         if net.addr() != net.network() {
             self.error(field, text, &format!("{}, without host bits", net.trunc()));
             return None;
         }
+        Some(net)
+    }
+
+    fn prefix(&mut self, field: &str, text: &str) -> Option<IpNet> {
+        let net = self.network(field, text)?;
         if !self.prefixes.insert(net) {
             self.error(field, text, "a prefix that is not already behind a branch");
             return None;
@@ -297,7 +357,7 @@ impl Check {
         for (k, path) in document.paths.iter().enumerate() {
             paths.extend(self.path(&format!("{field}.paths[{k}]"), path));
         }
-        Group { id: document.id, paths }
+        Group { id: document.id, class: document.class, paths }
     }
 
     fn path(&mut self, field: &str, document: &PathDocument) -> Option<Path> {
@@ -319,6 +379,15 @@ impl Check {
     fn host(&mut self, field: &str, text: &str) -> Option<IpAddr> {
         let address: IpAddr = self.read(field, text, "198.18.0.2")?;
         if address.is_unspecified() || address.is_multicast() {
+            self.error(field, text, "the address of one host");
+            return None;
+        }
+        Some(address)
+    }
+
+    fn host_v4(&mut self, field: &str, text: &str) -> Option<Ipv4Addr> {
+        let address: Ipv4Addr = self.read(field, text, "198.18.0.2")?;
+        if address.is_unspecified() || address.is_multicast() || address.is_broadcast() {
             self.error(field, text, "the address of one host");
             return None;
         }
@@ -379,7 +448,7 @@ pub(crate) mod tests {
         document
     }
 
-    fn fields(document: &Value) -> Vec<String> {
+    pub(crate) fn fields(document: &Value) -> Vec<String> {
         parse(document).unwrap_err().errors.into_iter().map(|error| error.field).collect()
     }
 

@@ -12,6 +12,7 @@ mod queue;
 mod setup;
 mod status;
 mod stride;
+mod switch;
 mod table;
 mod tunnels;
 
@@ -25,6 +26,7 @@ use self::{
     agent::Agent,
     command::{Command, Inbox, mailbox},
     config::{Config, Kind},
+    switch::Switch,
     tunnels::Tunnels,
 };
 use crate::{config::load, control, failure::Failure, schema};
@@ -74,7 +76,8 @@ fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
     let listener = control::bind(&config.document.control).context("control socket")?;
     let tun = setup::open_tun(config)?;
     let (mailbox, inbox) = mailbox().context("eventfd")?;
-    let router = api::router(mailbox.clone(), config.clone());
+    let switch = Switch::start(config)?;
+    let router = api::router(mailbox.clone(), config.clone(), switch.clone());
     let engine = Engine::start(config, identity, tun, inbox)?;
     let stop = move || {
         mailbox.send(Command::Stop);
@@ -82,6 +85,7 @@ fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
     let server = control::serve(listener, router, stop).context("control API")?;
     let result = engine.run();
     server.stop();
+    switch.stop();
     result.context("event loop")?;
     Ok(())
 }

@@ -11,7 +11,10 @@ use prometheus_client::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::counters::{GroupCounters, StrangerCounters, TunCounters};
+use super::{
+    counters::{GroupCounters, StrangerCounters, TunCounters},
+    switch::{self, SwitchCounters},
+};
 
 /// `GET /v1/status`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -90,6 +93,8 @@ pub(super) struct Counters {
     pub(super) strangers: StrangerCounters,
     /// The other branches.
     pub(super) peers: Vec<PeerCounters>,
+    /// The switch; null where there is none of this gateway's own.
+    pub(super) switch: Option<SwitchCounters>,
 }
 
 /// One peer.
@@ -125,8 +130,8 @@ struct CauseLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Cause {
-    cause: String,
+pub(super) struct Cause {
+    pub(super) cause: String,
 }
 
 /// `GET /metrics`: both of the above in the text format of Prometheus.
@@ -135,6 +140,9 @@ pub(super) fn metrics(status: &Status, counters: &Counters) -> Result<String, st
     register_groups(&mut registry, status);
     register_tun(&mut registry, counters);
     register_peers(&mut registry, counters);
+    if let Some(counters) = &counters.switch {
+        switch::register(&mut registry, counters);
+    }
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -208,7 +216,7 @@ fn register_peers(registry: &mut Registry, counters: &Counters) {
 }
 
 /// The fields of a struct of counters, as they are called in JSON.
-fn causes(counters: &impl Serialize) -> Vec<(String, u64)> {
+pub(super) fn causes(counters: &impl Serialize) -> Vec<(String, u64)> {
     let value = serde_json::to_value(counters).unwrap_or_default();
     let fields = value.as_object().into_iter().flatten();
     fields.filter_map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect()

@@ -267,7 +267,7 @@ impl Tunnels {
             groups: vec![NumberedCounters { id: group_id(&end.peer), counters: end.counters }],
         });
         let strangers = StrangerCounters::default();
-        Counters { tun: self.counters, strangers, peers: peers.collect() }
+        Counters { tun: self.counters, strangers, peers: peers.collect(), switch: None }
     }
 }
 

@@ -316,8 +316,8 @@ pub(crate) enum Sizes {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Imix {
-    /// Letters `a` to `g`, `z`, and capital ones for sizes of one's own.
-    #[schemars(regex(pattern = r"^[a-gzA-Z]{1,4096}$"))]
+    /// Letters `a` to `j`, `z`, and capital ones for sizes of one's own.
+    #[schemars(regex(pattern = r"^[a-jzA-Z]{1,4096}$"))]
     pub(crate) genome: String,
     /// Sizes of the capital letters.
     #[serde(default)]

@@ -3,8 +3,18 @@
 use crate::load::config::{Imix, Sizes, Weight};
 
 /// Letters of RFC 6985 section 3, in bytes with frame check sequence.
-const LETTERS: [(char, u32); 7] =
-    [('a', 64), ('b', 128), ('c', 256), ('d', 512), ('e', 1024), ('f', 1280), ('g', 1518)];
+const LETTERS: [(char, u32); 10] = [
+    ('a', 64),
+    ('b', 128),
+    ('c', 256),
+    ('d', 512),
+    ('e', 1024),
+    ('f', 1280),
+    ('g', 1518),
+    ('h', 2112),
+    ('i', 9000),
+    ('j', 16_000),
+];
 
 /// The sizes of one turn of the pattern, in order, as the configuration counts them. An error names a
 /// letter without a size.
@@ -62,8 +72,8 @@ mod tests {
     #[test]
     fn a_genome_is_read_letter_by_letter() {
         let custom = [('A', 62)].into();
-        let imix = Imix { genome: "aAgz".into(), custom, z: 9018 };
-        assert_eq!(sequence(&Sizes::Imix(imix)), Ok(vec![64, 62, 1518, 9018]));
+        let imix = Imix { genome: "aAgjz".into(), custom, z: 9018 };
+        assert_eq!(sequence(&Sizes::Imix(imix)), Ok(vec![64, 62, 1518, 16_000, 9018]));
     }
 
     #[test]

@@ -103,7 +103,9 @@ def mean_bits(traffic: Traffic) -> float:
 
 
 _FCS = 4
-_LETTERS = {"a": 64, "b": 128, "c": 256, "d": 512, "e": 1024, "f": 1280, "g": 1518, "z": 1518}
+_LETTERS = dict(
+    zip("abcdefghijz", (64, 128, 256, 512, 1024, 1280, 1518, 2112, 9000, 16_000, 1518), strict=True)
+)
 """RFC 6985 section 3."""
 
 

@@ -195,7 +195,8 @@ impl Agent {
                 .map(|group| NumberedCounters { id: group.config.id, counters: group.counters })
                 .collect(),
         });
-        Counters { tun: self.counters, strangers: self.strangers, peers: peers.collect() }
+        let peers = peers.collect();
+        Counters { tun: self.counters, strangers: self.strangers, peers, switch: None }
     }
 }
 

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The switch: IP address swapping by exact match on addresses and label.
+ *
+ * switch_wan at a port's ingress, switch_agent at its egress (TC, clsact). Both find an entry, write its
+ * addresses and port, and hand the packet to a port's neighbour or, at ingress, to our own stack. Offload
+ * packets stay whole: checksums are changed by what the addresses differ, which holds for whole and for
+ * partial sums. What matches nothing and is not for us goes nowhere.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/pkt_cls.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "switch.h"
+
+#define IP_MORE_FRAGMENTS 0x2000
+#define IP_FRAGMENT_OFFSET 0x1fff
+#define L4 (sizeof(struct ethhdr) + sizeof(struct iphdr)) /* where TCP or UDP begins: no options */
+#define ICMP_LENGTH 8
+
+struct entries {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(struct switch_key));
+	__uint(value_size, sizeof(struct switch_entry));
+};
+
+/* The set of entries in force: replaced as a whole, between two packets. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__array(values, struct entries);
+} in_force SEC(".maps");
+
+/* Our own addresses. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __be32);
+	__type(value, __u32);
+} own SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SWITCH_COUNTS);
+	__type(key, __u32);
+	__type(value, struct switch_count);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, DROP_CAUSES);
+	__type(key, __u32);
+	__type(value, __u64);
+} drops SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 65536);
+} events SEC(".maps");
+
+/* The headers that are looked at, behind that of Ethernet. */
+struct headers {
+	struct iphdr ip;
+	__be16 source_port;
+	__be16 destination_port;
+	__be32 rest; /* of the shortest header, UDP's */
+};
+
+static __always_inline int drop(__u32 cause)
+{
+	__u64 *count = bpf_map_lookup_elem(&drops, &cause);
+
+	if (count)
+		++*count;
+	return TC_ACT_SHOT;
+}
+
+/* The headers, made linear if need be; null where the packet is shorter. */
+static __always_inline struct headers *headers(struct __sk_buff *skb)
+{
+	const __u32 length = sizeof(struct ethhdr) + sizeof(struct headers);
+	struct headers *h = (void *)(long)skb->data + sizeof(struct ethhdr);
+
+	if ((void *)(h + 1) <= (void *)(long)skb->data_end)
+		return h;
+	if (skb->len < length || bpf_skb_pull_data(skb, length))
+		return 0;
+	h = (void *)(long)skb->data + sizeof(struct ethhdr);
+	return (void *)(h + 1) <= (void *)(long)skb->data_end ? h : 0;
+}
+
+static __always_inline __u16 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+/* RFC 1812 section 5.2.2: what the stack would look at before it forwards. */
+static __always_inline int is_sound(const struct iphdr *ip, __u32 length)
+{
+	const __u32 *words = (const void *)ip;
+	__u64 sum = (__u64)words[0] + words[1] + words[2] + words[3] + words[4];
+	__u32 total = bpf_ntohs(ip->tot_len);
+
+	return fold(sum) == 0xffff && total >= sizeof(*ip) + sizeof(struct udphdr) &&
+	       total <= length - sizeof(struct ethhdr);
+}
+
+static __always_inline int has_ports(const struct iphdr *ip)
+{
+	return ip->version == 4 && ip->ihl == 5 && !(ip->frag_off & bpf_htons(IP_FRAGMENT_OFFSET)) &&
+	       (ip->protocol == IPPROTO_TCP || ip->protocol == IPPROTO_UDP);
+}
+
+static __always_inline struct switch_entry *find(const struct switch_key *key)
+{
+	__u32 zero = 0;
+	void *set = bpf_map_lookup_elem(&in_force, &zero);
+
+	return set ? bpf_map_lookup_elem(set, key) : 0;
+}
+
+/* The entry of a packet with ports, and which of them it matched. */
+static __always_inline struct switch_entry *entry_of(const struct headers *h, struct switch_key *key)
+{
+	struct switch_entry *entry;
+
+	key->source = h->ip.saddr;
+	key->destination = h->ip.daddr;
+	key->port = h->destination_port;
+	key->place = PLACE_DESTINATION;
+	entry = find(key);
+	if (entry)
+		return entry;
+	key->port = h->source_port;
+	key->place = PLACE_SOURCE;
+	return find(key);
+}
+
+/* Show the packet to the daemon. When it does not keep up, the packet is only counted. */
+static __always_inline void tell(struct __sk_buff *skb, __u32 kind, __u32 mtu)
+{
+	struct switch_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	__u32 length = skb->len - sizeof(struct ethhdr);
+
+	if (!event)
+		return;
+	if (length > SWITCH_SNAP)
+		length = SWITCH_SNAP;
+	event->kind = kind;
+	event->mtu = mtu;
+	event->length = length;
+	event->pad = 0;
+	if (length == 0 || bpf_skb_load_bytes(skb, sizeof(struct ethhdr), event->data, length))
+		bpf_ringbuf_discard(event, 0);
+	else
+		bpf_ringbuf_submit(event, 0);
+}
+
+/* Bytes of the headers of each segment of an offload packet, from the IP header. */
+static __always_inline __u32 segment_headers(struct __sk_buff *skb, __u8 protocol)
+{
+	__u8 offset = 0;
+
+	if (protocol == IPPROTO_UDP)
+		return sizeof(struct iphdr) + sizeof(struct udphdr);
+	bpf_skb_load_bytes(skb, L4 + 12, &offset, 1);
+	return sizeof(struct iphdr) + (offset >> 4) * 4;
+}
+
+struct size {
+	__u32 packets;
+	__u32 bytes;
+	__u32 largest; /* of the packets */
+};
+
+static __always_inline struct size size_of(struct __sk_buff *skb, __u8 protocol)
+{
+	__u32 length = skb->len - sizeof(struct ethhdr), segment = skb->gso_size, headers;
+	struct size size = { 1, length, length };
+
+	if (!segment)
+		return size;
+	headers = segment_headers(skb, protocol);
+	if (length <= headers + segment)
+		return size;
+	size.packets = (length - headers + segment - 1) / segment;
+	size.bytes = length + (size.packets - 1) * headers;
+	size.largest = headers + segment;
+	return size;
+}
+
+static __always_inline void count(__u32 index, const struct size *size)
+{
+	struct switch_count *c = bpf_map_lookup_elem(&counts, &index);
+
+	if (c) {
+		c->packets += size->packets;
+		c->bytes += size->bytes;
+	}
+}
+
+/* 0 where the port takes packets of this size, else the verdict. */
+static __always_inline int refuse(struct __sk_buff *skb, __u32 interface, __u32 largest)
+{
+	__u32 mtu = 0; /* in: use the packet's own length */
+	int answer = bpf_check_mtu(skb, interface, &mtu, 0, 0);
+
+	if (answer < 0)
+		return drop(DROP_FAILED);
+	if (largest <= mtu)
+		return 0;
+	tell(skb, EVENT_TOO_BIG, mtu);
+	return drop(DROP_TOO_BIG);
+}
+
+/* Difference of two pairs of addresses as a one's complement sum (RFC 1624). */
+static __always_inline __u32 difference(const struct iphdr *ip, const struct switch_entry *entry)
+{
+	__u64 sum = (__u64)(__u32)~ip->saddr + (__u32)~ip->daddr + entry->source + entry->destination;
+
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	return (sum & 0xffffffff) + (sum >> 32);
+}
+
+/* Write addresses, port and, in transit, time to live. */
+static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
+				   const struct switch_entry *entry, __u8 place, int transit)
+{
+	__be16 old = place == PLACE_SOURCE ? h->source_port : h->destination_port;
+	int is_udp = h->ip.protocol == IPPROTO_UDP;
+	__u64 flags = is_udp ? BPF_F_MARK_MANGLED_0 : 0;
+	__u32 at = L4 + (is_udp ? 6 : 16), change = difference(&h->ip, entry);
+	__u64 sum = (__u16)~h->ip.check;
+
+	if (bpf_l4_csum_replace(skb, at, 0, change, BPF_F_PSEUDO_HDR | flags) ||
+	    bpf_l4_csum_replace(skb, at, old, entry->port, 2 | flags))
+		return -1;
+	h = headers(skb);
+	if (!h)
+		return -1;
+	sum += change;
+	if (transit) {
+		sum += (__u16)~bpf_htons((__u16)h->ip.ttl << 8) + bpf_htons((__u16)(h->ip.ttl - 1) << 8);
+		h->ip.ttl--;
+	}
+	h->ip.check = ~fold(sum);
+	h->ip.saddr = entry->source;
+	h->ip.daddr = entry->destination;
+	if (place == PLACE_SOURCE)
+		h->source_port = entry->port;
+	else
+		h->destination_port = entry->port;
+	return 0;
+}
+
+/* Carry out an entry. */
+static __always_inline int carry(struct __sk_buff *skb, struct headers *h, struct switch_entry *entry,
+				 const struct switch_key *key)
+{
+	struct bpf_redir_neigh next = { .nh_family = 2 /* AF_INET */, .ipv4_nh = entry->next_hop };
+	struct size size = size_of(skb, h->ip.protocol);
+	int transit = key->from == FROM_WAN && entry->interface, verdict;
+
+	if (h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS))
+		return drop(DROP_FRAGMENT);
+	if (transit && h->ip.ttl <= 1)
+		return drop(DROP_TTL);
+	verdict = entry->interface ? refuse(skb, entry->interface, size.largest) : 0;
+	if (verdict)
+		return verdict;
+	h = headers(skb);
+	if (!h || rewrite(skb, h, entry, key->place, transit))
+		return drop(DROP_FAILED);
+	count(entry->count, &size);
+	if (!entry->interface)
+		return TC_ACT_OK;
+	if (entry->priority)
+		skb->priority = entry->priority;
+	return bpf_redirect_neigh(entry->interface, &next, sizeof(next), 0);
+}
+
+/* Whether an ICMP error is about a packet that an entry sent: answers to that would match an entry. */
+static __always_inline int is_about_switched(struct __sk_buff *skb, const struct headers *h)
+{
+	struct headers quoted;
+	struct switch_key key = { .from = FROM_WAN };
+	__u8 type = h->source_port & 0xff; /* first byte of the ICMP header */
+
+	if (h->ip.protocol != IPPROTO_ICMP || h->ip.ihl != 5 || h->ip.version != 4 ||
+	    h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS | IP_FRAGMENT_OFFSET))
+		return 0;
+	if (type != 3 && type != 11 && type != 12) /* unreachable, time exceeded, parameter problem */
+		return 0;
+	if (bpf_skb_load_bytes(skb, L4 + ICMP_LENGTH, &quoted, sizeof(quoted)) || !has_ports(&quoted.ip))
+		return 0;
+	key.source = quoted.ip.daddr;
+	key.destination = quoted.ip.saddr;
+	if (key.destination != h->ip.daddr)
+		return 0;
+	key.port = quoted.source_port;
+	key.place = PLACE_DESTINATION;
+	if (find(&key))
+		return 1;
+	key.port = quoted.destination_port;
+	key.place = PLACE_SOURCE;
+	return find(&key) != 0;
+}
+
+/* Whether a port is a label: two different branches, neither 0. */
+static __always_inline int is_label(__be16 port)
+{
+	__u16 p = bpf_ntohs(port), to = p >> 12, from = p >> 8 & 15;
+
+	return to && from && to != from;
+}
+
+/* Whether a socket of ours waits for the packet. */
+static __always_inline int has_socket(struct __sk_buff *skb, const struct headers *h)
+{
+	struct bpf_sock_tuple tuple = {
+		.ipv4 = { h->ip.saddr, h->ip.daddr, h->source_port, h->destination_port }
+	};
+	__u32 size = sizeof(tuple.ipv4);
+	struct bpf_sock *socket;
+
+	if (h->ip.protocol == IPPROTO_TCP)
+		socket = bpf_skc_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	else
+		socket = bpf_sk_lookup_udp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (!socket)
+		return 0;
+	bpf_sk_release(socket);
+	return 1;
+}
+
+/* What no entry matches: ours, or nobody's. */
+static __always_inline int unmatched(struct __sk_buff *skb, const struct headers *h)
+{
+	__be32 to = h->ip.daddr;
+
+	/* multicast (RFC 1112) and broadcast: the stack does not forward them */
+	if (!bpf_map_lookup_elem(&own, &to))
+		return bpf_ntohl(to) >= 0xe0000000 ? TC_ACT_OK : drop(DROP_NO_ENTRY);
+	if (is_about_switched(skb, h)) {
+		tell(skb, EVENT_ICMP_ERROR, 0);
+		return TC_ACT_SHOT; /* not lost: the daemon has it */
+	}
+	/* a label of no path of ours: not even a reset is the answer */
+	if (has_ports(&h->ip) && (is_label(h->destination_port) || is_label(h->source_port)) &&
+	    !has_socket(skb, h)) {
+		int fragment = h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS);
+
+		return drop(fragment ? DROP_FRAGMENT : DROP_NO_ENTRY);
+	}
+	return TC_ACT_OK;
+}
+
+SEC("classifier")
+int switch_wan(struct __sk_buff *skb)
+{
+	struct switch_key key = { .from = FROM_WAN };
+	struct switch_entry *entry;
+	struct headers *h;
+
+	/* other protocols, and frames for others: the stack knows what to do */
+	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present || skb->pkt_type != PACKET_HOST)
+		return TC_ACT_OK;
+	h = headers(skb);
+	if (!h || h->ip.version != 4 || h->ip.ihl < 5)
+		return drop(DROP_MALFORMED);
+	entry = has_ports(&h->ip) ? entry_of(h, &key) : 0;
+	if (!entry)
+		return unmatched(skb, h);
+	return is_sound(&h->ip, skb->len) ? carry(skb, h, entry, &key) : drop(DROP_MALFORMED);
+}
+
+SEC("classifier")
+int switch_agent(struct __sk_buff *skb)
+{
+	struct switch_key key = { .from = FROM_AGENT };
+	struct switch_entry *entry;
+	struct headers *h;
+
+	/* not sent by our own stack: forwarded, or switched already */
+	if (skb->ingress_ifindex || skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present)
+		return TC_ACT_OK;
+	h = headers(skb);
+	if (!h || !has_ports(&h->ip))
+		return TC_ACT_OK;
+	entry = entry_of(h, &key);
+	return entry ? carry(skb, h, entry, &key) : TC_ACT_OK;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

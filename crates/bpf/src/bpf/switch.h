@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* What the switch and its loader share. Mirrored in ../switch/layout.rs; both assert the sizes. */
+#ifndef HAWSER_SWITCH_H
+#define HAWSER_SWITCH_H
+
+#include <linux/types.h>
+
+#define SWITCH_SNAP 640 /* bytes of a packet that the daemon sees: more than ICMP errors quote */
+#define SWITCH_COUNTS 65536 /* counters: twice the entries, so that those of a new set find room */
+
+enum switch_from { FROM_AGENT, FROM_WAN };
+enum switch_place { PLACE_DESTINATION, PLACE_SOURCE };
+
+/* What entries are found by. */
+struct switch_key {
+	__be32 source;
+	__be32 destination;
+	__be16 port;
+	__u8 from; /* enum switch_from */
+	__u8 place; /* enum switch_place: which port holds the label */
+};
+
+/* What a packet carries afterwards, and where it goes. */
+struct switch_entry {
+	__be32 source;
+	__be32 destination;
+	__be16 port;
+	__u16 pad;
+	__u32 interface; /* 0: to our own stack */
+	__be32 next_hop;
+	__u32 priority; /* class of the port's shaper; 0: as it is */
+	__u32 count; /* index of its counters */
+};
+
+struct switch_count {
+	__u64 packets; /* as they are on a wire, after segmentation */
+	__u64 bytes; /* of IP packets */
+};
+
+/* Why packets were dropped. */
+enum switch_drop {
+	DROP_NO_ENTRY, /* not ours, or labelled and matching nothing */
+	DROP_FRAGMENT, /* of a packet that an entry matches */
+	DROP_TOO_BIG, /* for the port it would leave by */
+	DROP_MALFORMED, /* a header or its checksum is wrong */
+	DROP_TTL, /* used up */
+	DROP_FAILED, /* the kernel refused, such as for a port that is gone */
+	DROP_CAUSES,
+};
+
+enum switch_event_kind { EVENT_TOO_BIG, EVENT_ICMP_ERROR };
+
+/* A packet for the daemon: it sends or translates the ICMP error. */
+struct switch_event {
+	__u32 kind;
+	__u32 mtu; /* of the port that a packet was too big for */
+	__u32 length; /* bytes of data */
+	__u32 pad;
+	__u8 data[SWITCH_SNAP]; /* from the IP header */
+};
+
+_Static_assert(sizeof(struct switch_key) == 12, "switch_key");
+_Static_assert(sizeof(struct switch_entry) == 28, "switch_entry");
+_Static_assert(sizeof(struct switch_count) == 16, "switch_count");
+_Static_assert(sizeof(struct switch_event) == 16 + SWITCH_SNAP, "switch_event");
+
+#endif

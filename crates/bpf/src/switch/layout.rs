@@ -1,0 +1,101 @@
+//! Structures that the switch's programs and this crate share. Mirrored in `../bpf/switch.h`.
+
+#![allow(unsafe_code)] // plain data for the kernel's maps
+
+use hawser_wire::rewrite::{self, Place};
+
+use super::{Flow, From, Output};
+
+/// Bytes of a packet in an event, at most.
+pub(crate) const SNAP: usize = 640;
+/// Bytes before them.
+pub(crate) const EVENT_HEAD: usize = 16;
+
+/// What entries are found by.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    source: [u8; 4],
+    destination: [u8; 4],
+    port: [u8; 2],
+    from: u8,
+    place: u8,
+}
+
+impl Key {
+    pub(crate) fn new(from: From, key: rewrite::Key) -> Self {
+        let rewrite::Key { tuple, place } = key;
+        Self {
+            source: tuple.source.octets(),
+            destination: tuple.destination.octets(),
+            port: tuple.port.to_be_bytes(),
+            from: u8::from(from == From::Wan),
+            place: u8::from(place == Place::Source),
+        }
+    }
+}
+
+/// What a packet carries afterwards, and where it goes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    source: [u8; 4],
+    destination: [u8; 4],
+    port: [u8; 2],
+    pad: [u8; 2],
+    interface: u32,
+    next_hop: [u8; 4],
+    priority: u32,
+    count: u32,
+}
+
+impl Entry {
+    pub(crate) fn new(flow: &Flow) -> Self {
+        let (interface, next_hop, priority) = match flow.output {
+            Output::Agent => (0, [0; 4], 0),
+            Output::Port { interface, next_hop, priority } => {
+                (interface, next_hop.octets(), priority)
+            }
+        };
+        Self {
+            source: flow.write.source.octets(),
+            destination: flow.write.destination.octets(),
+            port: flow.write.port.to_be_bytes(),
+            pad: [0; 2],
+            interface,
+            next_hop,
+            priority,
+            count: flow.count,
+        }
+    }
+}
+
+/// Packets and bytes of an entry.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// IP packets as they are on a wire, after segmentation.
+    pub packets: u64,
+    /// Their bytes, from the IP header.
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(crate) fn merge(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Key>() == 12);
+    assert!(size_of::<Entry>() == 28);
+    assert!(size_of::<Count>() == 16);
+};
+
+// SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no room for padding:
+// every byte is initialised and every bit pattern is a value.
+unsafe impl aya::Pod for Key {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Entry {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Count {}

@@ -1,0 +1,332 @@
+//! The switch: swaps addresses by exact match between the agent and the WAN ports, in TC programs.
+//!
+//! Programs stay on their ports when the process is killed, and go on forwarding; the next switch takes
+//! their place (docs/adr/0100).
+
+mod layout;
+
+use std::{collections::BTreeSet, net::Ipv4Addr, os::fd::AsFd, os::fd::BorrowedFd};
+
+use aya::{
+    Ebpf, TestRun as _,
+    maps::{ArrayOfMaps, HashMap, MapData, PerCpuArray, RingBuf},
+    programs::{
+        ProgramError, SchedClassifier, TestRunOptions,
+        tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, TcHandle},
+    },
+};
+use hawser_wire::rewrite::{Key, Tuple};
+
+pub use self::layout::Count;
+use self::layout::{EVENT_HEAD, Entry};
+use crate::{
+    meter::sum,
+    object::{self, Error, object},
+};
+
+/// Entries of a switch, at most: there are counters for two sets, the old one and the new.
+pub const ENTRIES_MAX: u32 = COUNTS / 2;
+
+/// Counters of entries.
+pub const COUNTS: u32 = 65_536;
+
+/// Our place among the filters of a port ("HW").
+const PRIORITY: u16 = 0x4857;
+const HANDLE: TcHandle = TcHandle::new(0, 1);
+
+/// The programs and where they stand.
+const PROGRAMS: [(&str, TcAttachType); 2] =
+    [(WAN, TcAttachType::Ingress), (AGENT, TcAttachType::Egress)];
+const WAN: &str = "switch_wan";
+const AGENT: &str = "switch_agent";
+
+/// Where packets come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum From {
+    /// Our own stack, at the egress of a port.
+    Agent,
+    /// A WAN port, at its ingress.
+    Wan,
+}
+
+/// Where packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Our own stack.
+    Agent,
+    /// A neighbour at a port.
+    Port {
+        /// Index of the interface.
+        interface: u32,
+        /// The neighbour's address.
+        next_hop: Ipv4Addr,
+        /// Class of the port's shaper; 0 leaves the packet's priority as it is.
+        priority: u32,
+    },
+}
+
+/// One entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Where its packets come from.
+    pub from: From,
+    /// What they are found by.
+    pub key: Key,
+    /// What they carry afterwards.
+    pub write: Tuple,
+    /// Where they go.
+    pub output: Output,
+    /// Index of its counters, below [`COUNTS`].
+    pub count: u32,
+}
+
+/// Packets that were dropped, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// Not addressed to this gateway; or with a path label that no entry and no socket knows.
+    pub no_entry: u64,
+    /// Fragments of packets that an entry matches.
+    pub fragment: u64,
+    /// Larger than the port takes that they would leave by.
+    pub too_big: u64,
+    /// A header, or its checksum, was wrong.
+    pub malformed: u64,
+    /// Their time to live was used up.
+    pub ttl: u64,
+    /// The kernel refused, such as for a port that is gone.
+    pub failed: u64,
+}
+
+/// A loaded switch. It leaves its ports when dropped.
+pub struct Switch {
+    object: Ebpf,
+    in_force: ArrayOfMaps<MapData, Set>,
+    own: HashMap<MapData, [u8; 4], u32>,
+    counts: PerCpuArray<MapData, Count>,
+    drops: PerCpuArray<MapData, u64>,
+    events: Option<RingBuf<MapData>>,
+}
+
+type Set = HashMap<MapData, layout::Key, Entry>;
+
+impl Switch {
+    /// Loads the programs. They stand on no port yet, and there are no entries.
+    pub fn load() -> Result<Self, Error> {
+        let mut object = object::loader().load(object!("switch"))?;
+        for (name, _) in PROGRAMS {
+            classifier(&mut object, name)?.load()?;
+        }
+        Ok(Self {
+            in_force: object::map(&mut object, "in_force")?.try_into()?,
+            own: object::map(&mut object, "own")?.try_into()?,
+            counts: object::per_cpu(&mut object, "counts")?,
+            drops: object::per_cpu(&mut object, "drops")?,
+            events: Some(object::ring(&mut object, "events")?),
+            object,
+        })
+    }
+
+    /// Puts the programs on a port; in one step in the place of those of a switch that was killed.
+    pub fn attach(&mut self, interface: &str) -> Result<(), Error> {
+        match tc::qdisc_add_clsact(interface) {
+            Err(error) if !exists(&error) => return Err(ProgramError::from(error).into()),
+            _ => {}
+        }
+        for (name, place) in PROGRAMS {
+            let program = classifier(&mut self.object, name)?;
+            let options = NlOptions { priority: PRIORITY, handle: HANDLE, classid: None };
+            match program.attach_with_options(interface, place, TcAttachOptions::Netlink(options)) {
+                Err(ProgramError::TcError(error)) if exists(&error) => {
+                    let stale =
+                        SchedClassifierLink::attached(interface, place, PRIORITY, HANDLE, None)?;
+                    program.attach_to_link(stale)?;
+                }
+                result => {
+                    result?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a whole set of entries in force, between two packets.
+    pub fn install(&mut self, flows: &[Flow]) -> Result<(), Error> {
+        let mut set = Set::create(object::entries(flows.len())?, 0)?;
+        for flow in flows {
+            set.insert(layout::Key::new(flow.from, flow.key), Entry::new(flow), 0)?;
+        }
+        Ok(self.in_force.set(0, &set, 0)?)
+    }
+
+    /// Says which addresses are our own: what comes to them passes.
+    pub fn set_own(&mut self, addresses: &BTreeSet<Ipv4Addr>) -> Result<(), Error> {
+        let known: Vec<_> = self.own.keys().collect::<Result<_, _>>()?;
+        for address in addresses {
+            self.own.insert(address.octets(), 1, 0)?;
+        }
+        for gone in known.iter().filter(|known| !addresses.contains(&Ipv4Addr::from(**known))) {
+            self.own.remove(gone)?;
+        }
+        Ok(())
+    }
+
+    /// What an entry has counted, by the index of its counters.
+    pub fn count(&self, index: u32) -> Result<Count, Error> {
+        sum(&self.counts, index, Count::merge)
+    }
+
+    /// Begins to count from zero.
+    pub fn clear(&mut self, index: u32) -> Result<(), Error> {
+        let zeros = vec![Count::default(); aya::util::nr_cpus().map_err(|(_, error)| error)?];
+        let zeros = aya::maps::PerCpuValues::try_from(zeros)?;
+        Ok(self.counts.set(index, zeros, 0)?)
+    }
+
+    /// Packets that were dropped.
+    pub fn drops(&self) -> Result<Drops, Error> {
+        let cause = |index| sum(&self.drops, index, |a, b| a + b);
+        Ok(Drops {
+            no_entry: cause(0)?,
+            fragment: cause(1)?,
+            too_big: cause(2)?,
+            malformed: cause(3)?,
+            ttl: cause(4)?,
+            failed: cause(5)?,
+        })
+    }
+
+    /// Takes the ring of packets that need an answer, once.
+    pub fn take_events(&mut self) -> Option<Events> {
+        self.events.take().map(Events)
+    }
+
+    /// Runs a program on a frame without a port (`BPF_PROG_RUN`): what it would do.
+    pub fn run(&self, from: From, frame: &[u8]) -> Result<Outcome, Error> {
+        let name = if from == From::Wan { WAN } else { AGENT };
+        let program = self.object.program(name).ok_or(Error::Absent(name))?;
+        let program: &SchedClassifier = program.try_into()?;
+        let mut bytes = vec![0; frame.len() + 64];
+        // `struct __sk_buff` of the kernel's interface: only the priority is looked at afterwards
+        let mut context = [0; 192];
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            data_out: Some(&mut bytes),
+            ctx_out: Some(&mut context),
+            ..TestRunOptions::new()
+        };
+        let result = program.test_run(options)?;
+        bytes.truncate(result.data_size_out as usize);
+        let priority = context.get(32..36).and_then(|field| field.first_chunk());
+        let verdict = match result.return_value {
+            0 => Verdict::Pass,
+            7 => Verdict::Redirect,
+            _ => Verdict::Drop,
+        };
+        Ok(Outcome { verdict, bytes, priority: priority.map_or(0, |p| u32::from_ne_bytes(*p)) })
+    }
+}
+
+/// What a program did with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// To the stack.
+    Pass,
+    /// To a port.
+    Redirect,
+    /// Nowhere; or to the daemon.
+    Drop,
+}
+
+/// What a program did with a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Where it went.
+    pub verdict: Verdict,
+    /// The frame afterwards.
+    pub bytes: Vec<u8>,
+    /// Its priority afterwards.
+    pub priority: u32,
+}
+
+/// Takes programs of any switch off a port. A port without them is fine.
+pub fn detach(interface: &str) -> Result<(), Error> {
+    for (name, place) in PROGRAMS {
+        match tc::qdisc_detach_program(interface, place, name) {
+            Err(error) if !absent(&error) => return Err(ProgramError::from(error).into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn exists(error: &tc::TcError) -> bool {
+    raw_os_error(error) == Some(libc::EEXIST) || matches!(error, tc::TcError::AlreadyAttached)
+}
+
+/// No such program, no clsact, or no such interface any more.
+fn absent(error: &tc::TcError) -> bool {
+    let not_found =
+        matches!(error, tc::TcError::IoError(e) if e.kind() == std::io::ErrorKind::NotFound);
+    not_found || matches!(raw_os_error(error), Some(libc::EINVAL | libc::ENOENT | libc::ENODEV))
+}
+
+fn raw_os_error(error: &tc::TcError) -> Option<i32> {
+    match error {
+        tc::TcError::NetlinkError(error) => error.raw_os_error(),
+        tc::TcError::IoError(error) => error.raw_os_error(),
+        _ => None,
+    }
+}
+
+fn classifier<'a>(
+    object: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<&'a mut SchedClassifier, Error> {
+    let program = object.program_mut(name).ok_or(Error::Absent(name))?;
+    Ok(program.try_into()?)
+}
+
+/// The ring of packets that need an answer.
+pub struct Events(RingBuf<MapData>);
+
+/// A packet that needs an answer; its beginning, from the IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// It was too big for a port.
+    TooBig {
+        /// Largest IP packet that the port takes.
+        mtu: u32,
+        /// The packet.
+        packet: &'a [u8],
+    },
+    /// An ICMP error about a packet that was switched.
+    IcmpError {
+        /// The packet.
+        packet: &'a [u8],
+    },
+}
+
+impl Events {
+    /// Hands over the next one, if there is one.
+    pub fn next<R>(&mut self, take: impl FnOnce(Event<'_>) -> R) -> Option<R> {
+        let item = self.0.next()?;
+        parse(&item).map(take)
+    }
+}
+
+impl AsFd for Events {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn parse(item: &[u8]) -> Option<Event<'_>> {
+    let (head, data) = item.split_at_checked(EVENT_HEAD)?;
+    let field = |at: usize| Some(u32::from_ne_bytes(*head.get(at..)?.first_chunk()?));
+    let length = usize::try_from(field(8)?).ok()?.min(layout::SNAP);
+    let packet = data.get(..length)?;
+    match field(0)? {
+        0 => Some(Event::TooBig { mtu: field(4)?, packet }),
+        _ => Some(Event::IcmpError { packet }),
+    }
+}

@@ -1,0 +1,422 @@
+//! The switch's programs beside a reference in Rust, on random packets and tables (`BPF_PROG_RUN`).
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure is a panic
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
+
+use hawser_bpf::switch::{Drops, Flow, From, Output, Switch, Verdict};
+use hawser_wire::{
+    checksum::Sum,
+    ipv4::{self, Packet, protocol},
+    label::Label,
+    rewrite::{self, Key, Place, Tuple},
+};
+use proptest::{prelude::*, test_runner::TestRunner};
+
+const ETHERNET: usize = 14;
+/// Ethernet, IPv4 without options, UDP: what is looked at.
+const HEADERS: usize = ETHERNET + 28;
+/// The loopback: the one interface that every namespace has.
+const LOOPBACK: u32 = 1;
+
+type Table = BTreeMap<(From, Key), Flow>;
+
+/// What the switch should do with a frame that came from `from`.
+fn reference(
+    table: &Table,
+    own: &BTreeSet<Ipv4Addr>,
+    from: From,
+    frame: &[u8],
+) -> (Verdict, Vec<u8>, Drops) {
+    let mut frame = frame.to_vec();
+    let mut drops = Drops::default();
+    let verdict = decide(table, own, from, &mut frame, &mut drops);
+    (verdict, frame, drops)
+}
+
+fn decide(
+    table: &Table,
+    own: &BTreeSet<Ipv4Addr>,
+    from: From,
+    frame: &mut [u8],
+    drops: &mut Drops,
+) -> Verdict {
+    if frame[12..14] != [8, 0] {
+        return Verdict::Pass;
+    }
+    let mut dropped = |cause: fn(&mut Drops) -> &mut u64| {
+        *cause(drops) += 1;
+        Verdict::Drop
+    };
+    let agent = from == From::Agent;
+    if frame.len() < HEADERS || frame[14] >> 4 != 4 || frame[14] & 15 < 5 {
+        return if agent { Verdict::Pass } else { dropped(|d| &mut d.malformed) };
+    }
+    let header: Header = Header(frame[ETHERNET..HEADERS].try_into().unwrap());
+    let found = Place::BOTH.into_iter().find_map(|place| {
+        let key = header.key(place)?;
+        table.get(&(from, key)).map(|flow| (place, *flow))
+    });
+    let Some((place, flow)) = found else {
+        return match (agent, unmatched(table, own, &header, frame)) {
+            (true, _) | (_, Unmatched::Pass) => Verdict::Pass,
+            (_, Unmatched::Tell) => Verdict::Drop,
+            (_, Unmatched::NoEntry) => dropped(|d| &mut d.no_entry),
+            (_, Unmatched::Fragment) => dropped(|d| &mut d.fragment),
+        };
+    };
+    if !agent && !header.is_sound(frame.len()) {
+        return dropped(|d| &mut d.malformed);
+    }
+    if header.more_fragments() {
+        return dropped(|d| &mut d.fragment);
+    }
+    let transit = !agent && flow.output != Output::Agent;
+    let packet = &mut frame[ETHERNET..];
+    // The oracle reads lengths; the programs leave padding alone.
+    let total = header.total().clamp(28, packet.len());
+    let written = with_length(&mut packet[..], total, |packet| {
+        if transit && !rewrite::decrement_ttl(packet) {
+            return false;
+        }
+        rewrite::rewrite(packet, place, flow.write)
+    });
+    if !written {
+        return dropped(|d| &mut d.ttl);
+    }
+    if flow.output == Output::Agent { Verdict::Pass } else { Verdict::Redirect }
+}
+
+/// Runs `change` on a packet that claims to be `total` bytes long, and restores what it claims.
+fn with_length(packet: &mut [u8], total: usize, change: impl Fn(&mut [u8]) -> bool) -> bool {
+    let claimed: [u8; 2] = packet[2..4].try_into().unwrap();
+    let end = packet.len();
+    packet[2..4].copy_from_slice(&u16::try_from(end.max(total)).unwrap().to_be_bytes());
+    let done = change(packet);
+    packet[2..4].copy_from_slice(&claimed);
+    done
+}
+
+enum Unmatched {
+    Pass,
+    Tell,
+    NoEntry,
+    Fragment,
+}
+
+fn unmatched(table: &Table, own: &BTreeSet<Ipv4Addr>, header: &Header, frame: &[u8]) -> Unmatched {
+    if !own.contains(&header.destination()) {
+        let group = header.destination().octets()[0] >= 224;
+        return if group { Unmatched::Pass } else { Unmatched::NoEntry };
+    }
+    if is_about_switched(table, header, &frame[ETHERNET..]) {
+        return Unmatched::Tell;
+    }
+    let labelled = Place::BOTH
+        .into_iter()
+        .filter_map(|place| header.key(place))
+        .any(|key| Label::parse(key.tuple.port).is_some());
+    match (labelled, header.more_fragments()) {
+        (false, _) => Unmatched::Pass,
+        (true, false) => Unmatched::NoEntry,
+        (true, true) => Unmatched::Fragment,
+    }
+}
+
+fn is_about_switched(table: &Table, header: &Header, packet: &[u8]) -> bool {
+    if header.0[0] != 0x45 || packet.len() < 28 + 28 || packet[28] != 0x45 {
+        return false;
+    }
+    // Total lengths are not looked at.
+    let mut bytes = packet.to_vec();
+    for at in [0, 28] {
+        let length = u16::try_from(packet.len() - at).unwrap();
+        bytes[at + 2..at + 4].copy_from_slice(&length.to_be_bytes());
+    }
+    let Ok(error) = Packet::parse(&bytes) else { return false };
+    Place::BOTH.into_iter().any(|place| {
+        Key::of_answer_to_quoted(&error, place).is_some_and(|key| {
+            key.tuple.destination == header.destination() && table.contains_key(&(From::Wan, key))
+        })
+    })
+}
+
+/// An IPv4 header and eight bytes behind it, whatever they claim.
+struct Header([u8; 28]);
+
+impl Header {
+    fn word(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.0[at], self.0[at + 1]])
+    }
+
+    fn total(&self) -> usize {
+        self.word(2).into()
+    }
+
+    fn more_fragments(&self) -> bool {
+        self.word(6) & 0x2000 != 0
+    }
+
+    fn destination(&self) -> Ipv4Addr {
+        <[u8; 4]>::try_from(&self.0[16..20]).unwrap().into()
+    }
+
+    fn key(&self, place: Place) -> Option<Key> {
+        let carried = matches!(self.0[9], protocol::TCP | protocol::UDP);
+        let plain = self.0[0] == 0x45 && self.word(6) << 3 == 0;
+        let source = <[u8; 4]>::try_from(&self.0[12..16]).unwrap().into();
+        let port = self.word(if place == Place::Source { 20 } else { 22 });
+        let tuple = Tuple { source, destination: self.destination(), port };
+        (carried && plain).then_some(Key { tuple, place })
+    }
+
+    fn is_sound(&self, frame: usize) -> bool {
+        let sum = Sum::default().bytes(&self.0[..20]).finish();
+        sum == [0, 0] && (28..=frame - ETHERNET).contains(&self.total())
+    }
+}
+
+/// Few values, so that packets and entries meet.
+fn address() -> impl Strategy<Value = Ipv4Addr> {
+    (1..6_u8).prop_map(|n| Ipv4Addr::new(198, 18, 77, n))
+}
+
+fn label() -> impl Strategy<Value = u16> {
+    prop_oneof![
+        4 => (0..3_u16, 0..3_u16, 0..3_u16).prop_map(|(d, s, m)| (d << 12) | (s << 8) | (m << 4)),
+        1 => any::<u16>(),
+    ]
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    prop_oneof![Just(Place::Source), Just(Place::Destination)]
+}
+
+fn tuple() -> impl Strategy<Value = Tuple> {
+    (address(), address(), label()).prop_map(|(source, destination, port)| Tuple {
+        source,
+        destination,
+        port,
+    })
+}
+
+fn flow() -> impl Strategy<Value = Flow> {
+    let output = (any::<bool>(), 0..4_u32).prop_map(|(agent, priority)| {
+        let next_hop = Ipv4Addr::LOCALHOST;
+        let port = Output::Port { interface: LOOPBACK, next_hop, priority };
+        if agent { Output::Agent } else { port }
+    });
+    (any::<bool>(), tuple(), place(), tuple(), output).prop_map(
+        |(agent, tuple, place, write, output)| Flow {
+            from: if agent { From::Agent } else { From::Wan },
+            key: Key { tuple, place },
+            write,
+            // what the agent sends always leaves
+            output: match output {
+                Output::Agent if agent => {
+                    let next_hop = Ipv4Addr::LOCALHOST;
+                    Output::Port { interface: LOOPBACK, next_hop, priority: 0 }
+                }
+                output => output,
+            },
+            count: 0,
+        },
+    )
+}
+
+fn ip_packet(tuple: Tuple, place: Place, protocol: u8, other: u16, payload: &[u8]) -> Vec<u8> {
+    let ports = match place {
+        Place::Source => [tuple.port, other],
+        Place::Destination => [other, tuple.port],
+    };
+    let repr =
+        ipv4::Repr { source: tuple.source, destination: tuple.destination, protocol, ttl: 64 };
+    let ports = ports.map(u16::to_be_bytes).concat();
+    let mut bytes = repr.emit(ports.len() + payload.len()).unwrap().to_vec();
+    bytes.extend(ports);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+fn frame() -> impl Strategy<Value = Vec<u8>> {
+    let protocols = prop_oneof![Just(protocol::TCP), Just(protocol::UDP), any::<u8>()];
+    let payload = proptest::collection::vec(any::<u8>(), 16..80);
+    let plain = (tuple(), place(), protocols, label(), payload)
+        .prop_map(|(tuple, place, protocol, other, payload)| {
+            ip_packet(tuple, place, protocol, other, &payload)
+        })
+        .boxed();
+    let error = (plain.clone(), address(), prop_oneof![Just(3_u8), Just(11), Just(0)]).prop_map(
+        |(quoted, router, kind)| {
+            let destination = <[u8; 4]>::try_from(&quoted[12..16]).unwrap().into();
+            let message = [&[kind, 4, 0, 0, 0, 0, 5, 120][..], &quoted].concat();
+            let (protocol, ttl) = (protocol::ICMP, 64);
+            let repr = ipv4::Repr { source: router, destination, protocol, ttl };
+            [&repr.emit(message.len()).unwrap()[..], &message].concat()
+        },
+    );
+    let damage = proptest::collection::vec((0..90_usize, any::<u8>()), 0..3);
+    (prop_oneof![3 => plain, 1 => error], damage, 0..8_usize, 0..30_u8).prop_map(
+        |(packet, damage, cut, whole)| {
+            let mut frame = [&[0; 12][..], &[8, 0], &packet].concat();
+            for (at, value) in damage.into_iter().filter(|_| whole < 12) {
+                if let Some(byte) = frame.get_mut(at).filter(|_| at >= 12) {
+                    *byte = value;
+                }
+            }
+            // BPF_PROG_RUN takes no IP packet without its whole header
+            let cut = if whole < 3 { cut * 4 } else { 0 };
+            frame.truncate((frame.len() - cut).max(ETHERNET + 20));
+            frame
+        },
+    )
+}
+
+fn switch() -> Option<Switch> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: loading eBPF programs needs root");
+        return None;
+    }
+    Some(Switch::load().expect("the programs load"))
+}
+
+fn difference(before: Drops, after: Drops) -> Drops {
+    Drops {
+        no_entry: after.no_entry - before.no_entry,
+        fragment: after.fragment - before.fragment,
+        too_big: after.too_big - before.too_big,
+        malformed: after.malformed - before.malformed,
+        ttl: after.ttl - before.ttl,
+        failed: after.failed - before.failed,
+    }
+}
+
+#[test]
+fn programs_do_what_the_reference_does() {
+    let Some(mut switch) = switch() else { return };
+    let own: BTreeSet<_> = [1, 2].map(|n| Ipv4Addr::new(198, 18, 77, n)).into();
+    switch.set_own(&own).unwrap();
+    let seen = RefCell::new(BTreeMap::new());
+    let switch = RefCell::new(switch);
+    let mut runner = TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(400)
+    });
+    let cases = (
+        proptest::collection::vec(flow(), 0..60),
+        proptest::collection::vec((any::<bool>(), frame()), 40),
+    );
+    let check = |(flows, frames): (Vec<Flow>, Vec<(bool, Vec<u8>)>)| {
+        let table: Table = flows.into_iter().map(|flow| ((flow.from, flow.key), flow)).collect();
+        let mut switch = switch.borrow_mut();
+        switch.install(&table.values().copied().collect::<Vec<_>>()).unwrap();
+        for (agent, frame) in frames {
+            let from = if agent { From::Agent } else { From::Wan };
+            let (verdict, bytes, drops) = reference(&table, &own, from, &frame);
+            let before = switch.drops().unwrap();
+            let outcome = switch.run(from, &frame).unwrap();
+            prop_assert_eq!(outcome.verdict, verdict, "{:02x?}", frame);
+            prop_assert_eq!(difference(before, switch.drops().unwrap()), drops, "{:02x?}", frame);
+            if verdict != Verdict::Drop {
+                prop_assert_eq!(&outcome.bytes, &bytes, "{:02x?}", frame);
+            }
+            *seen.borrow_mut().entry(format!("{verdict:?} {drops:?}")).or_insert(0) += 1;
+        }
+        Ok(())
+    };
+    runner.run(&cases, check).unwrap();
+    let seen = seen.into_inner();
+    assert!(seen.len() >= 6, "passed, redirected, told, and dropped for three causes: {seen:?}");
+}
+
+#[test]
+fn random_frames_go_nowhere() {
+    let Some(mut switch) = switch() else { return };
+    switch.set_own(&[Ipv4Addr::new(198, 18, 77, 1)].into()).unwrap();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut frame = [0; 80];
+    frame[12..14].copy_from_slice(&[8, 0]);
+    let count = 1_000_000;
+    for _ in 0..count {
+        for chunk in frame[14..].chunks_mut(8) {
+            chunk.copy_from_slice(&random().to_le_bytes()[..chunk.len()]);
+        }
+        frame[30] &= 0x7f; // neither group nor broadcast
+        let outcome = switch.run(From::Wan, &frame).unwrap();
+        assert_eq!(outcome.verdict, Verdict::Drop, "{frame:02x?}");
+    }
+    let drops = switch.drops().unwrap();
+    assert_eq!(drops.no_entry + drops.malformed, count);
+}
+
+#[test]
+fn a_full_table_loads_fast() {
+    let Some(mut switch) = switch() else { return };
+    let next_hop = Ipv4Addr::new(198, 18, 77, 9);
+    // 15 branches, 16 groups, 16 paths, both directions
+    let flows: Vec<_> = (0..15 * 16 * 16 * 2_u32)
+        .map(|n| {
+            let tuple = Tuple {
+                source: Ipv4Addr::from_bits(0xc612_0000 + n / 512),
+                destination: next_hop,
+                port: u16::try_from(n % 512).unwrap(),
+            };
+            Flow {
+                from: From::Wan,
+                key: Key { tuple, place: Place::Destination },
+                write: tuple,
+                output: Output::Port { interface: LOOPBACK, next_hop, priority: 0 },
+                count: n,
+            }
+        })
+        .collect();
+    let start = std::time::Instant::now();
+    switch.install(&flows).unwrap();
+    let took = start.elapsed();
+    assert!(took.as_secs_f64() < 1.0, "{took:?}");
+}
+
+#[test]
+fn entries_are_counted_and_replaced() {
+    let Some(mut switch) = switch() else { return };
+    let tuple = |port| Tuple {
+        source: Ipv4Addr::new(198, 18, 77, 2),
+        destination: Ipv4Addr::new(198, 18, 77, 1),
+        port,
+    };
+    let flow = |write| Flow {
+        from: From::Wan,
+        key: Key { tuple: tuple(0x2114), place: Place::Destination },
+        write: tuple(write),
+        output: Output::Port {
+            interface: LOOPBACK,
+            next_hop: Ipv4Addr::LOCALHOST,
+            priority: 0x10001,
+        },
+        count: 7,
+    };
+    let packet = ip_packet(tuple(0x2114), Place::Destination, protocol::UDP, 9, &[0; 16]);
+    let frame = [&[0; 12][..], &[8, 0], &packet].concat();
+    for (times, write) in [(1, 0x2004), (2, 0x2005)] {
+        switch.install(&[flow(write)]).unwrap();
+        let outcome = switch.run(From::Wan, &frame).unwrap();
+        assert_eq!((outcome.verdict, outcome.priority), (Verdict::Redirect, 0x10001));
+        assert_eq!(outcome.bytes[36..38], write.to_be_bytes());
+        let count = switch.count(7).unwrap();
+        assert_eq!((count.packets, count.bytes), (times, times * packet.len() as u64));
+    }
+    switch.clear(7).unwrap();
+    assert_eq!(switch.count(7).unwrap().packets, 0);
+    switch.install(&[]).unwrap();
+    assert_eq!(switch.run(From::Wan, &frame).unwrap().verdict, Verdict::Drop);
+}

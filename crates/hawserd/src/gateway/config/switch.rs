@@ -1,0 +1,475 @@
+//! The `switch` section: WAN ports, and the flow entries that lead packets between them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
+
+use hawser_wire::{
+    label::{self, Label},
+    rewrite::{Key, Tuple},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Check;
+
+/// The switch between the agent and the WAN ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SwitchDocument {
+    /// What carries out the entries: `bpf`, programs of this gateway on its ports; `openflow`, an
+    /// OpenFlow switch that the controller drives (this gateway then leaves the ports alone).
+    pub(crate) kind: SwitchKind,
+    /// The WAN ports.
+    #[schemars(length(min = 1, max = 16))]
+    pub(crate) ports: Vec<PortDocument>,
+    /// Flow entries. Exact match only: at most one entry matches a packet.
+    #[serde(default)]
+    #[schemars(length(max = 32_768))]
+    pub(crate) entries: Vec<EntryDocument>,
+}
+
+/// What carries out the entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum SwitchKind {
+    Bpf,
+    Openflow,
+}
+
+/// A WAN port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PortDocument {
+    /// Its name in entries.
+    #[schemars(length(min = 1, max = 63))]
+    pub(crate) name: String,
+    /// The Ethernet interface.
+    #[schemars(regex(pattern = super::INTERFACE))]
+    pub(crate) interface: String,
+    /// Its IPv4 address.
+    pub(crate) address: String,
+    /// The router that takes what leaves by this port.
+    pub(crate) next_hop: String,
+    /// What it is subscribed to.
+    #[serde(rename = "type")]
+    pub(crate) kind: PortKind,
+}
+
+/// What a WAN port is subscribed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum PortKind {
+    Internet,
+    Leased,
+}
+
+/// A flow entry. It holds for TCP and UDP alike.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EntryDocument {
+    /// Its name in counters.
+    #[schemars(length(min = 1, max = 127))]
+    pub(crate) name: String,
+    /// The packets that it is about.
+    #[serde(rename = "match")]
+    pub(crate) key: MatchDocument,
+    /// What they carry afterwards.
+    pub(crate) write: WriteDocument,
+    /// Where they go.
+    pub(crate) output: OutputDocument,
+}
+
+/// The packets that an entry is about. Exactly one of the ports is given: the destination port holds
+/// the label in the forward direction of a path, the source port in the return direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MatchDocument {
+    /// `agent`: sent by this gateway itself. `wan`: came in at a WAN port.
+    pub(crate) from: From,
+    /// Source address.
+    pub(crate) source: String,
+    /// Destination address.
+    pub(crate) destination: String,
+    /// Source port: return direction.
+    #[serde(default)]
+    pub(crate) source_port: Option<u16>,
+    /// Destination port: forward direction.
+    #[serde(default)]
+    pub(crate) destination_port: Option<u16>,
+}
+
+/// Where packets come from.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum From {
+    Agent,
+    Wan,
+}
+
+/// What packets carry afterwards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WriteDocument {
+    /// Source address.
+    pub(crate) source: String,
+    /// Destination address.
+    pub(crate) destination: String,
+    /// The port in the place of the one that was matched.
+    pub(crate) port: u16,
+}
+
+/// Where packets go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(crate) enum OutputDocument {
+    /// To this gateway's own stack.
+    Agent(AgentOutput),
+    /// Out of a WAN port.
+    Port(PortOutput),
+}
+
+/// To this gateway's own stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum AgentOutput {
+    Agent,
+}
+
+/// Out of a WAN port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub(crate) struct PortOutput {
+    /// Name of the port.
+    pub(crate) port: String,
+    /// Class of the port's shaper, as the kernel writes handles (`1:10` is 0x10010); null leaves the
+    /// packet's own priority.
+    #[serde(default)]
+    pub(crate) class: Option<u32>,
+}
+
+/// A switch that can be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Switch {
+    pub(crate) kind: SwitchKind,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A WAN port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Port {
+    pub(crate) interface: String,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) next_hop: Ipv4Addr,
+    pub(crate) kind: PortKind,
+}
+
+/// A flow entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) from: From,
+    pub(crate) key: Key,
+    pub(crate) write: Tuple,
+    pub(crate) output: Output,
+}
+
+/// Where packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    Agent,
+    /// Index of the port.
+    Port {
+        port: usize,
+        class: Option<u32>,
+    },
+}
+
+/// Checks the section, field by field.
+pub(super) fn check(check: &mut Check, document: &SwitchDocument) -> Switch {
+    let ports: Vec<_> = document.ports.iter().enumerate().map(|(i, p)| port(check, i, p)).collect();
+    unique_ports(check, document);
+    let names: BTreeMap<&str, usize> =
+        document.ports.iter().enumerate().map(|(i, port)| (port.name.as_str(), i)).collect();
+    let ports: Vec<Port> = ports.into_iter().flatten().collect();
+    let mut switch = Switch { kind: document.kind, entries: Vec::new(), ports };
+    if switch.ports.len() < document.ports.len() {
+        return switch; // entries cannot be judged without the addresses
+    }
+    let (mut keys, mut entry_names) = (BTreeSet::new(), BTreeSet::new());
+    for (i, entry) in document.entries.iter().enumerate() {
+        let field = format!("switch.entries[{i}]");
+        if !entry_names.insert(entry.name.as_str()) {
+            let found = entry.name.as_str();
+            check.error(&format!("{field}.name"), found, "a name that no other entry has");
+        }
+        let Some(parsed) = parse_entry(check, &field, entry, &switch.ports, &names) else {
+            continue;
+        };
+        if keys.insert((parsed.from, parsed.key)) {
+            switch.entries.push(parsed);
+        } else {
+            let found = serde_json::to_value(&entry.key).unwrap_or_default();
+            check.error(&format!("{field}.match"), found, "packets that no entry before matches");
+        }
+    }
+    switch
+}
+
+fn port(check: &mut Check, i: usize, document: &PortDocument) -> Option<Port> {
+    let address = check.host_v4(&format!("switch.ports[{i}].address"), &document.address);
+    let next_hop = check.host_v4(&format!("switch.ports[{i}].next_hop"), &document.next_hop);
+    let interface = document.interface.clone();
+    Some(Port { interface, address: address?, next_hop: next_hop?, kind: document.kind })
+}
+
+fn unique_ports(check: &mut Check, document: &SwitchDocument) {
+    type Value = fn(&PortDocument) -> &str;
+    let name: Value = |port| &port.name;
+    let interface: Value = |port| &port.interface;
+    let address: Value = |port| &port.address;
+    for (what, value) in [("name", name), ("interface", interface), ("address", address)] {
+        let mut seen = BTreeSet::new();
+        for (i, port) in document.ports.iter().enumerate() {
+            if !seen.insert(value(port)) {
+                let field = format!("switch.ports[{i}].{what}");
+                check.error(&field, value(port), "one that no other port has");
+            }
+        }
+    }
+}
+
+fn parse_entry(
+    check: &mut Check,
+    field: &str,
+    document: &EntryDocument,
+    ports: &[Port],
+    names: &BTreeMap<&str, usize>,
+) -> Option<Entry> {
+    let (key, write) = (&document.key, &document.write);
+    let source = check.host_v4(&format!("{field}.match.source"), &key.source);
+    let destination = check.host_v4(&format!("{field}.match.destination"), &key.destination);
+    let to_source = check.host_v4(&format!("{field}.write.source"), &write.source);
+    let to_destination = check.host_v4(&format!("{field}.write.destination"), &write.destination);
+    let port = one_port(check, field, key);
+    let output = output(check, field, &document.output, names);
+    let (place, port) = port?;
+    let tuple = Tuple { source: source?, destination: destination?, port };
+    let entry = Entry {
+        name: document.name.clone(),
+        from: key.from,
+        key: Key { tuple, place },
+        write: Tuple { source: to_source?, destination: to_destination?, port: write.port },
+        output: output?,
+    };
+    addresses(check, field, &entry, ports);
+    labels(check, field, &entry);
+    Some(entry)
+}
+
+fn one_port(
+    check: &mut Check,
+    field: &str,
+    key: &MatchDocument,
+) -> Option<(hawser_wire::rewrite::Place, u16)> {
+    use hawser_wire::rewrite::Place;
+    match (key.source_port, key.destination_port) {
+        (Some(port), None) => Some((Place::Source, port)),
+        (None, Some(port)) => Some((Place::Destination, port)),
+        _ => {
+            let found = serde_json::to_value(key).unwrap_or_default();
+            let expected = "exactly one of source_port and destination_port";
+            check.error(&format!("{field}.match"), found, expected);
+            None
+        }
+    }
+}
+
+fn output(
+    check: &mut Check,
+    field: &str,
+    document: &OutputDocument,
+    names: &BTreeMap<&str, usize>,
+) -> Option<Output> {
+    let OutputDocument::Port(PortOutput { port, class }) = document else {
+        return Some(Output::Agent);
+    };
+    let found = names.get(port.as_str());
+    if found.is_none() {
+        check.error(&format!("{field}.output.port"), port.as_str(), "the name of a port");
+    }
+    found.map(|index| Output::Port { port: *index, class: *class })
+}
+
+/// Packets come to us and leave from us: a gateway is never an open relay.
+fn addresses(check: &mut Check, field: &str, entry: &Entry, ports: &[Port]) {
+    let own = |address| ports.iter().any(|port| port.address == address);
+    let (what, address) = match entry.from {
+        From::Agent => ("source", entry.key.tuple.source),
+        From::Wan => ("destination", entry.key.tuple.destination),
+    };
+    if !own(address) {
+        let field = format!("{field}.match.{what}");
+        check.error(&field, address.to_string(), "the address of one of the ports");
+    }
+    match entry.output {
+        Output::Agent if entry.from == From::Agent => {
+            check.error(&format!("{field}.output"), "agent", "a port, for packets of the agent");
+        }
+        Output::Agent if !own(entry.write.destination) => {
+            let found = entry.write.destination.to_string();
+            let field = format!("{field}.write.destination");
+            check.error(&field, found, "the address of one of the ports, for packets to the agent");
+        }
+        Output::Port { port, .. }
+            if ports.get(port).is_some_and(|port| port.address != entry.write.source) =>
+        {
+            let field = format!("{field}.write.source");
+            let found = entry.write.source.to_string();
+            check.error(&field, found, "the address of the port that the packet leaves by");
+        }
+        _ => {}
+    }
+}
+
+/// On the WAN a port is a path label, at the agent it is the agent's own port.
+fn labels(check: &mut Check, field: &str, entry: &Entry) {
+    let mut port = |field: String, port: u16, agent: bool| {
+        if agent && !label::is_agent_port(port) {
+            check.error(&field, port, "a port of an agent, 0xd00g, as the source and member are 0");
+        } else if !agent && Label::parse(port).is_none() {
+            check.error(&field, port, "a path label 0xdsmg of two different branches d and s");
+        }
+    };
+    let matched = match entry.key.place {
+        hawser_wire::rewrite::Place::Source => "source_port",
+        hawser_wire::rewrite::Place::Destination => "destination_port",
+    };
+    port(format!("{field}.match.{matched}"), entry.key.tuple.port, entry.from == From::Agent);
+    port(format!("{field}.write.port"), entry.write.port, entry.output == Output::Agent);
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::{
+        parse,
+        tests::{fields, sample},
+    };
+    use super::*;
+
+    /// Branch 1 of the worked example of document 004, section III.D: subflow 1, and a path of others
+    /// that passes through.
+    pub(crate) fn switched() -> Value {
+        let (own, own_b, next, far) = ("198.18.1.2", "198.18.2.2", "198.18.5.2", "198.18.3.2");
+        let tuple = |source: &str, destination: &str, what: &str, port: u16| {
+            let mut tuple = json!({"source": source, "destination": destination});
+            tuple[what] = port.into();
+            tuple
+        };
+        let entry = |name: &str, from: &str, mut key: Value, write: Value, output: Value| {
+            key["from"] = from.into();
+            for port in ["source_port", "destination_port"] {
+                key[port] = key.get(port).cloned().unwrap_or_default();
+            }
+            json!({"name": name, "match": key, "write": write, "output": output})
+        };
+        let out = |port: &str| json!({"port": port, "class": 0x10001});
+        let mut document = sample();
+        document["switch"] = json!({
+            "kind": "bpf",
+            "ports": [
+                {"name": "a", "interface": "wa", "address": own, "next_hop": "198.18.1.1",
+                 "type": "internet"},
+                {"name": "b", "interface": "wb", "address": own_b, "next_hop": "198.18.2.1",
+                 "type": "leased"},
+            ],
+            "entries": [
+                entry("source", "agent", tuple(own, far, "destination_port", 0x2004),
+                      tuple(own, next, "port", 0x2114), out("a")),
+                entry("source back", "wan", tuple(next, own, "source_port", 0x2114),
+                      tuple(far, own, "port", 0x2004), json!("agent")),
+                entry("transit", "wan", tuple(far, own, "destination_port", 0x5224),
+                      tuple(own_b, next, "port", 0x5224), out("b")),
+                entry("transit back", "wan", tuple(next, own_b, "source_port", 0x5224),
+                      tuple(own, far, "port", 0x5224), out("a")),
+            ],
+        });
+        document
+    }
+
+    #[test]
+    fn the_worked_example_is_good() {
+        let switch = parse(&switched()).unwrap().switch.unwrap();
+        assert_eq!(switch.entries.len(), 4);
+        assert_eq!(switch.entries[0].write.port, 0x2114);
+        assert_eq!(switch.entries[0].output, Output::Port { port: 0, class: Some(0x10001) });
+        assert_eq!(switch.entries[1].output, Output::Agent);
+    }
+
+    #[test]
+    fn every_error_names_its_field() {
+        let cases = [
+            ("/kind", json!("ebpf"), "kind"),
+            ("/ports", json!([]), "ports"),
+            ("/ports/1/name", json!("a"), "ports[1].name"),
+            ("/ports/1/interface", json!("wa"), "ports[1].interface"),
+            ("/ports/1/interface", json!("a-name-that-is-long"), "ports[1].interface"),
+            ("/ports/0/address", json!("::1"), "ports[0].address"),
+            ("/ports/0/next_hop", json!("224.0.0.1"), "ports[0].next_hop"),
+            ("/ports/0/type", json!("dsl"), "ports[0].type"),
+            ("/entries/1/name", json!("source"), "entries[1].name"),
+            ("/entries/0/match/source", json!("198.18.9.9"), "entries[0].match.source"),
+            ("/entries/0/match/source_port", json!(0x2004), "entries[0].match"),
+            ("/entries/0/match/destination_port", json!(null), "entries[0].match"),
+            (
+                "/entries/0/match/destination_port",
+                json!(0x2114),
+                "entries[0].match.destination_port",
+            ),
+            (
+                "/entries/0/match/destination_port",
+                json!(70_000),
+                "entries[0].match.destination_port",
+            ),
+            ("/entries/0/match/from", json!("lan"), "entries[0].match.from"),
+            ("/entries/0/write/port", json!(0x2004), "entries[0].write.port"),
+            ("/entries/0/write/source", json!("198.18.2.2"), "entries[0].write.source"),
+            ("/entries/0/output/port", json!("c"), "entries[0].output.port"),
+            ("/entries/0/output", json!("agent"), "entries[0].output"),
+            ("/entries/1/match/source_port", json!(0x2004), "entries[1].match.source_port"),
+            ("/entries/1/match/destination", json!("198.18.9.9"), "entries[1].match.destination"),
+            ("/entries/1/write/destination", json!("198.18.9.9"), "entries[1].write.destination"),
+            ("/entries/2/write/port", json!(0x5554), "entries[2].write.port"),
+        ];
+        for (pointer, value, field) in cases {
+            let mut document = switched();
+            *document.pointer_mut(&format!("/switch{pointer}")).unwrap() = value.clone();
+            let seen = fields(&document);
+            assert!(
+                seen.iter().any(|seen| *seen == format!("switch.{field}")),
+                "{pointer} = {value}: {seen:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_entries_cannot_match_the_same() {
+        let mut document = switched();
+        let mut twin = document["switch"]["entries"][2].clone();
+        twin["name"] = "twin".into();
+        document["switch"]["entries"].as_array_mut().unwrap().push(twin);
+        assert_eq!(fields(&document), ["switch.entries[4].match"]);
+    }
+}

@@ -1,0 +1,226 @@
+//! The switch of a gateway: its programs on the WAN ports, and what they cannot do themselves.
+
+mod counters;
+mod errors;
+mod flows;
+
+use std::{
+    collections::BTreeSet,
+    io,
+    net::Ipv4Addr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use hawser_bpf::switch as bpf;
+use hawser_netdev::{
+    interface,
+    namespace::{self, Lock},
+    poll::{Interest, Poller, Waker},
+};
+
+pub(super) use self::counters::{SwitchCounters, register};
+use self::{
+    errors::Returns,
+    flows::{Flows, Names},
+};
+use super::config::{Config, switch as config};
+use crate::failure::Failure;
+
+/// How often own addresses are looked at, and how often the budget of ICMP errors is renewed.
+const TICK: Duration = Duration::from_secs(1);
+
+/// ICMP errors sent in one tick, at most (RFC 1812 section 4.3.2.8).
+const ICMP_BUDGET: u32 = 100;
+
+/// One switch a network namespace: it takes the place of programs that a dead one left.
+const LOCK: &str = "hawser-switch";
+
+/// A gateway's switch; or the place where one may be put.
+#[derive(Clone, Default)]
+pub(super) struct Switch(Arc<Mutex<Option<Running>>>);
+
+/// A switch on its ports. It leaves them when dropped.
+struct Running {
+    shared: Arc<Mutex<Shared>>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+    interfaces: BTreeSet<String>,
+    _lock: Lock,
+}
+
+/// What the thread shares with the API.
+struct Shared {
+    programs: bpf::Switch,
+    names: Names,
+    returns: Returns,
+    own: BTreeSet<Ipv4Addr>,
+    ports: Vec<Ipv4Addr>,
+    stopping: bool,
+}
+
+/// A configuration that is ready to be put in force.
+pub(super) struct Prepared(Option<Flows>);
+
+impl Switch {
+    /// Puts the switch of a configuration in force.
+    pub(super) fn start(config: &Config) -> Result<Self, Failure> {
+        let this = Self::default();
+        let prepared = Self::prepare(config)?;
+        this.commit(prepared)?;
+        Ok(this)
+    }
+
+    /// Sees whether a configuration can be carried out: its interfaces are there.
+    pub(super) fn prepare(config: &Config) -> anyhow::Result<Prepared> {
+        let section = config.switch.as_ref();
+        let section = section.filter(|section| section.kind == config::SwitchKind::Bpf);
+        section.map(Flows::resolve).transpose().map(Prepared)
+    }
+
+    /// Puts it in force: packets meet the entries of the old one or of the new one, all of them.
+    pub(super) fn commit(&self, prepared: Prepared) -> anyhow::Result<()> {
+        let mut place = lock(&self.0);
+        match (prepared.0, place.as_mut()) {
+            (None, _) => *place = None,
+            (Some(flows), Some(running)) => running.change(flows)?,
+            (Some(flows), None) => *place = Some(Running::start(flows)?),
+        }
+        Ok(())
+    }
+
+    /// What it counts; none where there is no switch of ours.
+    pub(super) fn counters(&self) -> anyhow::Result<Option<SwitchCounters>> {
+        let place = lock(&self.0);
+        let Some(running) = place.as_ref() else { return Ok(None) };
+        let shared = lock(&running.shared);
+        let read = |index| shared.programs.count(index);
+        let entries = shared.names.counters(read).context("switch counters")?;
+        let drops = shared.programs.drops().context("switch counters")?;
+        Ok(Some(SwitchCounters { entries, drops: drops.into() }))
+    }
+
+    /// Takes the programs off the ports.
+    pub(super) fn stop(&self) {
+        *lock(&self.0) = None;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Running {
+    fn start(flows: Flows) -> anyhow::Result<Self> {
+        let held = namespace::lock(LOCK).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                anyhow::anyhow!("another gateway has a switch in this network namespace")
+            }
+            _ => error.into(),
+        })?;
+        for interface in interface::names().context("interfaces")? {
+            if !flows.interfaces.contains(&interface) {
+                bpf::detach(&interface).with_context(|| format!("interface {interface}"))?;
+            }
+        }
+        let mut programs = bpf::Switch::load().context("switch")?;
+        let events = programs.take_events().context("switch")?;
+        let (names, returns) = (Names::default(), Returns::default());
+        let (own, ports) = (BTreeSet::new(), Vec::new());
+        let shared = Shared { programs, names, returns, own, ports, stopping: false };
+        let shared = Arc::new(Mutex::new(shared));
+        let waker = Waker::new()?;
+        let thread = thread::Builder::new().name("switch".into()).spawn({
+            let (shared, waker) = (Arc::clone(&shared), waker.clone());
+            move || {
+                if let Err(error) = attend(&shared, &waker, events) {
+                    tracing::error!(%error, "ICMP errors are not led back any more");
+                }
+            }
+        })?;
+        let interfaces = BTreeSet::new();
+        let mut this = Self { shared, waker, thread: Some(thread), interfaces, _lock: held };
+        this.change(flows)?;
+        Ok(this)
+    }
+
+    fn change(&mut self, flows: Flows) -> anyhow::Result<()> {
+        let mut shared = lock(&self.shared);
+        let Shared { programs, names, ports, .. } = &mut *shared;
+        let (entries, fresh) = names.assign(&flows.entries)?;
+        for index in fresh {
+            programs.clear(index).context("switch counters")?;
+        }
+        *ports = flows.addresses;
+        shared.refresh().context("own addresses")?;
+        shared.programs.install(&entries).context("switch entries")?;
+        shared.returns = returns_of(&entries);
+        for interface in flows.interfaces.difference(&self.interfaces) {
+            shared.programs.attach(interface).with_context(|| format!("interface {interface}"))?;
+        }
+        for interface in self.interfaces.difference(&flows.interfaces) {
+            bpf::detach(interface).with_context(|| format!("interface {interface}"))?;
+        }
+        self.interfaces = flows.interfaces;
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        lock(&self.shared).stopping = true;
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        for interface in &self.interfaces {
+            if let Err(error) = bpf::detach(interface) {
+                tracing::warn!(interface, %error, "the switch could not leave");
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Tells the programs what our own addresses are.
+    fn refresh(&mut self) -> anyhow::Result<()> {
+        let mut own = interface::addresses()?;
+        own.extend(&self.ports);
+        if own != self.own {
+            self.programs.set_own(&own)?;
+            self.own = own;
+        }
+        Ok(())
+    }
+}
+
+/// Answers packets that were too big, and leads ICMP errors back, until told to stop.
+fn attend(shared: &Mutex<Shared>, waker: &Waker, mut events: bpf::Events) -> io::Result<()> {
+    let (mut poller, mut ready) = (Poller::new()?, Vec::new());
+    poller.add(waker, 0, Interest::Read)?;
+    poller.add(&events, 1, Interest::Read)?;
+    let (mut budget, mut next_tick) = (ICMP_BUDGET, Instant::now() + TICK);
+    loop {
+        let wait = next_tick.saturating_duration_since(Instant::now());
+        poller.wait(wait, &mut ready)?;
+        let mut shared = lock(shared);
+        if shared.stopping {
+            return Ok(());
+        }
+        if Instant::now() >= next_tick {
+            (budget, next_tick) = (ICMP_BUDGET, Instant::now() + TICK);
+            if let Err(error) = shared.refresh() {
+                tracing::warn!(%error, "own addresses");
+            }
+        }
+        while events.next(|event| errors::answer(event, &shared.returns, &mut budget)).is_some() {}
+    }
+}
+
+/// Entries by which answers come back.
+fn returns_of(entries: &[bpf::Flow]) -> Returns {
+    let from_wan = entries.iter().filter(|flow| flow.from == bpf::From::Wan);
+    from_wan.map(|flow| (flow.key, (flow.write, flow.output))).collect()
+}

@@ -1,0 +1,343 @@
+//! IP address swapping: new addresses and one new port in packets of TCP and UDP over IPv4, and in the
+//! packets that ICMP errors quote. Checksums are updated, never computed anew: a packet that was
+//! damaged before is still damaged afterwards (RFC 1624 section 5).
+
+use std::net::Ipv4Addr;
+
+use crate::{
+    checksum::{self, Sum},
+    ipv4::{self, Packet, protocol},
+};
+
+/// Addresses and the port that holds a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tuple {
+    /// Source address.
+    pub source: Ipv4Addr,
+    /// Destination address.
+    pub destination: Ipv4Addr,
+    /// The port that holds a label.
+    pub port: u16,
+}
+
+/// Which port holds the label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// The source port: return direction of a path.
+    Source,
+    /// The destination port: forward direction of a path.
+    Destination,
+}
+
+impl Place {
+    /// Both, in the order in which they are tried.
+    pub const BOTH: [Self; 2] = [Self::Destination, Self::Source];
+
+    /// Where the port stands, from the start of the header of TCP or UDP.
+    const fn offset(self) -> usize {
+        match self {
+            Self::Source => 0,
+            Self::Destination => 2,
+        }
+    }
+
+    /// The other one.
+    #[must_use]
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::Source => Self::Destination,
+            Self::Destination => Self::Source,
+        }
+    }
+}
+
+/// What entries of a switch are found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Addresses and port.
+    pub tuple: Tuple,
+    /// Which port.
+    pub place: Place,
+}
+
+impl Key {
+    /// The key of a packet; none where it is not TCP or UDP, is a later fragment or has options.
+    #[must_use]
+    pub fn of(packet: &Packet<'_>, place: Place) -> Option<Self> {
+        let port = port(packet, place)?;
+        let tuple = Tuple { source: packet.source(), destination: packet.destination(), port };
+        Some(Self { tuple, place })
+    }
+
+    /// The key by which an answer comes back to the packet that an ICMP error quotes; none where it is
+    /// no ICMP error, or quotes nothing of ours.
+    #[must_use]
+    pub fn of_answer_to_quoted(error: &Packet<'_>, place: Place) -> Option<Self> {
+        let quoted = Packet::parse_quoted(quoted(error)?).ok()?;
+        let port = port(&quoted, place.opposite())?;
+        let tuple = Tuple { source: quoted.destination(), destination: quoted.source(), port };
+        Some(Self { tuple, place })
+    }
+}
+
+/// Length of the ICMP header before the packet that it quotes.
+const ICMP_LEN: usize = 8;
+
+/// The packet that an ICMP error quotes (RFC 792).
+fn quoted<'a>(error: &Packet<'a>) -> Option<&'a [u8]> {
+    let is_error = error.protocol() == protocol::ICMP && !error.is_fragment();
+    match error.payload().split_first_chunk::<ICMP_LEN>() {
+        // destination unreachable, time exceeded, parameter problem
+        Some(([3 | 11 | 12, ..], quoted)) if is_error => Some(quoted),
+        _ => None,
+    }
+}
+
+fn port(packet: &Packet<'_>, place: Place) -> Option<u16> {
+    let carried = matches!(packet.protocol(), protocol::TCP | protocol::UDP);
+    let plain = packet.header_len() == ipv4::HEADER_LEN && !packet.is_later_fragment();
+    let bytes = packet.payload().get(place.offset()..)?.first_chunk()?;
+    (carried && plain).then(|| u16::from_be_bytes(*bytes))
+}
+
+/// Writes addresses and a port into a packet of TCP or UDP. `bytes` begin with the IPv4 header and may
+/// end early, as in an ICMP error: what is not there is not updated. Without a port for it nothing
+/// changes, and the answer is false.
+pub fn rewrite(bytes: &mut [u8], place: Place, write: Tuple) -> bool {
+    let Ok(packet) = Packet::parse_quoted(bytes) else { return false };
+    let (Some(old_port), protocol) = (port(&packet, place), packet.protocol()) else {
+        return false;
+    };
+    let old = Tuple { source: packet.source(), destination: packet.destination(), port: old_port };
+    update(bytes, 10, |sum| addresses(sum, old, write));
+    let l4 = |sum| checksum::update(addresses(sum, old, write), old.port, write.port);
+    match protocol {
+        protocol::TCP => update(bytes, ipv4::HEADER_LEN + 16, l4),
+        _ => update(bytes, ipv4::HEADER_LEN + 6, |sum| match l4(sum) {
+            _ if sum == 0 => 0, // RFC 768: no checksum
+            0 => 0xffff,
+            new => new,
+        }),
+    }
+    put(bytes, 12, write.source.octets());
+    put(bytes, 16, write.destination.octets());
+    put(bytes, ipv4::HEADER_LEN + place.offset(), write.port.to_be_bytes());
+    true
+}
+
+/// Takes one from the time to live (RFC 1812 section 5.3.1); false, and nothing changes, where none is
+/// left.
+pub fn decrement_ttl(bytes: &mut [u8]) -> bool {
+    let Some(ttl) = bytes.get(8).copied().filter(|ttl| *ttl > 1) else { return false };
+    put(bytes, 8, [ttl - 1]);
+    // the 16-bit word is TTL and protocol, of which only the former changes
+    update(bytes, 10, |sum| checksum::update(sum, u16::from(ttl) << 8, u16::from(ttl - 1) << 8));
+    true
+}
+
+/// Turns an ICMP error about a packet that was rewritten into one about the packet as it was before,
+/// for whoever sent that: `write` and `place` are those of the entry that
+/// [`Key::of_answer_to_quoted`] finds. The answer has the source `from`.
+#[must_use]
+pub fn rewrite_error(
+    error: &Packet<'_>,
+    place: Place,
+    write: Tuple,
+    from: Ipv4Addr,
+) -> Option<Vec<u8>> {
+    let mut message = error.payload().to_vec();
+    quoted(error)?;
+    let before = Tuple { source: write.destination, destination: write.source, port: write.port };
+    if !rewrite(message.get_mut(ICMP_LEN..)?, place.opposite(), before) {
+        return None;
+    }
+    put(&mut message, 2, [0, 0]);
+    let checksum = Sum::default().bytes(&message).finish();
+    put(&mut message, 2, checksum);
+    let (protocol, ttl) = (protocol::ICMP, 64);
+    let repr = ipv4::Repr { source: from, destination: write.destination, protocol, ttl };
+    Some([&repr.emit(message.len())?[..], &message].concat())
+}
+
+fn addresses(sum: u16, old: Tuple, new: Tuple) -> u16 {
+    let words = |address: Ipv4Addr| {
+        let [a, b, c, d] = address.octets();
+        [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]
+    };
+    let pairs = [(old.source, new.source), (old.destination, new.destination)];
+    pairs.into_iter().fold(sum, |sum, (old, new)| {
+        let pairs = words(old).into_iter().zip(words(new));
+        pairs.fold(sum, |sum, (old, new)| checksum::update(sum, old, new))
+    })
+}
+
+fn update(bytes: &mut [u8], at: usize, new: impl Fn(u16) -> u16) {
+    if let Some(field) = bytes.get_mut(at..).and_then(|tail| tail.first_chunk_mut::<2>()) {
+        *field = new(u16::from_be_bytes(*field)).to_be_bytes();
+    }
+}
+
+fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+    if let Some(field) = bytes.get_mut(at..).and_then(|tail| tail.first_chunk_mut()) {
+        *field = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tuple() -> impl Strategy<Value = Tuple> {
+        (any::<u32>(), any::<u32>(), any::<u16>()).prop_map(|(source, destination, port)| Tuple {
+            source: source.into(),
+            destination: destination.into(),
+            port,
+        })
+    }
+
+    fn place() -> impl Strategy<Value = Place> {
+        prop_oneof![Just(Place::Source), Just(Place::Destination)]
+    }
+
+    /// A packet of TCP or UDP with right checksums.
+    fn packet() -> impl Strategy<Value = Vec<u8>> {
+        let payload = proptest::collection::vec(any::<u8>(), 20..100);
+        (tuple(), any::<bool>(), payload).prop_map(|(tuple, tcp, payload)| {
+            build(tuple, if tcp { protocol::TCP } else { protocol::UDP }, payload)
+        })
+    }
+
+    fn build(tuple: Tuple, protocol: u8, mut payload: Vec<u8>) -> Vec<u8> {
+        let Tuple { source, destination, .. } = tuple;
+        let len = u16::try_from(payload.len()).unwrap();
+        let field = if protocol == protocol::TCP { 16 } else { 6 };
+        if protocol == protocol::UDP {
+            put(&mut payload, 4, len.to_be_bytes());
+        }
+        put(&mut payload, field, [0, 0]);
+        let sum = l4_sum(source, destination, protocol, &payload);
+        let sum = if protocol == protocol::UDP && sum == [0, 0] { [0xff, 0xff] } else { sum };
+        put(&mut payload, field, sum);
+        let repr = ipv4::Repr { source, destination, protocol, ttl: 9 };
+        [&repr.emit(payload.len()).unwrap()[..], &payload].concat()
+    }
+
+    fn l4_sum(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, payload: &[u8]) -> [u8; 2] {
+        Sum::default()
+            .bytes(&source.octets())
+            .bytes(&destination.octets())
+            .word(protocol.into())
+            .word(u16::try_from(payload.len()).unwrap())
+            .bytes(payload)
+            .finish()
+    }
+
+    fn assert_valid(bytes: &[u8]) {
+        let packet = Packet::parse(bytes).unwrap();
+        assert_eq!(Sum::default().bytes(&bytes[..20]).finish(), [0, 0]);
+        let (source, destination) = (packet.source(), packet.destination());
+        assert_eq!(l4_sum(source, destination, packet.protocol(), packet.payload()), [0, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn checksums_stay_right(mut bytes in packet(), place in place(), write in tuple()) {
+            assert_valid(&bytes);
+            prop_assert!(rewrite(&mut bytes, place, write));
+            assert_valid(&bytes);
+            let key = Key::of(&Packet::parse(&bytes).unwrap(), place).unwrap();
+            prop_assert_eq!(key, Key { tuple: write, place });
+            prop_assert!(decrement_ttl(&mut bytes));
+            assert_valid(&bytes);
+            prop_assert_eq!(bytes[8], 8);
+        }
+
+        /// What is written back is what it was, but for the two forms of zero (RFC 1624 section 3).
+        #[test]
+        fn rewriting_back_restores(bytes in packet(), place in place(), write in tuple()) {
+            let mut copy = bytes.clone();
+            let old = Key::of(&Packet::parse(&bytes).unwrap(), place).unwrap();
+            rewrite(&mut copy, place, write);
+            rewrite(&mut copy, place, old.tuple);
+            assert_valid(&copy);
+            prop_assert_eq!(copy, bytes);
+        }
+
+        /// A wrong checksum is wrong by as much afterwards.
+        #[test]
+        fn damage_is_not_repaired(mut bytes in packet(), place in place(), write in tuple()) {
+            bytes[34] ^= 1;
+            rewrite(&mut bytes, place, write);
+            let packet = Packet::parse(&bytes).unwrap();
+            let (source, destination) = (packet.source(), packet.destination());
+            prop_assert_ne!(
+                l4_sum(source, destination, packet.protocol(), packet.payload()), [0, 0]
+            );
+        }
+
+        #[test]
+        fn no_checksum_stays_none(mut bytes in packet(), write in tuple()) {
+            bytes[9] = protocol::UDP;
+            bytes[26..28].copy_from_slice(&[0, 0]);
+            rewrite(&mut bytes, Place::Source, write);
+            prop_assert_eq!(&bytes[26..28], &[0, 0]);
+        }
+
+        #[test]
+        fn errors_about_a_rewritten_packet_are_about_the_original(
+            original in packet(),
+            place in place(),
+            write in tuple(),
+            cut in 28..120_usize,
+        ) {
+            let own = Key::of(&Packet::parse(&original).unwrap(), place).unwrap();
+            let mut sent = original.clone();
+            rewrite(&mut sent, place, write);
+            let quote = &sent[..cut.min(sent.len())];
+            let message = [&[3, 4, 0, 0, 0, 0, 5, 120][..], quote].concat();
+            let header = ipv4::Repr {
+                source: [203, 0, 113, 1].into(),
+                destination: write.source,
+                protocol: protocol::ICMP,
+                ttl: 3,
+            };
+            let error = [&header.emit(message.len()).unwrap()[..], &message].concat();
+            let error = Packet::parse(&error).unwrap();
+
+            // the entry by which answers return
+            let back = place.opposite();
+            let key = Key::of_answer_to_quoted(&error, back).unwrap();
+            let reverse = |t: Tuple| Tuple { source: t.destination, destination: t.source, port: t.port };
+            prop_assert_eq!(key, Key { tuple: reverse(write), place: back });
+            let from = Ipv4Addr::new(192, 0, 2, 1);
+            let told = rewrite_error(&error, back, reverse(own.tuple), from).unwrap();
+            let told = Packet::parse(&told).unwrap();
+            prop_assert_eq!((told.source(), told.destination()), (from, own.tuple.source));
+            prop_assert_eq!(Sum::default().bytes(told.payload()).finish(), [0, 0]);
+            prop_assert_eq!(&told.payload()[4..8], &[0, 0, 5, 120]);
+            prop_assert_eq!(&told.payload()[8..], &original[..quote.len()]);
+        }
+
+        #[test]
+        fn no_bytes_panic(mut bytes: Vec<u8>, place in place(), write in tuple()) {
+            if let Ok(packet) = Packet::parse(&bytes) {
+                let _ = Key::of(&packet, place);
+                let _ = Key::of_answer_to_quoted(&packet, place);
+                let _ = rewrite_error(&packet, place, write, write.source);
+            }
+            rewrite(&mut bytes, place, write);
+            decrement_ttl(&mut bytes);
+        }
+    }
+
+    #[test]
+    fn the_last_hop_is_the_last() {
+        let tuple = Tuple { source: [1; 4].into(), destination: [2; 4].into(), port: 3 };
+        let mut bytes = build(tuple, protocol::TCP, vec![0; 20]);
+        bytes[8] = 1;
+        assert!(!decrement_ttl(&mut bytes));
+        assert_eq!(bytes[8], 1);
+    }
+}
