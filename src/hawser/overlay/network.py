@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 from typing import Literal
 
+from hawser.overlay import openflow
 from hawser.overlay.address import Addresses, addresses
 from hawser.overlay.bottleneck import Backbone
 from hawser.overlay.channel import both, changeable, shaped, shapers
@@ -31,7 +32,7 @@ def network(scenario: Scenario) -> NetworkPlan:
     connects, listens = roles(scenario)
     plan = addresses(scenario, connects & listens)
     backbone = _backbone(scenario.topology, plan)
-    return NetworkPlan(
+    made = NetworkPlan(
         nodes=tuple(_nodes(scenario, plan, backbone)),
         links=(*_links(scenario.topology, plan), *(backbone.links() if backbone else ())),
         shapers=(*shapers(scenario, plan), *(backbone.shapers() if backbone else ())),
@@ -40,6 +41,7 @@ def network(scenario: Scenario) -> NetworkPlan:
         tunnels=tuple(tunnels(scenario, plan)),
         background=tuple(backbone.background()) if backbone else (),
     )
+    return openflow.switched(made)
 
 
 def _backbone(topology: Topology, plan: Addresses) -> Backbone | None:
