@@ -385,7 +385,7 @@ fn flows_keep_to_an_instance() {
     let chosen = |chain: &Chain, port| {
         let packet = datagram([10, 1, 0, 1], port, b"x");
         let frame = [header(BEFORE, NEXT, ethertype::IPV4), packet].concat();
-        fate(chain, &on_ethernet(&repr(1, 255).emit().unwrap(), &frame)).1[5]
+        u32::from(fate(chain, &on_ethernet(&repr(1, 255).emit().unwrap(), &frame)).1[5])
     };
     chain.install(&[(path, Hop::Forward(targets.clone()), 1)]).unwrap();
     let before: Vec<_> = (1000..1400).map(|port| chosen(&chain, port)).collect();
