@@ -40,8 +40,8 @@ _SECONDS = 1
 _ABOUT = """\
 A generator and a meter on XDP, and between them an XDP program with a token bucket of
 {depth:g} ms: a device whose limit is known. Each sample searches the limit anew; 60-byte frames,
-one flow, loss ratio 0, resolution {resolution} % of the load, from {least} to {greatest} frames/s, one
-direction, one core. Both modes have the goal of RFC 2544 with trials of {seconds} s instead of
+one flow, loss ratio 0, resolution {resolution} % of the load, from {least} to {greatest} frames/s,
+one direction, one core. Both modes have the goal of RFC 2544 with trials of {seconds} s instead of
 60 s: times scale with it. "Error" is the largest deviation from the policer's limit over all seven;
 "trial time" is the sum of all trials of the seven searches. Time between trials is not counted."""
 
