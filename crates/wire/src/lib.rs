@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod esp;
 pub mod ethernet;
 pub mod flow;
 pub mod icmpv4;
@@ -15,6 +16,7 @@ pub mod ipv6;
 pub mod join;
 pub mod label;
 pub mod load;
+pub mod nsh;
 pub mod record;
 pub mod rewrite;
 pub mod segment;
@@ -23,6 +25,7 @@ pub mod stream;
 pub mod tunnel;
 pub mod udp;
 pub mod vxlan;
+pub mod vxlan_gpe;
 
 /// Bytes that are not what their format says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
