@@ -49,6 +49,17 @@ def test_the_workflow_has_the_ipip_plan() -> None:
     assert not node(plan, "gw1").mptcp
 
 
+def test_quic_paths_join_every_pair_of_ports() -> None:
+    plan = network(scenario("mms-table1", scheme="tcp-over-quic"))
+    for number, daemon in enumerate(plan.daemons, start=1):
+        config: Any = daemon.config
+        assert config["transport"]["kind"] == "quic"
+        assert config["transport"]["tls"]["certificate"] == f"pki/b{number}.pem"
+        (group,) = config["peers"][0]["groups"]
+        assert len({(path["local"], path["remote"]) for path in group["paths"]}) == 4
+    assert not any(each.mptcp for each in plan.nodes)
+
+
 def test_without_transport_there_is_no_daemon() -> None:
     plan = network(scenario("mms-table1", scheme="end-to-end-mptcp"))
     assert not plan.daemons

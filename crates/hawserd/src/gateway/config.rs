@@ -96,7 +96,7 @@ pub(crate) struct TunDocument {
     /// Its name.
     #[schemars(regex(pattern = INTERFACE))]
     pub(crate) name: String,
-    /// Its MTU; the `ipip` transport lowers it to what fits into the path.
+    /// Its MTU; the `ipip` and `quic` transports lower it to what fits into the path.
     #[schemars(range(min = 1280, max = 65_535))]
     pub(crate) mtu: u16,
     /// Its address and prefix length, if it has one of its own.
@@ -108,7 +108,8 @@ pub(crate) struct TunDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TransportDocument {
-    /// `mptcp`: IP over Multipath TCP, over all paths of a group at once. `ipip`: IP in IP, over the
+    /// `mptcp`: IP over Multipath TCP, over all paths of a group at once. `quic`: IP in QUIC datagrams,
+    /// one connection a path, over all of them at once; always encrypted. `ipip`: IP in IP, over the
     /// first path of the first group only.
     pub(crate) kind: Kind,
     /// Encryption of `mptcp` with TLS 1.3; null for none.
@@ -297,6 +298,9 @@ impl Check {
         if document.transport.kind == Kind::Ipip && document.transport.tls.is_some() {
             let found = serde_json::to_value(&document.transport.tls).unwrap_or_default();
             self.error("transport.tls", found, "null, for ipip is not encrypted");
+        }
+        if document.transport.kind == Kind::Quic && document.transport.tls.is_none() {
+            self.error("transport.tls", Value::Null, "files, for quic is always encrypted");
         }
         if document.tun.name.len() > tun::MAX_NAME_LEN {
             self.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
@@ -510,6 +514,11 @@ pub(crate) mod tests {
         let twin = document["peers"][0].clone();
         document["peers"].as_array_mut().unwrap().push(twin);
         assert_eq!(fields(&document), ["peers[1].branch", "peers[1].id", "peers[1].prefixes[0]"]);
+    }
+
+    #[test]
+    fn quic_is_encrypted() {
+        assert_eq!(fields(&with("/transport", json!({"kind": "quic"}))), ["transport.tls"]);
     }
 
     #[test]

@@ -147,14 +147,11 @@ impl Quic {
         }
     }
 
-    /// Takes note of what has happened to the connections of a socket.
-    pub(super) fn attend(&mut self, number: usize, now: Instant) {
-        let Some(socket) = self.sockets.get_mut(&number) else { return };
-        let active = socket.links.iter().filter(|(_, link)| link.active);
-        let handles: Vec<ConnectionHandle> = active.map(|(handle, _)| *handle).collect();
+    /// Takes note of what has happened to connections of a socket.
+    pub(super) fn attend(&mut self, number: usize, handles: &[ConnectionHandle], now: Instant) {
         for handle in handles {
-            self.events(number, handle, now);
-            self.endpoint_events(number, handle);
+            self.events(number, *handle, now);
+            self.endpoint_events(number, *handle);
         }
     }
 

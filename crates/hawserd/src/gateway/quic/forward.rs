@@ -11,6 +11,7 @@ use hawser_wire::{
     segment::Large,
     tunnel::{HEADER_LEN, Header},
 };
+use quinn_proto::ConnectionHandle;
 
 use super::{
     Quic,
@@ -25,6 +26,9 @@ const READ_BUDGET: usize = 256 << 10;
 
 /// Memory that is taken at once for packets.
 const ARENA: usize = 256 << 10;
+
+/// Times that a connection may have something more to send after what it sent.
+const ROUNDS: usize = 8;
 
 /// Packets given to the paths before they are sent.
 const BURST: usize = 64;
@@ -156,34 +160,42 @@ impl Quic {
         more
     }
 
-    /// Lets connections send what they have.
+    /// Lets connections send what they have, and takes note of what has happened to them.
     fn flush(&mut self, now: Instant) {
         let numbers: Vec<usize> = self.sockets.keys().copied().collect();
         for number in numbers {
-            let Some(socket) = self.sockets.get_mut(&number) else { continue };
-            if !socket.links.values().any(|link| link.active) {
-                continue;
-            }
-            let batch = socket.max_batch();
-            let mut links = std::mem::take(&mut socket.links);
-            for link in links.values_mut().filter(|link| link.active) {
-                link.flush(now, batch, &mut self.transmit, |transmit, contents| {
-                    socket.send(transmit, contents)
-                });
-            }
-            socket.links = links;
-            self.attend(number, now);
-            let Some(socket) = self.sockets.get_mut(&number) else { continue };
-            for link in socket.links.values_mut() {
-                if std::mem::take(&mut link.active)
-                    && let Some(place) = link.place
-                    && let Some(peer) = self.peers.get_mut(&place.peer)
-                    && let Some(group) = peer.groups.get_mut(&place.group)
-                {
-                    group.active |= !group.backlog.is_empty();
+            // What is taken note of may give a connection something to send.
+            for _ in 0..ROUNDS {
+                let handles = self.flush_socket(number, now);
+                if handles.is_empty() {
+                    break;
                 }
+                self.attend(number, &handles, now);
             }
         }
+    }
+
+    /// Lets the connections of a socket send; says which were active.
+    fn flush_socket(&mut self, number: usize, now: Instant) -> Vec<ConnectionHandle> {
+        let Some(socket) = self.sockets.get_mut(&number) else { return Vec::new() };
+        let batch = socket.max_batch();
+        let mut links = std::mem::take(&mut socket.links);
+        let mut handles = Vec::new();
+        for (handle, link) in links.iter_mut().filter(|(_, link)| link.active) {
+            link.active = false;
+            handles.push(*handle);
+            link.flush(now, batch, &mut self.transmit, |transmit, contents| {
+                socket.send(transmit, contents)
+            });
+            if let Some(place) = link.place
+                && let Some(peer) = self.peers.get_mut(&place.peer)
+                && let Some(group) = peer.groups.get_mut(&place.group)
+            {
+                group.active |= !group.backlog.is_empty();
+            }
+        }
+        socket.links = links;
+        handles
     }
 }
 

@@ -16,7 +16,11 @@ use super::controller::Shared;
 const PROTOCOL: &[u8] = b"hawser/1";
 
 /// A connection on which nothing was heard for this long is given up. Its path was given up long before.
-const SILENCE: VarInt = VarInt::from_u32(15_000);
+const SILENCE: VarInt = VarInt::from_u32(10_000);
+
+/// Round trip that a handshake counts on before one was seen: a lost first packet is sent again after
+/// three of them (RFC 9002 section 6.2.2).
+const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
 
 /// A connection sends something at least this often.
 const KEEPALIVE: Duration = Duration::from_secs(1);
@@ -88,6 +92,7 @@ impl Settings {
         let mut config = TransportConfig::default();
         config
             .mtu_discovery_config(Some(discovery))
+            .initial_rtt(FIRST_ROUND_TRIP)
             .max_idle_timeout(Some(IdleTimeout::from(SILENCE)))
             .keep_alive_interval(Some(KEEPALIVE))
             .max_concurrent_bidi_streams(VarInt::from_u32(1))
