@@ -127,6 +127,16 @@ impl Scheduler {
         Some(Choice { path, skip: 0 })
     }
 
+    /// The path for a copy of an urgent packet that was given to `first`: another one that has room, and of
+    /// those the one on which it arrives first.
+    #[must_use]
+    pub fn copy(&self, views: &[View], bytes: u64, first: usize) -> Option<usize> {
+        let usable = usable(views)?;
+        let order = Order::new(views, bytes, |view| view.state == usable);
+        let other = order.paths().iter().find(|(path, .., room)| *path != first && *room);
+        other.map(|(path, ..)| *path)
+    }
+
     /// The path that got least for its rate.
     fn least_given(&mut self, views: &[View], may: impl Fn(&View) -> bool) -> Option<usize> {
         if self.given.iter().sum::<f64>() > 1e6 {
@@ -270,6 +280,15 @@ mod tests {
         assert_eq!(scheduler.next(&views, 1000, 1000), None);
         views[1].state = State::Standby;
         assert_eq!(scheduler.next(&views, 1000, 1000).unwrap().path, 1);
+    }
+
+    #[test]
+    fn a_copy_takes_another_path() {
+        let scheduler = Scheduler::default();
+        let views = [view(10.0, 0, 9000, 0), view(10.0, 5, 0, 0), view(10.0, 9, 9000, 0)];
+        assert_eq!(scheduler.copy(&views, 100, 0), Some(2));
+        assert_eq!(scheduler.copy(&views, 100, 2), Some(0));
+        assert_eq!(scheduler.copy(&views[..2], 100, 0), None);
     }
 
     #[test]

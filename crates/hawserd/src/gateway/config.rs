@@ -112,9 +112,13 @@ pub(crate) struct TransportDocument {
     /// one connection a path, over all of them at once; always encrypted. `ipip`: IP in IP, over the
     /// first path of the first group only.
     pub(crate) kind: Kind,
-    /// Encryption of `mptcp` with TLS 1.3; null for none.
+    /// Encryption with TLS 1.3; null for none, which `quic` does not allow.
     #[serde(default)]
     pub(crate) tls: Option<TlsDocument>,
+    /// Whether the kernel cuts batches of `quic` datagrams (UDP GSO); left out: where a self-test at the
+    /// start finds that it does so rightly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) udp_offload: Option<bool>,
 }
 
 /// A transport.

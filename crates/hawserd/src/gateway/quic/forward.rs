@@ -144,13 +144,15 @@ impl Quic {
                 }
                 group.adapt(Link::weight(INNER_MTU.into()));
                 for _ in 0..BURST {
-                    let Some((member, datagram)) = group.next(now, Link::weight) else { break };
-                    let place = group.members.get(member).and_then(|member| member.link);
-                    let link = place.and_then(|(socket, handle)| {
-                        self.sockets.get_mut(&socket).and_then(|s| s.links.get_mut(&handle))
-                    });
-                    if !link.is_some_and(|link| link.give(datagram)) {
-                        group.counters.drops.send_failed += 1;
+                    let Some(copies) = group.next(now, Link::weight) else { break };
+                    for (member, datagram) in copies.into_iter().flatten() {
+                        let place = group.members.get(member).and_then(|member| member.link);
+                        let link = place.and_then(|(socket, handle)| {
+                            self.sockets.get_mut(&socket).and_then(|s| s.links.get_mut(&handle))
+                        });
+                        if !link.is_some_and(|link| link.give(datagram)) {
+                            group.counters.drops.send_failed += 1;
+                        }
                     }
                     group.active = true;
                 }

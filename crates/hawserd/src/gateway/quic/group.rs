@@ -9,10 +9,17 @@ use hawser_multipath::{
 use hawser_wire::tunnel::{HEADER_LEN, Header};
 use quinn_proto::ConnectionHandle;
 
-use crate::gateway::{config, counters::GroupCounters, peer::Retry};
+use crate::gateway::{
+    config::{self, Class},
+    counters::GroupCounters,
+    peer::Retry,
+};
 
 /// Packets that wait for others to be put in order, at most.
 const HELD: usize = 8192;
+
+/// Urgent packets of at most so many bytes go twice: speech, keys, acknowledgements.
+const SMALL: usize = 300;
 
 /// A packet on its way to the peer, with room for the header before it.
 pub(super) struct Outgoing {
@@ -94,30 +101,54 @@ impl Group {
         }
     }
 
-    /// The next packet, complete, and the path it goes on.
+    /// The next packet, complete, and the path it goes on; and where it is small and urgent, a copy on
+    /// another path.
     pub(super) fn next(
         &mut self,
         now: Instant,
         weight: impl Fn(u64) -> u64,
-    ) -> Option<(usize, Bytes)> {
+    ) -> Option<[Option<(usize, Bytes)>; 2]> {
         let head = u64::from(self.backlog.head()?);
-        let size = weight(head);
-        let choice = self.scheduler.next(&self.views, self.backlog.bytes(), size)?;
-        let Outgoing { mut bytes, flow, sequence, cut } = self.backlog.take(now, choice.skip)?;
-        let tag = self.sequencer.tag(flow, sequence, choice.path);
-        let header = Header { flow, cut, sequence, distance: tag.distance };
+        let choice = self.scheduler.next(&self.views, self.backlog.bytes(), weight(head))?;
+        let mut packet = self.backlog.take(now, choice.skip)?;
+        let len = packet.bytes.len() - HEADER_LEN;
+        let size = weight(len as u64);
+        self.counters.sent.add(1, len);
+        self.note(choice.path, size, len);
+        let other = if self.config.class == Class::I && len <= SMALL {
+            self.scheduler.copy(&self.views, size, choice.path)
+        } else {
+            None
+        };
+        let copy = other.map(|path| {
+            self.note(path, size, len);
+            let bytes = BytesMut::from(packet.bytes.as_ref());
+            let mut copy = Outgoing { bytes, ..packet };
+            self.stamp(path, &mut copy);
+            (path, copy.bytes.freeze())
+        });
+        self.stamp(choice.path, &mut packet);
+        Some([Some((choice.path, packet.bytes.freeze())), copy])
+    }
+
+    /// Writes the header of a packet that goes on a path.
+    fn stamp(&mut self, path: usize, packet: &mut Outgoing) {
+        let Outgoing { bytes, flow, sequence, cut } = packet;
+        let distance = self.sequencer.tag(*flow, *sequence, path).distance;
+        let header = Header { flow: *flow, cut: *cut, sequence: *sequence, distance };
         if let Some(place) = bytes.get_mut(..HEADER_LEN) {
             place.copy_from_slice(&header.emit());
         }
-        let packet = bytes.len() - HEADER_LEN;
-        self.counters.sent.add(1, packet);
-        if let Some(view) = self.views.get_mut(choice.path) {
-            view.sent(weight(packet as u64));
+    }
+
+    /// Counts a packet that goes on a path.
+    fn note(&mut self, path: usize, size: u64, len: usize) {
+        if let Some(view) = self.views.get_mut(path) {
+            view.sent(size);
         }
-        if let Some(member) = self.members.get_mut(choice.path) {
-            member.given += packet as u64;
+        if let Some(member) = self.members.get_mut(path) {
+            member.given += len as u64;
         }
-        Some((choice.path, bytes.freeze()))
     }
 
     /// Sets what follows from the paths: how long packets may wait here, and at the other end.

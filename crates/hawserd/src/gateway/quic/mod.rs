@@ -6,6 +6,7 @@ mod controller;
 mod forward;
 mod group;
 mod link;
+mod offload;
 mod report;
 mod settings;
 mod socket;
@@ -94,7 +95,9 @@ impl Quic {
         let poller = Poller::new()?;
         poller.add(&tun, TUN, Interest::Read)?;
         poller.add(&inbox.waker, INBOX, Interest::Read)?;
-        let settings = Settings::new(identity, true).map_err(io::Error::other)?;
+        let offload = offload(&config);
+        tracing::info!(offload, "UDP segmentation");
+        let settings = Settings::new(identity, offload).map_err(io::Error::other)?;
         let mut this = Self {
             settings,
             session,
@@ -185,7 +188,8 @@ impl Quic {
     fn apply(&mut self, apply: Apply) -> Result<(), String> {
         let Apply { config, identity } = apply;
         if let Some(identity) = &identity {
-            self.settings = Settings::new(identity, true).map_err(|error| error.to_string())?;
+            let settings = Settings::new(identity, offload(&config));
+            self.settings = settings.map_err(|error| error.to_string())?;
         }
         self.adopt(config).map_err(|error| error.to_string())
     }
@@ -239,6 +243,12 @@ impl Quic {
     fn link_mut(&mut self, socket: usize, handle: ConnectionHandle) -> Option<&mut Link> {
         self.sockets.get_mut(&socket)?.links.get_mut(&handle)
     }
+}
+
+/// Whether the kernel is to cut batches of datagrams: as the configuration says, else where it does it
+/// rightly.
+fn offload(config: &Config) -> bool {
+    config.document.transport.udp_offload.unwrap_or_else(offload::works)
 }
 
 /// The sockets of a configuration: one where others connect to us, one for each path that we connect.
