@@ -175,12 +175,14 @@ impl<T> Resequencer<T> {
     /// A packet whose turn has been: it was given up, or has come already.
     fn past(&mut self, now: Instant, tag: Tag, packet: T, pass: &mut impl FnMut(T)) {
         let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
-        let bit = flow.past(tag.sequence).unwrap_or(0);
-        if flow.given_up & bit == 0 {
-            self.counters.duplicates += 1;
-            return;
+        // Of what is longer ago nothing is known: a copy more does less harm than a packet less.
+        if let Some(bit) = flow.past(tag.sequence) {
+            if flow.given_up & bit == 0 {
+                self.counters.duplicates += 1;
+                return;
+            }
+            flow.given_up &= !bit;
         }
-        flow.given_up &= !bit;
         if let Some(since) = flow.gave_up {
             self.spread.note(now, now.saturating_duration_since(since));
         }
