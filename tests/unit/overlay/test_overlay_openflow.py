@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hawser.overlay.openflow import Flow, SwitchConfig, flows
+from hawser.overlay.openflow import Flow, OpenFlowSwitch, flows
 from hawser.overlay.openflow.flow import IN_PORT
 from hawser.overlay.openflow.switch import mac, mark
 from worked_example import AGENT, address, entries, label, ports
@@ -18,9 +18,9 @@ from worked_example import AGENT, address, entries, label, ports
 WAN_A, WAN_B, AGENT_A, AGENT_B = 1, 2, 1001, 1002
 
 
-def switch(number: int, **update: object) -> SwitchConfig:
+def switch(number: int, **update: object) -> OpenFlowSwitch:
     """A gateway of the worked example."""
-    return SwitchConfig.model_validate(
+    return OpenFlowSwitch.model_validate(
         {
             "name": f"gw{number}",
             "socket": "of",

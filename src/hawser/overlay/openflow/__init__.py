@@ -13,14 +13,13 @@
 
 from hawser.overlay.openflow.flow import Flow, flows
 from hawser.overlay.openflow.network import switched
-from hawser.overlay.openflow.switch import ControllerConfig, Entry, SwitchConfig, SwitchPort
+from hawser.overlay.openflow.switch import ControllerConfig, OpenFlowPort, OpenFlowSwitch
 
 __all__ = [
     "ControllerConfig",
-    "Entry",
     "Flow",
-    "SwitchConfig",
-    "SwitchPort",
+    "OpenFlowPort",
+    "OpenFlowSwitch",
     "flows",
     "switched",
 ]

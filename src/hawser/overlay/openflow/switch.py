@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from hawser.overlay.entry import Entry, Match
 from hawser.spec.model import Model
 
 FIRST_WAN = 1
@@ -20,54 +21,8 @@ FIRST_AGENT = 1001
 _LOCAL = 0x02
 """First byte of an address that is administered locally (IEEE 802, section 8)."""
 
-Port16 = Annotated[int, Field(ge=1, le=0xFFFF)]
 
-
-class EntryMatch(Model):
-    """What a packet of an entry looks like. Holds for TCP and UDP alike."""
-
-    from_: Annotated[Literal["agent", "wan"], Field(alias="from")]
-    """Sent by the gateway's own stack, or come in at a WAN port."""
-    source: IPv4Address
-    destination: IPv4Address
-    source_port: Port16 | None = None
-    destination_port: Port16 | None = None
-    """The one that holds the label: the destination's forward, the source's in return."""
-
-    @model_validator(mode="after")
-    def _one_port(self) -> Self:
-        if (self.source_port is None) == (self.destination_port is None):
-            raise ValueError("expected exactly one of source_port and destination_port")
-        return self
-
-
-class EntryWrite(Model):
-    """What a packet of an entry becomes."""
-
-    source: IPv4Address
-    destination: IPv4Address
-    port: Port16
-    """Instead of the port that was matched."""
-
-
-class EntryOutput(Model):
-    """The WAN port by which a packet of an entry leaves."""
-
-    port: str
-    class_: Annotated[int | None, Field(alias="class", ge=0, le=0xFFFF_FFFF)] = None
-    """Class of the port's shaper, as the kernel numbers it (major << 16 | minor)."""
-
-
-class Entry(Model):
-    """One flow entry: exact match, address swap, output."""
-
-    name: str
-    match: EntryMatch
-    write: EntryWrite
-    output: EntryOutput | Literal["agent"]
-
-
-class SwitchPort(Model):
+class OpenFlowPort(Model):
     """A WAN port, and the port towards the agent that has its addresses."""
 
     name: str
@@ -75,14 +30,14 @@ class SwitchPort(Model):
     next_hop: IPv4Address
 
 
-class SwitchConfig(Model):
+class OpenFlowSwitch(Model):
     """One switch."""
 
     name: str
     """The gateway's node."""
     socket: str
     """Unix socket on which the controller waits for this switch."""
-    ports: Annotated[tuple[SwitchPort, ...], Field(min_length=1, max_length=64)]
+    ports: Annotated[tuple[OpenFlowPort, ...], Field(min_length=1, max_length=64)]
     entries: tuple[Entry, ...] = ()
 
     @model_validator(mode="after")
@@ -108,7 +63,7 @@ class ControllerConfig(Model):
     """Unix socket of the control API."""
     poll_s: Annotated[float, Field(gt=0, le=3600)] = 1.0
     """Seconds between two readings of the switches' counters (004 section IV, the SDC's timer)."""
-    switches: tuple[SwitchConfig, ...] = ()
+    switches: tuple[OpenFlowSwitch, ...] = ()
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -142,14 +97,14 @@ def mark(classid: int | None) -> int:
     return minor
 
 
-def _problems(switch: SwitchConfig) -> Iterator[str]:
+def _problems(switch: OpenFlowSwitch) -> Iterator[str]:
     names = [port.name for port in switch.ports]
     addresses = [address for port in switch.ports for address in port.addresses]
     if len(set(names)) != len(names):
         yield "expected another name for every port"
     if len(set(addresses)) != len(addresses):
         yield "expected every address at one port only"
-    matches: dict[EntryMatch, str] = {}
+    matches: dict[Match, str] = {}
     for entry in switch.entries:
         yield from _entry_problems(entry, names, addresses)
         other = matches.setdefault(entry.match, entry.name)
@@ -159,9 +114,11 @@ def _problems(switch: SwitchConfig) -> Iterator[str]:
 
 def _entry_problems(entry: Entry, names: list[str], addresses: list[IPv4Address]) -> Iterator[str]:
     match, output = entry.match, entry.output
-    own = match.source if match.from_ == "agent" else match.destination
+    if (match.source_port is None) == (match.destination_port is None):
+        yield f"entry {entry.name}: expected exactly one of source_port and destination_port"
+    own = match.source if match.origin == "agent" else match.destination
     if own not in addresses:
-        yield f"entry {entry.name}: found {own} from the {match.from_}, expected an own address"
+        yield f"entry {entry.name}: found {own} from the {match.origin}, expected an own address"
     if output == "agent":
         if entry.write.destination not in addresses:
             yield f"entry {entry.name}: {entry.write.destination} is no address of the agent"
@@ -169,6 +126,6 @@ def _entry_problems(entry: Entry, names: list[str], addresses: list[IPv4Address]
     if output.port not in names:
         yield f"entry {entry.name}: found port {output.port!r}, expected one of {names}"
     try:
-        mark(output.class_)
+        mark(output.traffic_class)
     except ValueError as error:
         yield f"entry {entry.name}: {error}"
