@@ -90,8 +90,13 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
     kernel = tuple(
         f"this kernel has no {name}; use {_how(name)}" for name in _needs(plan) if not has(name)
     )
-    programs = (*tunnels.missing(plan), *background.missing(plan), *openvswitch.missing(plan))
-    return (*kernel, *_missing_cgroup(plan), *_missing_daemon(plan), *programs)
+    programs = (
+        *_missing_daemon(plan),
+        *tunnels.missing(plan),
+        *background.missing(plan),
+        *openvswitch.missing(plan),
+    )
+    return (*kernel, *_missing_cgroup(plan), *programs)
 
 
 def realised(plan: NetworkPlan) -> NetworkPlan:

@@ -54,9 +54,9 @@ class LocalLab:
         self.daemons = daemons
         self.tunnels: list[Background] = []
         """Processes of tunnels that this process started."""
+        self.background = background.Traffic(directory, plan)
         self.switches: list[SupervisedProcess] = []
         """Processes of OpenFlow switches that this process started and keeps running."""
-        self.background = background.Traffic(directory, plan)
 
     def apply(self, element: str, change: Change) -> None:
         """Change a running element in both directions; each direction changes at once.

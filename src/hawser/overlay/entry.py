@@ -1,76 +1,58 @@
-"""Flow entries of a switch, as they stand in a gateway's configuration."""
+"""Flow entries of a gateway's switch, of either kind (004 section III.D)."""
 
 from __future__ import annotations
 
 from ipaddress import IPv4Address
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hawser.spec.model import Model
 
-Port = Annotated[int, Field(ge=0, le=0xFFFF)]
+Port16 = Annotated[int, Field(ge=1, le=0xFFFF)]
 
 
-class Match(Model):
-    """What a packet must be, exactly. One of the two ports is given: where the label is."""
+class EntryMatch(Model):
+    """What a packet of an entry looks like. Holds for TCP and UDP alike."""
 
-    origin: Annotated[Literal["agent", "wan"], Field(alias="from")]
-    """Whether this gateway's own stack sent it, or it came in at a WAN port."""
+    from_: Annotated[Literal["agent", "wan"], Field(alias="from")]
+    """Sent by the gateway's own stack, or come in at a WAN port."""
     source: IPv4Address
-    """Its outer source address."""
     destination: IPv4Address
-    """Its outer destination address."""
-    source_port: Port | None = None
-    """In the return direction."""
-    destination_port: Port | None = None
-    """In the forward direction."""
+    source_port: Port16 | None = None
+    destination_port: Port16 | None = None
+    """The one that holds the label: the destination's forward, the source's in return."""
+
+    @model_validator(mode="after")
+    def _one_port(self) -> Self:
+        if (self.source_port is None) == (self.destination_port is None):
+            raise ValueError("expected exactly one of source_port and destination_port")
+        return self
 
 
-class Write(Model):
-    """What is written into a packet."""
+class EntryWrite(Model):
+    """What a packet of an entry becomes."""
 
     source: IPv4Address
-    """Its new outer source address."""
     destination: IPv4Address
-    """Its new outer destination address."""
-    port: Port
-    """In place of the port that was matched."""
+    port: Port16
+    """Instead of the port that was matched."""
 
 
-class Output(Model):
-    """The WAN port by which a packet leaves."""
+class EntryOutput(Model):
+    """The WAN port by which a packet of an entry leaves."""
 
     port: str
-    """Name of the port."""
-    traffic_class: Annotated[int | None, Field(alias="class")] = None
-    """HTB class of the port's shaper (`skb->priority`); None where the port has none."""
+    class_: Annotated[int | None, Field(alias="class", ge=0, le=0xFFFF_FFFF)] = None
+    """Class of the port's shaper, as the kernel numbers it (major << 16 | minor)."""
 
 
 class Entry(Model):
-    """One flow entry (004 section III.D). It holds for TCP and UDP alike."""
+    """One flow entry: exact match, address swap, output."""
 
     name: str
     """Path, direction and place: `b1>b2 g4 m1 forward source`."""
-    match: Match
-    write: Write
-    output: Output | Literal["agent"]
+    match: EntryMatch
+    write: EntryWrite
+    output: EntryOutput | Literal["agent"]
     """`agent`: to this gateway's own stack."""
-
-
-class SwitchPort(Model):
-    """A WAN port of a switch."""
-
-    name: str
-    interface: str
-    address: IPv4Address
-    next_hop: IPv4Address
-    type: Literal["internet", "leased"]
-
-
-class SwitchConfig(Model):
-    """All of one gateway's switch."""
-
-    kind: Literal["bpf", "openflow"]
-    ports: tuple[SwitchPort, ...]
-    entries: tuple[Entry, ...]

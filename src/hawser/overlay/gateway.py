@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hawser.overlay.address import Addresses
-from hawser.overlay.entry import SwitchConfig
 from hawser.overlay.group import Group, Groups, Path, groups
 from hawser.overlay.plan import DaemonPlan
-from hawser.overlay.switch import switches
+from hawser.overlay.switch import Switch, switches
 from hawser.spec.overlay import Branch, Encryption, Overlay, Placement, TrafficType, Transport
 from hawser.spec.workflow import Scenario
 
@@ -93,7 +92,7 @@ def _path(overlay: Overlay, addresses: Addresses, path: Path, *, listens: bool) 
     return {"local": str(local.port.ip), "remote": str(remote.listen.ip)}
 
 
-def _switching(overlay: Overlay, switch: SwitchConfig | None) -> dict[str, object]:
+def _switching(overlay: Overlay, switch: Switch | None) -> dict[str, object]:
     found: dict[str, object] = {}
     if overlay.placement is not Placement.FLOW_HASH:
         found["placement"] = overlay.placement.value

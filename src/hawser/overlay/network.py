@@ -32,7 +32,7 @@ def network(scenario: Scenario) -> NetworkPlan:
     connects, listens = roles(scenario)
     plan = addresses(scenario, connects & listens)
     backbone = _backbone(scenario.topology, plan)
-    whole = NetworkPlan(
+    made = NetworkPlan(
         nodes=tuple(_nodes(scenario, plan, backbone)),
         links=(*_links(scenario.topology, plan), *(backbone.links() if backbone else ())),
         shapers=(*shapers(scenario, plan), *(backbone.shapers() if backbone else ())),
@@ -41,7 +41,7 @@ def network(scenario: Scenario) -> NetworkPlan:
         tunnels=tuple(tunnels(scenario, plan)),
         background=tuple(backbone.background()) if backbone else (),
     )
-    return openflow.switched(whole)
+    return openflow.switched(made)
 
 
 def _backbone(topology: Topology, plan: Addresses) -> Backbone | None:

@@ -134,18 +134,6 @@ class DaemonPlan(Model):
     """Paths in it are relative to the lab's directory: the driver makes them absolute."""
 
 
-class SwitchPlan(Model):
-    """An OpenFlow switch on a node: Open vSwitch with its datapath in user space."""
-
-    node: str
-    datapath_id: int
-    ports: tuple[tuple[str, int], ...]
-    """Interfaces of the node, each with its OpenFlow number."""
-    socket: str
-    """Unix socket of its controller, relative to the lab's directory; the switch keeps its own
-    files beside it."""
-
-
 class BackgroundPlan(Model):
     """Traffic of others across a bottleneck, in one direction; for as long as the lab stands."""
 
@@ -166,6 +154,18 @@ class BackgroundPlan(Model):
     """A flow of this rate, counted as frames."""
     tcp: int | None = None
     """So many connections."""
+
+
+class SwitchPlan(Model):
+    """An OpenFlow switch on a node: Open vSwitch with its datapath in user space."""
+
+    node: str
+    datapath_id: int
+    ports: tuple[tuple[str, int], ...]
+    """Interfaces of the node, each with its OpenFlow number."""
+    socket: str
+    """Unix socket of its controller, relative to the lab's directory; the switch keeps its own
+    files beside it."""
 
 
 class TunnelPlan(Model):
@@ -196,8 +196,8 @@ class NetworkPlan(Model):
     """Address of every port (`node.port`), and of every node (its LAN, else its first port)."""
     tunnels: tuple[TunnelPlan, ...] = ()
     """Both ends of each, the one that opens it first."""
-    switches: tuple[SwitchPlan, ...] = ()
     background: tuple[BackgroundPlan, ...] = ()
     """Traffic of others."""
+    switches: tuple[SwitchPlan, ...] = ()
     seed: int = 1
     """Of all chance on links and paths: equal seeds lose the same packets."""

@@ -18,10 +18,11 @@ from ipaddress import IPv4Address
 from typing import Literal
 
 from hawser.overlay.address import Addresses
-from hawser.overlay.entry import Entry, Match, Output, SwitchConfig, SwitchPort, Write
+from hawser.overlay.entry import Entry, EntryMatch, EntryOutput, EntryWrite
 from hawser.overlay.group import Group, Groups, Pair, Path, groups
 from hawser.overlay.label import agent_port, label
 from hawser.overlay.priority import Levels, levels
+from hawser.spec.model import Model
 from hawser.spec.overlay import Branch, Overlay, SwitchKind
 from hawser.spec.route import switch_kind
 from hawser.spec.topology import Topology
@@ -30,7 +31,25 @@ from hawser.spec.workflow import Scenario
 Direction = Literal["forward", "return"]
 
 
-def switches(scenario: Scenario, addresses: Addresses) -> Mapping[str, SwitchConfig]:
+class SwitchPort(Model):
+    """A WAN port of a switch."""
+
+    name: str
+    interface: str
+    address: IPv4Address
+    next_hop: IPv4Address
+    type: Literal["internet", "leased"]
+
+
+class Switch(Model):
+    """All of one gateway's switch, as it stands in the gateway's configuration."""
+
+    kind: Literal["bpf", "openflow"]
+    ports: tuple[SwitchPort, ...]
+    entries: tuple[Entry, ...]
+
+
+def switches(scenario: Scenario, addresses: Addresses) -> Mapping[str, Switch]:
     """Give the switch of every branch, by its name; none where subflows need no switch."""
     overlay, topology = scenario.overlay, scenario.topology
     if overlay is None:
@@ -40,7 +59,7 @@ def switches(scenario: Scenario, addresses: Addresses) -> Mapping[str, SwitchCon
         return {}
     entries = flow_entries(topology, overlay, addresses)
     return {
-        name: SwitchConfig(
+        name: Switch(
             kind=kind.value,
             ports=tuple(_ports(topology, branch, addresses)),
             entries=tuple(entries[branch.gateway]),
@@ -153,29 +172,29 @@ class _Writer:
         origin: Literal["agent", "wan"],
         ends: tuple[IPv4Address, IPv4Address],
         port: int,
-    ) -> Match:
+    ) -> EntryMatch:
         forward = leg.direction == "forward"
         values = {"from": origin, "source": ends[0], "destination": ends[1]}
-        return Match.model_validate(
+        return EntryMatch.model_validate(
             values | {"destination_port" if forward else "source_port": port}
         )
 
-    def _onwards(self, leg: _Leg, where: str, match: Match, hop: tuple[str, str]) -> Entry:
+    def _onwards(self, leg: _Leg, where: str, match: EntryMatch, hop: tuple[str, str]) -> Entry:
         out, into = hop
         traffic_class = leg.traffic_class if out in self._rated else None
         return Entry(
             name=f"{leg.name} {where}",
             match=match,
-            write=Write(source=self._ip(out), destination=self._ip(into), port=leg.label),
-            output=Output.model_validate({"port": _port(out), "class": traffic_class}),
+            write=EntryWrite(source=self._ip(out), destination=self._ip(into), port=leg.label),
+            output=EntryOutput.model_validate({"port": _port(out), "class": traffic_class}),
         )
 
-    def _home(self, leg: _Leg, match: Match) -> Entry:
+    def _home(self, leg: _Leg, match: EntryMatch) -> Entry:
         source, destination = leg.agents
         return Entry(
             name=f"{leg.name} destination",
             match=match,
-            write=Write(source=source, destination=destination, port=leg.agent_port),
+            write=EntryWrite(source=source, destination=destination, port=leg.agent_port),
             output="agent",
         )
 

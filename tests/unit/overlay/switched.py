@@ -107,7 +107,7 @@ def _fits(entry: Entry, origin: str, packet: Packet) -> bool:
     seen = (packet.source_port, packet.destination_port)
     alike = all(mine in (None, theirs) for mine, theirs in zip(ports, seen, strict=True))
     ends = (match.source, match.destination) == (packet.source, packet.destination)
-    return match.origin == origin and ends and alike
+    return match.from_ == origin and ends and alike
 
 
 def _written(entry: Entry, packet: Packet) -> Packet:

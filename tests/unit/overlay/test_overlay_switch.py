@@ -137,7 +137,7 @@ class TestTableII:
             ("II-2", 2, True),
             ("III", 3, False),
         ]
-        classes = {e.name: e.output.traffic_class for e in out_of(self.net, "gw1")}
+        classes = {e.name: e.output.class_ for e in out_of(self.net, "gw1")}
         assert classes["b1>b2 g0 m1 forward source"] == class_id(1)
         assert classes["b1>b2 g0 m2 forward source"] == class_id(2)
 
@@ -184,7 +184,7 @@ def test_without_priority_all_of_type_two_is_alike() -> None:
     found = scenario(file(FIVE, TABLE_II, priority="none"))
     names = [c.name.rpartition(":")[2] for c in upload(network(found).shapers, "gw2.a").classes]
     assert names == ["I", "II", "III"]
-    classes = {e.output.traffic_class for e in out_of(Network(found), "gw1")}
+    classes = {e.output.class_ for e in out_of(Network(found), "gw1")}
     assert classes == {class_id(1)}
 
 
@@ -192,7 +192,7 @@ def test_a_group_of_class_one_goes_first() -> None:
     document = file({1: "a", 2: "a"}, [["b1.a>b2.a"], ["b1.a>b2.a"]], switch="bpf")
     document["overlay"]["path_groups"]["pg1"]["class"] = "I"
     found = scenario(document)
-    classes = {e.name: e.output.traffic_class for e in out_of(Network(found), "gw1")}
+    classes = {e.name: e.output.class_ for e in out_of(Network(found), "gw1")}
     assert classes == {
         "b1>b2 g0 m1 forward source": class_id(1),
         "b1>b2 g1 m1 forward source": class_id(0),

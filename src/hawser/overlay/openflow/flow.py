@@ -199,7 +199,7 @@ def _entries(switch: OpenFlowSwitch) -> Iterator[Flow]:
 
 def _came(switch: OpenFlowSwitch, entry: Entry) -> int:
     """Give the port where packets of an entry come in: that of their own address."""
-    if entry.match.origin == "agent":
+    if entry.match.from_ == "agent":
         return FIRST_AGENT + switch.holder(entry.match.source)
     return FIRST_WAN + switch.holder(entry.match.destination)
 
@@ -212,7 +212,7 @@ def _leaves(switch: OpenFlowSwitch, entry: Entry) -> tuple[int, str, str]:
         return FIRST_AGENT + place, mac(port.next_hop), _address(port)
     place = switch.place(entry.output.port)
     port = switch.ports[place]
-    sender = mac(_first(port), mark(entry.output.traffic_class))
+    sender = mac(_first(port), mark(entry.output.class_))
     return FIRST_WAN + place, sender, mac(port.next_hop)
 
 

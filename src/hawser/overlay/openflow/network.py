@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address
 from typing import TypeVar
 
-from hawser.overlay.entry import SwitchConfig
 from hawser.overlay.openflow.switch import (
     FIRST_AGENT,
     FIRST_WAN,
@@ -31,6 +30,7 @@ from hawser.overlay.plan import (
     ShaperPlan,
     SwitchPlan,
 )
+from hawser.overlay.switch import Switch
 from hawser.overlay.sysctl import ALIKE
 from hawser.spec.check.topology import CONTROLLER
 
@@ -69,9 +69,9 @@ def switched(plan: NetworkPlan) -> NetworkPlan:
 _SSC = NodePlan(name=CONTROLLER, role="controller", interfaces=(), sysctl=dict(ALIKE))
 
 
-def _asked(daemon: DaemonPlan) -> SwitchConfig | None:
+def _asked(daemon: DaemonPlan) -> Switch | None:
     switch = daemon.config.get("switch")
-    found = None if switch is None else SwitchConfig.model_validate(switch)
+    found = None if switch is None else Switch.model_validate(switch)
     return found if found and found.kind == "openflow" else None
 
 
@@ -89,12 +89,12 @@ def _daemon(daemon: DaemonPlan) -> DaemonPlan:
     return daemon.model_copy(update={"config": config})
 
 
-def _places(switch: SwitchConfig) -> dict[str, int]:
+def _places(switch: Switch) -> dict[str, int]:
     """Give the place of each WAN port by its interface."""
     return {port.interface: place for place, port in enumerate(switch.ports)}
 
 
-def _switch(node: NodePlan, switch: SwitchConfig) -> OpenFlowSwitch:
+def _switch(node: NodePlan, switch: Switch) -> OpenFlowSwitch:
     addresses = {each.name: tuple(a.ip for a in each.addresses) for each in node.interfaces}
     return OpenFlowSwitch(
         name=node.name,

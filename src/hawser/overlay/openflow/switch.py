@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from hawser.overlay.entry import Entry, Match
+from hawser.overlay.entry import Entry, EntryMatch
 from hawser.spec.model import Model
 
 FIRST_WAN = 1
@@ -104,7 +104,7 @@ def _problems(switch: OpenFlowSwitch) -> Iterator[str]:
         yield "expected another name for every port"
     if len(set(addresses)) != len(addresses):
         yield "expected every address at one port only"
-    matches: dict[Match, str] = {}
+    matches: dict[EntryMatch, str] = {}
     for entry in switch.entries:
         yield from _entry_problems(entry, names, addresses)
         other = matches.setdefault(entry.match, entry.name)
@@ -114,11 +114,9 @@ def _problems(switch: OpenFlowSwitch) -> Iterator[str]:
 
 def _entry_problems(entry: Entry, names: list[str], addresses: list[IPv4Address]) -> Iterator[str]:
     match, output = entry.match, entry.output
-    if (match.source_port is None) == (match.destination_port is None):
-        yield f"entry {entry.name}: expected exactly one of source_port and destination_port"
-    own = match.source if match.origin == "agent" else match.destination
+    own = match.source if match.from_ == "agent" else match.destination
     if own not in addresses:
-        yield f"entry {entry.name}: found {own} from the {match.origin}, expected an own address"
+        yield f"entry {entry.name}: found {own} from the {match.from_}, expected an own address"
     if output == "agent":
         if entry.write.destination not in addresses:
             yield f"entry {entry.name}: {entry.write.destination} is no address of the agent"
@@ -126,6 +124,6 @@ def _entry_problems(entry: Entry, names: list[str], addresses: list[IPv4Address]
     if output.port not in names:
         yield f"entry {entry.name}: found port {output.port!r}, expected one of {names}"
     try:
-        mark(output.traffic_class)
+        mark(output.class_)
     except ValueError as error:
         yield f"entry {entry.name}: {error}"
