@@ -20,6 +20,7 @@ from typing import Literal
 from hawser.overlay.entry import Entry
 from hawser.overlay.openflow.switch import (
     FIRST_AGENT,
+    FIRST_OUT,
     FIRST_WAN,
     OpenFlowPort,
     OpenFlowSwitch,
@@ -29,8 +30,6 @@ from hawser.overlay.openflow.switch import (
 from hawser.spec.model import Model
 
 ADMISSION, ENTRIES = 0, 1
-IN_PORT = 0xFFFF_FFF8
-"""OFPP_IN_PORT: out by where it came in. OpenFlow does not send there otherwise (1.3.5, 7.2.1)."""
 
 _IPV4, _ARP = 0x0800, 0x0806
 _FRAGMENT = (1, 1)
@@ -98,7 +97,7 @@ def _admission(switch: OpenFlowSwitch) -> Iterator[Flow]:
 def _arp(place: int, port: OpenFlowPort) -> Iterator[Flow]:
     """Let the agent's port answer for its addresses, and ask for its next hop."""
     asking: dict[str, Value] = {"in_port": FIRST_AGENT + place, "eth_type": _ARP}
-    yield _own_flow(ADMISSION, 30, asking, FIRST_WAN + place, "arp")
+    yield _own_flow(ADMISSION, 30, asking, FIRST_OUT + place, "arp")
     for address in port.addresses:
         asked: dict[str, Value] = {
             "in_port": FIRST_WAN + place,
@@ -115,7 +114,7 @@ def _own(switch: OpenFlowSwitch) -> Iterator[Flow]:
         wan, agent = FIRST_WAN + place, FIRST_AGENT + place
         for address in map(str, port.addresses):
             sent: dict[str, Value] = {"in_port": agent, "eth_type": _IPV4, "ipv4_src": address}
-            yield _own_flow(ENTRIES, 10, sent, wan, "own")
+            yield _own_flow(ENTRIES, 10, sent, FIRST_OUT + place, "own")
             taken: dict[str, Value] = {"in_port": wan, "eth_type": _IPV4, "ipv4_dst": address}
             yield _own_flow(ENTRIES, 10, taken, agent, "own")
             for ports in _below_labels():
@@ -191,7 +190,7 @@ def _entries(switch: OpenFlowSwitch) -> Iterator[Flow]:
                     (labelled, entry.write.port),
                 ),
                 decrement=came < FIRST_AGENT and output < FIRST_AGENT,
-                output=IN_PORT if output == came else output,
+                output=output,
                 kind="entry",
                 counter=entry.name,
             )
@@ -213,7 +212,7 @@ def _leaves(switch: OpenFlowSwitch, entry: Entry) -> tuple[int, str, str]:
     place = switch.place(entry.output.port)
     port = switch.ports[place]
     sender = mac(_first(port), mark(entry.output.class_))
-    return FIRST_WAN + place, sender, mac(port.next_hop)
+    return FIRST_OUT + place, sender, mac(port.next_hop)
 
 
 def _address(port: OpenFlowPort) -> str:

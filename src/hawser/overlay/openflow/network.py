@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from hawser.overlay.openflow.switch import (
     FIRST_AGENT,
+    FIRST_OUT,
     FIRST_WAN,
     ControllerConfig,
     OpenFlowPort,
@@ -128,16 +129,18 @@ def _controller(switches: list[OpenFlowSwitch]) -> DaemonPlan:
 
 def _plan(number: int, switch: OpenFlowSwitch, ports: Mapping[str, int]) -> SwitchPlan:
     wan = tuple((interface, FIRST_WAN + place) for interface, place in ports.items())
+    out = tuple((_out(place), FIRST_OUT + place) for place in ports.values())
     agent = tuple((_inner(place), FIRST_AGENT + place) for place in ports.values())
     return SwitchPlan(
-        node=switch.name, datapath_id=number, ports=(*wan, *agent), socket=switch.socket
+        node=switch.name, datapath_id=number, ports=(*wan, *out, *agent), socket=switch.socket
     )
 
 
 def _links(switch: OpenFlowSwitch) -> Iterator[LinkPlan]:
     for place in range(len(switch.ports)):
-        ends = ((switch.name, _agent(place)), (switch.name, _inner(place)))
-        yield LinkPlan(name=f"{switch.name}.{_agent(place)}", ends=ends)
+        for one, other in ((_agent(place), _inner(place)), (_out(place), _behind(place))):
+            ends = ((switch.name, one), (switch.name, other))
+            yield LinkPlan(name=f"{switch.name}.{one}", ends=ends)
 
 
 def _node(node: NodePlan, ports: Mapping[str, int], hops: set[IPv4Address]) -> NodePlan:
@@ -149,6 +152,7 @@ def _node(node: NodePlan, ports: Mapping[str, int], hops: set[IPv4Address]) -> N
     return node.model_copy(
         update={
             "interfaces": tuple(each for i in interfaces for each in _split(i, ports)),
+            "redirects": tuple((_behind(place), name) for name, place in ports.items()),
             "routes": tuple(_moved(route, moved) for route in node.routes),
             "mptcp": tuple(_moved(endpoint, moved) for endpoint in node.mptcp),
             "sysctl": {**node.sysctl, **_sysctl(ports)},
@@ -168,7 +172,11 @@ def _next_hop(interface: InterfacePlan, hops: set[IPv4Address]) -> InterfacePlan
 
 
 def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[InterfacePlan]:
-    """Make of a WAN port itself, without addresses, and the two ends towards the agent."""
+    """Make of a WAN port itself, without addresses, and the cables to the agent and to itself.
+
+    Open vSwitch gives up the rest of a batch when a port's shaper drops a packet of it, whatever
+    its class. So it sends through a cable, whose other end is redirected to the port.
+    """
     place = ports.get(interface.name)
     if place is None:
         yield interface
@@ -182,7 +190,8 @@ def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[Inter
             "mac": mac(interface.addresses[0].ip),
         }
     )
-    yield bare.model_copy(update={"name": _inner(place)})
+    for name in (_inner(place), _out(place), _behind(place)):
+        yield bare.model_copy(update={"name": name})
 
 
 def _moved(plan: _Named, moved: Mapping[str, str]) -> _Named:
@@ -194,7 +203,7 @@ def _sysctl(ports: Mapping[str, int]) -> dict[str, str]:
     deaf = {
         f"net.ipv4.conf.{name}.{key}": value
         for interface, place in ports.items()
-        for name in (interface, _inner(place))
+        for name in (interface, _inner(place), _out(place), _behind(place))
         for key, value in _DEAF.items()
     }
     filters = {f"net.ipv4.conf.{_agent(place)}.rp_filter": "0" for place in ports.values()}
@@ -209,3 +218,13 @@ def _agent(place: int) -> str:
 def _inner(place: int) -> str:
     """The switch's end of it."""
     return f"ofs_{place}"
+
+
+def _out(place: int) -> str:
+    """The switch's end of the cable to a WAN port."""
+    return f"out_{place}"
+
+
+def _behind(place: int) -> str:
+    """The port's end of it."""
+    return f"wan_{place}"

@@ -15,8 +15,10 @@ from hawser.overlay.entry import Entry, EntryMatch
 from hawser.spec.model import Model
 
 FIRST_WAN = 1
+FIRST_OUT = 501
 FIRST_AGENT = 1001
-"""OpenFlow numbers of the first WAN port and of the first port towards the agent."""
+"""OpenFlow numbers, each of the first port of its kind: WAN ports, at which packets come in; ports
+by which they go out to those; ports towards the agent, for both."""
 
 _LOCAL = 0x02
 """First byte of an address that is administered locally (IEEE 802, section 8)."""
