@@ -31,9 +31,10 @@ that only counts. `hawser load` writes headers, checksums, sequence number and t
 frame, and its meter checks sequence, duplicates and order and measures the delay of each: a sample
 in which a frame is not accounted for fails. CPU is of the sending core and includes receiving,
 which happens there on a veth pair. `packet` and `udp` are the fallback backends, whose receivers
-have the other core. iperf3 sends 18-byte UDP payloads. trafgen and testpmd (driver AF_PACKET)
-count into the XDP program of the limit. "Rate error" is the largest deviation of the rate on the
-wire from the one asked for, over {rates} frames/s."""
+have the other core; a veth pair hands on the 64 datagrams of a `udp` system call as one, so what
+`udp` reaches here it reaches on no other device. iperf3 sends 18-byte UDP payloads. trafgen and
+testpmd (driver AF_PACKET) count into the XDP program of the limit. "Rate error" is the largest
+deviation of the rate on the wire from the one asked for, over {rates} frames/s."""
 
 _METRICS = (
     Metric("received", "million/s", "received"),

@@ -77,8 +77,13 @@ def disturbance(outcome: Outcome) -> list[str]:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits; a dash for what is not there."""
-    return "-" if value is None else f"{value:.3g}"
+    """Three significant digits, or all before the point; a dash for what is not there."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if abs(value) < _THOUSAND else f"{value:.0f}"
+
+
+_THOUSAND = 1000
 
 
 def _find(rows: Sequence[Row], peer: str, metric: Metric) -> Row | None:

@@ -72,9 +72,6 @@ def hawser(program: str) -> Emulate:
 
     def emulate(lab: Lab, delay_ms: float) -> Wan:
         a, wan, b = (lab.namespace(label) for label in ("a", "wan", "b"))
-        for each in (a, wan, b):  # nothing passes that nobody sent
-            each.run(["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"])
-            each.run(["sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"])
         for end, address, port in ((a, "198.18.0.1", "w0a"), (b, Wan.address, "w0b")):
             end.ip("link", "add", DEVICE, "type", "veth", "peer", "name", port, "netns", wan.name)
             end.ip("address", "add", f"{address}/24", "dev", DEVICE)

@@ -69,6 +69,39 @@ class WanStatus(Answer):
         return self.ready
 
 
+class SwitchStatus(Answer):
+    """An OpenFlow switch, as its controller sees it."""
+
+    name: str
+    connected: bool
+    installed: bool
+    """Whether it has exactly the flows that it should have."""
+    flows: int
+    fault: str | None = None
+
+    def __str__(self) -> str:
+        doing = "connected" if self.connected else "not connected"
+        has = "has its flows" if self.installed else "has not its flows"
+        fault = f" ({self.fault})" if self.fault else ""
+        return f"switch {self.name}: {doing}, {has}{fault}"
+
+
+class OpenFlowStatus(Answer):
+    """State of an OpenFlow controller (`GET /v1/status`)."""
+
+    version: str
+    role: Literal["openflow"]
+    uptime_s: float
+    ready: bool
+    """Whether every switch is connected and has what it should have."""
+    switches: tuple[SwitchStatus, ...] = ()
+
+    @property
+    def connected(self) -> bool:
+        """Whether every switch is connected and has what it should have."""
+        return self.ready
+
+
 class Quantiles(Answer):
     """A distribution, microseconds."""
 
@@ -129,7 +162,7 @@ class WanCounters(Answer):
     buffered_bytes: int
 
 
-Status = Annotated[WanStatus | GatewayStatus, Field(discriminator="role")]
+Status = Annotated[WanStatus | GatewayStatus | OpenFlowStatus, Field(discriminator="role")]
 """State of a daemon, told apart by its role."""
 
 

@@ -24,7 +24,7 @@ class Daemon(Protocol):
 
     name: str
     node: str
-    role: Literal["gateway", "wan"]
+    role: Literal["gateway", "wan", "openflow"]
     control: Path
     """Its control socket."""
 

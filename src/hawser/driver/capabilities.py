@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from hawser.driver import tunnels
+from hawser.driver import openvswitch, tunnels
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
 from hawser.node import cgroup, features
@@ -72,6 +72,7 @@ _TOOLS = (
     ("wrk", "wrk"),
     ("nginx", "nginx-light"),
     ("ethtool", "ethtool"),
+    ("ovs-vswitchd", openvswitch.PACKAGE),
 )
 """Program and its Debian package."""
 
@@ -89,7 +90,8 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
     kernel = tuple(
         f"this kernel has no {name}; use {_how(name)}" for name in _needs(plan) if not has(name)
     )
-    return (*kernel, *_missing_cgroup(plan), *_missing_daemon(plan), *tunnels.missing(plan))
+    programs = (*_missing_daemon(plan), *tunnels.missing(plan), *openvswitch.missing(plan))
+    return (*kernel, *_missing_cgroup(plan), *programs)
 
 
 def realised(plan: NetworkPlan) -> NetworkPlan:
@@ -124,7 +126,7 @@ def _missing_cgroup(plan: NetworkPlan) -> tuple[str, ...]:
 
 
 def _missing_daemon(plan: NetworkPlan) -> tuple[str, ...]:
-    if not plan.daemons:
+    if all(each.role == "openflow" for each in plan.daemons):
         return ()
     try:
         binary()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hawser.control.client import ControlError, DaemonClient
-from hawser.control.model import GatewayStatus, Status
+from hawser.control.model import GatewayStatus, OpenFlowStatus, Status
 from hawser.driver import names, state
 from hawser.driver.base import Daemon, DriverError
 from hawser.node.base import NodeError
@@ -48,13 +49,17 @@ def _repository() -> Path:
 
 
 def absolute(config: Mapping[str, object], directory: Path) -> dict[str, object]:
-    """A gateway's configuration with its paths (socket, certificates) in the lab's directory."""
+    """A configuration with its paths (sockets, certificates) in the lab's directory."""
     result = dict(config)
     result["control"] = str(directory / str(config["control"]))
     transport = config.get("transport")
     if isinstance(transport, Mapping) and isinstance(transport.get("tls"), Mapping):
         tls = {key: str(directory / str(value)) for key, value in transport["tls"].items()}
         result["transport"] = {**transport, "tls": tls}
+    if isinstance(switches := config.get("switches"), list):
+        result["switches"] = [
+            {**switch, "socket": str(directory / str(switch["socket"]))} for switch in switches
+        ]
     return result
 
 
@@ -100,20 +105,25 @@ class AttachedDaemon:
         return record
 
 
-class SupervisedDaemon:
-    """A daemon that this process started and keeps running (implements `Daemon`)."""
+class SupervisedProcess:
+    """A program of the lab that this process started and keeps running."""
 
-    def __init__(self, directory: Path, plan: DaemonPlan, node: NamespaceNode) -> None:
-        self.name = plan.name
-        self.node = plan.node
-        self.role = plan.role
-        self.control = names.control_socket(directory, plan)
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        node: NamespaceNode,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.node = node.name
         self.restarts = 0
         self._directory = directory
         self._namespace_node = node
-        self._log = directory / "logs" / f"{plan.name}.log"
-        config = state.write_config(directory, plan.name, absolute(plan.config, directory))
-        self._command: Sequence[str] = (str(binary()), plan.role, "--config", str(config))
+        self._log = directory / "logs" / f"{name}.log"
+        self._command = command
+        self._env = env
         self._stopping = threading.Event()
         self._process = self._start(restarts=0)
 
@@ -146,9 +156,12 @@ class SupervisedDaemon:
         self.release()
         self._process.stop()
 
+    def _prepare(self) -> None:
+        """Do what must be done before each start."""
+
     def _start(self, restarts: int) -> Background:
-        self.control.unlink(missing_ok=True)  # a killed daemon leaves its socket behind
-        process = self._namespace_node.start(self._command, log=self._log)
+        self._prepare()
+        process = self._namespace_node.start(self._command, log=self._log, env=self._env)
         record = state.ProcessRecord.of(process.pid)
         if record is not None:
             daemon = state.DaemonRecord(process=record, restarts=restarts)
@@ -179,6 +192,32 @@ class SupervisedDaemon:
         except (NodeError, OSError):  # to be tried again
             return True
         return True
+
+
+class SupervisedDaemon(SupervisedProcess):
+    """A daemon that this process started and keeps running (implements `Daemon`)."""
+
+    def __init__(self, directory: Path, plan: DaemonPlan, node: NamespaceNode) -> None:
+        self.role = plan.role
+        self.control = names.control_socket(directory, plan)
+        config = state.write_config(directory, plan.name, absolute(plan.config, directory))
+        command = (*_program(plan), "--config", str(config))
+        env = {"PYTHONPATH": str(_package())} if plan.role == "openflow" else None
+        super().__init__(directory, plan.name, node, command, env)
+
+    def _prepare(self) -> None:
+        self.control.unlink(missing_ok=True)  # a killed daemon leaves its socket behind
+
+
+def _program(plan: DaemonPlan) -> tuple[str, ...]:
+    if plan.role == "openflow":
+        return (sys.executable, "-m", "hawser.controller.openflow")
+    return (str(binary()), plan.role)
+
+
+def _package() -> Path:
+    """Where this very code is imported from, for daemons in Python."""
+    return Path(__file__).resolve().parents[2]
 
 
 def wait_ready(
@@ -213,6 +252,8 @@ def _fault(daemon: SupervisedDaemon) -> str | None:
 
 
 def _unconnected(status: Status) -> str:
+    if isinstance(status, OpenFlowStatus):
+        return "; ".join(map(str, status.switches))
     down = [
         f"{peer.branch} (group {group.id})"
         for peer in (status.peers if isinstance(status, GatewayStatus) else ())

@@ -7,9 +7,20 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from hawser.driver import build, capabilities, changes, daemon, names, pki, remains, state, tunnels
+from hawser.driver import (
+    build,
+    capabilities,
+    changes,
+    daemon,
+    names,
+    openvswitch,
+    pki,
+    remains,
+    state,
+    tunnels,
+)
 from hawser.driver.base import DriverError, MissingCapability
-from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon
+from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon, SupervisedProcess
 from hawser.node.base import NodeError
 from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
@@ -42,6 +53,8 @@ class LocalLab:
         self.daemons = daemons
         self.tunnels: list[Background] = []
         """Processes of tunnels that this process started."""
+        self.switches: list[SupervisedProcess] = []
+        """Processes of OpenFlow switches that this process started and keeps running."""
 
     def apply(self, element: str, change: Change) -> None:
         """Change a running element in both directions; each direction changes at once.
@@ -76,7 +89,8 @@ class LocalLab:
 
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
-        supervised = [each for each in self.daemons.values() if isinstance(each, SupervisedDaemon)]
+        daemons = [each for each in self.daemons.values() if isinstance(each, SupervisedDaemon)]
+        supervised = [*daemons, *self.switches]
         for each in supervised:
             each.release()
         remains.destroy(self.directory, _LOCK_WAIT)
@@ -100,6 +114,7 @@ class LocalDriver:
         """Make a lab and wait until its daemons are connected; see `Driver.deploy`."""
         directory = self._root / names.checked(name)
         names.check_plan(directory, plan)
+        openvswitch.check_plan(directory, plan)
         plan = capabilities.realised(plan)
         lacking = self.missing(plan)
         if lacking:
@@ -148,13 +163,15 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
         state.write(directory, record)
         build.network(lab.nodes, plan)
         _certificates(directory, plan)
+        openvswitch.prepare(directory, plan)
         for each in plan.daemons:
             daemons[each.name] = SupervisedDaemon(directory, each, lab.nodes[each.node])
+        openvswitch.start(directory, plan, lab.nodes, lab.switches.append)
     daemon.wait_ready(tuple(daemons.values()))
     with state.locked(directory, _LOCK_WAIT):
         tunnels.start(directory, plan, lab.nodes, lab.tunnels.append)
         state.write(directory, record.model_copy(update={"complete": True}))
-    for running in daemons.values():
+    for running in (*daemons.values(), *lab.switches):
         running.supervise()
 
 

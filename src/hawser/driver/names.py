@@ -63,9 +63,18 @@ def control_socket(directory: Path, daemon: DaemonPlan) -> Path:
         raise DriverError(
             f"daemon {daemon.name}: control: found {relative!r}, expected a file name"
         )
+    return socket(path, f"daemon {daemon.name}: control")
+
+
+def socket(path: Path, whose: str) -> Path:
+    """Path of a Unix socket, if it may be one.
+
+    Raises:
+        DriverError: it is too long.
+    """
     if len(bytes(path)) > _SOCKET_MAX:
         raise DriverError(
-            f"daemon {daemon.name}: control socket {path} is longer than {_SOCKET_MAX} bytes:"
+            f"{whose} socket {path} is longer than {_SOCKET_MAX} bytes:"
             " give the lab or the node a shorter name"
         )
     return path

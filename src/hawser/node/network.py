@@ -68,8 +68,18 @@ def veth(route: IPRoute, mine: InterfacePlan, peer: InterfacePlan, peer_namespac
             ifname=mine.name,
             kind="veth",
             mtu=mine.mtu,
-            peer={"ifname": peer.name, "net_ns_fd": str(peer_namespace), "mtu": peer.mtu},
+            **_address(mine),
+            peer={
+                "ifname": peer.name,
+                "net_ns_fd": str(peer_namespace),
+                "mtu": peer.mtu,
+                **_address(peer),
+            },
         )
+
+
+def _address(plan: InterfacePlan) -> dict[str, str]:
+    return {} if plan.mac is None else {"address": plan.mac}
 
 
 def configure(route: IPRoute, plan: NodePlan, shapers: tuple[ShaperPlan, ...]) -> None:

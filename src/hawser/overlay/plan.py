@@ -25,6 +25,8 @@ class InterfacePlan(Model):
 
     Off where a rate is shaped: a shaper and a queue must see packets as they are on the wire.
     """
+    mac: str | None = None
+    """Ethernet address; None leaves the choice to the kernel."""
 
 
 class RoutePlan(Model):
@@ -56,7 +58,7 @@ class NodePlan(Model):
     """One machine: its interfaces, how it routes, and the kernel settings it needs."""
 
     name: str
-    role: Literal["host", "gateway", "internet", "wan"]
+    role: Literal["host", "gateway", "internet", "wan", "controller"]
     interfaces: tuple[InterfacePlan, ...]
     redirects: tuple[tuple[str, str], ...] = ()
     """What comes in at the first interface goes out at the second, whatever it is."""
@@ -101,13 +103,28 @@ class ShaperPlan(Model):
 
 
 class DaemonPlan(Model):
-    """A `hawserd` on a node, with its configuration (schemas/ROLE-config.schema.json)."""
+    """A daemon on a node, with its configuration (schemas/ROLE-config.schema.json).
+
+    Role `openflow` is the OpenFlow controller, the others are `hawserd`'s.
+    """
 
     node: str
-    role: Literal["gateway", "wan"]
+    role: Literal["gateway", "wan", "openflow"]
     name: str
     config: dict[str, object]
     """Paths in it are relative to the lab's directory: the driver makes them absolute."""
+
+
+class SwitchPlan(Model):
+    """An OpenFlow switch on a node: Open vSwitch with its datapath in user space."""
+
+    node: str
+    datapath_id: int
+    ports: tuple[tuple[str, int], ...]
+    """Interfaces of the node, each with its OpenFlow number."""
+    socket: str
+    """Unix socket of its controller, relative to the lab's directory; the switch keeps its own
+    files beside it."""
 
 
 class TunnelPlan(Model):
@@ -138,5 +155,6 @@ class NetworkPlan(Model):
     """Address of every port (`node.port`), and of every node (its LAN, else its first port)."""
     tunnels: tuple[TunnelPlan, ...] = ()
     """Both ends of each, the one that opens it first."""
+    switches: tuple[SwitchPlan, ...] = ()
     seed: int = 1
     """Of all chance on links and paths: equal seeds lose the same packets."""

@@ -57,13 +57,13 @@ _PREFIX = {
 }
 """What the control API has in a table of this name is a count whose name begins so."""
 
-_LABELS = ("branch", "id")
+_LABELS = ("branch", "id", "name")
 
 
 def flatten(document: Mapping[str, object]) -> Counters:
     """Counters of the control API by part and name, such as `peer:b2:group:0` and `tx_bytes`.
 
-    An element of a list is named by its field `branch` or `id`.
+    An element of a list is named by its field `branch`, `id` or `name`.
     """
     return dict(_flatten(document, "", ""))
 

@@ -16,8 +16,14 @@ INTERNET = "internet"
 """Name of the node that stands for the internet."""
 EMULATOR = "wan"
 """Name of the node that delays, varies and loses packets."""
+CONTROLLER = "ssc"
+"""Name of the node of the SD-WAN system controller."""
 
-_RESERVED = {INTERNET: "the internet", EMULATOR: "the WAN emulator"}
+_RESERVED = {
+    INTERNET: "the internet",
+    EMULATOR: "the WAN emulator",
+    CONTROLLER: "the SD-WAN system controller",
+}
 
 MAX_NODES = 256
 MAX_LINKS = 1024

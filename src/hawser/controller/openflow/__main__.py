@@ -1,0 +1,50 @@
+"""Run the OpenFlow controller: `python -m hawser.controller.openflow --config FILE`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from pydantic import ValidationError
+
+from hawser.controller.openflow import application
+from hawser.controller.openflow.service import Service
+from hawser.controller.openflow.state import State
+from hawser.overlay.openflow import ControllerConfig
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT. Exit code 2: the configuration is wrong."""
+    parser = argparse.ArgumentParser(prog="hawser.controller.openflow", description=__doc__)
+    parser.add_argument("--config", type=Path, required=True, help="JSON file")
+    config = _config(parser.parse_args().config)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    os.umask(0o077)
+    state = State(config)
+    with Service(Path(config.control), state) as service:
+        application.start(state)
+        service.serve_forever()
+
+
+def _config(path: Path) -> ControllerConfig:
+    try:
+        return ControllerConfig.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        sys.stderr.write(f"{path}: {error}\n")
+        sys.exit(2)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End at once: os-ken's threads wait for sockets and cannot be told to stop."""
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

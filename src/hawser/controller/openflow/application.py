@@ -1,0 +1,126 @@
+"""The os-ken application, and how switches reach it: a Unix socket for each.
+
+Whoever can open the socket is the switch: it lies in a directory that only root may enter. os-ken's
+own listener would take connections of anybody on all addresses; it is never started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from os_ken.base.app_manager import AppManager, OSKenApp
+from os_ken.controller import controller as os_ken_controller  # registers what Datapath reads
+from os_ken.controller import ofp_event
+from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
+from os_ken.controller.ofp_handler import OFPHandler
+from os_ken.lib import hub
+from os_ken.ofproto import ofproto_v1_3
+
+from hawser.controller.openflow.session import Session
+from hawser.controller.openflow.state import State
+
+
+class _Stream(socket.socket):
+    """A Unix stream that lets itself be treated as TCP: os-ken sets TCP_NODELAY on all."""
+
+    def setsockopt(self, level: int, *arguments: Any) -> None:  # noqa: ANN401
+        """Set an option, except TCP's."""
+        if level != socket.IPPROTO_TCP:
+            super().setsockopt(level, *arguments)
+
+
+class Connection(os_ken_controller.Datapath):  # type: ignore[misc] # os-ken has no types
+    """A switch's connection, which knows whose it is by the socket it came in at."""
+
+    def __init__(self, stream: socket.socket, name: str) -> None:
+        self.name = name
+        self.session: Session | None = None
+        super().__init__(_Stream(fileno=stream.detach()), name)
+
+    def _recv_loop(self) -> None:
+        """End the sending thread too: on native threads os-ken would wait for it for ever."""
+        try:
+            super()._recv_loop()
+        finally:
+            self.set_state(DEAD_DISPATCHER)
+            self.send(b"", close_socket=True)
+
+
+class Handshake(OFPHandler):  # type: ignore[misc]
+    """Hello, features and echo as os-ken does them, on Unix sockets instead of TCP."""
+
+    OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self._state = state
+
+    def start(self) -> None:
+        """Listen for every switch."""
+        OSKenApp.start(self)
+        for switch in self._state.switches():
+            hub.spawn(_listen, Path(switch.config.socket), switch.config.name)
+
+
+_Handler = TypeVar("_Handler", bound=Callable[..., None])
+
+
+def _handles(events: object, states: object) -> Callable[[_Handler], _Handler]:
+    """Name os-ken's decorator for a method that takes events."""
+    return cast("Callable[[_Handler], _Handler]", set_ev_cls(events, states))
+
+
+class FlowTables(OSKenApp):  # type: ignore[misc]
+    """Gives every switch that connects a session, and the session what the switch says."""
+
+    OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self._state = state
+
+    @_handles(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
+    def connection(self, event: Any) -> None:  # noqa: ANN401
+        """Begin or end a session."""
+        datapath = event.datapath
+        if event.state == DEAD_DISPATCHER:
+            if datapath.session is not None:
+                datapath.session.deliver(None)
+        else:
+            datapath.session = Session(datapath, self._state)
+            hub.spawn(datapath.session.run)
+
+    @_handles(
+        [
+            ofp_event.EventOFPFlowStatsReply,
+            ofp_event.EventONFBundleCtrlMsg,
+            ofp_event.EventOFPErrorMsg,
+        ],
+        MAIN_DISPATCHER,
+    )
+    def answer(self, event: Any) -> None:  # noqa: ANN401
+        """Pass an answer on."""
+        if event.msg.datapath.session is not None:
+            event.msg.datapath.session.deliver(event.msg)
+
+
+def start(state: State) -> None:
+    """Start the applications. They run in threads of their own, until the process ends."""
+    manager = AppManager.get_instance()
+    applications = [manager.instantiate(each, state) for each in (Handshake, FlowTables)]
+    for application in applications:
+        application.start()
+
+
+def _listen(path: Path, name: str) -> None:
+    path.unlink(missing_ok=True)  # of a controller that was killed
+    hub.StreamServer((str(path),), lambda stream, _: _serve(stream, name)).serve_forever()
+
+
+def _serve(stream: socket.socket, name: str) -> None:
+    with contextlib.closing(Connection(stream, name)) as connection:
+        connection.serve()

@@ -1,0 +1,152 @@
+"""One connection of a switch: read what it has, compare, install what is missing.
+
+Reading and restoring are one thing. Whatever happened before (a first connection, a restart of
+either side, somebody's `ovs-ofctl del-flows`), a round ends with the flows that are wanted; flows
+that are right already are not touched, and go on counting.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hawser.controller.openflow import message
+from hawser.controller.openflow.message import Datapath, Message
+from hawser.controller.openflow.state import Count, State
+from hawser.overlay.openflow import Flow
+
+_ANSWER_WITHIN = 5.0
+"""Seconds after which a silent switch counts as gone; it answers in milliseconds."""
+_INBOX = 4096
+"""Messages that may wait: a full table of 16 000 flows comes in some 200."""
+_ETHERNET = 14
+"""Bytes of a frame's header."""
+_SHARE = 0.1
+"""Most of its time that a controller may spend reading one switch."""
+
+_log = logging.getLogger(__name__)
+
+
+class SwitchError(Exception):
+    """A switch refused, did not answer, or is gone."""
+
+
+class Session:
+    """One connection, from the handshake to its end."""
+
+    def __init__(
+        self,
+        datapath: Datapath,
+        state: State,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._datapath = datapath
+        self._name: str = datapath.name
+        self._state = state
+        self._clock = clock
+        self._inbox: queue.Queue[Message | None] = queue.Queue(_INBOX)
+
+    def deliver(self, reply: Message | None) -> None:
+        """Take a message of the switch; None is the connection's end. Any thread may call."""
+        try:
+            self._inbox.put_nowait(reply)
+        except queue.Full:
+            self._datapath.close()
+
+    def run(self) -> None:
+        """Keep the switch as it should be, until it is gone."""
+        self._state.report(self._name, connected=True, installed=False)
+        try:
+            while True:
+                self._rest(self._round())
+        except SwitchError as error:
+            _log.warning("switch %s: %s", self._name, error)
+            self._state.report(self._name, connected=False, installed=False, fault=str(error))
+        finally:
+            self._datapath.close()
+
+    def _round(self) -> float:
+        """Read, and install what is missing. Returns the seconds it took to read."""
+        switch = self._state.switch(self._name)
+        switch.changed.clear()
+        wanted, begun = switch.wanted, self._clock()
+        found = self._read()
+        took = self._clock() - begun
+        if found.keys() != wanted.keys():
+            self._install(wanted, found)
+        counts = {c: Count(*_counts(found[c])) if c in found else Count() for c in wanted}
+        self._state.read(self._name, wanted, counts)
+        return took
+
+    def _rest(self, took: float) -> None:
+        """Wait for the next reading, or for something to do."""
+        pause = max(self._state.config.poll_s, took / _SHARE)
+        self._state.switch(self._name).changed.wait(pause)
+
+    def _read(self) -> dict[int, Any]:
+        """Read the switch's flows, by cookie."""
+        replies = self._ask(message.everything(self._datapath))
+        return {found.cookie: found for reply in replies for found in reply.body}
+
+    def _install(self, wanted: Mapping[int, Flow], found: Mapping[int, object]) -> None:
+        """Make the switch have what is wanted, in one step that no packet falls between."""
+        datapath = self._datapath
+        stale = [message.removal(datapath, cookie) for cookie in found.keys() - wanted.keys()]
+        new = [message.addition(datapath, wanted[c]) for c in wanted.keys() - found.keys()]
+        _log.info("switch %s: %d flows go, %d come", self._name, len(stale), len(new))
+        self._ask(message.bundle_open(datapath))
+        for change in (*stale, *new):
+            self._send(message.bundled(datapath, change))
+        self._ask(message.bundle_close(datapath))
+        self._ask(message.bundle_commit(datapath))
+
+    def _ask(self, request: Message) -> list[Message]:
+        """Send a request and collect its answer, all parts of it.
+
+        Raises:
+            SwitchError: as all methods here.
+        """
+        self._send(request)
+        deadline = self._clock() + _ANSWER_WITHIN
+        parts: list[Message] = []
+        more = True
+        while more:
+            part = self._next(deadline)
+            if part.xid == request.xid:
+                parts.append(part)
+                more = bool(getattr(part, "flags", 0) & self._more(part))
+        return parts
+
+    def _more(self, part: Message) -> int:
+        """Give the flag that says that more parts follow; other messages have other flags."""
+        reply = self._datapath.ofproto_parser.OFPMultipartReply
+        return int(self._datapath.ofproto.OFPMPF_REPLY_MORE) if isinstance(part, reply) else 0
+
+    def _send(self, what: Message) -> None:
+        if not self._datapath.send_msg(what):
+            raise SwitchError("is gone")
+
+    def _next(self, deadline: float) -> Message:
+        try:
+            reply = self._inbox.get(timeout=max(0.0, deadline - self._clock()))
+        except queue.Empty:
+            raise SwitchError(f"did not answer in {_ANSWER_WITHIN:g} s") from None
+        if reply is None:
+            raise SwitchError("is gone")
+        if isinstance(reply, self._datapath.ofproto_parser.OFPErrorMsg):
+            raise SwitchError(f"refused: error {_error(reply)}")
+        return reply
+
+
+def _counts(found: Any) -> tuple[int, int]:  # noqa: ANN401 (os-ken has no types)
+    """Packets, and their bytes without the Ethernet headers, which the switch counts too."""
+    return found.packet_count, found.byte_count - _ETHERNET * found.packet_count
+
+
+def _error(reply: Message) -> str:
+    """Type and code (OpenFlow 1.3.5, 7.5.4); experimenters' errors have a type of their own."""
+    number = getattr(reply, "code", None)
+    return f"type {reply.type}, code {reply.exp_type if number is None else number}"

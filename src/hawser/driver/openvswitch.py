@@ -1,0 +1,140 @@
+"""OpenFlow switches of a lab: an ovsdb-server and an ovs-vswitchd on each gateway.
+
+Both run in the gateway's namespace, with all their files in one directory of the lab, and are
+started again when they die. The datapath is Open vSwitch's own, in user space: no kernel module.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from hawser.driver import names
+from hawser.driver.base import DriverError
+from hawser.driver.daemon import SupervisedProcess
+from hawser.node.netns import NamespaceNode
+from hawser.overlay.plan import NetworkPlan, SwitchPlan
+
+PACKAGE = "openvswitch-switch"
+BRIDGE = "ofs_br"
+_PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-vswitchd")
+_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+_RECONNECT_MS = 1000
+"""Longest pause before a switch tries again to reach its controller: the least it can have."""
+_WITHIN = 10.0
+"""Seconds in which Open vSwitch must answer; it takes some 50 ms to start."""
+_LOGGING = ("-vsyslog:off", "-vfile:off", "-vconsole:info")
+
+
+class _OpenVSwitch:
+    """One switch on its node."""
+
+    def __init__(self, directory: Path, plan: SwitchPlan, node: NamespaceNode) -> None:
+        self._directory = directory
+        self._plan = plan
+        self._node = node
+        self._folder = folder(directory, plan)
+        self._env = {"OVS_RUNDIR": str(self._folder)}
+
+    def start(self, started: Callable[[SupervisedProcess], None]) -> None:
+        """Start both processes, and wait until the switch has its ports."""
+        database, socket = str(self._folder / "conf.db"), self._folder / "db"
+        self._run("ovsdb-tool", "create", database, str(_SCHEMA))
+        started(self._keep("ovsdb", "ovsdb-server", f"--remote=punix:{socket}", database))
+        self._vsctl("--no-wait", *_settings(self._plan, self._folder))
+        started(self._keep("ofs", "ovs-vswitchd", f"unix:{socket}"))
+        # Waits for ovs-vswitchd to have done what the database says.
+        self._vsctl("set", "Open_vSwitch", ".", "external_ids:made=yes")
+        for interface, _ in self._plan.ports:
+            error = self._vsctl("get", "Interface", interface, "error").strip()
+            if error != "[]":
+                raise DriverError(f"switch {self._plan.node}: port {interface}: {error}")
+
+    def _keep(self, part: str, *command: str) -> SupervisedProcess:
+        """Start a program that stays."""
+        control = f"--unixctl={self._folder / f'{part}.ctl'}"
+        name = f"{self._node.name}-{part}"
+        whole = (*command, control, *_LOGGING)
+        return SupervisedProcess(self._directory, name, self._node, whole, self._env)
+
+    def _vsctl(self, *arguments: str) -> str:
+        where = f"--db=unix:{self._folder / 'db'}"
+        return self._run("ovs-vsctl", where, f"--timeout={_WITHIN:g}", "--retry", *arguments)
+
+    def _run(self, *command: str) -> str:
+        return self._node.run(command, timeout=_WITHIN + 1, env=self._env).stdout
+
+
+def folder(directory: Path, plan: SwitchPlan) -> Path:
+    """Where a switch has its files: where its controller's socket is."""
+    return (directory / plan.socket).parent
+
+
+def prepare(directory: Path, plan: NetworkPlan) -> None:
+    """Make the switches' folders, in which their controller then listens."""
+    for switch in plan.switches:
+        folder(directory, switch).mkdir(mode=0o700)
+
+
+def start(
+    directory: Path,
+    plan: NetworkPlan,
+    nodes: Mapping[str, NamespaceNode],
+    started: Callable[[SupervisedProcess], None],
+) -> None:
+    """Start all switches of a plan.
+
+    Args:
+        directory: of the lab.
+        plan: of the lab.
+        nodes: of the lab, by name.
+        started: told of every process as soon as it runs.
+
+    Raises:
+        NodeError: a switch does not start, or cannot use a port.
+    """
+    for switch in plan.switches:
+        _OpenVSwitch(directory, switch, nodes[switch.node]).start(started)
+
+
+def missing(plan: NetworkPlan) -> Iterator[str]:
+    """What the switches of a plan need and this machine lacks, with how to get it."""
+    if plan.switches and (fault := absent()):
+        yield f"{fault}: apt-get install {PACKAGE}"
+
+
+def absent() -> str:
+    """What of Open vSwitch is not installed; empty when all is."""
+    for program in _PROGRAMS:
+        if shutil.which(program) is None:
+            return f"no program {program}"
+    return "" if _SCHEMA.exists() else f"no file {_SCHEMA}"
+
+
+def check_plan(directory: Path, plan: NetworkPlan) -> None:
+    """Find socket paths that are too long, before anything is made.
+
+    Raises:
+        DriverError: one is.
+    """
+    for switch in plan.switches:
+        names.socket(folder(directory, switch) / f"{BRIDGE}.snoop", f"switch {switch.node}")
+
+
+def _settings(plan: SwitchPlan, files: Path) -> Iterator[str]:
+    """One transaction that makes the bridge (ovs-vswitchd.conf.db(5)).
+
+    Without its controller the switch goes on as it is (`fail_mode=secure`): it never becomes the
+    learning switch that forwards everything.
+    """
+    yield from ("--", "init")
+    yield from ("--", "add-br", BRIDGE)
+    yield from ("--", "set", "Bridge", BRIDGE, "datapath_type=netdev", "fail_mode=secure")
+    yield from ("protocols=OpenFlow13", f"other_config:datapath-id={plan.datapath_id:016x}")
+    yield from ("other_config:disable-in-band=true",)
+    for interface, number in plan.ports:
+        yield from ("--", "add-port", BRIDGE, interface)
+        yield from ("--", "set", "Interface", interface, f"ofport_request={number}")
+    yield from ("--", "set-controller", BRIDGE, f"unix:{files / 'of'}")
+    yield from ("--", "set", "Controller", BRIDGE, f"max_backoff={_RECONNECT_MS}")

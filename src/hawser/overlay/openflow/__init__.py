@@ -1,0 +1,26 @@
+"""The OpenFlow kind of the gateways' switch, as data: ports, flow entries, and what a node is then.
+
+ gateway's stack (multipath agent)
+    mpa_0          mpa_1            hold the WAN addresses
+      |              |
+    ofs_0          ofs_1
++---------------------------+
+|   OFS (bridge `ofs_br`)   |------ OpenFlow 1.3 ------ OpenFlow controller
++---------------------------+
+      |              |
+      a              b              WAN ports, shaped
+"""
+
+from hawser.overlay.openflow.flow import Flow, flows
+from hawser.overlay.openflow.network import switched
+from hawser.overlay.openflow.switch import ControllerConfig, Entry, SwitchConfig, SwitchPort
+
+__all__ = [
+    "ControllerConfig",
+    "Entry",
+    "Flow",
+    "SwitchConfig",
+    "SwitchPort",
+    "flows",
+    "switched",
+]

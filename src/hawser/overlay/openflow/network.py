@@ -1,0 +1,198 @@
+"""A plan with the gateways' OpenFlow switches put in.
+
+A switch takes the WAN ports away from the kernel. The WAN addresses move to ports towards the
+agent, one a WAN port, and with them all that names them: routes, rules, MPTCP endpoints. Shapers
+and what is counted stay at the WAN ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address
+from typing import Any, TypeVar
+
+from hawser.overlay.openflow.switch import (
+    FIRST_AGENT,
+    FIRST_WAN,
+    ControllerConfig,
+    Entry,
+    SwitchConfig,
+    SwitchPort,
+    mac,
+)
+from hawser.overlay.plan import (
+    DaemonPlan,
+    InterfacePlan,
+    LinkPlan,
+    MptcpEndpoint,
+    NetworkPlan,
+    NodePlan,
+    RoutePlan,
+    SwitchPlan,
+)
+from hawser.overlay.sysctl import ALIKE
+from hawser.spec.check.topology import CONTROLLER
+
+_Named = TypeVar("_Named", RoutePlan, MptcpEndpoint)
+
+_DEAF = {"arp_ignore": "8", "drop_unicast_in_l2_multicast": "1"}
+"""What keeps the kernel from answering at a port that is the switch's."""
+
+
+def switched(plan: NetworkPlan) -> NetworkPlan:
+    """Give the gateways that ask for it an OpenFlow switch, and all of those one controller.
+
+    A gateway asks by `"switch": {"kind": "openflow", ..}` in its daemon's configuration, which is
+    then the controller's. A plan where none asks stays as it is.
+    """
+    asked = {each.node: switch for each in plan.daemons if (switch := _asked(each))}
+    if not asked:
+        return plan
+    nodes = {node.name: node for node in plan.nodes}
+    switches = [_switch(nodes[name], switch) for name, switch in asked.items()]
+    ports = {each.name: _ports(asked[each.name]) for each in switches}
+    hops = {port.next_hop for each in switches for port in each.ports}
+    return plan.model_copy(
+        update={
+            "nodes": (*(_node(node, ports.get(node.name, {}), hops) for node in plan.nodes), _SSC),
+            "links": (*plan.links, *(link for each in switches for link in _links(each))),
+            "daemons": (_controller(switches), *map(_without, plan.daemons)),
+            "switches": tuple(
+                _plan(number, each, ports[each.name]) for number, each in enumerate(switches, 1)
+            ),
+        }
+    )
+
+
+_SSC = NodePlan(name=CONTROLLER, role="controller", interfaces=(), sysctl=dict(ALIKE))
+
+
+def _asked(daemon: DaemonPlan) -> Mapping[str, Any] | None:
+    switch = daemon.config.get("switch")
+    if isinstance(switch, Mapping) and switch.get("kind") == "openflow":
+        return switch
+    return None
+
+
+def _without(daemon: DaemonPlan) -> DaemonPlan:
+    """Leave the switch to Open vSwitch: the daemon then only carries inner packets."""
+    if _asked(daemon) is None:
+        return daemon
+    return daemon.model_copy(update={"config": {**daemon.config, "switch": None}})
+
+
+def _ports(switch: Mapping[str, Any]) -> dict[str, int]:
+    """Give the place of each WAN port by its interface."""
+    return {port["interface"]: place for place, port in enumerate(switch["ports"])}
+
+
+def _switch(node: NodePlan, switch: Mapping[str, Any]) -> SwitchConfig:
+    addresses = {each.name: tuple(a.ip for a in each.addresses) for each in node.interfaces}
+    return SwitchConfig(
+        name=node.name,
+        socket=f"{node.name}.ofs/of",
+        ports=tuple(
+            SwitchPort(
+                name=port["name"],
+                addresses=addresses[port["interface"]],
+                next_hop=port["next_hop"],
+            )
+            for port in switch["ports"]
+        ),
+        entries=tuple(Entry.model_validate(entry) for entry in switch["entries"]),
+    )
+
+
+def _controller(switches: list[SwitchConfig]) -> DaemonPlan:
+    config = ControllerConfig(control=f"{CONTROLLER}.sock", switches=tuple(switches))
+    return DaemonPlan(
+        node=CONTROLLER,
+        role="openflow",
+        name=CONTROLLER,
+        config=config.model_dump(mode="json", by_alias=True),
+    )
+
+
+def _plan(number: int, switch: SwitchConfig, ports: Mapping[str, int]) -> SwitchPlan:
+    wan = tuple((interface, FIRST_WAN + place) for interface, place in ports.items())
+    agent = tuple((_inner(place), FIRST_AGENT + place) for place in ports.values())
+    return SwitchPlan(
+        node=switch.name, datapath_id=number, ports=(*wan, *agent), socket=switch.socket
+    )
+
+
+def _links(switch: SwitchConfig) -> Iterator[LinkPlan]:
+    for place in range(len(switch.ports)):
+        ends = ((switch.name, _agent(place)), (switch.name, _inner(place)))
+        yield LinkPlan(name=f"{switch.name}.{_agent(place)}", ends=ends)
+
+
+def _node(node: NodePlan, ports: Mapping[str, int], hops: set[IPv4Address]) -> NodePlan:
+    """Give the node its ports towards the agent; give next hops the addresses that ports expect."""
+    interfaces = [_next_hop(interface, hops) for interface in node.interfaces]
+    if not ports:
+        return node.model_copy(update={"interfaces": tuple(interfaces)})
+    moved = {interface: _agent(place) for interface, place in ports.items()}
+    return node.model_copy(
+        update={
+            "interfaces": tuple(each for i in interfaces for each in _split(i, ports)),
+            "routes": tuple(_moved(route, moved) for route in node.routes),
+            "mptcp": tuple(_moved(endpoint, moved) for endpoint in node.mptcp),
+            "sysctl": {**node.sysctl, **_sysctl(ports)},
+        }
+    )
+
+
+def _next_hop(interface: InterfacePlan, hops: set[IPv4Address]) -> InterfacePlan:
+    """Name a next hop's interface after its address. Its packets must be as on the wire.
+
+    Open vSwitch takes frames as they are: one without its checksum would leave without.
+    """
+    found = next((each.ip for each in interface.addresses if each.ip in hops), None)
+    if found is None:
+        return interface
+    return interface.model_copy(update={"mac": mac(found), "offload": False})
+
+
+def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[InterfacePlan]:
+    """Make of a WAN port itself, without addresses, and the two ends towards the agent."""
+    place = ports.get(interface.name)
+    if place is None:
+        yield interface
+        return
+    bare = interface.model_copy(update={"addresses": (), "offload": False})
+    yield bare
+    yield bare.model_copy(
+        update={
+            "name": _agent(place),
+            "addresses": interface.addresses,
+            "mac": mac(interface.addresses[0].ip),
+        }
+    )
+    yield bare.model_copy(update={"name": _inner(place)})
+
+
+def _moved(plan: _Named, moved: Mapping[str, str]) -> _Named:
+    """Let a route or an endpoint name the port towards the agent instead of the WAN port."""
+    return plan.model_copy(update={"interface": moved.get(plan.interface, plan.interface)})
+
+
+def _sysctl(ports: Mapping[str, int]) -> dict[str, str]:
+    deaf = {
+        f"net.ipv4.conf.{name}.{key}": value
+        for interface, place in ports.items()
+        for name in (interface, _inner(place))
+        for key, value in _DEAF.items()
+    }
+    filters = {f"net.ipv4.conf.{_agent(place)}.rp_filter": "0" for place in ports.values()}
+    return {**deaf, **filters}
+
+
+def _agent(place: int) -> str:
+    """Interface towards the agent. Names with an underscore are nobody else's."""
+    return f"mpa_{place}"
+
+
+def _inner(place: int) -> str:
+    """The switch's end of it."""
+    return f"ofs_{place}"
