@@ -55,6 +55,9 @@ class Lab(Protocol):
     def apply(self, element: str, change: Change) -> None:
         """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`) both ways."""
 
+    def faults(self) -> tuple[str, ...]:
+        """Say what of the lab is not as planned, though nobody asked for it."""
+
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
 

@@ -105,6 +105,8 @@ def _bare(plan: NetworkPlan, element: str, end: int) -> ShaperPlan | None:
 
 def _element(link: LinkPlan) -> str:
     """Name of a link as an element; that of a WAN port is called after the port, `node.port`."""
+    if ":" in link.name:
+        return link.name
     return f"port:{link.name}" if "." in link.name else f"link:{link.name}"
 
 

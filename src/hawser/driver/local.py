@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hawser.driver import (
+    background,
     build,
     capabilities,
     changes,
@@ -53,6 +54,7 @@ class LocalLab:
         self.daemons = daemons
         self.tunnels: list[Background] = []
         """Processes of tunnels that this process started."""
+        self.background = background.Traffic(directory, plan)
         self.switches: list[SupervisedProcess] = []
         """Processes of OpenFlow switches that this process started and keeps running."""
 
@@ -87,6 +89,10 @@ class LocalLab:
         if config is not None and config != emulator.configuration(self.plan):
             daemon.reconfigure(self.daemons[emulator.EMULATOR], self.directory, config)
 
+    def faults(self) -> tuple[str, ...]:
+        """Say what of the lab is not as planned, though nobody asked for it."""
+        return self.background.faults()
+
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
         daemons = [each for each in self.daemons.values() if isinstance(each, SupervisedDaemon)]
@@ -98,6 +104,7 @@ class LocalLab:
             each.stop()
         for process in self.tunnels:
             process.stop()
+        self.background.stop()
 
 
 class LocalDriver:
@@ -170,6 +177,7 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
     daemon.wait_ready(tuple(daemons.values()))
     with state.locked(directory, _LOCK_WAIT):
         tunnels.start(directory, plan, lab.nodes, lab.tunnels.append)
+        lab.background.start(lab.nodes)
         state.write(directory, record.model_copy(update={"complete": True}))
     for running in (*daemons.values(), *lab.switches):
         running.supervise()

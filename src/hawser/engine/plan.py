@@ -12,6 +12,7 @@ from hawser.engine.errors import InputError
 from hawser.overlay import network
 from hawser.overlay.plan import NetworkPlan
 from hawser.probe.registry import probe_for
+from hawser.spec.measurement import rounds
 from hawser.spec.workflow import Labels, Scenario, Variant, Workflow
 from hawser.store import label
 from hawser.store.manifest import TrialPlan
@@ -71,8 +72,9 @@ def plan(workflow: Workflow) -> Plan:
 
 
 def measuring(scenario: Scenario) -> float:
-    """Seconds that the measurements of one trial take, one after the other."""
-    return sum(probe_for(measurement).seconds() for measurement in scenario.measurements.values())
+    """Seconds that the measurements of one trial take."""
+    seconds = {name: probe_for(each).seconds() for name, each in scenario.measurements.items()}
+    return sum(max(seconds[name] for name in names) for names in rounds(scenario.measurements))
 
 
 def _problems(variant: Variant) -> Iterator[str]:

@@ -7,19 +7,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from hawser.driver.base import Driver, Lab, MissingCapability
 from hawser.engine import collect
 from hawser.engine.events import Timeline
 from hawser.engine.plan import Prepared
+from hawser.engine.rounds import together
 from hawser.engine.signals import Signals
 from hawser.node.base import NodeError
 from hawser.probe.base import Context, Probe, ProbeError
 from hawser.probe.evidence import Evidence
 from hawser.probe.passive import Passive
 from hawser.probe.registry import probe_for
-from hawser.spec.measurement import Measurement
+from hawser.spec.measurement import Measurement, rounds
 from hawser.spec.workflow import Scenario
+from hawser.store.sample import Sample
 from hawser.store.writer import TrialWriter
 
 
@@ -83,37 +86,52 @@ def _lab(bench: Bench, prepared: Prepared) -> Iterator[Lab]:
 
 def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) -> None:
     timeline = Timeline(scenario.events, lab.apply)
-    disrupted = any(event.change.up is False for event in scenario.events)
     try:
         collect.settings(lab, writer)
         with Passive(lab) as passive:
-            for name, measurement in scenario.measurements.items():
-                bench.stage(name)
-                probe = bench.probes(measurement)
-                with Evidence(lab, name, _ends(measurement), probe.seconds()) as evidence:
-                    begun = partial(_begun, evidence, timeline)
-                    context = Context(lab, name, writer.raw, begun, disrupted)
-                    writer.add(probe.measure(context))
-                    writer.add(evidence.finish())
+            for names in rounds(scenario.measurements):
+                bench.stage(" + ".join(names))
+                one = _One(bench, scenario, lab, writer.raw, timeline)
+                writer.add(together([partial(one.measure, name) for name in names]))
             writer.add(passive.finish())
     except (ProbeError, NodeError) as error:
         raise _VoidTrialError("; ".join((*_died(lab), str(error)))) from error
     finally:
         collect.events(timeline.stop(), writer)
-    if problems := (*_died(lab), *timeline.problems(), *passive.faults):
+    if problems := (*_died(lab), *timeline.problems(), *passive.faults, *lab.faults()):
         raise _VoidTrialError("; ".join(problems))
+
+
+@dataclass(frozen=True)
+class _One:
+    """Carries out single measurements of a trial."""
+
+    bench: Bench
+    scenario: Scenario
+    lab: Lab
+    raw: Path
+    timeline: Timeline
+
+    def measure(self, name: str, ready: Callable[[], None]) -> list[Sample]:
+        """Measure, with evidence of what limited it; calls `ready` before its traffic."""
+        measurement = self.scenario.measurements[name]
+        probe = self.bench.probes(measurement)
+        disrupted = any(event.change.up is False for event in self.scenario.events)
+        with Evidence(self.lab, name, _ends(measurement), probe.seconds()) as evidence:
+
+            def begun() -> None:
+                ready()
+                evidence.begin()
+                self.timeline.start()
+
+            found = probe.measure(Context(self.lab, name, self.raw, begun, disrupted))
+            return [*found, *evidence.finish()]
 
 
 def _ends(measurement: Measurement) -> tuple[str, str]:
     """Nodes between which is measured."""
     source, target = measurement.source, measurement.target
     return source.partition(".")[0], target.partition(".")[0]
-
-
-def _begun(evidence: Evidence, timeline: Timeline) -> None:
-    """Traffic starts: what explains it is read first, then events are timed from now."""
-    evidence.begin()
-    timeline.start()
 
 
 def _died(lab: Lab) -> tuple[str, ...]:

@@ -5,10 +5,16 @@
       1:1     the whole: rate of the shaper
       1:10      first class: at most its own rate       -> 10:   its queue, in bytes
       1:11      second class                            -> 11:
+      1:12      a marked class: nothing but a filter, so that it can be taken down like the others
+        1:4012    where the filter leads                -> 12:
       1:8010    what the first class gets while it is down -> 8010: a queue of 0 bytes
 
 A class borrows everything it sends from the whole, up to its own rate: HTB lets a class have its
-*guaranteed* rate even where the classes together exceed the whole, so none is guaranteed.
+*guaranteed* rate even where the classes together exceed the whole, so none is guaranteed. What is
+to be had goes to the class with the lowest priority number first (strict priority).
+
+Filters choose the class by the source address. A packet whose priority is the number of a class is
+that class's, without any filter; HTB then asks the filters of that class, where it has some.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ import math
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from hawser.overlay.plan import ClassPlan, ShaperPlan
+from hawser.overlay.plan import ClassPlan, ShaperPlan, class_id
 
 MTU_FRAME = 1514
 """Bytes of an Ethernet frame of 1500 bytes, as the kernel counts it."""
@@ -37,7 +43,7 @@ loaded two-core machine."""
 
 ROOT = 0x1_0000
 WHOLE = ROOT | 0x1
-_FIRST = 0x10
+_INNER = 0x4000
 _DOWN = 0x8000
 
 
@@ -50,6 +56,8 @@ class HtbClass:
     burst: int
     cburst: int
     quantum: int
+    priority: int = 0
+    """Who is offered first what is to be had: the lowest."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +72,24 @@ class Leaf:
     """Bytes that may wait."""
 
     @property
+    def mark(self) -> int | None:
+        """HTB class that packets name by their priority, where they do."""
+        return ROOT | self.minor if self.plan.marked else None
+
+    @property
     def classid(self) -> int:
         """HTB class that takes the packets."""
-        return ROOT | self.minor
+        return ROOT | self.minor | (_INNER if self.plan.marked else 0)
+
+    @property
+    def parent(self) -> int:
+        """HTB class from which it borrows."""
+        return WHOLE if self.mark is None else self.mark
+
+    @property
+    def filtered_at(self) -> int:
+        """Class whose filters choose it: the root's look at every packet that is not marked."""
+        return ROOT if self.mark is None else self.mark
 
     @property
     def handle(self) -> int:
@@ -105,9 +128,21 @@ def leaves(shaper: ShaperPlan) -> tuple[Leaf, ...]:
     return tuple(_leaf(number, plan) for number, plan in enumerate(shaper.classes))
 
 
-def by_precedence(classes: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
-    """In the order in which filters must ask: longest source prefix first, the rest last."""
-    return tuple(sorted(classes, key=lambda leaf: -_prefix(leaf.plan.source)))
+def filters(classes: tuple[Leaf, ...]) -> list[tuple[Leaf, int]]:
+    """Give the filter of every class, in the order in which they are made, by u32's name for it.
+
+    The root's filters come first, and ask for the longest source prefix first (800::1, 800::2).
+    Those of each marked class have a table of their own, and there is one (801::1, 802::1).
+    """
+    plain = sorted(
+        (leaf for leaf in classes if leaf.mark is None), key=lambda leaf: -_prefix(leaf.plan.source)
+    )
+    marked = [leaf for leaf in classes if leaf.mark is not None]
+    tables = enumerate(marked, 0x801 if plain else 0x800)
+    return [
+        *((leaf, 0x800 << 20 | place) for place, leaf in enumerate(plain, 1)),
+        *((leaf, table << 20 | 1) for table, leaf in tables),
+    ]
 
 
 def burst(rate: int) -> int:
@@ -137,8 +172,9 @@ def packets_in_flight(leaf: Leaf) -> int:
 def _leaf(number: int, plan: ClassPlan) -> Leaf:
     ceil = _bytes(plan.rate)
     rate = min(GUARANTEED, ceil)
-    htb = HtbClass(rate, ceil, 2 * MTU_FRAME, burst(ceil), MTU_FRAME)
-    return Leaf(plan.name, _FIRST + number, plan, htb, math.floor(plan.queue or DEFAULT_QUEUE))
+    htb = HtbClass(rate, ceil, 2 * MTU_FRAME, burst(ceil), MTU_FRAME, plan.priority)
+    minor = class_id(number) & 0xFFFF
+    return Leaf(plan.name, minor, plan, htb, math.floor(plan.queue or DEFAULT_QUEUE))
 
 
 def _bytes(rate: float | None) -> int:

@@ -179,7 +179,12 @@ def _route(route: IPRoute, plan: RoutePlan, index: int) -> None:
 
 
 def _rule(route: IPRoute, plan: RulePlan, priority: int) -> None:
-    route.rule("add", src=str(plan.source), table=plan.table, priority=priority)
+    options: dict[str, str | int] = {"src": str(plan.source), "table": plan.table}
+    if plan.to is not None:
+        options["dst"] = str(plan.to)
+    if plan.incoming is not None:
+        options["iifname"] = plan.incoming
+    route.rule("add", priority=priority, **options)
 
 
 def _interface_counts(statistics: Mapping[str, int]) -> dict[str, int]:

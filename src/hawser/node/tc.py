@@ -78,10 +78,12 @@ def build(route: IPRoute, index: int, mtu: int, shaper: ShaperPlan) -> None:
     route.tc("add", "htb", index, htb.ROOT, default=0)
     _class(route, "add-class", index, htb.WHOLE, htb.ROOT, htb.whole(shaper))
     for leaf in classes:
-        _class(route, "add-class", index, leaf.classid, htb.WHOLE, leaf.htb)
+        if leaf.mark is not None:
+            _class(route, "add-class", index, leaf.mark, htb.WHOLE, leaf.htb)
+        _class(route, "add-class", index, leaf.classid, leaf.parent, leaf.htb)
         _queue(route, "add", index, mtu, leaf)
-    for place, leaf in enumerate(htb.by_precedence(classes), 1):
-        _filter(route, "add-filter", index, place, leaf, leaf.classid)
+    for leaf, handle in htb.filters(classes):
+        _filter(route, "add-filter", index, handle & 0xFFF, leaf, leaf.classid)
 
 
 def exists(route: IPRoute, index: int) -> bool:
@@ -99,17 +101,19 @@ def change(route: IPRoute, index: int, mtu: int, before: ShaperPlan, after: Shap
     for old, new in zip(htb.leaves(before), htb.leaves(after), strict=True):
         if new != old:
             _queue(route, "change", index, mtu, new)
-            _class(route, "change-class", index, new.classid, htb.WHOLE, new.htb)
+            if new.mark is not None:
+                _class(route, "change-class", index, new.mark, htb.WHOLE, new.htb)
+            _class(route, "change-class", index, new.classid, new.parent, new.htb)
 
 
 def set_up(route: IPRoute, index: int, shaper: ShaperPlan, name: str, *, up: bool) -> None:
     """Lead a class's packets to its queue, or into nothing. What already waits still leaves."""
-    for place, leaf in enumerate(htb.by_precedence(htb.leaves(shaper)), 1):
+    for leaf, handle in htb.filters(htb.leaves(shaper)):
         if leaf.name == name:
             if not up:
                 _make_down(route, index, leaf)
             target = leaf.classid if up else leaf.down_classid
-            _filter(route, "change-filter", index, _filter_handle(place), leaf, target)
+            _filter(route, "change-filter", index, handle, leaf, target)
 
 
 def _make_down(route: IPRoute, index: int, leaf: Leaf) -> None:
@@ -133,6 +137,7 @@ def _class(
         burst=numbers.burst,
         cburst=numbers.cburst,
         quantum=numbers.quantum,
+        prio=numbers.priority,
     )
 
 
@@ -193,17 +198,12 @@ def _filter(route: IPRoute, command: str, index: int, handle: int, leaf: Leaf, t
         "u32",
         index,
         handle,
-        parent=htb.ROOT,
+        parent=leaf.filtered_at,
         prio=1,
         protocol=ETH_P_ALL,
         target=target,
         keys=htb.filter_keys(leaf.plan.source),
     )
-
-
-def _filter_handle(place: int) -> int:
-    """u32's name for the filter with this place in its first table (800::place)."""
-    return 0x8000_0000 | place
 
 
 def counters(

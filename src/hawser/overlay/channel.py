@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from ipaddress import IPv4Network
 from typing import TypeVar
 
 from hawser.overlay.address import Addresses
 from hawser.overlay.distance import Distance, between, distant, farther
+from hawser.overlay.group import groups
 from hawser.overlay.plan import ClassPlan, ShaperPlan
+from hawser.overlay.priority import Levels, levels
+from hawser.spec.overlay import SwitchKind
+from hawser.spec.route import switch_kind
 from hawser.spec.topology import (
     Channel,
     GilbertElliott,
@@ -37,7 +41,7 @@ def shapers(scenario: Scenario, addresses: Addresses) -> Iterator[ShaperPlan]:
     yield from _links(topology)
     if topology.internet is not None:
         changed = {event.element for event in scenario.events}
-        yield from _uploads(topology.internet, changed)
+        yield from _uploads(topology.internet, changed, _prioritised(scenario))
         yield from _downloads(topology, topology.internet, addresses, changed)
 
 
@@ -86,16 +90,46 @@ def _links(topology: Topology) -> Iterator[ShaperPlan]:
                 yield _whole(end, f"link:{name}:{way}", channel)
 
 
-def _uploads(internet: Internet, changed: set[str]) -> Iterator[ShaperPlan]:
+def _prioritised(scenario: Scenario) -> Mapping[str, Levels]:
+    """Give the levels of every WAN port that a switch sends to, where its rate makes it wait."""
+    overlay, topology = scenario.overlay, scenario.topology
+    if overlay is None or switch_kind(topology, overlay) is SwitchKind.NONE:
+        return {}
+    found = levels(groups(topology, overlay), overlay.priority)
+    known = topology.internet.ports if topology.internet else {}
+    ports = (f"{each.gateway}.{name}" for each in overlay.branches.values() for name in each.wan)
+    return {port: found for port in ports if known[port].rate is not None}
+
+
+def _uploads(
+    internet: Internet, changed: set[str], prioritised: Mapping[str, Levels]
+) -> Iterator[ShaperPlan]:
     for port, channel in internet.ports.items():
-        if shaped(channel) or f"port:{port}" in changed:
+        if port in prioritised:
+            yield _by_level(port, channel, prioritised[port])
+        elif shaped(channel) or f"port:{port}" in changed:
             yield _whole(port, f"port:{port}:forward", channel)
+
+
+def _by_level(port: str, channel: Channel, found: Levels) -> ShaperPlan:
+    """Give an upload whose classes go first by their level; the last takes all that is unmarked."""
+    name = f"port:{port}:forward"
+    one = _class(name, None, channel.model_copy(update={"rate": None}), limited=True)
+    last = len(found.names) - 1
+    classes = tuple(
+        one.model_copy(
+            update={"name": f"{name}:{level}", "priority": place, "marked": place < last}
+        )
+        for place, level in enumerate(found.names)
+    )
+    node, _, interface = port.partition(".")
+    return ShaperPlan(node=node, interface=interface, name=name, rate=channel.rate, classes=classes)
 
 
 def _whole(end: str, name: str, channel: Channel) -> ShaperPlan:
     """Shape all that leaves by a port."""
     node, _, interface = end.partition(".")
-    classes = (_class(name, None, channel, channel.rate is not None),)
+    classes = (_class(name, None, channel, limited=channel.rate is not None),)
     return ShaperPlan(node=node, interface=interface, name=name, rate=channel.rate, classes=classes)
 
 
@@ -140,7 +174,7 @@ class _Paths:
         """Give the class of a path where it arrives, with the port's download behind it."""
         name, channel = self._named.get((source, target)) or self._unnamed(source, target)
         limited = channel.rate is not None or down.rate is not None
-        return _class(name, addresses.wan[source].source, _series(channel, down), limited)
+        return _class(name, addresses.wan[source].source, _series(channel, down), limited=limited)
 
     def _unnamed(self, source: str, target: str) -> tuple[str, Channel]:
         """Call a path without a name after its ports."""
@@ -154,7 +188,7 @@ def _node(port: str) -> str:
     return port.partition(".")[0]
 
 
-def _class(name: str, source: IPv4Network | None, channel: Channel, limited: bool) -> ClassPlan:
+def _class(name: str, source: IPv4Network | None, channel: Channel, *, limited: bool) -> ClassPlan:
     """Give a class; where no rate limits it, nothing waits and it needs no queue."""
     values = channel.model_dump(include=set(Impairment.model_fields) | {"rate"})
     queue = (channel.queue or QUEUE) if limited or channel.trace is not None else None

@@ -23,6 +23,7 @@ from hawser.overlay.plan import (
     ShaperPlan,
 )
 from hawser.overlay.sysctl import ALIKE
+from hawser.spec.topology import Impairment
 
 EMULATOR = "wan"
 """Name of the node, and of its daemon."""
@@ -37,7 +38,7 @@ def kernel_suffices(plan: NetworkPlan) -> bool:
     """Tell whether netem, where the kernel has it, can do all that the plan asks for."""
     classes = [each for shaper in plan.shapers for each in shaper.classes if each.impaired]
     return all(
-        set(each.model_dump(include=set(_fields()), exclude_none=True)) <= _KERNELS
+        set(each.model_dump(include=set(Impairment.model_fields), exclude_none=True)) <= _KERNELS
         for each in classes
     )
 
@@ -84,10 +85,6 @@ def unwired(plan: NetworkPlan) -> Iterator[str]:
                 yield each.name
 
 
-def _fields() -> Iterator[str]:
-    return iter(set(ClassPlan.model_fields) - {"name", "source", "rate", "queue", "emulated"})
-
-
 def _marked(shaper: ShaperPlan) -> ShaperPlan:
     classes = tuple(each.model_copy(update={"emulated": True}) for each in shaper.classes)
     return shaper.model_copy(update={"classes": classes})
@@ -98,9 +95,12 @@ def _impaired(shapers: tuple[ShaperPlan, ...], end: tuple[str, str]) -> bool:
 
 
 def _classes(shapers: tuple[ShaperPlan, ...], end: tuple[str, str]) -> list[ClassPlan]:
-    """Classes of what leaves by an interface, the longest source prefix first."""
+    """Classes of what leaves by an interface, the longest source prefix first.
+
+    Marks end with the node: what the marked ones ask for, the one for the rest does for all.
+    """
     found = (s for s in shapers if (s.node, s.interface) == end)
-    classes = [each for shaper in found for each in shaper.classes]
+    classes = [each for shaper in found for each in shaper.classes if not each.marked]
     return sorted(classes, key=lambda each: -each.source.prefixlen if each.source else 1)
 
 

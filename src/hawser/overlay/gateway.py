@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hawser.overlay.address import Addresses
-from hawser.overlay.group import Groups, Path, groups
+from hawser.overlay.group import Group, Groups, Path, groups
 from hawser.overlay.plan import DaemonPlan
-from hawser.spec.overlay import Encryption, Overlay, Transport
+from hawser.overlay.switch import Switch, switches
+from hawser.spec.overlay import Branch, Encryption, Overlay, Placement, TrafficType, Transport
 from hawser.spec.workflow import Scenario
 
 VERSION = 1
@@ -22,7 +23,7 @@ def daemons(scenario: Scenario, addresses: Addresses) -> Iterator[DaemonPlan]:
     if overlay is None or overlay.transport is Transport.NONE:
         return
     wan_mtu = scenario.topology.internet.mtu if scenario.topology.internet else 1500
-    every = groups(overlay)
+    every, switching = groups(scenario.topology, overlay), switches(scenario, addresses)
     for name, branch in overlay.branches.items():
         config: dict[str, object] = {
             "version": VERSION,
@@ -38,6 +39,8 @@ def daemons(scenario: Scenario, addresses: Addresses) -> Iterator[DaemonPlan]:
                 for other in overlay.branches
                 if other != name
             ],
+            **_switching(overlay, switching.get(name)),
+            **_classifier(overlay, branch),
         }
         yield DaemonPlan(node=branch.gateway, role="gateway", name=branch.gateway, config=config)
 
@@ -65,26 +68,43 @@ def _peer(
         "id": overlay.branches[other].id,
         "prefixes": [str(overlay.branches[other].prefix)],
         "groups": [
-            {
-                "id": number,
-                "paths": [_path(overlay, addresses, path, listens=listens) for path in paths],
-            }
-            for number, paths in enumerate(_towards(every, name, other))
+            _group(overlay, addresses, group, listens=listens)
+            for group in every[(other, name) if listens else (name, other)]
         ],
     }
 
 
-def _towards(every: Groups, name: str, other: str) -> list[list[Path]]:
-    """Give the groups of a pair as seen from one of its branches."""
-    if (name, other) in every:
-        return every[name, other]
-    return [[(second, first) for first, second in paths] for paths in every[other, name]]
+def _group(
+    overlay: Overlay, addresses: Addresses, group: Group, *, listens: bool
+) -> dict[str, object]:
+    """Give a group; only what is not the default where gateways differ in what they know."""
+    urgent = {"class": "I"} if group.traffic is TrafficType.I else {}
+    paths = [_path(overlay, addresses, path, listens=listens) for path in group.paths]
+    return {"id": group.number, "paths": paths, **urgent}
 
 
 def _path(overlay: Overlay, addresses: Addresses, path: Path, *, listens: bool) -> dict[str, str]:
-    local, remote = (addresses.wan[port] for port in path)
+    local, remote = (addresses.wan[port] for port in path.agents[:: -1 if listens else 1])
     if overlay.transport is not Transport.MPTCP:
         return {"local": str(local.port.ip), "remote": str(remote.port.ip)}
     if listens:
         return {"local": str(local.listen.ip), "remote": str(remote.port.ip)}
     return {"local": str(local.port.ip), "remote": str(remote.listen.ip)}
+
+
+def _switching(overlay: Overlay, switch: Switch | None) -> dict[str, object]:
+    found: dict[str, object] = {}
+    if overlay.placement is not Placement.FLOW_HASH:
+        found["placement"] = overlay.placement.value
+    if switch is not None:
+        found["switch"] = switch.model_dump(mode="json", by_alias=True)
+    return found
+
+
+def _classifier(overlay: Overlay, branch: Branch) -> dict[str, object]:
+    if not overlay.classes:
+        return {}
+    rules = [
+        {"name": name, **rule.model_dump(mode="json")} for name, rule in overlay.classes.items()
+    ]
+    return {"classifier": {"lan": branch.lan, "rules": rules, "default": "II"}}

@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 from typing import Literal
 
+from hawser.overlay import openflow
 from hawser.overlay.address import Addresses, addresses
+from hawser.overlay.bottleneck import Backbone
 from hawser.overlay.channel import both, changeable, shaped, shapers
 from hawser.overlay.gateway import daemons
 from hawser.overlay.mptcp import endpoints, roles
 from hawser.overlay.plan import InterfacePlan, LinkPlan, NetworkPlan, NodePlan
 from hawser.overlay.route import routes, rules
-from hawser.overlay.sysctl import settings
+from hawser.overlay.sysctl import SWITCHED, settings
 from hawser.overlay.tunnel import tunnels
 from hawser.spec.check.reach import address_port
 from hawser.spec.check.topology import INTERNET
+from hawser.spec.overlay import SwitchKind
+from hawser.spec.route import switch_kind
 from hawser.spec.topology import Internet, Topology, node_ports
 from hawser.spec.workflow import Scenario
 
@@ -27,23 +31,33 @@ def network(scenario: Scenario) -> NetworkPlan:
     """
     connects, listens = roles(scenario)
     plan = addresses(scenario, connects & listens)
-    return NetworkPlan(
-        nodes=tuple(_nodes(scenario, plan)),
-        links=tuple(_links(scenario.topology, plan)),
-        shapers=tuple(shapers(scenario, plan)),
+    backbone = _backbone(scenario.topology, plan)
+    made = NetworkPlan(
+        nodes=tuple(_nodes(scenario, plan, backbone)),
+        links=(*_links(scenario.topology, plan), *(backbone.links() if backbone else ())),
+        shapers=(*shapers(scenario, plan), *(backbone.shapers() if backbone else ())),
         daemons=tuple(daemons(scenario, plan)),
         addresses=_names(scenario, plan),
         tunnels=tuple(tunnels(scenario, plan)),
+        background=tuple(backbone.background()) if backbone else (),
     )
+    return openflow.switched(made)
 
 
-def _nodes(scenario: Scenario, plan: Addresses) -> Iterator[NodePlan]:
+def _backbone(topology: Topology, plan: Addresses) -> Backbone | None:
+    internet = topology.internet
+    return Backbone(internet, plan) if internet and internet.bottlenecks else None
+
+
+def _nodes(scenario: Scenario, plan: Addresses, backbone: Backbone | None) -> Iterator[NodePlan]:
     topology = changeable(scenario)
     to, by = routes(topology, plan), rules(topology, plan)
-    multipath = endpoints(scenario, plan)
+    multipath, switched = endpoints(scenario, plan), _switched(scenario)
     for name, ports in node_ports(topology).items():
         interfaces = tuple(_interface(topology, plan, f"{name}.{port}") for port in ports)
         own = settings(ports, forwards=len(ports) > 1, mptcp=name in multipath)
+        if name in switched:
+            own |= SWITCHED
         yield NodePlan(
             name=name,
             role=_role(scenario, name),
@@ -55,7 +69,17 @@ def _nodes(scenario: Scenario, plan: Addresses) -> Iterator[NodePlan]:
             cpu=topology.nodes[name].cpu,
         )
     if topology.internet is not None:
-        yield _internet(topology, topology.internet, plan)
+        yield _internet(topology, topology.internet, plan, backbone)
+    if backbone is not None:
+        yield backbone.node()
+
+
+def _switched(scenario: Scenario) -> set[str]:
+    """Give the gateways that have a switch."""
+    overlay = scenario.overlay
+    if overlay is None or switch_kind(scenario.topology, overlay) is SwitchKind.NONE:
+        return set()
+    return {branch.gateway for branch in overlay.branches.values()}
 
 
 def _role(scenario: Scenario, name: str) -> Literal["host", "gateway"]:
@@ -63,15 +87,25 @@ def _role(scenario: Scenario, name: str) -> Literal["host", "gateway"]:
     return "gateway" if any(branch.gateway == name for branch in branches) else "host"
 
 
-def _internet(topology: Topology, internet: Internet, plan: Addresses) -> NodePlan:
+def _internet(
+    topology: Topology, internet: Internet, plan: Addresses, backbone: Backbone | None
+) -> NodePlan:
     offload = _wan_offload(topology)
-    interfaces = tuple(
+    ports = (
         InterfacePlan(name=a.interface, addresses=(a.internet,), mtu=internet.mtu, offload=offload)
         for a in plan.wan.values()
     )
+    interfaces = (*ports, *(backbone.interfaces() if backbone else ()))
     names = [interface.name for interface in interfaces]
     sysctl = settings(names, forwards=True, mptcp=False)
-    return NodePlan(name=INTERNET, role="internet", interfaces=interfaces, sysctl=sysctl)
+    return NodePlan(
+        name=INTERNET,
+        role="internet",
+        interfaces=interfaces,
+        routes=tuple(backbone.routes()) if backbone else (),
+        rules=tuple(backbone.rules()) if backbone else (),
+        sysctl=sysctl,
+    )
 
 
 def _interface(topology: Topology, plan: Addresses, port: str) -> InterfacePlan:
@@ -91,7 +125,9 @@ def _wan_offload(topology: Topology) -> bool:
     if internet is None or any(node.region for node in topology.nodes.values()):
         return internet is None
     channels = (internet.path, *internet.ports.values(), *internet.paths.values())
-    return not any(shaped(direction) for channel in channels for direction in both(channel))
+    return not internet.bottlenecks and not any(
+        shaped(direction) for channel in channels for direction in both(channel)
+    )
 
 
 def _links(topology: Topology, plan: Addresses) -> Iterator[LinkPlan]:

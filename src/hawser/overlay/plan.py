@@ -13,6 +13,14 @@ from hawser.spec.topology import Impairment
 from hawser.spec.tunnel import TunnelKind
 from hawser.spec.units import Rate, Size
 
+FIRST_CLASS = 0x1_0010
+"""HTB class of a shaper's first class; the others follow."""
+
+
+def class_id(position: int) -> int:
+    """Give the HTB class of a shaper's class by its position; marked packets name it."""
+    return FIRST_CLASS + position
+
 
 class InterfacePlan(Model):
     """One port of a node, as an interface."""
@@ -43,6 +51,10 @@ class RulePlan(Model):
     """Packets from here look in this routing table: each WAN address leaves by its own port."""
 
     source: IPv4Network
+    to: IPv4Network | None = None
+    """Only those to here."""
+    incoming: str | None = None
+    """Only those that came in at this interface."""
     table: int
 
 
@@ -58,7 +70,7 @@ class NodePlan(Model):
     """One machine: its interfaces, how it routes, and the kernel settings it needs."""
 
     name: str
-    role: Literal["host", "gateway", "internet", "wan", "controller"]
+    role: Literal["host", "gateway", "internet", "backbone", "wan", "controller"]
     interfaces: tuple[InterfacePlan, ...]
     redirects: tuple[tuple[str, str], ...] = ()
     """What comes in at the first interface goes out at the second, whatever it is."""
@@ -86,6 +98,10 @@ class ClassPlan(Impairment):
     """Element and direction, such as `path:p1:forward`: so it is counted and changed."""
     source: IPv4Network | None = None
     """Packets from here belong to the class; None takes all that no other class takes."""
+    marked: bool = False
+    """Whether only packets belong to it that carry its number (`class_id`) as their priority."""
+    priority: int = 0
+    """Who borrows what is left of the whole: the lowest number first, 0 to 7."""
     rate: Rate | None = None
     queue: Size | None = None
     emulated: bool = False
@@ -113,6 +129,28 @@ class DaemonPlan(Model):
     name: str
     config: dict[str, object]
     """Paths in it are relative to the lab's directory: the driver makes them absolute."""
+
+
+class BackgroundPlan(Model):
+    """Traffic of others across a bottleneck, in one direction; for as long as the lab stands."""
+
+    name: str
+    """The bottleneck and direction: `x-forward`."""
+    counter: str
+    """The shaper's class that it passes."""
+    source: str
+    """Node that sends."""
+    target: str
+    """Node that takes."""
+    local: IPv4Address
+    remote: IPv4Address
+    """Addresses it is sent from and to."""
+    frame: int
+    """Bytes of its largest frames."""
+    udp: Rate | None = None
+    """A flow of this rate, counted as frames."""
+    tcp: int | None = None
+    """So many connections."""
 
 
 class SwitchPlan(Model):
@@ -155,6 +193,8 @@ class NetworkPlan(Model):
     """Address of every port (`node.port`), and of every node (its LAN, else its first port)."""
     tunnels: tuple[TunnelPlan, ...] = ()
     """Both ends of each, the one that opens it first."""
+    background: tuple[BackgroundPlan, ...] = ()
+    """Traffic of others."""
     switches: tuple[SwitchPlan, ...] = ()
     seed: int = 1
     """Of all chance on links and paths: equal seeds lose the same packets."""

@@ -16,6 +16,13 @@ ALIKE = {
     "net.ipv4.tcp_congestion_control": "cubic",
 }
 
+SWITCHED = {
+    # Below all path labels, whose first nibble is a branch: a port that the kernel chose is never
+    # taken for a label, which the return direction has in its source port.
+    "net.ipv4.ip_local_port_range": "1024 4095",
+}
+"""Settings of a gateway that has a switch."""
+
 
 def settings(interfaces: Sequence[str], *, forwards: bool, mptcp: bool) -> dict[str, str]:
     """Give a node's settings.

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hawser.node.base import NodeError
+from hawser.node.base import NodeError, Process
 from hawser.probe import nstat, wrk
 from hawser.probe.base import Context, ProbeError
 from hawser.probe.endpoint import Endpoint, endpoints
-from hawser.probe.port import Sleep, free_port, until_listening
+from hawser.probe.port import Sleep, choosing, until_listening
 from hawser.spec.measurement import Http
 from hawser.store.sample import Sample
 
@@ -83,15 +83,24 @@ class HttpProbe:
     @contextmanager
     def _server(self, target: Endpoint, folder: Path) -> Iterator[int]:
         """A server of the object; gives its port."""
-        port = free_port(target.node)
-        _prepare(folder, self._config(target, port), int(self._spec.size))
+        with choosing(target.node) as port:
+            _prepare(folder, self._config(target, port), int(self._spec.size))
+            process = self._listen(target, folder, port)
+        try:
+            yield port
+        finally:
+            process.stop()
+
+    def _listen(self, target: Endpoint, folder: Path, port: int) -> Process:
+        """Start a server and wait until it takes connections."""
         command = ["nginx", "-p", str(folder), "-c", "nginx.conf", "-e", "error.log"]
         process = target.node.start(command)
         try:
             until_listening(target.node, process, port, self._sleep)
-            yield port
-        finally:
+        except BaseException:
             process.stop()
+            raise
+        return process
 
     def _config(self, target: Endpoint, port: int) -> str:
         spec = self._spec

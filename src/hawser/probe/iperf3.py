@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hawser.node.base import NodeError
+from hawser.node.base import NodeError, Process
 from hawser.probe import iperf3_result, mptcp, nstat
 from hawser.probe.base import Context, ProbeError
 from hawser.probe.endpoint import Endpoint, endpoints
-from hawser.probe.port import free_port, until_listening, wait
+from hawser.probe.port import choosing, until_listening, wait
 from hawser.spec.measurement import Iperf3, Protocol
 from hawser.store.sample import Sample
 
@@ -62,11 +62,8 @@ class Iperf3Probe:
     @contextmanager
     def _server(self, target: Endpoint, raw: Path) -> Iterator[tuple[int, Callable[[], str]]]:
         """A listening server: its port, and what waits for its end and gives its report."""
-        port = free_port(target.node)
-        command = ["iperf3", "-s", "-1", "-J", "-p", str(port)]
-        if not self._multipath:  # subflows also join by the server's other addresses
-            command += ["-B", target.address]
-        process = target.node.start(self._prefix + command)
+        with choosing(target.node) as port:
+            process = self._listen(target, port)
 
         def finish() -> str:
             wait(lambda: not process.running(), self._sleep)
@@ -75,10 +72,22 @@ class Iperf3Probe:
             return done.stdout
 
         try:
-            until_listening(target.node, process, port, self._sleep)
             yield port, finish
         finally:
             process.stop()
+
+    def _listen(self, target: Endpoint, port: int) -> Process:
+        """Start a server and wait until it takes connections."""
+        command = ["iperf3", "-s", "-1", "-J", "-p", str(port)]
+        if not self._multipath:  # subflows also join by the server's other addresses
+            command += ["-B", target.address]
+        process = target.node.start(self._prefix + command)
+        try:
+            until_listening(target.node, process, port, self._sleep)
+        except BaseException:
+            process.stop()
+            raise
+        return process
 
     def _client(self, source: Endpoint, target: Endpoint, port: int) -> list[str]:
         spec = self._spec

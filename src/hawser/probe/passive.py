@@ -172,7 +172,7 @@ class Passive:
         self.faults = tuple(fault for counted in emulators for fault in emulator.faults(counted))
         readings = self._watch.readings_until_now()
         seconds = readings[-1].at - readings[0].at
-        cables = [link for link in self._lab.plan.links if "." not in link.name]  # not WAN ports
+        cables = [each for each in self._lab.plan.links if not {".", ":"} & set(each.name)]
         own = (
             sample
             for name, late in after.daemons.items()

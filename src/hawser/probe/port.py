@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from hawser.node.base import Node, Process
 from hawser.probe.base import ProbeError
@@ -12,6 +14,20 @@ _READY_SECONDS = 5.0
 _POLL_SECONDS = 0.02
 
 Sleep = Callable[[float], None]
+
+
+_CHOOSING = threading.Lock()
+
+
+@contextmanager
+def choosing(node: Node) -> Iterator[int]:
+    """A free port, which no other measurement takes before the block ends.
+
+    Raises:
+        ProbeError: see `free_port`.
+    """
+    with _CHOOSING:
+        yield free_port(node)
 
 
 def free_port(node: Node) -> int:

@@ -10,9 +10,13 @@ WAN = IPv4Network("198.18.0.0/15")
 LINKS = IPv4Network("10.255.0.0/16")
 """Links that belong to no branch, a /30 each."""
 
+BOTTLENECKS = IPv4Network("10.254.0.0/16")
+"""Links inside the internet, a /30 each."""
+
 RESERVED = (
     WAN,
     LINKS,
+    BOTTLENECKS,
     IPv4Network("0.0.0.0/8"),
     IPv4Network("127.0.0.0/8"),
     IPv4Network("224.0.0.0/3"),

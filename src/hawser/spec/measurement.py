@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hawser.spec.model import Model, NodeOrPort
+from hawser.spec.model import Model, Name, NodeOrPort
 from hawser.spec.traffic import Backend, Counted, Flows, Sizes
 from hawser.spec.units import Duration, Rate, Ratio, Size
 
@@ -19,6 +20,8 @@ class Between(Model):
     """Where traffic starts. `node.port` also chooses the port's address."""
     target: Annotated[NodeOrPort, Field(alias="to")]
     """Where it ends."""
+    beside: Annotated[Name | None, Field(alias="with")] = None
+    """A measurement before this one, at the same time as which it runs; else after it."""
 
 
 class Ping(Between):
@@ -159,3 +162,11 @@ class Throughput(Traffic):
 
 
 Measurement = Annotated[Ping | Iperf3 | Http | Load | Throughput, Field(discriminator="probe")]
+
+
+def rounds(measurements: Mapping[str, Measurement]) -> list[list[str]]:
+    """Give the names of the measurements in their order, those together that run together."""
+    found: dict[str, list[str]] = {}
+    for name, measurement in measurements.items():
+        found.setdefault(measurement.beside or name, []).append(name)
+    return list(found.values())

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from enum import StrEnum
 from ipaddress import IPv4Network
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
 from hawser.spec.model import Model, Name, PortName
 from hawser.spec.units import Size
+
+MAX_BRANCHES = 15
+"""Branches of one SD-WAN: a path label has 4 bits for each of its fields, and 0 is no branch."""
+
+MAX_GROUPS = 16
+"""Path groups of one pair of branches."""
+
+MAX_PATHS = 16
+"""Member paths of one group."""
 
 
 class Transport(StrEnum):
@@ -30,6 +39,48 @@ class Encryption(StrEnum):
     NONE = "none"
 
 
+class SwitchKind(StrEnum):
+    """What leads subflows along their member paths, by swapping addresses (004 section III)."""
+
+    BPF = "bpf"
+    """TC programs at the WAN ports."""
+    OPENFLOW = "openflow"
+    """Open vSwitch, driven over OpenFlow 1.3."""
+    NONE = "none"
+    """Nothing: a member path is a pair of WAN ports, one WAN hop apart."""
+
+
+class Placement(StrEnum):
+    """How a gateway places inner flows on the path groups to a branch."""
+
+    ROUND_ROBIN = "round_robin"
+    """In turn, as flows appear."""
+    FLOW_HASH = "flow_hash"
+    """By a hash of their addresses and ports."""
+    LEAST_LOADED = "least_loaded"
+    """Where the least waits."""
+
+
+class Priority(StrEnum):
+    """What decides at a WAN port who goes first among Type II traffic."""
+
+    HOPS = "hops"
+    """Fewer WAN hops of its member path."""
+    NONE = "none"
+    """Nothing: all of it is alike."""
+
+
+class TrafficType(StrEnum):
+    """Classes of outgoing traffic, the most urgent first (004 section II.A)."""
+
+    I = "I"  # noqa: E741 (the name it has everywhere)
+    """Urgent, between branches."""
+    II = "II"
+    """Between branches."""
+    III = "III"
+    """Everything else: it leaves directly, by an internet port."""
+
+
 class Branch(Model):
     """A site: a LAN behind a gateway with one or more WAN ports."""
 
@@ -48,17 +99,52 @@ class Branch(Model):
 Route = Annotated[
     str,
     StringConstraints(
-        pattern=r"^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*(>[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*)+$"
+        pattern=r"^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*(>[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*)+$",
+        max_length=1024,
     ),
 ]
-"""A member path, written as the branch ports it passes: `b1.a>b2.a`."""
+"""A member path, written as the branch ports it passes: `b1.a>b2.a`.
+
+Of a branch in between it names the port at which it arrives and the one by which it leaves:
+`b1.b>b3.b>b3.a>b2.a`.
+"""
 
 
 class PathGroup(Model):
     """Member paths that together carry one connection between two branches."""
 
-    paths: Annotated[tuple[Route, ...], Field(min_length=1, max_length=16)]
+    id: Annotated[int, Field(ge=0, le=MAX_GROUPS - 1)] | None = None
+    """Number of the group in path labels; its place among the groups of the two branches if left
+    out."""
+    traffic: Annotated[Literal[TrafficType.I, TrafficType.II], Field(alias="class")] = (
+        TrafficType.II
+    )
+    """Which traffic it carries. Type I uses any group where no group of its own is."""
+    paths: Annotated[tuple[Route, ...], Field(min_length=1, max_length=MAX_PATHS)]
     """Member paths, the one that is used first in front; all between the same two branches."""
+
+
+Ports = tuple[Annotated[int, Field(ge=0, le=65_535)], Annotated[int, Field(ge=0, le=65_535)]]
+"""First and last port of a range."""
+
+
+class ClassRule(Model):
+    """A classifier's rule: what fits all that it says is of this type."""
+
+    source: IPv4Network | None = None
+    """Source addresses."""
+    destination: IPv4Network | None = None
+    """Destination addresses."""
+    protocol: Literal["tcp", "udp", "icmp"] | None = None
+    """Protocol above IP."""
+    source_ports: Ports | None = None
+    """Source ports of TCP or UDP, the first and the last."""
+    destination_ports: Ports | None = None
+    """Destination ports of TCP or UDP, the first and the last."""
+    dscp: Annotated[int, Field(ge=0, le=63)] | None = None
+    """Differentiated services code point."""
+    type: TrafficType
+    """What it is then."""
 
 
 class Overlay(Model):
@@ -72,5 +158,14 @@ class Overlay(Model):
     """The sites, by name."""
     path_groups: dict[Name, PathGroup] = {}
     """By default one group for each pair of branches, with every pair of their WAN ports."""
+    switch: SwitchKind | None = None
+    """What leads subflows through other branches; `bpf` where a path needs it, else none."""
+    placement: Placement = Placement.FLOW_HASH
+    """How inner flows are placed on the groups to a branch."""
+    priority: Priority = Priority.HOPS
+    """What goes first at a WAN port that the switch sends to."""
+    classes: Annotated[dict[Name, ClassRule], Field(max_length=256)] = {}
+    """Rules that tell types of traffic apart, asked in this order; what fits none and goes to
+    another branch is of Type II."""
     queue: Size = Size(1_000_000)
     """Bytes a gateway holds for a peer while its connection is slow or down."""

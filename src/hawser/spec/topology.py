@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hawser.spec.model import Model, Name, PortRef
 from hawser.spec.units import Duration, Rate, Ratio, Size
@@ -85,9 +85,20 @@ class Link(Channel):
     """Largest IP packet, bytes."""
 
 
+class PortType(StrEnum):
+    """What a WAN port is connected to."""
+
+    INTERNET = "internet"
+    """The public internet."""
+    LEASED = "leased"
+    """A leased line: it reaches other leased ports only."""
+
+
 class WanPort(Channel):
     """A port's access to the internet. *Forward* is towards the internet (upload)."""
 
+    type: PortType = PortType.INTERNET
+    """Where it leads. Type III traffic leaves by internet ports only."""
     reverse: Channel | None = None
     """What differs towards the port (download)."""
 
@@ -101,6 +112,48 @@ class WanPath(Channel):
     """What differs from the second end to the first."""
 
 
+class Background(Model):
+    """Traffic of others that crosses a bottleneck for as long as the lab stands: one of the two."""
+
+    udp: Rate | None = None
+    """A flow of constant rate, of full packets; it does not yield."""
+    tcp: Annotated[int, Field(ge=1, le=128)] | None = None
+    """So many TCP connections that always have something to send."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Background:
+        if (self.udp is None) == (self.tcp is None):
+            said = "nothing" if self.udp is None else "udp and tcp"
+            raise ValueError(f"found {said}, expected one of udp, tcp")
+        return self
+
+
+class BottleneckReverse(Model):
+    """What differs in the other direction of a bottleneck."""
+
+    rate: Rate | None = None
+    """Its rate; as forward if left out."""
+    queue: Size | None = None
+    """Bytes that may wait; as forward if left out."""
+    background: Background | None = None
+    """Traffic of others; none if left out."""
+
+
+class Bottleneck(Model):
+    """A link inside the internet that the packets between some WAN ports pass."""
+
+    between: Annotated[tuple[tuple[PortRef, PortRef], ...], Field(min_length=1)]
+    """Pairs of WAN ports. *Forward* is from the first to the second."""
+    rate: Rate
+    """What it carries, of the described paths and of others together."""
+    queue: Size | None = None
+    """Bytes that may wait, whose ever they are. Default: 50 frames of 1514."""
+    background: Background | None = None
+    """Traffic of others, forward."""
+    reverse: BottleneckReverse = BottleneckReverse()
+    """What differs in the other direction."""
+
+
 class Internet(Model):
     """A cloud that joins WAN ports: any port reaches any other, each pair with its own values."""
 
@@ -110,6 +163,8 @@ class Internet(Model):
     """Values of every path that `paths` does not describe."""
     paths: dict[Name, WanPath] = {}
     """Values of one path, by a name that events and overrides can use."""
+    bottlenecks: dict[Name, Bottleneck] = {}
+    """Links that several paths and other people's traffic may share; a path passes one at most."""
     mtu: Annotated[int, Field(ge=576, le=9216)] = 1500
     """Largest IP packet, bytes."""
 

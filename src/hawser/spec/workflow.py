@@ -17,7 +17,7 @@ Labels = dict[str, str]
 """Which value a variant takes on each axis: axis name -> value name."""
 
 
-ELEMENT = r"^(link|path|port):.+$"
+ELEMENT = r"^(link|path|port|bottleneck):.+$"
 
 
 class Change(Model):
@@ -43,7 +43,7 @@ class Event(Model):
     at: Duration
     """Time after the trial's first measurement starts."""
     element: Annotated[str, Field(pattern=ELEMENT)]
-    """`link:NAME`, `path:NAME` or `port:NODE.PORT`."""
+    """`link:NAME`, `path:NAME`, `port:NODE.PORT` or `bottleneck:NAME`."""
     change: Change
     """The values it takes."""
 

@@ -51,6 +51,9 @@ class FakeLab:
         if self.driver.apply_error:
             raise DriverError(self.driver.apply_error)
 
+    def faults(self) -> tuple[str, ...]:
+        return self.driver.faults
+
     def destroy(self) -> None:
         self.driver.destroy(self.name)
 
@@ -66,6 +69,8 @@ class FakeDriver:
     deploy_errors: list[str] = field(default_factory=list)
     """One is raised by each deployment, while there are any."""
     apply_error: str = ""
+    faults: tuple[str, ...] = ()
+    """What labs say of themselves."""
 
     def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
         return ()

@@ -74,6 +74,16 @@ def test_a_void_trial_has_its_reason_and_is_run_again(tmp_path: Path, driver: Fa
     assert bundle.problems() == ()
 
 
+def test_a_lab_that_is_not_as_planned_makes_its_trials_void(
+    tmp_path: Path, driver: FakeDriver
+) -> None:
+    driver.faults = ("background traffic: background-x1-forward ended",)
+    observer = Silent()
+    bundle = carry_out(tmp_path, workflow("a"), bench(driver, Failures()), observer)
+    assert bundle.state == "failed"
+    assert {reason for _, reason in observer.void} == set(driver.faults)
+
+
 def test_a_failed_deployment_makes_a_trial_void(tmp_path: Path, driver: FakeDriver) -> None:
     driver.deploy_errors = ["no room for another namespace"]
     bundle = carry_out(tmp_path, workflow("a", repeat=1), bench(driver, Failures()))

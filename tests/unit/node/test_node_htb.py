@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hawser.node import htb
-from hawser.overlay.plan import ClassPlan, ShaperPlan
+from hawser.overlay.plan import ClassPlan, ShaperPlan, class_id
 from hawser.spec.units import Duration, Rate, Size
 
 
@@ -68,8 +68,24 @@ def test_longest_prefix_is_asked_first() -> None:
     plan = shaper(
         ClassPlan(name="rest"), source("10.0.0.0/8", "wide"), source("10.1.1.1/32", "narrow")
     )
-    names = [leaf.name for leaf in htb.by_precedence(htb.leaves(plan))]
-    assert names == ["narrow", "wide", "rest"]
+    filters = [(leaf.name, f"{handle:x}") for leaf, handle in htb.filters(htb.leaves(plan))]
+    assert filters == [("narrow", "80000001"), ("wide", "80000002"), ("rest", "80000003")]
+
+
+def test_a_marked_class_is_only_a_filter_before_its_leaf() -> None:
+    urgent = ClassPlan(name="urgent", marked=True)
+    late = ClassPlan(name="late", marked=True, priority=1)
+    leaves = htb.leaves(shaper(urgent, late, ClassPlan(name="rest", priority=2)))
+    assert [leaf.mark for leaf in leaves] == [class_id(0), class_id(1), None]
+    assert [f"{leaf.classid:x}" for leaf in leaves] == ["14010", "14011", "10012"]
+    assert [leaf.htb.priority for leaf in leaves] == [0, 1, 2]
+    filters = [(leaf.name, f"{handle:x}") for leaf, handle in htb.filters(leaves)]
+    assert filters == [("rest", "80000001"), ("urgent", "80100001"), ("late", "80200001")]
+    assert [f"{leaf.filtered_at:x}" for leaf, _ in htb.filters(leaves)] == [
+        "10000",
+        "10010",
+        "10011",
+    ]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 32), st.integers(0, 2**32 - 1))

@@ -11,9 +11,10 @@
       a              b              WAN ports, shaped
 """
 
+from hawser.overlay.entry import Entry
 from hawser.overlay.openflow.flow import Flow, flows
 from hawser.overlay.openflow.network import switched
-from hawser.overlay.openflow.switch import ControllerConfig, Entry, SwitchConfig, SwitchPort
+from hawser.overlay.openflow.switch import ControllerConfig, SwitchConfig, SwitchPort
 
 __all__ = [
     "ControllerConfig",

@@ -17,10 +17,10 @@ from functools import cached_property
 from ipaddress import IPv4Address
 from typing import Literal
 
+from hawser.overlay.entry import Entry
 from hawser.overlay.openflow.switch import (
     FIRST_AGENT,
     FIRST_WAN,
-    Entry,
     SwitchConfig,
     SwitchPort,
     mac,

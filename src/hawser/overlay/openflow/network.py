@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address
 from typing import Any, TypeVar
 
+from hawser.overlay.entry import Entry
 from hawser.overlay.openflow.switch import (
     FIRST_AGENT,
     FIRST_WAN,
     ControllerConfig,
-    Entry,
     SwitchConfig,
     SwitchPort,
     mac,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hawser.spec.check.bottleneck import bottlenecks
+from hawser.spec.check.classifier import classifier
 from hawser.spec.check.event import events
 from hawser.spec.check.measurement import ends, roles, settings
 from hawser.spec.check.overlay import overlay, overlay_on
+from hawser.spec.check.path_group import path_groups
 from hawser.spec.check.reach import reachability
 from hawser.spec.check.topology import topology
 from hawser.spec.check.tunnel import tunnels
@@ -30,6 +33,7 @@ def _alone(parts: Parts) -> Iterator[Issue]:
     yield from settings(parts.measurements)
     if parts.topology is not None:
         yield from topology(parts.topology)
+        yield from bottlenecks(parts.topology)
     if parts.overlay is not None:
         yield from overlay(parts.overlay)
 
@@ -42,4 +46,8 @@ def _together(parts: Parts) -> Iterator[Issue]:
     if parts.whole is not None:
         yield from tunnels(parts.whole)
     if parts.overlay is not None:
-        yield from overlay_on(parts.topology, parts.overlay)
+        misfits = list(overlay_on(parts.topology, parts.overlay))
+        yield from misfits
+        yield from path_groups(parts.topology, parts.overlay)
+        if not misfits:
+            yield from classifier(parts.topology, parts.overlay)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
-from hawser.spec.topology import Channel, Topology, backward
+from hawser.spec.topology import Bottleneck, Channel, Topology, backward
 from hawser.spec.validate import Issue
 from hawser.spec.workflow import Event
 
@@ -34,22 +34,30 @@ def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:
     if kind == "port" and "queue" in changed:
         message = "found a queue, but what goes to a port waits in the queues of its paths"
         yield Issue((*loc, "change", "queue"), message)
-    for field in sorted(changed & _PATHS if kind == "port" else ()):
-        message = f"found {field}, but it is the paths to and from a port that have one"
+    for field in sorted(changed & _PATHS if kind in _WITHOUT else ()):
+        message = f"found {field}, but it is {_WITHOUT[kind]} that have one"
         yield Issue((*loc, "change", field), message)
-    for field in sorted(changed & {"rate", "queue"}):
-        yield from _shaped(known[name], (*loc, "change", field), event.element)
+    channel = known[name]
+    if isinstance(channel, Channel):
+        for field in sorted(changed & {"rate", "queue"}):
+            yield from _shaped(channel, (*loc, "change", field), event.element)
 
 
 _PATHS = frozenset({"delay", "jitter", "loss"})
+_WITHOUT = {
+    "port": "the paths to and from a port",
+    "bottleneck": "the paths through a bottleneck",
+}
 
 
-def _elements(topology: Topology, kind: str) -> Mapping[str, Channel]:
+def _elements(topology: Topology, kind: str) -> Mapping[str, Channel | Bottleneck]:
     internet = topology.internet
     if kind == "link":
         return topology.links
     if internet is None:
         return {}
+    if kind == "bottleneck":
+        return internet.bottlenecks
     return internet.paths if kind == "path" else internet.ports
 
 

@@ -39,8 +39,12 @@ def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
     if len(measurements) > MAX_MEASUREMENTS:
         message = f"found {len(measurements)}, expected at most {MAX_MEASUREMENTS}"
         yield Issue(("measurements",), message)
+    before: set[str] = set()
     for name, measurement in measurements.items():
         loc: Loc = ("measurements", name)
+        yield from _beside((*loc, "with"), measurement, before)
+        if measurement.beside is None:
+            before.add(name)
         if measurement.source.partition(".")[0] == measurement.target.partition(".")[0]:
             yield Issue((*loc, "to"), "found the node it comes from, expected another")
         match measurement:
@@ -52,6 +56,12 @@ def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
                 yield from _http(loc, measurement)
             case Load() | Throughput():
                 yield from _traffic(loc, measurement)
+
+
+def _beside(loc: Loc, measurement: Measurement, before: set[str]) -> Iterator[Issue]:
+    if measurement.beside is not None and measurement.beside not in before:
+        what = "measurement before this one that waits for the one before it"
+        yield Issue(loc, near(sorted(before), measurement.beside, what))
 
 
 def _end(loc: Loc, end: str, ports: dict[str, list[str]]) -> Iterator[Issue]:

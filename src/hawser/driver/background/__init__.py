@@ -1,0 +1,148 @@
+"""Traffic of others in a lab: started before anything is measured, and watched until the end.
+
+Constant flows come from a program of our own (`source`), one a node, which keeps time with all of
+them at once; TCP connections from iperf3, a pair of programs a bottleneck.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from hawser.driver.base import DriverError
+from hawser.node.command import Background, tail
+from hawser.node.netns import NamespaceNode
+from hawser.overlay.plan import BackgroundPlan, NetworkPlan
+
+_SOURCE = Path(__file__).with_name("source.py")
+_PORT = 5201
+_READY_WITHIN = 10.0
+_POLL = 0.02
+_LATE = 0.01
+"""Share of a constant flow that may be missing because its program had no time to send it."""
+
+
+class Traffic:
+    """All background traffic of a lab that this process started."""
+
+    def __init__(self, directory: Path, plan: NetworkPlan) -> None:
+        self._directory = directory / "logs"
+        self._plan = plan.background
+        self._programs: dict[str, Background] = {}
+
+    def start(self, nodes: Mapping[str, NamespaceNode]) -> None:
+        """Start all of it and wait until it flows.
+
+        Raises:
+            DriverError: it does not.
+        """
+        flows = [each for each in self._plan if each.udp is not None]
+        for name in dict.fromkeys(end for each in flows for end in (each.source, each.target)):
+            self._start(
+                nodes, name, f"background-{name}", _constant(flows, name, self._state(name))
+            )
+        connections = [each for each in self._plan if each.tcp is not None]
+        for each in connections:
+            self._start(nodes, each.target, f"{_stem(each)}-server", _server(each))
+        self._wait(lambda: all(_listening(nodes, each) for each in connections))
+        for each in connections:
+            self._start(nodes, each.source, _stem(each), _client(each))
+        self._wait(lambda: all(_sent(nodes, each) for each in self._plan))
+
+    def stop(self) -> None:
+        """End all of it. Idempotent."""
+        for program in self._programs.values():
+            program.stop(0.0)
+
+    def faults(self) -> tuple[str, ...]:
+        """Say what of it did not flow as it should: what was measured beside it does not count."""
+        ended = [
+            f"background traffic: {name} ended{self._last_words(name)}"
+            for name, program in self._programs.items()
+            if not program.running()
+        ]
+        return (*ended, *self._late())
+
+    def _late(self) -> Iterable[str]:
+        for name in dict.fromkeys(each.source for each in self._plan if each.udp is not None):
+            state = json.loads(self._state(name).read_text())
+            if state["unsent"] > _LATE * state["due"]:
+                share = 100 * state["unsent"] / state["due"]
+                yield f"background traffic: {share:.1f} % from {name} was not sent in time"
+
+    def _state(self, node: str) -> Path:
+        return self._directory / f"background-{node}.json"
+
+    def _start(
+        self, nodes: Mapping[str, NamespaceNode], node: str, name: str, command: list[str]
+    ) -> None:
+        log = self._directory / f"{name}.log"
+        self._programs[name] = nodes[node].start(command, log=log)
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _READY_WITHIN
+        while not done():
+            ended = [name for name, each in self._programs.items() if not each.running()]
+            for name in ended:
+                raise DriverError(f"background traffic: {name} ended{self._last_words(name)}")
+            if time.monotonic() > deadline:
+                raise DriverError(f"background traffic does not flow after {_READY_WITHIN:g} s")
+            time.sleep(_POLL)
+
+    def _last_words(self, name: str) -> str:
+        return tail((self._directory / f"{name}.log").read_text(errors="replace"))
+
+
+def _constant(flows: list[BackgroundPlan], node: str, state: Path) -> list[str]:
+    """Give the program that sends and takes the constant flows of a node."""
+    sends = [
+        {
+            "local": str(each.local),
+            "remote": str(each.remote),
+            "rate": float(each.udp or 0),
+            "frame": each.frame,
+        }
+        for each in flows
+        if each.source == node
+    ]
+    takes = [str(each.remote) for each in flows if each.target == node]
+    task = {"state": str(state), "send": sends, "take": takes}
+    return [sys.executable, "-I", str(_SOURCE), json.dumps(task)]
+
+
+def _server(plan: BackgroundPlan) -> list[str]:
+    return ["iperf3", "-s", "-B", str(plan.remote), "-p", str(_PORT)]
+
+
+def _client(plan: BackgroundPlan) -> list[str]:
+    """Connections without end; iperf3 says nothing while they last."""
+    ends = ["-c", str(plan.remote), "-B", str(plan.local), "-p", str(_PORT)]
+    return ["iperf3", *ends, "-t", "0", "-i", "0", "-P", str(plan.tcp), "-C", "cubic"]
+
+
+def _listening(nodes: Mapping[str, NamespaceNode], plan: BackgroundPlan) -> bool:
+    where = f"{plan.remote}:{_PORT}"
+    done = nodes[plan.target].run(["ss", "-Hltn", "src", where], timeout=5)
+    return bool(done.stdout.strip())
+
+
+def _sent(nodes: Mapping[str, NamespaceNode], plan: BackgroundPlan) -> bool:
+    return nodes[plan.source].counters()[plan.counter]["packets"] > _FIRST_PACKETS
+
+
+_FIRST_PACKETS = 50
+"""More than connections need to begin."""
+
+
+def _stem(plan: BackgroundPlan) -> str:
+    return f"background-{plan.name}"
+
+
+def missing(plan: NetworkPlan) -> Iterator[str]:
+    """Programs that the background traffic of a plan needs and this machine lacks."""
+    if any(each.tcp is not None for each in plan.background) and shutil.which("iperf3") is None:
+        yield "program iperf3: install the Debian package iperf3"

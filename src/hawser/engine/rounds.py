@@ -1,0 +1,72 @@
+"""Measurements that run at the same time: each in a thread, all traffic beginning at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+from hawser.probe.base import ProbeError
+from hawser.store.sample import Sample
+
+READY_WITHIN = 30.0
+"""Seconds between the first measurement that is ready for traffic and the last."""
+
+Measure = Callable[[Callable[[], None]], list[Sample]]
+"""Carries out one measurement; calls what it is given when its traffic is about to start."""
+
+
+def together(measures: Sequence[Measure]) -> list[Sample]:
+    """Carry out measurements at the same time, and give their samples in the order given.
+
+    Where one fails the others are not waited for: they end when the lab does.
+
+    Raises:
+        ProbeError: one of them failed, or was not ready in time.
+        NodeError: likewise.
+    """
+    if len(measures) == 1:
+        return measures[0](lambda: None)
+    start = threading.Barrier(len(measures))
+    with _threads(len(measures)) as pool:
+        running = [pool.submit(_one, measure, start) for measure in measures]
+        done, _ = wait(running, return_when=FIRST_EXCEPTION)
+        failed = [error for each in done if (error := each.exception()) is not None]
+        if failed:
+            start.abort()
+            raise min(failed, key=lambda error: isinstance(error, _NotReadyError))
+        return [sample for each in running for sample in each.result()]
+
+
+class _NotReadyError(ProbeError):
+    """Another one failed, or took too long."""
+
+
+def _one(measure: Measure, start: threading.Barrier) -> list[Sample]:
+    waited = False
+
+    def ready() -> None:
+        nonlocal waited
+        if waited:
+            return
+        waited = True
+        try:
+            start.wait(READY_WITHIN)
+        except threading.BrokenBarrierError:
+            raise _NotReadyError("the measurements beside it were not ready in time") from None
+
+    try:
+        return measure(ready)
+    except BaseException:
+        start.abort()
+        raise
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    pool = ThreadPoolExecutor(count, thread_name_prefix="measure")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,58 @@
+"""Flow entries of a gateway's switch, of either kind (004 section III.D)."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hawser.spec.model import Model
+
+Port16 = Annotated[int, Field(ge=1, le=0xFFFF)]
+
+
+class EntryMatch(Model):
+    """What a packet of an entry looks like. Holds for TCP and UDP alike."""
+
+    from_: Annotated[Literal["agent", "wan"], Field(alias="from")]
+    """Sent by the gateway's own stack, or come in at a WAN port."""
+    source: IPv4Address
+    destination: IPv4Address
+    source_port: Port16 | None = None
+    destination_port: Port16 | None = None
+    """The one that holds the label: the destination's forward, the source's in return."""
+
+    @model_validator(mode="after")
+    def _one_port(self) -> Self:
+        if (self.source_port is None) == (self.destination_port is None):
+            raise ValueError("expected exactly one of source_port and destination_port")
+        return self
+
+
+class EntryWrite(Model):
+    """What a packet of an entry becomes."""
+
+    source: IPv4Address
+    destination: IPv4Address
+    port: Port16
+    """Instead of the port that was matched."""
+
+
+class EntryOutput(Model):
+    """The WAN port by which a packet of an entry leaves."""
+
+    port: str
+    class_: Annotated[int | None, Field(alias="class", ge=0, le=0xFFFF_FFFF)] = None
+    """Class of the port's shaper, as the kernel numbers it (major << 16 | minor)."""
+
+
+class Entry(Model):
+    """One flow entry: exact match, address swap, output."""
+
+    name: str
+    """Path, direction and place: `b1>b2 g4 m1 forward source`."""
+    match: EntryMatch
+    write: EntryWrite
+    output: EntryOutput | Literal["agent"]
+    """`agent`: to this gateway's own stack."""

@@ -1,0 +1,23 @@
+"""Path labels: what the outer port says of a subflow's way (004 section III.A)."""
+
+from __future__ import annotations
+
+MEMBERS = range(1, 17)
+"""Numbers of member paths. The sixteenth is 0 in the label; before the switch, 0 is any."""
+
+
+def agent_port(destination: int, group: int) -> int:
+    """Port on which the agent of a branch takes the connections of a group: 0xd00g."""
+    return destination << 12 | group
+
+
+def label(destination: int, source: int, member: int, group: int) -> int:
+    """Port that a subflow has on its way: 0xdsmg.
+
+    Args:
+        destination: number of the branch that listens, 1 to 15.
+        source: number of the branch that connects, 1 to 15.
+        member: number of the member path in its group, 1 to 16.
+        group: number of the path group, 0 to 15.
+    """
+    return destination << 12 | source << 8 | (member % 16) << 4 | group

@@ -1,0 +1,62 @@
+"""Bottlenecks: what passes them exists, passes no other, and their background leaves room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hawser.spec.check.topology import near
+from hawser.spec.explain import Loc
+from hawser.spec.topology import Background, Bottleneck, Internet, Topology
+from hawser.spec.units import Rate
+from hawser.spec.validate import Issue
+
+BACKBONE = "backbone"
+"""Name of the node behind the bottlenecks."""
+
+MAX_BOTTLENECKS = 128
+
+
+def bottlenecks(topology: Topology) -> Iterator[Issue]:
+    """Check the bottlenecks of a topology."""
+    internet = topology.internet
+    if internet is None or not internet.bottlenecks:
+        return
+    loc: Loc = ("topology", "internet", "bottlenecks")
+    if BACKBONE in topology.nodes:
+        message = f"found the name {BACKBONE!r}, which stands for what is behind bottlenecks"
+        yield Issue(("topology", "nodes", BACKBONE), f"{message}; expected another", key=True)
+    if len(internet.bottlenecks) > MAX_BOTTLENECKS:
+        message = f"found {len(internet.bottlenecks)}, expected at most {MAX_BOTTLENECKS}"
+        yield Issue(loc, message)
+    passed: dict[frozenset[str], str] = {}
+    for name, bottleneck in internet.bottlenecks.items():
+        yield from _pairs(internet, name, bottleneck, passed)
+        yield from _background((*loc, name, "background"), bottleneck.background, bottleneck.rate)
+        reverse = bottleneck.reverse
+        rate = reverse.rate or bottleneck.rate
+        yield from _background((*loc, name, "reverse", "background"), reverse.background, rate)
+
+
+def _pairs(
+    internet: Internet, name: str, bottleneck: Bottleneck, passed: dict[frozenset[str], str]
+) -> Iterator[Issue]:
+    for index, ends in enumerate(bottleneck.between):
+        loc: Loc = ("topology", "internet", "bottlenecks", name, "between", index)
+        unknown = [place for place, end in enumerate(ends) if end not in internet.ports]
+        for place in unknown:
+            yield Issue((*loc, place), near(internet.ports, ends[place], "internet port"))
+        if unknown:
+            continue
+        pair = frozenset(ends)
+        if len({end.partition(".")[0] for end in pair}) == 1:
+            yield Issue(loc, "found two ports of one node, expected ports of two nodes")
+        elif pair in passed:
+            message = f"found {' and '.join(ends)} again, which pass bottleneck {passed[pair]}"
+            yield Issue(loc, message)
+        passed.setdefault(pair, name)
+
+
+def _background(loc: Loc, background: Background | None, rate: Rate) -> Iterator[Issue]:
+    if background is not None and background.udp is not None and background.udp >= rate:
+        message = f"found {background.udp}, expected less than the bottleneck's {rate}"
+        yield Issue((*loc, "udp"), message)

@@ -1,0 +1,222 @@
+"""Path groups: their paths lead somewhere, and no two have the same label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from hawser.spec.check.topology import near
+from hawser.spec.explain import Loc
+from hawser.spec.overlay import MAX_GROUPS, Overlay, PathGroup, SwitchKind, Transport
+from hawser.spec.route import (
+    Stop,
+    has_transit,
+    hops,
+    leased,
+    route_branches,
+    stops,
+    switch_kind,
+)
+from hawser.spec.topology import Topology
+from hawser.spec.validate import Issue
+
+MAX_SUBFLOWS = 9
+"""Member paths of an `mptcp` group: the first, and the 8 that the kernel's path manager adds."""
+
+
+def path_groups(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
+    """Check the path groups of an overlay whose branches fit the topology."""
+    sound: dict[str, PathGroup] = {}
+    for name, group in overlay.path_groups.items():
+        issues = list(_paths(topology, overlay, name))
+        yield from issues
+        if not issues:
+            sound[name] = group
+    yield from _labels(sound)
+    if overlay.transport is Transport.IPIP:
+        yield from _tunnels(sound)
+    if overlay.transport is Transport.MPTCP:
+        yield from _subflows(overlay)
+        yield from _apart(topology, overlay, sound)
+
+
+def _paths(topology: Topology, overlay: Overlay, name: str) -> Iterator[Issue]:
+    group = overlay.path_groups[name]
+    loc: Loc = ("overlay", "path_groups", name, "paths")
+    issues = [
+        Issue((*loc, index), message)
+        for index, route in enumerate(group.paths)
+        for message in _route(topology, overlay, route)
+    ]
+    yield from issues
+    if issues:
+        return
+    if len({frozenset(route_branches(route)) for route in group.paths}) > 1:
+        yield Issue(loc, "found paths of several pairs of branches, expected all of one pair")
+    elif overlay.transport is Transport.MPTCP:
+        if switch_kind(topology, overlay) is SwitchKind.NONE:
+            yield from _repeated(group, loc)
+            yield from _full(overlay, group, loc)
+        else:
+            yield from _one_each(overlay, group, loc)
+
+
+def _route(topology: Topology, overlay: Overlay, route: str) -> Iterator[str]:
+    """Say what is wrong with one path."""
+    passed = stops(route)
+    unknown = list(_unknown(overlay, passed))
+    yield from unknown
+    if unknown:
+        return
+    wrong = _unpaired(passed) or _twice(passed)
+    if wrong is None and has_transit(route):
+        wrong = _unswitched(overlay)
+    if wrong is None:
+        wrong = _unjoined(topology, overlay, route)
+    if wrong is not None:
+        yield wrong
+
+
+def _unknown(overlay: Overlay, passed: list[Stop]) -> Iterator[str]:
+    for stop in passed:
+        if stop.branch not in overlay.branches:
+            yield near(overlay.branches, stop.branch, "branch")
+        elif stop.port not in overlay.branches[stop.branch].wan:
+            wan = overlay.branches[stop.branch].wan
+            yield near(wan, stop.port, f"WAN port of branch {stop.branch}")
+
+
+def _unpaired(passed: list[Stop]) -> str | None:
+    """A branch in between stands there twice: where packets arrive, and where they leave."""
+    for arrived, left in zip(passed[1:-1:2], passed[2:-1:2], strict=False):
+        if arrived.branch != left.branch:
+            return _names_one(arrived.branch)
+    if len(passed) % 2:
+        return _names_one(passed[-2].branch)
+    return None
+
+
+def _names_one(branch: str) -> str:
+    message = f"found one port of branch {branch} in between, expected two: where packets arrive"
+    return f"{message} and by which they leave, such as b1.a>b3.a>b3.b>b2.a"
+
+
+def _twice(passed: list[Stop]) -> str | None:
+    branches = [stop.branch for stop in (*passed[::2], passed[-1])]
+    if len(passed) == 2 and branches[0] == branches[1]:
+        return f"found a path within branch {branches[0]}, expected two branches"
+    again = next((b for index, b in enumerate(branches) if b in branches[:index]), None)
+    return None if again is None else f"found a path that visits branch {again} twice"
+
+
+def _unswitched(overlay: Overlay) -> str | None:
+    if overlay.transport is Transport.MPTCP and overlay.switch is SwitchKind.NONE:
+        return "found a path through another branch, which needs a switch: bpf or openflow"
+    return None
+
+
+def _unjoined(topology: Topology, overlay: Overlay, route: str) -> str | None:
+    """A leased line does not reach the internet."""
+    lines = leased(topology)
+    for hop in hops(route):
+        ports = [f"{overlay.branches[stop.branch].gateway}.{stop.port}" for stop in hop]
+        if len({port in lines for port in ports}) > 1:
+            one, other = (f"{stop.branch}.{stop.port}" for stop in hop)
+            return f"found {one}>{other}, of which one is a leased line and the other is not"
+    return None
+
+
+def _repeated(group: PathGroup, loc: Loc) -> Iterator[Issue]:
+    """Without a switch a path is its two ends, in either direction."""
+    seen: set[frozenset[Stop]] = set()
+    for index, route in enumerate(group.paths):
+        ends = frozenset(stops(route))
+        if ends in seen:
+            yield Issue((*loc, index), f"found the path {route} again")
+        seen.add(ends)
+
+
+def _full(overlay: Overlay, group: PathGroup, loc: Loc) -> Iterator[Issue]:
+    first, second = route_branches(group.paths[0])
+    given = {frozenset(stops(route)) for route in group.paths}
+    missing = [
+        f"{first}.{a}>{second}.{b}"
+        for a in overlay.branches[first].wan
+        for b in overlay.branches[second].wan
+        if frozenset((Stop(first, a), Stop(second, b))) not in given
+    ]
+    if missing:
+        message = "with the mptcp transport a group holds every pair of WAN ports, but lacks "
+        yield Issue(loc, message + ", ".join(missing))
+
+
+def _one_each(overlay: Overlay, group: PathGroup, loc: Loc) -> Iterator[Issue]:
+    """Each subflow, that is each pair of WAN ports of the agents, takes one member path."""
+    first, second = route_branches(group.paths[0])
+    n, m = (len(overlay.branches[branch].wan) for branch in (first, second))
+    if len(group.paths) != n * m:
+        message = f"found {len(group.paths)} member paths, expected {n * m}: one for each subflow,"
+        message += f" of which {first} and {second} have {n} x {m}"
+        yield Issue(loc, message)
+
+
+def _labels(groups: dict[str, PathGroup]) -> Iterator[Issue]:
+    """No two groups of a pair of branches may have the same number, nor more than there are."""
+    pairs: dict[frozenset[str], dict[int, str]] = {}
+    for name, group in groups.items():
+        pair = frozenset(route_branches(group.paths[0]))
+        numbers = pairs.setdefault(pair, {})
+        loc: Loc = ("overlay", "path_groups", name)
+        between = " and ".join(sorted(pair))
+        if len(numbers) == MAX_GROUPS:
+            message = f"found one group more than the {MAX_GROUPS} that {between} may have"
+            yield Issue(loc, message, key=True)
+            continue
+        number = len(numbers) if group.id is None else group.id
+        if number in numbers:
+            where = loc if group.id is None else (*loc, "id")
+            message = f"found the number {number} of group {numbers[number]} again, between"
+            yield Issue(where, f"{message} {between}", key=group.id is None)
+        numbers.setdefault(number, name)
+
+
+def _tunnels(groups: dict[str, PathGroup]) -> Iterator[Issue]:
+    """Only a group's first path is used; it is direct, and no two tunnels have the same ends."""
+    ends: dict[frozenset[Stop], str] = {}
+    for name, group in groups.items():
+        loc: Loc = ("overlay", "path_groups", name, "paths", 0)
+        first = group.paths[0]
+        if has_transit(first):
+            message = f"found {first}, expected a direct path: with the ipip transport a group is"
+            yield Issue(loc, f"{message} a tunnel over its first path")
+            continue
+        pair = frozenset(stops(first))
+        if pair in ends:
+            yield Issue(loc, f"found {first}, over which group {ends[pair]} is a tunnel too")
+        ends.setdefault(pair, name)
+
+
+def _subflows(overlay: Overlay) -> Iterator[Issue]:
+    names = list(overlay.branches)
+    for index, first in enumerate(names):
+        for second in names[index + 1 :]:
+            count = len(overlay.branches[first].wan) * len(overlay.branches[second].wan)
+            if count > MAX_SUBFLOWS:
+                message = f"found {count} paths to branch {first}, expected at most {MAX_SUBFLOWS}"
+                message += ": the kernel's path manager makes no more subflows"
+                yield Issue(("overlay", "branches", second, "wan"), message)
+
+
+def _apart(topology: Topology, overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
+    """Two branches without a group of their own need ports that reach each other."""
+    lines = leased(topology)
+    described = {frozenset(route_branches(group.paths[0])) for group in groups.values()}
+    kinds = {
+        name: {f"{branch.gateway}.{port}" in lines for port in branch.wan}
+        for name, branch in overlay.branches.items()
+    }
+    for first, second in combinations(overlay.branches, 2):
+        if not kinds[first] & kinds[second] and {first, second} not in described:
+            message = f"found no port that reaches one of branch {first}: of the two, one has"
+            message += " leased lines only and the other none; expected a path group between them"
+            yield Issue(("overlay", "branches", second, "wan"), message)

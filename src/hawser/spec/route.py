@@ -1,0 +1,75 @@
+"""Member paths as they are written, and what leads packets along them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from hawser.spec.overlay import Overlay, SwitchKind, Transport
+from hawser.spec.topology import PortType, Topology
+
+
+@dataclass(frozen=True, order=True)
+class Stop:
+    """A WAN port of a branch."""
+
+    branch: str
+    port: str
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read `branch.port`."""
+        branch, _, port = text.partition(".")
+        return cls(branch, port)
+
+
+Hop = tuple[Stop, Stop]
+"""A WAN hop: the port by which packets leave a branch, and the one at which they arrive."""
+
+
+def stops(route: str) -> list[Stop]:
+    """Give the ports that a path passes, in its order."""
+    return [Stop.of(text) for text in route.split(">")]
+
+
+def hops(route: str) -> list[Hop]:
+    """Give the WAN hops of a path whose ports come in pairs."""
+    passed = stops(route)
+    return list(zip(passed[::2], passed[1::2], strict=True))
+
+
+def has_transit(route: str) -> bool:
+    """Tell whether a path passes other branches than those at its ends."""
+    return route.count(">") > 1
+
+
+def route_branches(route: str) -> tuple[str, str]:
+    """Give the branches at the two ends of a path."""
+    passed = stops(route)
+    return passed[0].branch, passed[-1].branch
+
+
+def turned(route: str) -> str:
+    """Give the same path from its other end."""
+    return ">".join(reversed(route.split(">")))
+
+
+def switch_kind(topology: Topology, overlay: Overlay) -> SwitchKind:
+    """Give the switch of an overlay: the one it names, else the one that its paths need.
+
+    Subflows over other branches need one, and so do leased lines, which not every port reaches.
+    Only subflows are switched: without the `mptcp` transport there is none.
+    """
+    if overlay.transport is not Transport.MPTCP:
+        return SwitchKind.NONE
+    if overlay.switch is not None:
+        return overlay.switch
+    routes = (route for group in overlay.path_groups.values() for route in group.paths)
+    needed = any(map(has_transit, routes)) or any(leased(topology))
+    return SwitchKind.BPF if needed else SwitchKind.NONE
+
+
+def leased(topology: Topology) -> set[str]:
+    """Give the WAN ports (`node.port`) that are leased lines."""
+    ports = topology.internet.ports if topology.internet else {}
+    return {name for name, port in ports.items() if port.type is PortType.LEASED}
