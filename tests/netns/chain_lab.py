@@ -14,6 +14,7 @@ Packets from the client take path 1, packets from the server path 2, which is pa
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import itertools
 import json
@@ -37,12 +38,12 @@ FORWARD, REVERSE = 1, 2
 
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("chain", timeout=5)
+        super().__init__("chain", timeout=60)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(5)
+        self.sock.settimeout(60)
         self.sock.connect(str(self._path))
 
 
@@ -75,12 +76,12 @@ class Node:
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """Ask the control API; the status and the answer."""
-        connection = _UnixConnection(Path(self.config["control"]))
         headers = {"content-type": "application/json"}
-        connection.request(method, path, json.dumps(body) if body is not None else None, headers)
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
+        text = None if body is None else json.dumps(body)
+        with contextlib.closing(_UnixConnection(Path(self.config["control"]))) as connection:
+            connection.request(method, path, text, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
         return answer.status, json.loads(text) if text.startswith(("{", "[")) else text
 
     def counters(self) -> dict[str, Any]:
@@ -98,11 +99,12 @@ class Node:
 
 
 class Chain:
-    """Client, forwarder, server and functions."""
+    """Client, forwarder, server and functions, whose daemons run unless `start` is false."""
 
-    def __init__(self, functions: int, transport: str = "ethernet") -> None:
+    def __init__(self, functions: int, transport: str = "ethernet", *, start: bool = True) -> None:
         self.prefix = f"hawserch-{os.getpid()}-{next(_numbers)}"
         self.length = functions
+        self._starts = start
         self.transport = transport
         self._made: list[str] = []
         self._folder = tempfile.TemporaryDirectory(prefix="hawserch-")
@@ -116,6 +118,8 @@ class Chain:
     def __enter__(self) -> Chain:
         try:
             self._namespaces()
+            if self._starts:
+                self.start()
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -133,11 +137,10 @@ class Chain:
             run("ip", "netns", "del", name)
         self._folder.cleanup()
 
-    def start(self) -> Chain:
+    def start(self) -> None:
         """Start every node."""
         for node in (*self.functions, self.sff):
             node.start()
-        return self
 
     def namespace(self, label: str) -> str:
         return f"{self.prefix}-{label}"
@@ -188,6 +191,13 @@ class Chain:
         port = {"name": "f0", "interface": "f0", "address": f"192.0.2.{number}"}
         control = str(self.folder / f"f{number}.sock")
         return {"version": 1, "control": control, "ports": [port]}
+
+    def firewall(self, number: int, **firewall: Any) -> Node:  # noqa: ANN401 (JSON)
+        """Make a function a firewall. It is not started yet."""
+        rules = {"rules_file": str(self.folder / f"f{number}.rules.json"), **firewall}
+        config = {**self.function(number), "firewall": rules}
+        self.functions[number - 1] = self._node(f"f{number}", "firewall", config)
+        return self.functions[number - 1]
 
     def _hop(self, spi: int, at: int, number: int) -> dict[str, Any]:
         target: dict[str, Any] = {"port": f"f{number}", "mac": mac(number)}

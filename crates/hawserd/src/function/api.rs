@@ -7,17 +7,17 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, State},
+    extract::{DefaultBodyLimit, Path, State},
     http::StatusCode,
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{delete, get},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    document::{Document, TraceRequest},
+    document::{Document, GuardRule, GuardRules, TraceRequest},
     node::{Error, Node},
     plan::{self, Kind},
     report::{self, Counters, Trace},
@@ -51,6 +51,15 @@ impl Api {
     fn node(&self) -> MutexGuard<'_, Node> {
         self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The routes of a firewall's rules.
+pub(crate) fn rules_router(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/v1/rules", get(rules).put(replace_rules).post(add_rule))
+        .route("/v1/rules/{id}", delete(delete_rule))
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(api)
 }
 
 type Shared = State<Arc<Api>>;
@@ -100,6 +109,43 @@ async fn replace(State(api): Shared, Json(new): Json<Value>) -> Result<Json<Docu
     Ok(Json(node.plan().document.clone()))
 }
 
+async fn rules(State(api): Shared) -> Result<Json<GuardRules>, Refusal> {
+    api.node().rules().cloned().map(Json).ok_or(Refusal::NotHere)
+}
+
+async fn replace_rules(
+    State(api): Shared,
+    Json(new): Json<Value>,
+) -> Result<Json<GuardRules>, Refusal> {
+    put_rules(&mut api.node(), typed(&new).map_err(Error::from)?)
+}
+
+/// Adds a rule behind all others.
+async fn add_rule(State(api): Shared, Json(new): Json<Value>) -> Result<Response, Refusal> {
+    let rule: GuardRule = typed(&new).map_err(Error::from)?;
+    let mut node = api.node();
+    let mut list = node.rules().cloned().ok_or(Refusal::NotHere)?;
+    list.rules.push(rule);
+    let Json(list) = put_rules(&mut node, list)?;
+    Ok((StatusCode::CREATED, Json(list.rules.last().cloned())).into_response())
+}
+
+async fn delete_rule(State(api): Shared, Path(id): Path<u64>) -> Result<StatusCode, Refusal> {
+    let mut node = api.node();
+    let mut list = node.rules().cloned().ok_or(Refusal::NotHere)?;
+    let before = list.rules.len();
+    list.rules.retain(|rule| rule.id != Some(id));
+    if list.rules.len() == before {
+        return Err(Refusal::NoSuchRule(id));
+    }
+    let _ = put_rules(&mut node, list)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn put_rules(node: &mut Node, list: GuardRules) -> Result<Json<GuardRules>, Refusal> {
+    node.guard(list)?.cloned().map(Json).ok_or(Refusal::NotHere)
+}
+
 async fn trace(State(api): Shared) -> Json<Trace> {
     Json(report::trace(&mut api.node()))
 }
@@ -119,6 +165,7 @@ fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
         ("control", json!(old.control), json!(new.control)),
         ("ports", interfaces(old), interfaces(new)),
         ("oam", json!(old.oam), json!(new.oam)),
+        ("firewall", json!(old.firewall), json!(new.firewall)),
     ];
     let changed = fields.into_iter().filter(|(_, old, new)| old != new);
     let errors: Vec<_> = changed
@@ -128,22 +175,30 @@ fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
 }
 
 /// Why a request is not fulfilled.
-struct Refusal(Error);
+enum Refusal {
+    Failed(Error),
+    NotHere,
+    NoSuchRule(u64),
+}
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        Self(error)
+        Self::Failed(error)
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        match self.0 {
-            Error::Invalid(invalid) => (StatusCode::UNPROCESSABLE_ENTITY, Json(json!(invalid))),
-            Error::Bpf(error) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({"error": error.to_string()})))
+        let (status, text) = match self {
+            Self::Failed(Error::Invalid(invalid)) => {
+                return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!(invalid))).into_response();
             }
-        }
-        .into_response()
+            Self::Failed(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            Self::NotHere => {
+                (StatusCode::NOT_FOUND, "only a firewall has rules of this kind".into())
+            }
+            Self::NoSuchRule(id) => (StatusCode::NOT_FOUND, format!("no rule has the number {id}")),
+        };
+        (status, Json(json!({"error": text}))).into_response()
     }
 }

@@ -1,7 +1,7 @@
 //! Configuration of a service function or of a service function forwarder, as it is written.
 //! [`super::plan`] makes it valid.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,97 @@ pub(crate) struct Document {
     /// What becomes of packets for operation and maintenance (RFC 8300 section 2.2).
     #[serde(default)]
     pub(crate) oam: Oam,
+    /// What a firewall does; no other function has this.
+    #[serde(default)]
+    pub(crate) firewall: Option<Firewall>,
+}
+
+/// What a firewall does besides its rules, which it gets by its API.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Firewall {
+    /// File that the rules are kept in, in which they survive a restart. Made where there is none.
+    #[schemars(length(min = 1, max = 4096))]
+    pub(crate) rules_file: String,
+    /// What happens to packets that no rule matches.
+    #[serde(default)]
+    pub(crate) otherwise: Action,
+    /// Remember flows: whoever was allowed to begin one gets its answers.
+    #[serde(default)]
+    pub(crate) remember: Option<Remember>,
+    /// Serves rules over TCP, to whoever has the token. The control socket serves them, too.
+    #[serde(default)]
+    pub(crate) rest: Option<Rest>,
+}
+
+/// Which flows are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Remember {
+    /// How many; the one that rested longest makes room.
+    #[serde(default = "remembered_flows")]
+    #[schemars(range(min = 1, max = 4_000_000))]
+    pub(crate) flows: u32,
+    /// Seconds that a flow may rest until it is forgotten.
+    #[serde(default = "remembered_s")]
+    #[schemars(range(min = 1, max = 864_000))]
+    pub(crate) idle_s: u32,
+}
+
+fn remembered_flows() -> u32 {
+    262_144
+}
+
+fn remembered_s() -> u32 {
+    300
+}
+
+/// An API over TCP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rest {
+    /// Address and port.
+    pub(crate) listen: SocketAddr,
+    /// File with the token that requests bring (`authorization: Bearer TOKEN`), 16 characters at least.
+    #[schemars(length(min = 1, max = 4096))]
+    pub(crate) token_file: String,
+}
+
+/// Rules of a firewall: the first that matches decides.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "hawserd firewall rules")]
+pub(crate) struct GuardRules {
+    /// In their order.
+    #[schemars(length(max = 1_000_000))]
+    pub(crate) rules: Vec<GuardRule>,
+}
+
+/// One rule. What is left out matches everything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "hawserd firewall rule")]
+pub(crate) struct GuardRule {
+    /// Its number, by which it can be deleted; given to it where it has none.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 9_007_199_254_740_991_u64))]
+    pub(crate) id: Option<u64>,
+    /// What packets look like.
+    #[serde(flatten)]
+    pub(crate) flows: Flows,
+    /// What happens to them.
+    pub(crate) action: Action,
+}
+
+/// What happens to a packet at a firewall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Action {
+    /// It goes on.
+    #[default]
+    Allow,
+    /// It is dropped, and counted as `denied`.
+    Deny,
 }
 
 /// An interface.

@@ -2,13 +2,15 @@
 
 mod api;
 mod document;
+mod firewall;
 mod node;
 mod plan;
 mod report;
+mod rest;
 
 use std::{
     path::{Path, PathBuf},
-    sync::mpsc,
+    sync::{Arc, mpsc},
 };
 
 use anyhow::Context;
@@ -28,6 +30,7 @@ use crate::{
 
 /// Schemas of this role.
 pub(crate) const SCHEMAS: &[schema::Entry] = &[
+    ("firewall-rules", schema::of::<document::GuardRules>),
     ("function-config", schema::of::<document::Document>),
     ("function-counters", schema::of::<report::Counters>),
     ("function-status", schema::of::<api::Status>),
@@ -44,6 +47,9 @@ Examples:
   curl --unix-socket sff.sock -X PUT -H 'content-type: application/json' \\
        -d '{\"events\": 20, \"spi\": 1}' http://sff/v1/trace
   curl --unix-socket sff.sock http://sff/v1/trace
+  hawserd function firewall --config fw.json
+  curl -H 'authorization: Bearer TOKEN' -H 'content-type: application/json' -X POST \\
+       -d '{\"source\": \"10.9.0.0/16\", \"action\": \"deny\"}' http://192.0.2.7:8080/v1/rules
 ";
 
 /// Takes part in service chains: classifies, forwards along paths (NSH), or is a function.
@@ -60,6 +66,8 @@ enum What {
     Sff(File),
     /// The function that does nothing: counts down the service index and sends the packet back, or on
     Forwarder(File),
+    /// The function that lets pass what its rules allow; rules are set by a REST API
+    Firewall(File),
 }
 
 #[derive(clap::Args)]
@@ -78,6 +86,7 @@ impl Kind {
         match self {
             Self::Sff => "sff",
             Self::Forwarder => "forwarder",
+            Self::Firewall => "firewall",
         }
     }
 }
@@ -87,6 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (kind, file) = match &args.kind {
         What::Sff(file) => (Kind::Sff, file),
         What::Forwarder(file) => (Kind::Forwarder, file),
+        What::Firewall(file) => (Kind::Firewall, file),
     };
     let plan = load(&file.config, |value| plan::parse(kind, value))?;
     if file.check {
@@ -94,11 +104,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let listener = control::bind(Path::new(&plan.document.control)).context("control API")?;
     let node = Node::open(kind, plan).map_err(|error| refused(&file.config, error))?;
+    let rest = node.plan().document.firewall.as_ref().and_then(|firewall| firewall.rest.clone());
     let (stop, stopped) = mpsc::channel();
     let api = Api::new(kind, node);
-    let router = api::router(api);
-    let server =
-        control::serve(listener, router, move || drop(stop.send(()))).context("control API")?;
+    let open = rest.map(|rest| rest::serve(&rest, api::rules_router(Arc::clone(&api))));
+    open.transpose().context("REST API")?;
+    let router = api::router(Arc::clone(&api)).merge(api::rules_router(api));
+    let ends = move || {
+        let _ = stop.send(()); // a process that ends already needs no word
+    };
+    let server = control::serve(listener, router, ends).context("control API")?;
     let _ = stopped.recv(); // a thread that has ended is a reason to end, too
     server.stop();
     Ok(())
@@ -110,6 +125,6 @@ fn refused(file: &Path, error: Error) -> Failure {
         Error::Bpf(error) if error.is_denied() => {
             Failure::Lacking("the right to load eBPF programs: run as root".into())
         }
-        Error::Bpf(error) => anyhow::Error::from(error).into(),
+        error => anyhow::Error::from(error).into(),
     }
 }

@@ -1,13 +1,16 @@
 //! A node on its ports: the loaded program, and what is counted where.
 
-use std::{collections::HashMap, io};
+use std::{collections::HashMap, io, path::PathBuf, time::Duration};
 
-use hawser_bpf::nsh::{self as bpf, Chain, Class, Count, Drops, Event, Events, Filter, Role};
+use hawser_bpf::nsh::{
+    self as bpf, Chain, Class, Count, Drops, Event, Events, Filter, Guard, Role,
+};
 use hawser_netdev::interface;
 use hawser_wire::nsh::Path;
 
 use super::{
-    document::{Oam, TraceRequest},
+    document::{Firewall, GuardRules, Oam, TraceRequest},
+    firewall::Rules,
     plan::{Interface, Kind, Plan},
 };
 use crate::config::{FieldError, Invalid};
@@ -26,6 +29,9 @@ pub(crate) enum Error {
     /// The kernel refused the program or a table.
     #[error(transparent)]
     Bpf(#[from] hawser_bpf::Error),
+    /// A file cannot be read or written.
+    #[error("{path}: {source}", path = path.display())]
+    File { path: PathBuf, source: io::Error },
 }
 
 /// What is counted.
@@ -45,22 +51,30 @@ pub(crate) struct Node {
     indices: Vec<u32>,
     /// Index of the counters of each.
     counts: HashMap<Counted, u32>,
+    /// A firewall's.
+    rules: Option<Rules>,
     plan: Plan,
 }
 
 impl Node {
     /// Puts the program on the ports of a plan, and its tables in force.
     pub(crate) fn open(kind: Kind, plan: Plan) -> Result<Self, Error> {
-        let serves = kind == Kind::Forwarder;
+        let serves = kind != Kind::Sff;
         let forwards_oam = plan.document.oam == Oam::Forward;
         let (indices, interfaces) = find(&plan)?;
-        let mut chain = Chain::load(Role { serves, forwards_oam })?;
+        let guard = plan.document.firewall.as_ref().map(memory);
+        let mut chain = Chain::load(Role { serves, forwards_oam, guard })?;
         for (number, index) in (0..).zip(&indices) {
             chain.add_port(number, *index)?;
         }
         let events = chain.take_events();
         let counts = HashMap::new();
-        let mut node = Self { chain, events, interfaces, indices, counts, plan: plan.clone() };
+        let rules = plan.document.firewall.as_ref().map(Rules::open).transpose()?;
+        if let Some(rules) = &rules {
+            rules.install(&mut chain)?;
+        }
+        let mut node =
+            Self { chain, events, interfaces, indices, counts, rules, plan: plan.clone() };
         node.install(plan)?;
         for index in node.indices.clone() {
             node.chain.attach(index)?;
@@ -84,12 +98,26 @@ impl Node {
         });
         let classes = classes.collect::<Result<Vec<_>, Error>>()?;
         self.chain.install(&hops)?;
-        self.chain.classify(&classes, &plan.rules)?;
+        if self.rules.is_none() {
+            self.chain.classify(&classes, &plan.rules)?;
+        }
         for (index, port) in self.indices.iter().zip(plan.ports(&self.interfaces)) {
             self.chain.set_port(*index, &port)?;
         }
         self.plan = plan;
         Ok(())
+    }
+
+    /// The rules of a firewall.
+    pub(crate) fn rules(&self) -> Option<&GuardRules> {
+        self.rules.as_ref().map(Rules::list)
+    }
+
+    /// Puts other rules of a firewall in force, and keeps them; none where it is no firewall.
+    pub(crate) fn guard(&mut self, list: GuardRules) -> Result<Option<&GuardRules>, Error> {
+        let Some(rules) = &mut self.rules else { return Ok(None) };
+        rules.replace(&mut self.chain, list)?;
+        Ok(Some(rules.list()))
     }
 
     fn index(&mut self, what: Counted) -> Result<u32, Error> {
@@ -149,6 +177,12 @@ impl Node {
         let gone = leaves.then(|| name(usize::try_from(event.port).ok())).flatten();
         (name(came).unwrap_or_default(), gone)
     }
+}
+
+fn memory(firewall: &Firewall) -> Guard {
+    let known = firewall.remember;
+    let idle = Duration::from_secs(known.map_or(0, |remember| remember.idle_s.into()));
+    Guard { flows: known.map_or(0, |remember| remember.flows), idle }
 }
 
 fn find(plan: &Plan) -> Result<(Vec<u32>, Vec<Interface>), Invalid> {

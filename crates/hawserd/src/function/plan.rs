@@ -20,7 +20,12 @@ pub(crate) enum Kind {
     Sff,
     /// Counts down the service index, and no more.
     Forwarder,
+    /// Lets pass what its rules allow.
+    Firewall,
 }
+
+/// Headers, and the place of a path that each says.
+type Headers = Vec<(Path, Vec<u8>)>;
 
 /// A configuration that has the right form.
 #[derive(Clone, Debug)]
@@ -28,7 +33,7 @@ pub(crate) struct Plan {
     /// As it is written.
     pub(crate) document: Document,
     /// Headers that rules lead to.
-    pub(crate) headers: Vec<(Path, Vec<u8>)>,
+    pub(crate) headers: Headers,
     /// Rules, and the number of the header of each.
     pub(crate) rules: Vec<(Match, u32)>,
 }
@@ -57,6 +62,7 @@ pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
             "none: only an sff has rules",
         ));
     }
+    errors.extend(check_firewall(kind, &document));
     let (headers, rules) = names.rules(&document, &mut errors);
     if let Err(error) = Set::compile(&rules) {
         errors.push(FieldError::new("rules", json!(rules.len()), format!("fewer: {error}")));
@@ -89,6 +95,16 @@ impl Plan {
                 mac: interface.mac,
             })
             .collect()
+    }
+}
+
+fn check_firewall(kind: Kind, document: &Document) -> Option<FieldError> {
+    match (&document.firewall, kind == Kind::Firewall) {
+        (None, true) => Some(FieldError::new("firewall", Value::Null, "what the firewall does")),
+        (Some(firewall), false) => {
+            Some(FieldError::new("firewall", json!(firewall), "nothing: only a firewall has this"))
+        }
+        _ => None,
     }
 }
 
@@ -216,7 +232,7 @@ impl<'a> Names<'a> {
         &self,
         document: &Document,
         errors: &mut Vec<FieldError>,
-    ) -> (Vec<(Path, Vec<u8>)>, Vec<(Match, u32)>) {
+    ) -> (Headers, Vec<(Match, u32)>) {
         let mut known: HashMap<(Path, Option<Metadata>), u32> = HashMap::new();
         let (mut headers, mut rules) = (Vec::new(), Vec::new());
         for (at, rule) in document.rules.iter().enumerate() {
@@ -318,7 +334,8 @@ fn bytes(digits: &str) -> Vec<u8> {
     pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
 }
 
-fn within(place: &str, error: FieldError) -> FieldError {
+/// An error of a part, with the place of the part.
+pub(crate) fn within(place: &str, error: FieldError) -> FieldError {
     FieldError { field: format!("{place}.{}", error.field), ..error }
 }
 
