@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from worked_example import entries, ports
 
 from hawser.controller.openflow.state import Count, State
 from hawser.overlay.openflow import ControllerConfig
+from worked_example import entries, ports
 
 
 def config(**update: object) -> ControllerConfig:
