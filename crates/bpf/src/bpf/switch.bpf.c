@@ -24,6 +24,7 @@
 #define IP_FRAGMENT_OFFSET 0x1fff
 #define L4 (sizeof(struct ethhdr) + sizeof(struct iphdr)) /* where TCP or UDP begins: no options */
 #define ICMP_LENGTH 8
+#define LABEL_MIN 0x1000 /* no label is lower */
 
 struct entries {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -112,10 +113,10 @@ static __always_inline int is_sound(const struct iphdr *ip, __u32 length)
 {
 	const __u32 *words = (const void *)ip;
 	__u64 sum = (__u64)words[0] + words[1] + words[2] + words[3] + words[4];
-	__u32 total = bpf_ntohs(ip->tot_len);
+	__u32 total = bpf_ntohs(ip->tot_len), least = sizeof(*ip);
 
-	return fold(sum) == 0xffff && total >= sizeof(*ip) + sizeof(struct udphdr) &&
-	       total <= length - sizeof(struct ethhdr);
+	least += ip->protocol == IPPROTO_TCP ? sizeof(struct tcphdr) : sizeof(struct udphdr);
+	return fold(sum) == 0xffff && total >= least && total <= length - sizeof(struct ethhdr);
 }
 
 static __always_inline int has_ports(const struct iphdr *ip)
@@ -274,6 +275,8 @@ static __always_inline int carry(struct __sk_buff *skb, struct headers *h, struc
 	struct size size = size_of(skb, h->ip.protocol);
 	int transit = key->from == FROM_WAN && entry->interface, verdict;
 
+	if (!is_sound(&h->ip, skb->len))
+		return drop(DROP_MALFORMED);
 	if (h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS))
 		return drop(DROP_FRAGMENT);
 	if (transit && h->ip.ttl <= 1)
@@ -327,6 +330,14 @@ static __always_inline int is_label(__be16 port)
 	return to && from && to != from;
 }
 
+/* Whether a packet claims to be on a path. Low ports are left to NAT: its peers' ports may look like
+ * labels. */
+static __always_inline int is_labelled(const struct headers *h)
+{
+	return is_label(h->destination_port) ||
+	       (is_label(h->source_port) && bpf_ntohs(h->destination_port) >= LABEL_MIN);
+}
+
 /* Whether a socket of ours waits for the packet. */
 static __always_inline int has_socket(struct __sk_buff *skb, const struct headers *h)
 {
@@ -359,8 +370,7 @@ static __always_inline int unmatched(struct __sk_buff *skb, const struct headers
 		return TC_ACT_SHOT; /* not lost: the daemon has it */
 	}
 	/* a label of no path of ours: not even a reset is the answer */
-	if (has_ports(&h->ip) && (is_label(h->destination_port) || is_label(h->source_port)) &&
-	    !has_socket(skb, h)) {
+	if (has_ports(&h->ip) && is_labelled(h) && !has_socket(skb, h)) {
 		int fragment = h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS);
 
 		return drop(fragment ? DROP_FRAGMENT : DROP_NO_ENTRY);
@@ -382,9 +392,7 @@ int switch_wan(struct __sk_buff *skb)
 	if (!h || h->ip.version != 4 || h->ip.ihl < 5)
 		return drop(DROP_MALFORMED);
 	entry = has_ports(&h->ip) ? entry_of(h, &key) : 0;
-	if (!entry)
-		return unmatched(skb, h);
-	return is_sound(&h->ip, skb->len) ? carry(skb, h, entry, &key) : drop(DROP_MALFORMED);
+	return entry ? carry(skb, h, entry, &key) : unmatched(skb, h);
 }
 
 SEC("classifier")

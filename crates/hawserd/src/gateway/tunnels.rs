@@ -256,6 +256,7 @@ impl Tunnels {
                 encrypted: false,
                 queued_bytes: 0,
                 paths: Vec::new(),
+                flows: 0,
             }],
         });
         let branch = self.config.document.branch.clone();

@@ -36,6 +36,7 @@ impl Quic {
             remote: remote.filter(|_| group.is_up()),
             encrypted: group.is_up(),
             queued_bytes: usize::try_from(group.backlog.bytes()).unwrap_or(usize::MAX),
+            flows: 0,
             paths: self.paths(group, now),
         }
     }
