@@ -35,6 +35,8 @@ def test_overlay_and_measurements() -> None:
     assert found == {
         "tcp-over-ipomp": {Feature.MPTCP, Feature.TUN},
         "udp-over-ipomp": {Feature.MPTCP, Feature.TUN},
+        "tcp-over-quic": {Feature.TUN},
+        "udp-over-quic": {Feature.TUN},
         "end-to-end-mptcp": {Feature.MPTCP},
         "ip-in-ip": {Feature.TUN},
         "best-path": set(),

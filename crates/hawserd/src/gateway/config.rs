@@ -481,7 +481,7 @@ pub(crate) mod tests {
             ("/tun/mtu", json!(100), "tun.mtu"),
             ("/tun/name", json!("a-name-that-is-long"), "tun.name"),
             ("/tun/address", json!("10.1.0.1"), "tun.address"),
-            ("/transport/kind", json!("quic"), "transport.kind"),
+            ("/transport/kind", json!("gre"), "transport.kind"),
             ("/transport/tls", json!({"certificate": "a", "key": "b"}), "transport.tls.ca"),
             ("/peers/0/prefixes/0", json!("10.2.0.1/24"), "peers[0].prefixes[0]"),
             ("/peers/0/groups/0/id", json!(16), "peers[0].groups[0].id"),
