@@ -14,6 +14,7 @@ A path is written with the ports it leaves by and arrives at: `1a>3a>3a>2a`.
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -169,5 +170,6 @@ def sniff(lab: Lab, number: int, interface: str, expression: str) -> subprocess.
 
 def seen(process: subprocess.Popen[str]) -> list[list[str]]:
     """End tshark; the fields of each packet."""
+    time.sleep(1)  # it looks at what was captured twice a second
     process.terminate()
     return [line.split("\t") for line in process.communicate(timeout=20)[0].splitlines()]

@@ -116,10 +116,10 @@ fn unmatched(table: &Table, own: &BTreeSet<Ipv4Addr>, header: &Header, frame: &[
     if is_about_switched(table, header, &frame[ETHERNET..]) {
         return Unmatched::Tell;
     }
-    let labelled = Place::BOTH
-        .into_iter()
-        .filter_map(|place| header.key(place))
-        .any(|key| Label::parse(key.tuple.port).is_some());
+    let port = |place| header.key(place).map_or(0, |key| key.tuple.port);
+    let is_label = |place| Label::parse(port(place)).is_some();
+    let labelled = is_label(Place::Destination)
+        || is_label(Place::Source) && port(Place::Destination) >= 0x1000;
     match (labelled, header.more_fragments()) {
         (false, _) => Unmatched::Pass,
         (true, false) => Unmatched::NoEntry,

@@ -4,13 +4,19 @@ use std::{net::Ipv4Addr, os::fd::AsFd};
 
 use ipnet::IpNet;
 use rtnetlink::{
-    Handle, LinkUnspec, RouteMessageBuilder,
-    packet_route::route::{RouteMessage, RouteProtocol, RouteScope},
+    Handle, LinkUnspec, RouteMessageBuilder, RouteNextHopBuilder,
+    packet_route::{
+        route::{RouteMessage, RouteProtocol, RouteScope},
+        rule::RuleAction,
+    },
 };
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 
 /// The protocol of our routes is shown as `static` by `ip route`.
 const PROTOCOL: RouteProtocol = RouteProtocol::Static;
+
+/// Where the rule for marked packets stands: before the main table (32766), behind our own addresses (0).
+const RULE_PRIORITY: u32 = 1000;
 
 /// The kernel refused a change.
 #[derive(Debug, thiserror::Error)]
@@ -75,11 +81,54 @@ impl Routes {
             .map_err(|source| Error { what: what(), source })
     }
 
+    /// Leads IPv4 packets with a mark to routers, each an interface and an address, in turns by flow; in
+    /// a routing table whose number is the mark.
+    pub async fn lead_marked(&self, mark: u32, routers: &[(u32, Ipv4Addr)]) -> Result<(), Error> {
+        let failed =
+            |source| Error { what: format!("route for packets with mark {mark:#x}"), source };
+        let route = self.0.route().add(marked_route(mark, routers).map_err(failed)?);
+        route.replace().execute().await.map_err(failed)?;
+        match self.marked_rule(mark).execute().await {
+            Err(rtnetlink::Error::NetlinkError(message)) if is_there(message.raw_code()) => Ok(()),
+            result => result.map_err(failed),
+        }
+    }
+
+    /// Removes what [`Routes::lead_marked`] added.
+    pub async fn forget_marked(&self, mark: u32) -> Result<(), Error> {
+        let failed =
+            |source| Error { what: format!("route for packets with mark {mark:#x}"), source };
+        let rule = self.marked_rule(mark).message_mut().clone();
+        self.0.rule().del(rule).execute().await.map_err(failed)?;
+        let route = marked_route(mark, &[]).map_err(failed)?;
+        self.0.route().del(route).execute().await.map_err(failed)
+    }
+
+    fn marked_rule(&self, mark: u32) -> rtnetlink::RuleAddRequest<Ipv4Addr> {
+        let rule = self.0.rule().add().v4().fw_mark(mark).table_id(mark);
+        rule.priority(RULE_PRIORITY).action(RuleAction::ToTable)
+    }
+
     /// Removes what [`Routes::add`] added.
     pub async fn remove(&self, interface: u32, prefix: IpNet) -> Result<(), Error> {
         let done = self.0.route().del(route(interface, prefix, None)).execute().await;
         done.map_err(|source| Error { what: format!("route to {prefix}"), source })
     }
+}
+
+fn is_there(code: i32) -> bool {
+    code == -libc::EEXIST
+}
+
+fn marked_route(table: u32, routers: &[(u32, Ipv4Addr)]) -> Result<RouteMessage, rtnetlink::Error> {
+    let hop = |(interface, address): &(u32, Ipv4Addr)| {
+        let hop = RouteNextHopBuilder::new_ipv4().interface(*interface);
+        hop.via((*address).into()).map(|hop| hop.onlink().build())
+    };
+    let hops = routers.iter().map(hop).collect::<Result<Vec<_>, _>>();
+    let hops = hops.map_err(|error| rtnetlink::Error::InvalidNla(error.to_string()))?;
+    let route = RouteMessageBuilder::<Ipv4Addr>::new().table_id(table).protocol(PROTOCOL);
+    Ok(if hops.is_empty() { route } else { route.multipath(hops) }.build())
 }
 
 fn route(interface: u32, prefix: IpNet, source: Option<Ipv4Addr>) -> RouteMessage {

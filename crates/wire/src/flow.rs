@@ -18,6 +18,22 @@ pub fn hash(packet: &ip::Packet<'_>) -> u64 {
     }
 }
 
+/// Source and destination port of TCP and UDP; none of other packets, and of fragments.
+#[must_use]
+pub fn ports_of(packet: &ip::Packet<'_>) -> Option<(u16, u16)> {
+    let payload = match packet {
+        ip::Packet::V4(packet) if packet.is_fragment() => return None,
+        ip::Packet::V4(packet) => packet.payload(),
+        ip::Packet::V6(packet) => packet.payload(),
+    };
+    match (packet.protocol(), payload.first_chunk()) {
+        (TCP | UDP, Some([a, b, c, d])) => {
+            Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])))
+        }
+        _ => None,
+    }
+}
+
 /// Mixes two numbers so that every bit of the result depends on all of theirs.
 ///
 /// Multiplication to 128 bits and folding, as in wyhash; the constants are wyhash's.
@@ -93,6 +109,16 @@ mod tests {
         #[test]
         fn fragments_of_two_hosts_are_one_flow(a: u32, b: u32, offset in 1..0x2000_u16) {
             prop_assert_eq!(hashed(&packet(UDP, a, 0x2000)), hashed(&packet(UDP, b, offset)));
+        }
+
+        #[test]
+        fn ports_are_those_of_whole_packets(ports: u32, fragment in 1..0x2000_u16) {
+            let read = |bytes: &[u8]| ports_of(&ip::Packet::parse(bytes).unwrap());
+            #[allow(clippy::cast_possible_truncation)] // half by half
+            let both = ((ports >> 16) as u16, ports as u16);
+            prop_assert_eq!(read(&packet(UDP, ports, 0)), Some(both));
+            prop_assert_eq!(read(&packet(UDP, ports, fragment)), None);
+            prop_assert_eq!(read(&packet(47, ports, 0)), None);
         }
 
         #[test]

@@ -44,6 +44,24 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// Protocol of what follows the header; in IPv6 that may be an extension header.
+    #[must_use]
+    pub fn protocol(&self) -> u8 {
+        match self {
+            Self::V4(packet) => packet.protocol(),
+            Self::V6(packet) => packet.next_header(),
+        }
+    }
+
+    /// Differentiated services code point (RFC 2474).
+    #[must_use]
+    pub fn dscp(&self) -> u8 {
+        match self {
+            Self::V4(packet) => packet.dscp(),
+            Self::V6(packet) => packet.dscp(),
+        }
+    }
+
     /// The whole packet.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {

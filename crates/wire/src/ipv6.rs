@@ -46,6 +46,12 @@ impl<'a> Packet<'a> {
         address(&self.header[24..40])
     }
 
+    /// Differentiated services code point (RFC 2474).
+    #[must_use]
+    pub fn dscp(&self) -> u8 {
+        (self.header[0] & 0xf) << 2 | self.header[1] >> 6
+    }
+
     /// Type of what follows the fixed header.
     #[must_use]
     pub fn next_header(&self) -> u8 {

@@ -290,12 +290,12 @@ mod tests {
             original in packet(),
             place in place(),
             write in tuple(),
-            cut in 28..120_usize,
+            words in 14..60_usize,
         ) {
             let own = Key::of(&Packet::parse(&original).unwrap(), place).unwrap();
             let mut sent = original.clone();
             rewrite(&mut sent, place, write);
-            let quote = &sent[..cut.min(sent.len())];
+            let quote = &sent[..(2 * words).min(sent.len())];
             let message = [&[3, 4, 0, 0, 0, 0, 5, 120][..], quote].concat();
             let header = ipv4::Repr {
                 source: [203, 0, 113, 1].into(),

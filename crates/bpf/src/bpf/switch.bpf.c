@@ -24,6 +24,7 @@
 #define IP_FRAGMENT_OFFSET 0x1fff
 #define L4 (sizeof(struct ethhdr) + sizeof(struct iphdr)) /* where TCP or UDP begins: no options */
 #define ICMP_LENGTH 8
+#define LABEL_MIN 0x1000 /* no label is lower */
 
 struct entries {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -327,6 +328,14 @@ static __always_inline int is_label(__be16 port)
 	return to && from && to != from;
 }
 
+/* Whether a packet claims to be on a path. Low ports are left to NAT: its peers' ports may look like
+ * labels. */
+static __always_inline int is_labelled(const struct headers *h)
+{
+	return is_label(h->destination_port) ||
+	       (is_label(h->source_port) && bpf_ntohs(h->destination_port) >= LABEL_MIN);
+}
+
 /* Whether a socket of ours waits for the packet. */
 static __always_inline int has_socket(struct __sk_buff *skb, const struct headers *h)
 {
@@ -359,8 +368,7 @@ static __always_inline int unmatched(struct __sk_buff *skb, const struct headers
 		return TC_ACT_SHOT; /* not lost: the daemon has it */
 	}
 	/* a label of no path of ours: not even a reset is the answer */
-	if (has_ports(&h->ip) && (is_label(h->destination_port) || is_label(h->source_port)) &&
-	    !has_socket(skb, h)) {
+	if (has_ports(&h->ip) && is_labelled(h) && !has_socket(skb, h)) {
 		int fragment = h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS);
 
 		return drop(fragment ? DROP_FRAGMENT : DROP_NO_ENTRY);

@@ -30,9 +30,8 @@ pub(super) struct Api {
     changing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The routes of the API of a gateway that runs with `config`.
-pub(super) fn router(mailbox: Mailbox, config: Config, switch: Switch) -> Router {
-    let config = Arc::new(Mutex::new(config));
+/// The routes of the API of a gateway that runs with `config`, and keeps there what it runs with.
+pub(super) fn router(mailbox: Mailbox, config: Arc<Mutex<Config>>, switch: Switch) -> Router {
     let api = Api { mailbox, config, switch, changing: Arc::default() };
     Router::new()
         .route("/v1/status", get(status))

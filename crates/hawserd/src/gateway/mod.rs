@@ -2,12 +2,14 @@
 
 mod agent;
 mod api;
+mod breakout;
 mod codel;
 mod command;
 mod config;
 mod counters;
 mod link;
 mod peer;
+mod placement;
 mod queue;
 mod setup;
 mod status;
@@ -16,7 +18,11 @@ mod switch;
 mod table;
 mod tunnels;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use anyhow::Context;
 use hawser_netdev::{mptcp::Tuning, tun::Tun};
@@ -24,7 +30,7 @@ use hawser_tls::Identity;
 
 use self::{
     agent::Agent,
-    command::{Command, Inbox, mailbox},
+    command::{Command, Inbox, Mailbox, mailbox},
     config::{Config, Kind},
     switch::Switch,
     tunnels::Tunnels,
@@ -76,8 +82,25 @@ fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
     let listener = control::bind(&config.document.control).context("control socket")?;
     let tun = setup::open_tun(config)?;
     let (mailbox, inbox) = mailbox().context("eventfd")?;
+    let current = Arc::new(Mutex::new(config.clone()));
     let switch = Switch::start(config)?;
-    let router = api::router(mailbox.clone(), config.clone(), switch.clone());
+    let router = api::router(mailbox.clone(), Arc::clone(&current), switch.clone());
+    let result = carry(config, identity, (tun, mailbox, inbox), (listener, router));
+    switch.stop();
+    let last = current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Err(error) = runtime()?.block_on(setup::unset_network(&last)) {
+        tracing::warn!(error = format!("{error:#}"), "local breakout");
+    }
+    result
+}
+
+/// Carries packets and answers the control API until told to stop.
+fn carry(
+    config: &Config,
+    identity: Option<Identity>,
+    (tun, mailbox, inbox): (Tun, Mailbox, Inbox),
+    (listener, router): (control::Listener, axum::Router),
+) -> Result<(), Failure> {
     let engine = Engine::start(config, identity, tun, inbox)?;
     let stop = move || {
         mailbox.send(Command::Stop);
@@ -85,9 +108,11 @@ fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
     let server = control::serve(listener, router, stop).context("control API")?;
     let result = engine.run();
     server.stop();
-    switch.stop();
-    result.context("event loop")?;
-    Ok(())
+    Ok(result.context("event loop")?)
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("tokio")
 }
 
 /// The event loop of a transport.
@@ -117,8 +142,7 @@ impl Engine {
                 Self::Ipip(Box::new(tunnels))
             }
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.context("tokio")?.block_on(setup::set_network(config, mtu))?;
+        runtime()?.block_on(setup::set_network(config, mtu))?;
         Ok(engine)
     }
 

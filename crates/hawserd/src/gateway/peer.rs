@@ -5,12 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hawser_wire::flow;
-
 use super::{config, counters::GroupCounters, link::Link, queue::Queue};
 
 /// First pause before a connection is tried again, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// A connection on which nothing was heard for this long is avoided: keepalives come every second.
+const SUSPICION: Duration = Duration::from_secs(3);
 
 /// Another branch.
 pub(super) struct Peer {
@@ -30,17 +31,6 @@ impl Peer {
     pub(super) fn has_remote(&self, address: IpAddr) -> bool {
         let mut paths = self.config.groups.iter().flat_map(|group| &group.paths);
         paths.any(|path| path.remote == address)
-    }
-
-    /// The group that carries a flow: one that is up, if any is. Flows stay where they are when another
-    /// group comes or goes (highest random weight, RFC 2991 section 3).
-    pub(super) fn place(&self, flow: u64) -> usize {
-        if self.groups.len() == 1 {
-            return 0;
-        }
-        let weight = |group: &Group| (group.up, flow::mix(flow, u64::from(group.config.id)));
-        let best = self.groups.iter().enumerate().max_by_key(|(_, group)| weight(group));
-        best.map_or(0, |(index, _)| index)
     }
 }
 
@@ -70,6 +60,12 @@ impl Group {
             reconnects: 0,
             was_up: false,
         }
+    }
+
+    /// Whether packets of flows should take it: it is up, and the other end was heard lately.
+    pub(super) fn carries(&self, now: Instant) -> bool {
+        let heard = self.link.as_ref().map(|link| link.heard);
+        self.up && heard.is_none_or(|heard| now.saturating_duration_since(heard) < SUSPICION)
     }
 
     /// Lets records wait for the connection; counts those that do not fit.
@@ -122,32 +118,6 @@ mod tests {
     use super::*;
     use crate::gateway::config::{parse, tests::sample};
 
-    fn peer(groups: u8) -> Peer {
-        let mut document = sample();
-        let group = document["peers"][0]["groups"][0].clone();
-        document["peers"][0]["groups"] = (0..groups)
-            .map(|id| {
-                let mut group = group.clone();
-                group["id"] = id.into();
-                group
-            })
-            .collect();
-        Peer::new(parse(&document).unwrap().peers.remove(0), 1, 1000)
-    }
-
-    #[test]
-    fn flows_move_only_off_a_group_that_is_down() {
-        let mut peer = peer(4);
-        peer.groups.iter_mut().for_each(|group| group.up = true);
-        let before: Vec<_> = (0..1000).map(|flow| peer.place(flow)).collect();
-        peer.groups[2].up = false;
-        for (flow, was) in before.iter().enumerate() {
-            let is = peer.place(flow as u64);
-            assert!(if *was == 2 { is != 2 } else { is == *was });
-        }
-        assert!(before.iter().filter(|group| **group == 2).count() > 200);
-    }
-
     #[test]
     fn pauses_double_up_to_a_limit() {
         let now = Instant::now();
@@ -165,7 +135,8 @@ mod tests {
 
     #[test]
     fn attempts_take_turns_on_the_paths() {
-        let mut group = peer(1).groups.remove(0);
+        let peer = parse(&sample()).unwrap().peers.remove(0);
+        let mut group = Peer::new(peer, 1, 1000).groups.remove(0);
         let (first, second) = (
             group.config.paths[0],
             config::Path { local: [1, 1, 1, 1].into(), ..group.config.paths[0] },

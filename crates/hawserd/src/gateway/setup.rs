@@ -8,7 +8,10 @@ use hawser_netdev::{
 use hawser_tls::{Identity, Part};
 use ipnet::IpNet;
 
-use super::config::{Config, Kind, Peer};
+use super::{
+    breakout,
+    config::{Config, Kind, Peer},
+};
 use crate::config::{FieldError, Invalid};
 
 /// Packets that wait in the TUN device. The kernel's 500 are too few for bursts at some Gb/s.
@@ -49,7 +52,13 @@ pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()>
     if let Some(address) = config.address {
         routes.add_address(interface, address).await?;
     }
-    add_routes(&routes, interface, config, |_| true).await
+    add_routes(&routes, interface, config, |_| true).await?;
+    breakout::set(&routes, None, config).await
+}
+
+/// Takes away what would outlast the device.
+pub(super) async fn unset_network(config: &Config) -> anyhow::Result<()> {
+    breakout::remove(&Routes::open().context("netlink")?, config).await
 }
 
 /// Brings about what differs from `old`.
@@ -70,7 +79,8 @@ pub(super) async fn change_network(old: &Config, new: &Config) -> anyhow::Result
         routes.remove(interface, *prefix).await?;
     }
     let source_changed = old.source != new.source;
-    add_routes(&routes, interface, new, |prefix| source_changed || !has(old, prefix)).await
+    add_routes(&routes, interface, new, |prefix| source_changed || !has(old, prefix)).await?;
+    breakout::set(&routes, Some(old), new).await
 }
 
 fn has(config: &Config, prefix: &IpNet) -> bool {

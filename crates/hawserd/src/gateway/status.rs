@@ -81,6 +81,8 @@ pub(super) struct GroupStatus {
     pub(super) encrypted: bool,
     /// Bytes that wait for the connection.
     pub(super) queued_bytes: usize,
+    /// Flows of this branch that it carries, where there are several groups to choose from.
+    pub(super) flows: u32,
 }
 
 /// `GET /v1/counters`. Everything is counted since the start.

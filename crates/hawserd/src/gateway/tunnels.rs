@@ -255,6 +255,7 @@ impl Tunnels {
                 remote: path(&end.peer).map(|path| path.remote.to_string()),
                 encrypted: false,
                 queued_bytes: 0,
+                flows: 0,
             }],
         });
         let branch = self.config.document.branch.clone();

@@ -11,6 +11,10 @@ use hawser_wire::{
 };
 
 use super::Agent;
+use crate::gateway::config::{
+    Class,
+    classifier::{Classifier, Type},
+};
 
 /// ICMP errors sent in one tick, at most (RFC 1812 section 4.3.2.8).
 pub(super) const ICMP_BUDGET: u32 = 10;
@@ -112,8 +116,9 @@ impl Agent {
             self.refuse(read.len);
             return;
         };
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        let target = (index, peer.place(flow::hash(&packet)));
+        let Some(peer) = self.peers.get(index) else { return };
+        let class = class(&packet, self.config.classifier.as_ref());
+        let target = (index, self.places.place(peer, flow::hash(&packet), class, now));
         if self.staging.target != Some(target) {
             // The packet stays where it is; what stands before it goes.
             self.flush_before(now);
@@ -157,6 +162,16 @@ impl Agent {
             self.settle(peer, group, result, now);
         }
         self.staging.start = self.staging.end;
+    }
+}
+
+/// Which groups a packet from this branch may take.
+fn class(packet: &ip::Packet<'_>, classifier: Option<&Classifier>) -> Class {
+    let Some(classifier) = classifier else { return Class::II };
+    let pair = (packet.source(), packet.destination());
+    match classifier.classify(pair, packet.protocol(), flow::ports_of(packet), packet.dscp()) {
+        Type::I => Class::I,
+        Type::II | Type::III => Class::II, // III of the LAN does not come here: docs/adr/0103
     }
 }
 

@@ -23,7 +23,8 @@ use super::{
     command::{Command, Inbox},
     config::Config,
     counters::{StrangerCounters, TunCounters},
-    peer::Peer,
+    peer::{Group, Peer},
+    placement::Places,
     status::{Counters, GroupStatus, NumberedCounters, PeerCounters, PeerStatus, Status},
     table::Table,
 };
@@ -76,6 +77,7 @@ pub(super) struct Agent {
     poller: Poller,
     inbox: Inbox,
     peers: Vec<Peer>,
+    places: Places,
     table: Table,
     entrance: Entrance,
     staging: Staging,
@@ -105,6 +107,7 @@ impl Agent {
             config.peers.iter().map(|peer| Peer::new(peer.clone(), own_id, queue)).collect();
         Ok(Self {
             table: Table::new(config.peers.iter()),
+            places: Places::new(config.document.placement, Instant::now()),
             config,
             identity,
             tuning,
@@ -156,6 +159,7 @@ impl Agent {
     fn tick(&mut self, now: Instant) {
         self.icmp_budget = forward::ICMP_BUDGET;
         self.entrance.expire(now, &mut self.strangers);
+        self.places.sweep(now, TICK);
         for peer in 0..self.peers.len() {
             for group in 0..self.peers.get(peer).map_or(0, |peer| peer.groups.len()) {
                 self.tend(peer, group, now);
@@ -180,7 +184,7 @@ impl Agent {
         let peers = self.peers.iter().map(|peer| PeerStatus {
             branch: peer.config.branch.clone(),
             up: peer.groups.iter().any(|group| group.up),
-            groups: peer.groups.iter().map(group_status).collect(),
+            groups: peer.groups.iter().map(|group| self.group_status(peer, group)).collect(),
         });
         let branch = self.config.document.branch.clone();
         Status::new(branch, now - self.started, self.tun.offload(), peers.collect())
@@ -198,18 +202,21 @@ impl Agent {
         let peers = peers.collect();
         Counters { tun: self.counters, strangers: self.strangers, peers, switch: None }
     }
-}
 
-fn group_status(group: &super::peer::Group) -> GroupStatus {
-    let link = group.link.as_ref().filter(|_| group.up);
-    GroupStatus {
-        id: group.config.id,
-        up: group.up,
-        subflows: link.map_or(0, |link| link.stream.subflows()),
-        reconnects: group.reconnects,
-        remote: link.and_then(|link| link.stream.peer().ok()).map(|address| address.to_string()),
-        encrypted: link.is_some_and(|link| link.session().is_some()),
-        queued_bytes: group.queue.len(),
+    fn group_status(&self, peer: &Peer, group: &Group) -> GroupStatus {
+        let link = group.link.as_ref().filter(|_| group.up);
+        GroupStatus {
+            id: group.config.id,
+            up: group.up,
+            subflows: link.map_or(0, |link| link.stream.subflows()),
+            reconnects: group.reconnects,
+            remote: link
+                .and_then(|link| link.stream.peer().ok())
+                .map(|address| address.to_string()),
+            encrypted: link.is_some_and(|link| link.session().is_some()),
+            queued_bytes: group.queue.len(),
+            flows: self.places.flows(peer.config.id, group.config.id),
+        }
     }
 }
 

@@ -27,6 +27,7 @@ impl Agent {
             self.peers.push(peer);
         }
         self.table = Table::new(config.peers.iter());
+        self.places.set_policy(config.document.placement);
         self.config = config;
         self.identity = identity;
         self.rename(now);

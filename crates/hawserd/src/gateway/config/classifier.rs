@@ -131,7 +131,6 @@ impl Rule {
 
 impl Classifier {
     /// The type of a packet towards a peer. `ports` are source and destination, of TCP and UDP.
-    #[allow(dead_code)]
     pub(crate) fn classify(
         &self,
         (source, destination): (IpAddr, IpAddr),

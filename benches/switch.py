@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Forwarders beside each other: a gateway's switch, kernel IP forwarding, Open vSwitch."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from harness import blast
+from harness.bench import Bench, Measure, Metric, Peer
+from harness.cli import Effort, main
+from harness.lab import Lab, Namespace, until
+from harness.obtain import from_system, hawserd
+from harness.result import Check, at_least, at_most
+from harness.samples import Samples
+from harness.traffic import iperf_goodput
+from peers.forward import LABEL, Forward, Way, cores, hawser, kernel, open_vswitch
+
+_KERNEL, _BPF, _FULL, _OVS = (
+    "kernel IP forwarding",
+    "hawser bpf",
+    "hawser bpf, full table",
+    "Open vSwitch, userspace",
+)
+_TABLE = 15 * 16 * 16 * 2
+"""Entries: 15 branches, 16 groups, 16 paths, both directions."""
+_PAYLOAD = 18
+"""Bytes of UDP in a frame of 60."""
+
+_ABOUT = """\
+Three network namespaces in a row on one machine, joined by veth; the one in the middle forwards.
+Packets: 60-byte frames of UDP, sent for {seconds} s as fast as one core can while forwarder and
+sink run on the same core; the rate is what arrives at the sink's interface. TCP: one iperf3 stream
+with segmentation offload, client and server on a core each, {seconds} s after one that does not
+count. hawser rewrites addresses by the path label and sends to a neighbour; its table holds two
+entries, or {table} more. Open vSwitch: the same two entries on the userspace datapath."""
+
+_METRICS = (
+    Metric("packets", "Mpps", "60-byte frames"),
+    Metric("loss", "%", "of them lost"),
+    Metric("goodput", "Gbit/s", "TCP, 1 stream"),
+    Metric("load", "s", "full table in force after", 3),
+)
+
+
+def _packets(forward: Forward, effort: Effort) -> Mapping[str, float]:
+    with Lab() as lab:
+        way = forward(lab)
+        _sink(way)
+        way.client.run(["ethtool", "-K", "wan0", "tx-udp-segmentation", "off"])
+        _reach(way)
+        before = _received(way.server)
+        command = [sys.executable, blast.__file__, way.address, str(LABEL), str(_PAYLOAD)]
+        pinned = ["taskset", "-c", "0", *command, str(effort.seconds)]
+        said = way.client.start(pinned).wait(effort.seconds + 20)
+        sent, took = float(said.split()[0]), float(said.split()[1])
+        time.sleep(0.3)  # what is under way arrives
+        received = _received(way.server) - before
+    values = {"packets": received / took / 1e6, "loss": 100 * max(0.0, sent - received) / sent}
+    return values if way.loaded is None else {**values, "load": way.loaded}
+
+
+def _sink(way: Way) -> None:
+    """Take packets without reading them: they are counted at the interface."""
+    text = f"import socket, time; s = socket.socket(type=2); s.bind(('', {LABEL})); time.sleep(99)"
+    way.server.start([sys.executable, "-c", text])
+    until(lambda: "UNCONN" in way.server.run(["ss", "-uln", f"sport = :{LABEL}"]), "the sink")
+
+
+def _reach(way: Way) -> None:
+    """Send until something arrives: neighbours know each other then."""
+    text = f"import socket; socket.socket(type=2).sendto(b'', ('{way.address}', {LABEL}))"
+
+    def arrives() -> bool:
+        before = _received(way.server)
+        way.client.run([sys.executable, "-c", text])
+        time.sleep(0.05)
+        return _received(way.server) > before
+
+    until(arrives, "packets arrive")
+
+
+def _received(end: Namespace) -> int:
+    shown = json.loads(end.ip("-j", "-s", "link", "show", "dev", "wan1"))
+    return int(shown[0]["stats64"]["rx"]["packets"])
+
+
+def _tcp(forward: Forward, effort: Effort) -> Mapping[str, float]:
+    with Lab() as lab:
+        way = forward(lab)
+        last = str(cores() - 1)
+        port = ["--port", str(LABEL)]
+        way.server.start(["taskset", "-c", last, "iperf3", "--server", "--one-off", *port])
+        until(lambda: "LISTEN" in way.server.run(["ss", "-tln", f"sport = :{LABEL}"]), "iperf3")
+        options = ["--time", str(effort.seconds), "--omit", "1", "--json"]
+        client = ["taskset", "-c", "0", "iperf3", "--client", way.address, *port, *options]
+        return {"goodput": iperf_goodput(way.client.start(client).wait(effort.seconds + 20))}
+
+
+def _cases(forward: Forward, effort: Effort) -> dict[str, Measure]:
+    return {
+        "packets": partial(_packets, forward, effort),
+        "TCP": partial(_tcp, forward, effort),
+    }
+
+
+def _kernel(effort: Effort) -> Peer:
+    return Peer(_KERNEL, cases=_cases(kernel, effort))
+
+
+def _hawser(name: str, others: int, effort: Effort) -> Peer:
+    program = hawserd()
+    return Peer(name, program.version, _cases(hawser(program.path, others), effort))
+
+
+def _open_vswitch(effort: Effort) -> Peer:
+    program = from_system("ovs-vswitchd", "openvswitch-switch")
+    return Peer(_OVS, program.version, _cases(open_vswitch, effort))
+
+
+_PEERS: Mapping[str, Callable[[Effort], Peer]] = {
+    _KERNEL: _kernel,
+    _BPF: partial(_hawser, _BPF, 0),
+    _FULL: partial(_hawser, _FULL, _TABLE),
+    _OVS: _open_vswitch,
+}
+
+
+def _checks(samples: Samples) -> list[Check]:
+    def ratio(metric: str, peer: str, other: str, limit: float) -> Check:
+        found = samples.ratio(metric, peer, other)
+        return at_least(f"{peer} / {other}, {metric}, at least", found, limit)
+
+    return [
+        ratio("goodput", _BPF, _KERNEL, 0.9),
+        ratio("packets", _BPF, _KERNEL, 0.8),
+        ratio("goodput", _FULL, _KERNEL, 0.9),
+        ratio("packets", _FULL, _KERNEL, 0.8),
+        ratio("packets", _BPF, _OVS, 4.0),
+        at_most("full table in force after s, at most", samples.largest(_FULL, "load"), 1.0),
+    ]
+
+
+def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
+    return Bench(
+        name="switch",
+        title="Forwarding in transit",
+        about=_ABOUT.format(seconds=effort.seconds, table=_TABLE),
+        metrics=_METRICS,
+        peers=peers,
+        checks=_checks,
+    )
+
+
+_TOOLS = (
+    ("ip", "iproute2"),
+    ("ss", "iproute2"),
+    ("iperf3", "iperf3"),
+    ("ethtool", "ethtool"),
+    ("taskset", "util-linux"),
+)
+
+if __name__ == "__main__":
+    sys.exit(main(str(__doc__), _TOOLS, _PEERS, _bench))
