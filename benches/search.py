@@ -32,14 +32,16 @@ _LIMITS = (50_000, 100_000, 200_000, 333_000, 500_000, 750_000, 1_000_000)
 _GREATEST = 1_200_000
 _LEAST = 1_000
 _RESOLUTION = 0.002
-_DEPTH_SECONDS = 0.0005
-"""Of the policer's bucket: what it lets through beyond its limit is 0.05 % of a trial of 1 s."""
+_DEPTH_SECONDS = 0.001
+"""Of the policer's bucket: what it lets through beyond its limit is 0.1 % of a trial of 1 s."""
+_SECONDS = 1
+"""Of a deciding trial: all searches of five rounds together then take about 20 minutes."""
 
 _ABOUT = """\
 A generator and a meter on XDP, and between them an XDP program with a token bucket of
-{depth} ms: a device whose limit is known. Each sample searches the limit anew; 60-byte frames, one
-flow, loss ratio 0, resolution {resolution} % of the load, from {least} to {greatest} frames/s, one
-direction, one core. Both modes have the goal of RFC 2544 with trials of {seconds} s instead of
+{depth:g} ms: a device whose limit is known. Each sample searches the limit anew; 60-byte frames,
+one flow, loss ratio 0, resolution {resolution} % of the load, from {least} to {greatest} frames/s,
+one direction, one core. Both modes have the goal of RFC 2544 with trials of {seconds} s instead of
 60 s: times scale with it. "Error" is the largest deviation from the policer's limit over all seven;
 "trial time" is the sum of all trials of the seven searches. Time between trials is not counted."""
 
@@ -184,4 +186,4 @@ def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
 _TOOLS = (("ip", "iproute2"), ("bpftool", "bpftool"), ("clang", "clang"))
 
 if __name__ == "__main__":
-    sys.exit(main(str(__doc__), _TOOLS, _PEERS, _bench))
+    sys.exit(main(str(__doc__), _TOOLS, _PEERS, _bench, seconds=_SECONDS))

@@ -48,6 +48,8 @@ def main(
     peers: Mapping[str, Callable[[Effort], Peer]],
     make: Callable[[Effort, Sequence[Peer]], Bench],
     arguments: Sequence[str] | None = None,
+    *,
+    seconds: int = 5,
 ) -> int:
     """Run a bench; the exit code: 0 done, 1 a check failed, 2 bad input, 3 something lacks.
 
@@ -57,8 +59,9 @@ def main(
         peers: what is compared: by name, how to obtain it.
         make: makes the bench of the peers, obtained or missing.
         arguments: instead of the process's own.
+        seconds: length of a transfer, unless the arguments say otherwise.
     """
-    chosen = _parser(description, list(peers)).parse_args(arguments)
+    chosen = _parser(description, list(peers), seconds).parse_args(arguments)
     console = Console(stderr=True)
     if lacking := _lacking(tools):
         console.print(lacking, markup=False)
@@ -66,7 +69,7 @@ def main(
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         sweep()
-        effort = _effort(chosen)
+        effort = _effort(chosen, seconds)
         wanted = chosen.only or list(peers)
         return _bench(
             chosen,
@@ -130,8 +133,8 @@ def _write(bench: Bench, result: Result, outcome: Outcome, *, partial: bool) -> 
         renew(_PAGE, bench.name, section(bench, result, outcome))
 
 
-def _effort(chosen: argparse.Namespace) -> Effort:
-    effort = _QUICK if chosen.quick else _FULL
+def _effort(chosen: argparse.Namespace, seconds: int) -> Effort:
+    effort = _QUICK if chosen.quick else replace(_FULL, seconds=seconds)
     return replace(
         effort,
         rounds=chosen.rounds or effort.rounds,
@@ -140,13 +143,13 @@ def _effort(chosen: argparse.Namespace) -> Effort:
     )
 
 
-def _parser(description: str, peers: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(description: str, peers: Sequence[str], seconds: int) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     add = parser.add_argument
     add("--quick", action="store_true", help="two rounds of one second, for development")
     add("--only", action="append", choices=peers, metavar="PEER", help=f"one of {', '.join(peers)}")
     add("--rounds", type=_positive, metavar="N", help="samples of each figure (default 5)")
-    add("--seconds", type=_positive, metavar="S", help="length of a transfer (default 5)")
+    add("--seconds", type=_positive, metavar="S", help=f"length of a transfer (default {seconds})")
     add("--seed", type=int, default=1, metavar="N", help="of the order of samples (default 1)")
     add(
         "--patience",

@@ -114,7 +114,7 @@ impl Generator {
     pub fn run(&self, interface: u32, times: u32, batch: u32) -> Result<(), Error> {
         let program = self.object.program(self.program).ok_or(Error::Absent(self.program))?;
         let program: &aya::programs::Xdp = program.try_into()?;
-        let context = context(interface, self.frame.len())?;
+        let context = object::context(interface, self.frame.len())?;
         let options = TestRunOptions {
             data_in: Some(&self.frame),
             ctx_in: Some(&context),
@@ -163,15 +163,4 @@ fn table<V: Pod>(
     let mut table = object::array(object, name)?;
     object::fill(&mut table, values)?;
     Ok(table)
-}
-
-/// `struct xdp_md` of the kernel's interface: data, end of data, metadata, ingress interface,
-/// receive queue, egress interface.
-fn context(interface: u32, length: usize) -> Result<[u8; 24], Error> {
-    let fields = [0, object::entries(length)?, 0, interface, 0, 0];
-    let mut bytes = [0; 24];
-    for (place, field) in bytes.chunks_exact_mut(4).zip(fields) {
-        place.copy_from_slice(&field.to_ne_bytes());
-    }
-    Ok(bytes)
 }

@@ -5,17 +5,22 @@
 //! | [`generator`] | `load_send` | writes and paces frames, run as XDP live frames |
 //! | [`meter`] | `load_receive` | counts the load frames that arrive at a port |
 //! | [`reflector`] | `load_reflect` | sends load frames back |
+//! | [`nsh`] | `nsh` | classifier, forwarder and function of service chains |
 //! | [`switch`] | `switch_wan`, `switch_agent` | swaps addresses by exact match between agent and WAN ports |
 //! | [`port`] | `load_pass`, `load_refused` | makes a port ready to send; counts what it refused |
+//! | [`rules`], [`flow`] | | lists of rules on flows, made into tables |
 //! | [`layout`] | | structures that C and Rust share |
 //! | [`interrupt`] | | ends a system call of another thread |
 
+pub mod flow;
 pub mod generator;
 pub mod interrupt;
 pub mod layout;
 pub mod meter;
+pub mod nsh;
 pub mod port;
 pub mod reflector;
+pub mod rules;
 pub mod switch;
 
 mod object;

@@ -26,6 +26,12 @@ pub enum Error {
     /// The object does not hold what it should.
     #[error("the eBPF object has no {0}")]
     Absent(&'static str),
+    /// An interface cannot be a port.
+    #[error("eBPF port: {0}")]
+    Port(String),
+    /// There are more rules than the tables hold.
+    #[error(transparent)]
+    Rules(#[from] crate::rules::TooMany),
     /// Another system call failed.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -87,4 +93,15 @@ pub(crate) fn fill<V: Pod>(table: &mut Array<MapData, V>, values: &[V]) -> Resul
 /// A length as the kernel takes it.
 pub(crate) fn entries(length: usize) -> Result<u32, Error> {
     u32::try_from(length.max(1)).map_err(|_| Error::Absent("room for a table of that length"))
+}
+
+/// `struct xdp_md` of the kernel's interface: data, end of data, metadata, ingress interface,
+/// receive queue, egress interface.
+pub(crate) fn context(interface: u32, length: usize) -> Result<[u8; 24], Error> {
+    let fields = [0, entries(length)?, 0, interface, 0, 0];
+    let mut bytes = [0; 24];
+    for (place, field) in bytes.chunks_exact_mut(4).zip(fields) {
+        place.copy_from_slice(&field.to_ne_bytes());
+    }
+    Ok(bytes)
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod esp;
 pub mod ethernet;
 pub mod flow;
 pub mod icmpv4;
@@ -14,12 +15,14 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod label;
 pub mod load;
+pub mod nsh;
 pub mod record;
 pub mod rewrite;
 pub mod srh;
 pub mod stream;
 pub mod udp;
 pub mod vxlan;
+pub mod vxlan_gpe;
 
 /// Bytes that are not what their format says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

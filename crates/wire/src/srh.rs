@@ -1,49 +1,415 @@
-//! The Segment Routing Header (RFC 8754).
+//! The Segment Routing Header (RFC 8754), with its HMAC TLV.
 
 use std::net::Ipv6Addr;
 
+use crate::Malformed;
+
 /// Next-header number of routing headers (RFC 8200).
 pub const NEXT_HEADER: u8 = 43;
+/// Segments of a list, at most: the length field counts 8 octets in 8 bits.
+pub const SEGMENTS_MAX: usize = 127;
+/// Longest HMAC (RFC 8754 section 2.1.2).
+pub const HMAC_MAX: usize = 32;
+
 /// Routing type of segment routing.
 const ROUTING_TYPE: u8 = 4;
 /// Length of the part in front of the segment list.
 const FIXED_LEN: usize = 8;
+const SEGMENT_LEN: usize = 16;
+const PAD1: u8 = 0;
+const PADN: u8 = 4;
+const HMAC: u8 = 5;
+/// Bytes of an HMAC TLV's value before the HMAC: the D bit, reserved bits, key identifier.
+const HMAC_HEAD: usize = 6;
+/// The bit D: the destination address is not verified (RFC 8754 section 2.1.2).
+const HMAC_D: u8 = 0x80;
 
-/// The header that leads through `segments`, in the order in which they are visited; none where there
-/// are more than 127. The first segment is the IPv6 destination of the packet.
-#[must_use]
-pub fn emit(next_header: u8, segments: &[Ipv6Addr]) -> Option<Vec<u8>> {
-    let left = u8::try_from(segments.len().checked_sub(1)?).ok().filter(|left| *left < 127)?;
-    let length = 2 * (left + 1); // RFC 8754 section 2: in 8 octets, without the first 8
-    let mut bytes = vec![next_header, length, ROUTING_TYPE, left, left, 0, 0, 0];
-    // RFC 8754 section 2: the list begins with the last segment of the path.
-    bytes.extend(segments.iter().rev().flat_map(Ipv6Addr::octets));
-    Some(bytes)
+/// A header, and what follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    fixed: &'a [u8; FIXED_LEN],
+    segments: &'a [u8],
+    tlvs: &'a [u8],
+    payload: &'a [u8],
 }
 
-/// What follows a routing header of any kind: the next header's number and its bytes.
-#[must_use]
-pub fn after(bytes: &[u8]) -> Option<(u8, &[u8])> {
-    let (next, length) = (*bytes.first()?, *bytes.get(1)?);
-    Some((next, bytes.get(FIXED_LEN + usize::from(length) * 8..)?))
+impl<'a> Header<'a> {
+    /// Reads a header whose list has at least one segment.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let Some((fixed, rest)) = bytes.split_first_chunk::<FIXED_LEN>() else {
+            return wrong("SRH length", 0, bytes.len(), "8 bytes or more");
+        };
+        let [_, words, kind, left, last, ..] = *fixed;
+        if kind != ROUTING_TYPE {
+            return wrong("routing type", 2, kind.into(), "4");
+        }
+        let Some((body, payload)) = rest.split_at_checked(usize::from(words) * 8) else {
+            return wrong("SRH header length", 1, words.into(), "at most what is there");
+        };
+        let list_len = (usize::from(last) + 1) * SEGMENT_LEN;
+        let Some((segments, tlvs)) = body.split_at_checked(list_len) else {
+            return wrong("SRH last entry", 4, last.into(), "an entry within the header");
+        };
+        // RFC 8754 section 4.3.1.1: a reduced list lacks the first segment, so one more may be left.
+        if usize::from(left) > usize::from(last) + 1 {
+            return wrong(
+                "SRH segments left",
+                3,
+                left.into(),
+                "at most one more than the last entry",
+            );
+        }
+        check_tlvs(tlvs, FIXED_LEN + list_len)?;
+        Ok(Self { fixed, segments, tlvs, payload })
+    }
+
+    /// Number of the protocol of the payload.
+    #[must_use]
+    pub fn next_header(&self) -> u8 {
+        self.fixed[0]
+    }
+
+    /// Segments that are still to be visited.
+    #[must_use]
+    pub fn segments_left(&self) -> u8 {
+        self.fixed[3]
+    }
+
+    /// Flags; none is assigned.
+    #[must_use]
+    pub fn flags(&self) -> u8 {
+        self.fixed[5]
+    }
+
+    /// Marks packets of a class.
+    #[must_use]
+    pub fn tag(&self) -> u16 {
+        u16::from_be_bytes([self.fixed[6], self.fixed[7]])
+    }
+
+    /// The segments in the order in which they are visited: the header has them backwards.
+    pub fn segments(&self) -> impl Iterator<Item = Ipv6Addr> + use<'a> {
+        self.segments.rchunks_exact(SEGMENT_LEN).map(address)
+    }
+
+    /// The segment after this one; none at the last. It becomes the destination (RFC 8754 section
+    /// 4.3.1.1).
+    #[must_use]
+    pub fn next_segment(&self) -> Option<Ipv6Addr> {
+        let index = usize::from(self.segments_left().checked_sub(1)?);
+        self.segments.chunks_exact(SEGMENT_LEN).nth(index).map(address)
+    }
+
+    /// The TLVs behind the list, padding left out.
+    pub fn tlvs(&self) -> impl Iterator<Item = Tlv<'a>> + use<'a> {
+        Tlvs(self.tlvs)
+    }
+
+    /// The HMAC, of which there may be one (RFC 8754 section 2.1.2).
+    #[must_use]
+    pub fn hmac(&self) -> Option<Hmac> {
+        self.tlvs().find(|tlv| tlv.kind == HMAC).and_then(|tlv| Hmac::parse(tlv.data))
+    }
+
+    /// The text that the HMAC signs, of a packet from this source (RFC 8754 section 2.1.2.1).
+    #[must_use]
+    pub fn signed_text(&self, source: Ipv6Addr, key_id: u32) -> Vec<u8> {
+        let mut text = source.octets().to_vec();
+        text.extend([self.fixed[4], self.flags()]);
+        text.extend(key_id.to_be_bytes());
+        text.extend(self.segments);
+        text
+    }
+
+    /// What follows the header.
+    #[must_use]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// The values. TLVs other than the HMAC are not among them.
+    #[must_use]
+    pub fn repr(&self) -> Repr {
+        Repr {
+            next_header: self.next_header(),
+            segments_left: self.segments_left(),
+            flags: self.flags(),
+            tag: self.tag(),
+            segments: self.segments().collect(),
+            hmac: self.hmac(),
+        }
+    }
+}
+
+fn wrong<T>(
+    field: &'static str,
+    offset: usize,
+    found: usize,
+    expected: &'static str,
+) -> Result<T, Malformed> {
+    Err(Malformed { field, offset, found: found as u64, expected })
+}
+
+fn address(bytes: &[u8]) -> Ipv6Addr {
+    bytes.first_chunk::<16>().map_or(Ipv6Addr::UNSPECIFIED, |octets| Ipv6Addr::from(*octets))
+}
+
+/// One TLV (RFC 8754 section 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tlv<'a> {
+    /// Its type.
+    pub kind: u8,
+    /// Its value.
+    pub data: &'a [u8],
+}
+
+struct Tlvs<'a>(&'a [u8]);
+
+impl<'a> Iterator for Tlvs<'a> {
+    type Item = Tlv<'a>;
+
+    fn next(&mut self) -> Option<Tlv<'a>> {
+        loop {
+            let (tlv, rest) = split(self.0)?;
+            self.0 = rest;
+            if !matches!(tlv.kind, PAD1 | PADN) {
+                return Some(tlv);
+            }
+        }
+    }
+}
+
+/// The first TLV; one byte of padding has no length (RFC 8754 section 2.1.1.1).
+fn split(bytes: &[u8]) -> Option<(Tlv<'_>, &[u8])> {
+    match bytes {
+        [PAD1, rest @ ..] => Some((Tlv { kind: PAD1, data: &[] }, rest)),
+        [kind, length, rest @ ..] => {
+            let (data, rest) = rest.split_at_checked(usize::from(*length))?;
+            Some((Tlv { kind: *kind, data }, rest))
+        }
+        _ => None,
+    }
+}
+
+fn check_tlvs(bytes: &[u8], first: usize) -> Result<(), Malformed> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let offset = first + bytes.len() - rest.len();
+        let Some((tlv, after)) = split(rest) else {
+            let found = usize::from(rest.get(1).copied().unwrap_or_default());
+            return wrong("SRH TLV length", offset + 1, found, "at most what is left");
+        };
+        if tlv.kind == HMAC && Hmac::parse(tlv.data).is_none() {
+            return wrong("SRH HMAC length", offset + 1, tlv.data.len(), "14, 22, 30 or 38");
+        }
+        rest = after;
+    }
+    Ok(())
+}
+
+/// An HMAC TLV (RFC 8754 section 2.1.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hmac {
+    /// Whether the destination address is left unverified (bit D).
+    pub any_destination: bool,
+    /// Which key and algorithm.
+    pub key_id: u32,
+    /// The HMAC: a multiple of 8 bytes, at most [`HMAC_MAX`].
+    pub value: Vec<u8>,
+}
+
+impl Hmac {
+    fn parse(data: &[u8]) -> Option<Self> {
+        let (head, value) = data.split_first_chunk::<HMAC_HEAD>()?;
+        let [flags, _, a, b, c, d] = *head;
+        let key_id = u32::from_be_bytes([a, b, c, d]);
+        is_hmac_len(value.len()).then(|| Self {
+            any_destination: flags & HMAC_D != 0,
+            key_id,
+            value: value.to_vec(),
+        })
+    }
+
+    fn emit(&self) -> Option<Vec<u8>> {
+        let length = u8::try_from(HMAC_HEAD + self.value.len()).ok()?;
+        let flags = if self.any_destination { HMAC_D } else { 0 };
+        let mut bytes = vec![HMAC, length, flags, 0];
+        bytes.extend(self.key_id.to_be_bytes());
+        bytes.extend(&self.value);
+        is_hmac_len(self.value.len()).then_some(bytes)
+    }
+}
+
+fn is_hmac_len(length: usize) -> bool {
+    length.is_multiple_of(8) && (8..=HMAC_MAX).contains(&length)
+}
+
+/// The values of a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repr {
+    /// Number of the protocol of the payload.
+    pub next_header: u8,
+    /// Segments that are still to be visited.
+    pub segments_left: u8,
+    /// Flags; none is assigned.
+    pub flags: u8,
+    /// Marks packets of a class.
+    pub tag: u16,
+    /// In the order in which they are visited, 1 to [`SEGMENTS_MAX`].
+    pub segments: Vec<Ipv6Addr>,
+    /// Authenticates the header.
+    pub hmac: Option<Hmac>,
+}
+
+impl Repr {
+    /// The header of a packet at its source, on its way to the first of `segments`; none where there are
+    /// none or too many.
+    #[must_use]
+    pub fn at_source(next_header: u8, segments: Vec<Ipv6Addr>) -> Option<Self> {
+        let segments_left = u8::try_from(segments.len().checked_sub(1)?).ok()?;
+        Some(Self { next_header, segments_left, flags: 0, tag: 0, segments, hmac: None })
+    }
+
+    /// The header; none where a value has no room in its field.
+    #[must_use]
+    pub fn emit(&self) -> Option<Vec<u8>> {
+        let last_entry = u8::try_from(self.segments.len().checked_sub(1)?).ok()?;
+        let hmac = self.hmac.as_ref().map_or(Some(Vec::new()), Hmac::emit)?;
+        let length = self.segments.len() * SEGMENT_LEN + hmac.len();
+        // RFC 8754 section 2: in 8 octets, without the first 8.
+        let words = u8::try_from(length / 8).ok()?;
+        if u16::from(self.segments_left) > u16::from(last_entry) + 1 {
+            return None;
+        }
+        let [tag_high, tag_low] = self.tag.to_be_bytes();
+        let fixed = [
+            self.next_header,
+            words,
+            ROUTING_TYPE,
+            self.segments_left,
+            last_entry,
+            self.flags,
+            tag_high,
+            tag_low,
+        ];
+        // RFC 8754 section 2: the list begins with the last segment of the path.
+        let list = self.segments.iter().rev().flat_map(Ipv6Addr::octets);
+        Some(fixed.into_iter().chain(list).chain(hmac).collect())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn lists_segments_backwards() {
-        let segments: Vec<Ipv6Addr> = vec!["fd00::1".parse().unwrap(), "fd00::2".parse().unwrap()];
-        let bytes = [emit(41, &segments).unwrap(), b"rest".to_vec()].concat();
-        assert_eq!(bytes[..8], [41, 4, 4, 1, 1, 0, 0, 0]);
-        assert_eq!(bytes[8..24], segments[1].octets());
-        assert_eq!(after(&bytes), Some((41, &b"rest"[..])));
+    prop_compose! {
+        fn hmac()(any_destination: bool, key_id: u32, words in 1..=4_usize, byte: u8) -> Hmac {
+            Hmac { any_destination, key_id, value: vec![byte; words * 8] }
+        }
+    }
+
+    prop_compose! {
+        fn repr()(
+            next_header: u8,
+            flags: u8,
+            tag: u16,
+            segments in prop::collection::vec(any::<u128>().prop_map(Ipv6Addr::from), 1..12),
+            left in 0..=12_usize,
+            hmac in prop::option::of(hmac()),
+        ) -> Repr {
+            let segments_left = u8::try_from(left.min(segments.len())).unwrap();
+            Repr { next_header, segments_left, flags, tag, segments, hmac }
+        }
+    }
+
+    fn two() -> Repr {
+        let segments = vec!["fd00::1".parse().unwrap(), "fd00::2".parse().unwrap()];
+        Repr::at_source(41, segments).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_parses(repr in repr(), payload: Vec<u8>) {
+            let bytes = [repr.emit().unwrap(), payload.clone()].concat();
+            let header = Header::parse(&bytes).unwrap();
+            prop_assert_eq!(header.repr(), repr);
+            prop_assert_eq!(header.payload(), &payload[..]);
+        }
+
+        #[test]
+        fn anything_can_be_read(mut bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Some(kind) = bytes.get_mut(2) {
+                *kind = ROUTING_TYPE;
+            }
+            if let Ok(header) = Header::parse(&bytes) {
+                prop_assert_eq!(Header::parse(&header.repr().emit().unwrap()).unwrap().repr(), header.repr());
+            }
+        }
     }
 
     #[test]
-    fn no_segments_no_header() {
-        assert_eq!(emit(41, &[]), None);
-        assert_eq!(emit(41, &[Ipv6Addr::LOCALHOST; 128]), None);
+    fn lists_segments_backwards() {
+        let repr = two();
+        let bytes = [repr.emit().unwrap(), b"rest".to_vec()].concat();
+        assert_eq!(bytes[..8], [41, 4, 4, 1, 1, 0, 0, 0]);
+        assert_eq!(bytes[8..24], repr.segments[1].octets());
+        let header = Header::parse(&bytes).unwrap();
+        assert_eq!(header.next_segment(), Some(repr.segments[1]));
+        assert_eq!(header.payload(), b"rest");
+    }
+
+    #[test]
+    fn a_list_has_1_to_127_segments() {
+        assert_eq!(Repr::at_source(41, vec![]), None);
+        let list = |length| Repr::at_source(41, vec![Ipv6Addr::LOCALHOST; length]).unwrap().emit();
+        assert!(list(SEGMENTS_MAX).is_some());
+        assert_eq!(list(SEGMENTS_MAX + 1), None);
+    }
+
+    #[test]
+    fn padding_and_unknown_tlvs_are_passed() {
+        let mut bytes = two().emit().unwrap();
+        bytes.extend([PAD1, PADN, 1, 0, 200, 2, 7, 7]);
+        bytes[1] += 1;
+        let header = Header::parse(&bytes).unwrap();
+        assert_eq!(header.tlvs().collect::<Vec<_>>(), [Tlv { kind: 200, data: &[7, 7] }]);
+        assert_eq!(header.hmac(), None);
+    }
+
+    #[test]
+    fn the_signed_text_is_that_of_section_2_1_2_1() {
+        let repr = Repr { flags: 9, ..two() };
+        let bytes = repr.emit().unwrap();
+        let text = Header::parse(&bytes).unwrap().signed_text(Ipv6Addr::LOCALHOST, 0x0102_0304);
+        assert_eq!(text[..16], Ipv6Addr::LOCALHOST.octets());
+        assert_eq!(text[16..22], [1, 9, 1, 2, 3, 4]);
+        assert_eq!(text[22..], bytes[8..]);
+    }
+
+    #[test]
+    fn each_malformed_field_is_named() {
+        let good = two().emit().unwrap();
+        for (at, value, field) in [
+            (1, 3, "SRH last entry"),
+            (1, 5, "SRH header length"),
+            (2, 3, "routing type"),
+            (3, 3, "SRH segments left"),
+            (4, 2, "SRH last entry"),
+        ] {
+            let mut bytes = good.clone();
+            bytes[at] = value;
+            assert_eq!(Header::parse(&bytes).unwrap_err().field, field);
+        }
+        assert_eq!(Header::parse(&good[..7]).unwrap_err().field, "SRH length");
+        for (tlv, field) in [
+            ([9, 7, 0, 0, 0, 0, 0, 0], "SRH TLV length"),
+            ([5, 6, 0, 0, 0, 0, 0, 0], "SRH HMAC length"),
+        ] {
+            let mut bytes = [&good[..], &tlv].concat();
+            bytes[1] += 1;
+            assert_eq!(Header::parse(&bytes).unwrap_err().field, field);
+        }
     }
 }

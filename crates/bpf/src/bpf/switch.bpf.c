@@ -113,10 +113,10 @@ static __always_inline int is_sound(const struct iphdr *ip, __u32 length)
 {
 	const __u32 *words = (const void *)ip;
 	__u64 sum = (__u64)words[0] + words[1] + words[2] + words[3] + words[4];
-	__u32 total = bpf_ntohs(ip->tot_len);
+	__u32 total = bpf_ntohs(ip->tot_len), least = sizeof(*ip);
 
-	return fold(sum) == 0xffff && total >= sizeof(*ip) + sizeof(struct udphdr) &&
-	       total <= length - sizeof(struct ethhdr);
+	least += ip->protocol == IPPROTO_TCP ? sizeof(struct tcphdr) : sizeof(struct udphdr);
+	return fold(sum) == 0xffff && total >= least && total <= length - sizeof(struct ethhdr);
 }
 
 static __always_inline int has_ports(const struct iphdr *ip)
@@ -275,6 +275,8 @@ static __always_inline int carry(struct __sk_buff *skb, struct headers *h, struc
 	struct size size = size_of(skb, h->ip.protocol);
 	int transit = key->from == FROM_WAN && entry->interface, verdict;
 
+	if (!is_sound(&h->ip, skb->len))
+		return drop(DROP_MALFORMED);
 	if (h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS))
 		return drop(DROP_FRAGMENT);
 	if (transit && h->ip.ttl <= 1)
@@ -390,9 +392,7 @@ int switch_wan(struct __sk_buff *skb)
 	if (!h || h->ip.version != 4 || h->ip.ihl < 5)
 		return drop(DROP_MALFORMED);
 	entry = has_ports(&h->ip) ? entry_of(h, &key) : 0;
-	if (!entry)
-		return unmatched(skb, h);
-	return is_sound(&h->ip, skb->len) ? carry(skb, h, entry, &key) : drop(DROP_MALFORMED);
+	return entry ? carry(skb, h, entry, &key) : unmatched(skb, h);
 }
 
 SEC("classifier")

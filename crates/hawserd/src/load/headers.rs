@@ -124,7 +124,7 @@ fn outer(stream: &Stream, length: usize) -> Option<Vec<u8>> {
             let first = *srv6.segments.first()?;
             let payload = length - IPV6_LEN;
             let mut bytes = ipv6(stream, srh::NEXT_HEADER, srv6.source, first, payload)?;
-            bytes.extend(srh::emit(protocol, &srv6.segments)?);
+            bytes.extend(srh::Repr::at_source(protocol, srv6.segments.clone())?.emit()?);
             Some(bytes)
         }
         Some(Outer::Vxlan(vxlan)) => {

@@ -122,8 +122,8 @@ fn after(protocol: u8, bytes: &[u8]) -> Option<Header<'_>> {
         }
         41 => Some(Header::Protocol(*bytes.get(6)?, bytes.get(40..)?)),
         srh::NEXT_HEADER => {
-            let (next, rest) = srh::after(bytes)?;
-            Some(Header::Protocol(next, rest))
+            let header = srh::Header::parse(bytes).ok()?;
+            Some(Header::Protocol(header.next_header(), header.payload()))
         }
         17 => {
             let datagram = Datagram::parse(bytes)?;

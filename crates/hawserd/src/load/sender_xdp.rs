@@ -9,6 +9,7 @@ use hawser_bpf::{
     layout::{Control, RUN_SHIFT},
     port,
 };
+use hawser_netdev::scheduling;
 
 use crate::load::{
     clock,
@@ -75,6 +76,8 @@ impl XdpSender {
     /// One call a frame, sleeping in between.
     fn send_slowly(&self, stop: &Stop) -> anyhow::Result<()> {
         clock::sharpen_timers();
+        // Of 1000 frames at 1000 a second 1 is late by more than 0.5 ms, instead of 3 to 9.
+        let _ = scheduling::realtime();
         let start = clock::now_ns();
         while let Some(due) = self.next_due()? {
             if stop.told() {

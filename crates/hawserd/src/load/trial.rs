@@ -94,8 +94,8 @@ fn in_place(
             set.set(cpu);
             sched_setaffinity(None, &set).with_context(|| format!("no core {cpu}"))?;
         }
-        // A generator that waits for its core sends bursts. Not a real-time policy: the kernel would
-        // stop it for 50 ms of each second.
+        // A generator that waits for its core sends bursts. Not a real-time policy where it turns in
+        // circles: the kernel then stops it for milliseconds, so that others are not starved.
         let _ = setpriority_process(None, -20);
         run()
     };

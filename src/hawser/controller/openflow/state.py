@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hawser.overlay.openflow import ControllerConfig, Flow, SwitchConfig, flows
+from hawser.overlay.openflow import ControllerConfig, Flow, OpenFlowSwitch, flows
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Count:
 class Switch:
     """One switch."""
 
-    config: SwitchConfig
+    config: OpenFlowSwitch
     wanted: Mapping[int, Flow] = field(default_factory=dict)
     """Flows by cookie."""
     connected: bool = False
@@ -103,5 +103,5 @@ def _fixed(config: ControllerConfig) -> tuple[str, frozenset[tuple[str, str]]]:
     return config.control, frozenset((each.name, each.socket) for each in config.switches)
 
 
-def _by_cookie(config: SwitchConfig) -> dict[int, Flow]:
+def _by_cookie(config: OpenFlowSwitch) -> dict[int, Flow]:
     return {flow.cookie: flow for flow in flows(config)}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* Read the flow of a frame or packet. */
+#ifndef HAWSER_FLOW_PARSE_H
+#define HAWSER_FLOW_PARSE_H
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "flow.h"
+
+#define FLOW_MORE_FRAGMENTS 0x2000
+#define FLOW_FRAGMENT_OFFSET 0x1fff
+#define FLOW_TAGS 2
+
+/* TCP, UDP and SCTP have their ports at the same place. */
+static __always_inline int flow_ports(struct flow *f, void *at, void *end)
+{
+	__be16 *ports = at;
+
+	if (f->protocol != IPPROTO_TCP && f->protocol != IPPROTO_UDP && f->protocol != IPPROTO_SCTP)
+		return 0;
+	if ((void *)(ports + 2) > end)
+		return -1;
+	f->source_port = ports[0];
+	f->destination_port = ports[1];
+	return 0;
+}
+
+static __always_inline int flow_ipv4(struct flow *f, void *at, void *end)
+{
+	struct iphdr *ip = at;
+
+	if ((void *)(ip + 1) > end || ip->ihl < 5)
+		return -1;
+	f->source[10] = f->source[11] = f->destination[10] = f->destination[11] = 0xff;
+	__builtin_memcpy(f->source + 12, &ip->saddr, 4);
+	__builtin_memcpy(f->destination + 12, &ip->daddr, 4);
+	f->protocol = ip->protocol;
+	f->dscp = ip->tos >> 2;
+	/* All fragments are one flow: only the first has ports. */
+	if (ip->frag_off & bpf_htons(FLOW_MORE_FRAGMENTS | FLOW_FRAGMENT_OFFSET))
+		return 0;
+	return flow_ports(f, at + ip->ihl * 4, end);
+}
+
+static __always_inline int flow_ipv6(struct flow *f, void *at, void *end)
+{
+	struct ipv6hdr *ip = at;
+
+	if ((void *)(ip + 1) > end)
+		return -1;
+	__builtin_memcpy(f->source, &ip->saddr, 16);
+	__builtin_memcpy(f->destination, &ip->daddr, 16);
+	f->protocol = ip->nexthdr; /* behind extension headers ports are not looked for */
+	f->dscp = (bpf_ntohs(*(__be16 *)at) >> 6) & 63;
+	return flow_ports(f, ip + 1, end);
+}
+
+/* 0 where it is a sound IP packet. `f` is zero before. */
+static __always_inline int flow_ip(struct flow *f, void *at, void *end)
+{
+	__u8 *first = at;
+
+	if ((void *)(first + 1) > end)
+		return -1;
+	switch (*first >> 4) {
+	case 4: return flow_ipv4(f, at, end);
+	case 6: return flow_ipv6(f, at, end);
+	default: return -1;
+	}
+}
+
+/* 0 where it is a frame with a sound IP packet, tagged or not. */
+static __always_inline int flow_frame(struct flow *f, void *at, void *end)
+{
+	__be16 *type = at + 12;
+
+	for (int i = 0; i < FLOW_TAGS; i++) {
+		if ((void *)(type + 1) > end)
+			return -1;
+		if (*type != bpf_htons(ETH_P_8021Q) && *type != bpf_htons(ETH_P_8021AD))
+			break;
+		type += 2;
+	}
+	if ((void *)(type + 1) > end)
+		return -1;
+	if (*type != bpf_htons(ETH_P_IP) && *type != bpf_htons(ETH_P_IPV6))
+		return -1;
+	return flow_ip(f, type + 1, end);
+}
+
+/* Equal for both directions of a flow, so that a function sees both. */
+static __always_inline __u32 flow_hash(const struct flow *f)
+{
+	const __u32 *s = (const __u32 *)f->source, *d = (const __u32 *)f->destination;
+	__u32 hash = (f->source_port ^ f->destination_port) + f->protocol;
+
+	for (int i = 0; i < 4; i++) {
+		hash = (hash ^ s[i] ^ d[i]) * 0x9e3779b1; /* 2^32 over the golden ratio */
+		hash ^= hash >> 15;
+	}
+	return hash ^ hash >> 13;
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* What the service chain programs and their loader share. Mirrored in ../nsh/layout.rs; both assert the
+ * sizes. */
+#ifndef HAWSER_NSH_H
+#define HAWSER_NSH_H
+
+#include <linux/types.h>
+
+#include "flow.h"
+
+#define NSH_PORTS 256
+#define NSH_COUNTS 65536
+#define NSH_CLASSES 1024
+#define NSH_TARGETS 16 /* instances of one function */
+#define NSH_BUCKETS 64 /* that flows of several instances fall into */
+#define NSH_HEADER_MAX 128 /* bytes of a header that a classifier writes */
+
+enum nsh_encapsulation { ENCAPSULATION_ETHERNET, ENCAPSULATION_VXLAN_GPE };
+enum nsh_kind { HOP_FORWARD, HOP_END };
+enum nsh_otherwise { OTHERWISE_PASS, OTHERWISE_DROP, OTHERWISE_PORT };
+
+enum nsh_drop {
+	DROP_MALFORMED, /* shorter than its headers say */
+	DROP_VERSION,
+	DROP_MD_TYPE,
+	DROP_LENGTH, /* not that of its MD type */
+	DROP_OAM,
+	DROP_NEXT_PROTOCOL, /* nothing that can leave the path here */
+	DROP_NO_HOP, /* no entry for path and index */
+	DROP_INDEX, /* service index used up */
+	DROP_TTL,
+	DROP_TOO_BIG, /* for the port it should leave by */
+	DROP_UNCLASSIFIED,
+	DROP_FAILED, /* no room in front of the packet, or no such port */
+	DROP_CAUSES,
+};
+
+/* Where packets of a hop may go. */
+struct nsh_target {
+	__u32 port; /* place in the map of ports */
+	__u32 frame_max; /* bytes that the port takes */
+	__u8 mac[6];
+	__u8 own_mac[6];
+	__u8 encapsulation;
+	__u8 rewrite_mac; /* at the end of a path: whether inner Ethernet addresses are written */
+	__u8 pad[2];
+	__be32 remote;
+	__be32 local;
+	__be32 vni; /* as it stands in the header */
+};
+
+/* One entry: what happens to packets at a place of a path. */
+struct nsh_hop {
+	__u32 kind;
+	__u32 count; /* index of its counters */
+	__u32 targets;
+	__u8 bucket[NSH_BUCKETS]; /* the target of each */
+	struct nsh_target target[NSH_TARGETS];
+};
+
+/* What a port does with frames that are on no path. */
+struct nsh_port {
+	__u32 classify;
+	__u32 otherwise;
+	__u32 other_port;
+	__be32 own; /* address that VXLAN-GPE comes to; 0: none */
+	__u8 mac[6]; /* its own */
+	__u8 pad[2];
+};
+
+/* A header as a classifier writes it. */
+struct nsh_class {
+	__u32 length;
+	__u32 count; /* index of its counters */
+	__u8 header[NSH_HEADER_MAX];
+};
+
+struct nsh_count {
+	__u64 packets;
+	__u64 bytes; /* of frames as they came in */
+};
+
+/* Which packets are traced. Zero is every packet. */
+struct nsh_filter {
+	__u64 left; /* events still to be told */
+	__u32 path; /* service path identifier */
+	__u32 pad;
+	__u8 source[16];
+	__u8 destination[16];
+};
+
+enum nsh_step { STEP_FORWARDED, STEP_ENDED, STEP_CLASSIFIED, STEP_SERVED, STEP_DROPPED };
+
+struct nsh_event {
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u32 step;
+	__u32 cause; /* of a drop */
+	__u32 path; /* service path header, host byte order */
+	__u32 in; /* interface */
+	__u32 out; /* port */
+	__u32 length;
+	struct flow flow;
+};
+
+_Static_assert(sizeof(struct nsh_target) == 36, "nsh_target");
+_Static_assert(sizeof(struct nsh_hop) == 12 + NSH_BUCKETS + NSH_TARGETS * 36, "nsh_hop");
+_Static_assert(sizeof(struct nsh_port) == 24, "nsh_port");
+_Static_assert(sizeof(struct nsh_class) == 8 + NSH_HEADER_MAX, "nsh_class");
+_Static_assert(sizeof(struct nsh_count) == 16, "nsh_count");
+_Static_assert(sizeof(struct nsh_filter) == 48, "nsh_filter");
+_Static_assert(sizeof(struct nsh_event) == 72, "nsh_event");
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The first of many rules that a flow matches: tuple space search.
+ *
+ * Rules that look at the same bits are in one table under what those bits must be. So a search asks one
+ * hash table for each combination of bits instead of each rule; combinations are in the order of their
+ * first rule, and the search ends where no later one can win. (V. Srinivasan, S. Suri, G. Varghese:
+ * Packet classification using tuple space search, SIGCOMM 1999.) */
+#ifndef HAWSER_RULES_H
+#define HAWSER_RULES_H
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "flow.h"
+
+#define RULES_TUPLES 2048 /* combinations of a set */
+#define RULES_NONE 0xffffffff
+
+struct rules_key {
+	struct flow flow; /* other bits are zero */
+	__u32 tuple;
+};
+
+struct rules_match {
+	__u32 rule; /* its number: lower ones win */
+	__u32 action;
+};
+
+struct rules_tuple {
+	struct flow mask;
+	__u32 first; /* the lowest number of a rule of this combination */
+};
+
+/* The set in force. */
+struct rules_set {
+	__u32 slot; /* 0 or 1 */
+	__u32 tuples;
+};
+
+_Static_assert(sizeof(struct rules_key) == 44, "rules_key");
+_Static_assert(sizeof(struct rules_tuple) == 44, "rules_tuple");
+
+struct rules_table {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(struct rules_key));
+	__uint(value_size, sizeof(struct rules_match));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 2);
+	__uint(key_size, sizeof(__u32));
+	__array(values, struct rules_table);
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * RULES_TUPLES);
+	__type(key, __u32);
+	__type(value, struct rules_tuple);
+} rules_tuples SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rules_set);
+} rules_set SEC(".maps");
+
+struct rules_search {
+	const struct flow *flow;
+	void *table;
+	__u32 first_tuple;
+	struct rules_match best;
+};
+
+static __always_inline void rules_mask(struct rules_key *key, const struct flow *flow,
+				       const struct flow *mask)
+{
+	const __u64 *f = (const __u64 *)flow, *m = (const __u64 *)mask;
+	__u64 *k = (__u64 *)key;
+
+	for (int i = 0; i < 5; i++)
+		k[i] = f[i] & m[i];
+}
+
+/* 1: end the search. */
+static long rules_step(__u32 index, struct rules_search *search)
+{
+	__u32 at = search->first_tuple + index;
+	struct rules_tuple *tuple = bpf_map_lookup_elem(&rules_tuples, &at);
+	struct rules_key key __attribute__((aligned(8)));
+	struct rules_match *match;
+
+	if (!tuple || tuple->first > search->best.rule)
+		return 1;
+	rules_mask(&key, search->flow, &tuple->mask);
+	key.tuple = index;
+	match = bpf_map_lookup_elem(search->table, &key);
+	if (match && match->rule < search->best.rule)
+		search->best = *match;
+	return 0;
+}
+
+/* The first rule that matches; its number is RULES_NONE where none does. */
+static __always_inline struct rules_match rules_find(const struct flow *flow)
+{
+	struct rules_search search = { flow, 0, 0, { RULES_NONE, 0 } };
+	__u32 zero = 0, slot;
+	struct rules_set *set = bpf_map_lookup_elem(&rules_set, &zero);
+
+	if (!set)
+		return search.best;
+	slot = set->slot & 1;
+	search.table = bpf_map_lookup_elem(&rules, &slot);
+	if (!search.table)
+		return search.best;
+	search.first_tuple = slot * RULES_TUPLES;
+	bpf_loop(set->tuples, rules_step, &search, 0);
+	return search.best;
+}
+
+#endif

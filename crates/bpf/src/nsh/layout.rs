@@ -1,0 +1,260 @@
+//! Structures that the service chain programs and this crate share. Mirrored in `../bpf/nsh.h`.
+
+#![allow(unsafe_code)] // plain data for the kernel's maps
+
+use super::{Encapsulation, End, Filter, Hop, Otherwise, Port, Target};
+use crate::flow::{Flow, mapped};
+
+/// Instances of one function, at most.
+pub const TARGETS_MAX: usize = 16;
+/// Buckets that the flows of several instances fall into.
+const BUCKETS: usize = 64;
+/// Longest header that a classifier writes.
+pub const HEADER_MAX: usize = 124;
+const HEADER_ROOM: usize = 128;
+/// Bytes of an event before its flow.
+const EVENT_HEAD: usize = 32;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawTarget {
+    port: u32,
+    frame_max: u32,
+    mac: [u8; 6],
+    own_mac: [u8; 6],
+    encapsulation: u8,
+    rewrite_mac: u8,
+    pad: [u8; 2],
+    remote: [u8; 4],
+    local: [u8; 4],
+    vni: [u8; 4],
+}
+
+impl RawTarget {
+    pub(crate) fn forward(target: &Target) -> Self {
+        let plain = Self {
+            port: target.port,
+            frame_max: target.frame_max,
+            mac: target.mac,
+            own_mac: target.own_mac,
+            ..Self::default()
+        };
+        match target.encapsulation {
+            Encapsulation::Ethernet => plain,
+            Encapsulation::VxlanGpe { local, remote, vni } => Self {
+                encapsulation: 1,
+                local: local.octets(),
+                remote: remote.octets(),
+                vni: (vni << 8).to_be_bytes(),
+                ..plain
+            },
+        }
+    }
+
+    pub(crate) fn end(end: &End) -> Self {
+        Self {
+            port: end.port,
+            frame_max: end.frame_max,
+            mac: end.mac.unwrap_or([0xff; 6]),
+            own_mac: end.own_mac,
+            rewrite_mac: u8::from(end.mac.is_some()),
+            ..Self::default()
+        }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RawHop {
+    kind: u32,
+    count: u32,
+    targets: u32,
+    bucket: [u8; BUCKETS],
+    target: [RawTarget; TARGETS_MAX],
+}
+
+impl RawHop {
+    pub(crate) fn new(hop: &Hop, count: u32) -> Self {
+        let mut raw = Self {
+            kind: u32::from(matches!(hop, Hop::End(_))),
+            count,
+            targets: 1,
+            bucket: [0; BUCKETS],
+            target: [RawTarget::default(); TARGETS_MAX],
+        };
+        let targets: Vec<_> = match hop {
+            Hop::End(end) => vec![RawTarget::end(end)],
+            Hop::Forward(targets) => targets.iter().map(RawTarget::forward).collect(),
+        };
+        for (place, target) in raw.target.iter_mut().zip(&targets) {
+            *place = *target;
+        }
+        raw.targets = u32::try_from(targets.len().min(TARGETS_MAX)).unwrap_or(1);
+        for (number, bucket) in (0..).zip(&mut raw.bucket) {
+            *bucket = best(number, targets.iter().take(TARGETS_MAX));
+        }
+        raw
+    }
+}
+
+/// The target of a bucket by highest random weight (D. Thaler, C. Ravishankar: Using name-based
+/// mappings to increase hit rates, 1998): when one goes, only its own buckets move.
+fn best<'a>(bucket: u64, targets: impl Iterator<Item = &'a RawTarget>) -> u8 {
+    let weight = |target: &RawTarget| {
+        let [_, _, a, b, c, d] = target.mac;
+        let who = u64::from(u32::from_be_bytes([a, b, c, d])) << 16 | u64::from(target.port);
+        let place = hawser_wire::flow::mix(who, u64::from(u32::from_be_bytes(target.remote)));
+        hawser_wire::flow::mix(place, bucket)
+    };
+    (0..).zip(targets).max_by_key(|(_, target)| weight(target)).map_or(0, |(index, _)| index)
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawPort {
+    classify: u32,
+    otherwise: u32,
+    other_port: u32,
+    own: [u8; 4],
+    mac: [u8; 6],
+    pad: [u8; 2],
+}
+
+impl From<&Port> for RawPort {
+    fn from(port: &Port) -> Self {
+        let (otherwise, other_port) = match port.otherwise {
+            Otherwise::Pass => (0, 0),
+            Otherwise::Drop => (1, 0),
+            Otherwise::Port(number) => (2, number),
+        };
+        Self {
+            classify: port.classify.map_or(0, u32::from),
+            otherwise,
+            other_port,
+            own: port.address.map_or([0; 4], |address| address.octets()),
+            mac: port.mac,
+            pad: [0; 2],
+        }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RawClass {
+    length: u32,
+    count: u32,
+    header: [u8; HEADER_ROOM],
+}
+
+impl RawClass {
+    /// None where the header is longer than [`HEADER_MAX`].
+    pub(crate) fn new(header: &[u8], count: u32) -> Option<Self> {
+        let length = u32::try_from(header.len()).ok().filter(|_| header.len() <= HEADER_MAX)?;
+        let mut raw = Self { length, count, header: [0; HEADER_ROOM] };
+        raw.header.get_mut(..header.len())?.copy_from_slice(header);
+        Some(raw)
+    }
+}
+
+/// Packets and bytes of frames, as they came in.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(crate) fn merge(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawFilter {
+    left: u64,
+    path: u32,
+    pad: u32,
+    source: [u8; 16],
+    destination: [u8; 16],
+}
+
+impl From<&Filter> for RawFilter {
+    fn from(filter: &Filter) -> Self {
+        Self {
+            left: filter.events,
+            path: filter.spi.unwrap_or(0),
+            pad: 0,
+            source: filter.source.map_or(0, mapped).to_be_bytes(),
+            destination: filter.destination.map_or(0, mapped).to_be_bytes(),
+        }
+    }
+}
+
+/// One event as it comes: time, step, cause, path, interface, port, length, flow.
+pub(crate) fn parse_event(item: &[u8]) -> Option<(u64, [u32; 6], Flow)> {
+    let (time, rest) = item.split_first_chunk::<8>()?;
+    let (words, rest) = rest.split_at_checked(EVENT_HEAD - 8)?;
+    let mut fields = [0; 6];
+    for (field, word) in fields.iter_mut().zip(words.chunks_exact(4)) {
+        *field = u32::from_ne_bytes(word.try_into().ok()?);
+    }
+    Some((u64::from_ne_bytes(*time), fields, Flow::from_bytes(rest.first_chunk()?)))
+}
+
+const _: () = {
+    assert!(size_of::<RawTarget>() == 36);
+    assert!(size_of::<RawHop>() == 12 + BUCKETS + TARGETS_MAX * 36);
+    assert!(size_of::<RawPort>() == 24);
+    assert!(size_of::<RawClass>() == 8 + HEADER_ROOM);
+    assert!(size_of::<Count>() == 16);
+    assert!(size_of::<RawFilter>() == 48);
+};
+
+// SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no room for padding:
+// every byte is initialised and every bit pattern is a value.
+unsafe impl aya::Pod for RawHop {}
+// SAFETY: as above.
+unsafe impl aya::Pod for RawPort {}
+// SAFETY: as above.
+unsafe impl aya::Pod for RawClass {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Count {}
+// SAFETY: as above.
+unsafe impl aya::Pod for RawFilter {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(numbers: &[u32]) -> Vec<RawTarget> {
+        let target = |port: &u32| RawTarget { port: *port, ..RawTarget::default() };
+        numbers.iter().map(target).collect()
+    }
+
+    fn ports(numbers: &[u32]) -> Vec<u32> {
+        let all = targets(numbers);
+        (0..BUCKETS as u64).map(|bucket| all[usize::from(best(bucket, all.iter()))].port).collect()
+    }
+
+    #[test]
+    fn only_the_buckets_of_an_instance_that_goes_move() {
+        let (before, after) = (ports(&[1, 2, 3, 4]), ports(&[1, 2, 4]));
+        for (old, new) in before.iter().zip(&after) {
+            assert!(old == new || *old == 3, "{old} became {new}");
+        }
+        for port in 1..=4 {
+            let share = before.iter().filter(|found| **found == port).count();
+            assert!((6..=28).contains(&share), "{share} of 64 buckets to {port}");
+        }
+    }
+
+    #[test]
+    fn a_header_has_room_or_is_refused() {
+        assert!(RawClass::new(&[0; HEADER_MAX], 0).is_some());
+        assert_eq!(RawClass::new(&[0; HEADER_MAX + 1], 0), None);
+    }
+}

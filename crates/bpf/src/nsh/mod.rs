@@ -1,0 +1,384 @@
+//! Service chains by network service headers (RFC 8300): classifier, forwarder and function at the XDP
+//! hooks of ports.
+
+mod layout;
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use aya::{
+    Ebpf, TestRun as _,
+    maps::{Array, ArrayOfMaps, HashMap, MapData, PerCpuArray, RingBuf, xdp::DevMap},
+    programs::{
+        TestRunOptions, Xdp,
+        xdp::{XdpLinkId, XdpMode},
+    },
+};
+use hawser_wire::nsh::Path;
+
+pub use self::layout::{Count, HEADER_MAX, TARGETS_MAX};
+use self::layout::{RawClass, RawFilter, RawHop, RawPort};
+use crate::{
+    flow::Flow,
+    meter::sum,
+    object::{self, Error, object},
+    rules::{self, Rules},
+};
+
+const PROGRAM: &str = "nsh";
+/// Counters there are: index 0 is the function's own, the others are the user's to give out.
+pub const COUNTS: u32 = 65_536;
+/// Classes there may be.
+pub const CLASSES_MAX: u32 = 1024;
+/// Ports there may be.
+pub const PORTS_MAX: u32 = 256;
+
+/// What the program is to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Role {
+    /// A function, which counts the service index down.
+    pub serves: bool,
+    /// Whether packets for operation and maintenance go on instead of being dropped (RFC 8300 section
+    /// 2.2).
+    pub forwards_oam: bool,
+}
+
+/// What surrounds the service header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// Ethernet, type 0x894F.
+    Ethernet,
+    /// VXLAN-GPE over UDP and IPv4.
+    VxlanGpe {
+        /// Our address.
+        local: Ipv4Addr,
+        /// The other one's.
+        remote: Ipv4Addr,
+        /// Network identifier.
+        vni: u32,
+    },
+}
+
+/// Where packets may go next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Number of the port.
+    pub port: u32,
+    /// Longest frame that the port takes.
+    pub frame_max: u32,
+    /// The neighbour's Ethernet address.
+    pub mac: [u8; 6],
+    /// The port's own.
+    pub own_mac: [u8; 6],
+    /// What surrounds the service header.
+    pub encapsulation: Encapsulation,
+}
+
+/// How packets leave a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Number of the port.
+    pub port: u32,
+    /// Longest frame that the port takes.
+    pub frame_max: u32,
+    /// Ethernet address that frames go to; without it, that of the frame inside.
+    pub mac: Option<[u8; 6]>,
+    /// The port's own.
+    pub own_mac: [u8; 6],
+}
+
+/// What happens at a place of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hop {
+    /// On to one of these, at most [`TARGETS_MAX`]: a flow keeps to one.
+    Forward(Vec<Target>),
+    /// Off the path.
+    End(End),
+}
+
+/// What becomes of frames that are on no path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Otherwise {
+    /// To the kernel.
+    Pass,
+    /// Nowhere.
+    Drop,
+    /// To a port, as they are.
+    Port(u32),
+}
+
+/// A port, and what happens to frames that are on no path there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Number by which rules know it, from 1; none where frames are not classified.
+    pub classify: Option<u16>,
+    /// What becomes of frames that no rule puts on a path.
+    pub otherwise: Otherwise,
+    /// Address that VXLAN-GPE comes to.
+    pub address: Option<Ipv4Addr>,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+}
+
+/// The header that packets of a class get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// The header, at most [`HEADER_MAX`] bytes.
+    pub header: Vec<u8>,
+    /// Index of its counters.
+    pub count: u32,
+}
+
+macro_rules! causes {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Packets that were dropped, by cause.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Drops { $($(#[$doc])* pub $name: u64,)* }
+
+        impl Drops {
+            /// Names of the causes, in the order of the program's numbers.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            fn read(mut next: impl FnMut() -> Result<u64, Error>) -> Result<Self, Error> {
+                Ok(Self { $($name: next()?),* })
+            }
+
+            /// Each cause's name and count.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+        }
+    };
+}
+
+causes! {
+    /// Shorter than its headers say, or a header is wrong.
+    malformed,
+    /// Not version 0.
+    version,
+    /// Neither MD type 1 nor 2.
+    md_type,
+    /// Header length is not that of the MD type.
+    length,
+    /// For operation and maintenance, which is not forwarded here.
+    oam,
+    /// Carries nothing that can leave the path here.
+    next_protocol,
+    /// No entry for path and index.
+    no_hop,
+    /// Service index used up.
+    index,
+    /// Time to live used up.
+    ttl,
+    /// Longer than the port takes that it would leave by.
+    too_big,
+    /// On no path, where only packets on paths may pass.
+    unclassified,
+    /// No room in front of the packet, or the port is gone.
+    failed,
+}
+
+/// Which packets are traced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// How many events, of which a packet may give several.
+    pub events: u64,
+    /// Only of this path.
+    pub spi: Option<u32>,
+    /// Only with this inner source.
+    pub source: Option<IpAddr>,
+    /// Only with this inner destination.
+    pub destination: Option<IpAddr>,
+}
+
+/// What happened to a packet that is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It went on along its path.
+    Forwarded,
+    /// It left its path.
+    Ended,
+    /// It was put on a path.
+    Classified,
+    /// It was sent back, served.
+    Served,
+    /// It was dropped for the cause of this name.
+    Dropped(&'static str),
+}
+
+/// One thing that happened to a packet that is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, on `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// What.
+    pub step: Step,
+    /// Where on its path it was.
+    pub path: Path,
+    /// Index of the interface it came in by.
+    pub interface: u32,
+    /// Number of the port it went to, where it was forwarded or left.
+    pub port: u32,
+    /// Length of the frame, bytes.
+    pub length: u32,
+    /// The flow inside.
+    pub flow: Flow,
+}
+
+/// A loaded program. It leaves its ports when dropped.
+pub struct Chain {
+    object: Ebpf,
+    in_force: ArrayOfMaps<MapData, Hops>,
+    devices: DevMap<MapData>,
+    ports: HashMap<MapData, u32, RawPort>,
+    classes: Array<MapData, RawClass>,
+    rules: Rules,
+    counts: PerCpuArray<MapData, Count>,
+    drops: PerCpuArray<MapData, u64>,
+    filter: Array<MapData, RawFilter>,
+    events: Option<RingBuf<MapData>>,
+}
+
+type Hops = HashMap<MapData, u32, RawHop>;
+
+impl Chain {
+    /// Loads the program. It stands on no port yet.
+    pub fn load(role: Role) -> Result<Self, Error> {
+        let mut object = object::loader()
+            .override_global("serves", &u8::from(role.serves), true)
+            .override_global("forwards_oam", &u8::from(role.forwards_oam), true)
+            .load(object!("nsh"))?;
+        object::xdp(&mut object, PROGRAM)?.load()?;
+        Ok(Self {
+            in_force: object::map(&mut object, "in_force")?.try_into()?,
+            devices: object::map(&mut object, "devices")?.try_into()?,
+            ports: object::map(&mut object, "ports")?.try_into()?,
+            classes: object::array(&mut object, "classes")?,
+            rules: Rules::open(&mut object)?,
+            counts: object::per_cpu(&mut object, "counts")?,
+            drops: object::per_cpu(&mut object, "drops")?,
+            filter: object::array(&mut object, "filter")?,
+            events: Some(object::ring(&mut object, "events")?),
+            object,
+        })
+    }
+
+    /// Makes an interface a port of this number.
+    pub fn add_port(&mut self, number: u32, interface: u32) -> Result<(), Error> {
+        self.devices.set(number, interface, None, 0).map_err(|error| Error::Port(error.to_string()))
+    }
+
+    /// Puts the program on an interface.
+    pub fn attach(&mut self, interface: u32) -> Result<XdpLinkId, Error> {
+        let program = object::xdp(&mut self.object, PROGRAM)?;
+        Ok(program.attach_to_if_index(interface, XdpMode::default())?)
+    }
+
+    /// Says what happens to frames that are on no path, at an interface.
+    pub fn set_port(&mut self, interface: u32, port: &Port) -> Result<(), Error> {
+        Ok(self.ports.insert(interface, RawPort::from(port), 0)?)
+    }
+
+    /// Puts entries in force, each with the index of its counters, all between two packets.
+    pub fn install(&mut self, hops: &[(Path, Hop, u32)]) -> Result<(), Error> {
+        let mut set = Hops::create(object::entries(hops.len())?, 0)?;
+        for (path, hop, count) in hops {
+            set.insert(path.spi << 8 | u32::from(path.si), RawHop::new(hop, *count), 0)?;
+        }
+        Ok(self.in_force.set(0, &set, 0)?)
+    }
+
+    /// Puts rules in force between two packets; each names a class by its place.
+    pub fn classify(
+        &mut self,
+        classes: &[Class],
+        rules: &[(rules::Match, u32)],
+    ) -> Result<(), Error> {
+        let first = self.rules.spare() * CLASSES_MAX;
+        for (number, class) in (first..first + CLASSES_MAX).zip(classes) {
+            let raw = RawClass::new(&class.header, class.count);
+            self.classes.set(number, raw.ok_or(Error::Absent("room for that header"))?, 0)?;
+        }
+        let placed: Vec<_> =
+            rules.iter().map(|(what, class)| (what.clone(), first + class)).collect();
+        let set = rules::Set::compile(&placed).map_err(Error::Rules)?;
+        self.rules.install(&set)
+    }
+
+    /// What was counted under an index.
+    pub fn count(&self, index: u32) -> Result<Count, Error> {
+        sum(&self.counts, index, Count::merge)
+    }
+
+    /// Packets that were dropped.
+    pub fn drops(&self) -> Result<Drops, Error> {
+        let mut causes = 0..;
+        Drops::read(|| sum(&self.drops, causes.next().unwrap_or_default(), |a, b| a + b))
+    }
+
+    /// Begins to trace.
+    pub fn trace(&mut self, filter: &Filter) -> Result<(), Error> {
+        Ok(self.filter.set(0, RawFilter::from(filter), 0)?)
+    }
+
+    /// Takes the ring of events, once.
+    pub fn take_events(&mut self) -> Option<Events> {
+        self.events.take().map(Events)
+    }
+
+    /// Runs the program on a frame (`BPF_PROG_RUN`), as if it came in by the loopback: what it would do.
+    pub fn run(&self, frame: &[u8]) -> Result<(Verdict, Vec<u8>), Error> {
+        let program = self.object.program(PROGRAM).ok_or(Error::Absent(PROGRAM))?;
+        let program: &Xdp = program.try_into()?;
+        let mut bytes = vec![0; frame.len() + 256];
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            data_out: Some(&mut bytes),
+            ..TestRunOptions::new()
+        };
+        let result = program.test_run(options)?;
+        bytes.truncate(result.data_size_out as usize);
+        let verdict = match result.return_value {
+            2 => Verdict::Pass,
+            3 => Verdict::Back,
+            4 => Verdict::Redirect,
+            _ => Verdict::Drop,
+        };
+        Ok((verdict, bytes))
+    }
+}
+
+/// What the program did with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nowhere.
+    Drop,
+    /// To the kernel.
+    Pass,
+    /// Out of the port it came in by.
+    Back,
+    /// To a port.
+    Redirect,
+}
+
+/// The ring of events.
+pub struct Events(RingBuf<MapData>);
+
+impl Iterator for Events {
+    type Item = Event;
+
+    /// None where there is nothing now; more may come.
+    fn next(&mut self) -> Option<Event> {
+        let (time_ns, fields, flow) = layout::parse_event(&self.0.next()?)?;
+        let [step, cause, path, interface, port, length] = fields;
+        let step = match step {
+            0 => Step::Forwarded,
+            1 => Step::Ended,
+            2 => Step::Classified,
+            3 => Step::Served,
+            _ => Step::Dropped(Drops::NAMES.get(cause as usize).copied().unwrap_or("failed")),
+        };
+        let [_, a, b, c] = (path >> 8).to_be_bytes();
+        let path = Path { spi: u32::from_be_bytes([0, a, b, c]), si: path.to_be_bytes()[3] };
+        Some(Event { time_ns, step, path, interface, port, length, flow })
+    }
+}

@@ -1,0 +1,17 @@
+//! Whatever parses as ESP, encrypted or plain, is the same when it is written again.
+
+#![no_main]
+
+use hawser_wire::esp::{InUdp, Plain};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(InUdp::Esp(packet)) = InUdp::parse(bytes) {
+        let header = packet.repr().emit().expect("an index that was read is not 0");
+        assert_eq!([&header[..], packet.body()].concat(), bytes);
+    }
+    if let Ok(plain) = Plain::parse(bytes) {
+        let again = plain.emit(4).expect("padding to 4 bytes is short");
+        assert_eq!(Plain::parse(&again).expect("what was written can be read"), plain);
+    }
+});

@@ -1,0 +1,17 @@
+//! Whatever parses as a segment routing header keeps its values when it is written again.
+
+#![no_main]
+
+use std::net::Ipv6Addr;
+
+use hawser_wire::srh::Header;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(header) = Header::parse(bytes) else { return };
+    let _ =
+        (header.next_segment(), header.tlvs().count(), header.signed_text(Ipv6Addr::LOCALHOST, 1));
+    let again = header.repr().emit().expect("what was read has room");
+    let again = Header::parse(&again).expect("what was written can be read");
+    assert_eq!(again.repr(), header.repr());
+});

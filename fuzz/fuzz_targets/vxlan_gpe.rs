@@ -1,0 +1,13 @@
+//! Whatever parses as VXLAN-GPE keeps its values when it is written again.
+
+#![no_main]
+
+use hawser_wire::vxlan_gpe::Header;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(header) = Header::parse(bytes) else { return };
+    let again = header.repr().emit().expect("what was read has room");
+    let again = Header::parse(&again).expect("what was written can be read");
+    assert_eq!(again.repr(), header.repr());
+});
