@@ -56,6 +56,7 @@ def html(report: Report) -> str:
             runs=count(len({r.trial for row in report.headline for r in row.runs}), "run"),
             tiles=tiles(report),
             chart=_main(report),
+            cases=suits(report.layout),
             topology=figure(picture(report.workflow, WIDE), picture(report.workflow, NARROW)),
             within=_within(report),
             others=_others(report),
