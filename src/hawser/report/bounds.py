@@ -116,7 +116,7 @@ def _internet_edges(internet: Internet) -> Iterator[Edge]:
         yield Edge(f"{name} down", node, _rate(port, port.reverse))
     named = {path.ends: _rate(path) for path in internet.paths.values()}
     named |= {p.ends[::-1]: _rate(p, p.reverse) for p in internet.paths.values()}
-    passes = {}
+    passes: dict[tuple[str, str], str] = {}
     for name, bottleneck in internet.bottlenecks.items():
         for way, channel in _ways(bottleneck):
             yield Edge(f"{name} {way} in", f"{name} {way} out", channel)
