@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hawser.overlay.openflow import Flow, OpenFlowSwitch, flows
+from hawser.overlay.openflow import ControllerConfig, Flow, OpenFlowSwitch, flows
 from hawser.overlay.openflow.switch import mac, mark
 from worked_example import AGENT, address, entries, label, ports
 
@@ -165,6 +167,11 @@ def test_two_entries_for_the_same_packets_are_refused() -> None:
     first = entries(1)[0]
     with pytest.raises(ValidationError, match="same packets as entry m1 forward"):
         switch(1, entries=[first, first | {"name": "other"}])
+
+
+def test_the_schema_is_that_of_the_model() -> None:
+    file = Path(__file__).parents[3] / "schemas" / "openflow-config.schema.json"
+    assert json.loads(file.read_text()) == ControllerConfig.model_json_schema()
 
 
 Packet = dict[str, int | str]
