@@ -31,7 +31,8 @@ from typing import Any
 
 STEP = 0.001
 """Seconds between two turns."""
-_CATCH_UP = 0.01
+_CATCH_UP = 0.05
+"""Seconds. The flow's own queue at the bottleneck takes that much at once."""
 _REPORT = 0.25
 """Seconds between two reports."""
 _HEADERS = 14 + 20 + 8
