@@ -16,14 +16,15 @@ use crate::gateway::config::switch as config;
 /// A switch whose interfaces are known.
 pub(super) struct Flows {
     pub(super) interfaces: BTreeSet<String>,
-    pub(super) addresses: Vec<Ipv4Addr>,
+    /// Addresses of the ports, and whether there is NAT.
+    pub(super) addresses: Vec<(Ipv4Addr, bool)>,
     /// Names and entries, whose counters have no place yet.
     pub(super) entries: Vec<(String, Flow)>,
 }
 
 impl Flows {
-    /// Finds the interfaces.
-    pub(super) fn resolve(section: &config::Switch) -> anyhow::Result<Self> {
+    /// Finds the interfaces. With `nat`, ports of type `internet` take others' traffic out.
+    pub(super) fn resolve(section: &config::Switch, nat: bool) -> anyhow::Result<Self> {
         let indices = section
             .ports
             .iter()
@@ -38,7 +39,11 @@ impl Flows {
         Ok(Self {
             entries: entries.collect(),
             interfaces: section.ports.iter().map(|port| port.interface.clone()).collect(),
-            addresses: section.ports.iter().map(|port| port.address).collect(),
+            addresses: section
+                .ports
+                .iter()
+                .map(|port| (port.address, nat && port.kind == config::PortKind::Internet))
+                .collect(),
         })
     }
 }

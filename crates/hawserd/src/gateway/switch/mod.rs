@@ -5,7 +5,7 @@ mod errors;
 mod flows;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io,
     net::Ipv4Addr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -56,8 +56,8 @@ struct Shared {
     programs: bpf::Switch,
     names: Names,
     returns: Returns,
-    own: BTreeSet<Ipv4Addr>,
-    ports: Vec<Ipv4Addr>,
+    own: BTreeMap<Ipv4Addr, bool>,
+    ports: Vec<(Ipv4Addr, bool)>,
     stopping: bool,
 }
 
@@ -77,7 +77,8 @@ impl Switch {
     pub(super) fn prepare(config: &Config) -> anyhow::Result<Prepared> {
         let section = config.switch.as_ref();
         let section = section.filter(|section| section.kind == config::SwitchKind::Bpf);
-        section.map(Flows::resolve).transpose().map(Prepared)
+        let nat = config.classifier.is_some();
+        section.map(|section| Flows::resolve(section, nat)).transpose().map(Prepared)
     }
 
     /// Puts it in force: packets meet the entries of the old one or of the new one, all of them.
@@ -128,7 +129,7 @@ impl Running {
         let mut programs = bpf::Switch::load().context("switch")?;
         let events = programs.take_events().context("switch")?;
         let (names, returns) = (Names::default(), Returns::default());
-        let (own, ports) = (BTreeSet::new(), Vec::new());
+        let (own, ports) = (BTreeMap::new(), Vec::new());
         let shared = Shared { programs, names, returns, own, ports, stopping: false };
         let shared = Arc::new(Mutex::new(shared));
         let waker = Waker::new()?;
@@ -184,10 +185,10 @@ impl Drop for Running {
 }
 
 impl Shared {
-    /// Tells the programs what our own addresses are.
+    /// Tells the programs what our own addresses are, and where there is NAT.
     fn refresh(&mut self) -> anyhow::Result<()> {
-        let mut own = interface::addresses()?;
-        own.extend(&self.ports);
+        let own = interface::addresses()?.into_iter().map(|address| (address, false));
+        let own = own.chain(self.ports.iter().copied()).collect();
         if own != self.own {
             self.programs.set_own(&own)?;
             self.own = own;
