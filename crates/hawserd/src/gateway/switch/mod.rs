@@ -35,6 +35,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// ICMP errors sent in one tick, at most (RFC 1812 section 4.3.2.8).
 const ICMP_BUDGET: u32 = 100;
 
+/// Events taken before others may look at the counters.
+const EVENTS: usize = 256;
+
 /// One switch a network namespace: it takes the place of programs that a dead one left.
 const LOCK: &str = "hawser-switch";
 
@@ -149,14 +152,14 @@ impl Running {
 
     fn change(&mut self, flows: Flows) -> anyhow::Result<()> {
         let mut shared = lock(&self.shared);
-        let Shared { programs, names, ports, .. } = &mut *shared;
-        let (entries, fresh) = names.assign(&flows.entries)?;
+        let (names, entries, fresh) = shared.names.assign(&flows.entries)?;
         for index in fresh {
-            programs.clear(index).context("switch counters")?;
+            shared.programs.clear(index).context("switch counters")?;
         }
-        *ports = flows.addresses;
+        shared.ports = flows.addresses;
         shared.refresh().context("own addresses")?;
         shared.programs.install(&entries).context("switch entries")?;
+        shared.names = names;
         shared.returns = returns_of(&entries);
         for interface in flows.interfaces.difference(&self.interfaces) {
             shared.programs.attach(interface).with_context(|| format!("interface {interface}"))?;
@@ -216,7 +219,13 @@ fn attend(shared: &Mutex<Shared>, waker: &Waker, mut events: bpf::Events) -> io:
                 tracing::warn!(%error, "own addresses");
             }
         }
-        while events.next(|event| errors::answer(event, &shared.returns, &mut budget)).is_some() {}
+        for _ in 0..EVENTS {
+            let answer =
+                |event: bpf::Event<'_>| errors::answer(event, &shared.returns, &mut budget);
+            if events.next(answer).is_none() {
+                break;
+            }
+        }
     }
 }
 
