@@ -30,10 +30,11 @@ from peers.wire import Faults, inserted
 _RFC2544, _MLR = "rfc2544", "mlr"
 _LIMITS = (50_000, 100_000, 200_000, 333_000, 500_000, 750_000, 1_000_000)
 _GREATEST = 1_200_000
-_LEAST = 1_000
+_LEAST = 10_000
 _RESOLUTION = 0.002
-_DEPTH_SECONDS = 0.001
-"""Of the policer's bucket: what it lets through beyond its limit is 0.1 % of a trial of 1 s."""
+_DEPTH_SECONDS = 0.00025
+"""Of the policer's bucket: what it lets through beyond its limit is 0.025 % of a trial of 1 s, as a
+bucket of 15 ms is of one of 60 s. A deeper one misleads the short trials of MLRsearch."""
 _SECONDS = 1
 """Of a deciding trial: all searches of five rounds together then take about 20 minutes."""
 

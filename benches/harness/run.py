@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -109,25 +109,55 @@ def run(
 ) -> Outcome:
     """Measure every case of the bench `rounds` times, in a random order.
 
-    A sample that fails is noted, and the bench goes on. With `lock`, each sample holds that file
-    locked: two benches on one machine then take turns.
+    A sample that fails is noted, and taken once more at the end: a machine is not always its own
+    master. With `lock`, each sample holds that file locked: two benches on one machine take turns.
     """
-    samples, failures, disturbed = Samples(rounds), list[Failure](), 0
-    plan, began = order(bench.cases(), rounds, seed), time.monotonic()
-    with _progress(console) as progress:
-        task = progress.add_task("", total=len(plan))
-        for round_, case in plan:
-            progress.update(task, description=f"{case.peer}, {case.workload}")
-            with _held(lock):
-                sample, quiet = _take(case, patience)
-            failure = _keep(sample, samples, round_, case)
-            failures += [failure] if failure else []
-            disturbed += not quiet
-            progress.advance(task)
-            _report(console, case, round_, rounds, failure)
+    samples, began = Samples(rounds), time.monotonic()
+    taking = _Taking(samples, console, patience, lock)
+    plan = order(bench.cases(), rounds, seed)
+    taking.all(taking.all(plan))
     bench.derive(samples)
     minutes = (time.monotonic() - began) / 60
-    return Outcome(samples, tuple(failures), len(plan), disturbed, minutes)
+    return Outcome(samples, tuple(taking.failures), taking.taken, taking.disturbed, minutes)
+
+
+Plan = Sequence[tuple[int, Case]]
+"""Cases to measure, each with the round that it belongs to."""
+
+
+@dataclass
+class _Taking:
+    """Takes samples, and remembers what went wrong."""
+
+    samples: Samples
+    console: Console
+    patience: Patience
+    lock: Path | None
+    failures: list[Failure] = field(default_factory=list)
+    taken: int = 0
+    disturbed: int = 0
+
+    def all(self, plan: Plan) -> Plan:
+        """Take these samples; those that failed."""
+        failed = []
+        with _progress(self.console) as progress:
+            task = progress.add_task("", total=len(plan))
+            for round_, case in plan:
+                progress.update(task, description=f"{case.peer}, {case.workload}")
+                if not self._one(round_, case):
+                    failed.append((round_, case))
+                progress.advance(task)
+        return failed
+
+    def _one(self, round_: int, case: Case) -> bool:
+        with _held(self.lock):
+            sample, quiet = _take(case, self.patience)
+        failure = _keep(sample, self.samples, round_, case)
+        self.failures += [failure] if failure else []
+        self.taken += 1
+        self.disturbed += not quiet
+        _report(self.console, case, round_, self.samples.rounds, failure)
+        return failure is None
 
 
 Sample = Mapping[str, float] | SampleError | OSError

@@ -28,7 +28,13 @@ def plan(
     return whole.model_copy(update=update)
 
 
-def _gateway(number: int, paths: dict[int, tuple[Hop, ...]]) -> DaemonPlan:
+def bpf(count: int, paths: dict[int, tuple[Hop, ...]]) -> NetworkPlan:
+    """The same branches with the other switch: a gateway daemon each, without peers."""
+    daemons = [_gateway(number, paths, "bpf") for number in range(1, count + 1)]
+    return branches(count).model_copy(update={"daemons": tuple(daemons), "shapers": ()})
+
+
+def _gateway(number: int, paths: dict[int, tuple[Hop, ...]], kind: str = "openflow") -> DaemonPlan:
     daemon = gateway_daemon(f"gw{number}", f"gw{number}")
-    switch = {"kind": "openflow", "ports": ports(number), "entries": entries(number, paths)}
+    switch = {"kind": kind, "ports": ports(number), "entries": entries(number, paths)}
     return daemon.model_copy(update={"config": {**daemon.config, "switch": switch}})

@@ -336,8 +336,19 @@ def test_a_restarted_switch_gets_its_entries_back_and_tcp_survives(lab: LocalLab
         wait_for(lambda: vswitchd.restarts == 1)
         wait_for(lambda: ready(lab) and counts(lab, "gw3")["m1 forward"][0] > 0, 10)
         assert time.monotonic() - killed < 5
+    assert ready(lab)  # still: the connection before has nothing more to say
     assert goodput(report) > 12
     assert report["intervals"][-1]["sum"]["bits_per_second"] > 1e6
+
+
+def test_connections_that_end_leave_nothing_in_the_controller(lab: LocalLab) -> None:
+    vswitchd, ssc = process(lab, "gw3-ofs"), lab.daemons["ssc"]
+    threads = len(list(Path(f"/proc/{ssc.pid}/task").iterdir()))
+    for restarts in (1, 2):
+        os.kill(vswitchd.pid, signal.SIGKILL)
+        wait_for(lambda n=restarts: vswitchd.restarts == n)
+        wait_for(lambda: ready(lab), 10)
+    wait_for(lambda: len(list(Path(f"/proc/{ssc.pid}/task").iterdir())) == threads, 5)
 
 
 def test_a_restarted_database_is_no_matter(lab: LocalLab) -> None:

@@ -12,6 +12,7 @@ import typer
 from hawser.cli import options, output
 
 if TYPE_CHECKING:
+    from hawser.control.model import Status
     from hawser.driver.base import Lab
     from hawser.engine.labs import DaemonInfo, LabInfo
 
@@ -169,11 +170,20 @@ def describe(daemon: DaemonInfo) -> str:
     """What a daemon says of its connections, or why it says nothing."""
     if daemon.status is None:
         return f"does not answer: {daemon.fault}"
-    peers = daemon.status.peers if daemon.status.role == "gateway" else ()
-    up = [peer.branch for peer in peers if peer.up]
-    down = [peer.branch for peer in peers if not peer.up]
+    others = _others(daemon.status)
+    up = [name for name, connected in others if connected]
+    down = [name for name, connected in others if not connected]
     connected = f"connected to {', '.join(up)}" if up else "ready"
     return connected + (f"; not to {', '.join(down)}" if down else "")
+
+
+def _others(status: Status) -> list[tuple[str, bool]]:
+    """Whom a daemon is connected to, or should be."""
+    if status.role == "gateway":
+        return [(peer.branch, peer.up) for peer in status.peers]
+    if status.role == "openflow":
+        return [(switch.name, switch.connected and switch.installed) for switch in status.switches]
+    return []
 
 
 def _described(found: LabInfo, lab: Lab) -> dict[str, object]:

@@ -126,9 +126,11 @@ def _settings(plan: SwitchPlan, files: Path) -> Iterator[str]:
     """One transaction that makes the bridge (ovs-vswitchd.conf.db(5)).
 
     Without its controller the switch goes on as it is (`fail_mode=secure`): it never becomes the
-    learning switch that forwards everything.
+    learning switch that forwards everything. Shapers of ports are left alone (`linux-noop`): it
+    would take them away.
     """
     yield from ("--", "init")
+    yield from ("--", "--id=@untouched", "create", "QoS", "type=linux-noop")
     yield from ("--", "add-br", BRIDGE)
     yield from ("--", "set", "Bridge", BRIDGE, "datapath_type=netdev", "fail_mode=secure")
     yield from ("protocols=OpenFlow13", f"other_config:datapath-id={plan.datapath_id:016x}")
@@ -136,5 +138,6 @@ def _settings(plan: SwitchPlan, files: Path) -> Iterator[str]:
     for interface, number in plan.ports:
         yield from ("--", "add-port", BRIDGE, interface)
         yield from ("--", "set", "Interface", interface, f"ofport_request={number}")
+        yield from ("--", "set", "Port", interface, "qos=@untouched")
     yield from ("--", "set-controller", BRIDGE, f"unix:{files / 'of'}")
     yield from ("--", "set", "Controller", BRIDGE, f"max_backoff={_RECONNECT_MS}")

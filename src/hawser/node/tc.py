@@ -14,7 +14,7 @@ from pyroute2.netlink import nla
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo, sched_tbf
 from pyroute2.protocols import ETH_P_ALL
 
-from hawser.node import htb
+from hawser.node import htb, u32
 from hawser.node.htb import HtbClass, Leaf
 from hawser.overlay.plan import ShaperPlan
 
@@ -27,6 +27,9 @@ _ANY_RATE = 1 << 40
 _MICROSECONDS = 1e6
 
 _INGRESS = 0xFFFF_0000
+
+_BY_SENDER, _BY_ADDRESS = 1, 2
+"""Priorities of filters: who is asked first. Tables of u32 are numbered as they are made."""
 
 
 class _Segmenter:
@@ -84,6 +87,9 @@ def build(route: IPRoute, index: int, mtu: int, shaper: ShaperPlan) -> None:
         _queue(route, "add", index, mtu, leaf)
     for leaf, handle in htb.filters(classes):
         _filter(route, "add-filter", index, handle & 0xFFF, leaf, leaf.classid)
+    if shaper.sender_marks:
+        for leaf in (each for each in classes if each.mark is not None):
+            _sender_filter(route, index, leaf.minor & 0xFF, htb.ROOT | leaf.minor)
 
 
 def exists(route: IPRoute, index: int) -> bool:
@@ -199,10 +205,24 @@ def _filter(route: IPRoute, command: str, index: int, handle: int, leaf: Leaf, t
         index,
         handle,
         parent=leaf.filtered_at,
-        prio=1,
+        prio=_BY_ADDRESS,
         protocol=ETH_P_ALL,
         target=target,
         keys=htb.filter_keys(leaf.plan.source),
+    )
+
+
+def _sender_filter(route: IPRoute, index: int, mark: int, target: int) -> None:
+    """Choose a class by the sender's Ethernet address. Asked before all that `_filter` makes."""
+    route.tc(
+        "add-filter",
+        "u32",
+        index,
+        parent=htb.ROOT,
+        prio=_BY_SENDER,
+        protocol=ETH_P_ALL,
+        target=target,
+        keys=u32.sender_keys(mark),
     )
 
 

@@ -116,6 +116,9 @@ class ShaperPlan(Model):
     name: str
     rate: Rate | None = None
     classes: tuple[ClassPlan, ...]
+    sender_marks: bool = False
+    """Whether marked classes also take packets by the sender's Ethernet address: its second byte is
+    the last of the class's number."""
 
 
 class DaemonPlan(Model):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hawser.overlay.openflow import Flow, SwitchConfig, flows
-from hawser.overlay.openflow.flow import IN_PORT
+from hawser.overlay.openflow import ControllerConfig, Flow, OpenFlowSwitch, flows
 from hawser.overlay.openflow.switch import mac, mark
 from worked_example import AGENT, address, entries, label, ports
 
 WAN_A, WAN_B, AGENT_A, AGENT_B = 1, 2, 1001, 1002
+OUT_A, OUT_B = 501, 502
 
 
-def switch(number: int, **update: object) -> SwitchConfig:
+def switch(number: int, **update: object) -> OpenFlowSwitch:
     """A gateway of the worked example."""
-    return SwitchConfig.model_validate(
+    return OpenFlowSwitch.model_validate(
         {
             "name": f"gw{number}",
             "socket": "of",
@@ -57,19 +59,19 @@ def test_source_of_subflow_1() -> None:
         ("ipv4_dst", address("3a")),
         ("tcp_dst", 0x2114),
     )
-    assert (flow.output, flow.decrement) == (WAN_A, False)
+    assert (flow.output, flow.decrement) == (OUT_A, False)
 
 
 def test_source_of_the_direct_subflow_4_leaves_by_the_second_port() -> None:
     flow = entry_flows(1, "m4 forward")["tcp"]
-    assert (flow.match["in_port"], flow.output) == (AGENT_B, WAN_B)
+    assert (flow.match["in_port"], flow.output) == (AGENT_B, OUT_B)
     assert dict(flow.write)["ipv4_src"] == address("1b")
     assert dict(flow.write)["tcp_dst"] == 0x2144
 
 
 def test_transit_of_subflow_1_goes_out_by_where_it_came_in() -> None:
     flow = entry_flows(3, "m1 forward")["tcp"]
-    assert (flow.match["in_port"], flow.output) == (WAN_A, IN_PORT)
+    assert (flow.match["in_port"], flow.output) == (WAN_A, OUT_A)
     assert (flow.match["ipv4_src"], flow.match["ipv4_dst"]) == (address("1a"), address("3a"))
     assert (flow.match["tcp_dst"], dict(flow.write)["tcp_dst"]) == (0x2114, 0x2114)
     assert dict(flow.write)["ipv4_dst"] == address("2a")
@@ -78,7 +80,7 @@ def test_transit_of_subflow_1_goes_out_by_where_it_came_in() -> None:
 
 def test_transit_of_subflow_2_goes_out_by_the_other_port() -> None:
     flow = entry_flows(4, "m2 forward")["tcp"]
-    assert (flow.match["in_port"], flow.output) == (WAN_A, WAN_B)
+    assert (flow.match["in_port"], flow.output) == (WAN_A, OUT_B)
     assert dict(flow.write)["eth_dst"] == mac(IPv4Address(address("4b", 1)))
 
 
@@ -165,6 +167,11 @@ def test_two_entries_for_the_same_packets_are_refused() -> None:
     first = entries(1)[0]
     with pytest.raises(ValidationError, match="same packets as entry m1 forward"):
         switch(1, entries=[first, first | {"name": "other"}])
+
+
+def test_the_schema_is_that_of_the_model() -> None:
+    file = Path(__file__).parents[3] / "schemas" / "openflow-config.schema.json"
+    assert json.loads(file.read_text()) == ControllerConfig.model_json_schema()
 
 
 Packet = dict[str, int | str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import signal
@@ -21,8 +22,14 @@ from hawser.overlay.openflow import ControllerConfig
 def main() -> None:
     """Serve until SIGTERM or SIGINT. Exit code 2: the configuration is wrong."""
     parser = argparse.ArgumentParser(prog="hawser.controller.openflow", description=__doc__)
-    parser.add_argument("--config", type=Path, required=True, help="JSON file")
-    config = _config(parser.parse_args().config)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--config", type=Path, help="JSON file")
+    what.add_argument("--schema", action="store_true", help="print the file's JSON Schema and end")
+    given = parser.parse_args()
+    if given.schema:
+        json.dump(ControllerConfig.model_json_schema(), sys.stdout, indent=2)
+        return
+    config = _config(given.config)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)

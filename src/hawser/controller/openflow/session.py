@@ -55,17 +55,21 @@ class Session:
             self._inbox.put_nowait(reply)
         except queue.Full:
             self._datapath.close()
+        if reply is None:
+            self._state.switch(self._name).changed.set()  # it may be resting
 
     def run(self) -> None:
         """Keep the switch as it should be, until it is gone."""
-        self._state.report(self._name, connected=True, installed=False)
+        self._state.begin(self._name, self)
+        fault = "the session failed"
         try:
             while True:
                 self._rest(self._round())
         except SwitchError as error:
+            fault = str(error)
             _log.warning("switch %s: %s", self._name, error)
-            self._state.report(self._name, connected=False, installed=False, fault=str(error))
         finally:
+            self._state.end(self._name, self, fault)
             self._datapath.close()
 
     def _round(self) -> float:
@@ -78,7 +82,7 @@ class Session:
         if found.keys() != wanted.keys():
             self._install(wanted, found)
         counts = {c: Count(*_counts(found[c])) if c in found else Count() for c in wanted}
-        self._state.read(self._name, wanted, counts)
+        self._state.read(self._name, self, wanted, counts)
         return took
 
     def _rest(self, took: float) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hawser.overlay.openflow import ControllerConfig, Flow, SwitchConfig, flows
+from hawser.overlay.openflow import ControllerConfig, Flow, OpenFlowSwitch, flows
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,11 @@ class Count:
 class Switch:
     """One switch."""
 
-    config: SwitchConfig
+    config: OpenFlowSwitch
     wanted: Mapping[int, Flow] = field(default_factory=dict)
     """Flows by cookie."""
-    connected: bool = False
+    session: object | None = None
+    """The latest connection; what earlier ones have to say no longer counts."""
     installed: bool = False
     """Whether the switch has exactly the flows that it should have."""
     fault: str | None = None
@@ -33,6 +34,11 @@ class Switch:
     """By cookie, as read last."""
     changed: threading.Event = field(default_factory=threading.Event)
     """Set when there is something to do before the next reading is due."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether it is connected now."""
+        return self.session is not None
 
 
 class State:
@@ -70,17 +76,28 @@ class State:
         """Give all switches, in the configuration's order."""
         return tuple(self._switches[each.name] for each in self.config.switches)
 
-    def report(self, name: str, **values: object) -> None:
-        """Note what is new about a switch."""
+    def begin(self, name: str, session: object) -> None:
+        """Note that a switch is connected, by this session now."""
         with self._condition:
-            for key, value in values.items():
-                setattr(self._switches[name], key, value)
+            switch = self._switches[name]
+            switch.session, switch.installed = session, False
+
+    def end(self, name: str, session: object, fault: str) -> None:
+        """Note that a session is over. A switch may have begun another one before."""
+        with self._condition:
+            switch = self._switches[name]
+            if switch.session is session:
+                switch.session, switch.installed, switch.fault = None, False, fault
             self._condition.notify_all()
 
-    def read(self, name: str, wanted: Mapping[int, Flow], counts: Mapping[int, Count]) -> None:
+    def read(
+        self, name: str, session: object, wanted: Mapping[int, Flow], counts: Mapping[int, Count]
+    ) -> None:
         """Note what a switch has counted; it is as it should be if that is still what is wanted."""
         with self._condition:
             switch = self._switches[name]
+            if switch.session is not session:
+                return
             switch.counts, switch.fault = counts, None
             switch.installed = switch.wanted is wanted
             self._condition.notify_all()
@@ -103,5 +120,5 @@ def _fixed(config: ControllerConfig) -> tuple[str, frozenset[tuple[str, str]]]:
     return config.control, frozenset((each.name, each.socket) for each in config.switches)
 
 
-def _by_cookie(config: SwitchConfig) -> dict[int, Flow]:
+def _by_cookie(config: OpenFlowSwitch) -> dict[int, Flow]:
     return {flow.cookie: flow for flow in flows(config)}

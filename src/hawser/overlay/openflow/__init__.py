@@ -11,17 +11,15 @@
       a              b              WAN ports, shaped
 """
 
-from hawser.overlay.entry import Entry
 from hawser.overlay.openflow.flow import Flow, flows
 from hawser.overlay.openflow.network import switched
-from hawser.overlay.openflow.switch import ControllerConfig, SwitchConfig, SwitchPort
+from hawser.overlay.openflow.switch import ControllerConfig, OpenFlowPort, OpenFlowSwitch
 
 __all__ = [
     "ControllerConfig",
-    "Entry",
     "Flow",
-    "SwitchConfig",
-    "SwitchPort",
+    "OpenFlowPort",
+    "OpenFlowSwitch",
     "flows",
     "switched",
 ]

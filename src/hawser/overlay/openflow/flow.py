@@ -20,17 +20,16 @@ from typing import Literal
 from hawser.overlay.entry import Entry
 from hawser.overlay.openflow.switch import (
     FIRST_AGENT,
+    FIRST_OUT,
     FIRST_WAN,
-    SwitchConfig,
-    SwitchPort,
+    OpenFlowPort,
+    OpenFlowSwitch,
     mac,
     mark,
 )
 from hawser.spec.model import Model
 
 ADMISSION, ENTRIES = 0, 1
-IN_PORT = 0xFFFF_FFF8
-"""OFPP_IN_PORT: out by where it came in. OpenFlow does not send there otherwise (1.3.5, 7.2.1)."""
 
 _IPV4, _ARP = 0x0800, 0x0806
 _FRAGMENT = (1, 1)
@@ -71,12 +70,12 @@ class Flow(Model):
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> 1
 
 
-def flows(switch: SwitchConfig) -> tuple[Flow, ...]:
+def flows(switch: OpenFlowSwitch) -> tuple[Flow, ...]:
     """Compute all of a switch's flow entries. The same configuration always gives the same."""
     return (*_admission(switch), *_entries(switch), *_own(switch))
 
 
-def _admission(switch: SwitchConfig) -> Iterator[Flow]:
+def _admission(switch: OpenFlowSwitch) -> Iterator[Flow]:
     yield Flow(table=ADMISSION, priority=0, match={}, kind="drop", counter="not_admitted")
     # Named as in NXM, for os-ken writes fields in order of class and number: needed ones first.
     fragment: dict[str, Value] = {"eth_type_nxm": _IPV4, "ip_frag": _FRAGMENT}
@@ -95,10 +94,10 @@ def _admission(switch: SwitchConfig) -> Iterator[Flow]:
             )
 
 
-def _arp(place: int, port: SwitchPort) -> Iterator[Flow]:
+def _arp(place: int, port: OpenFlowPort) -> Iterator[Flow]:
     """Let the agent's port answer for its addresses, and ask for its next hop."""
     asking: dict[str, Value] = {"in_port": FIRST_AGENT + place, "eth_type": _ARP}
-    yield _own_flow(ADMISSION, 30, asking, FIRST_WAN + place, "arp")
+    yield _own_flow(ADMISSION, 30, asking, FIRST_OUT + place, "arp")
     for address in port.addresses:
         asked: dict[str, Value] = {
             "in_port": FIRST_WAN + place,
@@ -108,14 +107,14 @@ def _arp(place: int, port: SwitchPort) -> Iterator[Flow]:
         yield _own_flow(ADMISSION, 30, asked, FIRST_AGENT + place, "arp")
 
 
-def _own(switch: SwitchConfig) -> Iterator[Flow]:
+def _own(switch: OpenFlowSwitch) -> Iterator[Flow]:
     """Let the gateway's own packets pass by the port of their address; all else matches nothing."""
     yield _unmatched(0, {})
     for place, port in enumerate(switch.ports):
         wan, agent = FIRST_WAN + place, FIRST_AGENT + place
         for address in map(str, port.addresses):
             sent: dict[str, Value] = {"in_port": agent, "eth_type": _IPV4, "ipv4_src": address}
-            yield _own_flow(ENTRIES, 10, sent, wan, "own")
+            yield _own_flow(ENTRIES, 10, sent, FIRST_OUT + place, "own")
             taken: dict[str, Value] = {"in_port": wan, "eth_type": _IPV4, "ipv4_dst": address}
             yield _own_flow(ENTRIES, 10, taken, agent, "own")
             for ports in _below_labels():
@@ -133,7 +132,7 @@ def _below_labels() -> Iterator[dict[str, Value]]:
             yield {"ip_proto": number, f"{protocol}_dst": (0, mask)}
 
 
-def _labelled(switch: SwitchConfig) -> Iterator[Flow]:
+def _labelled(switch: OpenFlowSwitch) -> Iterator[Flow]:
     """Drop what has a label and matches no entry: not even a reset is the answer.
 
     Of source ports only labels between the same branches as those of the entries: others may be
@@ -166,7 +165,7 @@ def _own_flow(
     )
 
 
-def _entries(switch: SwitchConfig) -> Iterator[Flow]:
+def _entries(switch: OpenFlowSwitch) -> Iterator[Flow]:
     """Match no port numbers without a protocol: so every entry is two, one for TCP, one for UDP."""
     for entry in switch.entries:
         came, (output, sender, receiver) = _came(switch, entry), _leaves(switch, entry)
@@ -191,20 +190,20 @@ def _entries(switch: SwitchConfig) -> Iterator[Flow]:
                     (labelled, entry.write.port),
                 ),
                 decrement=came < FIRST_AGENT and output < FIRST_AGENT,
-                output=IN_PORT if output == came else output,
+                output=output,
                 kind="entry",
                 counter=entry.name,
             )
 
 
-def _came(switch: SwitchConfig, entry: Entry) -> int:
+def _came(switch: OpenFlowSwitch, entry: Entry) -> int:
     """Give the port where packets of an entry come in: that of their own address."""
     if entry.match.from_ == "agent":
         return FIRST_AGENT + switch.holder(entry.match.source)
     return FIRST_WAN + switch.holder(entry.match.destination)
 
 
-def _leaves(switch: SwitchConfig, entry: Entry) -> tuple[int, str, str]:
+def _leaves(switch: OpenFlowSwitch, entry: Entry) -> tuple[int, str, str]:
     """Give port, sender and receiver of the frames as which packets of an entry leave."""
     if entry.output == "agent":
         place = switch.holder(entry.write.destination)
@@ -213,13 +212,13 @@ def _leaves(switch: SwitchConfig, entry: Entry) -> tuple[int, str, str]:
     place = switch.place(entry.output.port)
     port = switch.ports[place]
     sender = mac(_first(port), mark(entry.output.class_))
-    return FIRST_WAN + place, sender, mac(port.next_hop)
+    return FIRST_OUT + place, sender, mac(port.next_hop)
 
 
-def _address(port: SwitchPort) -> str:
+def _address(port: OpenFlowPort) -> str:
     return mac(_first(port))
 
 
-def _first(port: SwitchPort) -> IPv4Address:
+def _first(port: OpenFlowPort) -> IPv4Address:
     """The address after which a port's station is named; it may have more."""
     return port.addresses[0]

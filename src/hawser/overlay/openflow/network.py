@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from hawser.overlay.entry import Entry
 from hawser.overlay.openflow.switch import (
     FIRST_AGENT,
+    FIRST_OUT,
     FIRST_WAN,
     ControllerConfig,
-    SwitchConfig,
-    SwitchPort,
+    OpenFlowPort,
+    OpenFlowSwitch,
     mac,
 )
 from hawser.overlay.plan import (
@@ -28,8 +28,10 @@ from hawser.overlay.plan import (
     NetworkPlan,
     NodePlan,
     RoutePlan,
+    ShaperPlan,
     SwitchPlan,
 )
+from hawser.overlay.switch import Switch
 from hawser.overlay.sysctl import ALIKE
 from hawser.spec.check.topology import CONTROLLER
 
@@ -42,21 +44,22 @@ _DEAF = {"arp_ignore": "8", "drop_unicast_in_l2_multicast": "1"}
 def switched(plan: NetworkPlan) -> NetworkPlan:
     """Give the gateways that ask for it an OpenFlow switch, and all of those one controller.
 
-    A gateway asks by `"switch": {"kind": "openflow", ..}` in its daemon's configuration, which is
-    then the controller's. A plan where none asks stays as it is.
+    A gateway asks by `"switch": {"kind": "openflow", ..}` in its daemon's configuration, whose
+    entries are then the controller's. A plan where none asks stays as it is.
     """
     asked = {each.node: switch for each in plan.daemons if (switch := _asked(each))}
     if not asked:
         return plan
     nodes = {node.name: node for node in plan.nodes}
     switches = [_switch(nodes[name], switch) for name, switch in asked.items()]
-    ports = {each.name: _ports(asked[each.name]) for each in switches}
+    ports = {name: _places(switch) for name, switch in asked.items()}
     hops = {port.next_hop for each in switches for port in each.ports}
     return plan.model_copy(
         update={
             "nodes": (*(_node(node, ports.get(node.name, {}), hops) for node in plan.nodes), _SSC),
             "links": (*plan.links, *(link for each in switches for link in _links(each))),
-            "daemons": (_controller(switches), *map(_without, plan.daemons)),
+            "shapers": tuple(_shaper(each, ports.get(each.node, {})) for each in plan.shapers),
+            "daemons": (_controller(switches), *map(_daemon, plan.daemons)),
             "switches": tuple(
                 _plan(number, each, ports[each.name]) for number, each in enumerate(switches, 1)
             ),
@@ -67,43 +70,54 @@ def switched(plan: NetworkPlan) -> NetworkPlan:
 _SSC = NodePlan(name=CONTROLLER, role="controller", interfaces=(), sysctl=dict(ALIKE))
 
 
-def _asked(daemon: DaemonPlan) -> Mapping[str, Any] | None:
+def _asked(daemon: DaemonPlan) -> Switch | None:
     switch = daemon.config.get("switch")
-    if isinstance(switch, Mapping) and switch.get("kind") == "openflow":
-        return switch
-    return None
+    found = None if switch is None else Switch.model_validate(switch)
+    return found if found and found.kind == "openflow" else None
 
 
-def _without(daemon: DaemonPlan) -> DaemonPlan:
-    """Leave the switch to Open vSwitch: the daemon then only carries inner packets."""
-    if _asked(daemon) is None:
+def _daemon(daemon: DaemonPlan) -> DaemonPlan:
+    """Tell the daemon of its new ports, and nothing of what is the switch's."""
+    switch = _asked(daemon)
+    if switch is None:
         return daemon
-    return daemon.model_copy(update={"config": {**daemon.config, "switch": None}})
+    ports = [
+        port.model_copy(update={"interface": _agent(place)})
+        for place, port in enumerate(switch.ports)
+    ]
+    left = switch.model_copy(update={"ports": tuple(ports), "entries": ()})
+    config = {**daemon.config, "switch": left.model_dump(mode="json", by_alias=True)}
+    return daemon.model_copy(update={"config": config})
 
 
-def _ports(switch: Mapping[str, Any]) -> dict[str, int]:
+def _places(switch: Switch) -> dict[str, int]:
     """Give the place of each WAN port by its interface."""
-    return {port["interface"]: place for place, port in enumerate(switch["ports"])}
+    return {port.interface: place for place, port in enumerate(switch.ports)}
 
 
-def _switch(node: NodePlan, switch: Mapping[str, Any]) -> SwitchConfig:
+def _switch(node: NodePlan, switch: Switch) -> OpenFlowSwitch:
     addresses = {each.name: tuple(a.ip for a in each.addresses) for each in node.interfaces}
-    return SwitchConfig(
+    return OpenFlowSwitch(
         name=node.name,
         socket=f"{node.name}.ofs/of",
         ports=tuple(
-            SwitchPort(
-                name=port["name"],
-                addresses=addresses[port["interface"]],
-                next_hop=port["next_hop"],
+            OpenFlowPort(
+                name=port.name, addresses=addresses[port.interface], next_hop=port.next_hop
             )
-            for port in switch["ports"]
+            for port in switch.ports
         ),
-        entries=tuple(Entry.model_validate(entry) for entry in switch["entries"]),
+        entries=switch.entries,
     )
 
 
-def _controller(switches: list[SwitchConfig]) -> DaemonPlan:
+def _shaper(shaper: ShaperPlan, ports: Mapping[str, int]) -> ShaperPlan:
+    """Let a WAN port's shaper know classes by the sender's address: see `switch.mac`."""
+    if shaper.interface not in ports:
+        return shaper
+    return shaper.model_copy(update={"sender_marks": True})
+
+
+def _controller(switches: list[OpenFlowSwitch]) -> DaemonPlan:
     config = ControllerConfig(control=f"{CONTROLLER}.sock", switches=tuple(switches))
     return DaemonPlan(
         node=CONTROLLER,
@@ -113,18 +127,20 @@ def _controller(switches: list[SwitchConfig]) -> DaemonPlan:
     )
 
 
-def _plan(number: int, switch: SwitchConfig, ports: Mapping[str, int]) -> SwitchPlan:
+def _plan(number: int, switch: OpenFlowSwitch, ports: Mapping[str, int]) -> SwitchPlan:
     wan = tuple((interface, FIRST_WAN + place) for interface, place in ports.items())
+    out = tuple((_out(place), FIRST_OUT + place) for place in ports.values())
     agent = tuple((_inner(place), FIRST_AGENT + place) for place in ports.values())
     return SwitchPlan(
-        node=switch.name, datapath_id=number, ports=(*wan, *agent), socket=switch.socket
+        node=switch.name, datapath_id=number, ports=(*wan, *out, *agent), socket=switch.socket
     )
 
 
-def _links(switch: SwitchConfig) -> Iterator[LinkPlan]:
+def _links(switch: OpenFlowSwitch) -> Iterator[LinkPlan]:
     for place in range(len(switch.ports)):
-        ends = ((switch.name, _agent(place)), (switch.name, _inner(place)))
-        yield LinkPlan(name=f"{switch.name}.{_agent(place)}", ends=ends)
+        for one, other in ((_agent(place), _inner(place)), (_out(place), _behind(place))):
+            ends = ((switch.name, one), (switch.name, other))
+            yield LinkPlan(name=f"{switch.name}.{one}", ends=ends)
 
 
 def _node(node: NodePlan, ports: Mapping[str, int], hops: set[IPv4Address]) -> NodePlan:
@@ -136,6 +152,7 @@ def _node(node: NodePlan, ports: Mapping[str, int], hops: set[IPv4Address]) -> N
     return node.model_copy(
         update={
             "interfaces": tuple(each for i in interfaces for each in _split(i, ports)),
+            "redirects": tuple((_behind(place), name) for name, place in ports.items()),
             "routes": tuple(_moved(route, moved) for route in node.routes),
             "mptcp": tuple(_moved(endpoint, moved) for endpoint in node.mptcp),
             "sysctl": {**node.sysctl, **_sysctl(ports)},
@@ -155,7 +172,11 @@ def _next_hop(interface: InterfacePlan, hops: set[IPv4Address]) -> InterfacePlan
 
 
 def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[InterfacePlan]:
-    """Make of a WAN port itself, without addresses, and the two ends towards the agent."""
+    """Make of a WAN port itself, without addresses, and the cables to the agent and to itself.
+
+    Open vSwitch gives up the rest of a batch when a port's shaper drops a packet of it, whatever
+    its class. So it sends through a cable, whose other end is redirected to the port.
+    """
     place = ports.get(interface.name)
     if place is None:
         yield interface
@@ -169,7 +190,8 @@ def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[Inter
             "mac": mac(interface.addresses[0].ip),
         }
     )
-    yield bare.model_copy(update={"name": _inner(place)})
+    for name in (_inner(place), _out(place), _behind(place)):
+        yield bare.model_copy(update={"name": name})
 
 
 def _moved(plan: _Named, moved: Mapping[str, str]) -> _Named:
@@ -181,7 +203,7 @@ def _sysctl(ports: Mapping[str, int]) -> dict[str, str]:
     deaf = {
         f"net.ipv4.conf.{name}.{key}": value
         for interface, place in ports.items()
-        for name in (interface, _inner(place))
+        for name in (interface, _inner(place), _out(place), _behind(place))
         for key, value in _DEAF.items()
     }
     filters = {f"net.ipv4.conf.{_agent(place)}.rp_filter": "0" for place in ports.values()}
@@ -196,3 +218,13 @@ def _agent(place: int) -> str:
 def _inner(place: int) -> str:
     """The switch's end of it."""
     return f"ofs_{place}"
+
+
+def _out(place: int) -> str:
+    """The switch's end of the cable to a WAN port."""
+    return f"out_{place}"
+
+
+def _behind(place: int) -> str:
+    """The port's end of it."""
+    return f"wan_{place}"

@@ -15,14 +15,16 @@ from hawser.overlay.entry import Entry, EntryMatch
 from hawser.spec.model import Model
 
 FIRST_WAN = 1
+FIRST_OUT = 501
 FIRST_AGENT = 1001
-"""OpenFlow numbers of the first WAN port and of the first port towards the agent."""
+"""OpenFlow numbers, each of the first port of its kind: WAN ports, at which packets come in; ports
+by which they go out to those; ports towards the agent, for both."""
 
 _LOCAL = 0x02
 """First byte of an address that is administered locally (IEEE 802, section 8)."""
 
 
-class SwitchPort(Model):
+class OpenFlowPort(Model):
     """A WAN port, and the port towards the agent that has its addresses."""
 
     name: str
@@ -30,14 +32,14 @@ class SwitchPort(Model):
     next_hop: IPv4Address
 
 
-class SwitchConfig(Model):
+class OpenFlowSwitch(Model):
     """One switch."""
 
     name: str
     """The gateway's node."""
     socket: str
     """Unix socket on which the controller waits for this switch."""
-    ports: Annotated[tuple[SwitchPort, ...], Field(min_length=1, max_length=64)]
+    ports: Annotated[tuple[OpenFlowPort, ...], Field(min_length=1, max_length=64)]
     entries: tuple[Entry, ...] = ()
 
     @model_validator(mode="after")
@@ -63,7 +65,7 @@ class ControllerConfig(Model):
     """Unix socket of the control API."""
     poll_s: Annotated[float, Field(gt=0, le=3600)] = 1.0
     """Seconds between two readings of the switches' counters (004 section IV, the SDC's timer)."""
-    switches: tuple[SwitchConfig, ...] = ()
+    switches: tuple[OpenFlowSwitch, ...] = ()
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -97,7 +99,7 @@ def mark(classid: int | None) -> int:
     return minor
 
 
-def _problems(switch: SwitchConfig) -> Iterator[str]:
+def _problems(switch: OpenFlowSwitch) -> Iterator[str]:
     names = [port.name for port in switch.ports]
     addresses = [address for port in switch.ports for address in port.addresses]
     if len(set(names)) != len(names):

@@ -1,0 +1,78 @@
+"""A maker of OpenFlow switches that is killed leaves nothing that `destroy` does not find."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from driver_traffic import wait_for
+
+from hawser.driver import names, openvswitch
+from hawser.driver.local import LocalDriver
+from hawser.node import cgroup, namespace
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(bool(openvswitch.absent()), reason=f"needs Debian {openvswitch.PACKAGE}"),
+]
+
+_HERE = Path(__file__).parent
+_MAKER = """
+import signal, sys
+import openflow_lab
+from hawser.driver.local import LocalDriver
+print("begins", flush=True)
+lab = LocalDriver().deploy(sys.argv[1], openflow_lab.plan(2, {}))
+print("deployed", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("after", [0.2, 0.5, 0.8, 1.2, 1.6, None])
+def test_a_killed_maker_leaves_nothing(
+    driver: LocalDriver, lab_name: str, after: float | None
+) -> None:
+    """Killed so many seconds after it began to deploy, or when it had deployed."""
+    maker = begin(lab_name)
+    assert maker.stdout is not None
+    with maker:
+        if after is None:
+            assert maker.stdout.readline() == "deployed\n"
+        else:
+            time.sleep(after)
+        os.kill(maker.pid, signal.SIGKILL)
+    driver.destroy(lab_name)
+    assert lab_name not in driver.labs()
+    assert not (names.ROOT / lab_name).exists()
+    assert not namespace.names(names.prefix(lab_name))
+    assert not cgroup.names(names.prefix(lab_name))
+    wait_for(lambda: not processes(lab_name))
+
+
+def begin(lab: str) -> subprocess.Popen[str]:
+    """Start a maker; it is about to deploy."""
+    folders = [_HERE, _HERE.parent, _HERE.parents[1] / "src"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+    command = [sys.executable, "-c", _MAKER, lab]
+    maker = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert maker.stdout is not None
+    assert maker.stdout.readline() == "begins\n"
+    return maker
+
+
+def processes(lab: str) -> list[str]:
+    """Command lines of processes that name the lab's directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if f"{names.ROOT}/{lab}/" in line:
+            found.append(line)
+    return found

@@ -1,0 +1,71 @@
+"""What the OpenFlow controller knows of its switches."""
+
+from __future__ import annotations
+
+import pytest
+
+from hawser.controller.openflow.state import Count, State
+from hawser.overlay.openflow import ControllerConfig
+from worked_example import entries, ports
+
+
+def config(**update: object) -> ControllerConfig:
+    switch = {
+        "name": "gw1",
+        "socket": "of",
+        "ports": [
+            {"name": p["name"], "addresses": [p["address"]], "next_hop": p["next_hop"]}
+            for p in ports(1)
+        ],
+        "entries": entries(1),
+    }
+    return ControllerConfig.model_validate({"control": "s", "switches": [switch | update]})
+
+
+def installed(state: State, session: object) -> None:
+    """The session found everything as it should be."""
+    wanted = state.switch("gw1").wanted
+    state.read("gw1", session, wanted, dict.fromkeys(wanted, Count()))
+
+
+def test_a_switch_is_ready_when_it_has_what_is_wanted() -> None:
+    state, session = State(config()), object()
+    assert not state.ready()
+    state.begin("gw1", session)
+    assert not state.ready()
+    installed(state, session)
+    assert state.ready()
+
+
+def test_an_earlier_connection_does_not_end_a_later_one() -> None:
+    state, earlier, later = State(config()), object(), object()
+    state.begin("gw1", earlier)
+    state.begin("gw1", later)
+    installed(state, later)
+    state.end("gw1", earlier, "is gone")
+    assert state.ready()
+    assert state.switch("gw1").fault is None
+    state.end("gw1", later, "is gone")
+    assert not state.switch("gw1").connected
+    assert state.switch("gw1").fault == "is gone"
+
+
+def test_other_entries_are_to_be_installed() -> None:
+    state, session = State(config()), object()
+    state.begin("gw1", session)
+    installed(state, session)
+    before = state.switch("gw1").wanted
+    state.configure(config(entries=entries(1)[:2]))
+    assert not state.ready()
+    assert state.switch("gw1").changed.is_set()
+    state.read("gw1", session, before, dict.fromkeys(before, Count()))
+    assert not state.ready()  # what was read is not what is wanted now
+    installed(state, session)
+    assert state.ready()
+
+
+def test_which_switches_there_are_does_not_change() -> None:
+    state = State(config())
+    with pytest.raises(ValueError, match="the same switches"):
+        state.configure(config(name="gw2"))
+    assert state.config == config()
