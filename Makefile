@@ -40,7 +40,7 @@ test-rust: setup
 	cargo test --workspace --locked
 
 test-unit: setup
-	$(BIN)/pytest tests/unit -n 2
+	HAWSER_EXAMPLES=repeat $(BIN)/pytest tests/unit -n 2
 
 test-netns: setup
 	$(BIN)/pytest tests/netns

@@ -88,10 +88,17 @@ def _attach(namespace: str, pin: Path, entry: str, out: str) -> None:
 
 @functools.cache
 def _object() -> Path:
-    """The compiled program."""
-    made = PEERS / "wire.o"
+    return compiled(Path(__file__).with_suffix(".bpf.c"))
+
+
+def compiled(source: Path) -> Path:
+    """An XDP program, compiled.
+
+    Raises:
+        RuntimeError: it cannot be; the text says why.
+    """
+    made = PEERS / source.with_suffix("").with_suffix(".o").name
     made.parent.mkdir(parents=True, exist_ok=True)
-    source = Path(__file__).with_suffix(".bpf.c")
     headers = f"/usr/include/{os.uname().machine}-linux-gnu"
     options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-idirafter", headers]
     _run("clang", *options, "-c", str(source), "-o", str(made))

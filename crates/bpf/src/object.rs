@@ -37,6 +37,15 @@ pub enum Error {
     Io(#[from] io::Error),
 }
 
+impl Error {
+    /// Whether the kernel wants more rights than the process has.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        let text = self.to_string(); // the kinds of errors differ by program, map and kernel
+        text.contains("Operation not permitted") || text.contains("os error 1)")
+    }
+}
+
 /// The bytes of the object compiled from `src/bpf/NAME.bpf.c`, aligned as the ELF reader wants them.
 macro_rules! object {
     ($name:literal) => {

@@ -162,6 +162,7 @@ pub(crate) struct Tuple {
 struct InForce {
     slot: u32,
     tuples: u32,
+    number: u32,
 }
 
 const _: () = {
@@ -266,6 +267,7 @@ pub(crate) struct Rules {
     tuples: Array<MapData, Tuple>,
     in_force: Array<MapData, InForce>,
     slot: u32,
+    number: u32,
 }
 
 impl Rules {
@@ -275,6 +277,7 @@ impl Rules {
             tuples: object::array(object, "rules_tuples")?,
             in_force: object::array(object, "rules_set")?,
             slot: 0,
+            number: 0,
         })
     }
 
@@ -295,8 +298,9 @@ impl Rules {
             self.tuples.set(number, tuple, 0)?;
         }
         let tuples = u32::try_from(set.tuples.len()).unwrap_or(TUPLES_MAX);
-        self.in_force.set(0, InForce { slot, tuples }, 0)?;
-        self.slot = slot;
+        let number = self.number.wrapping_add(1);
+        self.in_force.set(0, InForce { slot, tuples, number }, 0)?;
+        (self.slot, self.number) = (slot, number);
         Ok(())
     }
 }

@@ -4,12 +4,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure is a panic
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, time::Duration};
 
 use hawser_bpf::{
     nsh::{
-        Chain, Class, Drops, Encapsulation, End, Filter, Hop, Otherwise, Port, Role, Step, Target,
-        Verdict,
+        Action, Chain, Class, Drops, Encapsulation, End, Filter, Guard, Hop, Otherwise, Port, Role,
+        Step, Target, Verdict,
     },
     rules::{Match, Prefix},
 };
@@ -417,4 +417,112 @@ fn a_trace_tells_each_step() {
     assert_eq!(dropped.step, Step::Dropped(Drops::NAMES[6]));
     assert_eq!(dropped.flow.source(), Some([10, 1, 0, 1].into()));
     assert_eq!(dropped.flow.ports(), (1000, 80));
+}
+
+fn firewall(flows: u32, idle: Duration) -> Chain {
+    let guard = Some(Guard { flows, idle });
+    chain(Role { serves: true, guard, ..Role::default() })
+}
+
+/// A packet on a path, from a port to another, forwards or backwards.
+fn guarded(ports: (u16, u16), back: bool) -> Vec<u8> {
+    let (here, there) = ([10, 1, 0, 1].into(), [10, 2, 0, 1].into());
+    let (source, destination) = if back { (there, here) } else { (here, there) };
+    let (source_port, destination_port) = if back { (ports.1, ports.0) } else { ports };
+    let datagram = udp::Repr { source_port, destination_port }.emit(1).unwrap();
+    let packet = ipv4::Repr { source, destination, protocol: 17, ttl: 64 };
+    let packet = [&packet.emit(9).unwrap()[..], &datagram, b"x"].concat();
+    let frame = [header(BEFORE, NEXT, ethertype::IPV4), packet].concat();
+    on_ethernet(&repr(1, 255).emit().unwrap(), &frame)
+}
+
+fn to_ports(ports: std::ops::RangeInclusive<u16>) -> Match {
+    Match { destination_ports: ports, protocol: Some(17), ..Match::default() }
+}
+
+#[test]
+fn a_firewall_lets_pass_what_the_first_rule_allows() {
+    needs_root!();
+    let mut chain = firewall(0, Duration::ZERO);
+    let rules = [(to_ports(100..=200), Action::Deny), (to_ports(150..=300), Action::Allow)];
+    chain.guard(&rules, Action::Deny).unwrap();
+    for (port, expected) in
+        [(99, "denied"), (100, "denied"), (200, "denied"), (201, ""), (301, "denied")]
+    {
+        assert_eq!(cause(&chain, &guarded((9, port), false)), expected, "port {port}");
+    }
+    chain.guard(&[], Action::Allow).unwrap();
+    assert_eq!(cause(&chain, &guarded((9, 100), false)), "");
+}
+
+#[test]
+fn a_firewall_does_not_guess_ports() {
+    needs_root!();
+    let mut chain = firewall(0, Duration::ZERO);
+    chain.guard(&[(to_ports(80..=80), Action::Deny)], Action::Allow).unwrap();
+    let at = 14 + 24 + 14;
+    let mut fragment = guarded((9, 80), false);
+    fragment[at + 6] = 0x20;
+    assert_eq!(cause(&chain, &fragment), "fragment");
+    let mut malformed = guarded((9, 80), false);
+    malformed[at] = 0x44;
+    assert_eq!(cause(&chain, &malformed), "malformed");
+    let mut other = guarded((9, 80), false);
+    (other[at - 2], other[at - 1]) = (0x08, 0x06);
+    assert_eq!(cause(&chain, &other), "", "ARP passes");
+}
+
+#[test]
+fn a_firewall_remembers_who_may_answer() {
+    needs_root!();
+    let idle = Duration::from_millis(200);
+    let mut chain = firewall(100, idle);
+    let outwards = Match {
+        source: Prefix::new(std::net::IpAddr::from([10, 1, 0, 0]), 16),
+        ..Match::default()
+    };
+    chain.guard(&[(outwards.clone(), Action::Allow)], Action::Deny).unwrap();
+    let (there, back) = (guarded((9, 80), false), guarded((9, 80), true));
+    assert_eq!(cause(&chain, &back), "denied");
+    assert_eq!((cause(&chain, &there), cause(&chain, &back)), ("", ""));
+    assert_eq!(cause(&chain, &guarded((10, 80), true)), "denied", "of another flow");
+    chain.guard(&[(outwards.clone(), Action::Allow)], Action::Deny).unwrap();
+    assert_eq!(cause(&chain, &back), "", "still allowed by the new rules");
+    chain.guard(&[(outwards, Action::Deny)], Action::Deny).unwrap();
+    assert_eq!(cause(&chain, &back), "denied", "by the new rules");
+    chain.guard(&[], Action::Allow).unwrap();
+    cause(&chain, &there);
+    std::thread::sleep(idle * 2);
+    chain.guard(&[(to_ports(80..=80), Action::Allow)], Action::Deny).unwrap();
+    assert_eq!(cause(&chain, &back), "denied", "after its rest");
+}
+
+/// Rules as of a large list: hosts and ports, prefixes, ranges.
+fn many(count: u32) -> Vec<(Match, Action)> {
+    let octets = |number: u32| Ipv4Addr::from(0x0a80_0000 + number);
+    let rule = |number: u32| {
+        let length = [32, 32, 28, 24][number as usize % 4];
+        let port = u16::try_from(number % 1000).unwrap();
+        Match {
+            source: Prefix::new(octets(number).into(), length),
+            destination_ports: port..=port + u16::try_from(number % 3).unwrap() * 100,
+            ..Match::default()
+        }
+    };
+    (0..count).map(|number| (rule(number), Action::Deny)).collect()
+}
+
+#[test]
+fn a_hundred_thousand_rules_are_put_in_force() {
+    needs_root!();
+    let mut chain = firewall(0, Duration::ZERO);
+    chain.guard(&many(100_000), Action::Allow).unwrap();
+    assert_eq!(cause(&chain, &guarded((9, 80), false)), "");
+    let host = Match {
+        source: Prefix::new(std::net::IpAddr::from([10, 1, 0, 1]), 32),
+        ..Match::default()
+    };
+    let rules = [many(100_000), vec![(host, Action::Deny)]].concat();
+    chain.guard(&rules, Action::Allow).unwrap();
+    assert_eq!(cause(&chain, &guarded((9, 80), false)), "denied");
 }

@@ -3,6 +3,7 @@
 mod config;
 mod control;
 mod failure;
+mod function;
 mod gateway;
 mod load;
 mod schema;
@@ -25,6 +26,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Role {
     Gateway(gateway::Args),
+    Function(function::Args),
     Wan(wan::Args),
     Load(load::Args),
     Schema(schema::Args),
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     start_log();
     let result = match cli.role {
         Role::Gateway(args) => gateway::run(&args),
+        Role::Function(args) => function::run(&args),
         Role::Wan(args) => wan::run(&args),
         Role::Load(args) => load::run(&args),
         Role::Schema(args) => schema::run(&args),

@@ -6,14 +6,14 @@ use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
-use crate::{failure::Failure, gateway, load, wan};
+use crate::{failure::Failure, function, gateway, load, wan};
 
 /// A schema's name, and how it is made.
 pub(crate) type Entry = (&'static str, fn() -> Schema);
 
 /// All schemas of all roles.
 fn entries() -> impl Iterator<Item = &'static Entry> {
-    gateway::SCHEMAS.iter().chain(wan::SCHEMAS).chain(load::SCHEMAS)
+    gateway::SCHEMAS.iter().chain(function::SCHEMAS).chain(wan::SCHEMAS).chain(load::SCHEMAS)
 }
 
 /// Prints the JSON Schema of a configuration or of an answer of the control API.

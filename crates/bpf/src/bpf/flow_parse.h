@@ -17,27 +17,36 @@
 #define FLOW_MORE_FRAGMENTS 0x2000
 #define FLOW_FRAGMENT_OFFSET 0x1fff
 #define FLOW_TAGS 2
+#define FLOW_EXTENSIONS 4 /* headers that are passed: hop by hop, destination twice, routing */
+
+enum flow_kind {
+	FLOW_COMPLETE,
+	FLOW_FRAGMENT, /* shows no ports */
+	FLOW_HIDDEN, /* behind headers that are not read: shows no ports */
+	FLOW_NOT_IP,
+	FLOW_MALFORMED,
+};
 
 /* TCP, UDP and SCTP have their ports at the same place. */
-static __always_inline int flow_ports(struct flow *f, void *at, void *end)
+static __always_inline enum flow_kind flow_ports(struct flow *f, void *at, void *end)
 {
 	__be16 *ports = at;
 
 	if (f->protocol != IPPROTO_TCP && f->protocol != IPPROTO_UDP && f->protocol != IPPROTO_SCTP)
-		return 0;
+		return FLOW_COMPLETE;
 	if ((void *)(ports + 2) > end)
-		return -1;
+		return FLOW_MALFORMED;
 	f->source_port = ports[0];
 	f->destination_port = ports[1];
-	return 0;
+	return FLOW_COMPLETE;
 }
 
-static __always_inline int flow_ipv4(struct flow *f, void *at, void *end)
+static __always_inline enum flow_kind flow_ipv4(struct flow *f, void *at, void *end)
 {
 	struct iphdr *ip = at;
 
 	if ((void *)(ip + 1) > end || ip->ihl < 5)
-		return -1;
+		return FLOW_MALFORMED;
 	f->source[10] = f->source[11] = f->destination[10] = f->destination[11] = 0xff;
 	__builtin_memcpy(f->source + 12, &ip->saddr, 4);
 	__builtin_memcpy(f->destination + 12, &ip->daddr, 4);
@@ -45,53 +54,65 @@ static __always_inline int flow_ipv4(struct flow *f, void *at, void *end)
 	f->dscp = ip->tos >> 2;
 	/* All fragments are one flow: only the first has ports. */
 	if (ip->frag_off & bpf_htons(FLOW_MORE_FRAGMENTS | FLOW_FRAGMENT_OFFSET))
-		return 0;
+		return FLOW_FRAGMENT;
 	return flow_ports(f, at + ip->ihl * 4, end);
 }
 
-static __always_inline int flow_ipv6(struct flow *f, void *at, void *end)
+static __always_inline enum flow_kind flow_ipv6(struct flow *f, void *at, void *end)
 {
 	struct ipv6hdr *ip = at;
+	__u8 *next = (__u8 *)(ip + 1);
 
 	if ((void *)(ip + 1) > end)
-		return -1;
+		return FLOW_MALFORMED;
 	__builtin_memcpy(f->source, &ip->saddr, 16);
 	__builtin_memcpy(f->destination, &ip->daddr, 16);
-	f->protocol = ip->nexthdr; /* behind extension headers ports are not looked for */
+	f->protocol = ip->nexthdr;
 	f->dscp = (bpf_ntohs(*(__be16 *)at) >> 6) & 63;
-	return flow_ports(f, ip + 1, end);
+	for (int i = 0; i < FLOW_EXTENSIONS; i++) {
+		if (f->protocol == IPPROTO_FRAGMENT)
+			return FLOW_FRAGMENT;
+		if (f->protocol != IPPROTO_HOPOPTS && f->protocol != IPPROTO_DSTOPTS &&
+		    f->protocol != IPPROTO_ROUTING)
+			return flow_ports(f, next, end);
+		if ((void *)(next + 8) > end)
+			return FLOW_MALFORMED;
+		f->protocol = next[0];
+		next += 8 + next[1] * 8; /* RFC 8200 section 4.3 */
+	}
+	return FLOW_HIDDEN;
 }
 
-/* 0 where it is a sound IP packet. `f` is zero before. */
-static __always_inline int flow_ip(struct flow *f, void *at, void *end)
+/* `f` is zero before. */
+static __always_inline enum flow_kind flow_ip(struct flow *f, void *at, void *end)
 {
 	__u8 *first = at;
 
 	if ((void *)(first + 1) > end)
-		return -1;
+		return FLOW_MALFORMED;
 	switch (*first >> 4) {
 	case 4: return flow_ipv4(f, at, end);
 	case 6: return flow_ipv6(f, at, end);
-	default: return -1;
+	default: return FLOW_MALFORMED;
 	}
 }
 
-/* 0 where it is a frame with a sound IP packet, tagged or not. */
-static __always_inline int flow_frame(struct flow *f, void *at, void *end)
+/* Of a frame, tagged or not. `f` is zero before. */
+static __always_inline enum flow_kind flow_frame(struct flow *f, void *at, void *end)
 {
 	__be16 *type = at + 12;
 
 	for (int i = 0; i < FLOW_TAGS; i++) {
 		if ((void *)(type + 1) > end)
-			return -1;
+			return FLOW_MALFORMED;
 		if (*type != bpf_htons(ETH_P_8021Q) && *type != bpf_htons(ETH_P_8021AD))
 			break;
 		type += 2;
 	}
 	if ((void *)(type + 1) > end)
-		return -1;
+		return FLOW_MALFORMED;
 	if (*type != bpf_htons(ETH_P_IP) && *type != bpf_htons(ETH_P_IPV6))
-		return -1;
+		return FLOW_NOT_IP;
 	return flow_ip(f, type + 1, end);
 }
 

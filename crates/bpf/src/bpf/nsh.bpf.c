@@ -28,6 +28,8 @@
 
 const volatile __u8 serves = 0;
 const volatile __u8 forwards_oam = 0;
+const volatile __u8 guards = 0;
+const volatile __u64 idle_ns = 0; /* of flows that are remembered; 0: none is */
 
 struct nsh {
 	__be16 first; /* version, O, unassigned, TTL, length */
@@ -100,6 +102,14 @@ struct {
 	__uint(max_entries, 1 << 18);
 } events SEC(".maps");
 
+/* Flows that the firewall let pass. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct flow);
+	__type(value, struct nsh_state);
+} states SEC(".maps");
+
 /* What is known of the packet in hand. */
 struct packet {
 	struct xdp_md *ctx;
@@ -128,22 +138,22 @@ static __always_inline __u32 inner_offset(const struct packet *p)
 }
 
 /* The flow of what is carried; zero where it is not IP. */
-static __always_inline void inner_flow(const struct packet *p, struct flow *f)
+static __always_inline enum flow_kind inner_flow(const struct packet *p, struct flow *f)
 {
 	void *inner = p->data + inner_offset(p);
 	struct nsh *nsh = service(p);
 
 	__builtin_memset(f, 0, sizeof(*f));
-	if (!p->header) {
-		flow_frame(f, p->data, p->end);
-		return;
-	}
+	if (!p->header)
+		return flow_frame(f, p->data, p->end);
 	if ((void *)(nsh + 1) > p->end)
-		return;
-	if (nsh->next_protocol == PROTOCOL_ETHERNET)
-		flow_frame(f, inner, p->end);
-	else
-		flow_ip(f, inner, p->end);
+		return FLOW_MALFORMED;
+	switch (nsh->next_protocol) {
+	case PROTOCOL_ETHERNET: return flow_frame(f, inner, p->end);
+	case PROTOCOL_IPV4:
+	case PROTOCOL_IPV6: return flow_ip(f, inner, p->end);
+	default: return FLOW_MALFORMED;
+	}
 }
 
 static __always_inline int equal_or_any(const __u8 *wanted, const __u8 *found)
@@ -387,6 +397,80 @@ static __always_inline int back(struct packet *p)
 	return XDP_TX;
 }
 
+/* The same for both directions; tells whether source and destination changed places. */
+static __always_inline __u32 put_in_order(const struct flow *f, struct flow *key)
+{
+	const __u64 *s = (const __u64 *)f->source, *d = (const __u64 *)f->destination;
+	__u32 turned = s[0] != d[0] ? s[0] > d[0] :
+		       s[1] != d[1] ? s[1] > d[1] : f->source_port > f->destination_port;
+
+	*key = *f;
+	key->dscp = 0;
+	key->port = 0;
+	if (turned) {
+		__builtin_memcpy(key->source, f->destination, 16);
+		__builtin_memcpy(key->destination, f->source, 16);
+		key->source_port = f->destination_port;
+		key->destination_port = f->source_port;
+	}
+	return turned;
+}
+
+static __always_inline void turn(struct flow *f)
+{
+	struct flow other = *f;
+
+	__builtin_memcpy(f->source, other.destination, 16);
+	__builtin_memcpy(f->destination, other.source, 16);
+	f->source_port = other.destination_port;
+	f->destination_port = other.source_port;
+}
+
+/* By rules and by what is remembered: whoever began a flow must be allowed to, and is asked anew when
+ * the rules have changed. */
+static __always_inline int is_allowed(struct flow *flow)
+{
+	struct flow key __attribute__((aligned(8)));
+	struct nsh_state *known, new = {};
+	__u32 zero = 0, turned;
+	struct rules_set *set = bpf_map_lookup_elem(&rules_set, &zero);
+	__u64 now;
+
+	if (!idle_ns || !set)
+		return rules_find(flow).action == ACTION_ALLOW;
+	now = bpf_ktime_get_ns();
+	turned = put_in_order(flow, &key);
+	known = bpf_map_lookup_elem(&states, &key);
+	if (known && now - known->last_ns > idle_ns)
+		known = 0;
+	if (known && known->rules == set->number) {
+		known->last_ns = now;
+		return 1;
+	}
+	new.last_ns = now;
+	new.rules = set->number;
+	new.turned = known ? known->turned : turned;
+	if (new.turned != turned)
+		turn(flow);
+	if (rules_find(flow).action != ACTION_ALLOW)
+		return 0;
+	bpf_map_update_elem(&states, &key, &new, BPF_ANY);
+	return 1;
+}
+
+/* What a firewall says: the cause of a drop, or less than 0. What is not IP passes. */
+static __always_inline int guard(struct packet *p)
+{
+	struct flow flow __attribute__((aligned(8)));
+
+	switch (inner_flow(p, &flow)) {
+	case FLOW_NOT_IP: return -1;
+	case FLOW_MALFORMED: return DROP_MALFORMED;
+	case FLOW_COMPLETE: return is_allowed(&flow) ? -1 : DROP_DENIED;
+	default: return DROP_FRAGMENT;
+	}
+}
+
 /* What a function does: the index goes down by one (RFC 8300 section 2.3). Where it has entries it is
  * its own forwarder. */
 static __always_inline int serve(struct packet *p)
@@ -398,6 +482,12 @@ static __always_inline int serve(struct packet *p)
 		return drop(p, DROP_MALFORMED);
 	if ((p->path & 0xff) <= 1)
 		return drop(p, DROP_INDEX);
+	if (guards) {
+		int cause = guard(p);
+
+		if (cause >= 0)
+			return drop(p, cause);
+	}
 	nsh->path = bpf_htonl(p->path - 1);
 	count(p, SERVED);
 	hop = find(p->path - 1);
@@ -456,7 +546,7 @@ static __always_inline int classify(struct packet *p, const struct nsh_port *por
 	struct nsh_class *class;
 
 	__builtin_memset(&flow, 0, sizeof(flow));
-	if (flow_frame(&flow, p->data, p->end))
+	if (flow_frame(&flow, p->data, p->end) >= FLOW_NOT_IP)
 		return other(p, port);
 	flow.port = number;
 	match = rules_find(&flow);

@@ -32,6 +32,8 @@ enum nsh_drop {
 	DROP_TOO_BIG, /* for the port it should leave by */
 	DROP_UNCLASSIFIED,
 	DROP_FAILED, /* no room in front of the packet, or no such port */
+	DROP_DENIED, /* by a rule of the firewall */
+	DROP_FRAGMENT, /* shows no ports, which rules may look at */
 	DROP_CAUSES,
 };
 
@@ -89,6 +91,15 @@ struct nsh_filter {
 	__u8 destination[16];
 };
 
+/* A flow that a firewall let pass, under its addresses and ports in a fixed order. */
+struct nsh_state {
+	__u64 last_ns; /* when a packet of either direction came */
+	__u32 rules; /* the set of rules that allowed it */
+	__u32 turned; /* whether who began it stands second in the key */
+};
+
+enum nsh_action { ACTION_ALLOW, ACTION_DENY };
+
 enum nsh_step { STEP_FORWARDED, STEP_ENDED, STEP_CLASSIFIED, STEP_SERVED, STEP_DROPPED };
 
 struct nsh_event {
@@ -108,6 +119,7 @@ _Static_assert(sizeof(struct nsh_port) == 24, "nsh_port");
 _Static_assert(sizeof(struct nsh_class) == 8 + NSH_HEADER_MAX, "nsh_class");
 _Static_assert(sizeof(struct nsh_count) == 16, "nsh_count");
 _Static_assert(sizeof(struct nsh_filter) == 48, "nsh_filter");
+_Static_assert(sizeof(struct nsh_state) == 16, "nsh_state");
 _Static_assert(sizeof(struct nsh_event) == 72, "nsh_event");
 
 #endif

@@ -36,6 +36,7 @@ struct rules_tuple {
 struct rules_set {
 	__u32 slot; /* 0 or 1 */
 	__u32 tuples;
+	__u32 number; /* of this set, other than that of the set before */
 };
 
 _Static_assert(sizeof(struct rules_key) == 44, "rules_key");

@@ -3,7 +3,10 @@
 
 mod layout;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use aya::{
     Ebpf, TestRun as _,
@@ -40,6 +43,27 @@ pub struct Role {
     /// Whether packets for operation and maintenance go on instead of being dropped (RFC 8300 section
     /// 2.2).
     pub forwards_oam: bool,
+    /// A firewall among functions.
+    pub guard: Option<Guard>,
+}
+
+/// What a firewall remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// Flows that are remembered; the one that rested longest makes room. 0: none, each packet is for
+    /// the rules.
+    pub flows: u32,
+    /// How long a flow may rest until it is forgotten.
+    pub idle: Duration,
+}
+
+/// What a rule of a firewall asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The packet goes on.
+    Allow,
+    /// It is dropped.
+    Deny,
 }
 
 /// What surrounds the service header.
@@ -175,6 +199,10 @@ causes! {
     unclassified,
     /// No room in front of the packet, or the port is gone.
     failed,
+    /// By a rule of the firewall.
+    denied,
+    /// Shows no ports, which rules of the firewall may look at.
+    fragment,
 }
 
 /// Which packets are traced.
@@ -243,7 +271,13 @@ type Hops = HashMap<MapData, u32, RawHop>;
 impl Chain {
     /// Loads the program. It stands on no port yet.
     pub fn load(role: Role) -> Result<Self, Error> {
+        let (flows, idle) = role.guard.map_or((0, Duration::ZERO), |g| (g.flows, g.idle));
+        let idle_ns =
+            if flows == 0 { 0 } else { u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX) };
         let mut object = object::loader()
+            .override_global("guards", &u8::from(role.guard.is_some()), true)
+            .override_global("idle_ns", &idle_ns, true)
+            .map_max_entries("states", flows.max(1))
             .override_global("serves", &u8::from(role.serves), true)
             .override_global("forwards_oam", &u8::from(role.forwards_oam), true)
             .load(object!("nsh"))?;
@@ -301,6 +335,15 @@ impl Chain {
         let placed: Vec<_> =
             rules.iter().map(|(what, class)| (what.clone(), first + class)).collect();
         let set = rules::Set::compile(&placed).map_err(Error::Rules)?;
+        self.rules.install(&set)
+    }
+
+    /// Puts rules of a firewall in force between two packets; the last word is for what none matches.
+    pub fn guard(&mut self, rules: &[(rules::Match, Action)], last: Action) -> Result<(), Error> {
+        let all = rules.iter().cloned().chain([(rules::Match::default(), last)]);
+        let all: Vec<_> =
+            all.map(|(what, action)| (what, u32::from(action == Action::Deny))).collect();
+        let set = rules::Set::compile(&all).map_err(Error::Rules)?;
         self.rules.install(&set)
     }
 

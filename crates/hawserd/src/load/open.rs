@@ -72,8 +72,7 @@ impl From<FieldError> for Error {
 
 impl From<hawser_bpf::Error> for Error {
     fn from(error: hawser_bpf::Error) -> Self {
-        let text = error.to_string();
-        if text.contains("Operation not permitted") || text.contains("os error 1)") {
+        if error.is_denied() {
             return Self::Lacking("the right to load eBPF programs: run as root".into());
         }
         Self::Other(error.into())

@@ -1,0 +1,204 @@
+//! The control API of a node on service paths.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::{delete, get},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{
+    document::{Document, GuardRule, GuardRules, TraceRequest},
+    node::{Error, Node},
+    plan::{self, Kind},
+    report::{self, Counters, Trace},
+};
+use crate::config::{FieldError, Invalid, typed};
+
+/// Answer to `GET /v1/status`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(title = "hawserd function status")]
+pub(crate) struct Status {
+    version: &'static str,
+    role: &'static str,
+    uptime_s: f64,
+    /// Packets pass.
+    ready: bool,
+}
+
+/// What the API's handlers share.
+pub(crate) struct Api {
+    kind: Kind,
+    node: Mutex<Node>,
+    started: Instant,
+}
+
+impl Api {
+    /// An API of this node.
+    pub(crate) fn new(kind: Kind, node: Node) -> Arc<Self> {
+        Arc::new(Self { kind, node: Mutex::new(node), started: Instant::now() })
+    }
+
+    fn node(&self) -> MutexGuard<'_, Node> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The routes of a firewall's rules.
+pub(crate) fn rules_router(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/v1/rules", get(rules).put(replace_rules).post(add_rule))
+        .route("/v1/rules/{id}", delete(delete_rule))
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(api)
+}
+
+type Shared = State<Arc<Api>>;
+
+/// Bytes of a request: a million rules.
+const BODY_MAX: usize = 256 << 20;
+
+/// The routes.
+pub(crate) fn router(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/counters", get(counters))
+        .route("/v1/config", get(config).put(replace))
+        .route("/v1/trace", get(trace).put(start_trace))
+        .route("/metrics", get(metrics))
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(api)
+}
+
+async fn status(State(api): Shared) -> Json<Status> {
+    Json(Status {
+        version: env!("CARGO_PKG_VERSION"),
+        role: api.kind.role(),
+        uptime_s: api.started.elapsed().as_secs_f64(),
+        ready: true,
+    })
+}
+
+async fn counters(State(api): Shared) -> Result<Json<Counters>, Refusal> {
+    Ok(Json(report::counters(&api.node())?))
+}
+
+async fn metrics(State(api): Shared) -> Result<String, Refusal> {
+    Ok(report::prometheus(&report::counters(&api.node())?))
+}
+
+async fn config(State(api): Shared) -> Json<Document> {
+    Json(api.node().plan().document.clone())
+}
+
+/// Puts other hops and rules in force.
+async fn replace(State(api): Shared, Json(new): Json<Value>) -> Result<Json<Document>, Refusal> {
+    let plan = plan::parse(api.kind, &new).map_err(Error::from)?;
+    let mut node = api.node();
+    unchanged(&node.plan().document, &plan.document).map_err(Error::from)?;
+    node.install(plan)?;
+    Ok(Json(node.plan().document.clone()))
+}
+
+async fn rules(State(api): Shared) -> Result<Json<GuardRules>, Refusal> {
+    api.node().rules().cloned().map(Json).ok_or(Refusal::NotHere)
+}
+
+async fn replace_rules(
+    State(api): Shared,
+    Json(new): Json<Value>,
+) -> Result<Json<GuardRules>, Refusal> {
+    put_rules(&mut api.node(), typed(&new).map_err(Error::from)?)
+}
+
+/// Adds a rule behind all others.
+async fn add_rule(State(api): Shared, Json(new): Json<Value>) -> Result<Response, Refusal> {
+    let rule: GuardRule = typed(&new).map_err(Error::from)?;
+    let mut node = api.node();
+    let mut list = node.rules().cloned().ok_or(Refusal::NotHere)?;
+    list.rules.push(rule);
+    let Json(list) = put_rules(&mut node, list)?;
+    Ok((StatusCode::CREATED, Json(list.rules.last().cloned())).into_response())
+}
+
+async fn delete_rule(State(api): Shared, Path(id): Path<u64>) -> Result<StatusCode, Refusal> {
+    let mut node = api.node();
+    let mut list = node.rules().cloned().ok_or(Refusal::NotHere)?;
+    let before = list.rules.len();
+    list.rules.retain(|rule| rule.id != Some(id));
+    if list.rules.len() == before {
+        return Err(Refusal::NoSuchRule(id));
+    }
+    let _ = put_rules(&mut node, list)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn put_rules(node: &mut Node, list: GuardRules) -> Result<Json<GuardRules>, Refusal> {
+    node.guard(list)?.cloned().map(Json).ok_or(Refusal::NotHere)
+}
+
+async fn trace(State(api): Shared) -> Json<Trace> {
+    Json(report::trace(&mut api.node()))
+}
+
+async fn start_trace(State(api): Shared, Json(new): Json<Value>) -> Result<StatusCode, Refusal> {
+    let request: TraceRequest = typed(&new).map_err(Error::from)?;
+    api.node().trace(&request)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What belongs to the process stays as it is while it runs.
+fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
+    let interfaces = |document: &Document| {
+        json!(document.ports.iter().map(|port| (&port.name, &port.interface)).collect::<Vec<_>>())
+    };
+    let fields = [
+        ("control", json!(old.control), json!(new.control)),
+        ("ports", interfaces(old), interfaces(new)),
+        ("oam", json!(old.oam), json!(new.oam)),
+        ("firewall", json!(old.firewall), json!(new.firewall)),
+    ];
+    let changed = fields.into_iter().filter(|(_, old, new)| old != new);
+    let errors: Vec<_> = changed
+        .map(|(field, _, new)| FieldError::new(field, new, "what it was when the daemon started"))
+        .collect();
+    if errors.is_empty() { Ok(()) } else { Err(Invalid { errors }) }
+}
+
+/// Why a request is not fulfilled.
+enum Refusal {
+    Failed(Error),
+    NotHere,
+    NoSuchRule(u64),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, text) = match self {
+            Self::Failed(Error::Invalid(invalid)) => {
+                return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!(invalid))).into_response();
+            }
+            Self::Failed(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            Self::NotHere => {
+                (StatusCode::NOT_FOUND, "only a firewall has rules of this kind".into())
+            }
+            Self::NoSuchRule(id) => (StatusCode::NOT_FOUND, format!("no rule has the number {id}")),
+        };
+        (status, Json(json!({"error": text}))).into_response()
+    }
+}

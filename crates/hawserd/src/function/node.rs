@@ -1,0 +1,205 @@
+//! A node on its ports: the loaded program, and what is counted where.
+
+use std::{collections::HashMap, io, path::PathBuf, time::Duration};
+
+use hawser_bpf::nsh::{
+    self as bpf, Chain, Class, Count, Drops, Event, Events, Filter, Guard, Role,
+};
+use hawser_netdev::interface;
+use hawser_wire::nsh::Path;
+
+use super::{
+    document::{Firewall, GuardRules, Oam, TraceRequest},
+    firewall::Rules,
+    plan::{Interface, Kind, Plan},
+};
+use crate::config::{FieldError, Invalid};
+
+/// Length of an Ethernet header, which an interface's MTU does not count.
+const ETHERNET_LEN: u32 = 14;
+/// Index of what a function has served.
+const SERVED: u32 = 0;
+
+/// Why a node cannot be opened or changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// What was asked for cannot be.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The kernel refused the program or a table.
+    #[error(transparent)]
+    Bpf(#[from] hawser_bpf::Error),
+    /// A file cannot be read or written.
+    #[error("{path}: {source}", path = path.display())]
+    File { path: PathBuf, source: io::Error },
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Counted {
+    /// Packets that were looked up at a place of a path.
+    Hop(Path),
+    /// Packets that entered a path.
+    Class(Path),
+}
+
+/// A node.
+pub(crate) struct Node {
+    chain: Chain,
+    events: Option<Events>,
+    interfaces: Vec<Interface>,
+    indices: Vec<u32>,
+    /// Index of the counters of each.
+    counts: HashMap<Counted, u32>,
+    /// A firewall's.
+    rules: Option<Rules>,
+    plan: Plan,
+}
+
+impl Node {
+    /// Puts the program on the ports of a plan, and its tables in force.
+    pub(crate) fn open(kind: Kind, plan: Plan) -> Result<Self, Error> {
+        let serves = kind != Kind::Sff;
+        let forwards_oam = plan.document.oam == Oam::Forward;
+        let (indices, interfaces) = find(&plan)?;
+        let guard = plan.document.firewall.as_ref().map(memory);
+        let mut chain = Chain::load(Role { serves, forwards_oam, guard })?;
+        for (number, index) in (0..).zip(&indices) {
+            chain.add_port(number, *index)?;
+        }
+        let events = chain.take_events();
+        let counts = HashMap::new();
+        let rules = plan.document.firewall.as_ref().map(Rules::open).transpose()?;
+        if let Some(rules) = &rules {
+            rules.install(&mut chain)?;
+        }
+        let mut node =
+            Self { chain, events, interfaces, indices, counts, rules, plan: plan.clone() };
+        node.install(plan)?;
+        for index in node.indices.clone() {
+            node.chain.attach(index)?;
+        }
+        Ok(node)
+    }
+
+    /// The plan in force.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Puts other tables in force; no packet meets a mixture of old and new entries.
+    pub(crate) fn install(&mut self, plan: Plan) -> Result<(), Error> {
+        let hops = plan.hops(&self.interfaces);
+        let hops =
+            hops.into_iter().map(|(path, hop)| Ok((path, hop, self.index(Counted::Hop(path))?)));
+        let hops = hops.collect::<Result<Vec<_>, Error>>()?;
+        let classes = plan.headers.iter().map(|(path, header)| {
+            Ok(Class { header: header.clone(), count: self.index(Counted::Class(*path))? })
+        });
+        let classes = classes.collect::<Result<Vec<_>, Error>>()?;
+        self.chain.install(&hops)?;
+        if self.rules.is_none() {
+            self.chain.classify(&classes, &plan.rules)?;
+        }
+        for (index, port) in self.indices.iter().zip(plan.ports(&self.interfaces)) {
+            self.chain.set_port(*index, &port)?;
+        }
+        self.plan = plan;
+        Ok(())
+    }
+
+    /// The rules of a firewall.
+    pub(crate) fn rules(&self) -> Option<&GuardRules> {
+        self.rules.as_ref().map(Rules::list)
+    }
+
+    /// Puts other rules of a firewall in force, and keeps them; none where it is no firewall.
+    pub(crate) fn guard(&mut self, list: GuardRules) -> Result<Option<&GuardRules>, Error> {
+        let Some(rules) = &mut self.rules else { return Ok(None) };
+        rules.replace(&mut self.chain, list)?;
+        Ok(Some(rules.list()))
+    }
+
+    fn index(&mut self, what: Counted) -> Result<u32, Error> {
+        let next = u32::try_from(self.counts.len() + 1).unwrap_or(bpf::COUNTS);
+        if let Some(known) = self.counts.get(&what) {
+            return Ok(*known);
+        }
+        if next >= bpf::COUNTS {
+            let expected = "fewer places and paths since the daemon started";
+            return Err(Invalid { errors: vec![FieldError::new("hops", next, expected)] }.into());
+        }
+        self.counts.insert(what, next);
+        Ok(next)
+    }
+
+    /// What was counted at each place of the configuration in force.
+    pub(crate) fn counts(&self) -> Result<Vec<(Counted, Count)>, Error> {
+        let hops = self.plan.document.hops.iter();
+        let hops = hops.map(|hop| Counted::Hop(Path { spi: hop.spi, si: hop.si }));
+        let mut classes: Vec<_> = self.plan.headers.iter().map(|(path, _)| *path).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let all = hops.chain(classes.into_iter().map(Counted::Class));
+        let known = all.filter_map(|what| Some((what, *self.counts.get(&what)?)));
+        known.map(|(what, index)| Ok((what, self.chain.count(index)?))).collect()
+    }
+
+    /// What the function has served.
+    pub(crate) fn served(&self) -> Result<Count, Error> {
+        Ok(self.chain.count(SERVED)?)
+    }
+
+    /// Packets dropped, by cause.
+    pub(crate) fn drops(&self) -> Result<Drops, Error> {
+        Ok(self.chain.drops()?)
+    }
+
+    /// Begins to trace anew.
+    pub(crate) fn trace(&mut self, request: &TraceRequest) -> Result<(), Error> {
+        while self.events.as_mut().is_some_and(|events| events.next().is_some()) {}
+        let TraceRequest { events, spi, source, destination } = *request;
+        Ok(self.chain.trace(&Filter { events, spi, source, destination })?)
+    }
+
+    /// Events since the last call.
+    pub(crate) fn events(&mut self) -> Vec<Event> {
+        self.events.as_mut().into_iter().flatten().collect()
+    }
+
+    /// Name of the port of an interface, and of a number.
+    pub(crate) fn port_names(&self, event: &Event) -> (String, Option<String>) {
+        let ports = &self.plan.document.ports;
+        let came = self.indices.iter().position(|index| *index == event.interface);
+        let name =
+            |at: Option<usize>| at.and_then(|at| ports.get(at)).map(|port| port.name.clone());
+        let leaves = matches!(event.step, bpf::Step::Forwarded | bpf::Step::Ended);
+        let gone = leaves.then(|| name(usize::try_from(event.port).ok())).flatten();
+        (name(came).unwrap_or_default(), gone)
+    }
+}
+
+fn memory(firewall: &Firewall) -> Guard {
+    let known = firewall.remember;
+    let idle = Duration::from_secs(known.map_or(0, |remember| remember.idle_s.into()));
+    Guard { flows: known.map_or(0, |remember| remember.flows), idle }
+}
+
+fn find(plan: &Plan) -> Result<(Vec<u32>, Vec<Interface>), Invalid> {
+    let (mut found, mut errors) = ((Vec::new(), Vec::new()), Vec::new());
+    for (at, port) in plan.document.ports.iter().enumerate() {
+        match interface::find(&port.interface) {
+            Ok(known) => {
+                found.0.push(known.index);
+                found.1.push(Interface { mac: known.address, frame_max: known.mtu + ETHERNET_LEN });
+            }
+            Err(error) => errors.push(missing(at, &port.interface, &error)),
+        }
+    }
+    if errors.is_empty() { Ok(found) } else { Err(Invalid { errors }) }
+}
+
+fn missing(at: usize, name: &str, error: &io::Error) -> FieldError {
+    let place = format!("ports[{at}].interface");
+    FieldError::new(&place, name, format!("an interface of this network namespace ({error})"))
+}

@@ -1,0 +1,440 @@
+//! A valid configuration: names resolved to numbers, text to values.
+
+use std::{collections::HashMap, net::IpAddr};
+
+use hawser_bpf::{
+    nsh as bpf,
+    rules::{Match, Prefix, Set},
+};
+use hawser_wire::nsh::{self, Path, TlvRepr};
+use ipnet::IpNet;
+use serde_json::{Value, json};
+
+use super::document::{self, Document, Flows, Metadata, Otherwise};
+use crate::config::{FieldError, Invalid, typed};
+
+/// What kind of node it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Classifies and forwards.
+    Sff,
+    /// Counts down the service index, and no more.
+    Forwarder,
+    /// Lets pass what its rules allow.
+    Firewall,
+}
+
+/// Headers, and the place of a path that each says.
+type Headers = Vec<(Path, Vec<u8>)>;
+
+/// A configuration that has the right form.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// As it is written.
+    pub(crate) document: Document,
+    /// Headers that rules lead to.
+    pub(crate) headers: Headers,
+    /// Rules, and the number of the header of each.
+    pub(crate) rules: Vec<(Match, u32)>,
+}
+
+/// What the kernel knows of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interface {
+    /// Ethernet address.
+    pub(crate) mac: [u8; 6],
+    /// Longest frame.
+    pub(crate) frame_max: u32,
+}
+
+/// Parses a configuration, naming everything that is wrong with it.
+pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
+    let document: Document = typed(value)?;
+    let mut errors = repeated(document.ports.iter().map(|port| port.name.clone()), "name");
+    errors.extend(repeated(document.ports.iter().map(|port| port.interface.clone()), "interface"));
+    let names = Names::of(&document);
+    errors.extend(names.check_ports(&document));
+    errors.extend(names.check_hops(&document));
+    if kind != Kind::Sff && !document.rules.is_empty() {
+        errors.push(FieldError::new(
+            "rules",
+            json!(document.rules.len()),
+            "none: only an sff has rules",
+        ));
+    }
+    errors.extend(check_firewall(kind, &document));
+    let (headers, rules) = names.rules(&document, &mut errors);
+    if let Err(error) = Set::compile(&rules) {
+        errors.push(FieldError::new("rules", json!(rules.len()), format!("fewer: {error}")));
+    }
+    if errors.is_empty() { Ok(Plan { document, headers, rules }) } else { Err(Invalid { errors }) }
+}
+
+impl Plan {
+    /// The entries, for ports of these interfaces.
+    pub(crate) fn hops(&self, interfaces: &[Interface]) -> Vec<(Path, bpf::Hop)> {
+        let names = Names::of(&self.document);
+        let hops = self.document.hops.iter();
+        hops.filter_map(|hop| Some((path_of(hop), names.hop(&self.document, hop, interfaces)?)))
+            .collect()
+    }
+
+    /// What becomes of frames on no path, at each port.
+    pub(crate) fn ports(&self, interfaces: &[Interface]) -> Vec<bpf::Port> {
+        let names = Names::of(&self.document);
+        let ports = self.document.ports.iter().zip(interfaces).zip(1..);
+        ports
+            .map(|((port, interface), number)| bpf::Port {
+                classify: (!self.rules.is_empty()).then_some(number),
+                otherwise: match &port.otherwise {
+                    Otherwise::Pass => bpf::Otherwise::Pass,
+                    Otherwise::Drop => bpf::Otherwise::Drop,
+                    Otherwise::Port(name) => bpf::Otherwise::Port(names.number(name).unwrap_or(0)),
+                },
+                address: port.address,
+                mac: interface.mac,
+            })
+            .collect()
+    }
+}
+
+fn check_firewall(kind: Kind, document: &Document) -> Option<FieldError> {
+    match (&document.firewall, kind == Kind::Firewall) {
+        (None, true) => Some(FieldError::new("firewall", Value::Null, "what the firewall does")),
+        (Some(firewall), false) => {
+            Some(FieldError::new("firewall", json!(firewall), "nothing: only a firewall has this"))
+        }
+        _ => None,
+    }
+}
+
+fn path_of(hop: &document::Hop) -> Path {
+    Path { spi: hop.spi, si: hop.si }
+}
+
+/// Numbers of ports by name, from 0.
+struct Names<'a>(HashMap<&'a str, u32>);
+
+impl<'a> Names<'a> {
+    fn of(document: &'a Document) -> Self {
+        Self(document.ports.iter().map(|port| port.name.as_str()).zip(0..).collect())
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        self.0.get(name).copied()
+    }
+
+    fn unknown(&self, place: &str, name: &str) -> Option<FieldError> {
+        let missing = || FieldError::new(place, name, "the name of a port");
+        self.number(name).is_none().then(missing)
+    }
+
+    fn check_ports(&self, document: &Document) -> Vec<FieldError> {
+        let ports = document.ports.iter().enumerate();
+        ports
+            .filter_map(|(at, port)| match &port.otherwise {
+                Otherwise::Port(name) => self.unknown(&format!("ports[{at}].otherwise.port"), name),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn check_hops(&self, document: &Document) -> Vec<FieldError> {
+        let mut seen = HashMap::new();
+        let mut errors = Vec::new();
+        for (at, hop) in document.hops.iter().enumerate() {
+            let place = format!("hops[{at}]");
+            if let Some(first) = seen.insert((hop.spi, hop.si), at) {
+                let expected = format!("another path or index than hops[{first}]");
+                errors.push(FieldError::new(
+                    &place,
+                    json!({"spi": hop.spi, "si": hop.si}),
+                    expected,
+                ));
+            }
+            if hop.to.is_empty() == hop.end.is_none() {
+                errors.push(FieldError::new(&place, json!(hop), "either `to` or `end`"));
+            }
+            if let Some(end) = &hop.end {
+                errors.extend(self.unknown(&format!("{place}.end.port"), &end.port));
+            }
+            for (number, target) in hop.to.iter().enumerate() {
+                errors.extend(self.check_target(
+                    document,
+                    &format!("{place}.to[{number}]"),
+                    target,
+                ));
+            }
+        }
+        errors
+    }
+
+    fn check_target(
+        &self,
+        document: &Document,
+        place: &str,
+        target: &document::Target,
+    ) -> Option<FieldError> {
+        let Some(port) = self.port(document, &target.port) else {
+            return self.unknown(&format!("{place}.port"), &target.port);
+        };
+        let lacks = target.vxlan_gpe.is_some() && port.address.is_none();
+        let expected = "a port with an address, from which the tunnel goes out";
+        lacks.then(|| FieldError::new(&format!("{place}.port"), target.port.as_str(), expected))
+    }
+
+    fn port<'d>(&self, document: &'d Document, name: &str) -> Option<&'d document::Port> {
+        document.ports.get(self.number(name)? as usize)
+    }
+
+    fn hop(
+        &self,
+        document: &Document,
+        hop: &document::Hop,
+        interfaces: &[Interface],
+    ) -> Option<bpf::Hop> {
+        let Some(end) = &hop.end else {
+            let targets = hop.to.iter().map(|target| self.target(document, target, interfaces));
+            return targets.collect::<Option<_>>().map(bpf::Hop::Forward);
+        };
+        let port = self.number(&end.port)?;
+        let interface = interfaces.get(port as usize)?;
+        Some(bpf::Hop::End(bpf::End {
+            port,
+            frame_max: interface.frame_max,
+            mac: end.mac.as_ref().map(document::Mac::octets),
+            own_mac: interface.mac,
+        }))
+    }
+
+    fn target(
+        &self,
+        document: &Document,
+        target: &document::Target,
+        interfaces: &[Interface],
+    ) -> Option<bpf::Target> {
+        let port = self.number(&target.port)?;
+        let interface = interfaces.get(port as usize)?;
+        let encapsulation = match target.vxlan_gpe {
+            None => bpf::Encapsulation::Ethernet,
+            Some(tunnel) => bpf::Encapsulation::VxlanGpe {
+                local: self.port(document, &target.port)?.address?,
+                remote: tunnel.remote,
+                vni: tunnel.vni,
+            },
+        };
+        let (frame_max, own_mac) = (interface.frame_max, interface.mac);
+        Some(bpf::Target { port, frame_max, mac: target.mac.octets(), own_mac, encapsulation })
+    }
+
+    /// Headers that rules lead to, each once, and rules with the numbers of these.
+    fn rules(
+        &self,
+        document: &Document,
+        errors: &mut Vec<FieldError>,
+    ) -> (Headers, Vec<(Match, u32)>) {
+        let mut known: HashMap<(Path, Option<Metadata>), u32> = HashMap::new();
+        let (mut headers, mut rules) = (Vec::new(), Vec::new());
+        for (at, rule) in document.rules.iter().enumerate() {
+            let place = format!("rules[{at}]");
+            let path = Path { spi: rule.spi, si: rule.si };
+            let header = *known.entry((path, rule.metadata.clone())).or_insert_with(|| {
+                headers.push((path, header(path, rule.metadata.as_ref(), &place, errors)));
+                u32::try_from(headers.len() - 1).unwrap_or(u32::MAX)
+            });
+            match self.rule(rule) {
+                Ok(what) => rules.push((what, header)),
+                Err(error) => errors.push(within(&place, error)),
+            }
+        }
+        if headers.len() > bpf::CLASSES_MAX as usize {
+            let expected = format!("at most {} different paths and metadata", bpf::CLASSES_MAX);
+            errors.push(FieldError::new("rules", json!(headers.len()), expected));
+        }
+        (headers, rules)
+    }
+
+    fn rule(&self, rule: &document::Rule) -> Result<Match, FieldError> {
+        let port = rule.port.as_deref().map(|name| {
+            let number = self.number(name).and_then(|number| u16::try_from(number + 1).ok());
+            number.ok_or_else(|| FieldError::new("port", name, "the name of a port"))
+        });
+        Ok(Match { port: port.transpose()?, ..what(&rule.flows)? })
+    }
+}
+
+/// The packets that a rule speaks of.
+pub(crate) fn what(flows: &Flows) -> Result<Match, FieldError> {
+    let ports = |field, range: Option<(u16, u16)>| match range {
+        Some((first, last)) if first > last => {
+            Err(FieldError::new(field, json!([first, last]), "first and last port, in this order"))
+        }
+        range => Ok(range.map_or(0..=u16::MAX, |(first, last)| first..=last)),
+    };
+    Ok(Match {
+        source: prefix("source", flows.source.as_deref())?,
+        destination: prefix("destination", flows.destination.as_deref())?,
+        source_ports: ports("source_ports", flows.source_ports)?,
+        destination_ports: ports("destination_ports", flows.destination_ports)?,
+        protocol: flows.protocol,
+        dscp: flows.dscp,
+        port: None,
+    })
+}
+
+fn prefix(field: &str, text: Option<&str>) -> Result<Prefix, FieldError> {
+    let Some(text) = text else { return Ok(Prefix::ANY) };
+    let host = || text.parse::<IpAddr>().ok().map(IpNet::from);
+    let prefix = text.parse::<IpNet>().ok().or_else(host);
+    let prefix =
+        prefix.ok_or_else(|| FieldError::new(field, text, "a prefix such as 10.1.0.0/24"))?;
+    Ok(Prefix::new(prefix.network(), prefix.prefix_len()))
+}
+
+fn header(
+    path: Path,
+    metadata: Option<&Metadata>,
+    place: &str,
+    errors: &mut Vec<FieldError>,
+) -> Vec<u8> {
+    let repr = nsh::Repr {
+        oam: false,
+        ttl: nsh::TTL_MAX,
+        next_protocol: nsh::next_protocol::ETHERNET,
+        path,
+        metadata: metadata.map_or(nsh::Metadata::Fixed([0; 16]), self::metadata),
+    };
+    let bytes = repr.emit().filter(|bytes| bytes.len() <= bpf::HEADER_MAX);
+    bytes.unwrap_or_else(|| {
+        let expected = format!("a header of at most {} bytes", bpf::HEADER_MAX);
+        errors.push(FieldError::new(&format!("{place}.metadata"), json!(metadata), expected));
+        Vec::new()
+    })
+}
+
+fn metadata(metadata: &Metadata) -> nsh::Metadata {
+    match metadata {
+        Metadata::Fixed(digits) => {
+            nsh::Metadata::Fixed(bytes(digits).try_into().unwrap_or_default())
+        }
+        Metadata::Variable(tlvs) => {
+            let tlv = |tlv: &document::Tlv| TlvRepr {
+                class: tlv.class,
+                kind: tlv.kind,
+                data: bytes(&tlv.data),
+            };
+            nsh::Metadata::Variable(tlvs.iter().map(tlv).collect())
+        }
+    }
+}
+
+/// The schema lets only pairs of hexadecimal digits through.
+fn bytes(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
+    pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
+}
+
+/// An error of a part, with the place of the part.
+pub(crate) fn within(place: &str, error: FieldError) -> FieldError {
+    FieldError { field: format!("{place}.{}", error.field), ..error }
+}
+
+fn repeated(values: impl Iterator<Item = String>, field: &str) -> Vec<FieldError> {
+    let mut first: HashMap<String, usize> = HashMap::new();
+    let mut errors = Vec::new();
+    for (at, value) in values.enumerate() {
+        if let Some(earlier) = first.get(&value) {
+            let expected = format!("another than ports[{earlier}].{field}");
+            errors.push(FieldError::new(&format!("ports[{at}].{field}"), value, expected));
+        } else {
+            first.insert(value, at);
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document() -> Value {
+        json!({
+            "version": 1,
+            "control": "sff.sock",
+            "ports": [
+                {"name": "lan", "interface": "c0", "otherwise": {"port": "out"}},
+                {"name": "out", "interface": "s0", "address": "192.0.2.1"},
+            ],
+            "hops": [
+                {"spi": 1, "si": 255, "to": [
+                    {"port": "out", "mac": "02:00:00:00:00:0a", "vxlan_gpe": {"remote": "192.0.2.2"}},
+                ]},
+                {"spi": 1, "si": 254, "end": {"port": "out"}},
+            ],
+            "rules": [
+                {"port": "lan", "source": "10.1.0.0/24", "destination_ports": [80, 90], "spi": 1},
+                {"protocol": 17, "spi": 1, "metadata": {"variable": [
+                    {"class": 1, "type": 2, "data": "abcd"},
+                ]}},
+            ],
+        })
+    }
+
+    fn errors(change: impl FnOnce(&mut Value)) -> Vec<String> {
+        let mut document = document();
+        change(&mut document);
+        let invalid = parse(Kind::Sff, &document).unwrap_err();
+        invalid.errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn names_become_numbers() {
+        let plan = parse(Kind::Sff, &document()).unwrap();
+        let interface = |last| Interface { mac: [2, 0, 0, 0, 0, last], frame_max: 1514 };
+        let interfaces = [interface(1), interface(2)];
+        let hops = plan.hops(&interfaces);
+        let bpf::Hop::Forward(targets) = &hops[0].1 else { panic!("{hops:?}") };
+        assert_eq!(
+            (targets[0].port, targets[0].mac, targets[0].own_mac[5]),
+            (1, [2, 0, 0, 0, 0, 10], 2)
+        );
+        assert_eq!(plan.ports(&interfaces)[0].otherwise, bpf::Otherwise::Port(1));
+        assert_eq!((plan.headers.len(), plan.rules[0].0.port), (2, Some(1)));
+        let header = nsh::Header::parse(&plan.headers[1].1).unwrap();
+        let nsh::Context::Variable(tlvs) = header.context() else { panic!("MD type 2") };
+        assert_eq!(tlvs.iter().next().unwrap().data, [0xab, 0xcd]);
+    }
+
+    #[test]
+    fn each_mistake_has_its_place() {
+        for (found, expected) in [
+            (
+                errors(|d| d["hops"][0]["to"][0]["port"] = json!("x")),
+                "hops[0].to[0].port: found \"x\", expected the name of a port",
+            ),
+            (errors(|d| d["hops"][0]["to"][0]["mac"] = json!("x")), "hops[0].to[0].mac"),
+            (errors(|d| d["hops"][1]["si"] = json!(255)), "hops[1]: found"),
+            (errors(|d| d["hops"][1]["end"] = json!(null)), "hops[1]: found"),
+            (
+                errors(|d| d["ports"][1]["address"] = json!(null)),
+                "hops[0].to[0].port: found \"out\", expected a port with an address",
+            ),
+            (errors(|d| d["ports"][1]["name"] = json!("lan")), "ports[1].name"),
+            (errors(|d| d["rules"][0]["source"] = json!("10.1")), "rules[0].source"),
+            (
+                errors(|d| d["rules"][0]["destination_ports"] = json!([9, 8])),
+                "rules[0].destination_ports",
+            ),
+            (errors(|d| d["rules"][0]["port"] = json!("x")), "rules[0].port"),
+            (errors(|d| d["rules"][0]["spi"] = json!(0x100_0000)), "rules[0].spi"),
+        ] {
+            assert!(found.iter().any(|error| error.starts_with(expected)), "{expected}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_forwarder_has_no_rules() {
+        let invalid = parse(Kind::Forwarder, &document()).unwrap_err();
+        assert_eq!(invalid.errors[0].field, "rules");
+    }
+}

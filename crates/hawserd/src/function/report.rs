@@ -1,0 +1,172 @@
+//! What a node counts and traces, as JSON and for Prometheus.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use hawser_bpf::nsh::{Count, Event, Step};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::node::{Counted, Error, Node};
+
+/// Counters since the daemon started. Bytes are of Ethernet frames as they came in.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "hawserd function counters")]
+pub(crate) struct Counters {
+    /// Packets looked up at each place of each path.
+    pub(crate) hops: Vec<PathCounters>,
+    /// Packets that entered each path here.
+    pub(crate) classified: Vec<PathCounters>,
+    /// Packets that the function has served; zero at a forwarder (SFF).
+    pub(crate) served: Tally,
+    /// Packets dropped, by cause.
+    pub(crate) drops: BTreeMap<&'static str, u64>,
+}
+
+/// Packets at a place of a path.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct PathCounters {
+    pub(crate) spi: u32,
+    pub(crate) si: u8,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Packets and bytes.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub(crate) struct Tally {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+impl From<Count> for Tally {
+    fn from(count: Count) -> Self {
+        Self { packets: count.packets, bytes: count.bytes }
+    }
+}
+
+/// Everything counted so far.
+pub(crate) fn counters(node: &Node) -> Result<Counters, Error> {
+    let (mut hops, mut classified) = (Vec::new(), Vec::new());
+    for (what, Count { packets, bytes }) in node.counts()? {
+        let (list, path) = match what {
+            Counted::Hop(path) => (&mut hops, path),
+            Counted::Class(path) => (&mut classified, path),
+        };
+        list.push(PathCounters { spi: path.spi, si: path.si, packets, bytes });
+    }
+    let drops = node.drops()?.iter().collect();
+    Ok(Counters { hops, classified, served: node.served()?.into(), drops })
+}
+
+/// Events since they were last asked for.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "hawserd function trace")]
+pub(crate) struct Trace {
+    /// In the order in which they happened.
+    pub(crate) events: Vec<TraceEvent>,
+}
+
+/// What happened to one packet at this node.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct TraceEvent {
+    /// When, on `CLOCK_MONOTONIC`, which all nodes of one machine share.
+    pub(crate) time_ns: u64,
+    /// What: `classified`, `forwarded`, `served`, `ended` or `dropped`.
+    pub(crate) step: &'static str,
+    /// Why it was dropped.
+    pub(crate) cause: Option<&'static str>,
+    /// Path it was on, 0 for none.
+    pub(crate) spi: u32,
+    /// Service index as it came in.
+    pub(crate) si: u8,
+    /// Port it came in by.
+    pub(crate) from: String,
+    /// Port it went to.
+    pub(crate) to: Option<String>,
+    /// Bytes of the frame.
+    pub(crate) length: u32,
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) destination: Option<IpAddr>,
+    pub(crate) protocol: u8,
+    pub(crate) source_port: u16,
+    pub(crate) destination_port: u16,
+}
+
+/// Events since the last call.
+pub(crate) fn trace(node: &mut Node) -> Trace {
+    let events = node.events();
+    Trace { events: events.iter().map(|event| describe(node, event)).collect() }
+}
+
+fn describe(node: &Node, event: &Event) -> TraceEvent {
+    let (step, cause) = match event.step {
+        Step::Classified => ("classified", None),
+        Step::Forwarded => ("forwarded", None),
+        Step::Served => ("served", None),
+        Step::Ended => ("ended", None),
+        Step::Dropped(cause) => ("dropped", Some(cause)),
+    };
+    let (from, to) = node.port_names(event);
+    let (source_port, destination_port) = event.flow.ports();
+    TraceEvent {
+        time_ns: event.time_ns,
+        step,
+        cause,
+        spi: event.path.spi,
+        si: event.path.si,
+        from,
+        to,
+        length: event.length,
+        source: event.flow.source(),
+        destination: event.flow.destination(),
+        protocol: event.flow.protocol(),
+        source_port,
+        destination_port,
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PathLabels {
+    spi: u32,
+    si: u32,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabels {
+    cause: &'static str,
+}
+
+/// The counters in Prometheus' text format.
+pub(crate) fn prometheus(counters: &Counters) -> String {
+    let (packets, bytes, drops) = (
+        Family::<PathLabels, Counter>::default(),
+        Family::<PathLabels, Counter>::default(),
+        Family::<CauseLabels, Counter>::default(),
+    );
+    let served = Counter::<u64>::default();
+    served.inc_by(counters.served.packets);
+    for (kind, list) in [("hop", &counters.hops), ("classified", &counters.classified)] {
+        for path in list {
+            let labels = PathLabels { spi: path.spi, si: path.si.into(), kind };
+            packets.get_or_create(&labels).inc_by(path.packets);
+            bytes.get_or_create(&labels).inc_by(path.bytes);
+        }
+    }
+    for (cause, count) in &counters.drops {
+        drops.get_or_create(&CauseLabels { cause }).inc_by(*count);
+    }
+    let mut registry = Registry::with_prefix("hawser_function");
+    registry.register("packets", "Packets by path, index and kind", packets);
+    registry.register("bytes", "Bytes of Ethernet frames by path, index and kind", bytes);
+    registry.register("served", "Packets that the function has served", served);
+    registry.register("drops", "Packets dropped by cause", drops);
+    let mut text = String::new();
+    let _ = encode(&mut text, &registry); // writing to a string cannot fail
+    text
+}

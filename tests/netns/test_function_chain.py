@@ -1,0 +1,164 @@
+"""Real traffic through chains of `hawserd function`. The lab is drawn in chain_lab.py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from chain_lab import FORWARD, REVERSE, Chain, hop_packets, until
+from load_lab import hawserd
+
+pytestmark = pytest.mark.root
+
+
+@pytest.mark.parametrize("transport", ["ethernet", "vxlan_gpe"])
+@pytest.mark.parametrize("functions", [0, 1, 3])
+def test_packets_pass_every_function_in_order(functions: int, transport: str) -> None:
+    with Chain(functions, transport) as chain:
+        assert " 0% packet loss" in chain.ping("-c", "20", "-i", "0.01")
+        counters = chain.sff.counters()
+        assert hop_packets(counters, FORWARD) == [20] * (functions + 1)
+        assert hop_packets(counters, REVERSE) == [20] * (functions + 1)
+        served = [node.counters()["served"]["packets"] for node in chain.functions]
+        assert served == [40] * functions
+        assert sum(counters["drops"].values()) == 0
+
+
+@pytest.mark.parametrize("transport", ["ethernet", "vxlan_gpe"])
+def test_tcp_passes_a_chain(transport: str) -> None:
+    with Chain(2, transport) as chain:
+        server = ["ip", "netns", "exec", chain.namespace("server"), "iperf3", "-s", "-1"]
+        with subprocess.Popen(server, stdout=subprocess.DEVNULL) as listening:
+            until(lambda: "LISTEN" in chain.at("server", "ss", "-tln"), "iperf3 listens")
+            text = chain.at("client", "iperf3", "-c", "10.0.0.2", "-t", "2", "--json")
+            listening.wait(10)
+        result = json.loads(text)
+        assert result["end"]["sum_received"]["bits_per_second"] > 50e6
+        assert hop_packets(chain.sff.counters(), FORWARD)[-1] > 1000
+
+
+def test_tshark_reads_what_is_on_the_wire(tmp_path: Path) -> None:
+    for transport, fields in (
+        ("ethernet", ["nsh.spi", "nsh.si", "nsh.mdtype"]),
+        ("vxlan_gpe", ["vxlan.vni", "nsh.spi", "nsh.si"]),
+    ):
+        with Chain(1, transport) as chain:
+            file = tmp_path / f"{transport}.pcap"
+            # Without its function the port takes frames only with GRO, and shows them to tcpdump.
+            chain.functions[0].stop()
+            chain.at("f1", "ethtool", "-K", "f0", "gro", "on")
+            capture = ["ip", "netns", "exec", chain.namespace("f1"), "timeout", "10", "tcpdump"]
+            options = ["-U", "-i", "f0", "-c", "4", "-w", str(file)]
+            with subprocess.Popen([*capture, *options], stderr=subprocess.DEVNULL):
+                until(file.exists, "tcpdump captures")
+                chain.ping("-c", "8", "-i", "0.05")
+            shown = [option for field in fields for option in ("-e", field)]
+            wrong = "_ws.malformed || _ws.expert.severity >= 6291456"
+            assert _tshark(file, "-Y", wrong) == []
+            rows = _tshark(file, "-Y", "nsh && icmp", "-T", "fields", *shown)
+            assert rows
+            expected = {"ethernet": "1\t255\t1", "vxlan_gpe": "7\t1\t255"}[transport]
+            assert set(rows) == {expected}
+
+
+def _tshark(file: Path, *options: str) -> list[str]:
+    command = ["tshark", "-r", str(file), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.splitlines()
+
+
+def test_a_trace_follows_a_packet() -> None:
+    with Chain(2) as chain:
+        chain.ping("-c", "1")
+        nodes = [chain.sff, *chain.functions]
+        for node in nodes:
+            request = {"events": 50, "spi": FORWARD, "destination": "10.0.0.2"}
+            assert node.ask("PUT", "/v1/trace", request)[0] == 204
+        chain.ping("-c", "1")
+        events = [
+            (event["time_ns"], event["step"], event["si"], event["to"])
+            for node in nodes
+            for event in node.ask("GET", "/v1/trace")[1]["events"]
+        ]
+        assert [event[1:] for event in sorted(events)] == [
+            ("classified", 255, None),
+            ("forwarded", 255, "f1"),
+            ("served", 255, None),
+            ("forwarded", 254, "f2"),
+            ("served", 254, None),
+            ("ended", 253, "server"),
+        ]
+
+
+def test_a_loop_ends_by_time_to_live() -> None:
+    with Chain(1) as chain:
+        config = chain.sff.config
+        looping = [hop for hop in config["hops"] if hop["si"] == 255 and hop["spi"] == FORWARD]
+        back = [{**looping[0], "si": si} for si in range(100, 256)]
+        config["hops"] = back
+        status, answer = chain.sff.ask("PUT", "/v1/config", config)
+        assert status == 200, answer
+        chain.ping("-c", "1")
+        counters = chain.sff.counters()
+        assert counters["drops"]["ttl"] >= 1
+        assert chain.functions[0].counters()["served"]["packets"] == 62
+
+
+def test_entries_are_replaced_without_loss() -> None:
+    with Chain(2) as chain:
+        config = json.loads(json.dumps(chain.sff.config))
+        inside = ["ip", "netns", "exec", chain.namespace("client")]
+        ping = ["ping", "-q", "-i", "0.002", "-c", "500", "10.0.0.2"]
+        with subprocess.Popen([*inside, *ping], stdout=subprocess.PIPE, text=True) as pings:
+            for _ in range(20):
+                assert chain.sff.ask("PUT", "/v1/config", config)[0] == 200
+            text = pings.communicate(timeout=20)[0]
+        assert " 0% packet loss" in text
+        broken = {**config, "hops": [{"spi": 1, "si": 255}]}
+        status, answer = chain.sff.ask("PUT", "/v1/config", broken)
+        assert status == 422
+        assert answer["errors"][0]["field"] == "hops[0]"
+        assert " 0% packet loss" in chain.ping("-c", "2", "-i", "0.01")
+
+
+def test_flows_are_shared_among_instances() -> None:
+    with Chain(3) as chain:
+        config = chain.sff.config
+        targets = [{"port": f"f{n}", "mac": f"02:00:00:00:00:{n:02x}"} for n in (1, 2, 3)]
+        config["hops"] = [
+            {"spi": 1, "si": 255, "to": targets},
+            {"spi": 1, "si": 254, "end": {"port": "server"}},
+            {"spi": 2, "si": 255, "end": {"port": "client"}},
+        ]
+        assert chain.sff.ask("PUT", "/v1/config", config)[0] == 200
+        script = (
+            "import socket\n"
+            "for port in range(20000, 20300):\n"
+            "    with socket.socket(type=socket.SOCK_DGRAM) as s:\n"
+            "        s.bind(('10.0.0.1', port))\n"
+            "        for _ in range(3): s.sendto(b'x', ('10.0.0.2', 9))\n"
+        )
+        chain.at("client", "python3", "-c", script)
+        served = [node.counters()["served"]["packets"] for node in chain.functions]
+        assert sum(served) == 900
+        assert all(share % 3 == 0 and share > 90 for share in served)
+
+
+def test_a_dead_function_stops_its_chain_and_no_other() -> None:
+    with Chain(1) as chain:
+        chain.functions[0].stop(9)
+        assert "100% packet loss" in chain.ping("-c", "3", "-i", "0.05")
+        chain.functions[0].start()
+        assert " 0% packet loss" in chain.ping("-c", "3", "-i", "0.05")
+
+
+def test_mistakes_have_one_message_with_the_place(tmp_path: Path) -> None:
+    file = tmp_path / "sff.json"
+    file.write_text(json.dumps({"version": 1, "control": "x", "ports": [], "oam": "maybe"}))
+    command = [str(hawserd()), "function", "sff", "--config", str(file), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "ports: found [], expected at least 1 items" in done.stderr
+    assert "oam" in done.stderr
