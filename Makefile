@@ -40,7 +40,7 @@ test-rust: setup
 	cargo test --workspace --locked
 
 test-unit: setup
-	$(BIN)/pytest tests/unit -n 2
+	HAWSER_EXAMPLES=repeat $(BIN)/pytest tests/unit -n 2
 
 test-netns: setup
 	$(BIN)/pytest tests/netns
@@ -59,7 +59,8 @@ lock: setup ## pin the Python packages anew
 
 schemas: setup ## write the JSON Schemas anew
 	for name in gateway-config gateway-status gateway-counters wan-config wan-status wan-counters \
-	    load-config load-status load-result; do \
+	    load-config load-status load-result function-config function-status function-counters \
+	    function-trace function-trace-request firewall-rules; do \
 	  target/release/hawserd schema $$name > schemas/$$name.schema.json; \
 	done
 	./hawser schema > schemas/workflow.schema.json

@@ -7,9 +7,11 @@ import os
 import pytest
 from hypothesis import settings
 
-# A slow or shared machine is no mistake of what is tested.
-settings.register_profile("hawser", deadline=None)
-settings.load_profile("hawser")
+# A slow or shared machine is no mistake of what is tested. `make test` has the same examples each
+# time, so that it judges the change; pytest by hand looks for new ones.
+settings.register_profile("explore", deadline=None)
+settings.register_profile("repeat", deadline=None, derandomize=True)
+settings.load_profile(os.environ.get("HAWSER_EXAMPLES", "explore"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -155,6 +155,7 @@ def open_vswitch(lab: Lab) -> Way:
         lladdr = macs[ends.forwarder.name, device]
         space.ip("neigh", "replace", address, "lladdr", lladdr, "dev", device)
     for number, device in enumerate(("wan0", "wan1"), start=1):
+        ends.forwarder.ip("address", "flush", "dev", device)  # else the kernel answers, too
         run.ctl(
             "add-port", "b", device, "--", "set", "interface", device, f"ofport_request={number}"
         )

@@ -49,7 +49,18 @@ class Ovs:
         self._spawn("ovsdb-server", database, f"--remote=p{self._socket}")
         until((self._folder / "db.sock").exists, "the database answers")
         self._spawn("ovs-vswitchd", self._socket)
-        ports = [word for port in self._ports for word in ("--", "add-port", "b", port)]
+        ports = [
+            word
+            for number, port in enumerate(self._ports, 1)
+            for word in (
+                "--",
+                "add-port",
+                "b",
+                port,
+                *f"-- set interface {port}".split(),
+                f"ofport_request={number}",
+            )
+        ]
         versions = "protocols=OpenFlow13,OpenFlow15"
         self._vsctl("add-br", "b", "--", "set", "bridge", "b", "datapath_type=netdev", versions)
         self._vsctl("set-fail-mode", "b", "secure", *ports)

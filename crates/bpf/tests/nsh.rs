@@ -219,7 +219,7 @@ fn a_function_counts_down_and_sends_back() {
             _ if service.oam => prop_assert_eq!(cause, "oam"),
             None => prop_assert_eq!(cause, "index"),
             Some(path) => {
-                prop_assert_eq!(verdict, Verdict::Back);
+                prop_assert_eq!(verdict, Verdict::Redirect);
                 let served = nsh::Repr { path, ..service };
                 let outer = if gpe { 50 } else { 14 };
                 prop_assert_eq!(behind(&after, outer), (served, inside));
@@ -246,7 +246,7 @@ fn a_function_with_entries_is_its_own_forwarder() {
     let (service, _) = behind(&after, 50);
     assert_eq!((service.path.si, service.ttl), (254, 62));
     let elsewhere = on_ethernet(&repr(2, 255).emit().unwrap(), &inner(10));
-    assert_eq!(fate(&chain, &elsewhere).0, Verdict::Back);
+    assert_eq!(fate(&chain, &elsewhere).0, Verdict::Redirect);
 }
 
 #[test]

@@ -2,11 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure is a panic
 
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
-};
+use std::{cell::RefCell, collections::BTreeMap, net::Ipv4Addr};
 
 use hawser_bpf::switch::{Drops, Flow, From, Output, Switch, Verdict};
 use hawser_wire::{
@@ -24,11 +20,13 @@ const HEADERS: usize = ETHERNET + 28;
 const LOOPBACK: u32 = 1;
 
 type Table = BTreeMap<(From, Key), Flow>;
+/// Frames, and whether the agent sent them.
+type Frames = Vec<(bool, Vec<u8>)>;
 
 /// What the switch should do with a frame that came from `from`.
 fn reference(
     table: &Table,
-    own: &BTreeSet<Ipv4Addr>,
+    own: &BTreeMap<Ipv4Addr, bool>,
     from: From,
     frame: &[u8],
 ) -> (Verdict, Vec<u8>, Drops) {
@@ -40,7 +38,7 @@ fn reference(
 
 fn decide(
     table: &Table,
-    own: &BTreeSet<Ipv4Addr>,
+    own: &BTreeMap<Ipv4Addr, bool>,
     from: From,
     frame: &mut [u8],
     drops: &mut Drops,
@@ -108,18 +106,23 @@ enum Unmatched {
     Fragment,
 }
 
-fn unmatched(table: &Table, own: &BTreeSet<Ipv4Addr>, header: &Header, frame: &[u8]) -> Unmatched {
-    if !own.contains(&header.destination()) {
+fn unmatched(
+    table: &Table,
+    own: &BTreeMap<Ipv4Addr, bool>,
+    header: &Header,
+    frame: &[u8],
+) -> Unmatched {
+    let Some(nat) = own.get(&header.destination()) else {
         let group = header.destination().octets()[0] >= 224;
         return if group { Unmatched::Pass } else { Unmatched::NoEntry };
-    }
+    };
     if is_about_switched(table, header, &frame[ETHERNET..]) {
         return Unmatched::Tell;
     }
     let port = |place| header.key(place).map_or(0, |key| key.tuple.port);
     let is_label = |place| Label::parse(port(place)).is_some();
     let labelled = is_label(Place::Destination)
-        || is_label(Place::Source) && port(Place::Destination) >= 0x1000;
+        || is_label(Place::Source) && (!nat || port(Place::Destination) >= 0x1000);
     match (labelled, header.more_fragments()) {
         (false, _) => Unmatched::Pass,
         (true, false) => Unmatched::NoEntry,
@@ -307,9 +310,7 @@ fn difference(before: Drops, after: Drops) -> Drops {
 
 #[test]
 fn programs_do_what_the_reference_does() {
-    let Some(mut switch) = switch() else { return };
-    let own = [Ipv4Addr::new(198, 18, 77, 1)].into();
-    switch.set_own(&own).unwrap();
+    let Some(switch) = switch() else { return };
     let seen = RefCell::new(BTreeMap::new());
     let switch = RefCell::new(switch);
     let mut runner = TestRunner::new(ProptestConfig {
@@ -319,10 +320,13 @@ fn programs_do_what_the_reference_does() {
     let cases = (
         proptest::collection::vec(flow(), 0..60),
         proptest::collection::vec((any::<bool>(), frame()), 40),
+        any::<bool>(),
     );
-    let check = |(flows, frames): (Vec<Flow>, Vec<(bool, Vec<u8>)>)| {
+    let check = |(flows, frames, nat): (Vec<Flow>, Frames, bool)| {
+        let own = BTreeMap::from([(Ipv4Addr::new(198, 18, 77, 1), nat)]);
         let table: Table = flows.into_iter().map(|flow| ((flow.from, flow.key), flow)).collect();
         let mut switch = switch.borrow_mut();
+        switch.set_own(&own).unwrap();
         switch.install(&table.values().copied().collect::<Vec<_>>()).unwrap();
         for (agent, frame) in frames {
             let from = if agent { From::Agent } else { From::Wan };
@@ -347,7 +351,7 @@ fn programs_do_what_the_reference_does() {
 #[test]
 fn random_frames_go_nowhere() {
     let Some(mut switch) = switch() else { return };
-    switch.set_own(&[Ipv4Addr::new(198, 18, 77, 1)].into()).unwrap();
+    switch.set_own(&[(Ipv4Addr::new(198, 18, 77, 1), false)].into()).unwrap();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = || {
         state ^= state << 13;

@@ -228,9 +228,28 @@ def wait_ready(
     Raises:
         DriverError: one died, or was not connected in time; with the end of its log.
     """
+    _wait(daemons, _fault, clock)
+
+
+def wait_started(
+    daemons: Sequence[SupervisedDaemon], clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Wait until every daemon does its own part, whether or not it reaches its peers.
+
+    Raises:
+        DriverError: one died, or was not ready in time; with the end of its log.
+    """
+    _wait(daemons, _unready, clock)
+
+
+def _wait(
+    daemons: Sequence[SupervisedDaemon],
+    lacks: Callable[[SupervisedDaemon], str | None],
+    clock: Callable[[], float],
+) -> None:
     deadline = clock() + READY_WITHIN
     for daemon in daemons:
-        while (fault := _fault(daemon)) is not None:
+        while (fault := lacks(daemon)) is not None:
             for dead in (each for each in daemons if not each.running()):
                 raise DriverError(f"daemon {dead.name} ended at once{dead.last_words()}")
             if clock() > deadline:
@@ -241,14 +260,29 @@ def wait_ready(
 
 def _fault(daemon: SupervisedDaemon) -> str | None:
     """Why a daemon cannot be used yet."""
+    status = _status(daemon)
+    if isinstance(status, str):
+        return status
+    return None if status.connected else _unconnected(status)
+
+
+def _unready(daemon: SupervisedDaemon) -> str | None:
+    """Why a daemon does not do its own part yet."""
+    status = _status(daemon)
+    if isinstance(status, str):
+        return status
+    return None if status.ready else "it does not say that it is ready"
+
+
+def _status(daemon: SupervisedDaemon) -> Status | str:
+    """Give a daemon's status, or why there is none."""
     if not daemon.control.exists():
         return "no control socket"
     try:
         with DaemonClient(daemon.control) as client:
-            status = client.status()
+            return client.status()
     except ControlError as error:
         return str(error)
-    return None if status.connected else _unconnected(status)
 
 
 def _unconnected(status: Status) -> str:

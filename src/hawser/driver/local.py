@@ -22,11 +22,13 @@ from hawser.driver import (
 )
 from hawser.driver.base import DriverError, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon, SupervisedProcess
+from hawser.node import sysctl
 from hawser.node.base import NodeError
 from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
 from hawser.overlay import emulator
 from hawser.overlay.plan import NetworkPlan
+from hawser.spec.check.topology import INTERNET
 from hawser.spec.workflow import Change
 
 _LOCK_WAIT = 30.0
@@ -171,9 +173,14 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
         build.network(lab.nodes, plan)
         _certificates(directory, plan)
         openvswitch.prepare(directory, plan)
+        switched = tuple(each.name for each in plan.daemons if each.config.get("switch"))
+        _forward(lab, allowed=not switched)
         for each in plan.daemons:
             daemons[each.name] = SupervisedDaemon(directory, each, lab.nodes[each.node])
         openvswitch.start(directory, plan, lab.nodes, lab.switches.append)
+    if switched:
+        daemon.wait_started(tuple(daemons[name] for name in switched))
+        _forward(lab, allowed=True)
     daemon.wait_ready(tuple(daemons.values()))
     with state.locked(directory, _LOCK_WAIT):
         tunnels.start(directory, plan, lab.nodes, lab.tunnels.append)
@@ -181,6 +188,17 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
         state.write(directory, record.model_copy(update={"complete": True}))
     for running in (*daemons.values(), *lab.switches):
         running.supervise()
+
+
+def _forward(lab: LocalLab, *, allowed: bool) -> None:
+    """Let packets pass the internet, or not.
+
+    Not before all gateways have their switches: a transit gateway's kernel would answer a subflow
+    that it does not know with a reset, and the sender's path manager does not try it again.
+    """
+    if INTERNET in lab.nodes:
+        value = {"net.ipv4.ip_forward": "1" if allowed else "0"}
+        lab.nodes[INTERNET].netlink(lambda _: sysctl.write(value))
 
 
 def _record(name: str, plan: NetworkPlan) -> state.LabRecord:

@@ -33,5 +33,10 @@ def configure(endpoints: Iterable[MptcpEndpoint], index: Mapping[str, int]) -> N
                 "add",
                 addr=str(endpoint.address),
                 flags=sum(_FLAGS[flag] for flag in set(endpoint.flags)),
-                if_idx=struct.pack("=i", index[endpoint.interface]),
+                **_device(endpoint, index),
             )
+
+
+def _device(endpoint: MptcpEndpoint, index: Mapping[str, int]) -> dict[str, bytes]:
+    name = endpoint.interface
+    return {} if name is None else {"if_idx": struct.pack("=i", index[name])}

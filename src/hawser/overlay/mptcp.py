@@ -3,6 +3,9 @@
 The side that connects needs endpoints with `fullmesh`, the side that listens needs `signal`, and
 the kernel refuses both for one address. So a node that does both has a second address on each WAN
 port, on which it listens.
+
+An endpoint with an interface binds its subflows to it. With a switch they come in by the port of
+their path, whichever that is, so there endpoints have none.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from hawser.overlay.address import Addresses, WanAccess
 from hawser.overlay.plan import MptcpEndpoint
 from hawser.spec.multipath import measured_ends, tunnel_ends
+from hawser.spec.overlay import SwitchKind
+from hawser.spec.route import switch_kind
 from hawser.spec.topology import wan_ports
 from hawser.spec.workflow import Scenario
 
@@ -28,12 +33,17 @@ def roles(scenario: Scenario) -> tuple[set[str], set[str]]:
 def endpoints(scenario: Scenario, addresses: Addresses) -> Mapping[str, tuple[MptcpEndpoint, ...]]:
     """Give the endpoints of every node that needs some."""
     connects, listens = roles(scenario)
+    overlay = scenario.overlay
+    bound = overlay is None or switch_kind(scenario.topology, overlay) is SwitchKind.NONE
     return {
         node: tuple(
             endpoint
             for port in ports
             for endpoint in _endpoints(
-                port, addresses.wan[port], connects=node in connects, listens=node in listens
+                port.partition(".")[2] if bound else None,
+                addresses.wan[port],
+                connects=node in connects,
+                listens=node in listens,
             )
         )
         for node, ports in wan_ports(scenario.topology).items()
@@ -42,9 +52,8 @@ def endpoints(scenario: Scenario, addresses: Addresses) -> Mapping[str, tuple[Mp
 
 
 def _endpoints(
-    port: str, access: WanAccess, *, connects: bool, listens: bool
+    interface: str | None, access: WanAccess, *, connects: bool, listens: bool
 ) -> Iterator[MptcpEndpoint]:
-    interface = port.partition(".")[2]
     if connects:
         yield MptcpEndpoint(
             address=access.port.ip, interface=interface, flags=("subflow", "fullmesh")

@@ -62,7 +62,8 @@ class MptcpEndpoint(Model):
     """One address for the kernel's MPTCP path manager (`ip mptcp endpoint`)."""
 
     address: IPv4Address
-    interface: str
+    interface: str | None
+    """Whose packets alone a subflow from here takes; None: those of all."""
     flags: tuple[Literal["subflow", "signal", "fullmesh"], ...]
 
 

@@ -76,9 +76,13 @@ def _flatten(document: object, part: str, prefix: str) -> Iterator[tuple[tuple[s
             yield from _flatten(value, part if known else inner, _PREFIX.get(name, ""))
         elif isinstance(value, list):
             for element in value:
-                yield from _flatten(element, f"{inner.removesuffix('s')}:{_label(element)}", "")
+                yield from _flatten(element, f"{_singular(inner)}:{_label(element)}", "")
         elif isinstance(value, int) and not isinstance(value, bool) and name not in _LABELS:
             yield (part, f"{prefix}{name}"), value
+
+
+def _singular(plural: str) -> str:
+    return f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")
 
 
 def _label(element: object) -> str:

@@ -46,6 +46,7 @@ class Watch:
         """
         self._lab = lab
         self._ends = tuple(end for end in ends if end in lab.nodes)
+        self._others = {end for each in lab.plan.background for end in (each.source, each.target)}
         self._queues = queues
         self._interval = min(1.0, max(0.25, seconds / _LOOKS))
         self._began = self._ended = 0.0
@@ -87,7 +88,9 @@ class Watch:
         for name, daemon in self._lab.daemons.items():
             with contextlib.suppress(NodeError):
                 owners[daemon.pid] = f"daemon:{name}"
-        for node in self._lab.nodes.values():
+        # What sends background traffic limits nothing: where it could not, the trial is void.
+        watched = (each for each in self._lab.nodes.values() if each.name not in self._others)
+        for node in watched:
             for pid in node.processes():
                 subject = owners.get(pid) or f"program:{node.name}:{program(pid)}"
                 for tid, times in threads(pid).items():

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 
 from hawser.report.model import Bounds
 from hawser.spec.measurement import Iperf3
-from hawser.spec.topology import Channel, Internet, Topology
+from hawser.spec.topology import Bottleneck, Channel, Internet, Topology
 from hawser.spec.workflow import Scenario
 
 _UNIT = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
@@ -116,11 +116,33 @@ def _internet_edges(internet: Internet) -> Iterator[Edge]:
         yield Edge(f"{name} down", node, _rate(port, port.reverse))
     named = {path.ends: _rate(path) for path in internet.paths.values()}
     named |= {p.ends[::-1]: _rate(p, p.reverse) for p in internet.paths.values()}
+    passes: dict[tuple[str, str], str] = {}
+    for name, bottleneck in internet.bottlenecks.items():
+        for way, channel in _ways(bottleneck):
+            yield Edge(f"{name} {way} in", f"{name} {way} out", channel)
+        for a, b in bottleneck.between:
+            passes |= {(a, b): f"{name} forward", (b, a): f"{name} reverse"}
     for a in internet.ports:
         for b in internet.ports:
-            if a != b:
-                rate = named.get((a, b), _rate(internet.path))
+            if a == b:
+                continue
+            rate = named.get((a, b), _rate(internet.path))
+            if (a, b) in passes:
+                yield Edge(f"{a} up", f"{passes[a, b]} in", rate)
+                yield Edge(f"{passes[a, b]} out", f"{b} down", rate)
+            else:
                 yield Edge(f"{a} up", f"{b} down", rate)
+
+
+def _ways(bottleneck: Bottleneck) -> Iterator[tuple[str, float]]:
+    """Give what each direction has left; connections of others yield, a constant flow does not."""
+    reverse = bottleneck.reverse
+    for way, rate, background in (
+        ("forward", bottleneck.rate, bottleneck.background),
+        ("reverse", reverse.rate or bottleneck.rate, reverse.background),
+    ):
+        taken = background.udp if background is not None and background.udp is not None else 0
+        yield way, float(rate - taken)
 
 
 def _rate(channel: Channel, reverse: Channel | None = None) -> float:

@@ -79,7 +79,7 @@ def telling(found: Iterable[Collected], workflow: Workflow) -> set[Key]:
 
 def _explains(what: Key) -> bool:
     _, metric, _, _, subject = what
-    carried = metric == "tx_bytes" and subject.startswith("path:")
+    carried = metric == "tx_bytes" and subject.startswith(("path:", "bottleneck:"))
     return metric in USAGE or "drop_" in metric or carried
 
 

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from hawser.report import tables
+from hawser.report.figures.cases import cases, suits
 from hawser.report.figures.dots import dots
 from hawser.report.figures.facets import courses, distribution
 from hawser.report.figures.scene import Scene
@@ -55,6 +56,7 @@ def html(report: Report) -> str:
             runs=count(len({r.trial for row in report.headline for r in row.runs}), "run"),
             tiles=tiles(report),
             chart=_main(report),
+            cases=suits(report.layout),
             topology=figure(picture(report.workflow, WIDE), picture(report.workflow, NARROW)),
             within=_within(report),
             others=_others(report),
@@ -85,6 +87,8 @@ def _main(report: Report) -> Markup | None:
 
 
 def _dots(report: Report, rows: Sequence[Row], width: float = WIDE) -> Markup:
+    if suits(report.layout):
+        return figure(cases(rows, report.layout, WIDE), cases(rows, report.layout, NARROW))
     return figure(
         dots(rows, report.layout, width, columns=True),
         dots(rows, report.layout, NARROW, columns=False),
@@ -93,7 +97,7 @@ def _dots(report: Report, rows: Sequence[Row], width: float = WIDE) -> Markup:
 
 def _within(report: Report) -> list[Markup]:
     """What happened within the runs."""
-    if not report.series:
+    if not report.series or suits(report.layout):
         return []
     about, plan = report.headline[0], report.layout
     width = WIDE if len(plan.groups) > 1 else HALF

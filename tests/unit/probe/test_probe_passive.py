@@ -145,3 +145,19 @@ def test_counters_of_a_daemon_are_named_by_their_place() -> None:
 @pytest.mark.parametrize("document", [{}, {"peers": []}, {"peers": [3, None]}, {"x": [[1]]}])
 def test_counters_of_an_unknown_shape_are_passed_over(document: dict[str, object]) -> None:
     assert flatten(document) == {}
+
+
+def test_flow_entries_count_by_their_name_and_idle_ones_are_left_out() -> None:
+    entries = [
+        {"name": "b1>b2 g0 m1 forward source", "packets": 9, "bytes": 900},
+        {"name": "b1>b2 g0 m2 forward source", "packets": 0, "bytes": 0},
+    ]
+    counters = flatten({"switch": {"entries": entries, "drops": {"no_entry": 0}}})
+    used = "switch:entry:b1>b2 g0 m1 forward source"
+    assert counters[used, "packets"] == 9
+    early = State(pid=1, cpu_seconds=0, peak_memory=1, counters={})
+    late = State(pid=1, cpu_seconds=1, peak_memory=1, counters=counters)
+    found = {(s.subject, s.metric): s.value for s in passive.daemon("gw1", early, late, 1)}
+    assert found["daemon:gw1:" + used, "bytes"] == 900
+    assert found["daemon:gw1:switch", "drop_no_entry"] == 0
+    assert not any("m2" in (subject or "") for subject, _ in found)

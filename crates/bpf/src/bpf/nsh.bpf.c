@@ -381,6 +381,7 @@ static __always_inline int steer(struct packet *p, struct nsh_hop *hop)
 	return hop->kind == HOP_END ? leave(p, &hop->target[0]) : forward(p, hop);
 }
 
+/* By redirection rather than XDP_TX, which does not wake a veth whose end has no program (Linux 6.18). */
 static __always_inline int back(struct packet *p)
 {
 	struct gpe_outer *outer = p->data;
@@ -394,7 +395,7 @@ static __always_inline int back(struct packet *p)
 		turn_gpe(outer);
 	}
 	trace(p, STEP_SERVED, 0, 0);
-	return XDP_TX;
+	return bpf_redirect(p->ctx->ingress_ifindex, 0);
 }
 
 /* The same for both directions; tells whether source and destination changed places. */

@@ -41,7 +41,7 @@ struct {
 	__array(values, struct entries);
 } in_force SEC(".maps");
 
-/* Our own addresses. */
+/* Our own addresses; whether NAT takes low ports there for others. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -330,12 +330,12 @@ static __always_inline int is_label(__be16 port)
 	return to && from && to != from;
 }
 
-/* Whether a packet claims to be on a path. Low ports are left to NAT: its peers' ports may look like
- * labels. */
-static __always_inline int is_labelled(const struct headers *h)
+/* Whether a packet claims to be on a path. Where there is NAT, low ports are its own: the port that an
+ * answer comes from may look like a label. */
+static __always_inline int is_labelled(const struct headers *h, __u32 nat)
 {
 	return is_label(h->destination_port) ||
-	       (is_label(h->source_port) && bpf_ntohs(h->destination_port) >= LABEL_MIN);
+	       (is_label(h->source_port) && (!nat || bpf_ntohs(h->destination_port) >= LABEL_MIN));
 }
 
 /* Whether a socket of ours waits for the packet. */
@@ -361,16 +361,17 @@ static __always_inline int has_socket(struct __sk_buff *skb, const struct header
 static __always_inline int unmatched(struct __sk_buff *skb, const struct headers *h)
 {
 	__be32 to = h->ip.daddr;
+	__u32 *nat = bpf_map_lookup_elem(&own, &to);
 
 	/* multicast (RFC 1112) and broadcast: the stack does not forward them */
-	if (!bpf_map_lookup_elem(&own, &to))
+	if (!nat)
 		return bpf_ntohl(to) >= 0xe0000000 ? TC_ACT_OK : drop(DROP_NO_ENTRY);
 	if (is_about_switched(skb, h)) {
 		tell(skb, EVENT_ICMP_ERROR, 0);
 		return TC_ACT_SHOT; /* not lost: the daemon has it */
 	}
 	/* a label of no path of ours: not even a reset is the answer */
-	if (has_ports(&h->ip) && is_labelled(h) && !has_socket(skb, h)) {
+	if (has_ports(&h->ip) && is_labelled(h, *nat) && !has_socket(skb, h)) {
 		int fragment = h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS);
 
 		return drop(fragment ? DROP_FRAGMENT : DROP_NO_ENTRY);

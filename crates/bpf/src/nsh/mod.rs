@@ -382,7 +382,6 @@ impl Chain {
         bytes.truncate(result.data_size_out as usize);
         let verdict = match result.return_value {
             2 => Verdict::Pass,
-            3 => Verdict::Back,
             4 => Verdict::Redirect,
             _ => Verdict::Drop,
         };
@@ -397,9 +396,7 @@ pub enum Verdict {
     Drop,
     /// To the kernel.
     Pass,
-    /// Out of the port it came in by.
-    Back,
-    /// To a port.
+    /// To a port, or back out of the one it came in by.
     Redirect,
 }
 

@@ -5,7 +5,7 @@
 
 mod layout;
 
-use std::{collections::BTreeSet, net::Ipv4Addr, os::fd::AsFd, os::fd::BorrowedFd};
+use std::{collections::BTreeMap, net::Ipv4Addr, os::fd::AsFd, os::fd::BorrowedFd};
 
 use aya::{
     Ebpf, TestRun as _,
@@ -158,13 +158,14 @@ impl Switch {
         Ok(self.in_force.set(0, &set, 0)?)
     }
 
-    /// Says which addresses are our own: what comes to them passes.
-    pub fn set_own(&mut self, addresses: &BTreeSet<Ipv4Addr>) -> Result<(), Error> {
+    /// Says which addresses are our own, and whether NAT takes low ports there for others: what comes to
+    /// them passes.
+    pub fn set_own(&mut self, addresses: &BTreeMap<Ipv4Addr, bool>) -> Result<(), Error> {
         let known: Vec<_> = self.own.keys().collect::<Result<_, _>>()?;
-        for address in addresses {
-            self.own.insert(address.octets(), 1, 0)?;
+        for (address, nat) in addresses {
+            self.own.insert(address.octets(), u32::from(*nat), 0)?;
         }
-        for gone in known.iter().filter(|known| !addresses.contains(&Ipv4Addr::from(**known))) {
+        for gone in known.iter().filter(|known| !addresses.contains_key(&Ipv4Addr::from(**known))) {
             self.own.remove(gone)?;
         }
         Ok(())

@@ -241,8 +241,11 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let source = source.and_then(|text| check.read("source", text, "10.1.0.1"));
     check.transport(&document);
     check.identities(&document);
-    let peers = document.peers.iter().enumerate().map(|(i, peer)| check.peer(i, peer)).collect();
-    let switch = document.switch.as_ref().map(|section| switch::check(&mut check, section));
+    let peers: Vec<Peer> =
+        document.peers.iter().enumerate().map(|(i, peer)| check.peer(i, peer)).collect();
+    let agents = agents(&peers);
+    let switch = document.switch.as_ref();
+    let switch = switch.map(|section| switch::check(&mut check, section, &agents));
     let classifier = document.classifier.as_ref();
     let classifier = classifier.map(|section| classifier::check(&mut check, section));
     let config = Config { document, address, source, peers, switch, classifier };
@@ -250,6 +253,16 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
         check.ipip(&config.peers);
     }
     if check.errors.is_empty() { Ok(config) } else { Err(Invalid { errors: check.errors }) }
+}
+
+/// Addresses that the agent connects from and listens on.
+fn agents(peers: &[Peer]) -> BTreeSet<Ipv4Addr> {
+    let paths = peers.iter().flat_map(|peer| &peer.groups).flat_map(|group| &group.paths);
+    let locals = paths.filter_map(|path| match path.local {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    });
+    locals.collect()
 }
 
 impl Config {
@@ -407,19 +420,16 @@ impl Check {
     fn ipip(&mut self, peers: &[Peer]) {
         let mut pairs = BTreeSet::new();
         for (i, peer) in peers.iter().enumerate() {
-            let Some(path) = peer.groups.first().and_then(|group| group.paths.first()) else {
-                continue;
-            };
-            let field = format!("peers[{i}].groups[0].paths[0].remote");
-            if path.remote.is_ipv6() {
-                self.error(&field, path.remote.to_string(), "an IPv4 address, for ipip");
-            }
-            if !pairs.insert((path.local, path.remote)) {
-                self.error(
-                    &field,
-                    path.remote.to_string(),
-                    "a path that no other peer has, for ipip",
-                );
+            for (k, group) in peer.groups.iter().enumerate() {
+                let Some(path) = group.paths.first() else { continue };
+                let field = format!("peers[{i}].groups[{k}].paths[0].remote");
+                let found = path.remote.to_string();
+                if path.remote.is_ipv6() {
+                    self.error(&field, found.as_str(), "an IPv4 address, for ipip");
+                }
+                if !pairs.insert((path.local, path.remote)) {
+                    self.error(&field, found, "a path that no other group has, for ipip");
+                }
             }
             for (j, prefix) in peer.prefixes.iter().enumerate() {
                 if matches!(prefix, IpNet::V6(_)) {

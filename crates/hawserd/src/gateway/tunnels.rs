@@ -1,5 +1,5 @@
 //! The multipath agent with the `ipip` transport: one event loop between the TUN device and one tunnel
-//! for each peer. Packets pass in batches.
+//! for each path group of each peer, over the group's first path. Packets pass in batches.
 
 use std::{
     io,
@@ -13,13 +13,15 @@ use hawser_netdev::{
     poll::{Interest, Poller},
     tun::Tun,
 };
-use hawser_wire::ip;
+use hawser_wire::{flow, ip};
 use rustix::io::Errno;
 
 use super::{
     command::{Apply, Command, Inbox},
-    config::{Config, Path, Peer},
+    config::{self, Class, Config, Path},
     counters::{GroupCounters, PeerDrops, StrangerCounters, TunCounters},
+    peer::Peer,
+    placement::Places,
     status::{Counters, GroupStatus, NumberedCounters, PeerCounters, PeerStatus, Status},
     table::Table,
 };
@@ -39,27 +41,36 @@ const TICK: Duration = Duration::from_secs(1);
 const TUN: u64 = u64::MAX;
 const INBOX: u64 = u64::MAX - 1;
 
-/// The path of a peer that `ipip` takes: the first of the first group.
-pub(super) fn path(peer: &Peer) -> Option<Path> {
-    peer.groups.first()?.paths.first().copied()
+/// The path that a group's tunnel takes: the first.
+fn path(group: &config::Group) -> Option<Path> {
+    group.paths.first().copied()
 }
 
 /// A tunnel to a peer.
 struct End {
-    peer: Peer,
+    branch: String,
+    /// Place of the peer in the configuration.
+    peer: usize,
+    group: config::Group,
     tunnel: Tunnel,
     counters: GroupCounters,
 }
 
 impl End {
-    fn open(peer: &Peer) -> io::Result<Self> {
-        let Some(Path { local: IpAddr::V4(local), remote: IpAddr::V4(remote) }) = path(peer) else {
+    fn open(branch: &str, group: &config::Group) -> io::Result<Self> {
+        let Some(Path { local: IpAddr::V4(local), remote: IpAddr::V4(remote) }) = path(group)
+        else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no IPv4 path"));
         };
         let tunnel = Tunnel::open(local, remote, BUFFER).map_err(|e| {
-            io::Error::new(e.kind(), format!("tunnel to {} ({local} > {remote}): {e}", peer.branch))
+            io::Error::new(e.kind(), format!("tunnel to {branch} ({local} > {remote}): {e}"))
         })?;
-        Ok(Self { peer: peer.clone(), tunnel, counters: GroupCounters::default() })
+        let (branch, group) = (branch.to_owned(), group.clone());
+        Ok(Self { branch, peer: 0, group, tunnel, counters: GroupCounters::default() })
+    }
+
+    fn is(&self, branch: &str, group: &config::Group) -> bool {
+        self.branch == branch && self.group == *group
     }
 }
 
@@ -70,7 +81,11 @@ pub(super) struct Tunnels {
     tun: Tun,
     poller: Poller,
     inbox: Inbox,
+    /// Tunnels of all peers, those of one next to each other.
     ends: Vec<End>,
+    /// Peers as placement sees them, each with the place of its first tunnel.
+    peers: Vec<(Peer, usize)>,
+    places: Places,
     table: Table,
     /// Packets from the device, and the end that each goes to.
     outgoing: Batch,
@@ -92,6 +107,8 @@ impl Tunnels {
             poller,
             inbox,
             ends: Vec::new(),
+            peers: Vec::new(),
+            places: Places::new(config.document.placement, Instant::now()),
             table: Table::default(),
             outgoing: Batch::new(SLOT),
             targets: [0; BATCH],
@@ -127,10 +144,11 @@ impl Tunnels {
 
     /// Reads packets from the device and gives them to the tunnels they go to.
     fn forward(&mut self) -> io::Result<()> {
+        let now = Instant::now();
         for _ in 0..BUDGET {
             while let Some(space) = self.outgoing.space() {
                 match self.tun.read(space) {
-                    Ok(read) => self.sort(read.len),
+                    Ok(read) => self.sort(read.len, now),
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                         self.flush();
                         return Ok(());
@@ -144,16 +162,18 @@ impl Tunnels {
     }
 
     /// Finds out where the packet goes that was just read into the batch.
-    fn sort(&mut self, len: usize) {
+    fn sort(&mut self, len: usize, now: Instant) {
         let Ok(packet) = ip::Packet::parse(self.outgoing.written(len)) else {
             self.counters.drops.malformed += 1;
             return;
         };
         self.counters.read.add(1, len);
-        let Some(target) = self.table.peer(packet.destination()) else {
+        let peer = self.table.peer(packet.destination()).and_then(|peer| self.peers.get(peer));
+        let Some((peer, first)) = peer else {
             self.counters.drops.unknown_destination += 1;
             return;
         };
+        let target = first + self.places.place(peer, flow::hash(&packet), Class::II, now);
         if let Some(place) = self.targets.get_mut(self.outgoing.len()) {
             *place = target;
             self.outgoing.push(len);
@@ -183,7 +203,7 @@ impl Tunnels {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // Such as an ICMP error of the path: it has been told, and the tunnel goes on.
-                    tracing::debug!(peer = end.peer.branch, %error, "tunnel");
+                    tracing::debug!(peer = end.branch, %error, "tunnel");
                     return;
                 }
             }
@@ -195,7 +215,7 @@ impl Tunnels {
                 };
                 let bytes = packet.bytes();
                 end.counters.received.add(1, bytes.len());
-                if self.table.peer(packet.source()) != Some(index) {
+                if self.table.peer(packet.source()) != Some(end.peer) {
                     end.counters.drops.foreign_source += 1;
                 } else if self.tun.write(bytes, None).is_ok() {
                     self.counters.written.add(1, bytes.len());
@@ -222,59 +242,86 @@ impl Tunnels {
         }
     }
 
-    /// Takes on a configuration; tunnels whose peer is the same stay. On an error nothing has changed.
+    /// Takes on a configuration; tunnels that are in it too stay. On an error nothing has changed.
     fn adopt(&mut self, config: Config) -> io::Result<()> {
-        let is_new = |peer: &&Peer| !self.ends.iter().any(|end| end.peer == **peer);
-        let new: Vec<_> =
-            config.peers.iter().filter(is_new).map(End::open).collect::<Result<_, _>>()?;
-        let mut kept = std::mem::take(&mut self.ends);
-        kept.retain(|end| config.peers.contains(&end.peer));
-        for end in &new {
+        let wanted = |(place, peer): (usize, &'_ config::Peer)| {
+            let of = |group: &config::Group| (place, peer.branch.clone(), group.clone());
+            peer.groups.iter().map(of).collect::<Vec<_>>()
+        };
+        let wanted: Vec<_> = config.peers.iter().enumerate().flat_map(wanted).collect();
+        let known =
+            |branch: &str, group: &config::Group| self.ends.iter().any(|end| end.is(branch, group));
+        let fresh = wanted.iter().filter(|(_, branch, group)| !known(branch, group));
+        let fresh: Vec<_> =
+            fresh.map(|(_, branch, group)| End::open(branch, group)).collect::<Result<_, _>>()?;
+        for end in &fresh {
             self.poller.add(&end.tunnel, 0, Interest::Read)?;
         }
-        kept.extend(new);
-        kept.sort_by_key(|end| config.peers.iter().position(|peer| *peer == end.peer));
-        for (index, end) in kept.iter().enumerate() {
+        let mut pool = std::mem::take(&mut self.ends);
+        pool.extend(fresh);
+        for (place, branch, group) in wanted {
+            if let Some(at) = pool.iter().position(|end| end.is(&branch, &group)) {
+                self.ends.push(End { peer: place, ..pool.swap_remove(at) });
+            }
+        }
+        for (index, end) in self.ends.iter().enumerate() {
             self.poller.modify(&end.tunnel, index as u64, Interest::Read)?;
         }
-        self.ends = kept;
+        self.peers = self.placed(&config);
+        self.places.set_policy(config.document.placement);
         self.table = Table::new(config.peers.iter());
         self.config = config;
         Ok(())
     }
 
+    /// Peers for placement: a tunnel needs no connection, so that all their groups carry.
+    fn placed(&self, config: &Config) -> Vec<(Peer, usize)> {
+        let placed = config.peers.iter().enumerate().map(|(place, peer)| {
+            let mut peer = Peer::new(peer.clone(), config.document.id, 0);
+            peer.groups.iter_mut().for_each(|group| group.up = true);
+            (peer, self.ends.iter().position(|end| end.peer == place).unwrap_or(usize::MAX))
+        });
+        placed.collect()
+    }
+
+    /// The tunnels of a peer, by its place in the configuration.
+    fn of(&self, place: usize) -> impl Iterator<Item = &End> {
+        self.ends.iter().filter(move |end| end.peer == place)
+    }
+
     fn status(&self) -> Status {
-        let peers = self.ends.iter().map(|end| PeerStatus {
-            branch: end.peer.branch.clone(),
+        let peers = self.config.peers.iter().enumerate().map(|(place, peer)| PeerStatus {
+            branch: peer.branch.clone(),
             up: true,
-            groups: vec![GroupStatus {
-                id: group_id(&end.peer),
-                up: true,
-                subflows: 1,
-                reconnects: 0,
-                remote: path(&end.peer).map(|path| path.remote.to_string()),
-                encrypted: false,
-                queued_bytes: 0,
-                paths: Vec::new(),
-                flows: 0,
-            }],
+            groups: self.of(place).map(|end| self.group_status(peer.id, &end.group)).collect(),
         });
         let branch = self.config.document.branch.clone();
         Status::new(branch, self.started.elapsed(), self.tun.offload(), peers.collect())
     }
 
+    fn group_status(&self, peer: u8, group: &config::Group) -> GroupStatus {
+        GroupStatus {
+            id: group.id,
+            up: true,
+            subflows: 1,
+            reconnects: 0,
+            remote: path(group).map(|path| path.remote.to_string()),
+            encrypted: false,
+            queued_bytes: 0,
+            paths: Vec::new(),
+            flows: self.places.flows(peer, group.id),
+        }
+    }
+
     fn counters(&self) -> Counters {
-        let peers = self.ends.iter().map(|end| PeerCounters {
-            branch: end.peer.branch.clone(),
-            groups: vec![NumberedCounters { id: group_id(&end.peer), counters: end.counters }],
+        let of = |end: &End| NumberedCounters { id: end.group.id, counters: end.counters };
+        let peers = self.config.peers.iter().enumerate().map(|(place, peer)| PeerCounters {
+            branch: peer.branch.clone(),
+            groups: self.of(place).map(of).collect(),
         });
         let strangers = StrangerCounters::default();
         Counters { tun: self.counters, strangers, peers: peers.collect(), switch: None }
     }
-}
-
-fn group_id(peer: &Peer) -> u8 {
-    peer.groups.first().map_or(0, |group| group.id)
 }
 
 /// Sends packets of a batch; what the kernel does not take is dropped and counted.

@@ -30,7 +30,8 @@ class Traffic:
     """All background traffic of a lab that this process started."""
 
     def __init__(self, directory: Path, plan: NetworkPlan) -> None:
-        self._directory = directory / "logs"
+        self._directory = directory
+        self._logs = directory / "logs"
         self._plan = plan.background
         self._programs: dict[str, Background] = {}
 
@@ -80,7 +81,7 @@ class Traffic:
     def _start(
         self, nodes: Mapping[str, NamespaceNode], node: str, name: str, command: list[str]
     ) -> None:
-        log = self._directory / f"{name}.log"
+        log = self._logs / f"{name}.log"
         self._programs[name] = nodes[node].start(command, log=log)
 
     def _wait(self, done: Callable[[], bool]) -> None:
@@ -94,7 +95,7 @@ class Traffic:
             time.sleep(_POLL)
 
     def _last_words(self, name: str) -> str:
-        return tail((self._directory / f"{name}.log").read_text(errors="replace"))
+        return tail((self._logs / f"{name}.log").read_text(errors="replace"))
 
 
 def _constant(flows: list[BackgroundPlan], node: str, state: Path) -> list[str]:

@@ -196,7 +196,8 @@ def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[Inter
 
 def _moved(plan: _Named, moved: Mapping[str, str]) -> _Named:
     """Let a route or an endpoint name the port towards the agent instead of the WAN port."""
-    return plan.model_copy(update={"interface": moved.get(plan.interface, plan.interface)})
+    name = plan.interface
+    return plan if name is None else plan.model_copy(update={"interface": moved.get(name, name)})
 
 
 def _sysctl(ports: Mapping[str, int]) -> dict[str, str]:

@@ -195,8 +195,12 @@ pub(crate) enum Output {
     },
 }
 
-/// Checks the section, field by field.
-pub(super) fn check(check: &mut Check, document: &SwitchDocument) -> Switch {
+/// Checks the section, field by field. `agents`: addresses that the agent has, at the ports too.
+pub(super) fn check(
+    check: &mut Check,
+    document: &SwitchDocument,
+    agents: &BTreeSet<Ipv4Addr>,
+) -> Switch {
     let ports: Vec<_> = document.ports.iter().enumerate().map(|(i, p)| port(check, i, p)).collect();
     unique_ports(check, document);
     let names: BTreeMap<&str, usize> =
@@ -213,9 +217,8 @@ pub(super) fn check(check: &mut Check, document: &SwitchDocument) -> Switch {
             let found = entry.name.as_str();
             check.error(&format!("{field}.name"), found, "a name that no other entry has");
         }
-        let Some(parsed) = parse_entry(check, &field, entry, &switch.ports, &names) else {
-            continue;
-        };
+        let Some(parsed) = parse_entry(check, &field, entry, &names) else { continue };
+        addresses(check, &field, &parsed, &switch.ports, agents);
         if keys.insert((parsed.from, parsed.key)) {
             switch.entries.push(parsed);
         } else {
@@ -253,7 +256,6 @@ fn parse_entry(
     check: &mut Check,
     field: &str,
     document: &EntryDocument,
-    ports: &[Port],
     names: &BTreeMap<&str, usize>,
 ) -> Option<Entry> {
     let (key, write) = (&document.key, &document.write);
@@ -272,7 +274,6 @@ fn parse_entry(
         write: Tuple { source: to_source?, destination: to_destination?, port: write.port },
         output: output?,
     };
-    addresses(check, field, &entry, ports);
     labels(check, field, &entry);
     Some(entry)
 }
@@ -312,13 +313,26 @@ fn output(
 }
 
 /// Packets come to us and leave from us: a gateway is never an open relay.
-fn addresses(check: &mut Check, field: &str, entry: &Entry, ports: &[Port]) {
+fn addresses(
+    check: &mut Check,
+    field: &str,
+    entry: &Entry,
+    ports: &[Port],
+    agents: &BTreeSet<Ipv4Addr>,
+) {
     let own = |address| ports.iter().any(|port| port.address == address);
-    let (what, address) = match entry.from {
-        From::Agent => ("source", entry.key.tuple.source),
-        From::Wan => ("destination", entry.key.tuple.destination),
+    let agent = |address| own(address) || agents.contains(&address);
+    let (what, address, known) = match entry.from {
+        From::Agent => {
+            let source = entry.key.tuple.source;
+            ("source", source, agent(source))
+        }
+        From::Wan => {
+            let destination = entry.key.tuple.destination;
+            ("destination", destination, own(destination))
+        }
     };
-    if !own(address) {
+    if !known {
         let field = format!("{field}.match.{what}");
         check.error(&field, address.to_string(), "the address of one of the ports");
     }
@@ -326,7 +340,7 @@ fn addresses(check: &mut Check, field: &str, entry: &Entry, ports: &[Port]) {
         Output::Agent if entry.from == From::Agent => {
             check.error(&format!("{field}.output"), "agent", "a port, for packets of the agent");
         }
-        Output::Agent if !own(entry.write.destination) => {
+        Output::Agent if !agent(entry.write.destination) => {
             let found = entry.write.destination.to_string();
             let field = format!("{field}.write.destination");
             check.error(&field, found, "the address of one of the ports, for packets to the agent");
@@ -462,6 +476,17 @@ pub(crate) mod tests {
                 "{pointer} = {value}: {seen:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_agent_may_have_addresses_of_its_own_at_a_port() {
+        let mut document = switched();
+        document["peers"][0]["groups"][0]["paths"][0]["local"] = "198.18.1.3".into();
+        document["switch"]["entries"][0]["match"]["source"] = "198.18.1.3".into();
+        document["switch"]["entries"][1]["write"]["destination"] = "198.18.1.3".into();
+        assert!(parse(&document).is_ok());
+        document["switch"]["entries"][1]["match"]["destination"] = "198.18.1.3".into();
+        assert_eq!(fields(&document), ["switch.entries[1].match.destination"]);
     }
 
     #[test]

@@ -16,14 +16,15 @@ use crate::gateway::config::switch as config;
 /// A switch whose interfaces are known.
 pub(super) struct Flows {
     pub(super) interfaces: BTreeSet<String>,
-    pub(super) addresses: Vec<Ipv4Addr>,
+    /// Addresses of the ports, and whether there is NAT.
+    pub(super) addresses: Vec<(Ipv4Addr, bool)>,
     /// Names and entries, whose counters have no place yet.
     pub(super) entries: Vec<(String, Flow)>,
 }
 
 impl Flows {
-    /// Finds the interfaces.
-    pub(super) fn resolve(section: &config::Switch) -> anyhow::Result<Self> {
+    /// Finds the interfaces. With `nat`, ports of type `internet` take others' traffic out.
+    pub(super) fn resolve(section: &config::Switch, nat: bool) -> anyhow::Result<Self> {
         let indices = section
             .ports
             .iter()
@@ -38,7 +39,11 @@ impl Flows {
         Ok(Self {
             entries: entries.collect(),
             interfaces: section.ports.iter().map(|port| port.interface.clone()).collect(),
-            addresses: section.ports.iter().map(|port| port.address).collect(),
+            addresses: section
+                .ports
+                .iter()
+                .map(|port| (port.address, nat && port.kind == config::PortKind::Internet))
+                .collect(),
         })
     }
 }
@@ -67,11 +72,11 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Gives each entry counters; says which of them must begin at zero.
+    /// Gives each entry of the next set counters; says which of them must begin at zero.
     pub(super) fn assign(
-        &mut self,
+        &self,
         entries: &[(String, Flow)],
-    ) -> anyhow::Result<(Vec<Flow>, Vec<u32>)> {
+    ) -> anyhow::Result<(Self, Vec<Flow>, Vec<u32>)> {
         let taken: BTreeSet<u32> = self.places.values().copied().collect();
         let mut free = (0..COUNTS).filter(|index| !taken.contains(index));
         let (mut flows, mut fresh) = (Vec::new(), Vec::new());
@@ -87,8 +92,7 @@ impl Names {
             next.in_order.push((name.clone(), count));
             next.places.insert(identity, count);
         }
-        *self = next;
-        Ok((flows, fresh))
+        Ok((next, flows, fresh))
     }
 
     /// What all entries have counted, in their order.
@@ -120,11 +124,11 @@ mod tests {
 
     #[test]
     fn entries_that_stay_keep_their_counters() {
-        let mut names = Names::default();
-        let (flows, fresh) = names.assign(&[entry("a", 1), entry("b", 2)]).unwrap();
+        let names = Names::default();
+        let (names, flows, fresh) = names.assign(&[entry("a", 1), entry("b", 2)]).unwrap();
         assert_eq!(fresh, [0, 1]);
         assert_eq!(flows.iter().map(|flow| flow.count).collect::<Vec<_>>(), [0, 1]);
-        let (flows, fresh) = names.assign(&[entry("c", 3), entry("b", 2)]).unwrap();
+        let (names, flows, fresh) = names.assign(&[entry("c", 3), entry("b", 2)]).unwrap();
         assert_eq!(flows.iter().map(|flow| flow.count).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(fresh, [2], "and nothing of an old set counts into those of a new one");
         let read = |index: u32| Ok::<_, ()>(Count { packets: index.into(), bytes: 0 });
@@ -138,9 +142,8 @@ mod tests {
             let ports = 0..u16::try_from(hawser_bpf::switch::ENTRIES_MAX).unwrap();
             ports.map(|port| entry("x", port + offset)).collect::<Vec<_>>()
         };
-        let mut names = Names::default();
-        names.assign(&set(0)).unwrap();
-        let (_, fresh) = names.assign(&set(32_768)).unwrap();
+        let (names, ..) = Names::default().assign(&set(0)).unwrap();
+        let (_, _, fresh) = names.assign(&set(32_768)).unwrap();
         assert_eq!(fresh[0], hawser_bpf::switch::ENTRIES_MAX);
     }
 }

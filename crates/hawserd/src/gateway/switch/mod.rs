@@ -5,7 +5,7 @@ mod errors;
 mod flows;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io,
     net::Ipv4Addr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -35,6 +35,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// ICMP errors sent in one tick, at most (RFC 1812 section 4.3.2.8).
 const ICMP_BUDGET: u32 = 100;
 
+/// Events taken before others may look at the counters.
+const EVENTS: usize = 256;
+
 /// One switch a network namespace: it takes the place of programs that a dead one left.
 const LOCK: &str = "hawser-switch";
 
@@ -56,8 +59,8 @@ struct Shared {
     programs: bpf::Switch,
     names: Names,
     returns: Returns,
-    own: BTreeSet<Ipv4Addr>,
-    ports: Vec<Ipv4Addr>,
+    own: BTreeMap<Ipv4Addr, bool>,
+    ports: Vec<(Ipv4Addr, bool)>,
     stopping: bool,
 }
 
@@ -77,7 +80,8 @@ impl Switch {
     pub(super) fn prepare(config: &Config) -> anyhow::Result<Prepared> {
         let section = config.switch.as_ref();
         let section = section.filter(|section| section.kind == config::SwitchKind::Bpf);
-        section.map(Flows::resolve).transpose().map(Prepared)
+        let nat = config.classifier.is_some();
+        section.map(|section| Flows::resolve(section, nat)).transpose().map(Prepared)
     }
 
     /// Puts it in force: packets meet the entries of the old one or of the new one, all of them.
@@ -128,7 +132,7 @@ impl Running {
         let mut programs = bpf::Switch::load().context("switch")?;
         let events = programs.take_events().context("switch")?;
         let (names, returns) = (Names::default(), Returns::default());
-        let (own, ports) = (BTreeSet::new(), Vec::new());
+        let (own, ports) = (BTreeMap::new(), Vec::new());
         let shared = Shared { programs, names, returns, own, ports, stopping: false };
         let shared = Arc::new(Mutex::new(shared));
         let waker = Waker::new()?;
@@ -148,14 +152,14 @@ impl Running {
 
     fn change(&mut self, flows: Flows) -> anyhow::Result<()> {
         let mut shared = lock(&self.shared);
-        let Shared { programs, names, ports, .. } = &mut *shared;
-        let (entries, fresh) = names.assign(&flows.entries)?;
+        let (names, entries, fresh) = shared.names.assign(&flows.entries)?;
         for index in fresh {
-            programs.clear(index).context("switch counters")?;
+            shared.programs.clear(index).context("switch counters")?;
         }
-        *ports = flows.addresses;
+        shared.ports = flows.addresses;
         shared.refresh().context("own addresses")?;
         shared.programs.install(&entries).context("switch entries")?;
+        shared.names = names;
         shared.returns = returns_of(&entries);
         for interface in flows.interfaces.difference(&self.interfaces) {
             shared.programs.attach(interface).with_context(|| format!("interface {interface}"))?;
@@ -184,10 +188,10 @@ impl Drop for Running {
 }
 
 impl Shared {
-    /// Tells the programs what our own addresses are.
+    /// Tells the programs what our own addresses are, and where there is NAT.
     fn refresh(&mut self) -> anyhow::Result<()> {
-        let mut own = interface::addresses()?;
-        own.extend(&self.ports);
+        let own = interface::addresses()?.into_iter().map(|address| (address, false));
+        let own = own.chain(self.ports.iter().copied()).collect();
         if own != self.own {
             self.programs.set_own(&own)?;
             self.own = own;
@@ -215,7 +219,13 @@ fn attend(shared: &Mutex<Shared>, waker: &Waker, mut events: bpf::Events) -> io:
                 tracing::warn!(%error, "own addresses");
             }
         }
-        while events.next(|event| errors::answer(event, &shared.returns, &mut budget)).is_some() {}
+        for _ in 0..EVENTS {
+            let answer =
+                |event: bpf::Event<'_>| errors::answer(event, &shared.returns, &mut budget);
+            if events.next(answer).is_none() {
+                break;
+            }
+        }
     }
 }
 

@@ -1,0 +1,99 @@
+"""Five branches whose subflows go through each other, as the workflows of document 004 have them.
+
+h1 - gw1 ==a,b== internet ==a,b== gw2 - h2         and gw3, gw4, gw5 in between
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver_traffic import ping, tcp
+
+from hawser.control.client import DaemonClient
+from hawser.driver.local import LocalLab
+from hawser.overlay import NetworkPlan, network
+from hawser.spec import load
+from hawser.spec.workflow import Change
+
+pytestmark = pytest.mark.root
+
+Deploy = Callable[[NetworkPlan], LocalLab]
+ROOT = Path(__file__).parents[2]
+
+
+def plan(*overrides: str) -> NetworkPlan:
+    file = str(ROOT / "workflows" / "mms-network.yaml")
+    workflow = load(file, lambda name: Path(name).read_bytes(), overrides)
+    return network(workflow.variants[0].scenario)
+
+
+def counters(lab: LocalLab, gateway: str) -> dict[str, Any]:
+    with DaemonClient(lab.daemons[gateway].control) as client:
+        found: dict[str, Any] = client.counters()
+        return found
+
+
+def entries(lab: LocalLab, gateway: str) -> dict[str, int]:
+    """Packets of every flow entry of a gateway that had some."""
+    listed = counters(lab, gateway)["switch"]["entries"]
+    return {entry["name"]: entry["packets"] for entry in listed if entry["packets"]}
+
+
+@pytest.fixture
+def lab(deploy: Deploy) -> LocalLab:
+    return deploy(plan())
+
+
+def goodput(lab: LocalLab, seconds: int = 4) -> float:
+    """TCP from branch 1 to branch 2, Mbit/s."""
+    target = str(lab.plan.addresses["h2"])
+    found = tcp(lab.nodes["h1"], lab.nodes["h2"], target, seconds)
+    return float(found["bits_per_second"]) / 1e6
+
+
+def test_subflows_go_as_the_table_says(lab: LocalLab) -> None:
+    assert ping(lab.nodes["h1"], str(lab.plan.addresses["h2"])) == 3
+    assert goodput(lab) > 45, "more than one access carries"
+    for gateway in ("gw3", "gw4", "gw5"):
+        used = [name for name in entries(lab, gateway) if name.startswith("b1>b2 ")]
+        assert any("forward transit" in name for name in used)
+        assert any("return transit" in name for name in used)
+        assert not any("source" in name or "destination" in name for name in used)
+    for gateway in ("gw1", "gw2", "gw3"):
+        assert counters(lab, gateway)["switch"]["drops"]["malformed"] == 0
+    with DaemonClient(lab.daemons["gw1"].control) as client:
+        status: Any = client.status()
+    towards = {peer.branch: [group.subflows for group in peer.groups] for peer in status.peers}
+    assert towards["b2"] == [4] * 8
+
+
+def test_fewer_hops_go_first(lab: LocalLab) -> None:
+    goodput(lab)
+    counted = lab.nodes["gw1"].counters()
+    assert counted["port:gw1.a:forward:II-1"]["packets"] > 1000
+    assert counted["port:gw1.a:forward:II-2"]["packets"] > 1000
+    assert counted["port:gw1.a:forward:I"]["packets"] == 0
+
+
+def test_a_transit_branch_that_dies_is_gone_round(lab: LocalLab) -> None:
+    for port in ("port:gw3.a", "port:gw3.b"):
+        lab.apply(port, Change(up=False))
+    assert goodput(lab) > 30
+    assert ping(lab.nodes["h1"], str(lab.plan.addresses["h2"])) == 3
+
+
+def test_ip_in_ip_has_a_tunnel_a_group(deploy: Deploy) -> None:
+    lab = deploy(plan("overlay.transport=ipip", 'overlay.path_groups="${tunnels}"'))
+    target = str(lab.plan.addresses["h2"])
+    done = lab.nodes["h2"].start(["iperf3", "-s", "-1"])
+    try:
+        command = ["iperf3", "-c", target, "-P", "8", "-t", "3"]
+        lab.nodes["h1"].run(command, timeout=20)
+    finally:
+        done.stop()
+    groups = next(p["groups"] for p in counters(lab, "gw1")["peers"] if p["branch"] == "b2")
+    assert [group["id"] for group in groups] == [0, 1, 2, 3]
+    assert all(group["sent"]["packets"] > 100 for group in groups)
