@@ -37,7 +37,7 @@ format: setup ## format everything
 test: check test-rust test-unit test-netns test-browser ## check, then every test
 
 test-rust: setup
-	cargo test --workspace --locked
+	PROPTEST_RNG_SEED=1 cargo test --workspace --locked
 
 test-unit: setup
 	HAWSER_EXAMPLES=repeat $(BIN)/pytest tests/unit -n 2
