@@ -162,7 +162,7 @@ def sniff(lab: Lab, number: int, interface: str, expression: str) -> subprocess.
         stderr=subprocess.PIPE,
     )
     assert process.stderr
-    while "Capturing" not in process.stderr.readline():
+    while "Capture started" not in process.stderr.readline():
         if process.poll() is not None:
             raise RuntimeError("tshark ended")
     return process

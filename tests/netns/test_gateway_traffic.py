@@ -150,7 +150,8 @@ def test_ipip_is_what_others_take_it_for(lab: Lab) -> None:
                "-e", "ip.checksum.status", "-o", "ip.check_checksum:TRUE"]  # fmt: skip
     capture = lab.start(1, *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert capture.stderr
-    until(lambda: "Capturing" in (capture.stderr.readline() if capture.stderr else ""), "capturing")
+    while "Capture started" not in capture.stderr.readline():
+        assert capture.poll() is None, "tshark ended"
     lab.ping(5, 0.2)
     rows = [line.split("\t") for line in capture.communicate(timeout=15)[0].splitlines()]
     assert rows == [
