@@ -3,6 +3,7 @@
 
 use crate::{
     checksum::Sum,
+    field::{clamp, put},
     ipv4::protocol::TCP,
     record::{Protocol, Segmentation},
 };
@@ -147,16 +148,6 @@ impl Shape {
         let protocol = if self.is_v4 { Protocol::TcpV4 } else { Protocol::TcpV6 };
         Segmentation::new(protocol, self.size, clamp(self.transport), 16, false)
     }
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u16) {
-    if let Some(field) = bytes.get_mut(at..at + 2) {
-        field.copy_from_slice(&value.to_be_bytes());
-    }
-}
-
-fn clamp(len: usize) -> u16 {
-    u16::try_from(len).unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub mod udp;
 pub mod vxlan;
 pub mod vxlan_gpe;
 
+mod field;
+
 /// Bytes that are not what their format says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} at byte {offset}: found {found}, expected {expected}")]

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::{
     checksum::Sum,
+    field::{clamp, put},
     ipv4::protocol::{TCP, UDP},
     record::{Protocol, Segmentation},
 };
@@ -141,16 +142,6 @@ fn fix_v4(segment: &mut [u8], header_len: usize, number: usize) {
 fn fix_v6(segment: &mut [u8]) {
     let len = clamp(segment.len().saturating_sub(40));
     put(segment, 4, len);
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u16) {
-    if let Some(field) = bytes.get_mut(at..at + 2) {
-        field.copy_from_slice(&value.to_be_bytes());
-    }
-}
-
-fn clamp(len: usize) -> u16 {
-    u16::try_from(len).unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]
