@@ -23,6 +23,7 @@ pub mod reflector;
 pub mod rules;
 pub mod switch;
 
+mod count;
 mod object;
 
 pub use object::Error;

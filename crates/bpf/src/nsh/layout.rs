@@ -156,22 +156,6 @@ impl RawClass {
     }
 }
 
-/// Packets and bytes of frames, as they came in.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Count {
-    pub(crate) fn merge(self, other: Self) -> Self {
-        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
-    }
-}
-
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawFilter {
@@ -210,7 +194,6 @@ const _: () = {
     assert!(size_of::<RawHop>() == 12 + BUCKETS + TARGETS_MAX * 36);
     assert!(size_of::<RawPort>() == 24);
     assert!(size_of::<RawClass>() == 8 + HEADER_ROOM);
-    assert!(size_of::<Count>() == 16);
     assert!(size_of::<RawFilter>() == 48);
 };
 
@@ -221,8 +204,6 @@ unsafe impl aya::Pod for RawHop {}
 unsafe impl aya::Pod for RawPort {}
 // SAFETY: as above.
 unsafe impl aya::Pod for RawClass {}
-// SAFETY: as above.
-unsafe impl aya::Pod for Count {}
 // SAFETY: as above.
 unsafe impl aya::Pod for RawFilter {}
 

@@ -18,8 +18,9 @@ use aya::{
 };
 use hawser_wire::nsh::Path;
 
-pub use self::layout::{Count, HEADER_MAX, TARGETS_MAX};
+pub use self::layout::{HEADER_MAX, TARGETS_MAX};
 use self::layout::{RawClass, RawFilter, RawHop, RawPort};
+pub use crate::count::Count;
 use crate::{
     flow::Flow,
     meter::sum,
@@ -347,7 +348,7 @@ impl Chain {
         self.rules.install(&set)
     }
 
-    /// What was counted under an index.
+    /// What was counted under an index: frames as they came in, and their bytes.
     pub fn count(&self, index: u32) -> Result<Count, Error> {
         sum(&self.counts, index, Count::merge)
     }

@@ -70,26 +70,9 @@ impl Entry {
     }
 }
 
-/// Packets and bytes of an entry.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// IP packets as they are on a wire, after segmentation.
-    pub packets: u64,
-    /// Their bytes, from the IP header.
-    pub bytes: u64,
-}
-
-impl Count {
-    pub(crate) fn merge(self, other: Self) -> Self {
-        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
-    }
-}
-
 const _: () = {
     assert!(size_of::<Key>() == 12);
     assert!(size_of::<Entry>() == 28);
-    assert!(size_of::<Count>() == 16);
 };
 
 // SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no room for padding:
@@ -97,5 +80,3 @@ const _: () = {
 unsafe impl aya::Pod for Key {}
 // SAFETY: as above.
 unsafe impl aya::Pod for Entry {}
-// SAFETY: as above.
-unsafe impl aya::Pod for Count {}

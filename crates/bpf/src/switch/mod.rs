@@ -17,8 +17,8 @@ use aya::{
 };
 use hawser_wire::rewrite::{Key, Tuple};
 
-pub use self::layout::Count;
 use self::layout::{EVENT_HEAD, Entry};
+pub use crate::count::Count;
 use crate::{
     meter::sum,
     object::{self, Error, object},
@@ -171,7 +171,8 @@ impl Switch {
         Ok(())
     }
 
-    /// What an entry has counted, by the index of its counters.
+    /// What an entry has counted, by the index of its counters: IP packets as they are on a wire,
+    /// after segmentation, and their bytes from the IP header.
     pub fn count(&self, index: u32) -> Result<Count, Error> {
         sum(&self.counts, index, Count::merge)
     }
