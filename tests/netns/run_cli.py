@@ -81,13 +81,13 @@ def remains(lab: str) -> Sequence[object]:
     return [
         *namespace.names(names.prefix(lab)),
         *cgroup.names(names.prefix(lab)),
-        *_processes(str(directory)),
+        *processes(str(directory)),
         *([directory] if directory.exists() else []),
     ]
 
 
-def _processes(text: str) -> list[str]:
-    """Command lines that name the lab's directory."""
+def processes(text: str) -> list[str]:
+    """Command lines of processes that hold a text, such as a lab's directory."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from driver_traffic import wait_for
+from run_cli import processes
 
 from hawser.driver import names, openvswitch
 from hawser.driver.local import LocalDriver
@@ -51,7 +52,7 @@ def test_a_killed_maker_leaves_nothing(
     assert not (names.ROOT / lab_name).exists()
     assert not namespace.names(names.prefix(lab_name))
     assert not cgroup.names(names.prefix(lab_name))
-    wait_for(lambda: not processes(lab_name))
+    wait_for(lambda: not processes(f"{names.ROOT / lab_name}/"))
 
 
 def begin(lab: str) -> subprocess.Popen[str]:
@@ -63,16 +64,3 @@ def begin(lab: str) -> subprocess.Popen[str]:
     assert maker.stdout is not None
     assert maker.stdout.readline() == "begins\n"
     return maker
-
-
-def processes(lab: str) -> list[str]:
-    """Command lines of processes that name the lab's directory."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if f"{names.ROOT}/{lab}/" in line:
-            found.append(line)
-    return found
