@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hawser.cli import options, output
@@ -158,15 +158,17 @@ def _letter(index: int) -> str:
 def _show_network(letter: str, prepared: Prepared) -> None:
     output.line(f"\nNetwork {letter}", "bold")
     output.show(output.table(("node", "role", "ports"), _nodes(prepared)))
-    shapers = list(_shapers(prepared))
-    if shapers:
-        used = [column for column in range(len(_SHAPER)) if any(row[column] for row in shapers)]
-        rows = ([row[column] for column in used] for row in shapers)
+    _show_used(_SHAPER, list(_shapers(prepared)))
+    _show_used(_CHAIN, list(_chains(prepared)))
+
+
+def _show_used(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Show a table without its empty columns; nothing where there are no rows."""
+    used = [column for column in range(len(columns)) if any(row[column] for row in rows)]
+    if rows:
         output.line("")
-        output.show(output.table([_SHAPER[column] for column in used], rows))
-    if prepared.network.chains:
-        output.line("")
-        output.show(output.table(_CHAIN, _chains(prepared)))
+        shown = ([row[column] for column in used] for row in rows)
+        output.show(output.table([columns[column] for column in used], shown))
 
 
 _SHAPER = ("shaped at", "for", "rate ", "queue ", "delay ", "jitter ", "loss ")

@@ -97,6 +97,8 @@ def configure(route: IPRoute, plan: NodePlan, shapers: tuple[ShaperPlan, ...]) -
     for interface in plan.interfaces:
         with step(f"interface {interface.name}: up"):
             route.link("set", index=index[interface.name], state="up")
+            if interface.gro:  # not before: a veth that is down does not tell its peer (Linux 6.18)
+                ethtool.enable_gro(interface.name)
     for source, target in plan.redirects:
         with step(f"redirect from {source} to {target}"):
             tc.redirect(route, index[source], index[target])
@@ -153,8 +155,6 @@ def _interface(route: IPRoute, plan: InterfacePlan, index: Mapping[str, int]) ->
             )
         if not plan.offload:
             ethtool.disable_offload(plan.name)
-        if plan.gro:
-            ethtool.enable_gro(plan.name)
 
 
 def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:

@@ -11,6 +11,9 @@ from pyroute2 import IPRoute
 from hawser.overlay.plan import SegmentPlan
 
 _PREFIX = 128
+_BY_DESTINATION = "0.0.0.0"  # noqa: S104 (not listened on)
+"""Next hop of End.DX4 that is found by the destination of the packet inside. For any other, Linux
+asks the next hop's link for that destination's Ethernet address."""
 
 
 def encapsulation(segments: Sequence[IPv6Address]) -> dict[str, object]:
@@ -30,7 +33,7 @@ def local(route: IPRoute, plan: SegmentPlan, index: int) -> None:
         index: an interface other than the loopback, with which the kernel forgets what to do.
     """
     encap: dict[str, object] = {"type": "seg6local", "action": plan.behaviour}
-    if plan.next_hop is not None:
-        encap["nh4"] = str(plan.next_hop)
+    if plan.behaviour == "End.DX4":
+        encap["nh4"] = _BY_DESTINATION
     destination = f"{plan.segment}/{_PREFIX}"
     route.route("add", family=AF_INET6, dst=destination, oif=index, encap=encap)

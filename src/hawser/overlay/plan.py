@@ -90,9 +90,8 @@ class SegmentPlan(Model):
 
     segment: IPv6Address
     behaviour: Literal["End", "End.DX4"]
+    """What comes out at End.DX4 goes on by the node's routes."""
     interface: str
-    next_hop: IPv4Address | None = None
-    """Of End.DX4: whom the packet inside goes to."""
 
 
 class MptcpEndpoint(Model):

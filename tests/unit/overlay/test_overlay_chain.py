@@ -92,14 +92,10 @@ class Follower:
                 for here in self.segments(node, route.segments):
                     yield here
                     node = here
-                incoming = "any"
-                end = next(s for s in self.nodes[node].segments if s.segment == route.segments[-1])
-                assert end.next_hop is not None
-                node = self.at[end.next_hop]
+                incoming = ""
             else:
-                assert route.via is not None or self.at[target] == node or route.via is None
                 node, incoming = self.peer[node, route.interface]
-            yield node
+                yield node
         pytest.fail("it goes round for ever")
 
     def segments(self, node: str, segments: tuple[IPv6Address, ...]) -> Iterator[str]:
@@ -304,10 +300,7 @@ def test_segments_are_as_in_the_order() -> None:
         ["5f00:0:3:2::1", "5f00:0:3:1::1", "5f00:0:3::2"],
     ]
     n2 = next(node for node in plan.nodes if node.name == "n2")
-    assert [(s.behaviour, str(s.next_hop)) for s in n2.segments] == [
-        ("End.DX4", "10.255.0.5"),
-        ("End.DX4", "10.255.0.5"),
-    ]
+    assert [segment.behaviour for segment in n2.segments] == ["End.DX4", "End.DX4"]
     assert n2.sysctl["net.ipv6.conf.all.forwarding"] == "1"
     assert plan.chains[0].mtu == 1500 - 40 - 8 - 3 * 16
 

@@ -104,13 +104,11 @@ def _function(layout: Layout, added: Additions, instance: Instance) -> None:
 
 def _end(layout: Layout, added: Additions, number: int, course: Course) -> None:
     """Take the header off and send the packet on, where the last function is."""
-    hop = course.legs[-1][0]
     (instance,) = layout.instances[course.functions[-1]]
     end = SegmentPlan(
         segment=_last(layout, number, course),
         behaviour="End.DX4",
         interface=instance.port,
-        next_hop=layout.address(hop.neighbour),
     )
     added.segments[course.last].append(end)
 
