@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{filter::WindowedMin, rate::Rate};
+use crate::{filter::WindowedMin, path::ACK_DELAY, rate::Rate};
 
 /// Packets that stand in the queue of a slow path.
 const STANDING_PACKETS: f64 = 3.0;
@@ -294,10 +294,11 @@ impl Congestion {
     }
 
     /// The path was busy since the acknowledgement before, if what this one is about was waiting by then:
-    /// if its round trip is longer by that time than without a queue (packet train dispersion).
+    /// if its round trip is longer by that time than without a queue, and not because its acknowledgement
+    /// was held back (packet train dispersion).
     fn measure(&mut self, now: Instant, acked: u64, rtt: Duration) {
         let since = now.saturating_duration_since(std::mem::replace(&mut self.last_ack, now));
-        if rtt < self.base().unwrap_or_default() + since {
+        if rtt < self.base().unwrap_or_default() + since + ACK_DELAY {
             return;
         }
         self.last_full = now;

@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::{congestion::Congestion, rate::Rate};
 
-/// An acknowledgement may be held back this long (RFC 9000 section 18.2, `max_ack_delay`).
-const ACK_DELAY: Duration = Duration::from_millis(25);
+/// The other end is to hold back an acknowledgement no longer than this (`Requested Max Ack Delay`,
+/// draft-ietf-quic-ack-frequency section 4). With the 25 ms of RFC 9000 section 18.2 a packet that goes alone
+/// looks as if it had taken 25 ms of the path: so a path that was thought slow got single packets, and was
+/// thought slow for ever.
+pub const ACK_DELAY: Duration = Duration::from_millis(2);
 
 /// Shortest silence that says something: a busy machine is late by less.
 const LEAST_SILENCE: Duration = Duration::from_millis(60);

@@ -278,8 +278,8 @@ fn take(
         group.counters.drops.foreign_source += 1;
         return;
     }
-    let Header { flow, cut, sequence, distance } = header;
+    let Header { flow, cut, sequence, behind, paths } = header;
     let incoming = Incoming { packet: datagram.slice(HEADER_LEN..), cut };
-    let tag = Tag { flow, sequence, distance };
+    let tag = Tag { flow, sequence, behind, paths };
     group.resequencer.push(now, member, tag, incoming, &mut |incoming| out.write(&incoming));
 }
