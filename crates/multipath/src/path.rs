@@ -264,7 +264,7 @@ mod tests {
         let mut path = known(start);
         assert_eq!(path.state(start + ms(60_000)), State::Up, "nothing was asked");
         path.on_sent(start + ms(100), 1500);
-        let states = [110, 180, 200, 400].map(|at| path.state(start + ms(at)));
+        let states = [110, 160, 165, 300].map(|at| path.state(start + ms(at)));
         assert_eq!(states, [State::Up, State::Up, State::Degraded, State::Down]);
         path.on_ack(start + ms(500), start + ms(480), 1500);
         path.on_acks_end(start + ms(500), 0);
