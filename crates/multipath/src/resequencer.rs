@@ -311,7 +311,11 @@ impl<T> Resequencer<T> {
     /// When [`Resequencer::expire`] is to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.gaps.iter().filter_map(|number| self.since(*number)).min().map(|since| since + self.spread.deadline())
+        self.gaps
+            .iter()
+            .filter_map(|number| self.since(*number))
+            .min()
+            .map(|since| since + self.spread.deadline())
     }
 
     /// Gives up what has been waited for too long.
@@ -416,7 +420,10 @@ mod tests {
         bench.push(2, 0, 5, 3); // 3 was the first that had not left: so 1 had, and 2
         assert_eq!(bench.passed, [0, 3]);
         bench.push(3, 1, 4, 0);
-        assert_eq!((bench.passed.as_slice(), bench.resequencer.held()), ([0, 3, 4, 5].as_slice(), 0));
+        assert_eq!(
+            (bench.passed.as_slice(), bench.resequencer.held()),
+            ([0, 3, 4, 5].as_slice(), 0)
+        );
         assert_eq!(bench.resequencer.counters().lost, 2);
     }
 

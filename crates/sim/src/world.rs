@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use hawser_impair::{Instant as ChannelInstant, ValueError};
 use hawser_multipath::{
-    ACK_DELAY,
-    Backlog, Policy, Resequencer, ResequencerCounters, Scheduler, Sequencer, View,
+    ACK_DELAY, Backlog, Policy, Resequencer, ResequencerCounters, Scheduler, Sequencer, View,
 };
 
 use crate::{

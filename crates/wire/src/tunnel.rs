@@ -38,7 +38,9 @@ pub struct Header {
 impl Header {
     /// Splits a datagram into header and inner packet.
     pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), Malformed> {
-        let Some((&[f1, f0, s3, s2, s1, s0, b1, b0, p1, p0], packet)) = datagram.split_first_chunk() else {
+        let Some((&[f1, f0, s3, s2, s1, s0, b1, b0, p1, p0], packet)) =
+            datagram.split_first_chunk()
+        else {
             let found = datagram.len() as u64;
             return Err(Malformed {
                 field: "datagram length",
@@ -185,7 +187,7 @@ mod tests {
             Hello::parse(&[good, vec![b'a'; 62]].concat()).unwrap_err().field,
             "hello length"
         );
-        assert_eq!(Header::parse(&[0xff; 9]).unwrap_err().field, "reserved bits");
-        assert_eq!(Header::parse(&[0; 7]).unwrap_err().field, "datagram length");
+        assert_eq!(Header::parse(&[0xff; HEADER_LEN]).unwrap_err().field, "reserved bits");
+        assert_eq!(Header::parse(&[0; HEADER_LEN - 1]).unwrap_err().field, "datagram length");
     }
 }

@@ -180,13 +180,13 @@ impl Quic {
     /// Lets the connections of a socket send; says which were active.
     fn flush_socket(&mut self, number: usize, now: Instant) -> Vec<ConnectionHandle> {
         let Some(socket) = self.sockets.get_mut(&number) else { return Vec::new() };
-        let batch = socket.max_batch();
+        let most = socket.max_batch();
         let mut links = std::mem::take(&mut socket.links);
         let mut handles = Vec::new();
         for (handle, link) in links.iter_mut().filter(|(_, link)| link.active) {
             link.active = false;
             handles.push(*handle);
-            link.flush(now, batch, &mut self.transmit, |transmit, contents| {
+            link.flush(now, most, &mut self.transmit, |transmit, contents| {
                 socket.send(transmit, contents)
             });
             if let Some(place) = link.place

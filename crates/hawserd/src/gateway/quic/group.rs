@@ -134,8 +134,7 @@ impl Group {
     /// Writes the header of a packet that goes on a path.
     fn stamp(&mut self, now: Instant, path: usize, packet: &mut Outgoing) {
         let Outgoing { bytes, flow, sequence, cut } = packet;
-        let Tag { flow, sequence, behind, paths } =
-            self.sequencer.tag(now, *flow, *sequence, path);
+        let Tag { flow, sequence, behind, paths } = self.sequencer.tag(now, *flow, *sequence, path);
         let header = Header { flow, cut: *cut, sequence, behind, paths };
         if let Some(place) = bytes.get_mut(..HEADER_LEN) {
             place.copy_from_slice(&header.emit());
