@@ -20,6 +20,8 @@ class Applied:
     event: Event
     at: float
     """When it was done, in seconds after traffic started."""
+    began: float
+    """When its doing began, by the clock: the change is between this and `at`."""
     error: str | None = None
 
 
@@ -50,8 +52,9 @@ class Timeline:
         for event in self._events:
             if self._cancelled.wait(max(0.0, began + event.at - self._clock())):
                 return
+            now = self._clock()
             error = self._attempt(event)
-            self._done.append(Applied(event, self._clock() - began, error))
+            self._done.append(Applied(event, self._clock() - began, now, error))
 
     def _attempt(self, event: Event) -> str | None:
         try:
@@ -59,6 +62,10 @@ class Timeline:
         except NodeError as error:
             return str(error)
         return None
+
+    def done(self) -> tuple[Applied, ...]:
+        """Say what was done so far."""
+        return tuple(self._done)
 
     def stop(self) -> tuple[Applied, ...]:
         """Let nothing more happen, and say what did. Idempotent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import TypeVar
 
 from pyroute2 import IPRoute
 
-from hawser.node import cgroup, namespace, network
+from hawser.node import cgroup, namespace, network, received
 from hawser.node import command as commands
-from hawser.node.base import Completed, NodeError, Usage
+from hawser.node.base import Completed, NodeError, Received, Usage
 from hawser.node.command import Background
 from hawser.overlay.plan import InterfacePlan, NodePlan, ShaperPlan
 
@@ -69,6 +70,10 @@ class NamespaceNode:
     def processes(self) -> Sequence[int]:
         """Process ids of what `run` and `start` began on it; see `Node.processes`."""
         return cgroup.processes(self.namespace)
+
+    def received(self, over: threading.Event, interval: float) -> Sequence[Received]:
+        """Read what it has received until `over` is set; see `Node.received`."""
+        return namespace.inside(self.namespace, lambda: received.readings(over, interval))
 
     def create(self) -> None:
         """Make the namespace, still without interfaces, and its control group."""
