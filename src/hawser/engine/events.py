@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from hawser.node.base import NodeError
 from hawser.spec.workflow import Change, Event
 
-Apply = Callable[[str, Change], None]
+Apply = Callable[[str, Change], float]
+"""Makes a change, and says when it was made, by the clock."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class Applied:
     event: Event
     at: float
     """When it was done, in seconds after traffic started."""
-    began: float
-    """When its doing began, by the clock: the change is between this and `at`."""
+    moment: float
+    """The same by the clock."""
     error: str | None = None
 
 
@@ -52,16 +53,11 @@ class Timeline:
         for event in self._events:
             if self._cancelled.wait(max(0.0, began + event.at - self._clock())):
                 return
-            now = self._clock()
-            error = self._attempt(event)
-            self._done.append(Applied(event, self._clock() - began, now, error))
-
-    def _attempt(self, event: Event) -> str | None:
-        try:
-            self._apply(event.element, event.change)
-        except NodeError as error:
-            return str(error)
-        return None
+            try:
+                moment, error = self._apply(event.element, event.change), None
+            except NodeError as refused:
+                moment, error = self._clock(), str(refused)
+            self._done.append(Applied(event, moment - began, moment, error))
 
     def done(self) -> tuple[Applied, ...]:
         """Say what was done so far."""

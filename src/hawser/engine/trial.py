@@ -146,7 +146,7 @@ class _One:
 def _switched(timeline: Timeline) -> list[Switched]:
     """Elements that events took down or brought back so far."""
     return [
-        Switched(each.began, each.event.element, each.event.change.up)
+        Switched(each.moment, each.event.element, each.event.change.up)
         for each in timeline.done()
         if each.event.change.up is not None and each.error is None
     ]

@@ -91,18 +91,25 @@ class NamespaceNode:
         """Set addresses, routes, rules, shapers and all else; all interfaces must exist."""
         self.netlink(lambda route: network.configure(route, self.plan, self.shapers))
 
-    def reshape(self, before: ShaperPlan | None, after: ShaperPlan, up: Mapping[str, bool]) -> None:
+    def reshape(
+        self, before: ShaperPlan | None, after: ShaperPlan, up: Mapping[str, bool]
+    ) -> float:
         """Turn one of its shapers into another while traffic flows.
 
         Args:
             before: The shaper as it is; None when the interface has none.
             after: As it shall be, with the same classes.
             up: Classes, by name, to be taken down (False) or brought back (True).
+
+        Returns:
+            When classes are taken down or brought back, and all else has been changed: seconds of
+            the monotonic clock.
         """
         mtu = self._interface(after.interface).mtu
-        self.netlink(lambda route: network.reshape(route, mtu, before, after, up))
+        moment = self.netlink(lambda route: network.reshape(route, mtu, before, after, up))
         others = tuple(each for each in self.shapers if each != before)
         self.shapers = (*others, after)
+        return moment
 
     def netlink(self, work: Callable[[IPRoute], T]) -> T:
         """Do `work` inside the namespace with a route socket.

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -44,7 +44,7 @@ class Broken(Receiver):
 
 
 def measured(
-    receiver: Receiver, switched: Sequence[Switched], **settings: Any
+    receiver: Receiver, switched: Sequence[Switched], **settings: object
 ) -> dict[str, list[float]]:
     """Values by metric."""
     plan = SimpleNamespace(addresses={"h1": "10.1.0.2", "h2": "10.2.0.2"})
