@@ -68,6 +68,7 @@ def test_bytes_in_order_are_counted(deploy: Callable[[NetworkPlan], LocalLab]) -
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(lab.nodes["b"].received, over, 0.02)
         try:
+            over.read_again()
             transfer(lab, over)
             transfer(lab, over)
         finally:
