@@ -76,8 +76,7 @@ class LocalLab:
         """
         kind, _, name = element.partition(":")
         if kind == "function":
-            self._switch(name, change)
-            return
+            return self._switch(name, change)
         todo = changes.planned(self.plan, element, change)
         after = emulator.configured(changes.applied(self.plan, todo))
         for name in emulator.unwired(after):
@@ -96,14 +95,16 @@ class LocalLab:
             state.write(self.directory, record.model_copy(update={"plan": self.plan}))
         return min(moments)
 
-    def _switch(self, function: str, change: Change) -> None:
-        """Kill every instance of a function, or start them again."""
+    def _switch(self, function: str, change: Change) -> float:
+        """Kill every instance of a function, or start them again; when."""
         found = [self.daemons.get(name) for name in self.plan.instances.get(function, ())]
         running = [each for each in found if isinstance(each, SupervisedDaemon)]
         if not running or change.up is None:
             raise DriverError(f"function {function!r}: no process of this one's to end or start")
+        moment = time.monotonic()
         for each in running:
             (each.resume if change.up else each.kill)()
+        return moment
 
     def _emulate(self, after: NetworkPlan) -> None:
         """Give the WAN emulator the configuration of a plan, if it is another."""
