@@ -5,13 +5,34 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.overlay.plan import NetworkPlan
 
+TOGETHER = {"test_bench_lab.py", "test_run_finished.py"}
+"""Files of which one process runs all: one test removes what another left, or all need one run."""
+
 _numbers = itertools.count()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401
+    """Give each process of pytest-xdist the next test, or file of `TOGETHER`.
+
+    Its own `--dist loadgroup` does nothing with pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if Path(file).name in TOGETHER else nodeid
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture

@@ -38,8 +38,10 @@ def processes_in(name: str) -> list[str]:
 @contextmanager
 def bench(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The tunnel bench, on the bare link alone."""
+    # A shell may have started us in the background, where Ctrl-C is ignored.
+    python = ["env", "--default-signal=INT", sys.executable]
     process = subprocess.Popen(
-        [sys.executable, "benches/tunnel.py", "--only", "bare veth", "--patience", "0", *arguments],
+        [*python, "benches/tunnel.py", "--only", "bare veth", "--patience", "0", *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -22,7 +22,7 @@ from hawser.overlay.plan import ClassPlan, NetworkPlan, class_id
 from hawser.spec.units import Rate, Size
 from hawser.spec.workflow import Change
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.measures]
 
 Deploy = Callable[[NetworkPlan], LocalLab]
 NAME = "link:x:forward"
