@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from disturbance import run_undisturbed
 
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.overlay.plan import NetworkPlan
@@ -33,6 +34,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa
             return file if Path(file).name in TOGETHER else nodeid
 
     return Scheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Judge what measures only by what was not disturbed."""
+    if item.get_closest_marker("measures") is None:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    run_undisturbed(item, nextitem)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def throughput(**fields: object) -> ThroughputProbe:
         "sizes": {"fixed": "60 B"},
         "trial": "500 ms",
         "drain": "50 ms",
-        "resolution": "0.5 %",
+        "resolution": "1 %",
         "greatest": "96 Mbit/s",
         "catch_up": "10 s",
     }
