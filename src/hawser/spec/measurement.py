@@ -156,7 +156,7 @@ class Throughput(Traffic):
     """Between the last frame of a trial and the reading of its counters."""
     search_limit: Duration = Duration(3600)
     """Longest search."""
-    part_load: Annotated[Ratio, Field(gt=0)] | None = None
+    part_load: Ratio | None = None
     """Share of the load found at which delays are measured once more."""
     loss_curve: bool = False
     """Measure the frame loss rate (RFC 2544 section 26.3) too: `frame_loss` (%) by load."""
