@@ -40,7 +40,7 @@ def tcp(client: NamespaceNode, server: NamespaceNode, target: str, seconds: int)
     """The sum of an iperf3 TCP test as the receiver saw it."""
     with iperf_server(server):
         command = ["iperf3", "--json", "-c", target, "-t", str(seconds), "-O", "1"]
-        report = json.loads(client.run(command, timeout=seconds + 15).stdout)
+        report = json.loads(client.run(command, timeout=seconds + 60).stdout)
     result: dict[str, Any] = report["end"]["sum_received"]
     return result
 

@@ -74,7 +74,7 @@ class _UnixConnection(http.client.HTTPConnection):
     """HTTP on a Unix socket."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("hawserd", timeout=5)
+        super().__init__("hawserd", timeout=20)
         self._path = str(path)
 
     def connect(self) -> None:

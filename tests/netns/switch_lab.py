@@ -178,7 +178,7 @@ def seen(capture: Capture) -> list[list[str]]:
     while size != (size := capture.file.stat().st_size):
         time.sleep(0.4)
     capture.process.send_signal(signal.SIGINT)
-    capture.process.communicate(timeout=20)
+    capture.process.communicate(timeout=60)
     ports = ("tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport")
     sums = ("ip.checksum.status", "tcp.checksum.status", "udp.checksum.status")
     fields = ("ip.src", "ip.dst", *ports, *sums, "ip.ttl")

@@ -134,8 +134,8 @@ def test_interrupted_at_a_random_moment(driver: LocalDriver, lab_name: str, seed
     moment = random.Random(seed).uniform(0.002, 0.12)  # noqa: S311 (a moment, not a secret)
     timer = threading.Timer(moment, os.kill, (os.getpid(), signal.SIGUSR1))
     try:
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
+            timer.start()
             _deployed_for_a_second(driver, lab_name)
         assert remains(lab_name) == NOTHING
     finally:

@@ -61,7 +61,7 @@ def test_a_signal_leaves_nothing_but_a_run_to_resume(
     run = start("run", file, "--json", cwd=tmp_path)
     until(lambda: len(run_cli.bundles(tmp_path)) == 1 and trials(only_bundle(tmp_path)))
     os.killpg(run.pid, number)  # as a terminal does: to all of the group
-    out, err = run.communicate(timeout=30)
+    out, err = run.communicate(timeout=240)
     assert run.returncode == 1
     bundle = only_bundle(tmp_path)
     said = json.loads(out)
@@ -105,7 +105,7 @@ def test_a_tool_that_dies_makes_its_trial_void(file: Path, tmp_path: Path) -> No
     lab = run_cli.lab_of(only_bundle(tmp_path))
     until(lambda: run_cli.clients(lab))
     os.kill(run_cli.clients(lab)[0], signal.SIGKILL)
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=240)
     assert run.returncode == 0, err
     void, again = trials(only_bundle(tmp_path))
     assert (void["valid"], again["valid"]) == (False, True)

@@ -151,7 +151,7 @@ def stream(lab: Lab, seconds: float, rate: float = 2000) -> subprocess.Popen[str
 
 
 def result(process: subprocess.Popen[str]) -> dict[str, int]:
-    found: dict[str, int] = json.loads(process.communicate(timeout=30)[0])
+    found: dict[str, int] = json.loads(process.communicate(timeout=60)[0])
     return found
 
 
