@@ -31,7 +31,11 @@ def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
         update={
             "variants": kept,
             "reference": tuple(r for r in workflow.reference if _concerns(r.variant, kept)),
-            "assertions": tuple(a for a in workflow.assertions if _concerns(a.variant, kept)),
+            "assertions": tuple(
+                a
+                for a in workflow.assertions
+                if _concerns(a.variant, kept) and _concerns(a.relative_to, kept)
+            ),
         }
     )
 

@@ -54,6 +54,8 @@ def _outcome(wanted: Assertion, made: Sequence[Row]) -> Outcome:
         and covers(wanted.variant, row.variant)
     ]
     unit = concerned[0].unit if concerned else ""
+    if wanted.relative_to:
+        unit = f"times {label(wanted.relative_to)}"
     limits = [
         f"{words} {number(limit)}"
         for words, limit in (("at least", wanted.at_least), ("at most", wanted.at_most))
@@ -61,15 +63,32 @@ def _outcome(wanted: Assertion, made: Sequence[Row]) -> Outcome:
     ]
     who = label(wanted.variant) if wanted.variant else "every variant"
     text = f"{wanted.statistic} {wanted.metric} of {who}: {' and '.join(limits)} {unit}".strip()
-    return Outcome(text=text, checked=tuple(_checked(wanted, row) for row in concerned))
+    return Outcome(text=text, checked=tuple(_checked(wanted, row, made) for row in concerned))
 
 
-def _checked(wanted: Assertion, row: Row) -> Checked:
+def _checked(wanted: Assertion, row: Row, made: Sequence[Row]) -> Checked:
     value = _statistic(row.summary, wanted.statistic)
+    if wanted.relative_to:
+        value = _ratio(value, _counterpart(wanted, row, made))
     low = wanted.at_least if wanted.at_least is not None else float("-inf")
     high = wanted.at_most if wanted.at_most is not None else float("inf")
     ok = value is not None and low <= value <= high
     return Checked(variant=row.variant, measurement=row.measurement, value=value, ok=ok)
+
+
+def _counterpart(wanted: Assertion, row: Row, made: Sequence[Row]) -> float | None:
+    """The same statistic of the variant that differs only by the labels of `relative_to`."""
+    variant = row.variant | wanted.relative_to
+    same = ("measurement", "metric", "unit", "direction", "subject")
+    for other in made:
+        if other.variant == variant and all(getattr(other, f) == getattr(row, f) for f in same):
+            return _statistic(other.summary, wanted.statistic)
+    return None
+
+
+def _ratio(value: float | None, other: float | None) -> float | None:
+    """None where there is nothing to be a multiple of."""
+    return value / other if value is not None and other else None
 
 
 def _statistic(summary: Summary, name: str) -> float | None:

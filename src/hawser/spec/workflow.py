@@ -62,6 +62,11 @@ class Scenario(Model):
     tunnels: dict[Name, Tunnel] = {}
     """Tunnels of other people's software over the links, by name."""
 
+    @property
+    def disrupted(self) -> bool:
+        """Whether events take something down."""
+        return any(event.change.up is False for event in self.events)
+
 
 class Variant(Model):
     """One point of the experiment."""
@@ -98,10 +103,12 @@ class Assertion(Model):
     """The measurement that gives it; every one that does if left out."""
     statistic: Literal["median", "mean", "min", "max", "sd"] = "median"
     """What of a variant's trials is held against the bounds."""
+    relative_to: Labels = {}
+    """Labels of the variant that the bounds are multiples of; it carries all others of its own."""
     at_least: float | None = None
-    """In the metric's unit."""
+    """In the metric's unit; a multiple where `relative_to` is given."""
     at_most: float | None = None
-    """In the metric's unit."""
+    """Likewise."""
 
 
 class Workflow(Model):
