@@ -24,11 +24,12 @@ const PIECE: usize = 65_536;
 /// The longest UDP payload in IPv4: what a batch must not exceed either.
 const UDP_MAX_LEN: usize = 65_507;
 
-/// What datagrams are received into.
+/// What datagrams are received into. The default has no room.
+#[derive(Default)]
 pub(super) struct Room(Box<[u8]>);
 
-impl Default for Room {
-    fn default() -> Self {
+impl Room {
+    pub(super) fn new() -> Self {
         Self(vec![0; PIECE * BATCH_SIZE].into_boxed_slice())
     }
 }
