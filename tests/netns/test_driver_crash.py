@@ -135,14 +135,14 @@ def test_interrupted_at_a_random_moment(driver: LocalDriver, lab_name: str, seed
     timer = threading.Timer(moment, os.kill, (os.getpid(), signal.SIGUSR1))
     try:
         with pytest.raises(KeyboardInterrupt):
-            timer.start()
-            _deployed_for_a_second(driver, lab_name)
+            _deployed_for_a_second(driver, lab_name, timer)
         assert remains(lab_name) == NOTHING
     finally:
         signal.signal(signal.SIGUSR1, before)
 
 
-def _deployed_for_a_second(driver: LocalDriver, name: str) -> None:
+def _deployed_for_a_second(driver: LocalDriver, name: str, timer: threading.Timer) -> None:
+    timer.start()
     lab = driver.deploy(name, branches(3))
     try:
         time.sleep(1)
