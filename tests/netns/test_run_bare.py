@@ -15,6 +15,8 @@ import run_cli
 from run_cable import only_bundle, write
 from run_cli import hawser, start, trials, until
 
+from hawser.store import Bundle
+
 pytestmark = pytest.mark.root
 
 
@@ -33,6 +35,31 @@ def test_people_see_a_table_and_where_the_report_is(file: Path, tmp_path: Path) 
     assert lines[0].startswith(f"runs/{bundle.name}: 1 trial")
     assert lines[-1] == f"Report: runs/{bundle.name}/report.html"
     assert len(lines) == 2
+
+
+EVENTS = """
+variants: null
+assert: null
+repeat: 1
+measurements: {rtt: null, tcp: {duration: 3 s}}
+events:
+  - {at: 800 ms, element: "link:x", change: {up: false}}
+  - {at: 1200 ms, element: "link:x", change: {up: true}}
+"""
+
+
+@pytest.mark.measures
+def test_an_outage_is_timed(file: Path, tmp_path: Path) -> None:
+    outage = tmp_path / "outage.yaml"
+    outage.write_text(f"extends: cable.yaml\nname: o{os.getpid()}\n{EVENTS}")
+    assert hawser("run", outage.name, cwd=tmp_path).returncode == 0
+    trial = next(t for t in Bundle.open(only_bundle(tmp_path)).trials if t.record.valid)
+    found = {sample.metric: sample.value for sample in trial.samples() if not sample.subject}
+    down, up = json.loads((trial.path / "raw" / "events.json").read_text())
+    # Nothing was left, so nothing came back before the cable did.
+    assert found["failover_time"] == pytest.approx(1000 * (up["at"] - down["at"]), abs=1)
+    assert 0 < found["reversion_time"] < 3000
+    assert found["goodput_min"] < 15  # of a second in which 0.4 s are missing, at 20 Mbit/s
 
 
 def test_an_assertion_that_fails_is_exit_code_1(file: Path, tmp_path: Path) -> None:

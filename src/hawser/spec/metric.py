@@ -44,6 +44,9 @@ PASSIVE = {
     "rx_errors": "packets",
     "tx_records": "records",
     "rx_records": "records",
+    "classified_packets": "packets",
+    "led_packets": "packets",
+    "served_packets": "packets",
     "cpu": "%",
     "memory": "MiB",
 }
