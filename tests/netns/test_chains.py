@@ -73,6 +73,7 @@ def passed(lab: LocalLab, function: str) -> int:
     return lab.nodes[function].counters()["f0"]["rx_packets"]
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("between", ["", ", rate: 200 Mbit/s, delay: 2 ms"], ids=["bare", "far"])
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
 def test_tcp_passes_every_function_both_ways(deploy: Deploy, steering: str, between: str) -> None:
@@ -91,6 +92,7 @@ def test_tcp_passes_every_function_both_ways(deploy: Deploy, steering: str, betw
         assert 8 <= least < 40, "each way crosses the far link twice, 2 ms each time"
 
 
+@pytest.mark.measures
 def test_a_rate_holds_for_what_programs_lead(deploy: Deploy) -> None:
     lab = deploy(planned("steering: nsh", ", rate: 20 Mbit/s"))
     found = tcp(lab.nodes["client"], lab.nodes["server"], SERVER, 1)["bits_per_second"]
@@ -180,6 +182,7 @@ def drops(lab: LocalLab) -> int:
     return total
 
 
+@pytest.mark.measures
 def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
     lab = deploy(planned("fail: open"))
     with Echoes(lab) as echoes:
@@ -197,6 +200,7 @@ def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
     assert lab.daemons["f2"].restarts == 0
 
 
+@pytest.mark.measures
 def test_a_killed_function_closes_its_chain(deploy: Deploy) -> None:
     lab = deploy(planned("fail: closed"))
     with Echoes(lab) as echoes:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gateway_lab import Gateway, Lab, pki, until
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.measures]
 
 PATHS = 4
 
