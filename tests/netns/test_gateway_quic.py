@@ -100,7 +100,7 @@ def test_a_path_that_goes_dark_is_left_and_used_again(lab: Lab) -> None:
     until(lambda: paths_of(one)[0]["state"] == "up", "the path is back", seconds=3)
     until(lambda: mtu(one) == 1472, "it takes full packets", seconds=3)
     given = paths_of(one)[0]["sent_bytes"]
-    lab.iperf(seconds=1)
+    lab.iperf(seconds=2)
     assert paths_of(one)[0]["sent_bytes"] > given + 500_000
 
 
