@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Service chains beside each other: frames a second through 0 to 11 functions, and delays."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from statistics import correlation, linear_regression, median
+from typing import Any
+
+from harness.bench import Bench, Measure, Metric, Peer, SampleError
+from harness.cli import Effort, main
+from harness.lab import Lab
+from harness.obtain import from_system, hawserd
+from harness.result import Check, at_least, at_most
+from harness.samples import Samples
+from peers import chain
+from peers.chain import Row
+from peers.generators import CORE
+
+_BARE, _HAWSER = "bare XDP redirects", "hawser function"
+_OVS, _PYTHON = "Open vSwitch, NSH", "Python, packet by packet"
+
+_LENGTHS = (0, 1, 2, 3, 4, 6, 8, 11)
+_SIZES = (64, 1462)
+"""Bytes of a frame as on the wire, with the frame check sequence."""
+_CHECK = 4
+_ECHO_LENGTHS = (0, 2, 4, 6, 8, 11)
+_TRIAL_S = 0.5
+_HALVINGS = 6
+"""Steps of the search for the highest rate without loss: to 2 % of the first guess."""
+_SLOWEST, _FASTEST = 1_000, 8_000_000
+"""Frames a second: no chain here is slower or faster."""
+
+_MINIMUM = {1: 2.0, 6: 0.6, 11: 0.3}
+"""Million 64-byte frames a second that a chain must carry, by its length."""
+
+_ABOUT = """\
+A chain of n functions, each in a network namespace of its own, in a row of veth links: generator,
+forwarder (SFF), functions, the forwarder again, sink; all on this machine, the packets on one core.
+The forwarder classifies each packet, puts a network service header of MD type 1 in front of it, and
+takes that off behind the last function; each function takes one off the service index and sends on.
+So a chain of n takes n + 2 programs. `bare XDP redirects` is the limit of the method: the same
+namespaces and links with programs that look one entry up, write Ethernet addresses and redirect. In
+the chains of Open vSwitch (userspace datapath) and of the Python script (one packet socket, decode,
+index down, rebuild) that one function is theirs, the forwarder ours. The rate is the highest at
+which no frame is lost in {trial} s, found by halving; frame sizes are those of the frames before
+the header is added. Round-trip time: {echoes} echoes at each of {echo_lengths} functions, which are
+on the way there only; slope and R2 of the line through the medians."""
+
+
+def _metric(size: int, length: int) -> str:
+    return f"rate_{size}_{length}"
+
+
+_METRICS = (
+    *(
+        Metric(_metric(size, length), "million/s", f"{size} B, {length}", 3)
+        for size in _SIZES
+        for length in _LENGTHS
+    ),
+    Metric("rtt_slope", "us", "RTT a function"),
+    Metric("rtt_r2", "", "R2", 4),
+)
+
+Through = Callable[[Row], contextlib.AbstractContextManager[None]]
+
+
+def _rates(through: Through, lengths: Sequence[int], size: int) -> Mapping[str, float]:
+    found = {}
+    for length in lengths:
+        with Lab() as lab:
+            row = chain.row(lab, length)
+            with through(row):
+                found[_metric(size, length)] = _without_loss(row, size) / 1e6
+    return found
+
+
+def _without_loss(row: Row, size: int) -> float:
+    """Highest rate, frames a second, at which every frame arrived."""
+    low, high = 0.0, float(_FASTEST)
+    first = _trial(row, size, "max")
+    if first.lost == 0:
+        return first.received
+    high = min(high, first.received * 1.5)
+    for _ in range(_HALVINGS):
+        rate = (low + high) / 2
+        if rate < _SLOWEST:
+            break
+        trial = _trial(row, size, {"frames_per_s": rate})
+        if trial.lost == 0:
+            low = trial.received
+        else:
+            high = rate
+    if low == 0.0:
+        raise SampleError(f"frames are lost at every rate from {_SLOWEST} a second on")
+    return low
+
+
+class _Trial:
+    """Frames a second that arrived, and frames that did not."""
+
+    def __init__(self, result: Mapping[str, Any]) -> None:
+        received = result["received"]
+        self.received = float(received["unique"] / received["seconds"])
+        self.lost = int(result["lost"])
+
+
+def _trial(row: Row, size: int, rate: object) -> _Trial:
+    per_second = rate["frames_per_s"] if isinstance(rate, dict) else _FASTEST / 2
+    frames = max(200, int(per_second * _TRIAL_S))
+    file = row.gen.directory / "load.json"
+    file.write_text(json.dumps(_load(row, size, rate, frames)))
+    command = [hawserd().path, "load", "--config", str(file)]
+    return _Trial(json.loads(row.gen.run(command, timeout=60).splitlines()[-1]))
+
+
+def _load(row: Row, size: int, rate: object, frames: int) -> dict[str, Any]:
+    stream = {
+        "name": "s",
+        "ethernet": {"destination": "ff:ff:ff:ff:ff:ff"},
+        "source": {"first": "198.18.0.1"},
+        "target": {"first": "198.18.99.2"},
+        "source_port": {"first": 10000},
+        "target_port": {"first": 10500},
+        "sizes": {"fixed": size - _CHECK},
+        "rate": rate,
+        "amount": {"frames": frames},
+    }
+    gen, sink = row.links[0].out, row.links[-1].into
+    return {
+        "version": 1,
+        "send": {
+            "port": {"interface": gen.device, "netns": gen.namespace.name},
+            "cpu": CORE,
+            "traffic": {"streams": [stream]},
+        },
+        "receive": {"port": {"interface": sink.device, "netns": sink.namespace.name}},
+    }
+
+
+@contextlib.contextmanager
+def _built(build: chain.Build, row: Row) -> Iterator[None]:
+    build(row)
+    yield
+
+
+def _echoes(build: chain.Build, count: int) -> Mapping[str, float]:
+    """The line through the round-trip times over the length of the chain."""
+    times = [_round_trip(build, length, count) for length in _ECHO_LENGTHS]
+    slope, _ = linear_regression(_ECHO_LENGTHS, times)
+    return {"rtt_slope": slope, "rtt_r2": correlation(_ECHO_LENGTHS, times) ** 2}
+
+
+def _round_trip(build: chain.Build, length: int, count: int) -> float:
+    """Median of the round-trip times, microseconds."""
+    with Lab() as lab:
+        row = chain.row(lab, length)
+        build(row)
+        for address, port in (("10.0.0.1", row.links[0].out), ("10.0.0.2", row.links[-1].into)):
+            port.namespace.ip("address", "add", f"{address}/24", "dev", port.device)
+            port.namespace.run(["ethtool", "-K", port.device, "tx", "off", "gro", "on"])
+        row.gen.run(["ping", "-c", "3", "-i", "0.1", "10.0.0.2"])
+        text = row.gen.run(["ping", "-c", str(count), "-i", "0.002", "10.0.0.2"], timeout=60)
+    times = [float(found) for found in re.findall(r"time=([\d.]+) ms", text)]
+    if len(times) < count:
+        raise SampleError(f"{count - len(times)} of {count} echoes were lost")
+    return median(times) * 1000
+
+
+def _rate_cases(through: Through, lengths: Sequence[int]) -> dict[str, Measure]:
+    return {f"{size} B": partial(_rates, through, lengths, size) for size in _SIZES}
+
+
+def _bare(_effort: Effort) -> Peer:
+    return Peer(_BARE, cases=_rate_cases(chain.redirecting, _LENGTHS))
+
+
+def _hawser(effort: Effort) -> Peer:
+    program = hawserd()
+    build = partial(chain.hawser, program.path)
+    cases = _rate_cases(partial(_built, build), _LENGTHS)
+    echoes = partial(_echoes, build, effort.echoes)
+    return Peer(_HAWSER, program.version, {**cases, "round-trip time": echoes})
+
+
+def _open_vswitch(_effort: Effort) -> Peer:
+    switch = from_system("ovs-vswitchd", "openvswitch-switch")
+    build = partial(chain.replaced, hawserd().path, chain.open_vswitch)
+    return Peer(_OVS, switch.version, _rate_cases(partial(_built, build), [1]))
+
+
+def _python(_effort: Effort) -> Peer:
+    build = partial(chain.replaced, hawserd().path, chain.python)
+    version = sys.version.split()[0]
+    return Peer(_PYTHON, version, _rate_cases(partial(_built, build), [1]))
+
+
+_PEERS: Mapping[str, Callable[[Effort], Peer]] = {
+    _BARE: _bare,
+    _HAWSER: _hawser,
+    _OVS: _open_vswitch,
+    _PYTHON: _python,
+}
+
+
+def _checks(samples: Samples) -> list[Check]:
+    of = [
+        at_least(
+            f"{_HAWSER}, {length} functions, 64 B, million/s, at least",
+            samples.median(_HAWSER, _metric(64, length)),
+            limit,
+        )
+        for length, limit in _MINIMUM.items()
+    ]
+    shares = [
+        at_least(
+            f"{_HAWSER} / {_BARE}, {length} functions, {size} B, at least",
+            samples.ratio(_metric(size, length), _HAWSER, _BARE),
+            0.6,
+        )
+        for size in _SIZES
+        for length in _MINIMUM
+    ]
+    one = _metric(64, 1)
+    return [
+        *of,
+        *shares,
+        at_least(f"{_HAWSER} / {_OVS}, at least", samples.ratio(one, _HAWSER, _OVS), 5),
+        at_least(f"{_HAWSER} / {_PYTHON}, at least", samples.ratio(one, _HAWSER, _PYTHON), 100),
+        at_most("RTT a function in us, at most", samples.median(_HAWSER, "rtt_slope"), 15),
+        at_least("R2 of RTT over length, at least", samples.median(_HAWSER, "rtt_r2"), 0.99),
+    ]
+
+
+def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
+    return Bench(
+        name="chain",
+        title="Service chains",
+        about=_ABOUT.format(
+            trial=_TRIAL_S,
+            echoes=effort.echoes,
+            echo_lengths=", ".join(map(str, _ECHO_LENGTHS)),
+        ),
+        metrics=_METRICS,
+        peers=peers,
+        checks=_checks,
+    )
+
+
+_TOOLS = (
+    ("ip", "iproute2"),
+    ("ethtool", "ethtool"),
+    ("ping", "iputils-ping"),
+    ("nsenter", "util-linux"),
+    ("bpftool", "bpftool"),
+    ("clang", "clang"),
+)
+
+if __name__ == "__main__":
+    sys.exit(main(str(__doc__), _TOOLS, _PEERS, _bench))

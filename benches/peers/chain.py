@@ -1,0 +1,237 @@
+"""Chains of functions in a row, and what may be a node of one.
+
+    gen --- sff --- f1 --- f2 --- ... --- fn --- sff --- sink
+
+The forwarder (`sff`) puts packets from `gen` on a path and takes them off it in front of `sink`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.bench import SampleError
+from harness.lab import Daemon, Lab, Namespace, until
+from peers.wire import compiled
+
+_PINS = Path("/sys/fs/bpf")
+
+
+@dataclass(frozen=True)
+class Port:
+    """An end of a link."""
+
+    namespace: Namespace
+    device: str
+
+    @property
+    def mac(self) -> str:
+        """Its Ethernet address."""
+        link = json.loads(self.namespace.ip("-j", "link", "show", self.device))[0]
+        return str(link["address"])
+
+    @property
+    def index(self) -> int:
+        """Its number."""
+        link = json.loads(self.namespace.ip("-j", "link", "show", self.device))[0]
+        return int(link["ifindex"])
+
+
+@dataclass(frozen=True)
+class Link:
+    """Two ports, in the direction of the chain."""
+
+    out: Port
+    into: Port
+
+
+@dataclass(frozen=True)
+class Row:
+    """The namespaces of a chain and the links from one to the next, from `gen` to `sink`."""
+
+    gen: Namespace
+    sff: Namespace
+    functions: Sequence[Namespace]
+    sink: Namespace
+    links: Sequence[Link]
+
+    @property
+    def length(self) -> int:
+        """How many functions it has."""
+        return len(self.functions)
+
+
+Build = Callable[[Row], None]
+"""Makes the nodes of a chain forward; returns when they do."""
+
+
+def row(lab: Lab, length: int) -> Row:
+    """The namespaces and links; nobody forwards yet."""
+    gen, sff, sink = (lab.namespace(label) for label in ("gen", "sff", "sink"))
+    functions = [lab.namespace(f"f{number}") for number in range(1, length + 1)]
+    way = [gen, sff, *functions, *([sff] if functions else []), sink]
+    links = []
+    for number, (a, b) in enumerate(itertools.pairwise(way)):
+        lab.link(a, b)
+        links.append(Link(Port(a, f"wan{number}"), Port(b, f"wan{number}")))
+    return Row(gen, sff, functions, sink, links)
+
+
+def hawser(program: str, row: Row) -> None:
+    """`hawserd function`: a forwarder, and functions that send on to the next one."""
+    last = 255 - row.length
+    first, *between, end = row.links
+    ports = {"gen": first.into, "sink": end.out}
+    hops: list[object] = [{"spi": 1, "si": last, "end": {"port": "sink"}}]
+    if between:
+        ports |= {"out": between[0].out, "in": between[-1].into}
+        hops.append({"spi": 1, "si": 255, "to": [_target("out", between[0])]})
+    rules = [{"port": "gen", "spi": 1}]
+    other = {"gen": {"port": "sink"}, "sink": {"port": "gen"}}
+    _start(program, row.sff, "sff", ports, hops=hops, rules=rules, otherwise=other)
+    for number, function in enumerate(row.functions):
+        into, out = between[number], between[number + 1]
+        hop = {"spi": 1, "si": 254 - number, "to": [_target("out", out)]}
+        ports = {"in": into.into, "out": out.out}
+        _start(program, function, "forwarder", ports, hops=[hop])
+
+
+def replaced(program: str, other: Callable[[Namespace, Link, Link], None], row: Row) -> None:
+    """The forwarder of `hawserd function`, and one function that is somebody else's."""
+    first, out, back, end = row.links
+    ports = {"gen": first.into, "sink": end.out, "out": out.out, "in": back.into}
+    hops = [
+        {"spi": 1, "si": 254, "end": {"port": "sink"}},
+        {"spi": 1, "si": 255, "to": [_target("out", out)]},
+    ]
+    rules = [{"port": "gen", "spi": 1}]
+    _start(program, row.sff, "sff", ports, hops=hops, rules=rules, otherwise={})
+    other(row.functions[0], out, back)
+
+
+def _target(port: str, link: Link) -> dict[str, str]:
+    return {"port": port, "mac": link.into.mac}
+
+
+def _start(
+    program: str,
+    namespace: Namespace,
+    kind: str,
+    ports: dict[str, Port],
+    *,
+    otherwise: Mapping[str, object] | None = None,
+    **tables: object,
+) -> Daemon:
+    socket = namespace.directory / "control.sock"
+    known = otherwise or {}
+    config = {
+        "version": 1,
+        "control": str(socket),
+        "ports": [
+            {"name": name, "interface": port.device, "otherwise": known.get(name, "pass")}
+            for name, port in ports.items()
+        ],
+        **tables,
+    }
+    file = namespace.directory / "function.json"
+    file.write_text(json.dumps(config))
+    daemon = namespace.start([program, "function", kind, "--config", str(file)])
+    until(socket.exists, f"{kind} answers", daemons=[daemon])
+    return daemon
+
+
+@contextlib.contextmanager
+def redirecting(row: Row) -> Iterator[None]:
+    """The least a chain can do: XDP programs that look up, rewrite and redirect at every node."""
+    pins: list[Path] = []
+    try:
+        for into, out in itertools.pairwise(row.links):
+            pins.append(_redirect(into.into, out))
+        yield
+    finally:
+        for pin in pins:
+            for file in pin.glob("*"):
+                file.unlink()
+            pin.rmdir()
+
+
+def _redirect(into: Port, out: Link) -> Path:
+    pin = _PINS / f"{into.namespace.name}-{into.device}"
+    _bpftool(into.namespace, "prog", "loadall", str(_object()), str(pin), "pinmaps", str(pin))
+    addresses = bytes.fromhex((out.into.mac + out.out.mac).replace(":", ""))
+    for table, value in (
+        ("out", struct.pack("=I", out.out.index)),
+        ("entries", struct.pack("=I", 0) + addresses),
+    ):
+        path = ["pinned", str(pin / table), "key", "0", "0", "0", "0"]
+        _bpftool(into.namespace, "map", "update", *path, "value", *map(str, value))
+    program = str(pin / "redirect")
+    _inside(into.namespace, "ip", "link", "set", into.device, "xdpdrv", "pinned", program)
+    return pin
+
+
+@functools.cache
+def _object() -> Path:
+    return compiled(Path(__file__).with_name("redirect.bpf.c"))
+
+
+def _bpftool(namespace: Namespace, *words: str) -> None:
+    _inside(namespace, "bpftool", *words)
+
+
+def _inside(namespace: Namespace, *command: str) -> None:
+    """Run with the file systems of this process, which have the pins."""
+    words = ["nsenter", f"--net=/run/netns/{namespace.name}", *command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+    if done.returncode:
+        raise SampleError(f"{' '.join(command)}: {done.stderr or done.stdout}")
+
+
+def python(namespace: Namespace, into: Link, out: Link) -> None:
+    """A script that forwards packet by packet."""
+    script = str(Path(__file__).with_name("nsh_forward.py"))
+    command = [sys.executable, script, into.into.device, out.out.device, out.into.mac]
+    daemon = namespace.start(command)
+    _take_frames(into, out)
+    until(lambda: "ready" in daemon.said(), "the script is ready", daemons=[daemon])
+
+
+def open_vswitch(namespace: Namespace, into: Link, out: Link) -> None:
+    """Open vSwitch with its userspace datapath: service index and time to live down."""
+    folder = namespace.directory
+    share = Path("/usr/share/openvswitch/vswitch.ovsschema")
+    database, socket = folder / "conf.db", f"unix:{folder / 'db.sock'}"
+    environment = ["env", f"OVS_RUNDIR={folder}"]
+    namespace.run([*environment, "ovsdb-tool", "create", str(database), str(share)])
+    server = ["ovsdb-server", str(database), f"--remote=p{socket}"]
+    daemons = [namespace.start([*environment, *server])]
+    until((folder / "db.sock").exists, "the database answers", daemons=daemons)
+    daemons.append(namespace.start([*environment, "ovs-vswitchd", socket]))
+    bridge = ["add-br", "b", "--", "set", "bridge", "b", "datapath_type=netdev"]
+    ports = [word for link in (into.into, out.out) for word in ("--", "add-port", "b", link.device)]
+    vsctl = ["ovs-vsctl", f"--db={socket}", "--timeout=10"]
+    namespace.run([*environment, *vsctl, *bridge, *ports], timeout=20)
+    actions = (
+        f"decap(),set_field:254->nsh_si,dec_nsh_ttl,encap(ethernet),"
+        f"set_field:{out.out.mac}->eth_src,set_field:{out.into.mac}->eth_dst,output:2"
+    )
+    flow = f"in_port=1,dl_type=0x894f,nsh_spi=1,nsh_si=255,actions={actions}"
+    ofctl = ["ovs-ofctl", "--protocols=OpenFlow13,OpenFlow15"]
+    namespace.run([*environment, "ovs-vsctl", f"--db={socket}", "set", "bridge", "b",
+                   "protocols=OpenFlow13,OpenFlow15"])  # fmt: skip
+    namespace.run([*environment, *ofctl, "-O", "OpenFlow15", "add-flow", "b", flow])
+    _take_frames(into, out)
+
+
+def _take_frames(into: Link, out: Link) -> None:
+    """An interface takes frames from XDP where it has a program, or GRO."""
+    into.into.namespace.run(["ethtool", "-K", into.into.device, "gro", "on"])
+    out.out.namespace.run(["ethtool", "-K", out.out.device, "tx", "off"])
