@@ -1,8 +1,11 @@
 """Chains of functions in a row, and what may be a node of one.
 
-    gen --- sff --- f1 --- f2 --- ... --- fn --- sff --- sink
+    gen --- f1 --- f2 --- ... --- fn --- sink
 
-The forwarder (`sff`) puts packets from `gen` on a path and takes them off it in front of `sink`.
+Frames come from `gen` with a network service header, and arrive with it. Or a forwarder puts it on
+and takes it off:
+
+    gen --- sff --- f1 --- f2 --- ... --- fn --- sff --- sink
 """
 
 from __future__ import annotations
@@ -58,7 +61,6 @@ class Row:
     """The namespaces of a chain and the links from one to the next, from `gen` to `sink`."""
 
     gen: Namespace
-    sff: Namespace
     functions: Sequence[Namespace]
     sink: Namespace
     links: Sequence[Link]
@@ -75,20 +77,35 @@ Build = Callable[[Row], None]
 
 def row(lab: Lab, length: int) -> Row:
     """The namespaces and links; nobody forwards yet."""
-    gen, sff, sink = (lab.namespace(label) for label in ("gen", "sff", "sink"))
+    gen, sink = (lab.namespace(label) for label in ("gen", "sink"))
     functions = [lab.namespace(f"f{number}") for number in range(1, length + 1)]
-    way = [gen, sff, *functions, *([sff] if functions else []), sink]
+    return Row(gen, functions, sink, _links(lab, [gen, *functions, sink]))
+
+
+def _links(lab: Lab, way: Sequence[Namespace]) -> list[Link]:
     links = []
     for number, (a, b) in enumerate(itertools.pairwise(way)):
         lab.link(a, b)
         links.append(Link(Port(a, f"wan{number}"), Port(b, f"wan{number}")))
-    return Row(gen, sff, functions, sink, links)
+    return links
 
 
 def hawser(program: str, row: Row) -> None:
-    """`hawserd function`: a forwarder, and functions that send on to the next one."""
-    last = 255 - row.length
-    first, *between, end = row.links
+    """`hawserd function`: functions that send on to the next one."""
+    for number, (function, into) in enumerate(zip(row.functions, row.links, strict=False)):
+        out = row.links[number + 1]
+        hop = {"spi": 1, "si": 254 - number, "to": [_target("out", out)]}
+        ports = {"in": into.into, "out": out.out}
+        _start(program, function, "forwarder", ports, hops=[hop])
+
+
+def steered(program: str, lab: Lab, length: int) -> Row:
+    """`hawserd function`: a forwarder that classifies what comes from `gen`, and functions."""
+    gen, sff, sink = (lab.namespace(label) for label in ("gen", "sff", "sink"))
+    functions = [lab.namespace(f"f{number}") for number in range(1, length + 1)]
+    way = [gen, sff, *functions, *([sff] if functions else []), sink]
+    first, *between, end = _links(lab, way)
+    last = 255 - length
     ports = {"gen": first.into, "sink": end.out}
     hops: list[object] = [{"spi": 1, "si": last, "end": {"port": "sink"}}]
     if between:
@@ -96,25 +113,9 @@ def hawser(program: str, row: Row) -> None:
         hops.append({"spi": 1, "si": 255, "to": [_target("out", between[0])]})
     rules = [{"port": "gen", "spi": 1}]
     other = {"gen": {"port": "sink"}, "sink": {"port": "gen"}}
-    _start(program, row.sff, "sff", ports, hops=hops, rules=rules, otherwise=other)
-    for number, function in enumerate(row.functions):
-        into, out = between[number], between[number + 1]
-        hop = {"spi": 1, "si": 254 - number, "to": [_target("out", out)]}
-        ports = {"in": into.into, "out": out.out}
-        _start(program, function, "forwarder", ports, hops=[hop])
-
-
-def replaced(program: str, other: Callable[[Namespace, Link, Link], None], row: Row) -> None:
-    """The forwarder of `hawserd function`, and one function that is somebody else's."""
-    first, out, back, end = row.links
-    ports = {"gen": first.into, "sink": end.out, "out": out.out, "in": back.into}
-    hops = [
-        {"spi": 1, "si": 254, "end": {"port": "sink"}},
-        {"spi": 1, "si": 255, "to": [_target("out", out)]},
-    ]
-    rules = [{"port": "gen", "spi": 1}]
-    _start(program, row.sff, "sff", ports, hops=hops, rules=rules, otherwise={})
-    other(row.functions[0], out, back)
+    _start(program, sff, "sff", ports, hops=hops, rules=rules, otherwise=other)
+    hawser(program, Row(gen, functions, sink, between))
+    return Row(gen, functions, sink, [first, *between, end])
 
 
 def _target(port: str, link: Link) -> dict[str, str]:
@@ -195,8 +196,9 @@ def _inside(namespace: Namespace, *command: str) -> None:
         raise SampleError(f"{' '.join(command)}: {done.stderr or done.stdout}")
 
 
-def python(namespace: Namespace, into: Link, out: Link) -> None:
-    """A script that forwards packet by packet."""
+def python(row: Row) -> None:
+    """A script that forwards packet by packet, as the only function."""
+    (namespace,), (into, out) = row.functions, row.links
     script = str(Path(__file__).with_name("nsh_forward.py"))
     command = [sys.executable, script, into.into.device, out.out.device, out.into.mac]
     daemon = namespace.start(command)
@@ -204,8 +206,9 @@ def python(namespace: Namespace, into: Link, out: Link) -> None:
     until(lambda: "ready" in daemon.said(), "the script is ready", daemons=[daemon])
 
 
-def open_vswitch(namespace: Namespace, into: Link, out: Link) -> None:
-    """Open vSwitch with its userspace datapath: service index and time to live down."""
+def open_vswitch(row: Row) -> None:
+    """Open vSwitch with its userspace datapath, as the only function: index and TTL down."""
+    (namespace,), (into, out) = row.functions, row.links
     folder = namespace.directory
     share = Path("/usr/share/openvswitch/vswitch.ovsschema")
     database, socket = folder / "conf.db", f"unix:{folder / 'db.sock'}"

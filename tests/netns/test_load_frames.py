@@ -44,6 +44,7 @@ FORMATS: dict[str, dict[str, Any]] = {
         "outer": {"srv6": {"source": "fd00::1", "segments": ["fd00::2"] * 4}},
         "sizes": {"weighted": [{"size": 220, "weight": 3}, {"size": 1400, "weight": 1}]},
     },
+    "nsh": {"outer": {"nsh": {"spi": 70, "si": 255}}, "sizes": {"fixed": 300}},
     "vxlan": {
         "outer": {
             "vxlan": {"source": "10.0.0.1", "target": "10.0.0.2", "vni": 70, "ethernet": MACS}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Find the load payload of a frame, however it is wrapped: tags, segment routing, IP in IP, VXLAN. */
+/* Find the load payload of a frame, however it is wrapped: tags, segment routing, IP in IP, VXLAN, NSH. */
 #ifndef HAWSER_PARSE_H
 #define HAWSER_PARSE_H
 
@@ -15,6 +15,7 @@
 #define ETH_P_IPV6 0x86dd
 #define ETH_P_VLAN 0x8100
 #define ETH_P_QINQ 0x88a8
+#define ETH_P_SERVICE 0x894f
 #define PROTO_IPV4 4
 #define PROTO_UDP 17
 #define PROTO_IPV6 41
@@ -24,7 +25,8 @@
 #define PARSE_STEPS 10 /* headers looked at: two tags, three IP, two routing, UDP, VXLAN, Ethernet */
 #define PARSE_REACH 256 /* bytes into the frame; a bound the verifier can follow */
 
-enum step { STEP_ETHERNET, STEP_TAG, STEP_IPV4, STEP_IPV6, STEP_ROUTING, STEP_UDP, STEP_VXLAN, STEP_NONE };
+enum step { STEP_ETHERNET, STEP_TAG, STEP_IPV4, STEP_IPV6, STEP_ROUTING, STEP_UDP, STEP_VXLAN,
+	    STEP_NSH, STEP_NONE };
 
 struct cursor {
 	__u8 *data;
@@ -50,6 +52,7 @@ static __always_inline enum step after_type(__be16 type)
 	case bpf_htons(ETH_P_IPV6): return STEP_IPV6;
 	case bpf_htons(ETH_P_VLAN):
 	case bpf_htons(ETH_P_QINQ): return STEP_TAG;
+	case bpf_htons(ETH_P_SERVICE): return STEP_NSH;
 	default: return STEP_NONE;
 	}
 }
@@ -61,6 +64,17 @@ static __always_inline enum step after_protocol(__u8 protocol)
 	case PROTO_IPV4: return STEP_IPV4;
 	case PROTO_IPV6: return STEP_IPV6;
 	case PROTO_ROUTING: return STEP_ROUTING;
+	default: return STEP_NONE;
+	}
+}
+
+/* By the next protocols of RFC 8300 section 2.2. */
+static __always_inline enum step after_service(__u8 protocol)
+{
+	switch (protocol) {
+	case 1: return STEP_IPV4;
+	case 2: return STEP_IPV6;
+	case 3: return STEP_ETHERNET;
 	default: return STEP_NONE;
 	}
 }
@@ -97,6 +111,12 @@ static __always_inline enum step pass(struct cursor *c, enum step step)
 			return STEP_NONE;
 		c->offset += 8 + at[1] * 8;
 		return after_protocol(at[0]);
+	case STEP_NSH:
+		at = reach(c, 8);
+		if (!at)
+			return STEP_NONE;
+		c->offset += (at[1] & 63) * 4;
+		return after_service(at[3]);
 	case STEP_VXLAN:
 		c->offset += 16; /* its UDP header too */
 		return STEP_ETHERNET;

@@ -229,6 +229,19 @@ pub(crate) enum Outer {
     Srv6(Srv6),
     /// VXLAN (RFC 7348).
     Vxlan(Vxlan),
+    /// A network service header of MD type 1 behind the Ethernet header (RFC 8300).
+    Nsh(Nsh),
+}
+
+/// A place on a service path.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nsh {
+    /// Service path identifier.
+    #[schemars(range(max = 16_777_215))]
+    pub(crate) spi: u32,
+    /// Service index.
+    pub(crate) si: u8,
 }
 
 /// A segment list around the packets.

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use hawser_bpf::layout::{HEADER_MAX, Shape};
 use hawser_wire::{
     ethernet::{self, ethertype},
-    load, srh, udp, vxlan,
+    load, nsh, srh, udp, vxlan,
 };
 
-use crate::load::config::{Outer, Stream, Vlan};
+use crate::load::config::{Nsh, Outer, Stream, Vlan};
 
 const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
@@ -41,6 +41,7 @@ impl Offsets {
                 let tunnel = udp::HEADER_LEN + vxlan::HEADER_LEN + ethernet::HEADER_LEN;
                 (ip + tunnel, Some(link + ip))
             }
+            Some(Outer::Nsh(_)) => (nsh::FIXED_LEN, None),
         };
         let ip = link + outer;
         let udp = ip + ip_len(stream.source.first);
@@ -95,6 +96,7 @@ fn link(stream: &Stream, source: [u8; 6]) -> Vec<u8> {
         None => version(stream.source.first),
         Some(Outer::Srv6(_)) => ethertype::IPV6,
         Some(Outer::Vxlan(vxlan)) => version(vxlan.source),
+        Some(Outer::Nsh(_)) => ethertype::NSH,
     };
     ethernet::Repr {
         source,
@@ -156,7 +158,20 @@ fn outer(stream: &Stream, length: usize) -> Option<Vec<u8>> {
             bytes.extend(inner.emit());
             Some(bytes)
         }
+        Some(Outer::Nsh(place)) => service(stream, *place),
     }
+}
+
+fn service(stream: &Stream, place: Nsh) -> Option<Vec<u8>> {
+    use nsh::next_protocol::{IPV4, IPV6};
+    let header = nsh::Repr {
+        oam: false,
+        ttl: nsh::TTL_MAX,
+        next_protocol: if stream.source.first.is_ipv4() { IPV4 } else { IPV6 },
+        path: nsh::Path { spi: place.spi, si: place.si },
+        metadata: nsh::Metadata::Fixed([0; nsh::CONTEXT_LEN]),
+    };
+    header.emit()
 }
 
 fn inner_ip(stream: &Stream, payload: usize) -> Option<Vec<u8>> {

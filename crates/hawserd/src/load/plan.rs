@@ -322,6 +322,7 @@ mod tests {
             serde_json::json!({"outer": {"srv6": {"source": "fd00::1", "segments": ["fd00::2", "fd00::3"]}}}),
             serde_json::json!({"outer": {"vxlan": {"source": "10.0.0.1", "target": "10.0.0.2", "vni": 7,
                 "ethernet": {"source": "02:00:00:00:00:03", "destination": "02:00:00:00:00:04"}}}}),
+            serde_json::json!({"outer": {"nsh": {"spi": 7, "si": 255}}}),
         ];
         for outer in outers {
             let stream = stream(&outer);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hawser_meter::{flow::Flow, histogram::Histogram};
 use hawser_wire::{
     ethernet::{self, ethertype},
-    load, srh,
+    load, nsh, srh,
     udp::{self, Datagram},
     vxlan,
 };
@@ -107,6 +107,16 @@ impl<'a> Header<'a> {
         match ethertype {
             ethertype::IPV4 => Some(Self::Protocol(4, bytes)),
             ethertype::IPV6 => Some(Self::Protocol(41, bytes)),
+            ethertype::NSH => {
+                let header = nsh::Header::parse(bytes).ok()?;
+                let protocol = match header.next_protocol() {
+                    nsh::next_protocol::IPV4 => 4,
+                    nsh::next_protocol::IPV6 => 41,
+                    nsh::next_protocol::ETHERNET => return Some(Self::Ethernet(header.payload())),
+                    _ => return None,
+                };
+                Some(Self::Protocol(protocol, header.payload()))
+            }
             _ => None,
         }
     }
