@@ -115,7 +115,8 @@ def _short_forms(models: Schema) -> None:
     """Add the forms that the loader brings to the long ones."""
     nodes = models["Topology"]["properties"]["nodes"]["anyOf"]
     nodes.insert(0, {"type": "array", "items": {"type": "string"}, "uniqueItems": True})
-    for model, field in (("Node", "sysctl"), ("Reference", "variant"), ("Assertion", "variant")):
+    labels = (("Reference", "variant"), ("Assertion", "variant"), ("Assertion", "relative_to"))
+    for model, field in (("Node", "sysctl"), *labels):
         models[model]["properties"][field]["anyOf"][0]["additionalProperties"] = _SCALAR
 
 

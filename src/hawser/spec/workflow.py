@@ -98,10 +98,13 @@ class Assertion(Model):
     """The measurement that gives it; every one that does if left out."""
     statistic: Literal["median", "mean", "min", "max", "sd"] = "median"
     """What of a variant's trials is held against the bounds."""
+    relative_to: Labels = {}
+    """Hold the ratio against the bounds: to the same figure of the variant that carries these
+    labels and is otherwise alike."""
     at_least: float | None = None
-    """In the metric's unit."""
+    """In the metric's unit; with `relative_to` a factor."""
     at_most: float | None = None
-    """In the metric's unit."""
+    """In the metric's unit; with `relative_to` a factor."""
 
 
 class Workflow(Model):

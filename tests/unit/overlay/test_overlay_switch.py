@@ -166,12 +166,6 @@ class TestTableII:
             "output": {"port": "a", "class": class_id(2)},
         }
 
-    def test_a_subflow_takes_packets_of_any_port(self) -> None:
-        """Answers come in by the port of their path, not by the one that the agent sent to."""
-        endpoints = [e for node in self.plan.nodes for e in node.mptcp]
-        assert endpoints
-        assert all(endpoint.interface is None for endpoint in endpoints)
-
     def test_a_port_that_the_kernel_chooses_is_no_label(self) -> None:
         gateway = next(node for node in self.plan.nodes if node.name == "gw1")
         assert gateway.sysctl["net.ipv4.ip_local_port_range"] == "1024 4095"

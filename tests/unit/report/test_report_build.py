@@ -161,6 +161,22 @@ def test_assertions_are_held_against_each_row(tmp_path: Path) -> None:
     assert holds.text == "median goodput of ipomp: at least 29 and at most 31 Mbit/s"
 
 
+def test_an_assertion_may_compare_with_another_variant(tmp_path: Path) -> None:
+    relative = Assertion(
+        variant={"transport": "ipomp"},
+        metric="goodput",
+        relative_to={"transport": "ipip-best"},
+        at_least=1.5,
+    )
+    contrary = relative.model_copy(update={"at_least": None, "at_most": 1.5})
+    workflow = synthetic.quickstart(3).model_copy(update={"assertions": (relative, contrary)})
+    holds, fails = run(tmp_path, workflow, STEADY).outcomes
+    (one,) = holds.checked
+    assert one.value == pytest.approx(2, abs=0.2)
+    assert (holds.ok, fails.ok) == (True, False)
+    assert holds.text == "median goodput of ipomp: at least 1.5 times ipip-best"
+
+
 def test_counters_that_explain_nothing_are_left_out_but_not_those_asserted(tmp_path: Path) -> None:
     def counter(metric: str, subject: str, value: float) -> Sample:
         return Sample(

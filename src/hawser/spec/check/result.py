@@ -48,16 +48,20 @@ def results(
 
 def _labels(loc: Loc, item: Result, variants: Variants) -> Iterator[Issue]:
     """Check that labels name axes and values, and that some variant carries them all."""
-    wrong = [
-        Issue((*loc, "variant", axis), problem, key=axis not in variants.axes)
-        for axis, label in item.variant.items()
-        if (problem := unknown_label(variants.axes, axis, label))
-    ]
+    wrong = list(_unknown((*loc, "variant"), item.variant, variants))
     yield from wrong
+    if isinstance(item, Assertion):
+        yield from _unknown((*loc, "relative_to"), item.relative_to, variants)
     carried = any(item.variant.items() <= c.labels.items() for c in variants.choices)
     if not wrong and not carried and variants.choices:
         message = f"found {found(item.variant)}, which no variant carries"
         yield Issue((*loc, "variant"), message)
+
+
+def _unknown(loc: Loc, labels: Labels, variants: Variants) -> Iterator[Issue]:
+    for axis, label in labels.items():
+        if problem := unknown_label(variants.axes, axis, label):
+            yield Issue((*loc, axis), problem, key=axis not in variants.axes)
 
 
 def _metric(loc: Loc, item: Result) -> Iterator[Issue]:
