@@ -44,6 +44,8 @@ pub struct Subflow {
     pub unacked: u32,
     /// Segments that have arrived, acknowledged selectively or not; wraps.
     pub delivered: u32,
+    /// Segments with data that came from the other end; wraps.
+    pub received: u32,
     /// Smoothed round trip.
     pub rtt: Duration,
     /// Shortest round trip of the last minutes.
@@ -84,6 +86,7 @@ fn subflow(ends: &[u8; ADDRESSES], info: &[u8; INFO]) -> Option<Subflow> {
         established: info.first() == Some(&TCP_ESTABLISHED),
         unacked: number(info, 24)?,
         delivered: number(info, 192)?,
+        received: number(info, 152)?,
         rtt: Duration::from_micros(number(info, 68)?.into()),
         min_rtt: Duration::from_micros(number(info, 148)?.into()),
     })
@@ -129,6 +132,7 @@ mod tests {
         assert_eq!(offset_of!(libc::tcp_info, tcpi_unacked), 24);
         assert_eq!(offset_of!(libc::tcp_info, tcpi_rtt), 68);
         assert_eq!(offset_of!(libc::tcp_info, tcpi_min_rtt), 148);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_data_segs_in), 152);
         assert_eq!(offset_of!(libc::tcp_info, tcpi_delivered), 192);
     }
 }
