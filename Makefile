@@ -51,6 +51,17 @@ test-browser: setup
 bench-%: setup ## run one same-run comparison, such as bench-tunnel
 	$(PY) benches/$*.py
 
+TARGETS := $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
+SECONDS ?= 60
+
+fuzz: ## run every fuzz target for SECONDS (60): make fuzz TARGETS=tunnel SECONDS=3600
+	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
+	  echo "fuzzing needs nightly Rust and cargo-fuzz: rustup toolchain install nightly; cargo install --locked cargo-fuzz" >&2; exit 3; }
+	@for name in $(TARGETS); do \
+	  echo "$$name: $(SECONDS) s" && mkdir -p fuzz/target/corpus/$$name fuzz/corpus/$$name && \
+	  cargo +nightly fuzz run $$name fuzz/target/corpus/$$name fuzz/corpus/$$name -- -max_total_time=$(SECONDS) || exit 1; \
+	done
+
 lock: setup ## pin the Python packages anew
 	$(PY) -m pip install --quiet uv
 	for name in requirements requirements-dev; do \

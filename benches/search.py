@@ -35,6 +35,9 @@ _RESOLUTION = 0.002
 _DEPTH_SECONDS = 0.00025
 """Of the policer's bucket: what it lets through beyond its limit is 0.025 % of a trial of 1 s, as a
 bucket of 15 ms is of one of 60 s. A deeper one misleads the short trials of MLRsearch."""
+_CATCH_UP_SECONDS = _DEPTH_SECONDS / 2
+"""What the generator makes up for at once after an interruption: the bucket must hold it. Frames
+that are later are not sent, and a trial with too many of them is carried out again."""
 _SECONDS = 1
 """Of a deciding trial: all searches of five rounds together then take about 20 minutes."""
 
@@ -102,7 +105,7 @@ def _generator(a: Namespace, b: Namespace) -> Generator:
             "from": "a",
             "to": "b",
             "sizes": {"fixed": "60 B"},
-            "catch_up": f"{_DEPTH_SECONDS * 1000} ms",
+            "catch_up": f"{_CATCH_UP_SECONDS * 1000} ms",
         }
     )
     source, target = (

@@ -11,7 +11,7 @@ from statistics import median
 
 from harness.bench import Bench, Measure, Metric, Peer
 from harness.cli import Effort, main
-from harness.lab import Lab
+from harness.lab import Lab, Namespace
 from harness.obtain import from_cargo, from_go, from_system, hawserd
 from harness.result import Check, at_least, at_most
 from harness.samples import Samples
@@ -24,7 +24,9 @@ from peers.wireguard import wireguard
 
 _BARE, _WIREGUARD = "bare veth", "wireguard-go"
 _PLAIN, _TLS, _IPIP = "hawser mptcp", "hawser mptcp tls", "hawser ipip"
+_QUIC = "hawser quic"
 _BRANCHES = 4
+_PATHS, _PATH_MBIT = 4, 250
 
 _ABOUT = """\
 Two network namespaces joined by an unlimited veth link, both ends on this machine. Each sample sets
@@ -32,15 +34,17 @@ the tunnel up anew. iperf3 sends one and four TCP streams between the tunnel's i
 {seconds} s after one second that does not count. CPU is for one stream: seconds of CPU that moving
 a Gbit takes, of the whole machine (iperf3 and both ends included) and of the tunnel's daemons.
 Round-trip time is the median of {echoes} pings on the idle link, 10 ms apart; "added" is over bare
-veth in the same round. Memory is the resident set of the largest daemon: its peak with four
-streams; and for a gateway with four connected branches, idle and at its peak while sending to all
-four. wireguard-go and boringtun: ChaCha20-Poly1305, MTU 1420. openvpn: UDP, AES-256-GCM, no kernel
-offload. hawser: IP over one MPTCP connection, MTU 1500, without and with TLS 1.3; ipip is plain
-encapsulation."""
+veth in the same round. "4 paths": one stream over four links at once, each shaped to {rate} Mbit/s
+of Ethernet frames both ways, with a queue of 300 kB. Memory is the resident set of the largest
+daemon: its peak with four streams; and for a gateway with four connected branches, idle and at its
+peak while sending to all four. wireguard-go and boringtun: ChaCha20-Poly1305, MTU 1420. openvpn:
+UDP, AES-256-GCM, no kernel offload. hawser: IP over one MPTCP connection, MTU 1500, without and
+with TLS 1.3; quic is IP in QUIC datagrams, always encrypted; ipip is plain encapsulation."""
 
 _METRICS = (
     Metric("goodput_1", "Gbit/s", "1 stream"),
     Metric("goodput_4", "Gbit/s", "4 streams"),
+    Metric("goodput_paths", "Gbit/s", "4 paths"),
     Metric("machine_cpu", "s/Gbit", "CPU, machine"),
     Metric("daemon_cpu", "s/Gbit", "CPU, daemons"),
     Metric("rtt", "us", "RTT", 0),
@@ -92,6 +96,26 @@ def _branches(program: str, transport: Transport, effort: Effort) -> Mapping[str
     return {"memory_branches_idle": idle, "memory_branches_load": load}
 
 
+def _paths(program: str, effort: Effort) -> Mapping[str, float]:
+    with Lab() as lab:
+        a, b = lab.pair()
+        for _ in range(1, _PATHS):
+            lab.link(a, b)
+        for end in (a, b):
+            for path in range(_PATHS):
+                _shape(end, f"wan{path}")
+        tunnel = gateways(program, "quic", _PATHS)(a, b)
+        moved = tcp(
+            *(a, b, tunnel.server), streams=1, seconds=effort.seconds, daemons=tunnel.daemons
+        )
+    return {"goodput_paths": moved.goodput}
+
+
+def _shape(end: Namespace, device: str) -> None:
+    bucket = ["rate", f"{_PATH_MBIT}mbit", "burst", "32kb", "limit", "300kb"]
+    end.run(["tc", "qdisc", "add", "dev", device, "root", "tbf", *bucket])
+
+
 def _cases(start: Start, effort: Effort) -> dict[str, Measure]:
     return {
         "1 stream": partial(_transfer, start, effort, 1),
@@ -126,6 +150,8 @@ def _hawser(name: str, transport: Transport, effort: Effort) -> Peer:
     cases = _cases(gateways(program.path, transport), effort)
     if transport != "ipip":
         cases["4 branches"] = partial(_branches, program.path, transport, effort)
+    if transport == "quic":
+        cases["4 paths"] = partial(_paths, program.path, effort)
     return Peer(name, program.version, cases)
 
 
@@ -136,6 +162,7 @@ _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
     "openvpn": _openvpn,
     _PLAIN: partial(_hawser, _PLAIN, "mptcp"),
     _TLS: partial(_hawser, _TLS, "mptcp+tls"),
+    _QUIC: partial(_hawser, _QUIC, "quic"),
     _IPIP: partial(_hawser, _IPIP, "ipip"),
 }
 
@@ -170,6 +197,13 @@ def _checks(samples: Samples) -> list[Check]:
             memory(peer, "memory_branches_load", "4 branches load", 256),
             memory(peer, "memory_load", "4 streams", 256),
         ]
+    paths = samples.median(_QUIC, "goodput_paths")
+    checks += [
+        times_wireguard(_QUIC, 1.5),
+        at_least(f"{_QUIC}, 4 paths of {_PATH_MBIT} Mbit/s, Gbit/s, at least", paths, 0.9),
+        memory(_QUIC, "memory_load", "4 streams", 128),
+        memory(_QUIC, "memory_branches_load", "4 branches load", 128),
+    ]
     return checks
 
 
@@ -177,7 +211,7 @@ def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
     return Bench(
         name="tunnel",
         title="Tunnels on an unlimited link",
-        about=_ABOUT.format(seconds=effort.seconds, echoes=effort.echoes),
+        about=_ABOUT.format(seconds=effort.seconds, echoes=effort.echoes, rate=_PATH_MBIT),
         metrics=_METRICS,
         peers=peers,
         derive=_derive,
@@ -185,7 +219,13 @@ def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
     )
 
 
-_TOOLS = (("ip", "iproute2"), ("ss", "iproute2"), ("iperf3", "iperf3"), ("ping", "iputils-ping"))
+_TOOLS = (
+    ("ip", "iproute2"),
+    ("ss", "iproute2"),
+    ("tc", "iproute2"),
+    ("iperf3", "iperf3"),
+    ("ping", "iputils-ping"),
+)
 
 if __name__ == "__main__":
     sys.exit(main(str(__doc__), _TOOLS, _PEERS, _bench))

@@ -15,28 +15,29 @@ from hawser.control.client import ControlError, DaemonClient
 from hawser.control.model import GatewayStatus
 from peers.tunnel import Start, Tunnel, wait_until_up
 
-Transport = Literal["mptcp", "mptcp+tls", "ipip"]
+Transport = Literal["mptcp", "mptcp+tls", "quic", "ipip"]
+_ENCRYPTED = ("mptcp+tls", "quic")
 
 
 @dataclass(frozen=True)
 class _Branch:
-    """A branch and the address of its gateway that each other branch, by id, reaches it at."""
+    """A branch and the addresses of its gateway that each other branch, by id, reaches it at."""
 
     id: int
     namespace: Namespace
-    outer: dict[int, str]
+    outer: dict[int, tuple[str, ...]]
 
     @property
     def inner(self) -> str:
         return f"10.{self.id}.0.1"
 
 
-def gateways(program: str, transport: Transport) -> Start:
-    """A tunnel of two gateways."""
+def gateways(program: str, transport: Transport, paths: int = 1) -> Start:
+    """A tunnel of two gateways over so many links, from the first on, a path each."""
 
     def start(client: Namespace, server: Namespace) -> Tunnel:
-        a = _Branch(1, client, {2: "198.18.0.1"})
-        b = _Branch(2, server, {1: "198.18.0.2"})
+        a = _Branch(1, client, {2: tuple(f"198.18.{path}.1" for path in range(paths))})
+        b = _Branch(2, server, {1: tuple(f"198.18.{path}.2" for path in range(paths))})
         daemons = _start(program, transport, a, [b])
         return Tunnel(b.inner, daemons)
 
@@ -58,8 +59,9 @@ def hub(lab: Lab, program: str, transport: Transport, branches: int) -> Hub:
     others = []
     for number in range(2, branches + 2):
         namespace = lab.namespace(f"b{number}")
-        center.outer[number], address = lab.link(center.namespace, namespace)
-        others.append(_Branch(number, namespace, {1: address}))
+        here, there = lab.link(center.namespace, namespace)
+        center.outer[number] = (here,)
+        others.append(_Branch(number, namespace, {1: (there,)}))
     daemons = _start(program, transport, center, others)
     ends = tuple((branch.namespace, branch.inner) for branch in others)
     return Hub(center.namespace, ends, daemons[0])
@@ -73,7 +75,7 @@ def _start(
     rest = [_gateway(program, transport, authority, branch, [center]) for branch in others]
     for branch in others:
         wait_until_up(center.namespace, branch.inner, first, *rest)
-    if encrypted(center.namespace) != (transport == "mptcp+tls"):
+    if encrypted(center.namespace) != (transport in _ENCRYPTED):
         raise SampleError(f"{transport}: the gateway says that it encrypts otherwise")
     return (first, *rest)
 
@@ -126,14 +128,15 @@ def _transport(transport: Transport, authority: Authority, name: str) -> dict[st
         return {"kind": "mptcp", "tls": None}
     certificate, key = authority.issue(name)
     files = {"certificate": certificate, "key": key, "ca": authority.certificate}
-    return {"kind": "mptcp", "tls": {role: str(file) for role, file in files.items()}}
+    kind = transport.partition("+")[0]
+    return {"kind": kind, "tls": {role: str(file) for role, file in files.items()}}
 
 
 def _peer(own: _Branch, other: _Branch) -> dict[str, object]:
-    path = {"local": own.outer[other.id], "remote": other.outer[own.id]}
+    ends = zip(own.outer[other.id], other.outer[own.id], strict=True)
     return {
         "branch": f"b{other.id}",
         "id": other.id,
         "prefixes": [f"10.{other.id}.0.0/24"],
-        "groups": [{"id": 0, "paths": [path]}],
+        "groups": [{"id": 0, "paths": [{"local": near, "remote": far} for near, far in ends]}],
     }

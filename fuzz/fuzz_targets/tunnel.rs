@@ -21,9 +21,9 @@ fuzz_target!(|input: &[u8]| {
     for (number, datagram) in input.chunks(8).enumerate() {
         let Ok((header, _)) = Header::parse(datagram) else { continue };
         assert_eq!(header.emit(), datagram[..8]);
-        let Header { flow, sequence, distance, .. } = header;
+        let Header { flow, sequence, behind, paths, .. } = header;
         came += 1;
-        let tag = Tag { flow, sequence, distance };
+        let tag = Tag { flow, sequence, behind, paths };
         resequencer.push(now, number % 17, tag, (), &mut |()| passed += 1);
         assert!(resequencer.held() <= LIMIT + 1);
         now += Duration::from_millis(3);

@@ -63,6 +63,10 @@ def start_encrypted() -> Start:
     return gateways(gateway(), "mptcp+tls")
 
 
+def start_quic() -> Start:
+    return gateways(gateway(), "quic")
+
+
 def start_ipip() -> Start:
     return gateways(gateway(), "ipip")
 
@@ -75,6 +79,7 @@ def start_ipip() -> Start:
         start_boringtun,
         start_plain,
         start_encrypted,
+        start_quic,
         start_ipip,
     ],
 )

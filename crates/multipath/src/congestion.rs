@@ -38,6 +38,9 @@ const LEAST_ROUND: Duration = Duration::from_millis(4);
 const BUSY: Duration = Duration::from_millis(30);
 const BUSY_PACKETS: f64 = 8.0;
 
+/// Time over which what was acknowledged says what the path carries at least.
+const CARRIED: Duration = Duration::from_millis(100);
+
 /// Seconds without a measurement after which a path is thought better of.
 const HOPE_AFTER: f64 = 1.0;
 
@@ -71,6 +74,7 @@ pub struct Congestion {
     jitter: Jitter,
     round: Round,
     busy: Busy,
+    carried: Carried,
     last_ack: Instant,
     rate: Rate,
     /// When the window was last used up.
@@ -145,6 +149,13 @@ struct Busy {
     time: Duration,
 }
 
+/// What was acknowledged since.
+#[derive(Clone, Copy, Debug)]
+struct Carried {
+    since: Instant,
+    acked: u64,
+}
+
 impl Congestion {
     /// A path that nothing is known about, with packets of so many bytes.
     #[must_use]
@@ -160,6 +171,7 @@ impl Congestion {
             jitter: Jitter::default(),
             round: Round::new(now),
             busy: Busy::default(),
+            carried: Carried { since: now, acked: 0 },
             last_ack: now,
             rate: Rate::ZERO,
             last_full: now,
@@ -223,7 +235,8 @@ impl Congestion {
         self.round.full += u32::from(full);
         self.round.rtt = Some(self.round.rtt.map_or(rtt, |least| least.min(rtt)));
         self.jitter.note(rtt.as_secs_f64(), self.grain());
-        self.measure(now, acked, rtt);
+        self.measure(now, acked, in_flight, rtt);
+        self.at_least(now, acked);
         if self.startup && full {
             self.window += acked as f64;
             self.leave_startup();
@@ -248,7 +261,6 @@ impl Congestion {
         self.draining = false;
         let (Some(base), Some(rtt)) = (self.base(), round.rtt) else { return };
         self.shrink(&round);
-        self.at_least(now, &round);
         let (base, rtt) = (base.as_secs_f64(), rtt.as_secs_f64().max(1e-6));
         let (queue, standing) = (self.window * (1.0 - base / rtt), self.standing());
         let settled = self.window - queue + standing;
@@ -294,10 +306,12 @@ impl Congestion {
     }
 
     /// The path was busy since the acknowledgement before, if what this one is about was waiting by then:
-    /// if its round trip is longer by that time than without a queue (packet train dispersion).
-    fn measure(&mut self, now: Instant, acked: u64, rtt: Duration) {
+    /// if its round trip is longer by that time than without a queue (packet train dispersion). A packet
+    /// that was alone says nothing: its acknowledgement may have been held back.
+    fn measure(&mut self, now: Instant, acked: u64, in_flight: u64, rtt: Duration) {
         let since = now.saturating_duration_since(std::mem::replace(&mut self.last_ack, now));
-        if rtt < self.base().unwrap_or_default() + since {
+        let alone = ((acked + in_flight) as f64) < 1.5 * self.packet;
+        if alone || rtt < self.base().unwrap_or_default() + since {
             return;
         }
         self.last_full = now;
@@ -314,14 +328,19 @@ impl Congestion {
         self.rate = if known == Rate::ZERO { seen } else { mean };
     }
 
-    /// A path whose window is used up all the time carries at least what was acknowledged.
-    fn at_least(&mut self, now: Instant, round: &Round) {
-        let seen = Rate::new(round.acked, now.saturating_duration_since(round.since));
-        let base = self.base().unwrap_or_default();
-        let no_queue = round.rtt.is_some_and(|rtt| rtt < base + base / 4);
-        if round.is_full() && round.batches > 1 && no_queue && seen > self.rate {
+    /// A path carries at least what was acknowledged, over a time in which acknowledgements that come in
+    /// bunches do not matter.
+    fn at_least(&mut self, now: Instant, acked: u64) {
+        self.carried.acked += acked;
+        let time = now.saturating_duration_since(self.carried.since);
+        if time < CARRIED {
+            return;
+        }
+        let seen = Rate::new(self.carried.acked, time);
+        if seen > self.rate() {
             self.rate = seen;
         }
+        self.carried = Carried { since: now, acked: 0 };
     }
 
     /// Bytes that are to stand in the queue.

@@ -25,7 +25,7 @@ mod spread;
 pub use backlog::{Backlog, Refused};
 pub use codel::CoDel;
 pub use congestion::Congestion;
-pub use path::{Path, State, View};
+pub use path::{ACK_DELAY, Path, State, View};
 pub use rate::Rate;
 pub use resequencer::{Counters as ResequencerCounters, Resequencer};
 pub use scheduler::{Choice, Policy, Scheduler};

@@ -32,7 +32,7 @@ pub struct Counters {
     pub late: u64,
     /// Came for the second time, and went no further.
     pub duplicates: u64,
-    /// Known to be lost from the packet behind it on its path, so that nobody waited.
+    /// Known to be lost from those that came after it on all paths, so that nobody waited.
     pub lost: u64,
     /// Waited for in vain until the deadline.
     pub expired: u64,
@@ -42,7 +42,7 @@ pub struct Counters {
 
 /// The resequencer of one direction of a path group. `T` is a packet.
 pub struct Resequencer<T> {
-    flows: Box<[Flow<T>]>,
+    flows: Box<[Option<Box<Flow<T>>>]>,
     /// Flows with a gap.
     gaps: Vec<u16>,
     spread: Spread,
@@ -69,14 +69,14 @@ struct Flow<T> {
     given_up: u128,
     /// When those behind the youngest of these had begun to wait.
     gave_up: Option<Instant>,
-    /// The number that came last on each path.
-    last: [Option<u32>; MAX_PATHS],
+    /// For each path, the number before which all had left when the packet left that came last on it.
+    left: [Option<u32>; MAX_PATHS],
 }
 
 impl<T> Flow<T> {
     const fn new() -> Self {
         let slots = VecDeque::new();
-        Self { next: 0, slots, since: None, given_up: 0, gave_up: None, last: [None; MAX_PATHS] }
+        Self { next: 0, slots, since: None, given_up: 0, gave_up: None, left: [None; MAX_PATHS] }
     }
 
     fn advance(&mut self, given_up: bool) {
@@ -88,6 +88,23 @@ impl<T> Flow<T> {
     fn past(&self, sequence: u32) -> Option<u128> {
         let ago = self.next.wrapping_sub(sequence).wrapping_sub(1);
         (ago < PAST).then(|| 1 << ago)
+    }
+
+    /// Gives up those that must have come by now if they still came on one of these paths; how many.
+    fn overtaken(&mut self, paths: u16) -> u64 {
+        let used = self.left.iter().enumerate().filter(|(path, _)| paths >> path & 1 == 1);
+        let ahead = |(_, left): (usize, &Option<u32>)| {
+            left.map_or(0, |left| left.wrapping_sub(self.next).cast_signed().max(0))
+        };
+        let until = used.map(ahead).min().unwrap_or(0).cast_unsigned();
+        let mut lost = 0;
+        for slot in self.slots.iter_mut().take(until as usize) {
+            if let Slot::Missing = slot {
+                *slot = Slot::Lost;
+                lost += 1;
+            }
+        }
+        lost
     }
 
     fn slot(&mut self, ahead: u32) -> Option<&mut Slot<T>> {
@@ -103,14 +120,14 @@ impl<T> Resequencer<T> {
     /// A resequencer that holds at most so many packets.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        let flows = std::iter::repeat_with(Flow::new).take(FLOWS).collect();
+        let flows = std::iter::repeat_with(|| None).take(FLOWS).collect();
         let (gaps, counters) = (Vec::with_capacity(64), Counters::default());
         Self { flows, gaps, spread: Spread::new(), held: 0, limit, counters }
     }
 
     /// Begins anew: what waits is dropped, what has been counted stays.
     pub fn reset(&mut self) {
-        self.flows.fill_with(Flow::new);
+        self.flows.fill_with(|| None);
         self.gaps.clear();
         self.held = 0;
     }
@@ -148,7 +165,10 @@ impl<T> Resequencer<T> {
         pass: &mut impl FnMut(T),
     ) {
         let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
-        let before = flow.last.get_mut(path).map(|last| last.replace(tag.sequence));
+        let flow = flow.get_or_insert_with(|| Box::new(Flow::new()));
+        if let (Some(left), Some(before)) = (flow.left.get_mut(path), tag.left_before()) {
+            *left = Some(before);
+        }
         let ahead = tag.sequence.wrapping_sub(flow.next);
         if ahead == 0 && flow.slots.is_empty() {
             flow.advance(false);
@@ -163,9 +183,7 @@ impl<T> Resequencer<T> {
         } else {
             self.hold(now, tag, ahead, packet, pass);
         }
-        if let Some(Some(before)) = before {
-            self.mark(now, tag, before, pass);
-        }
+        self.lose(now, tag, pass);
         if self.held > self.limit {
             self.give_up(now, tag.flow, pass);
             self.counters.overflowed += 1;
@@ -174,7 +192,7 @@ impl<T> Resequencer<T> {
 
     /// A packet whose turn has been: it was given up, or has come already.
     fn past(&mut self, now: Instant, tag: Tag, packet: T, pass: &mut impl FnMut(T)) {
-        let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
+        let Some(flow) = known(&mut self.flows, tag.flow) else { return };
         // Of what is longer ago nothing is known: a copy more does less harm than a packet less.
         if let Some(bit) = flow.past(tag.sequence) {
             if flow.given_up & bit == 0 {
@@ -193,7 +211,7 @@ impl<T> Resequencer<T> {
     /// A packet from so far ahead that the flow begins anew behind it.
     fn restart(&mut self, now: Instant, tag: Tag, packet: T, pass: &mut impl FnMut(T)) {
         while self.give_up(now, tag.flow, pass) {}
-        let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
+        let Some(flow) = known(&mut self.flows, tag.flow) else { return };
         flow.next = tag.sequence.wrapping_add(1);
         flow.given_up = 0;
         self.counters.in_order += 1;
@@ -201,7 +219,7 @@ impl<T> Resequencer<T> {
     }
 
     fn hold(&mut self, now: Instant, tag: Tag, ahead: u32, packet: T, pass: &mut impl FnMut(T)) {
-        let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
+        let Some(flow) = known(&mut self.flows, tag.flow) else { return };
         let Some(slot) = flow.slot(ahead) else { return };
         if let Slot::Here(..) = slot {
             self.counters.duplicates += 1;
@@ -224,26 +242,22 @@ impl<T> Resequencer<T> {
         self.drain(now, tag.flow, pass);
     }
 
-    /// The packet says which one went before it on its path: if another was the last to come, it is
-    /// lost.
-    fn mark(&mut self, now: Instant, tag: Tag, before: u32, pass: &mut impl FnMut(T)) {
-        let lost = tag.sequence.wrapping_sub(tag.distance.into());
-        let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
-        let newer = before.wrapping_sub(lost) < u32::MAX / 2;
-        let ahead = lost.wrapping_sub(flow.next);
-        if tag.distance == 0 || newer || ahead >= SPAN {
+    /// What left before the last packet that came on each path in use, and has not come, is lost.
+    fn lose(&mut self, now: Instant, tag: Tag, pass: &mut impl FnMut(T)) {
+        let Some(flow) = known(&mut self.flows, tag.flow) else { return };
+        if flow.since.is_none() {
             return;
         }
-        if let Some(slot @ Slot::Missing) = flow.slot(ahead) {
-            *slot = Slot::Lost;
-            self.counters.lost += 1;
+        let lost = flow.overtaken(tag.paths);
+        self.counters.lost += lost;
+        if lost > 0 {
             self.drain(now, tag.flow, pass);
         }
     }
 
     /// Passes on what stands at the front of a flow.
     fn drain(&mut self, now: Instant, number: u16, pass: &mut impl FnMut(T)) {
-        let Some(flow) = self.flows.get_mut(usize::from(number)) else { return };
+        let Some(flow) = known(&mut self.flows, number) else { return };
         let mut moved = false;
         while let Some(slot) = flow.slots.pop_front() {
             let lost = match slot {
@@ -278,7 +292,7 @@ impl<T> Resequencer<T> {
 
     /// Gives up what is missing at the front of a flow; whether anything was.
     fn give_up(&mut self, now: Instant, number: u16, pass: &mut impl FnMut(T)) -> bool {
-        let Some(flow) = self.flows.get_mut(usize::from(number)) else { return false };
+        let Some(flow) = known(&mut self.flows, number) else { return false };
         if flow.since.is_none() {
             flow.slots.clear();
             return false;
@@ -297,8 +311,11 @@ impl<T> Resequencer<T> {
     /// When [`Resequencer::expire`] is to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let since = |number: &u16| self.flows.get(usize::from(*number)).and_then(|flow| flow.since);
-        self.gaps.iter().filter_map(since).min().map(|since| since + self.spread.deadline())
+        self.gaps
+            .iter()
+            .filter_map(|number| self.since(*number))
+            .min()
+            .map(|since| since + self.spread.deadline())
     }
 
     /// Gives up what has been waited for too long.
@@ -311,10 +328,18 @@ impl<T> Resequencer<T> {
 
     fn overdue(&self, now: Instant) -> Option<u16> {
         let deadline = self.spread.deadline();
-        let since = |number: &&u16| self.flows.get(usize::from(**number)).and_then(|f| f.since);
         let is_overdue = |since: Instant| now.saturating_duration_since(since) >= deadline;
-        self.gaps.iter().find(|number| since(number).is_some_and(is_overdue)).copied()
+        self.gaps.iter().find(|number| self.since(**number).is_some_and(is_overdue)).copied()
     }
+
+    fn since(&self, number: u16) -> Option<Instant> {
+        self.flows.get(usize::from(number))?.as_ref()?.since
+    }
+}
+
+/// A flow of which something has come.
+fn known<T>(flows: &mut [Option<Box<Flow<T>>>], number: u16) -> Option<&mut Flow<T>> {
+    flows.get_mut(usize::from(number))?.as_deref_mut()
 }
 
 #[cfg(test)]
@@ -325,19 +350,22 @@ mod tests {
         resequencer: Resequencer<u32>,
         passed: Vec<u32>,
         start: Instant,
+        /// Those in use.
+        paths: u16,
     }
 
     impl Bench {
         fn new(limit: usize) -> Self {
-            Self { resequencer: Resequencer::new(limit), passed: vec![], start: Instant::now() }
+            let (resequencer, start) = (Resequencer::new(limit), Instant::now());
+            Self { resequencer, passed: vec![], start, paths: 0b11 }
         }
 
         fn at(&self, ms: u64) -> Instant {
             self.start + Duration::from_millis(ms)
         }
 
-        fn push(&mut self, ms: u64, path: usize, sequence: u32, distance: u16) {
-            let tag = Tag { flow: 5, sequence, distance };
+        fn push(&mut self, ms: u64, path: usize, sequence: u32, behind: u16) {
+            let tag = Tag { flow: 5, sequence, behind, paths: self.paths };
             let now = self.at(ms);
             self.resequencer.push(now, path, tag, sequence, &mut |packet| self.passed.push(packet));
         }
@@ -351,7 +379,7 @@ mod tests {
     #[test]
     fn what_comes_in_order_passes_at_once() {
         let mut bench = Bench::new(10);
-        (0..5).for_each(|n| bench.push(0, 0, n, u16::from(n > 0)));
+        (0..5).for_each(|n| bench.push(0, 0, n, 0));
         assert_eq!(bench.passed, [0, 1, 2, 3, 4]);
         assert_eq!((bench.resequencer.held(), bench.resequencer.poll_timeout()), (0, None));
         assert_eq!(bench.resequencer.counters().in_order, 5);
@@ -362,25 +390,52 @@ mod tests {
         let mut bench = Bench::new(10);
         bench.push(0, 0, 0, 0);
         bench.push(1, 1, 2, 0);
-        bench.push(2, 1, 3, 1);
+        bench.push(2, 1, 3, 0);
         assert_eq!(bench.passed, [0]);
-        bench.push(9, 0, 1, 1);
+        bench.push(9, 0, 1, 0);
         assert_eq!(bench.passed, [0, 1, 2, 3]);
         assert_eq!(bench.resequencer.poll_timeout(), None);
     }
 
     #[test]
-    fn a_loss_that_the_next_packet_tells_is_not_waited_for() {
+    fn losses_on_the_only_path_are_not_waited_for() {
+        let mut bench = Bench::new(10);
+        bench.paths = 0b01;
+        bench.push(0, 0, 0, 0);
+        bench.push(1, 0, 4, 0); // three in a row
+        assert_eq!(bench.passed, [0, 4]);
+        assert_eq!(bench.resequencer.counters().lost, 3);
+        // one was not lost after all
+        bench.push(2, 0, 1, 0);
+        assert_eq!(bench.passed, [0, 4, 1]);
+        bench.push(3, 0, 1, 0);
+        assert_eq!(bench.resequencer.counters().duplicates, 1);
+    }
+
+    #[test]
+    fn what_all_paths_have_overtaken_is_lost() {
         let mut bench = Bench::new(10);
         bench.push(0, 0, 0, 0);
-        bench.push(1, 0, 2, 1); // 1 went before it on this path
-        assert_eq!(bench.passed, [0, 2]);
-        assert_eq!(bench.resequencer.counters().lost, 1);
-        // it was not lost after all
-        bench.push(2, 0, 1, 1);
-        assert_eq!(bench.passed, [0, 2, 1]);
-        bench.push(3, 0, 1, 1);
-        assert_eq!(bench.resequencer.counters().duplicates, 1);
+        bench.push(1, 1, 3, 0);
+        bench.push(2, 0, 5, 3); // 3 was the first that had not left: so 1 had, and 2
+        assert_eq!(bench.passed, [0, 3]);
+        bench.push(3, 1, 4, 0);
+        assert_eq!(
+            (bench.passed.as_slice(), bench.resequencer.held()),
+            ([0, 3, 4, 5].as_slice(), 0)
+        );
+        assert_eq!(bench.resequencer.counters().lost, 2);
+    }
+
+    #[test]
+    fn what_had_not_left_is_waited_for() {
+        let mut bench = Bench::new(10);
+        bench.paths = 0b01;
+        bench.push(0, 0, 0, 0);
+        bench.push(1, 0, 3, 2); // 2 had not left then, 1 had
+        assert_eq!((bench.passed.as_slice(), bench.resequencer.held()), ([0].as_slice(), 1));
+        bench.push(2, 0, 2, 0);
+        assert_eq!(bench.passed, [0, 2, 3]);
     }
 
     #[test]
@@ -422,16 +477,16 @@ mod tests {
         bench.push(0, 0, 0, 0);
         bench.push(0, 0, 2, 0);
         bench.push(0, 0, 1_000_000, 0);
-        bench.push(0, 0, 1_000_001, 1);
+        bench.push(0, 0, 1_000_001, 0);
         assert_eq!(bench.passed, [0, 2, 1_000_000, 1_000_001]);
     }
 
     #[test]
     fn copies_pass_once() {
         let mut bench = Bench::new(10);
-        for n in [0, 1, 3] {
-            bench.push(0, 0, n, 0);
-            bench.push(0, 1, n, 0);
+        for (n, behind) in [(0, 0), (1, 0), (3, 2)] {
+            bench.push(0, 0, n, behind);
+            bench.push(0, 1, n, behind);
         }
         bench.push(0, 0, 2, 0);
         assert_eq!(bench.passed, [0, 1, 2, 3]);

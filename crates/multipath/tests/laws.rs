@@ -20,11 +20,11 @@ fn ways() -> impl Strategy<Value = Vec<Way>> {
 
 /// Sends packets of one flow; what arrives on each path, in order.
 fn arrivals(ways: &[Way]) -> Vec<Vec<(Tag, usize)>> {
-    let mut sequencer = Sequencer::default();
+    let (mut sequencer, start) = (Sequencer::default(), Instant::now());
     let mut paths = vec![Vec::new(); PATHS];
     for (number, (path, lost)) in ways.iter().enumerate() {
         let sequence = sequencer.number(9);
-        let tag = sequencer.tag(9, sequence, *path);
+        let tag = sequencer.tag(start, 9, sequence, *path);
         if !lost {
             paths[*path].push((tag, number));
         }
@@ -88,13 +88,13 @@ proptest! {
 
     #[test]
     fn no_packet_panics(
-        packets in proptest::collection::vec((any::<u16>(), any::<u32>(), any::<u16>(), 0..20_usize), 0..200),
+        packets in proptest::collection::vec((any::<u16>(), any::<u32>(), any::<u16>(), any::<u16>(), 0..20_usize), 0..200),
     ) {
         let (now, mut count) = (Instant::now(), 0);
         let mut resequencer = Resequencer::new(50);
-        for (flow, sequence, distance, path) in &packets {
-            let tag = Tag { flow: *flow, sequence: *sequence, distance: *distance };
-            resequencer.push(now, *path, tag, (), &mut |()| count += 1);
+        for (flow, sequence, behind, paths, path) in packets.iter().copied() {
+            let tag = Tag { flow, sequence, behind, paths };
+            resequencer.push(now, path, tag, (), &mut |()| count += 1);
         }
         prop_assert!(resequencer.held() <= 51 && count <= packets.len());
     }

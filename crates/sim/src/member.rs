@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use hawser_impair::{Channel, Instant as ChannelInstant, ValueError};
-use hawser_multipath::{Path, Tag};
+use hawser_multipath::{ACK_DELAY, Path, Tag};
 
 use crate::{
     environment::Link,
@@ -11,11 +11,10 @@ use crate::{
 };
 
 /// Bytes that the tunnel adds to an inner packet: Ethernet, IPv4, UDP, QUIC, our header.
-pub(crate) const OVERHEAD: u32 = 14 + 20 + 8 + 24 + 3 + 8;
+pub(crate) const OVERHEAD: u32 = 14 + 20 + 8 + 24 + 3 + 10;
 
-/// Packets after which an acknowledgement goes at once, and how long it waits else (RFC 9000 13.2).
+/// Packets after which an acknowledgement goes at once (RFC 9000 section 13.2.2).
 const ACK_EVERY: usize = 2;
-pub(crate) const ACK_DELAY: Duration = Duration::from_millis(25);
 
 /// Packets by which others must overtake one before it counts as lost (RFC 9002 section 6.1.1).
 const OVERTAKEN: u64 = 3;

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use hawser_impair::{Instant as ChannelInstant, ValueError};
 use hawser_multipath::{
-    Backlog, Policy, Resequencer, ResequencerCounters, Scheduler, Sequencer, View,
+    ACK_DELAY, Backlog, Policy, Resequencer, ResequencerCounters, Scheduler, Sequencer, View,
 };
 
 use crate::{
     environment::Link,
     events::{Events, Nanos, nanos},
     flow::{Flow, Kind, PACKET, Receiver, SEGMENT},
-    member::{ACK_DELAY, Inner, Member, OVERHEAD},
+    member::{Inner, Member, OVERHEAD},
 };
 
 /// Bytes that the sending gateway holds.
@@ -235,7 +235,7 @@ impl World {
                 break;
             };
             let Some((flow, sequence, inner)) = self.backlog.take(now, choice.skip) else { break };
-            let tag = self.sequencer.tag(flow, sequence, choice.path);
+            let tag = self.sequencer.tag(now, flow, sequence, choice.path);
             if let Some(view) = views.get_mut(choice.path) {
                 view.sent(size);
             }

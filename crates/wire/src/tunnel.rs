@@ -6,7 +6,7 @@
 use crate::Malformed;
 
 /// Bytes of a [`Header`].
-pub const HEADER_LEN: usize = 8;
+pub const HEADER_LEN: usize = 10;
 
 /// Flows that are told apart: 12 bits.
 pub const FLOW_MAX: u16 = 0xfff;
@@ -17,8 +17,8 @@ const RESERVED: u16 = 0xe000;
 /// The header before an inner packet.
 ///
 /// ```text
-/// byte  0 .. 1                                 2 .. 5             6 .. 7
-///       3 bits 0, 1 bit cut, 12 bits flow      sequence number    distance
+/// byte  0 .. 1                                 2 .. 5             6 .. 7     8 .. 9
+///       3 bits 0, 1 bit cut, 12 bits flow      sequence number    behind     paths
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -28,20 +28,25 @@ pub struct Header {
     pub cut: bool,
     /// Number within the flow.
     pub sequence: u32,
-    /// How far back the flow's packet before it on this path lies; 0 for none.
-    pub distance: u16,
+    /// When the packet left, the flow's packets before it that had not left yet began so far back; 0: all
+    /// had left. 65535: not known.
+    pub behind: u16,
+    /// Paths on which packets of the flow may be under way: bit `i` for member path `i`.
+    pub paths: u16,
 }
 
 impl Header {
     /// Splits a datagram into header and inner packet.
     pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), Malformed> {
-        let Some((&[f1, f0, s3, s2, s1, s0, d1, d0], packet)) = datagram.split_first_chunk() else {
+        let Some((&[f1, f0, s3, s2, s1, s0, b1, b0, p1, p0], packet)) =
+            datagram.split_first_chunk()
+        else {
             let found = datagram.len() as u64;
             return Err(Malformed {
                 field: "datagram length",
                 offset: 0,
                 found,
-                expected: "8 or more",
+                expected: "10 or more",
             });
         };
         let word = u16::from_be_bytes([f1, f0]);
@@ -53,7 +58,8 @@ impl Header {
             flow: word & FLOW_MAX,
             cut: word & CUT != 0,
             sequence: u32::from_be_bytes([s3, s2, s1, s0]),
-            distance: u16::from_be_bytes([d1, d0]),
+            behind: u16::from_be_bytes([b1, b0]),
+            paths: u16::from_be_bytes([p1, p0]),
         };
         Ok((header, packet))
     }
@@ -64,8 +70,9 @@ impl Header {
         let cut = if self.cut { CUT } else { 0 };
         let [f1, f0] = (self.flow & FLOW_MAX | cut).to_be_bytes();
         let [s3, s2, s1, s0] = self.sequence.to_be_bytes();
-        let [d1, d0] = self.distance.to_be_bytes();
-        [f1, f0, s3, s2, s1, s0, d1, d0]
+        let [b1, b0] = self.behind.to_be_bytes();
+        let [p1, p0] = self.paths.to_be_bytes();
+        [f1, f0, s3, s2, s1, s0, b1, b0, p1, p0]
     }
 }
 
@@ -145,8 +152,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_survives(flow in 0..=FLOW_MAX, cut: bool, sequence: u32, distance: u16, packet: Vec<u8>) {
-            let header = Header { flow, cut, sequence, distance };
+        fn a_header_survives(flow in 0..=FLOW_MAX, cut: bool, sequence: u32, behind: u16, paths: u16, packet: Vec<u8>) {
+            let header = Header { flow, cut, sequence, behind, paths };
             let bytes = [header.emit().as_slice(), &packet].concat();
             prop_assert_eq!(Header::parse(&bytes), Ok((header, packet.as_slice())));
         }
@@ -180,7 +187,7 @@ mod tests {
             Hello::parse(&[good, vec![b'a'; 62]].concat()).unwrap_err().field,
             "hello length"
         );
-        assert_eq!(Header::parse(&[0xff; 9]).unwrap_err().field, "reserved bits");
-        assert_eq!(Header::parse(&[0; 7]).unwrap_err().field, "datagram length");
+        assert_eq!(Header::parse(&[0xff; HEADER_LEN]).unwrap_err().field, "reserved bits");
+        assert_eq!(Header::parse(&[0; HEADER_LEN - 1]).unwrap_err().field, "datagram length");
     }
 }

@@ -52,8 +52,12 @@ class Lab(Protocol):
     def daemons(self) -> Mapping[str, Daemon]:
         """Daemons by name."""
 
-    def apply(self, element: str, change: Change) -> None:
-        """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`) both ways."""
+    def apply(self, element: str, change: Change) -> float:
+        """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`) both ways.
+
+        Returns:
+            When it changes: seconds of the monotonic clock.
+        """
 
     def faults(self) -> tuple[str, ...]:
         """Say what of the lab is not as planned, though nobody asked for it."""

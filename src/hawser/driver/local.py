@@ -60,12 +60,15 @@ class LocalLab:
         self.switches: list[SupervisedProcess] = []
         """Processes of OpenFlow switches that this process started and keeps running."""
 
-    def apply(self, element: str, change: Change) -> None:
+    def apply(self, element: str, change: Change) -> float:
         """Change a running element in both directions; each direction changes at once.
 
         A rate or queue takes effect for packets that already wait. An element that is taken down
         drops what comes (`drop_down`); routes and carrier stay, as when a cable is cut beyond the
         next switch.
+
+        Returns:
+            When the first direction changes, in seconds of the monotonic clock.
 
         Raises:
             DriverError: there is no such element, or it has no such value; nothing has changed.
@@ -78,12 +81,15 @@ class LocalLab:
                 " (a delay of 0 ms will do)"
             )
         with state.locked(self.directory, _LOCK_WAIT):
-            for each in todo:
+            moments = [
                 self.nodes[each.after.node].reshape(each.before, each.after, each.up)
+                for each in todo
+            ]
             self._emulate(after)
             self.plan = after
             record = state.read(self.directory)
             state.write(self.directory, record.model_copy(update={"plan": self.plan}))
+        return min(moments)
 
     def _emulate(self, after: NetworkPlan) -> None:
         """Give the WAN emulator the configuration of a plan, if it is another."""

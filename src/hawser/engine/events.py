@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from hawser.node.base import NodeError
 from hawser.spec.workflow import Change, Event
 
-Apply = Callable[[str, Change], None]
+Apply = Callable[[str, Change], float]
+"""Makes a change, and says when it was made, by the clock."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Applied:
     event: Event
     at: float
     """When it was done, in seconds after traffic started."""
+    moment: float
+    """The same by the clock."""
     error: str | None = None
 
 
@@ -50,15 +53,15 @@ class Timeline:
         for event in self._events:
             if self._cancelled.wait(max(0.0, began + event.at - self._clock())):
                 return
-            error = self._attempt(event)
-            self._done.append(Applied(event, self._clock() - began, error))
+            try:
+                moment, error = self._apply(event.element, event.change), None
+            except NodeError as refused:
+                moment, error = self._clock(), str(refused)
+            self._done.append(Applied(event, moment - began, moment, error))
 
-    def _attempt(self, event: Event) -> str | None:
-        try:
-            self._apply(event.element, event.change)
-        except NodeError as error:
-            return str(error)
-        return None
+    def done(self) -> tuple[Applied, ...]:
+        """Say what was done so far."""
+        return tuple(self._done)
 
     def stop(self) -> tuple[Applied, ...]:
         """Let nothing more happen, and say what did. Idempotent."""

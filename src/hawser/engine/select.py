@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hawser.engine.errors import InputError
 from hawser.spec.units import Duration
-from hawser.spec.workflow import Assertion, Labels, Variant, Workflow
+from hawser.spec.workflow import Labels, Variant, Workflow
 
 
 def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
@@ -31,20 +31,17 @@ def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
         update={
             "variants": kept,
             "reference": tuple(r for r in workflow.reference if _concerns(r.variant, kept)),
-            "assertions": tuple(a for a in workflow.assertions if _can_be_held(a, kept)),
+            "assertions": tuple(
+                a
+                for a in workflow.assertions
+                if _concerns(a.variant, kept) and _concerns(a.relative_to, kept)
+            ),
         }
     )
 
 
 def _concerns(labels: Labels, variants: Sequence[Variant]) -> bool:
     return any(labels.items() <= variant.labels.items() for variant in variants)
-
-
-def _can_be_held(assertion: Assertion, variants: Sequence[Variant]) -> bool:
-    """Tell whether a variant that it concerns is left, and the one it is compared with."""
-    kept = [variant.labels for variant in variants]
-    concerned = (labels for labels in kept if assertion.variant.items() <= labels.items())
-    return any({**labels, **assertion.relative_to} in kept for labels in concerned)
 
 
 def _any(alternative: str, variants: Sequence[Variant]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,11 @@ from hawser.engine.rounds import together
 from hawser.engine.signals import Signals
 from hawser.node.base import NodeError
 from hawser.probe.base import Context, Probe, ProbeError
+from hawser.probe.convergence import Convergence, Switched
 from hawser.probe.evidence import Evidence
 from hawser.probe.passive import Passive
 from hawser.probe.registry import probe_for
-from hawser.spec.measurement import Measurement, rounds
+from hawser.spec.measurement import Iperf3, Measurement, rounds
 from hawser.spec.workflow import Scenario
 from hawser.store.sample import Sample
 from hawser.store.writer import TrialWriter
@@ -116,16 +117,39 @@ class _One:
         """Measure, with evidence of what limited it; calls `ready` before its traffic."""
         measurement = self.scenario.measurements[name]
         probe = self.bench.probes(measurement)
-        disrupted = any(event.change.up is False for event in self.scenario.events)
-        with Evidence(self.lab, name, _ends(measurement), probe.seconds()) as evidence:
+        with ExitStack() as stack:
+            evidence = Evidence(self.lab, name, _ends(measurement), probe.seconds())
+            stack.enter_context(evidence)
+            convergence = self._convergence(name, measurement)
+            if convergence is not None:
+                stack.enter_context(convergence)
 
             def begun() -> None:
                 ready()
                 evidence.begin()
+                if convergence is not None:
+                    convergence.begin()
                 self.timeline.start()
 
-            found = probe.measure(Context(self.lab, name, self.raw, begun, disrupted))
+            found = probe.measure(Context(self.lab, name, self.raw, begun, self.scenario.disrupted))
+            if convergence is not None:
+                found += convergence.finish(_switched(self.timeline))
             return [*found, *evidence.finish()]
+
+    def _convergence(self, name: str, measurement: Measurement) -> Convergence | None:
+        """What times a bulk transfer after events, where events take something down."""
+        if isinstance(measurement, Iperf3) and self.scenario.disrupted:
+            return Convergence(self.lab, name, measurement, self.scenario.topology)
+        return None
+
+
+def _switched(timeline: Timeline) -> list[Switched]:
+    """Elements that events took down or brought back so far."""
+    return [
+        Switched(each.moment, each.event.element, each.event.change.up)
+        for each in timeline.done()
+        if each.event.change.up is not None and each.error is None
+    ]
 
 
 def _ends(measurement: Measurement) -> tuple[str, str]:

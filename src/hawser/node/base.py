@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,19 @@ class Usage:
     """Scheduling periods in which a limit held; none without a limit."""
     throttled: int
     """Of these, the ones in which the programs had used their share and had to wait."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """What programs of a node have received, since it was made."""
+
+    at: float
+    """When it was read: seconds of the monotonic clock here."""
+    tcp: int
+    """Bytes that TCP has for its readers, in order and each once (RFC 4898's ThruOctetsReceived),
+    of the connections seen since reading began."""
+    ip: int
+    """Bytes of all IP packets."""
 
 
 class Process(Protocol):
@@ -90,3 +104,10 @@ class Node(Protocol):
 
     def processes(self) -> Sequence[int]:
         """Process ids of what runs on it; none where the machine does not tell."""
+
+    def received(self, over: threading.Event, interval: float) -> Sequence[Received]:
+        """Read what it has received, every `interval` seconds until `over` is set.
+
+        Raises:
+            NodeError: it cannot be read.
+        """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import TypeVar
 
 from pyroute2 import IPRoute
 
-from hawser.node import cgroup, namespace, network
+from hawser.node import cgroup, namespace, network, received
 from hawser.node import command as commands
-from hawser.node.base import Completed, NodeError, Usage
+from hawser.node.base import Completed, NodeError, Received, Usage
 from hawser.node.command import Background
 from hawser.overlay.plan import InterfacePlan, NodePlan, ShaperPlan
 
@@ -70,6 +71,10 @@ class NamespaceNode:
         """Process ids of what `run` and `start` began on it; see `Node.processes`."""
         return cgroup.processes(self.namespace)
 
+    def received(self, over: threading.Event, interval: float) -> Sequence[Received]:
+        """Read what it has received until `over` is set; see `Node.received`."""
+        return namespace.inside(self.namespace, lambda: received.readings(over, interval))
+
     def create(self) -> None:
         """Make the namespace, still without interfaces, and its control group."""
         namespace.create(self.namespace)
@@ -86,18 +91,25 @@ class NamespaceNode:
         """Set addresses, routes, rules, shapers and all else; all interfaces must exist."""
         self.netlink(lambda route: network.configure(route, self.plan, self.shapers))
 
-    def reshape(self, before: ShaperPlan | None, after: ShaperPlan, up: Mapping[str, bool]) -> None:
+    def reshape(
+        self, before: ShaperPlan | None, after: ShaperPlan, up: Mapping[str, bool]
+    ) -> float:
         """Turn one of its shapers into another while traffic flows.
 
         Args:
             before: The shaper as it is; None when the interface has none.
             after: As it shall be, with the same classes.
             up: Classes, by name, to be taken down (False) or brought back (True).
+
+        Returns:
+            When classes are taken down or brought back, and all else has been changed: seconds of
+            the monotonic clock.
         """
         mtu = self._interface(after.interface).mtu
-        self.netlink(lambda route: network.reshape(route, mtu, before, after, up))
+        moment = self.netlink(lambda route: network.reshape(route, mtu, before, after, up))
         others = tuple(each for each in self.shapers if each != before)
         self.shapers = (*others, after)
+        return moment
 
     def netlink(self, work: Callable[[IPRoute], T]) -> T:
         """Do `work` inside the namespace with a route socket.

@@ -5,6 +5,7 @@ All functions act in the namespace of their `IPRoute` and of the calling thread.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,7 +109,7 @@ def reshape(
     before: ShaperPlan | None,
     after: ShaperPlan,
     up: Mapping[str, bool],
-) -> None:
+) -> float:
     """Change the shaper of an interface; see `NamespaceNode.reshape`."""
     index = indices(route)[after.interface]
     with step(f"shaper {after.name}"):
@@ -117,8 +118,10 @@ def reshape(
             tc.build(route, index, mtu, after)
         else:
             tc.change(route, index, mtu, before, after)
+        moment = time.monotonic()
         for name, state in up.items():
             tc.set_up(route, index, after, name, up=state)
+    return moment
 
 
 def indices(route: IPRoute) -> dict[str, int]:

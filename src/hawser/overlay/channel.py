@@ -230,7 +230,8 @@ def _jitter(first: Duration | None, second: Duration | None) -> Duration | None:
 
 def _either(first: Ratio | None, second: Ratio | None) -> Ratio | None:
     """Give the probability that at least one of two independent things happens."""
-    return Ratio(1 - (1 - (first or 0)) * (1 - (second or 0))) if first or second else None
+    one, other = first or 0, second or 0
+    return Ratio(one + other - one * other) if one or other else None
 
 
 def _burst(chain: GilbertElliott, loss: Ratio | None) -> GilbertElliott:

@@ -47,53 +47,48 @@ def outcomes(workflow: Workflow, made: Sequence[Row]) -> tuple[Outcome, ...]:
 
 def _outcome(wanted: Assertion, made: Sequence[Row]) -> Outcome:
     concerned = [
-        (row, base)
+        row
         for row in made
         if row.metric == wanted.metric
         and wanted.measurement in (None, row.measurement)
         and covers(wanted.variant, row.variant)
-        and (base := _base(wanted, row, made)) is not None
     ]
-    checked = tuple(_checked(wanted, row, base) for row, base in concerned)
-    return Outcome(text=_said(wanted, concerned[0][0].unit if concerned else ""), checked=checked)
-
-
-def _said(wanted: Assertion, unit: str) -> str:
+    unit = concerned[0].unit if concerned else ""
+    if wanted.relative_to:
+        unit = f"times {label(wanted.relative_to)}"
     limits = [
         f"{words} {number(limit)}"
         for words, limit in (("at least", wanted.at_least), ("at most", wanted.at_most))
         if limit is not None
     ]
     who = label(wanted.variant) if wanted.variant else "every variant"
-    bounds = " and ".join(limits)
-    bounds += f" times {label(wanted.relative_to)}" if wanted.relative_to else f" {unit}"
-    return f"{wanted.statistic} {wanted.metric} of {who}: {bounds}".strip()
+    text = f"{wanted.statistic} {wanted.metric} of {who}: {' and '.join(limits)} {unit}".strip()
+    return Outcome(text=text, checked=tuple(_checked(wanted, row, made) for row in concerned))
 
 
-def _base(wanted: Assertion, row: Row, made: Sequence[Row]) -> Row | None:
-    """What a row is held against: itself, unless the assertion names another variant."""
-    if not wanted.relative_to:
-        return row
-    variant = {**row.variant, **wanted.relative_to}
-
-    def alike(other: Row) -> bool:
-        return all(
-            getattr(other, name) == getattr(row, name)
-            for name in ("measurement", "metric", "direction", "subject")
-        )
-
-    return next((other for other in made if other.variant == variant and alike(other)), None)
-
-
-def _checked(wanted: Assertion, row: Row, base: Row) -> Checked:
+def _checked(wanted: Assertion, row: Row, made: Sequence[Row]) -> Checked:
     value = _statistic(row.summary, wanted.statistic)
-    if wanted.relative_to and value is not None:
-        against = _statistic(base.summary, wanted.statistic)
-        value = value / against if against else None
+    if wanted.relative_to:
+        value = _ratio(value, _counterpart(wanted, row, made))
     low = wanted.at_least if wanted.at_least is not None else float("-inf")
     high = wanted.at_most if wanted.at_most is not None else float("inf")
     ok = value is not None and low <= value <= high
     return Checked(variant=row.variant, measurement=row.measurement, value=value, ok=ok)
+
+
+def _counterpart(wanted: Assertion, row: Row, made: Sequence[Row]) -> float | None:
+    """The same statistic of the variant that differs only by the labels of `relative_to`."""
+    variant = row.variant | wanted.relative_to
+    same = ("measurement", "metric", "unit", "direction", "subject")
+    for other in made:
+        if other.variant == variant and all(getattr(other, f) == getattr(row, f) for f in same):
+            return _statistic(other.summary, wanted.statistic)
+    return None
+
+
+def _ratio(value: float | None, other: float | None) -> float | None:
+    """None where there is nothing to be a multiple of."""
+    return value / other if value is not None and other else None
 
 
 def _statistic(summary: Summary, name: str) -> float | None:

@@ -30,6 +30,9 @@ class Term:
 
 TERMS = {
     "goodput": Term("Goodput", "higher", "carried", "did"),
+    "goodput_min": Term("Goodput of the poorest second", "higher", "carried", "did"),
+    "failover_time": Term("Failover time", "lower", "was back the soonest,", "took"),
+    "reversion_time": Term("Reversion time", "lower", "used it again the soonest,", "took"),
     "rtt": Term("Round-trip time", "lower", "had the shortest round-trip time,", "had"),
     "rtt_min": Term("Shortest round-trip time", "lower", "had the lowest", "had"),
     "rtt_p99": Term("99th percentile of round-trip time", "lower", "had the lowest", "had"),

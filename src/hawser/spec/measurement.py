@@ -49,6 +49,7 @@ class Iperf3(Between):
     """Goodput by iperf3.
 
     Gives `goodput` (Mbit/s of payload), and for TCP `retransmissions`, for UDP `loss` and `jitter`.
+    Where events take something down also `failover_time`, `reversion_time` (ms) and `goodput_min`.
     """
 
     probe: Literal["iperf3"]

@@ -8,6 +8,8 @@ PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "ping_loss": "%"}
 IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
 IPERF3_MPTCP = {"goodput": "Mbit/s"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
+CONVERGENCE = {"failover_time": "ms", "reversion_time": "ms", "goodput_min": "Mbit/s"}
+"""Of iperf3, besides, where events take something down; the times once for each event."""
 HTTP = {
     "requests": "1/s",
     "http_latency_p50": "ms",
@@ -51,6 +53,7 @@ MEASURED = {
     **HTTP_CONNECTIONS,
     **IPERF3_TCP,
     **IPERF3_UDP,
+    **CONVERGENCE,
     **LOAD,
     **THROUGHPUT,
     **CONDITIONAL_THROUGHPUT,

@@ -115,8 +115,12 @@ def _short_forms(models: Schema) -> None:
     """Add the forms that the loader brings to the long ones."""
     nodes = models["Topology"]["properties"]["nodes"]["anyOf"]
     nodes.insert(0, {"type": "array", "items": {"type": "string"}, "uniqueItems": True})
-    labels = (("Reference", "variant"), ("Assertion", "variant"), ("Assertion", "relative_to"))
-    for model, field in (("Node", "sysctl"), *labels):
+    for model, field in (
+        ("Node", "sysctl"),
+        ("Reference", "variant"),
+        ("Assertion", "variant"),
+        ("Assertion", "relative_to"),
+    ):
         models[model]["properties"][field]["anyOf"][0]["additionalProperties"] = _SCALAR
 
 

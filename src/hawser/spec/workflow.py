@@ -62,6 +62,11 @@ class Scenario(Model):
     tunnels: dict[Name, Tunnel] = {}
     """Tunnels of other people's software over the links, by name."""
 
+    @property
+    def disrupted(self) -> bool:
+        """Whether events take something down."""
+        return any(event.change.up is False for event in self.events)
+
 
 class Variant(Model):
     """One point of the experiment."""
@@ -99,12 +104,11 @@ class Assertion(Model):
     statistic: Literal["median", "mean", "min", "max", "sd"] = "median"
     """What of a variant's trials is held against the bounds."""
     relative_to: Labels = {}
-    """Hold the ratio against the bounds: to the same figure of the variant that carries these
-    labels and is otherwise alike."""
+    """Labels of the variant that the bounds are multiples of; it carries all others of its own."""
     at_least: float | None = None
-    """In the metric's unit; with `relative_to` a factor."""
+    """In the metric's unit; a multiple where `relative_to` is given."""
     at_most: float | None = None
-    """In the metric's unit; with `relative_to` a factor."""
+    """Likewise."""
 
 
 class Workflow(Model):

@@ -16,7 +16,9 @@ def good() -> dict[tuple[str, str], float]:
         values[peer, "memory_load"] = 256.0
         values[peer, "memory_branches_idle"] = 64.0
         values[peer, "memory_branches_load"] = 256.0
-    return values
+    quic = {"goodput_1": 3.0, "goodput_paths": 0.9}
+    quic |= {"memory_load": 128.0, "memory_branches_load": 128.0}
+    return values | {("hawser quic", metric): value for metric, value in quic.items()}
 
 
 def sampled(values: dict[tuple[str, str], float]) -> Samples:
@@ -31,7 +33,7 @@ def sampled(values: dict[tuple[str, str], float]) -> Samples:
 def test_all_hold_at_their_limits() -> None:
     checks = tunnel._checks(sampled(good()))
     assert all(check.ok for check in checks)
-    assert len(checks) == 10
+    assert len(checks) == 14
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,10 @@ def test_all_hold_at_their_limits() -> None:
         ("hawser mptcp tls", "memory_branches_idle", 64.1, "4 branches idle"),
         ("hawser mptcp", "memory_branches_load", 256.1, "4 branches load"),
         ("hawser mptcp tls", "memory_load", 256.1, "4 streams"),
+        ("hawser quic", "goodput_1", 2.99, "hawser quic / wireguard-go"),
+        ("hawser quic", "goodput_paths", 0.899, "4 paths of 250 Mbit/s"),
+        ("hawser quic", "memory_load", 128.1, "4 streams"),
+        ("hawser quic", "memory_branches_load", 128.1, "4 branches load"),
     ],
 )
 def test_each_fails_beyond_its_limit(peer: str, metric: str, value: float, check: str) -> None:
@@ -54,16 +60,16 @@ def test_each_fails_beyond_its_limit(peer: str, metric: str, value: float, check
 
 def test_memory_is_judged_by_the_largest_sample() -> None:
     samples = sampled({key: v for key, v in good().items() if key[1] != "memory_load"})
-    for peer in PEERS:
+    for peer in (*PEERS, "hawser quic"):
         for round_ in range(5):
             samples.add(peer, round_, {"memory_load": 300.0 if round_ == 4 else 100.0})
-    assert sum(not check.ok for check in tunnel._checks(samples)) == 2
+    assert sum(not check.ok for check in tunnel._checks(samples)) == 3
 
 
 def test_without_the_peer_no_claim_holds() -> None:
     without = {key: value for key, value in good().items() if key[0] != "wireguard-go"}
     failed = [check for check in tunnel._checks(sampled(without)) if not check.ok]
-    assert [check.value for check in failed] == [None, None]
+    assert [check.value for check in failed] == [None, None, None]
 
 
 def test_added_time_is_over_bare_in_the_same_round() -> None:

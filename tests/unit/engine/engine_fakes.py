@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,10 +47,11 @@ class FakeLab:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     daemons: Mapping[str, Daemon] = field(default_factory=dict)
 
-    def apply(self, element: str, change: Change) -> None:
+    def apply(self, element: str, change: Change) -> float:
         self.driver.applied.append((element, change))
         if self.driver.apply_error:
             raise DriverError(self.driver.apply_error)
+        return time.monotonic()
 
     def faults(self) -> tuple[str, ...]:
         return self.driver.faults

@@ -10,7 +10,6 @@ from hawser.engine import select
 from hawser.engine.errors import InputError
 from hawser.spec.measurement import Iperf3, Ping
 from hawser.spec.units import Duration
-from hawser.spec.workflow import Assertion
 
 TABLE = synthetic.table1()
 
@@ -35,19 +34,6 @@ def test_what_is_said_of_other_variants_goes() -> None:
     assert len(kept.reference) == 4
     quick = select.only(synthetic.quickstart(), ["ipip-best"])
     assert [assertion.metric for assertion in quick.assertions] == ["rtt"]
-
-
-def test_a_comparison_goes_with_either_variant() -> None:
-    compared = Assertion(
-        variant={"transport": "ipomp"},
-        metric="goodput",
-        relative_to={"transport": "ipip-best"},
-        at_least=1,
-    )
-    quick = synthetic.quickstart().model_copy(update={"assertions": (compared,)})
-    assert select.only(quick, ["ipomp,ipip-best"]).assertions == (compared,)
-    assert select.only(quick, ["ipomp"]).assertions == ()
-    assert select.only(quick, ["ipip-best"]).assertions == ()
 
 
 @pytest.mark.parametrize(

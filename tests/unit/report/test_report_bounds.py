@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import synthetic
-from hawser.report.bounds import Edge, bounds, maximum_flow, widest
+from hawser.report.bounds import bounds
 from hawser.report.model import Bounds
-from hawser.spec.topology import Channel, Internet, Link, Topology, WanPort
+from hawser.spec.topology import Channel, Internet, Link, Node, Topology, WanPort
 from hawser.spec.units import Rate
 from hawser.spec.workflow import Scenario
+from hawser.stats.capacity import Edge, capacity, maximum_flow, widest
 
 RATES = st.floats(1, 1e9)
 VERTICES = "abcdef"
@@ -98,3 +99,24 @@ def test_one_path_carries_no_more_than_all_and_all_no_more_than_the_cut(
 def test_a_fast_edge_elsewhere_does_not_blur_a_slow_bottleneck() -> None:
     edges = (Edge("a", "b", 1.0), Edge("a", "c", 1.0), Edge("b", "a", 1e7))
     assert maximum_flow(edges, "a", "b") == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("down", "left"),
+    [
+        (["path:p1"], 30e6),
+        (["path:p1", "path:p4"], 20e6),
+        (["port:gw1.a"], 20e6),
+        (["port:gw1.a", "port:gw1.b"], 0),
+        ([], 40e6),
+    ],
+)
+def test_what_is_left_of_four_paths(down: list[str], left: float) -> None:
+    topology = synthetic.scenario("mptcp", (10, 10, 10, 10)).topology
+    assert capacity(topology, "h1", "h2", frozenset(down)) == pytest.approx(left)
+
+
+def test_nothing_limits() -> None:
+    topology = Topology(nodes={"a": Node(), "b": Node()}, links={"x": Link(ends=("a.p", "b.p"))})
+    assert capacity(topology, "a", "b") is None
+    assert capacity(topology, "a", "b", frozenset({"link:x"})) == 0

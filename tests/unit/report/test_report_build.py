@@ -161,20 +161,29 @@ def test_assertions_are_held_against_each_row(tmp_path: Path) -> None:
     assert holds.text == "median goodput of ipomp: at least 29 and at most 31 Mbit/s"
 
 
-def test_an_assertion_may_compare_with_another_variant(tmp_path: Path) -> None:
-    relative = Assertion(
-        variant={"transport": "ipomp"},
-        metric="goodput",
-        relative_to={"transport": "ipip-best"},
-        at_least=1.5,
+def test_assertions_hold_variants_against_each_other(tmp_path: Path) -> None:
+    against = {"transport": "ipip-best"}
+    asserted = (
+        Assertion(metric="goodput", relative_to=against, at_least=1),
+        Assertion(variant=against, metric="rtt", relative_to={"transport": "ipomp"}, at_most=0.01),
+        Assertion(metric="goodput", relative_to={"transport": "nobody"}, at_least=0),
     )
-    contrary = relative.model_copy(update={"at_least": None, "at_most": 1.5})
-    workflow = synthetic.quickstart(3).model_copy(update={"assertions": (relative, contrary)})
-    holds, fails = run(tmp_path, workflow, STEADY).outcomes
-    (one,) = holds.checked
-    assert one.value == pytest.approx(2, abs=0.2)
-    assert (holds.ok, fails.ok) == (True, False)
-    assert holds.text == "median goodput of ipomp: at least 1.5 times ipip-best"
+    workflow = synthetic.quickstart(3).model_copy(update={"assertions": asserted})
+    report = run(tmp_path, workflow, STEADY)
+    median = {
+        row.variant["transport"]: row.summary.median
+        for row in report.rows
+        if row.metric == "goodput"
+    }
+    holds, fails, unmeasured = report.outcomes
+    assert {one.variant["transport"]: one.value for one in holds.checked} == {
+        name: value / median["ipip-best"] for name, value in median.items()
+    }
+    assert [one.ok for one in holds.checked] == [v >= median["ipip-best"] for v in median.values()]
+    assert holds.text == "median goodput of every variant: at least 1 times ipip-best"
+    assert not fails.ok
+    assert not unmeasured.ok
+    assert all(one.value is None for one in unmeasured.checked)
 
 
 def test_counters_that_explain_nothing_are_left_out_but_not_those_asserted(tmp_path: Path) -> None:

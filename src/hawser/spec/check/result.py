@@ -12,6 +12,7 @@ from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Proto
 from hawser.spec.metric import (
     BACK_TO_BACK,
     CONDITIONAL_THROUGHPUT,
+    CONVERGENCE,
     HTTP,
     HTTP_CONNECTIONS,
     IPERF3_MPTCP,
@@ -39,29 +40,26 @@ def results(
 ) -> Iterator[Issue]:
     """Check references and assertions."""
     for loc, item in _items(expected):
-        yield from _labels(loc, item, variants)
+        yield from _labels((*loc, "variant"), item.variant, variants)
+        if isinstance(item, Assertion):
+            yield from _labels((*loc, "relative_to"), item.relative_to, variants)
         yield from _metric(loc, item)
         meant = [s for labels, s in resolved if item.variant.items() <= labels.items()]
         if units(item.metric) and None not in meant:
-            yield from _source(loc, item, [s.measurements for s in meant if s is not None])
+            yield from _source(loc, item, [s for s in meant if s is not None])
 
 
-def _labels(loc: Loc, item: Result, variants: Variants) -> Iterator[Issue]:
+def _labels(loc: Loc, wanted: Labels, variants: Variants) -> Iterator[Issue]:
     """Check that labels name axes and values, and that some variant carries them all."""
-    wrong = list(_unknown((*loc, "variant"), item.variant, variants))
+    wrong = [
+        Issue((*loc, axis), problem, key=axis not in variants.axes)
+        for axis, label in wanted.items()
+        if (problem := unknown_label(variants.axes, axis, label))
+    ]
     yield from wrong
-    if isinstance(item, Assertion):
-        yield from _unknown((*loc, "relative_to"), item.relative_to, variants)
-    carried = any(item.variant.items() <= c.labels.items() for c in variants.choices)
+    carried = any(wanted.items() <= c.labels.items() for c in variants.choices)
     if not wrong and not carried and variants.choices:
-        message = f"found {found(item.variant)}, which no variant carries"
-        yield Issue((*loc, "variant"), message)
-
-
-def _unknown(loc: Loc, labels: Labels, variants: Variants) -> Iterator[Issue]:
-    for axis, label in labels.items():
-        if problem := unknown_label(variants.axes, axis, label):
-            yield Issue((*loc, axis), problem, key=axis not in variants.axes)
+        yield Issue(loc, f"found {found(wanted)}, which no variant carries")
 
 
 def _metric(loc: Loc, item: Result) -> Iterator[Issue]:
@@ -77,23 +75,25 @@ def _metric(loc: Loc, item: Result) -> Iterator[Issue]:
         yield Issue(loc, "missing a bound, expected at_least or at_most")
 
 
-def _source(loc: Loc, item: Result, meant: Sequence[Mapping[str, Measurement]]) -> Iterator[Issue]:
+def _source(loc: Loc, item: Result, meant: Sequence[Scenario]) -> Iterator[Issue]:
     """Check that the variants in question measure what is spoken of."""
     if not meant:
         return
-    names = {name: None for measurements in meant for name in measurements}
+    names = {name: None for scenario in meant for name in scenario.measurements}
     if item.measurement is not None and item.measurement not in names:
         yield Issue((*loc, "measurement"), near(names, item.measurement, "measurement"))
         return
-    if not any(_gives(item, measurements) for measurements in meant):
+    if not any(_gives(item, scenario) for scenario in meant):
         nobody = f"{item.measurement} does not give" if item.measurement else "no measurement gives"
         yield Issue((*loc, "metric"), f"found {found(item.metric)}, which {nobody}")
 
 
-def _gives(item: Result, measurements: Mapping[str, Measurement]) -> bool:
+def _gives(item: Result, scenario: Scenario) -> bool:
     if item.metric not in MEASURED:
         return item.measurement is None
-    chosen = [m for name, m in measurements.items() if item.measurement in (None, name)]
+    chosen = [m for name, m in scenario.measurements.items() if item.measurement in (None, name)]
+    if item.metric in CONVERGENCE:
+        return scenario.disrupted and any(isinstance(each, Iperf3) for each in chosen)
     return any(item.metric in _metrics(measurement) for measurement in chosen)
 
 

@@ -12,10 +12,6 @@ use quinn_proto::{
     congestion::{Controller, ControllerFactory},
 };
 
-/// Bytes beyond the window that the connection itself may send: probes and what keeps it alive pass
-/// even where the window is full because the path is silent.
-const SPARE: u64 = 16 << 10;
-
 /// A path model that the event loop and the connection share. Both are on one thread.
 #[derive(Clone, Debug)]
 pub(super) struct Shared(Arc<Mutex<Path>>);
@@ -33,9 +29,7 @@ impl Shared {
 impl ControllerFactory for Shared {
     fn build(self: Arc<Self>, _: Instant, packet: u16) -> Box<dyn Controller> {
         self.get().set_packet(packet);
-        let path = Self::clone(&self);
-        let window = path.get().congestion().window();
-        Box::new(Model { path, acked: Vec::new(), window })
+        Box::new(Model { path: Self::clone(&self), acked: Vec::new() })
     }
 }
 
@@ -45,14 +39,11 @@ struct Model {
     path: Shared,
     /// Packets of the acknowledgement that is being told.
     acked: Vec<(Instant, u64)>,
-    window: u64,
 }
 
 impl Model {
     fn update(&mut self, change: impl FnOnce(&mut Path, &mut Vec<(Instant, u64)>)) {
-        let mut path = self.path.get();
-        change(&mut path, &mut self.acked);
-        self.window = path.congestion().window();
+        change(&mut self.path.get(), &mut self.acked);
     }
 }
 
@@ -78,8 +69,11 @@ impl Controller for Model {
         self.update(|path, _| path.set_packet(packet));
     }
 
+    /// The scheduler gives the connection no more than the path's window has room for. What it has is to
+    /// go at once: a window like this one also turns off pacing, which would hold packets back that the
+    /// scheduler takes to be on their way, and send them in bursts of ten.
     fn window(&self) -> u64 {
-        self.window + SPARE
+        u64::MAX
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {

@@ -180,13 +180,13 @@ impl Quic {
     /// Lets the connections of a socket send; says which were active.
     fn flush_socket(&mut self, number: usize, now: Instant) -> Vec<ConnectionHandle> {
         let Some(socket) = self.sockets.get_mut(&number) else { return Vec::new() };
-        let batch = socket.max_batch();
+        let most = socket.max_batch();
         let mut links = std::mem::take(&mut socket.links);
         let mut handles = Vec::new();
         for (handle, link) in links.iter_mut().filter(|(_, link)| link.active) {
             link.active = false;
             handles.push(*handle);
-            link.flush(now, batch, &mut self.transmit, |transmit, contents| {
+            link.flush(now, most, &mut self.transmit, |transmit, contents| {
                 socket.send(transmit, contents)
             });
             if let Some(place) = link.place
@@ -278,8 +278,8 @@ fn take(
         group.counters.drops.foreign_source += 1;
         return;
     }
-    let Header { flow, cut, sequence, distance } = header;
+    let Header { flow, cut, sequence, behind, paths } = header;
     let incoming = Incoming { packet: datagram.slice(HEADER_LEN..), cut };
-    let tag = Tag { flow, sequence, distance };
+    let tag = Tag { flow, sequence, behind, paths };
     group.resequencer.push(now, member, tag, incoming, &mut |incoming| out.write(&incoming));
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use hawser_multipath::{
-    Backlog, MAX_PATHS, Refused, Resequencer, Scheduler, Sequencer, State, View,
+    Backlog, MAX_PATHS, Refused, Resequencer, Scheduler, Sequencer, State, Tag, View,
 };
 use hawser_wire::tunnel::{HEADER_LEN, Header};
 use quinn_proto::ConnectionHandle;
@@ -124,18 +124,18 @@ impl Group {
             self.note(path, size, len);
             let bytes = BytesMut::from(packet.bytes.as_ref());
             let mut copy = Outgoing { bytes, ..packet };
-            self.stamp(path, &mut copy);
+            self.stamp(now, path, &mut copy);
             (path, copy.bytes.freeze())
         });
-        self.stamp(choice.path, &mut packet);
+        self.stamp(now, choice.path, &mut packet);
         Some([Some((choice.path, packet.bytes.freeze())), copy])
     }
 
     /// Writes the header of a packet that goes on a path.
-    fn stamp(&mut self, path: usize, packet: &mut Outgoing) {
+    fn stamp(&mut self, now: Instant, path: usize, packet: &mut Outgoing) {
         let Outgoing { bytes, flow, sequence, cut } = packet;
-        let distance = self.sequencer.tag(*flow, *sequence, path).distance;
-        let header = Header { flow: *flow, cut: *cut, sequence: *sequence, distance };
+        let Tag { flow, sequence, behind, paths } = self.sequencer.tag(now, *flow, *sequence, path);
+        let header = Header { flow, cut: *cut, sequence, behind, paths };
         if let Some(place) = bytes.get_mut(..HEADER_LEN) {
             place.copy_from_slice(&header.emit());
         }

@@ -8,13 +8,20 @@ use hawser_tls::{CertificateDer, is_certificate_of};
 use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello};
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 
-use super::{controller::Shared, settings::SEND_BUFFER, socket::Place};
+use super::{
+    controller::Shared,
+    settings::{LARGEST, SEND_BUFFER},
+    socket::Place,
+};
 
 /// The other end must have said who it is after this time.
 pub(super) const OPENING: Duration = Duration::from_secs(5);
 
 /// A silent path is asked this often whether it is back.
 const ASKING: Duration = Duration::from_millis(200);
+
+/// Time that what is given to the kernel in one piece may take on the path.
+const PIECE_TIME: Duration = Duration::from_millis(1);
 
 /// Bytes that a packet gets on its way besides our header: IPv4, UDP, QUIC.
 const OVERHEAD: u64 = 20 + 8 + 24 + 3;
@@ -149,14 +156,24 @@ impl Link {
         packet + OVERHEAD + HEADER_LEN as u64
     }
 
-    /// Sends what it has; `send` gives a batch to the kernel.
+    /// Datagrams to be given to the kernel in one piece: what the path carries in a millisecond, as Linux
+    /// sizes TCP's (`tcp_tso_autosize`). A shaper that lets a longer piece pass as a whole would make
+    /// one long packet of it, with one acknowledgement for all.
+    #[allow(clippy::cast_possible_truncation)] // saturates above what any batch has
+    fn batch(&self, most: usize) -> usize {
+        let bytes = self.path.get().congestion().rate().bytes(PIECE_TIME);
+        (bytes as usize / usize::from(LARGEST)).clamp(1, most)
+    }
+
+    /// Sends what it has, at most so many datagrams in one piece; `send` gives one to the kernel.
     pub(super) fn flush(
         &mut self,
         now: Instant,
-        batch: usize,
+        most: usize,
         buffer: &mut Vec<u8>,
         mut send: impl FnMut(&quinn_proto::Transmit, &[u8]) -> bool,
     ) {
+        let batch = self.batch(most);
         loop {
             buffer.clear();
             let before = self.waiting();

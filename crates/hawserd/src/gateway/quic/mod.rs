@@ -112,7 +112,7 @@ impl Quic {
             next_socket: 0,
             counters: TunCounters::default(),
             strangers: StrangerCounters::default(),
-            room: Room::default(),
+            room: Room::new(),
             read: vec![0; hawser_netdev::tun::MAX_PACKET_LEN].into_boxed_slice(),
             arena: BytesMut::new(),
             transmit: Vec::new(),

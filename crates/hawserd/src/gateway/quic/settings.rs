@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use hawser_multipath::ACK_DELAY;
 use hawser_tls::Identity;
 use hawser_wire::tunnel::HEADER_LEN;
 use quinn_proto::{
-    ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, RandomConnectionIdGenerator,
-    ServerConfig, TransportConfig, VarInt,
+    AckFrequencyConfig, ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig,
+    RandomConnectionIdGenerator, ServerConfig, TransportConfig, VarInt,
     crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig},
 };
 
@@ -89,8 +90,11 @@ impl Settings {
             .minimum_change(4)
             .interval(Duration::from_mins(1))
             .black_hole_cooldown(COOLDOWN);
+        let mut acknowledgements = AckFrequencyConfig::default();
+        acknowledgements.max_ack_delay(Some(ACK_DELAY));
         let mut config = TransportConfig::default();
         config
+            .ack_frequency_config(Some(acknowledgements))
             .mtu_discovery_config(Some(discovery))
             .initial_rtt(FIRST_ROUND_TRIP)
             .max_idle_timeout(Some(IdleTimeout::from(SILENCE)))

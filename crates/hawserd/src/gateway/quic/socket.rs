@@ -13,7 +13,7 @@ use quinn_proto::{ConnectionHandle, Endpoint, EndpointConfig, ServerConfig};
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use rustix::net::sockopt;
 
-use super::link::Link;
+use super::{link::Link, settings::LARGEST};
 
 /// Bytes that wait in the kernel for a socket, each way.
 const BUFFER: usize = 4 << 20;
@@ -21,11 +21,15 @@ const BUFFER: usize = 4 << 20;
 /// A system call brings datagrams of at most this many bytes in one piece (UDP GRO).
 const PIECE: usize = 65_536;
 
-/// What datagrams are received into.
+/// The longest UDP payload in IPv4: what a batch must not exceed either.
+const UDP_MAX_LEN: usize = 65_507;
+
+/// What datagrams are received into. The default has no room.
+#[derive(Default)]
 pub(super) struct Room(Box<[u8]>);
 
-impl Default for Room {
-    fn default() -> Self {
+impl Room {
+    pub(super) fn new() -> Self {
         Self(vec![0; PIECE * BATCH_SIZE].into_boxed_slice())
     }
 }
@@ -75,9 +79,9 @@ impl Socket {
         Ok(Self { udp, state, endpoint, links: HashMap::new(), purpose, address })
     }
 
-    /// Datagrams that the kernel can cut from one batch.
+    /// Datagrams that the kernel can cut from one batch: of a longer one it takes nothing.
     pub(super) fn max_batch(&self) -> usize {
-        self.state.max_gso_segments().max(1)
+        self.state.max_gso_segments().clamp(1, UDP_MAX_LEN / usize::from(LARGEST))
     }
 
     /// Gives a batch to the kernel; whether it was taken. What cannot be sent counts as lost on the path.
