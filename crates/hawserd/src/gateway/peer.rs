@@ -5,9 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    agent::watch::Watch, config, counters::GroupCounters, link::Link, queue::Queue,
-};
+use super::{agent::watch::Watch, config, counters::GroupCounters, link::Link, queue::Queue};
 
 /// First pause before a connection is tried again, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -72,7 +70,9 @@ impl Group {
     /// lately.
     pub(super) fn carries(&self, now: Instant) -> bool {
         let heard = self.link.as_ref().map(|link| link.heard);
-        self.up && !self.watch.stalled() && heard.is_none_or(|heard| now.saturating_duration_since(heard) < SUSPICION)
+        self.up
+            && !self.watch.stalled()
+            && heard.is_none_or(|heard| now.saturating_duration_since(heard) < SUSPICION)
     }
 
     /// Lets records wait for the connection; counts those that do not fit.

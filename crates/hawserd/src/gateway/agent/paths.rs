@@ -18,7 +18,9 @@ const LEISURE: Duration = Duration::from_millis(500);
 impl Agent {
     /// Looks at the subflows of a group's connection, and does what is to be done about them.
     pub(super) fn watch(&mut self, peer: usize, group: usize, now: Instant) {
-        let Some(Peer { config, groups, we_connect, .. }) = self.peers.get_mut(peer) else { return };
+        let Some(Peer { config, groups, we_connect, .. }) = self.peers.get_mut(peer) else {
+            return;
+        };
         let Some(place) = groups.get_mut(group).filter(|place| place.up) else { return };
         let Some(link) = place.link.as_ref() else { return };
         if !place.watch.is_due(now, link.said, LEISURE) {

@@ -359,7 +359,11 @@ mod tests {
         }
 
         /// Looks for so long at what `subflows` gives for the number of each look.
-        fn see(&mut self, time: Duration, mut subflows: impl FnMut(u32) -> Vec<Subflow>) -> &mut Self {
+        fn see(
+            &mut self,
+            time: Duration,
+            mut subflows: impl FnMut(u32) -> Vec<Subflow>,
+        ) -> &mut Self {
             for look in 0..u32::try_from(time.as_millis() / TICK.as_millis()).unwrap() {
                 self.now += TICK;
                 let steps = self.watch.look(self.now, &subflows(look), self.connects);
@@ -480,7 +484,9 @@ mod tests {
             // joined whenever it was begun, and nothing ever arrives
             let stuck = joined.then(|| subflow(1, 9, 0, 10));
             let before = run.steps.len();
-            run.see(TICK, |_| [Some(subflow(0, 9, look, 10)), stuck].into_iter().flatten().collect());
+            run.see(TICK, |_| {
+                [Some(subflow(0, 9, look, 10)), stuck].into_iter().flatten().collect()
+            });
             for (_, step) in &run.steps[before..] {
                 joined = *step == Step::Join(1);
             }
