@@ -14,9 +14,13 @@ use hawser_netdev::mptcp::{Ends, Subflow};
 
 use crate::gateway::config::Path;
 
-/// A subflow with data under way on which nothing arrives for this long, and two round trips of the idle
-/// path, is stuck.
+/// A subflow with data under way on which nothing arrives, at either end, for this long and a round trip
+/// is stuck.
 const STUCK: Duration = Duration::from_millis(250);
+
+/// Of the round trip no more counts than this, or two of the idle path: on a path that starves it grows
+/// without bound.
+const STUCK_WAITING: Duration = Duration::from_millis(400);
 
 /// What counts at most as time between two looks: where this process had to wait, so had the kernel.
 const STEP: Duration = Duration::from_millis(100);
@@ -90,10 +94,11 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Presence {
     since: Instant,
-    delivered: u32,
+    /// Segments that have arrived, at either end; wraps.
+    moved: u32,
     /// Time in which nothing arrived though something was under way.
     silent: Duration,
-    /// Segments that had arrived, at either end, when the window began.
+    /// What `moved` was when the window began.
     window: u32,
     /// Those of the window before, once there was a whole one.
     carried: Option<u32>,
@@ -219,20 +224,19 @@ impl Member {
     /// Its subflow stands.
     fn stands(&mut self, now: Instant, subflow: &Subflow, elapsed: Duration, turn: bool) {
         self.refused = 0;
-        let delivered = subflow.delivered;
-        let moved = delivered.wrapping_add(subflow.received);
+        let moved = subflow.delivered.wrapping_add(subflow.received);
         let State::Present(presence) = &mut self.state else {
             let (silent, carried) = (Duration::ZERO, None);
-            let presence = Presence { since: now, delivered, silent, window: moved, carried };
+            let presence = Presence { since: now, moved, silent, window: moved, carried };
             self.state = State::Present(presence);
             return;
         };
-        if subflow.unacked == 0 || delivered != presence.delivered {
+        if subflow.unacked == 0 || moved != presence.moved {
             presence.silent = Duration::ZERO;
         } else {
             presence.silent += elapsed;
         }
-        presence.delivered = delivered;
+        presence.moved = moved;
         if turn {
             let whole = now.saturating_duration_since(presence.since) >= WINDOW;
             presence.carried = whole.then(|| moved.wrapping_sub(presence.window));
@@ -290,7 +294,7 @@ impl Member {
 
 impl Presence {
     fn is_stuck(&self, subflow: &Subflow) -> bool {
-        self.silent > STUCK + 2 * subflow.min_rtt
+        self.silent > STUCK + subflow.rtt.min(STUCK_WAITING).max(2 * subflow.min_rtt)
     }
 
     /// Whether its data comes much later than that of others, and is not much: `equal` segments would be
@@ -435,7 +439,7 @@ mod tests {
     #[test]
     fn the_last_one_stays_and_the_group_is_left() {
         let mut run = Run::new(2);
-        run.see(8 * TICK, |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)]);
+        run.see(7 * TICK, |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)]);
         assert_eq!(run.steps, [(350, close(1))]);
         run.see(8 * TICK, |_| vec![subflow(0, 9, 0, 10)]);
         assert_eq!(run.steps.len(), 1);
