@@ -42,8 +42,9 @@ test-rust: setup
 test-unit: setup
 	HAWSER_EXAMPLES=repeat $(BIN)/pytest tests/unit -n 2
 
-test-netns: setup
-	$(BIN)/pytest tests/netns
+test-netns: setup # what measures runs alone, after all others; both parts count
+	$(BIN)/pytest tests/netns -m "not measures" -n 4; others=$$?; \
+	$(BIN)/pytest tests/netns -m measures && exit $$others
 
 test-browser: setup
 	$(BIN)/pytest tests/browser

@@ -101,8 +101,9 @@ def compiled(source: Path) -> Path:
     made.parent.mkdir(parents=True, exist_ok=True)
     headers = f"/usr/include/{os.uname().machine}-linux-gnu"
     options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-idirafter", headers]
-    _run("clang", *options, "-c", str(source), "-o", str(made))
-    return made
+    new = made.with_suffix(f".{os.getpid()}")
+    _run("clang", *options, "-c", str(source), "-o", str(new))
+    return new.rename(made)
 
 
 def _run(*command: str) -> str:

@@ -239,7 +239,7 @@ def mac(number: int) -> str:
     return f"02:00:00:00:00:{number:02x}"
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
     """Wait for a condition."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -5,13 +5,46 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from disturbance import run_undisturbed
 
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.overlay.plan import NetworkPlan
 
+TOGETHER = {"test_bench_lab.py", "test_run_finished.py"}
+"""Files of which one process runs all: one test removes what another left, or all need one run."""
+
 _numbers = itertools.count()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401
+    """Give each process of pytest-xdist the next test, or file of `TOGETHER`.
+
+    Its own `--dist loadgroup` does nothing with pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if Path(file).name in TOGETHER else nodeid
+
+    return Scheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Judge what measures only by what was not disturbed."""
+    if item.get_closest_marker("measures") is None:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    run_undisturbed(item, nextitem)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ _SO_SNDBUFFORCE = 32
 
 
 def ping(node: NamespaceNode, target: str, *options: str) -> int:
-    """Send three echoes and count those that came back."""
+    """Send three echoes and count those that came back within a second."""
     done = node.run(
-        ["ping", "-q", "-c", "3", "-i", "0.02", "-W", "0.2", *options, target],
+        ["ping", "-q", "-c", "3", "-i", "0.02", "-W", "1", *options, target],
         timeout=10,
         check=False,
     )
@@ -40,7 +40,7 @@ def tcp(client: NamespaceNode, server: NamespaceNode, target: str, seconds: int)
     """The sum of an iperf3 TCP test as the receiver saw it."""
     with iperf_server(server):
         command = ["iperf3", "--json", "-c", target, "-t", str(seconds), "-O", "1"]
-        report = json.loads(client.run(command, timeout=seconds + 15).stdout)
+        report = json.loads(client.run(command, timeout=seconds + 60).stdout)
     result: dict[str, Any] = report["end"]["sum_received"]
     return result
 
@@ -52,12 +52,19 @@ def udp_flood(
     """iperf3 UDP datagrams of 1472 bytes (frames of 1514) at so many bits a second."""
     with iperf_server(server):
         command = ["iperf3", "-u", "-c", target, "-b", str(int(rate)), "-l", "1472", "-t", "60"]
+        before = _received(server)
         process = client.start([*command, *options])
         try:
-            time.sleep(0.7)
+            wait_for(lambda: _received(server) > before + 50)
+            time.sleep(0.4)  # what fills a queue has come
             yield
         finally:
             process.stop()
+
+
+def _received(node: NamespaceNode) -> float:
+    """Packets that came in by any interface."""
+    return sum(counts.get("rx_packets", 0) for counts in node.counters().values())
 
 
 def received_rate(node: NamespaceNode, interface: str, seconds: float) -> float:
@@ -88,7 +95,7 @@ def burst(node: NamespaceNode, target: str, count: int, payload: int) -> None:
     namespace.inside(node.namespace, send)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 15.0) -> None:
     """Wait until something holds.
 
     Raises:

@@ -61,7 +61,7 @@ def run(*command: str, check: bool = True) -> str:
     return done.stdout
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
     """Wait for a condition, and fail when it does not come true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -74,7 +74,7 @@ class _UnixConnection(http.client.HTTPConnection):
     """HTTP on a Unix socket."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("hawserd", timeout=5)
+        super().__init__("hawserd", timeout=20)
         self._path = str(path)
 
     def connect(self) -> None:

@@ -26,7 +26,7 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "hawser.cli", *map(str, arguments)]
 
 
-def hawser(*arguments: object, cwd: Path, timeout: float = 90) -> subprocess.CompletedProcess[str]:
+def hawser(*arguments: object, cwd: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
     """Run a verb to its end."""
     return subprocess.run(
         command(*arguments),
@@ -52,7 +52,7 @@ def start(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-def until(condition: Callable[[], object], seconds: float = 30) -> None:
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait for something to be so."""
     end = time.monotonic() + seconds
     while not condition():

@@ -13,9 +13,12 @@ A path is written with the ports it leaves by and arrives at: `1a>3a>3a>2a`.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gateway_lab import Gateway, Lab, run
@@ -147,29 +150,40 @@ def counters(gateway: Gateway) -> tuple[dict[str, int], dict[str, int]]:
     return {e["name"]: e["packets"] for e in found["entries"]}, found["drops"]
 
 
-def sniff(lab: Lab, number: int, interface: str, expression: str) -> subprocess.Popen[str]:
-    """Start tshark; it prints addresses, ports, whether checksums are good (1), time to live."""
+@dataclass(frozen=True)
+class Capture:
+    """A capture under way."""
+
+    process: subprocess.Popen[str]
+    file: Path
+
+
+def sniff(lab: Lab, number: int, interface: str, expression: str) -> Capture:
+    """Start to capture what an expression says."""
+    file = lab.folder / f"capture-{len(lab.processes)}.pcap"
+    options = ("--immediate-mode", "-U", "-w", str(file), "-i", interface)
+    process = lab.start(number, "tcpdump", *options, expression, stderr=subprocess.PIPE)
+    assert process.stderr
+    while "listening on" not in process.stderr.readline():
+        if process.poll() is not None:
+            raise RuntimeError("tcpdump ended")
+    return Capture(process, file)
+
+
+def seen(capture: Capture) -> list[list[str]]:
+    """End it when nothing more comes. Of each packet, as tshark reads it: addresses, ports, whether
+    checksums are good (1), time to live.
+    """
+    size = -1
+    while size != (size := capture.file.stat().st_size):
+        time.sleep(0.4)
+    capture.process.send_signal(signal.SIGINT)
+    capture.process.communicate(timeout=60)
     ports = ("tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport")
     sums = ("ip.checksum.status", "tcp.checksum.status", "udp.checksum.status")
     fields = ("ip.src", "ip.dst", *ports, *sums, "ip.ttl")
     options = [option for name in fields for option in ("-e", name)]
     checks = ("ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE")
     checking = [option for name in checks for option in ("-o", name)]
-    process = lab.start(
-        *(number, "tshark", "-l", "-i", interface, "-a", "duration:15", "-f", expression),
-        *("-T", "fields", *options, *checking),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stderr
-    while "Capture started" not in process.stderr.readline():
-        if process.poll() is not None:
-            raise RuntimeError("tshark ended")
-    return process
-
-
-def seen(process: subprocess.Popen[str]) -> list[list[str]]:
-    """End tshark; the fields of each packet."""
-    time.sleep(1)  # it looks at what was captured twice a second
-    process.terminate()
-    return [line.split("\t") for line in process.communicate(timeout=20)[0].splitlines()]
+    text = run("tshark", "-r", str(capture.file), "-T", "fields", *options, *checking)
+    return [line.split("\t") for line in text.splitlines()]

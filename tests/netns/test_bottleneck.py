@@ -29,6 +29,7 @@ from hawser.store.sample import Sample
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.measures,
     pytest.mark.skipif(not cgroup.available(), reason="no control groups of processor time here"),
 ]
 

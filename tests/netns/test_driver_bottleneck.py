@@ -68,6 +68,7 @@ def _tcp(client: Node, server: Node, options: tuple[str, ...]) -> dict[str, Any]
     return result
 
 
+@pytest.mark.measures
 def test_only_what_passes_it_is_limited_each_way_by_its_own_rate(deploy: Deploy) -> None:
     lab = deploy(plan())
     assert goodput(lab, "gw1.a", "gw2.a") == pytest.approx(20, rel=0.03)
@@ -80,6 +81,7 @@ def test_only_what_passes_it_is_limited_each_way_by_its_own_rate(deploy: Deploy)
     assert goodput(lab, "gw1.a", "gw2.a") == pytest.approx(5, rel=0.05)
 
 
+@pytest.mark.measures
 def test_a_constant_flow_leaves_exactly_the_rest(deploy: Deploy) -> None:
     lab = deploy(plan("topology.internet.bottlenecks.x1.background={udp: 16 Mbit/s}"))
     flow = "bottleneck:x1:forward:background"
@@ -90,6 +92,7 @@ def test_a_constant_flow_leaves_exactly_the_rest(deploy: Deploy) -> None:
     assert lab.faults() == ()
 
 
+@pytest.mark.measures
 def test_connections_take_their_share_in_the_direction_they_are_for(deploy: Deploy) -> None:
     more = "topology.internet.bottlenecks.x1.reverse={rate: 12 Mbit/s, background: {tcp: 3}}"
     lab = deploy(plan(more))

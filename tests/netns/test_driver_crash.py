@@ -134,15 +134,15 @@ def test_interrupted_at_a_random_moment(driver: LocalDriver, lab_name: str, seed
     moment = random.Random(seed).uniform(0.002, 0.12)  # noqa: S311 (a moment, not a secret)
     timer = threading.Timer(moment, os.kill, (os.getpid(), signal.SIGUSR1))
     try:
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
-            _deployed_for_a_second(driver, lab_name)
+            _deployed_for_a_second(driver, lab_name, timer)
         assert remains(lab_name) == NOTHING
     finally:
         signal.signal(signal.SIGUSR1, before)
 
 
-def _deployed_for_a_second(driver: LocalDriver, name: str) -> None:
+def _deployed_for_a_second(driver: LocalDriver, name: str, timer: threading.Timer) -> None:
+    timer.start()
     lab = driver.deploy(name, branches(3))
     try:
         time.sleep(1)

@@ -105,6 +105,7 @@ def test_two_labs_of_one_plan_do_not_meet(deploy: Deploy) -> None:
     assert ping(second.nodes["gw1"], "198.18.2.2") == 3
 
 
+@pytest.mark.measures
 def test_five_branches_stand_within_two_seconds(deploy: Deploy) -> None:
     start = time.perf_counter()
     lab = deploy(branches(5))
@@ -259,6 +260,7 @@ def test_a_lab_being_made_is_not_removed_under_its_maker(
     assert directory.exists()
 
 
+@pytest.mark.measures
 def test_delay_is_netems_or_the_emulators(driver: LocalDriver, deploy: Deploy) -> None:
     plan = pair(ClassPlan(name="link:x:forward", delay=Duration(0.02)))
     assert not driver.missing(plan)

@@ -24,6 +24,7 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 NAME = "link:x:forward"
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("mbit", [1, 10, 100])
 def test_rate_is_right_within_one_percent(deploy: Deploy, mbit: int) -> None:
     lab = deploy(pair(whole(mbit * MBIT)))
@@ -31,6 +32,7 @@ def test_rate_is_right_within_one_percent(deploy: Deploy, mbit: int) -> None:
         assert received_rate(lab.nodes["b"], "e", 2) == pytest.approx(mbit * MBIT, rel=0.01)
 
 
+@pytest.mark.measures
 def test_tcp_fills_the_rate(deploy: Deploy) -> None:
     lab = deploy(pair(whole(20 * MBIT)))
     goodput = tcp(lab.nodes["a"], lab.nodes["b"], B, 2)["bits_per_second"]
@@ -62,6 +64,7 @@ def test_large_packets_are_cut_before_they_are_queued(deploy: Deploy) -> None:
     assert tcp(lab.nodes["a"], lab.nodes["b"], B, 2)["bits_per_second"] > 3 * MBIT
 
 
+@pytest.mark.measures
 def test_classes_share_the_whole_and_keep_to_their_own(deploy: Deploy) -> None:
     """Three sources of at most 10 Mbit/s into 12: alone 10, together a third each."""
     sources = [A, "10.0.0.11", "10.0.0.12"]
@@ -85,6 +88,7 @@ def test_classes_share_the_whole_and_keep_to_their_own(deploy: Deploy) -> None:
     assert a.counters()["path:2:forward"]["packets"] == 0
 
 
+@pytest.mark.measures
 def test_rate_changes_while_packets_flow(deploy: Deploy) -> None:
     lab = deploy(pair(whole(10 * MBIT)))
     with udp_flood(lab.nodes["a"], lab.nodes["b"], B, 60 * MBIT):
@@ -125,6 +129,7 @@ def test_down_drops_and_counts_and_up_brings_back(
     assert a.counters()[NAME]["drop_queue"] == 0
 
 
+@pytest.mark.measures
 def test_a_link_without_limits_can_get_one(deploy: Deploy) -> None:
     lab = deploy(pair())
     lab.apply("link:x", Change(rate=Rate(5 * MBIT)))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gateway_lab import Gateway, Lab, pki, until
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.measures]
 
 PATHS = 4
 
@@ -98,6 +98,10 @@ def test_a_path_that_goes_dark_is_left_and_used_again(lab: Lab) -> None:
     assert paths_of(one)[0]["state"] in ("degraded", "down")
     lab.at(0, "ip", "rule", "del", *rule)
     until(lambda: paths_of(one)[0]["state"] == "up", "the path is back", seconds=3)
+    until(lambda: mtu(one) == 1472, "it takes full packets", seconds=3)
+    given = paths_of(one)[0]["sent_bytes"]
+    lab.iperf(seconds=1)
+    assert paths_of(one)[0]["sent_bytes"] > given + 500_000
 
 
 def test_who_has_no_certificate_of_ours_changes_nothing(lab: Lab) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from load_lab import Faults, Wire, load, published_flows
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.measures]
 
 SEEDS = range(20)
 FRAMES = 40_000

@@ -155,6 +155,7 @@ def test_two_streams_at_once(wire: Wire) -> None:
     assert delays == [3000, 900]
 
 
+@pytest.mark.measures
 def test_bursts_keep_the_rate(wire: Wire, tmp_path: Path) -> None:
     file = tmp_path / "frames.pcap"
     config = wire.config(burst=10, amount={"frames": 200}, rate={"frames_per_s": 1000})
@@ -166,6 +167,7 @@ def test_bursts_keep_the_rate(wire: Wire, tmp_path: Path) -> None:
     assert 0.17 < sum(gaps) < 0.2
 
 
+@pytest.mark.measures
 def test_a_ramp_sends_the_area_under_it(wire: Wire) -> None:
     config = wire.config(rate={"ramp": {"from": 10_000, "to": 50_000}}, amount={"seconds": 1})
     result = load(config)
@@ -183,6 +185,7 @@ def test_a_reflector_gives_two_way_delays(wire: Wire) -> None:
     assert result["received"]["streams"][0]["delay"]["count"] == 2000
 
 
+@pytest.mark.measures
 def test_udp_sockets(wire: Wire) -> None:
     config = wire.config(
         source={"first": "10.21.5.1"},

@@ -24,7 +24,7 @@ from hawser.probe.search.probe import ThroughputProbe
 from hawser.spec.measurement import Load, Throughput
 from hawser.store.sample import Sample
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.measures]
 
 LIMIT = 80_000
 DEPTH = LIMIT // 100
@@ -75,7 +75,7 @@ def throughput(**fields: object) -> ThroughputProbe:
         "sizes": {"fixed": "60 B"},
         "trial": "500 ms",
         "drain": "50 ms",
-        "resolution": "0.5 %",
+        "resolution": "1 %",
         "greatest": "96 Mbit/s",
         "catch_up": "10 s",
     }
@@ -92,10 +92,11 @@ def test_both_modes_find_the_limit(
 ) -> None:
     assert wire.faults is not None
     wire.faults.set("police", rate=LIMIT, depth=DEPTH)
-    found = values(throughput(mode=mode).measure(context()))
+    found = values(throughput(mode=mode, part_load="50 %").measure(context()))
     assert found["conditional_throughput_frames"] == pytest.approx(LIMIT, rel=0.03)
     assert found["conditional_throughput"] == pytest.approx(LIMIT * 480 / 1e6, rel=0.03)
     assert 0 < found["delay"] < 50
+    assert 0 < found["part_load_delay"] < 50
     kept = json.loads((tmp_path / "m.throughput.json").read_text())
     assert (kept["direction"], kept["counted"], kept["flows"]) == ("forward", "frame", 1)
     assert kept["found"]["trials"] == len(kept["trials"])

@@ -28,6 +28,7 @@ from worked_example import AGENT, address
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.measures,
     pytest.mark.skipif(bool(openvswitch.absent()), reason=f"needs Debian {openvswitch.PACKAGE}"),
 ]
 

@@ -31,6 +31,7 @@ def measure(lab: LocalLab, raw: Path, **fields: object) -> dict[str, float]:
     return {sample.metric: sample.value for sample in HttpProbe(spec).measure(context)}
 
 
+@pytest.mark.measures
 def test_a_link_limits_large_objects(deploy: Deploy, tmp_path: Path) -> None:
     """100 kB over 20 Mbit/s: 24 a second, and each of 4 waits for the others."""
     lab = deploy(pair(whole(20e6, 100_000), rate=20e6))

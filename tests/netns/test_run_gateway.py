@@ -158,7 +158,7 @@ def test_a_gateway_that_dies_makes_the_trial_void(file: Path, tmp_path: Path) ->
     lab = run_cli.lab_of(bundle)
     until(lambda: run_cli.clients(lab))
     os.kill(LocalDriver().attach(lab).daemons["gw1"].pid, signal.SIGKILL)
-    _, err = run.communicate(timeout=90)
+    _, err = run.communicate(timeout=240)
     assert run.returncode == 0, err
     void, again = trials(bundle)
     assert not void["valid"]
@@ -179,8 +179,8 @@ def test_a_transfer_survives_the_death_of_a_gateway(
             before = LocalDriver().attach(name).daemons["gw1"].pid
             os.kill(before, signal.SIGKILL)
             assert client.poll() is None, "it was all sent before the gateway died"
-            sent, _ = client.communicate(timeout=60)
-        received, _ = server.communicate(timeout=60)
+            sent, _ = client.communicate(timeout=240)
+        received, _ = server.communicate(timeout=240)
     digest = sent.split()[-1]
     assert received.split() == ["100000000", digest]
     assert len(digest) == hashlib.sha256().digest_size * 2
@@ -193,7 +193,7 @@ def test_ctrl_c_ends_a_supervised_lab(
     supervised: subprocess.Popen[str], name: str, tmp_path: Path
 ) -> None:
     supervised.send_signal(signal.SIGINT)
-    out, err = supervised.communicate(timeout=30)
+    out, err = supervised.communicate(timeout=240)
     assert supervised.returncode == 0, err
     assert json.loads(out)["name"] == name
     assert not run_cli.remains(name)
@@ -203,7 +203,7 @@ def test_a_lab_that_is_destroyed_ends_its_supervisor(
     supervised: subprocess.Popen[str], name: str, tmp_path: Path
 ) -> None:
     assert hawser("destroy", name, cwd=tmp_path).returncode == 0
-    supervised.communicate(timeout=30)
+    supervised.communicate(timeout=240)
     assert supervised.returncode == 0
     assert not run_cli.remains(name)
 

@@ -92,6 +92,7 @@ def test_tcp_forward_and_reverse(lab: LocalLab, tmp_path: Path) -> None:
     assert (tmp_path / "m.iperf3-server.json").exists()
 
 
+@pytest.mark.measures
 def test_udp_loses_what_does_not_fit(lab: LocalLab, tmp_path: Path) -> None:
     found = measured(lab, tmp_path, iperf3(protocol="udp", rate="20 Mbit/s", length="1000 B"))
     fits = 10 * 1000 / 1042
@@ -100,6 +101,7 @@ def test_udp_loses_what_does_not_fit(lab: LocalLab, tmp_path: Path) -> None:
     assert found["jitter"] > 0
 
 
+@pytest.mark.measures
 def test_udp_within_the_rate_loses_nothing(lab: LocalLab, tmp_path: Path) -> None:
     found = measured(lab, tmp_path, iperf3(protocol="udp", rate="5 Mbit/s", length="500 B"))
     assert found["goodput"] == pytest.approx(5, rel=0.05)

@@ -54,6 +54,7 @@ def goodput(lab: LocalLab, seconds: int = 4) -> float:
     return float(found["bits_per_second"]) / 1e6
 
 
+@pytest.mark.measures
 def test_subflows_go_as_the_table_says(lab: LocalLab) -> None:
     assert ping(lab.nodes["h1"], str(lab.plan.addresses["h2"])) == 3
     assert goodput(lab) > 45, "more than one access carries"
@@ -78,6 +79,7 @@ def test_fewer_hops_go_first(lab: LocalLab) -> None:
     assert counted["port:gw1.a:forward:I"]["packets"] == 0
 
 
+@pytest.mark.measures
 def test_a_transit_branch_that_dies_is_gone_round(lab: LocalLab) -> None:
     for port in ("port:gw3.a", "port:gw3.b"):
         lab.apply(port, Change(up=False))

@@ -73,6 +73,7 @@ def send(lab: LocalLab, count: int, size: int = 500) -> None:
     burst(lab.nodes["a"], str(lab.plan.addresses["b"]), count, size)
 
 
+@pytest.mark.measures
 def test_delay_of_a_link_and_of_a_path(deploy: Deploy) -> None:
     lab = deploy(plan("delay: 10 ms, reverse: {delay: 25 ms}", "delay: 40 ms"))
     assert median(echoes(lab, "a", "b")) == pytest.approx(35, abs=1)
@@ -81,6 +82,7 @@ def test_delay_of_a_link_and_of_a_path(deploy: Deploy) -> None:
     assert counted(lab, "path:p:reverse").tx_packets == 20
 
 
+@pytest.mark.measures
 def test_a_direction_without_impairment_is_the_kernels(deploy: Deploy) -> None:
     lab = deploy(plan("reverse: {delay: 20 ms}"))
     assert median(echoes(lab, "a", "b")) == pytest.approx(20, abs=1)
@@ -90,6 +92,7 @@ def test_a_direction_without_impairment_is_the_kernels(deploy: Deploy) -> None:
     assert second.rx_packets == first.tx_packets >= 20
 
 
+@pytest.mark.measures
 def test_rate_comes_before_delay_and_tcp_fills_it(deploy: Deploy) -> None:
     lab = deploy(plan("delay: 10 ms, rate: 20 Mbit/s, queue: 100 kB"))
     found = tcp(lab.nodes["a"], lab.nodes["b"], str(lab.plan.addresses["b"]), 3)
@@ -129,11 +132,12 @@ def sequence(lab: LocalLab) -> list[str]:
         hardware = link.split("link/ether ")[1].split()[0]
         command = ["ip", "neigh", "replace", address, "lladdr", hardware, "dev", "e"]
         lab.nodes[one].run(command, timeout=5)
-    command = ["ping", "-n", "-c", "40", "-i", "0.01", "-W", "0.3", str(lab.plan.addresses["b"])]
+    command = ["ping", "-n", "-c", "40", "-i", "0.01", "-W", "1", str(lab.plan.addresses["b"])]
     output = lab.nodes["a"].run(command, timeout=20, check=False).stdout
     return [word for word in output.split() if word.startswith("icmp_seq")]
 
 
+@pytest.mark.measures
 def test_a_trace_limits_the_rate(deploy: Deploy) -> None:
     lab = deploy(plan("trace: slow.trace, queue: 30 kB"))
     found = tcp(lab.nodes["a"], lab.nodes["b"], str(lab.plan.addresses["b"]), 3)
@@ -150,6 +154,7 @@ def test_every_packet_comes_twice(deploy: Deploy) -> None:
     assert lab.nodes["b"].counters()["e"]["rx_packets"] == found.tx_packets
 
 
+@pytest.mark.measures
 def test_values_change_while_it_runs(deploy: Deploy) -> None:
     lab = deploy(plan("delay: 5 ms, rate: 50 Mbit/s"))
     assert median(echoes(lab, "a", "b", 5)) == pytest.approx(10, abs=1)
@@ -161,6 +166,7 @@ def test_values_change_while_it_runs(deploy: Deploy) -> None:
     assert median(echoes(lab, "a", "b", 5)) < 2
 
 
+@pytest.mark.measures
 def test_what_has_no_emulator_cannot_be_delayed(deploy: Deploy) -> None:
     lab = deploy(plan("delay: 5 ms", "rate: 5 Mbit/s"))
     with pytest.raises(DriverError, match="path:p:reverse has no delay, jitter or loss"):
@@ -178,6 +184,7 @@ def test_partial_checksums_and_full_frames_pass(deploy: Deploy) -> None:
         assert all(port.drop_oversize == 0 for port in client.wan_counters().interfaces)
 
 
+@pytest.mark.measures
 def test_a_killed_emulator_comes_back_and_shows(deploy: Deploy) -> None:
     lab = deploy(plan("delay: 5 ms"))
     daemon = lab.daemons["wan"]

@@ -81,7 +81,7 @@ fn repr(spi: u32, si: u8) -> nsh::Repr {
 }
 
 fn target(encapsulation: Encapsulation) -> Target {
-    Target { port: 0, frame_max: FRAME_MAX, mac: NEXT, own_mac: OWN, encapsulation }
+    Target { port: 0, frame_max: FRAME_MAX, mac: NEXT, own_mac: OWN, encapsulation, queued: false }
 }
 
 fn vxlan() -> Encapsulation {
@@ -91,7 +91,7 @@ fn vxlan() -> Encapsulation {
 /// Path 1 goes on by Ethernet at 255, by VXLAN-GPE at 254, and ends at 253.
 fn hops() -> Vec<(Path, Hop, u32)> {
     let at = |si| Path { spi: 1, si };
-    let end = End { port: 0, frame_max: FRAME_MAX, mac: None, own_mac: OWN };
+    let end = End { port: 0, frame_max: FRAME_MAX, mac: None, own_mac: OWN, queued: false };
     vec![
         (at(255), Hop::Forward(vec![target(Encapsulation::Ethernet)]), 1),
         (at(254), Hop::Forward(vec![target(vxlan())]), 2),

@@ -115,6 +115,10 @@ impl<T> Backlog<T> {
         while let Some(None) = self.slots.front() {
             self.slots.pop_front();
         }
+        if self.is_empty() {
+            // Who comes now has made nobody wait.
+            self.owed = 0;
+        }
         Some(entry.item)
     }
 
@@ -166,6 +170,17 @@ mod tests {
         backlog.push(Instant::now(), 200, ());
         assert_eq!(backlog.admit(51), Err(Refused::Full));
         assert_eq!(backlog.admit(50), Ok(()));
+    }
+
+    #[test]
+    fn nobody_pays_for_what_has_drained() {
+        let start = Instant::now();
+        let mut backlog = Backlog::new(1 << 20);
+        (0..1000).for_each(|n| backlog.push(start, 1000, n));
+        for n in 0..1000 {
+            assert!(backlog.take(start + Duration::from_millis(10 * n), 0).is_some());
+        }
+        assert_eq!(backlog.admit(1000), Ok(()));
     }
 
     #[test]

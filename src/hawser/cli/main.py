@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 
 from hawser import __version__
-from hawser.cli import doctor, labs, planning, results, run
+from hawser.cli import doctor, importing, labs, planning, results, run
 
 app = typer.Typer(
     name="hawser",
@@ -53,6 +53,7 @@ EXAMPLES = {
         'hawser query latest "SELECT * FROM trials WHERE NOT valid" --json',
     ),
     "runs": ("hawser runs", "hawser runs --json"),
+    "import": ("hawser import sfcperf FILE -o workflow.hawser.yaml",),
     "schema": ("hawser schema > workflow.schema.json",),
     "doctor": ("hawser doctor", "hawser doctor --json"),
 }
@@ -79,6 +80,7 @@ _verb("report", results.report)
 _verb("compare", results.compare)
 _verb("query", results.query)
 _verb("runs", results.runs)
+_verb("import", importing.import_)
 _verb("schema", doctor.schema)
 _verb("doctor", doctor.doctor)
 

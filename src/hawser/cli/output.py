@@ -19,6 +19,11 @@ def document(value: object) -> None:
     sys.stdout.write("\n")
 
 
+def raw(text: str) -> None:
+    """Write a result as it is."""
+    sys.stdout.write(text)
+
+
 def show(what: RenderableType) -> None:
     """Print a result: in the terminal's width and colours, else as plain text that is never cut."""
     from rich.console import Console

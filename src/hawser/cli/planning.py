@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hawser.cli import options, output
@@ -117,12 +117,14 @@ def _show(planned: Plan) -> None:
 
 
 def _variants(planned: Plan) -> Iterator[tuple[str, ...]]:
+    from hawser.overlay.plan import FUNCTION_ROLES
     from hawser.store import label
 
     letters = {id(p): letter for letter, group in _networks(planned).items() for p in group}
     for number, prepared in enumerate(planned.variants, start=1):
         transport = prepared.variant.scenario.overlay
-        daemons = ", ".join(daemon.node for daemon in prepared.network.daemons)
+        own = (each for each in prepared.network.daemons if each.role not in FUNCTION_ROLES)
+        daemons = ", ".join(daemon.node for daemon in own)
         gateways = f"{daemons} ({transport.transport})" if daemons and transport else "none"
         name, time = label(prepared.variant.labels), output.duration(prepared.seconds)
         yield f"{number}", name, letters[id(prepared)], gateways, time
@@ -142,7 +144,8 @@ def _networks(planned: Plan) -> dict[str, list[Prepared]]:
     groups: dict[object, list[Prepared]] = {}
     for prepared in planned.variants:
         network = prepared.network
-        key = (network.links, network.shapers, tuple(network.addresses.items()))
+        addresses = tuple(network.addresses.items())
+        key = (network.links, network.shapers, addresses, network.chains)
         groups.setdefault(key, []).append(prepared)
     return {_letter(index): group for index, group in enumerate(groups.values())}
 
@@ -155,15 +158,31 @@ def _letter(index: int) -> str:
 def _show_network(letter: str, prepared: Prepared) -> None:
     output.line(f"\nNetwork {letter}", "bold")
     output.show(output.table(("node", "role", "ports"), _nodes(prepared)))
-    shapers = list(_shapers(prepared))
-    if shapers:
-        used = [column for column in range(len(_SHAPER)) if any(row[column] for row in shapers)]
-        rows = ([row[column] for column in used] for row in shapers)
+    _show_used(_SHAPER, list(_shapers(prepared)))
+    _show_used(_CHAIN, list(_chains(prepared)))
+
+
+def _show_used(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Show a table without its empty columns; nothing where there are no rows."""
+    used = [column for column in range(len(columns)) if any(row[column] for row in rows)]
+    if rows:
         output.line("")
-        output.show(output.table([_SHAPER[column] for column in used], rows))
+        shown = ([row[column] for column in used] for row in rows)
+        output.show(output.table([columns[column] for column in used], shown))
 
 
 _SHAPER = ("shaped at", "for", "rate ", "queue ", "delay ", "jitter ", "loss ")
+
+
+_CHAIN = ("chain", "by", "path", "way", "segments", "mtu ")
+
+
+def _chains(prepared: Prepared) -> Iterator[tuple[str, ...]]:
+    for chain in prepared.network.chains:
+        for course in chain.courses:
+            way, segments = " > ".join(course.way), " ".join(map(str, course.segments))
+            by = f"{chain.steering}, fails {chain.fail}"
+            yield course.name, by, f"{course.number}", way, segments, f"{chain.mtu}"
 
 
 def _nodes(prepared: Prepared) -> Iterator[tuple[str, str, str]]:

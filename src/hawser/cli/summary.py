@@ -56,7 +56,8 @@ def _table(report: Report) -> RenderableType:
     for row in rows:
         name = label(row.variant)
         cells[name, _column(row, columns)] = row
-        runs[name] = max(runs.get(name, 0), row.summary.n)
+        trials = {run.trial for run in row.runs}  # one may give several values, one an event
+        runs[name] = max(runs.get(name, 0), len(trials))
     return output.table(
         ("variant", "n ", *(f"{' '.join(column)} " for column in columns)),
         (

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from hawser.control.model import FieldError, Status, WanCounters
+from hawser.control.model import FieldError, FunctionCounters, Status, WanCounters
 
 _TIMEOUT = 5.0
 """Seconds that a daemon may stay silent; it needs milliseconds."""
@@ -69,6 +69,10 @@ class DaemonClient:
     def wan_counters(self) -> WanCounters:
         """Packets, drops and lateness of a WAN emulator."""
         return self._get("/v1/counters", TypeAdapter(WanCounters))
+
+    def function_counters(self) -> FunctionCounters:
+        """Packets and drops of a part of service chains."""
+        return self._get("/v1/counters", TypeAdapter(FunctionCounters))
 
     def config(self) -> dict[str, Any]:
         """The configuration in force (schemas/ROLE-config.schema.json)."""

@@ -102,6 +102,48 @@ class OpenFlowStatus(Answer):
         return self.ready
 
 
+class FunctionStatus(Answer):
+    """State of a part of service chains (`GET /v1/status`)."""
+
+    version: str
+    role: Literal["sff", "forwarder", "firewall"]
+    uptime_s: float
+    ready: bool
+    """Whether packets pass."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether it does its work: it has no peers to wait for."""
+        return self.ready
+
+
+class Tally(Answer):
+    """Packets, and bytes of their frames as they came in."""
+
+    packets: int
+    bytes: int
+
+
+class PlaceCounters(Tally):
+    """Packets at one place of one path."""
+
+    spi: int
+    si: int
+
+
+class FunctionCounters(Answer):
+    """Counters of a part of service chains (`GET /v1/counters`)."""
+
+    hops: tuple[PlaceCounters, ...] = ()
+    """Packets that were led on at each place of each path."""
+    classified: tuple[PlaceCounters, ...] = ()
+    """Packets that entered each path."""
+    served: Tally
+    """Packets that a function has served."""
+    drops: dict[str, int] = {}
+    """Packets dropped, by cause."""
+
+
 class Quantiles(Answer):
     """A distribution, microseconds."""
 
@@ -162,7 +204,9 @@ class WanCounters(Answer):
     buffered_bytes: int
 
 
-Status = Annotated[WanStatus | GatewayStatus | OpenFlowStatus, Field(discriminator="role")]
+Status = Annotated[
+    WanStatus | GatewayStatus | OpenFlowStatus | FunctionStatus, Field(discriminator="role")
+]
 """State of a daemon, told apart by its role."""
 
 

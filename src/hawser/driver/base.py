@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from hawser.node.base import Node, NodeError
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.plan import NetworkPlan, Role
 from hawser.spec.workflow import Change
 
 
@@ -24,7 +24,7 @@ class Daemon(Protocol):
 
     name: str
     node: str
-    role: Literal["gateway", "wan", "openflow"]
+    role: Role
     control: Path
     """Its control socket."""
 

@@ -18,7 +18,7 @@ from hawser.driver.daemon import binary
 from hawser.node import cgroup, features
 from hawser.node.htb import needs_tree
 from hawser.overlay import emulator
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.plan import FUNCTION_ROLES, NetworkPlan
 from hawser.spec.model import Model
 
 
@@ -120,6 +120,10 @@ def _needs(plan: NetworkPlan) -> Iterator[str]:
         yield "mirred"
     if any(node.mptcp or "net.mptcp.enabled" in node.sysctl for node in plan.nodes):
         yield "mptcp"
+    if any(each.role in FUNCTION_ROLES for each in plan.daemons):
+        yield "xdp"
+    if any(node.segments for node in plan.nodes):
+        yield "seg6"
 
 
 def _missing_cgroup(plan: NetworkPlan) -> tuple[str, ...]:

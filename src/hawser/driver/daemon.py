@@ -16,7 +16,7 @@ from hawser.driver.base import Daemon, DriverError
 from hawser.node.base import NodeError
 from hawser.node.command import Background, tail
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import DaemonPlan
+from hawser.overlay.plan import FUNCTION_ROLES, DaemonPlan
 
 READY_WITHIN = 15.0
 """Seconds in which all daemons must be connected; TLS over paths of 1 Mbit/s needs about one."""
@@ -27,6 +27,7 @@ _LOG_READ = 16 * 1024
 
 _BACKOFF_FIRST = 0.05
 _BACKOFF_MAX = 5.0
+_HELD_POLL = 0.05
 _HEALTHY = 10.0
 """Seconds a daemon must have run for its next death to count as the first."""
 
@@ -56,6 +57,9 @@ def absolute(config: Mapping[str, object], directory: Path) -> dict[str, object]
     if isinstance(transport, Mapping) and isinstance(transport.get("tls"), Mapping):
         tls = {key: str(directory / str(value)) for key, value in transport["tls"].items()}
         result["transport"] = {**transport, "tls": tls}
+    if isinstance(firewall := config.get("firewall"), Mapping):
+        rules = str(directory / str(firewall["rules_file"]))
+        result["firewall"] = {**firewall, "rules_file": rules}
     if isinstance(switches := config.get("switches"), list):
         result["switches"] = [
             {**switch, "socket": str(directory / str(switch["socket"]))} for switch in switches
@@ -125,6 +129,10 @@ class SupervisedProcess:
         self._command = command
         self._env = env
         self._stopping = threading.Event()
+        self._wanted = threading.Event()
+        self._wanted.set()
+        self.when_changed: Callable[[str, bool], None] | None = None
+        """Told that it has ended (False) or was started again (True), from a thread of its own."""
         self._process = self._start(restarts=0)
 
     @property
@@ -156,6 +164,15 @@ class SupervisedProcess:
         self.release()
         self._process.stop()
 
+    def kill(self) -> None:
+        """End it as a crash would, until `resume`."""
+        self._wanted.clear()
+        self._process.kill()
+
+    def resume(self) -> None:
+        """Start it again after `kill`. This is no restart that counts."""
+        self._wanted.set()
+
     def _prepare(self) -> None:
         """Do what must be done before each start."""
 
@@ -173,20 +190,30 @@ class SupervisedProcess:
         while not self._stopping.is_set():
             begun = time.monotonic()
             self._process.wait()
+            self._tell(running=False)
+            asked = not self._wanted.is_set()
+            while not self._wanted.wait(_HELD_POLL):
+                if self._stopping.is_set():
+                    return
             delay = _BACKOFF_FIRST if time.monotonic() - begun > _HEALTHY else delay
-            if self._stopping.wait(delay) or not self._restart():
+            if self._stopping.wait(delay) or not self._restart(counts=not asked):
                 return
+            self._tell(running=True)
             delay = min(2 * delay, _BACKOFF_MAX)
 
-    def _restart(self) -> bool:
+    def _tell(self, *, running: bool) -> None:
+        if self.when_changed is not None and not self._stopping.is_set():
+            self.when_changed(self.name, running)
+
+    def _restart(self, *, counts: bool) -> bool:
         """Try to start it again; False when there is no lab any more, or it is being removed."""
         try:
             with state.locked(self._directory, _LOCK_WAIT):
                 if self._stopping.is_set():
                     return False
                 self._process.stop()  # what it started may have outlived it
-                self._process = self._start(self.restarts + 1)
-                self.restarts += 1
+                self._process = self._start(self.restarts + counts)
+                self.restarts += counts
         except state.LabGoneError:
             return False
         except (NodeError, OSError):  # to be tried again
@@ -201,6 +228,8 @@ class SupervisedDaemon(SupervisedProcess):
         self.role = plan.role
         self.control = names.control_socket(directory, plan)
         config = state.write_config(directory, plan.name, absolute(plan.config, directory))
+        for name, content in plan.files.items():
+            state.write_file(directory / name, content)
         command = (*_program(plan), "--config", str(config))
         env = {"PYTHONPATH": str(_package())} if plan.role == "openflow" else None
         super().__init__(directory, plan.name, node, command, env)
@@ -212,7 +241,8 @@ class SupervisedDaemon(SupervisedProcess):
 def _program(plan: DaemonPlan) -> tuple[str, ...]:
     if plan.role == "openflow":
         return (sys.executable, "-m", "hawser.controller.openflow")
-    return (str(binary()), plan.role)
+    part = ("function",) if plan.role in FUNCTION_ROLES else ()
+    return (str(binary()), *part, plan.role)
 
 
 def _package() -> Path:
@@ -264,6 +294,11 @@ def _fault(daemon: SupervisedDaemon) -> str | None:
     if isinstance(status, str):
         return status
     return None if status.connected else _unconnected(status)
+
+
+def is_ready(daemon: SupervisedDaemon) -> bool:
+    """Whether a daemon does its own part now."""
+    return _unready(daemon) is None
 
 
 def _unready(daemon: SupervisedDaemon) -> str | None:

@@ -13,6 +13,7 @@ from hawser.driver import (
     capabilities,
     changes,
     daemon,
+    failover,
     names,
     openvswitch,
     pki,
@@ -73,6 +74,9 @@ class LocalLab:
         Raises:
             DriverError: there is no such element, or it has no such value; nothing has changed.
         """
+        kind, _, name = element.partition(":")
+        if kind == "function":
+            return self._switch(name, change)
         todo = changes.planned(self.plan, element, change)
         after = emulator.configured(changes.applied(self.plan, todo))
         for name in emulator.unwired(after):
@@ -90,6 +94,17 @@ class LocalLab:
             record = state.read(self.directory)
             state.write(self.directory, record.model_copy(update={"plan": self.plan}))
         return min(moments)
+
+    def _switch(self, function: str, change: Change) -> float:
+        """Kill every instance of a function, or start them again; when."""
+        found = [self.daemons.get(name) for name in self.plan.instances.get(function, ())]
+        running = [each for each in found if isinstance(each, SupervisedDaemon)]
+        if not running or change.up is None:
+            raise DriverError(f"function {function!r}: no process of this one's to end or start")
+        moment = time.monotonic()
+        for each in running:
+            (each.resume if change.up else each.kill)()
+        return moment
 
     def _emulate(self, after: NetworkPlan) -> None:
         """Give the WAN emulator the configuration of a plan, if it is another."""
@@ -199,6 +214,7 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
         tunnels.start(directory, plan, lab.nodes, lab.tunnels.append)
         lab.background.start(lab.nodes)
         state.write(directory, record.model_copy(update={"complete": True}))
+    failover.Failover(directory, plan, daemons).watch()
     for running in (*daemons.values(), *lab.switches):
         running.supervise()
 

@@ -182,6 +182,11 @@ def write_config(directory: Path, name: str, config: dict[str, object]) -> Path:
     return path
 
 
+def write_file(path: Path, content: object) -> None:
+    """Save a file that a daemon reads, as JSON."""
+    _replace(path, json.dumps(content))
+
+
 def recorded_processes(directory: Path) -> tuple[ProcessRecord, ...]:
     """Processes that the lab started and wrote down."""
     records = (read_daemon(directory, path.stem) for path in (directory / "daemons").glob("*.json"))

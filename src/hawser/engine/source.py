@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hawser.spec import Workflow, load
+from hawser.engine.errors import InputError
+from hawser.spec import Workflow, load, sfcperf
 
 LARGEST = 4 * 1024 * 1024
 """Bytes of the largest file that is read."""
@@ -36,6 +37,20 @@ def read(file: Path, overrides: Iterable[str] = ()) -> Source:
     workflow = load(str(file), content, overrides)
     extended = {Path(name).name: text for name, text in texts.items() if name != str(file)}
     return Source(workflow, {**extended, "workflow.yaml": texts[str(file)]})
+
+
+def imported(file: Path) -> sfcperf.Imported:
+    """Read a workflow file of SFCPerf and make a workflow file of it.
+
+    Raises:
+        SpecErrors: everything that is wrong, each with its place.
+        InputError: it cannot be read.
+    """
+    try:
+        content = _content(file)
+    except OSError as error:
+        raise InputError([f"cannot read {file}: {error.strerror or error}"]) from error
+    return sfcperf.imported(content, str(file))
 
 
 def _content(path: Path) -> bytes:

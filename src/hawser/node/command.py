@@ -86,6 +86,10 @@ class Background:
         """Wait for its end, for ever, and return its exit code."""
         return self._process.wait()
 
+    def kill(self) -> None:
+        """End it and its process group at once, as a crash would."""
+        _signal(self._process.pid, signal.SIGKILL)
+
     def stop(self, grace: float = 2.0) -> Completed:
         """End it and its process group: SIGTERM, after `grace` seconds SIGKILL. Idempotent."""
         if self._completed is None:

@@ -25,3 +25,16 @@ def disable_offload(interface: str) -> None:
         # Said also where all was done, but others went with it that need a checksum.
         with contextlib.suppress(NotSupportedError):
             control.set_features(features)
+
+
+def enable_gro(interface: str) -> None:
+    """Let an interface without a program of its own take frames that programs send to it.
+
+    Raises:
+        OSError: there is no such interface.
+    """
+    with contextlib.closing(IoctlEthtool(interface)) as control:
+        features = control.get_features()
+        features["rx-gro"] = True
+        with contextlib.suppress(NotSupportedError):
+            control.set_features(features)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
+from socket import AF_INET, AF_INET6
 from types import MappingProxyType
 
 from pyroute2 import IPRoute, NetlinkError
 
-from hawser.node import ethtool, mptcp, sysctl, tc
+from hawser.node import ethtool, mptcp, seg6, sysctl, tc
 from hawser.node.base import NodeError
 from hawser.node.htb import needs_tree
 from hawser.overlay.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, ShaperPlan
@@ -96,6 +98,8 @@ def configure(route: IPRoute, plan: NodePlan, shapers: tuple[ShaperPlan, ...]) -
     for interface in plan.interfaces:
         with step(f"interface {interface.name}: up"):
             route.link("set", index=index[interface.name], state="up")
+            if interface.gro:  # not before: a veth that is down does not tell its peer (Linux 6.18)
+                ethtool.enable_gro(interface.name)
     for source, target in plan.redirects:
         with step(f"redirect from {source} to {target}"):
             tc.redirect(route, index[source], index[target])
@@ -161,15 +165,18 @@ def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
         with step(f"route to {each.to}"):
             _route(route, each, index[each.interface])
     for number, rule in enumerate(plan.rules):
-        with step(f"rule from {rule.source}"):
+        with step(f"rule for table {rule.table}"):
             _rule(route, rule, _RULES_FROM + number)
+    for segment in plan.segments:
+        with step(f"segment {segment.segment}"):
+            seg6.local(route, segment, index[segment.interface])
     if plan.mptcp:
         with step("MPTCP endpoints"):
             mptcp.configure(plan.mptcp, index)
 
 
 def _route(route: IPRoute, plan: RoutePlan, index: int) -> None:
-    options: dict[str, str | int] = {"dst": str(plan.to), "oif": index}
+    options: dict[str, object] = {"dst": str(plan.to), "oif": index, "family": _family(plan.to)}
     if plan.via is None:
         options["scope"] = "link"
     else:
@@ -178,16 +185,28 @@ def _route(route: IPRoute, plan: RoutePlan, index: int) -> None:
         options["prefsrc"] = str(plan.source)
     if plan.table is not None:
         options["table"] = plan.table
+    if plan.mtu is not None:
+        options["metrics"] = {"mtu": plan.mtu}
+    if plan.segments:
+        options |= {"encap": seg6.encapsulation(plan.segments), "scope": "universe"}
     route.route("add", **options)
 
 
+def _family(network: IPv4Network | IPv6Network) -> int:
+    return AF_INET if isinstance(network, IPv4Network) else AF_INET6
+
+
 def _rule(route: IPRoute, plan: RulePlan, priority: int) -> None:
-    options: dict[str, str | int] = {"src": str(plan.source), "table": plan.table}
-    if plan.to is not None:
-        options["dst"] = str(plan.to)
-    if plan.incoming is not None:
-        options["iifname"] = plan.incoming
-    route.rule("add", priority=priority, **options)
+    values: dict[str, object] = {
+        "src": plan.source and str(plan.source),
+        "dst": plan.to and str(plan.to),
+        "iifname": plan.incoming,
+        "ip_proto": plan.protocol,
+        "sport_range": plan.source_ports and "{}:{}".format(*plan.source_ports),
+        "dport_range": plan.destination_ports and "{}:{}".format(*plan.destination_ports),
+    }
+    options = {name: value for name, value in values.items() if value is not None}
+    route.rule("add", priority=priority, table=plan.table, **options)
 
 
 def _interface_counts(statistics: Mapping[str, int]) -> dict[str, int]:

@@ -9,6 +9,7 @@ from typing import Literal
 from hawser.overlay import openflow
 from hawser.overlay.address import Addresses, addresses
 from hawser.overlay.bottleneck import Backbone
+from hawser.overlay.chain import chained
 from hawser.overlay.channel import both, changeable, shaped, shapers
 from hawser.overlay.gateway import daemons
 from hawser.overlay.mptcp import endpoints, managed, roles
@@ -41,7 +42,7 @@ def network(scenario: Scenario) -> NetworkPlan:
         tunnels=tuple(tunnels(scenario, plan)),
         background=tuple(backbone.background()) if backbone else (),
     )
-    return openflow.switched(made)
+    return chained(scenario, openflow.switched(made), plan)
 
 
 def _backbone(topology: Topology, plan: Addresses) -> Backbone | None:

@@ -5,9 +5,17 @@ Nothing is left to decide. `overlay.network(scenario)` computes it, purely; a dr
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
 from typing import Literal
 
+from hawser.spec.chain import Steering
 from hawser.spec.model import Model
 from hawser.spec.topology import Impairment
 from hawser.spec.tunnel import TunnelKind
@@ -26,7 +34,7 @@ class InterfacePlan(Model):
     """One port of a node, as an interface."""
 
     name: str
-    addresses: tuple[IPv4Interface, ...]
+    addresses: tuple[IPv4Interface | IPv6Interface, ...]
     mtu: int
     offload: bool
     """Whether packets may be larger than the MTU here (TSO, GSO, GRO).
@@ -35,27 +43,55 @@ class InterfacePlan(Model):
     """
     mac: str | None = None
     """Ethernet address; None leaves the choice to the kernel."""
+    gro: bool = False
+    """Whether GRO is on though `offload` is off: only with it, or with a program of its own, an
+    interface takes frames that XDP programs send."""
+
+    @property
+    def ipv4(self) -> tuple[IPv4Address, ...]:
+        """Its IPv4 addresses."""
+        return tuple(each.ip for each in self.addresses if isinstance(each, IPv4Interface))
 
 
 class RoutePlan(Model):
     """One route. Without a `table` it is in the main one."""
 
-    to: IPv4Network
-    via: IPv4Address | None = None
+    to: IPv4Network | IPv6Network
+    via: IPv4Address | IPv6Address | None = None
     interface: str
     source: IPv4Address | None = None
     table: int | None = None
+    mtu: int | None = None
+    """Largest packet that senders here make for it; the interface's if left out."""
+    segments: tuple[IPv6Address, ...] = ()
+    """What packets then pass, in this order (H.Encaps, RFC 8986 section 5.1)."""
 
 
 class RulePlan(Model):
-    """Packets from here look in this routing table: each WAN address leaves by its own port."""
+    """Packets that are so look in this routing table; what is left out fits all."""
 
-    source: IPv4Network
+    source: IPv4Network | None = None
+    """Those from here: each WAN address leaves by its own port."""
     to: IPv4Network | None = None
-    """Only those to here."""
+    """Those to here."""
     incoming: str | None = None
-    """Only those that came in at this interface."""
+    """Those that came in at this interface."""
+    protocol: int | None = None
+    """Those of this protocol above IP."""
+    source_ports: tuple[int, int] | None = None
+    """Those from these ports, the first and the last."""
+    destination_ports: tuple[int, int] | None = None
+    """Those to these ports."""
     table: int
+
+
+class SegmentPlan(Model):
+    """A segment of this node, and what happens to packets that come to it (RFC 8986)."""
+
+    segment: IPv6Address
+    behaviour: Literal["End", "End.DX4"]
+    """What comes out at End.DX4 goes on by the node's routes."""
+    interface: str
 
 
 class MptcpEndpoint(Model):
@@ -71,13 +107,14 @@ class NodePlan(Model):
     """One machine: its interfaces, how it routes, and the kernel settings it needs."""
 
     name: str
-    role: Literal["host", "gateway", "internet", "backbone", "wan", "controller"]
+    role: Literal["host", "gateway", "internet", "backbone", "wan", "controller", "function"]
     interfaces: tuple[InterfacePlan, ...]
     redirects: tuple[tuple[str, str], ...] = ()
     """What comes in at the first interface goes out at the second, whatever it is."""
     routes: tuple[RoutePlan, ...] = ()
     rules: tuple[RulePlan, ...] = ()
     mptcp: tuple[MptcpEndpoint, ...] = ()
+    segments: tuple[SegmentPlan, ...] = ()
     sysctl: dict[str, str] = {}
     cpu: float | None = None
     """Cores that all its programs together may use; None: no limit."""
@@ -122,17 +159,26 @@ class ShaperPlan(Model):
     the last of the class's number."""
 
 
-class DaemonPlan(Model):
-    """A daemon on a node, with its configuration (schemas/ROLE-config.schema.json).
+Role = Literal["gateway", "wan", "openflow", "sff", "forwarder", "firewall"]
+"""What a daemon does. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
+three take part in service chains."""
 
-    Role `openflow` is the OpenFlow controller, the others are `hawserd`'s.
+FUNCTION_ROLES = ("sff", "forwarder", "firewall")
+
+
+class DaemonPlan(Model):
+    """A daemon on a node, with its configuration.
+
+    Its form is schemas/ROLE-config.schema.json, of a part in chains function-config.schema.json.
     """
 
     node: str
-    role: Literal["gateway", "wan", "openflow"]
+    role: Role
     name: str
     config: dict[str, object]
     """Paths in it are relative to the lab's directory: the driver makes them absolute."""
+    files: dict[str, object] = {}
+    """Files that it begins with, as JSON, by their names in the lab's directory."""
 
 
 class BackgroundPlan(Model):
@@ -186,6 +232,32 @@ class TunnelPlan(Model):
     """What lies behind the other, and is reached through the tunnel."""
 
 
+class CoursePlan(Model):
+    """A chain in one direction."""
+
+    name: str
+    """Chain and direction: `web:forward`."""
+    number: int
+    """Its service path identifier (RFC 8300 section 2.3), unique in the lab."""
+    functions: tuple[str, ...]
+    """In the order in which they are passed."""
+    way: tuple[str, ...]
+    """Nodes and functions that its packets pass, from one end to the other."""
+    segments: tuple[IPv6Address, ...] = ()
+    """Its segment list, with `srv6`."""
+
+
+class ChainPlan(Model):
+    """A service function chain, as it is led."""
+
+    name: str
+    steering: Steering
+    fail: Literal["closed", "open"]
+    mtu: int
+    """Largest packet that passes it whole."""
+    courses: tuple[CoursePlan, ...]
+
+
 class NetworkPlan(Model):
     """All of one lab."""
 
@@ -200,5 +272,8 @@ class NetworkPlan(Model):
     background: tuple[BackgroundPlan, ...] = ()
     """Traffic of others."""
     switches: tuple[SwitchPlan, ...] = ()
+    chains: tuple[ChainPlan, ...] = ()
+    instances: dict[str, tuple[str, ...]] = {}
+    """Nodes that are instances of each function of a chain."""
     seed: int = 1
     """Of all chance on links and paths: equal seeds lose the same packets."""

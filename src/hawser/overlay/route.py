@@ -5,27 +5,17 @@ Packets of a WAN address leave by its own port, so that a path is the same in bo
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from hawser.overlay.address import Addresses
 from hawser.overlay.plan import RoutePlan, RulePlan
 from hawser.spec.topology import Topology, wan_ports
+from hawser.spec.way import Hop, first_hops
 
 EVERYTHING = IPv4Network("0.0.0.0/0")
 FIRST_TABLE = 101
 """Routing table of a node's first WAN port; the next ones follow."""
-
-
-@dataclass(frozen=True)
-class _Hop:
-    """The first hop from a node towards another."""
-
-    interface: str
-    neighbour: str
-    """The port at the other end of the link."""
 
 
 def routes(topology: Topology, addresses: Addresses) -> Mapping[str, tuple[RoutePlan, ...]]:
@@ -48,7 +38,7 @@ def rules(topology: Topology, addresses: Addresses) -> Mapping[str, tuple[RulePl
 def _node(
     topology: Topology, addresses: Addresses, wan: Mapping[str, list[str]], node: str
 ) -> Iterator[RoutePlan]:
-    hops = _first_hops(topology, node)
+    hops = first_hops(topology, node)
     default = _default(addresses, wan, hops, node)
     if default is not None:
         yield default
@@ -60,7 +50,7 @@ def _node(
 
 
 def _default(
-    addresses: Addresses, wan: Mapping[str, list[str]], hops: Mapping[str, _Hop], node: str
+    addresses: Addresses, wan: Mapping[str, list[str]], hops: Mapping[str, Hop], node: str
 ) -> RoutePlan | None:
     """Lead to the internet: by the node's own first WAN port, else by the nearest node's."""
     if node in wan:
@@ -81,7 +71,7 @@ def _out(addresses: Addresses, port: str, table: int | None) -> RoutePlan:
 
 
 def _over_links(
-    topology: Topology, addresses: Addresses, hops: Mapping[str, _Hop], node: str
+    topology: Topology, addresses: Addresses, hops: Mapping[str, Hop], node: str
 ) -> Iterator[RoutePlan]:
     """Lead to every network of links in reach that is not the node's own."""
     own = {network for network, ends in _networks(topology, addresses) if node in ends}
@@ -91,7 +81,7 @@ def _over_links(
             yield _via(addresses, network, nearest)
 
 
-def _via(addresses: Addresses, to: IPv4Network, hop: _Hop) -> RoutePlan:
+def _via(addresses: Addresses, to: IPv4Network, hop: Hop) -> RoutePlan:
     return RoutePlan(to=to, via=addresses.inner[hop.neighbour].ip, interface=hop.interface)
 
 
@@ -101,26 +91,3 @@ def _networks(topology: Topology, addresses: Addresses) -> list[tuple[IPv4Networ
         (addresses.inner[link.ends[0]].network, {end.partition(".")[0] for end in link.ends})
         for link in topology.links.values()
     ]
-
-
-def _first_hops(topology: Topology, node: str) -> dict[str, _Hop]:
-    """Search breadth first: the first hop to every other node in reach, nearest nodes first."""
-    hops: dict[str, _Hop] = {}
-    queue = deque([node])
-    while queue:
-        here = queue.popleft()
-        for interface, neighbour in _neighbours(topology, here):
-            there = neighbour.partition(".")[0]
-            if there != node and there not in hops:
-                hops[there] = hops.get(here) or _Hop(interface, neighbour)
-                queue.append(there)
-    return hops
-
-
-def _neighbours(topology: Topology, node: str) -> Iterator[tuple[str, str]]:
-    """Give each link of a node as its own interface and the port at the other end."""
-    for link in topology.links.values():
-        for end, other in (link.ends, link.ends[::-1]):
-            name, _, interface = end.partition(".")
-            if name == node:
-                yield interface, other

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hawser.control.client import ControlError, DaemonClient
-from hawser.control.model import WanCounters
+from hawser.control.model import FunctionCounters, WanCounters
 from hawser.driver.base import Daemon
 from hawser.node.base import NodeError
 from hawser.node.process import usage
+from hawser.overlay.plan import FUNCTION_ROLES
 from hawser.probe.base import ProbeError
 
 Counters = Mapping[tuple[str, str], int]
@@ -28,6 +29,8 @@ class State:
     counters: Counters
     wan: WanCounters | None = None
     """Of a WAN emulator: everything it counts."""
+    function: FunctionCounters | None = None
+    """Of a part of service chains: everything it counts."""
 
 
 def read(daemon: Daemon) -> State:
@@ -41,10 +44,12 @@ def read(daemon: Daemon) -> State:
         used = usage(pid)
         with DaemonClient(daemon.control) as client:
             wan = client.wan_counters() if daemon.role == "wan" else None
-            counters = flatten(client.counters()) if wan is None else {}
+            chained = daemon.role in FUNCTION_ROLES
+            function = client.function_counters() if chained else None
+            counters = {} if wan or function else flatten(client.counters())
     except (NodeError, ControlError) as error:
         raise ProbeError(f"daemon {daemon.name}: {error}") from error
-    return State(pid, used.cpu_seconds, used.memory_peak, counters, wan)
+    return State(pid, used.cpu_seconds, used.memory_peak, counters, wan, function)
 
 
 _PREFIX = {

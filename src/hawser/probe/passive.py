@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from hawser.driver.base import Lab
 from hawser.overlay.plan import LinkPlan
-from hawser.probe import daemons, emulator, machine
+from hawser.probe import daemons, emulator, function, machine
 from hawser.store.sample import Sample
 
 MEASUREMENT: Final = "passive"
@@ -181,9 +181,20 @@ class Passive:
             for name, late in after.daemons.items()
             for sample in daemon(name, before.daemons[name], late, seconds)
         )
+        chained = (
+            sample
+            for name, late in after.daemons.items()
+            for sample in self._chained(name, before.daemons[name], late)
+        )
         return [
             *network(before.network, after.network),
             *links(cables, before.network, after.network),
             *processors(readings),
             *own,
+            *chained,
         ]
+
+    def _chained(self, name: str, early: daemons.State, late: daemons.State) -> Iterator[Sample]:
+        if early.function and late.function and early.pid == late.pid:
+            chains = self._lab.plan.chains
+            yield from function.samples(name, chains, early.function, late.function)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 
 WAN = IPv4Network("198.18.0.0/15")
 """Internet access of WAN ports, a /30 each (the range of RFC 2544 for tests of network devices)."""
@@ -13,10 +13,20 @@ LINKS = IPv4Network("10.255.0.0/16")
 BOTTLENECKS = IPv4Network("10.254.0.0/16")
 """Links inside the internet, a /30 each."""
 
+FUNCTIONS = IPv4Network("10.253.0.0/16")
+"""Cables between nodes and their service functions, a /30 each."""
+
+SEGMENTS = IPv6Network("5f00::/16")
+"""Segments of SRv6 (RFC 9602), a /48 a node."""
+
+STEERED = IPv6Network("fd00::/48")
+"""Cables that SRv6 packets pass, a /64 each."""
+
 RESERVED = (
     WAN,
     LINKS,
     BOTTLENECKS,
+    FUNCTIONS,
     IPv4Network("0.0.0.0/8"),
     IPv4Network("127.0.0.0/8"),
     IPv4Network("224.0.0.0/3"),

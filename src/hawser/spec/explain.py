@@ -58,7 +58,7 @@ PATTERNS = {
     _pattern(NodeOrPort): "a node, or a port written node.port",
     _pattern(Route): "a path through branch ports, such as b1.a>b2.a",
     _pattern(Genome): "letters of RFC 6985, a to j and z, such as aaaaaaaddddg",
-    ELEMENT: "link:NAME, path:NAME, port:NODE.PORT or bottleneck:NAME",
+    ELEMENT: "link:NAME, path:NAME, port:NODE.PORT, bottleneck:NAME or function:NAME",
 }
 
 

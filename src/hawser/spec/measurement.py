@@ -135,7 +135,8 @@ class Throughput(Traffic):
 
     Gives `throughput` (Mbit/s as `counted`) and `throughput_frames` (frames/s), both called
     `conditional_...` where a trial was shorter than the 60 s of RFC 2544; and `delay`, `delay_p99`
-    and `variation_p99` (ms, one way) at that load.
+    and `variation_p99` (ms, one way) at that load, where a queue may stand full; with `part_load`
+    also `part_load_delay`, `part_load_delay_p99` and `part_load_variation_p99`, without that queue.
     """
 
     probe: Literal["throughput"]
@@ -156,6 +157,8 @@ class Throughput(Traffic):
     """Between the last frame of a trial and the reading of its counters."""
     search_limit: Duration = Duration(3600)
     """Longest search."""
+    part_load: Ratio | None = None
+    """Share of the load found at which delays are measured once more."""
     loss_curve: bool = False
     """Measure the frame loss rate (RFC 2544 section 26.3) too: `frame_loss` (%) by load."""
     back_to_back: Annotated[int, Field(ge=0, le=50)] = 0

@@ -20,6 +20,8 @@ HTTP = {
 HTTP_CONNECTIONS = {"connections": "1/s"}
 """Besides, where each request has a connection of its own."""
 _DELAY = {"delay": "ms", "delay_p99": "ms", "variation_p99": "ms"}
+PART_LOAD = {f"part_load_{metric}": unit for metric, unit in _DELAY.items()}
+"""The same at a share of the throughput."""
 _SHARES = dict.fromkeys(("loss", "duplicated", "reordered", "unsent"), "%")
 LOAD = {"received": "Mbit/s", **_SHARES, **_DELAY}
 THROUGHPUT = {"throughput": "Mbit/s", "throughput_frames": "frames/s", **_DELAY}
@@ -42,6 +44,9 @@ PASSIVE = {
     "rx_errors": "packets",
     "tx_records": "records",
     "rx_records": "records",
+    "classified_packets": "packets",
+    "led_packets": "packets",
+    "served_packets": "packets",
     "cpu": "%",
     "memory": "MiB",
 }
@@ -57,6 +62,7 @@ MEASURED = {
     **LOAD,
     **THROUGHPUT,
     **CONDITIONAL_THROUGHPUT,
+    **PART_LOAD,
     **LOSS_CURVE,
     **BACK_TO_BACK,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
+from hawser.spec.chain import Steering
 from hawser.spec.check.topology import channels
 from hawser.spec.measurement import Iperf3, Protocol
 from hawser.spec.overlay import Transport
@@ -22,6 +23,10 @@ class Feature(StrEnum):
     """Multipath TCP sockets."""
     TUN = "tun"
     """A gateway's TUN device."""
+    XDP = "xdp"
+    """Programs in the driver of a port, which lead packets by NSH."""
+    SEG6 = "seg6"
+    """Segment routing over IPv6."""
 
 
 def needs(scenario: Scenario) -> frozenset[Feature]:
@@ -44,3 +49,8 @@ def _needs(scenario: Scenario) -> Iterator[Feature]:
         yield Feature.TUN
         if scenario.overlay.transport is Transport.MPTCP:
             yield Feature.MPTCP
+    for chain in scenario.chains.values():
+        if chain.steering is Steering.NSH:
+            yield Feature.XDP
+        if chain.steering is Steering.SRV6:
+            yield Feature.SEG6

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from hawser.spec.match import Match
 from hawser.spec.model import Model, Name, PortName
 from hawser.spec.units import Size
 
@@ -126,25 +127,9 @@ class PathGroup(Model):
     """Member paths, the one that is used first in front; all between the same two branches."""
 
 
-Ports = tuple[Annotated[int, Field(ge=0, le=65_535)], Annotated[int, Field(ge=0, le=65_535)]]
-"""First and last port of a range."""
-
-
-class ClassRule(Model):
+class ClassRule(Match):
     """A classifier's rule: what fits all that it says is of this type."""
 
-    source: IPv4Network | None = None
-    """Source addresses."""
-    destination: IPv4Network | None = None
-    """Destination addresses."""
-    protocol: Literal["tcp", "udp", "icmp"] | None = None
-    """Protocol above IP."""
-    source_ports: Ports | None = None
-    """Source ports of TCP or UDP, the first and the last."""
-    destination_ports: Ports | None = None
-    """Destination ports of TCP or UDP, the first and the last."""
-    dscp: Annotated[int, Field(ge=0, le=63)] | None = None
-    """Differentiated services code point."""
     type: TrafficType
     """What it is then."""
 

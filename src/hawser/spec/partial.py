@@ -1,7 +1,7 @@
 """The sound parts of a scenario, so that their mistakes too are told in the first answer.
 
-A part that is no model is left out and the others are checked. Of measurements and path groups,
-which nothing else refers to, only those that are wrong themselves are left out.
+A part that is no model is left out and the others are checked. Of measurements, path groups,
+functions and chains only those that are wrong themselves are left out.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hawser.spec.chain import Chain, Function
 from hawser.spec.explain import Loc
 from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
@@ -28,6 +29,8 @@ class Parts:
     overlay: Overlay | None
     measurements: Mapping[str, Measurement]
     events: Sequence[Event]
+    functions: Mapping[str, Function]
+    chains: Mapping[str, Chain]
 
 
 class _Measurements(Model):
@@ -36,6 +39,14 @@ class _Measurements(Model):
 
 class _Events(Model):
     events: tuple[Event, ...] = ()
+
+
+class _Functions(Model):
+    functions: dict[Name, Function] = {}
+
+
+class _Chains(Model):
+    chains: dict[Name, Chain] = {}
 
 
 def parts(scenario: Scenario | None, tree: Table, issues: Iterable[Issue]) -> Parts:
@@ -48,18 +59,31 @@ def parts(scenario: Scenario | None, tree: Table, issues: Iterable[Issue]) -> Pa
     """
     if scenario is not None:
         return Parts(
-            scenario, scenario.topology, scenario.overlay, scenario.measurements, scenario.events
+            scenario,
+            scenario.topology,
+            scenario.overlay,
+            scenario.measurements,
+            scenario.events,
+            scenario.functions,
+            scenario.chains,
         )
-    for loc in {_single(issue.loc) for issue in issues} - {()}:
+    wrong = [issue.loc for issue in issues]
+    for loc in {_single(loc) for loc in wrong} - {()}:
         tree = _without(tree, loc)
+    if any(loc[0] == "functions" for loc in wrong if loc):
+        tree = tree.without("chains")  # what they lead through is not all there
     measured = _sound(_Measurements, tree.only("measurements"))
     events = _sound(_Events, tree.only("events"))
+    functions = _sound(_Functions, tree.only("functions"))
+    chains = _sound(_Chains, tree.only("chains"))
     return Parts(
         None,
         _sound(Topology, tree.get("topology")),
         _sound(Overlay, tree.get("overlay")),
         measured.measurements if measured else {},
         events.events if events else (),
+        functions.functions if functions else {},
+        chains.chains if chains else {},
     )
 
 
@@ -68,8 +92,8 @@ def _sound(model: type[M], tree: Tree | None) -> M | None:
 
 
 def _single(loc: Loc) -> Loc:
-    """Give the measurement or path group that a field belongs to, if it is one's."""
-    if loc[0] == "measurements" and len(loc) > 1:
+    """Give the measurement, function, chain or path group that a field belongs to, if to one."""
+    if loc[0] in ("measurements", "functions", "chains") and len(loc) > 1:
         return loc[:2]
     return loc[:3] if loc[:2] == ("overlay", "path_groups") and len(loc) > 2 else ()
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hawser.spec.chain import Chain, Function
 from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
 from hawser.spec.overlay import Overlay
@@ -17,7 +18,7 @@ Labels = dict[str, str]
 """Which value a variant takes on each axis: axis name -> value name."""
 
 
-ELEMENT = r"^(link|path|port|bottleneck):.+$"
+ELEMENT = r"^(link|path|port|bottleneck|function):.+$"
 
 
 class Change(Model):
@@ -34,7 +35,7 @@ class Change(Model):
     loss: Ratio | None = None
     """New share of packets lost, of a link or path."""
     up: bool | None = None
-    """False takes the element down, True brings it back."""
+    """False takes the element down, True brings it back; a function is killed."""
 
 
 class Event(Model):
@@ -43,7 +44,7 @@ class Event(Model):
     at: Duration
     """Time after the trial's first measurement starts."""
     element: Annotated[str, Field(pattern=ELEMENT)]
-    """`link:NAME`, `path:NAME`, `port:NODE.PORT` or `bottleneck:NAME`."""
+    """`link:NAME`, `path:NAME`, `port:NODE.PORT`, `bottleneck:NAME` or `function:NAME`."""
     change: Change
     """The values it takes."""
 
@@ -61,6 +62,10 @@ class Scenario(Model):
     """What happens while the measurements run."""
     tunnels: dict[Name, Tunnel] = {}
     """Tunnels of other people's software over the links, by name."""
+    functions: dict[Name, Function] = {}
+    """Service functions, by name."""
+    chains: dict[Name, Chain] = {}
+    """Service function chains, by name. Of several that a packet fits, the first leads it."""
 
     @property
     def disrupted(self) -> bool:

@@ -232,6 +232,23 @@ static __always_inline int redirect(struct packet *p, __u32 port)
 	return drop(p, DROP_FAILED);
 }
 
+/* A redirected frame passes no queue: where the port has queues that must hold, the kernel gets the frame
+ * as if it had been sent to it, and its routes lead it out of that port. */
+static __always_inline int out(struct packet *p, const struct nsh_target *t)
+{
+	__u32 interface = p->ctx->ingress_ifindex;
+	struct ethhdr *eth = p->data;
+	struct nsh_port *port;
+
+	if (!t->queued)
+		return redirect(p, t->port);
+	port = bpf_map_lookup_elem(&ports, &interface);
+	if (!port || (void *)(eth + 1) > p->end)
+		return drop(p, DROP_FAILED);
+	__builtin_memcpy(eth->h_dest, port->mac, sizeof(eth->h_dest));
+	return XDP_PASS;
+}
+
 static __always_inline struct nsh_hop *find(__u32 path)
 {
 	__u32 zero = 0;
@@ -323,7 +340,8 @@ static __always_inline int send(struct packet *p, const struct nsh_target *t, __
 		write_ethernet(p->data, t, ETH_P_NETWORK_SERVICE);
 	}
 	trace(p, STEP_FORWARDED, 0, t->port);
-	return redirect(p, t->port);
+	reload(p);
+	return out(p, t);
 }
 
 static __always_inline int forward(struct packet *p, struct nsh_hop *hop)
@@ -347,7 +365,7 @@ static __always_inline int leave(struct packet *p, const struct nsh_target *t)
 		return drop(p, DROP_NEXT_PROTOCOL);
 	if (protocol != PROTOCOL_ETHERNET)
 		cut -= ETHERNET_OUTER;
-	if (p->end - p->data - cut > t->frame_max)
+	if (!t->queued && p->end - p->data - cut > t->frame_max)
 		return drop(p, DROP_TOO_BIG);
 	trace(p, STEP_ENDED, 0, t->port);
 	reload(p);
@@ -360,7 +378,7 @@ static __always_inline int leave(struct packet *p, const struct nsh_target *t)
 		write_ethernet(p->data, t, protocol == PROTOCOL_IPV4 ? ETH_P_IP : ETH_P_IPV6);
 	else if (t->rewrite_mac)
 		write_ethernet(p->data, t, bpf_ntohs(((struct ethhdr *)p->data)->h_proto));
-	return redirect(p, t->port);
+	return out(p, t);
 }
 
 /* What a forwarder does (RFC 8300 sections 2.2 and 2.3). A function that is its own forwarder has the

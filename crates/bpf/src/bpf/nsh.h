@@ -45,7 +45,8 @@ struct nsh_target {
 	__u8 own_mac[6];
 	__u8 encapsulation;
 	__u8 rewrite_mac; /* at the end of a path: whether inner Ethernet addresses are written */
-	__u8 pad[2];
+	__u8 queued; /* leaves by the kernel's routes, through the port's queues */
+	__u8 pad;
 	__be32 remote;
 	__be32 local;
 	__be32 vni; /* as it stands in the header */

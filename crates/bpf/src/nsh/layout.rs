@@ -24,7 +24,8 @@ pub(crate) struct RawTarget {
     own_mac: [u8; 6],
     encapsulation: u8,
     rewrite_mac: u8,
-    pad: [u8; 2],
+    queued: u8,
+    pad: u8,
     remote: [u8; 4],
     local: [u8; 4],
     vni: [u8; 4],
@@ -37,6 +38,7 @@ impl RawTarget {
             frame_max: target.frame_max,
             mac: target.mac,
             own_mac: target.own_mac,
+            queued: u8::from(target.queued),
             ..Self::default()
         };
         match target.encapsulation {
@@ -58,6 +60,7 @@ impl RawTarget {
             mac: end.mac.unwrap_or([0xff; 6]),
             own_mac: end.own_mac,
             rewrite_mac: u8::from(end.mac.is_some()),
+            queued: u8::from(end.queued),
             ..Self::default()
         }
     }

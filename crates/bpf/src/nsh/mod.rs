@@ -96,6 +96,8 @@ pub struct Target {
     pub own_mac: [u8; 6],
     /// What surrounds the service header.
     pub encapsulation: Encapsulation,
+    /// Whether frames leave by the kernel's routes, and so through the port's queues.
+    pub queued: bool,
 }
 
 /// How packets leave a path.
@@ -109,6 +111,8 @@ pub struct End {
     pub mac: Option<[u8; 6]>,
     /// The port's own.
     pub own_mac: [u8; 6],
+    /// Whether frames leave by the kernel's routes, and so through the port's queues.
+    pub queued: bool,
 }
 
 /// What happens at a place of a path.

@@ -142,6 +142,10 @@ pub(crate) struct Port {
     /// What becomes of frames that are on no path and enter none.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,
+    /// Its queues and rates must hold: frames leave it by way of the kernel, whose routes must lead there
+    /// (redirection passes no queue). Frames on a path leave in VXLAN-GPE then.
+    #[serde(default)]
+    pub(crate) queued: bool,
 }
 
 /// What becomes of frames that are on no path.

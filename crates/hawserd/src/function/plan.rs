@@ -133,10 +133,17 @@ impl<'a> Names<'a> {
         let ports = document.ports.iter().enumerate();
         ports
             .filter_map(|(at, port)| match &port.otherwise {
-                Otherwise::Port(name) => self.unknown(&format!("ports[{at}].otherwise.port"), name),
+                Otherwise::Port(name) => {
+                    self.check_otherwise(document, &format!("ports[{at}].otherwise.port"), name)
+                }
                 _ => None,
             })
             .collect()
+    }
+
+    fn check_otherwise(&self, document: &Document, place: &str, name: &str) -> Option<FieldError> {
+        let Some(port) = self.port(document, name) else { return self.unknown(place, name) };
+        port.queued.then(|| FieldError::new(place, name, "a port that is not queued"))
     }
 
     fn check_hops(&self, document: &Document) -> Vec<FieldError> {
@@ -178,9 +185,12 @@ impl<'a> Names<'a> {
         let Some(port) = self.port(document, &target.port) else {
             return self.unknown(&format!("{place}.port"), &target.port);
         };
-        let lacks = target.vxlan_gpe.is_some() && port.address.is_none();
-        let expected = "a port with an address, from which the tunnel goes out";
-        lacks.then(|| FieldError::new(&format!("{place}.port"), target.port.as_str(), expected))
+        let expected = match (&target.vxlan_gpe, port.address) {
+            (Some(_), None) => "a port with an address, from which the tunnel goes out",
+            (None, _) if port.queued => "a port that is not queued, or a tunnel by vxlan_gpe",
+            _ => return None,
+        };
+        Some(FieldError::new(&format!("{place}.port"), target.port.as_str(), expected))
     }
 
     fn port<'d>(&self, document: &'d Document, name: &str) -> Option<&'d document::Port> {
@@ -204,6 +214,7 @@ impl<'a> Names<'a> {
             frame_max: interface.frame_max,
             mac: end.mac.as_ref().map(document::Mac::octets),
             own_mac: interface.mac,
+            queued: document.ports.get(port as usize)?.queued,
         }))
     }
 
@@ -223,8 +234,14 @@ impl<'a> Names<'a> {
                 vni: tunnel.vni,
             },
         };
-        let (frame_max, own_mac) = (interface.frame_max, interface.mac);
-        Some(bpf::Target { port, frame_max, mac: target.mac.octets(), own_mac, encapsulation })
+        Some(bpf::Target {
+            port,
+            frame_max: interface.frame_max,
+            mac: target.mac.octets(),
+            own_mac: interface.mac,
+            encapsulation,
+            queued: document.ports.get(port as usize)?.queued,
+        })
     }
 
     /// Headers that rules lead to, each once, and rules with the numbers of these.
@@ -420,6 +437,17 @@ mod tests {
                 "hops[0].to[0].port: found \"out\", expected a port with an address",
             ),
             (errors(|d| d["ports"][1]["name"] = json!("lan")), "ports[1].name"),
+            (
+                errors(|d| d["ports"][1]["queued"] = json!(true)),
+                "ports[0].otherwise.port: found \"out\"",
+            ),
+            (
+                errors(|d| {
+                    d["ports"][1]["queued"] = json!(true);
+                    d["hops"][0]["to"][0]["vxlan_gpe"] = json!(null);
+                }),
+                "hops[0].to[0].port: found \"out\", expected a port that is not queued",
+            ),
             (errors(|d| d["rules"][0]["source"] = json!("10.1")), "rules[0].source"),
             (
                 errors(|d| d["rules"][0]["destination_ports"] = json!([9, 8])),

@@ -96,7 +96,7 @@ def _places(switch: Switch) -> dict[str, int]:
 
 
 def _switch(node: NodePlan, switch: Switch) -> OpenFlowSwitch:
-    addresses = {each.name: tuple(a.ip for a in each.addresses) for each in node.interfaces}
+    addresses = {each.name: each.ipv4 for each in node.interfaces}
     return OpenFlowSwitch(
         name=node.name,
         socket=f"{node.name}.ofs/of",
@@ -165,7 +165,7 @@ def _next_hop(interface: InterfacePlan, hops: set[IPv4Address]) -> InterfacePlan
 
     Open vSwitch takes frames as they are: one without its checksum would leave without.
     """
-    found = next((each.ip for each in interface.addresses if each.ip in hops), None)
+    found = next((each for each in interface.ipv4 if each in hops), None)
     if found is None:
         return interface
     return interface.model_copy(update={"mac": mac(found), "offload": False})
@@ -187,7 +187,7 @@ def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[Inter
         update={
             "name": _agent(place),
             "addresses": interface.addresses,
-            "mac": mac(interface.addresses[0].ip),
+            "mac": mac(interface.ipv4[0]),
         }
     )
     for name in (_inner(place), _out(place), _behind(place)):

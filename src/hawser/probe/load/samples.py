@@ -20,8 +20,8 @@ def sample(measurement: str, metric: str, value: float, subject: str = "") -> Sa
     )
 
 
-def delays(measurement: str, received: Received) -> list[Sample]:
-    """Delays of a trial, none where nothing came."""
+def delays(measurement: str, received: Received, prefix: str = "") -> list[Sample]:
+    """Delays of a trial, none where nothing came. A prefix of their names tells of what load."""
     stream = received.streams[0]
     found = {
         "delay": stream.delay.p50_ns,
@@ -29,7 +29,7 @@ def delays(measurement: str, received: Received) -> list[Sample]:
         "variation_p99": stream.variation.p99_ns,
     }
     return [
-        sample(measurement, metric, nanoseconds / 1e6)
+        sample(measurement, prefix + metric, nanoseconds / 1e6)
         for metric, nanoseconds in found.items()
         if nanoseconds is not None
     ]

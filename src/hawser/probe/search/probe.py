@@ -65,11 +65,13 @@ class ThroughputProbe:
 
         searched = self._search(generator, measure)
         at = self._at(generator, searched.found.load)
+        part = self._part_load(context.measurement, generator, searched.found.load)
         self._keep(context, generator, searched, trials)
         name = context.measurement
         return [
             *self._throughput(name, searched.found.load),
             *samples.delays(name, at.received),
+            *part,
             *self._loss_curve(name, measure, searched.goal),
             *self._back_to_back(name, generator, searched),
         ]
@@ -102,6 +104,13 @@ class ThroughputProbe:
     def _at(self, generator: Generator, load: float) -> Outcome:
         """A trial at a load, for its delays (RFC 2544 section 26.2)."""
         return generator.trial(_amount(load, float(self._spec.trial)))
+
+    def _part_load(self, measurement: str, generator: Generator, load: float) -> list[Sample]:
+        """Delays below the throughput, where no queue stands full."""
+        if self._spec.part_load is None:
+            return []
+        at = self._at(generator, load * self._spec.part_load)
+        return samples.delays(measurement, at.received, "part_load_")
 
     def _throughput(self, measurement: str, load: float) -> list[Sample]:
         prefix = "" if self._spec.trial >= RFC2544_TRIAL else "conditional_"
@@ -152,6 +161,7 @@ class ThroughputProbe:
             "direction": "forward",
             "counted": spec.counted,
             "loss_ratio": float(spec.loss),
+            "part_load": spec.part_load,
             "flows": spec.flows.count,
             "sending_cores": 1,
             "generator_frames_per_s": searched.limit,

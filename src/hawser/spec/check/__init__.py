@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hawser.spec.check.bottleneck import bottlenecks
+from hawser.spec.check.chain import chains, functions
 from hawser.spec.check.classifier import classifier
 from hawser.spec.check.event import events
 from hawser.spec.check.measurement import ends, roles, settings
@@ -23,6 +24,8 @@ def scenario(parts: Parts) -> Iterator[Issue]:
     What measurements do to each other and whom they reach is judged only where all else is right.
     """
     issues = [*_alone(parts), *_together(parts)]
+    if not any(issue.loc[0] in ("topology", "functions", "tunnels") for issue in issues):
+        issues += _chained(parts)
     yield from issues
     if parts.whole is not None and not issues:
         yield from roles(parts.whole)
@@ -34,15 +37,23 @@ def _alone(parts: Parts) -> Iterator[Issue]:
     if parts.topology is not None:
         yield from topology(parts.topology)
         yield from bottlenecks(parts.topology)
+        yield from functions(parts.functions, parts.topology)
     if parts.overlay is not None:
         yield from overlay(parts.overlay)
+
+
+def _chained(parts: Parts) -> Iterator[Issue]:
+    """Judge chains where what they pass is right."""
+    if parts.topology is not None and parts.chains:
+        topology_, tunnels_ = parts.topology, parts.whole.tunnels if parts.whole else {}
+        yield from chains(parts.chains, parts.functions, topology_, parts.overlay, tunnels_)
 
 
 def _together(parts: Parts) -> Iterator[Issue]:
     if parts.topology is None:
         return
     yield from ends(parts.measurements, parts.topology)
-    yield from events(parts.events, parts.topology)
+    yield from events(parts.events, parts.topology, parts.functions, parts.chains)
     if parts.whole is not None:
         yield from tunnels(parts.whole)
     if parts.overlay is not None:

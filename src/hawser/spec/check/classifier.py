@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hawser.spec.check.match import match
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
 from hawser.spec.overlay import ClassRule, Overlay, TrafficType, Transport
@@ -16,26 +17,13 @@ def classifier(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     """Check the rules of an overlay whose branches fit the topology."""
     for name, rule in overlay.classes.items():
         loc: Loc = ("overlay", "classes", name)
-        yield from _ports(loc, rule)
+        yield from match(loc, rule)
         yield from _destination(loc, rule, overlay)
     if overlay.classes:
         yield from _ways_out(topology, overlay)
     if overlay.classes and overlay.transport is Transport.NONE:
         message = "found rules, but while overlay.transport is none no gateway runs"
         yield Issue(("overlay", "classes"), message, key=True)
-
-
-def _ports(loc: Loc, rule: ClassRule) -> Iterator[Issue]:
-    for field in ("source_ports", "destination_ports"):
-        ports = getattr(rule, field)
-        if ports is None:
-            continue
-        if rule.protocol not in ("tcp", "udp"):
-            expected = "protocol: tcp or udp beside them"
-            yield Issue((*loc, field), f"found ports without their protocol, expected {expected}")
-        if ports[0] > ports[1]:
-            message = f"found {ports[0]} to {ports[1]}, expected the lower port first"
-            yield Issue((*loc, field), message)
 
 
 def _destination(loc: Loc, rule: ClassRule, overlay: Overlay) -> Iterator[Issue]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from hawser.spec.chain import Chain, Function, Steering
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
 from hawser.spec.topology import Bottleneck, Channel, Topology, backward
@@ -13,12 +14,35 @@ from hawser.spec.workflow import Event
 MAX_EVENTS = 256
 
 
-def events(events: Sequence[Event], topology: Topology) -> Iterator[Issue]:
-    """Check events against the topology."""
+def events(
+    events: Sequence[Event],
+    topology: Topology,
+    functions: Mapping[str, Function],
+    chains: Mapping[str, Chain],
+) -> Iterator[Issue]:
+    """Check events against the topology and its functions."""
     if len(events) > MAX_EVENTS:
         yield Issue(("events",), f"found {len(events)}, expected at most {MAX_EVENTS}")
     for index, event in enumerate(events):
-        yield from _event(topology, event, ("events", index))
+        if event.element.startswith("function:"):
+            yield from _function(functions, chains, event, ("events", index))
+        else:
+            yield from _event(topology, event, ("events", index))
+
+
+def _function(
+    functions: Mapping[str, Function], chains: Mapping[str, Chain], event: Event, loc: Loc
+) -> Iterator[Issue]:
+    """A function can be killed where a program of ours carries it out."""
+    name = event.element.partition(":")[2]
+    led = {each for c in chains.values() if c.steering is Steering.NSH for each in c.functions}
+    if name not in led & set(functions):
+        what = "function of a chain with steering: nsh"
+        yield Issue((*loc, "element"), near(sorted(led & set(functions)), name, what))
+    changed = {key for key, value in event.change if value is not None}
+    if changed != {"up"}:
+        said = ", ".join(sorted(changed)) or "no change"
+        yield Issue((*loc, "change"), f"found {said}, expected up: a function runs or does not")
 
 
 def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:

@@ -11,7 +11,7 @@ from hawser.spec.explain import Loc
 from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Protocol, Throughput
 from hawser.spec.multipath import measured_ends, tunnel_ends
 from hawser.spec.topology import Topology, node_ports
-from hawser.spec.units import Duration
+from hawser.spec.units import Duration, Ratio
 from hawser.spec.validate import Issue
 from hawser.spec.workflow import Scenario
 
@@ -149,17 +149,19 @@ def _traffic(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:
         yield from _positive((*loc, "duration"), measurement.duration)
         return
     yield from _positive((*loc, "trial"), measurement.trial)
-    if not 0 < measurement.resolution < 1:
-        message = (
-            f"found {str(measurement.resolution)!r}, expected more than 0 % and less than 100 %"
-        )
-        yield Issue((*loc, "resolution"), message)
+    yield from _share((*loc, "resolution"), measurement.resolution)
+    yield from _share((*loc, "part_load"), measurement.part_load)
     if not measurement.loss < 1:
         message = f"found {str(measurement.loss)!r}, expected less than 100 %"
         yield Issue((*loc, "loss"), message)
     if measurement.greatest is not None and measurement.greatest <= measurement.least:
         message = f"found {str(measurement.greatest)!r}, expected more than the least load"
         yield Issue((*loc, "greatest"), message)
+
+
+def _share(loc: Loc, value: Ratio | None) -> Iterator[Issue]:
+    if value is not None and not 0 < value < 1:
+        yield Issue(loc, f"found {str(value)!r}, expected more than 0 % and less than 100 %")
 
 
 def _whole(loc: Loc, value: Duration, least: int) -> Iterator[Issue]:

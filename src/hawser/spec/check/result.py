@@ -22,6 +22,7 @@ from hawser.spec.metric import (
     LOSS_CURVE,
     MEASURED,
     METRICS,
+    PART_LOAD,
     PING,
     RFC2544_TRIAL,
     THROUGHPUT,
@@ -117,6 +118,7 @@ def _throughput(measurement: Throughput) -> Mapping[str, str]:
     short = measurement.trial < RFC2544_TRIAL
     return {
         **(CONDITIONAL_THROUGHPUT if short else THROUGHPUT),
+        **(PART_LOAD if measurement.part_load else {}),
         **(LOSS_CURVE if measurement.loss_curve else {}),
         **(BACK_TO_BACK if measurement.back_to_back else {}),
     }

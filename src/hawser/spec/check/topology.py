@@ -19,11 +19,12 @@ EMULATOR = "wan"
 CONTROLLER = "ssc"
 """Name of the node of the SD-WAN system controller."""
 
-_RESERVED = {
+RESERVED = {
     INTERNET: "the internet",
     EMULATOR: "the WAN emulator",
     CONTROLLER: "the SD-WAN system controller",
 }
+"""Names of nodes that a lab makes for itself."""
 
 MAX_NODES = 256
 MAX_LINKS = 1024
@@ -81,9 +82,9 @@ def _limits(topology: Topology) -> Iterator[Issue]:
 
 def _nodes(topology: Topology) -> Iterator[Issue]:
     for name, node in topology.nodes.items():
-        if name in _RESERVED:
+        if name in RESERVED:
             message = (
-                f"found the name {name!r}, which stands for {_RESERVED[name]}; expected another"
+                f"found the name {name!r}, which stands for {RESERVED[name]}; expected another"
             )
             yield Issue(("topology", "nodes", name), message, key=True)
         if node.region is not None and not region.known(node.region):

@@ -30,8 +30,10 @@ const KEEPALIVE: Duration = Duration::from_secs(1);
 /// path takes less, discovery finds it (RFC 8899).
 pub(super) const LARGEST: u16 = 1472;
 
-/// A path that seems to take only small packets is asked again after this time: heavy loss looks alike.
-const COOLDOWN: Duration = Duration::from_secs(2);
+/// A path that seems to take only small packets is asked again after this time, and then at this interval:
+/// a path that was cut looks alike, and would come back without carrying full packets.
+const COOLDOWN: Duration = Duration::from_millis(250);
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// What a QUIC packet and our header take of it at most: flags and connection ID, number, tag, frame.
 const FRAMING: usize = 1 + ID_LEN + 4 + 16 + 9 + HEADER_LEN;
@@ -88,7 +90,7 @@ impl Settings {
         discovery
             .upper_bound(LARGEST)
             .minimum_change(4)
-            .interval(Duration::from_mins(1))
+            .interval(AGAIN)
             .black_hole_cooldown(COOLDOWN);
         let mut acknowledgements = AckFrequencyConfig::default();
         acknowledgements.max_ack_delay(Some(ACK_DELAY));

@@ -1,0 +1,67 @@
+"""What happens to chains when a function ends, and when it runs again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hawser.driver import daemon, state
+from hawser.driver.base import DriverError
+from hawser.driver.daemon import SupervisedDaemon
+from hawser.overlay.chain.failure import configurations
+from hawser.overlay.plan import FUNCTION_ROLES, NetworkPlan
+
+_POLL = 0.01
+
+
+class Failover:
+    """Tells the forwarders of a lab which instances of functions run.
+
+    A function that is killed is known at once: its process is a child of this one. So its chain
+    fails as it is meant to within some milliseconds.
+    """
+
+    def __init__(
+        self, directory: Path, plan: NetworkPlan, daemons: Mapping[str, SupervisedDaemon]
+    ) -> None:
+        self._directory = directory
+        self._plan = plan
+        self._daemons = daemons
+        self._down: set[str] = set()
+        self._lock = threading.Lock()
+        self._told: dict[str, dict[str, Any]] = dict(configurations(plan, ()))
+
+    def watch(self) -> None:
+        """Be told of every function's end, and of its start."""
+        for each in self._daemons.values():
+            if each.role in FUNCTION_ROLES and each.role != "sff":
+                each.when_changed = self._changed
+
+    def _changed(self, name: str, running: bool) -> None:
+        if running and not self._ready(self._daemons[name]):
+            return
+        with self._lock:
+            (self._down.discard if running else self._down.add)(name)
+            for forwarder, config in configurations(self._plan, self._down):
+                if config != self._told[forwarder]:
+                    self._tell(forwarder, config)
+
+    def _tell(self, forwarder: str, config: dict[str, Any]) -> None:
+        """Tell a forwarder; one that does not answer now finds it when it is started again."""
+        self._told[forwarder] = config
+        try:
+            daemon.reconfigure(self._daemons[forwarder], self._directory, config)
+        except DriverError:
+            whole = daemon.absolute(config, self._directory)
+            state.write_config(self._directory, forwarder, whole)
+
+    def _ready(self, function: SupervisedDaemon) -> bool:
+        """Wait until a function serves packets; False when it ended again."""
+        while function.running():
+            if daemon.is_ready(function):
+                return True
+            time.sleep(_POLL)
+        return False

@@ -1,0 +1,39 @@
+"""Segment routing over IPv6 in the kernel (RFC 8754, RFC 8986), through netlink."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv6Address
+from socket import AF_INET6
+
+from pyroute2 import IPRoute
+
+from hawser.overlay.plan import SegmentPlan
+
+_PREFIX = 128
+_BY_DESTINATION = "0.0.0.0"  # noqa: S104 (not listened on)
+"""Next hop of End.DX4 that is found by the destination of the packet inside. For any other, Linux
+asks the next hop's link for that destination's Ethernet address."""
+
+
+def encapsulation(segments: Sequence[IPv6Address]) -> dict[str, object]:
+    """Give what a route puts in front of packets: a header with these segments, first to last.
+
+    On the wire the last one comes first (RFC 8754 section 2).
+    """
+    return {"type": "seg6", "mode": "encap", "segs": [str(each) for each in reversed(segments)]}
+
+
+def local(route: IPRoute, plan: SegmentPlan, index: int) -> None:
+    """Make a segment of the namespace's node.
+
+    Args:
+        route: in that namespace.
+        plan: the segment.
+        index: an interface other than the loopback, with which the kernel forgets what to do.
+    """
+    encap: dict[str, object] = {"type": "seg6local", "action": plan.behaviour}
+    if plan.behaviour == "End.DX4":
+        encap["nh4"] = _BY_DESTINATION
+    destination = f"{plan.segment}/{_PREFIX}"
+    route.route("add", family=AF_INET6, dst=destination, oif=index, encap=encap)

@@ -1,0 +1,172 @@
+"""A plan with chains put in: nodes for functions, and what each kind of steering adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+
+from hawser.overlay.address import Addresses
+from hawser.overlay.chain import nsh, routes, srv6
+from hawser.overlay.chain.additions import Additions
+from hawser.overlay.chain.layout import OWN_PORT, Instance, Layout, Led
+from hawser.overlay.plan import (
+    ChainPlan,
+    CoursePlan,
+    InterfacePlan,
+    LinkPlan,
+    NetworkPlan,
+    NodePlan,
+    RoutePlan,
+)
+from hawser.overlay.sysctl import settings
+from hawser.spec.chain import Steering
+from hawser.spec.course import NSH_OVERHEAD, Course, overhead
+from hawser.spec.topology import Link
+from hawser.spec.workflow import Scenario
+
+_QUIET = {f"net.ipv4.conf.{name}.send_redirects": "0" for name in ("all", "default")}
+"""A function sends packets back to where they came from: nobody is to be told of a shorter way."""
+
+
+def chained(scenario: Scenario, plan: NetworkPlan, addresses: Addresses) -> NetworkPlan:
+    """Give a plan with the scenario's chains; one without chains stays as it is."""
+    if not scenario.chains:
+        return plan
+    layout = Layout(scenario, addresses, frozenset(_queued(scenario, plan)))
+    added = Additions()
+    for steer in (nsh.steer, srv6.steer, routes.steer):
+        steer(layout, added)
+    for source, route in _narrowed(layout):
+        added.routes[source].append(route)
+    every = list(layout.every())
+    for node in {each.node for each in every}:
+        added.sysctl[node]["net.ipv4.ip_forward"] = "1"
+        added.sysctl[node] |= _QUIET
+    nodes = [_joined(layout, node, every) for node in plan.nodes]
+    functions = [_function(layout, each) for each in every]
+    return plan.model_copy(
+        update={
+            "nodes": tuple(added.node(node) for node in (*nodes, *functions)),
+            "links": (*plan.links, *map(_cable, every)),
+            "daemons": (*plan.daemons, *added.daemons),
+            "addresses": plan.addresses | {each.name: each.ends[1].ip for each in every},
+            "chains": tuple(_chain(layout, led) for led in layout.led),
+            "instances": {
+                name: tuple(each.name for each in found) for name, found in layout.instances.items()
+            },
+        }
+    )
+
+
+def _queued(scenario: Scenario, plan: NetworkPlan) -> Iterator[str]:
+    """Give the ports of links with a rate or more; what is redirected would pass it by."""
+    shaped = {f"{shaper.node}.{shaper.interface}" for shaper in plan.shapers}
+    for link in scenario.topology.links.values():
+        if shaped & set(link.ends):
+            yield from link.ends
+
+
+def _joined(layout: Layout, node: NodePlan, every: list[Instance]) -> NodePlan:
+    """Give a node with its ports to functions."""
+    own = [each for each in every if each.node == node.name]
+    ports = [
+        _port(layout, each, each.port, 0).model_copy(update={"mac": each.macs[0]}) for each in own
+    ]
+    filters = {f"net.ipv4.conf.{each.port}.rp_filter": "0" for each in own}
+    return node.model_copy(
+        update={
+            "interfaces": (*node.interfaces, *ports),
+            "sysctl": {**node.sysctl, **filters},
+        }
+    )
+
+
+def _function(layout: Layout, instance: Instance) -> NodePlan:
+    sysctl = settings([OWN_PORT], forwards=True, mptcp=False) | _QUIET
+    return NodePlan(
+        name=instance.name,
+        role="function",
+        interfaces=(_port(layout, instance, OWN_PORT, 1),),
+        sysctl=sysctl,
+        cpu=instance.function.cpu,
+    )
+
+
+def _port(layout: Layout, instance: Instance, name: str, end: int) -> InterfacePlan:
+    steering = layout.steering_of(_name(layout, instance))
+    return InterfacePlan(
+        name=name,
+        addresses=(instance.ends[end],),
+        mtu=_room(layout, steering),
+        offload=steering is not Steering.NSH,
+        mac=instance.macs[end],
+    )
+
+
+def _name(layout: Layout, instance: Instance) -> str:
+    return next(name for name, found in layout.instances.items() if instance in found)
+
+
+def _room(layout: Layout, steering: Steering) -> int:
+    """Give the MTU of a cable to a function: any packet of a link fits, with what is in front."""
+    widest = max(link.mtu for link in layout.topology.links.values())
+    if steering is Steering.NSH:
+        return widest + NSH_OVERHEAD
+    lengths = [len(led.chain.functions) for led in layout.led if led.chain.steering is steering]
+    return widest + overhead(steering, max(lengths))
+
+
+def _cable(instance: Instance) -> LinkPlan:
+    ends = ((instance.node, instance.port), (instance.name, OWN_PORT))
+    return LinkPlan(name=instance.name, ends=ends)
+
+
+def _narrowed(layout: Layout) -> Iterator[tuple[str, RoutePlan]]:
+    """Tell the ends of chains of the room there is, where that is less than on their own link."""
+    rooms: dict[tuple[str, IPv4Network], tuple[Course, int]] = {}
+    for led in layout.led:
+        for course in led.courses.values():
+            link = _link(layout, course.access.neighbour)
+            if led.mtu < link.mtu:
+                for address in layout.of(course.target):
+                    key = (course.source, address)
+                    _, least = rooms.get(key, (course, led.mtu))
+                    rooms[key] = (course, min(least, led.mtu))
+    for (source, address), (course, mtu) in rooms.items():
+        via = layout.address(course.access.neighbour)
+        interface = course.access.interface
+        yield source, RoutePlan(to=address, via=via, interface=interface, mtu=mtu)
+
+
+def _link(layout: Layout, port: str) -> Link:
+    return next(link for link in layout.topology.links.values() if port in link.ends)
+
+
+def _chain(layout: Layout, led: Led) -> ChainPlan:
+    return ChainPlan(
+        name=led.name,
+        steering=led.chain.steering,
+        fail=led.chain.fail,
+        mtu=led.mtu,
+        courses=tuple(_course(layout, led, number) for number in led.courses),
+    )
+
+
+def _course(layout: Layout, led: Led, number: int) -> CoursePlan:
+    course = led.courses[number]
+    led_by_segments = led.chain.steering is Steering.SRV6
+    return CoursePlan(
+        name=f"{led.name}:{course.direction}",
+        number=number,
+        functions=course.functions,
+        way=tuple(_way(course)),
+        segments=srv6.segments(layout, number, course) if led_by_segments else (),
+    )
+
+
+def _way(course: Course) -> Iterator[str]:
+    yield from (course.source, course.classifier)
+    for leg, name in zip(course.legs, course.functions, strict=False):
+        yield from (hop.there for hop in leg)
+        yield name
+    yield from (hop.there for hop in course.legs[-1])

@@ -1,0 +1,131 @@
+"""Steering by segment routing over IPv6 (RFC 8986), carried out by the kernel.
+
+The classifier puts a header with all segments in front of a packet (H.Encaps). Each function is a
+segment at which a packet goes on to the next (End); at the last function's node another one takes
+the header off (End.DX4).
+
+    5f00:0:N::/48        node N
+    5f00:0:N:F::1        function F, at node N
+    5f00:0:N::C          where course C ends
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, IPv6Network
+
+from hawser.overlay.chain.additions import Additions
+from hawser.overlay.chain.layout import OWN_PORT, Instance, Layout, Led, out
+from hawser.overlay.chain.routes import rules
+from hawser.overlay.plan import RoutePlan, SegmentPlan
+from hawser.overlay.route import EVERYTHING
+from hawser.spec.address import SEGMENTS
+from hawser.spec.chain import Steering
+from hawser.spec.course import Course
+
+_NODE, _FUNCTION = 80, 64
+"""Bits to the right of a node's number and of a function's."""
+
+_EVERYTHING6 = IPv6Network("::/0")
+
+_ROUTER = {
+    f"net.ipv6.conf.{name}.{key}": value
+    for name in ("all", "default")
+    for key, value in (
+        ("disable_ipv6", "0"),
+        ("forwarding", "1"),
+        ("seg6_enabled", "1"),
+        # Addresses are given, and known to be nobody else's.
+        ("accept_ra", "0"),
+        ("accept_dad", "0"),
+    )
+}
+
+
+def steer(layout: Layout, added: Additions) -> None:
+    """Add the segments, routes and addresses of all chains that are steered by SRv6."""
+    for led, number, course in layout.by(Steering.SRV6):
+        _classify(layout, added, led, number, course)
+        _reach(layout, added, course)
+        for name in course.functions:
+            (instance,) = layout.instances[name]
+            _function(layout, added, instance)
+        _end(layout, added, number, course)
+
+
+def segments(layout: Layout, number: int, course: Course) -> tuple[IPv6Address, ...]:
+    """Give the segment list of a course, in the order in which its packets pass."""
+    functions = (layout.instances[name][0] for name in course.functions)
+    return (*(_segment(layout, each) for each in functions), _last(layout, number, course))
+
+
+def _classify(layout: Layout, added: Additions, led: Led, number: int, course: Course) -> None:
+    table = added.table()
+    steered = course.steered
+    here = layout.instances[course.functions[0]][0]
+    interface = steered[0].interface if course.legs[0] else here.port
+    route = RoutePlan(
+        to=EVERYTHING,
+        interface=interface,
+        table=table,
+        segments=segments(layout, number, course),
+    )
+    added.routes[course.classifier].append(route)
+    node = course.classifier
+    added.rules[node] += rules(layout, led, course, course.access.arrival, table)
+    added.sysctl[node] |= _ROUTER
+
+
+def _reach(layout: Layout, added: Additions, course: Course) -> None:
+    """Lead to the nodes of the functions, over the links that the course passes."""
+    for leg, node in zip(course.legs, course.nodes, strict=False):
+        for hop in leg:
+            for port in (out(hop), hop.neighbour):
+                added.addresses[port].append(layout.address6(port))
+                added.sysctl[port.partition(".")[0]] |= _ROUTER
+            via = layout.address6(hop.neighbour).ip
+            route = RoutePlan(to=_locator(layout, node), via=via, interface=hop.interface)
+            added.routes[hop.node].append(route)
+
+
+def _function(layout: Layout, added: Additions, instance: Instance) -> None:
+    here, there = instance.ends6
+    segment = _segment(layout, instance)
+    added.addresses[f"{instance.node}.{instance.port}"].append(here)
+    added.addresses[f"{instance.name}.{OWN_PORT}"].append(there)
+    to = RoutePlan(to=IPv6Network(segment), via=there.ip, interface=instance.port)
+    added.routes[instance.node].append(to)
+    back = RoutePlan(to=_EVERYTHING6, via=here.ip, interface=OWN_PORT)
+    added.routes[instance.name].append(back)
+    end = SegmentPlan(segment=segment, behaviour="End", interface=OWN_PORT)
+    added.segments[instance.name].append(end)
+    for node in (instance.node, instance.name):
+        added.sysctl[node] |= _ROUTER
+
+
+def _end(layout: Layout, added: Additions, number: int, course: Course) -> None:
+    """Take the header off and send the packet on, where the last function is."""
+    (instance,) = layout.instances[course.functions[-1]]
+    end = SegmentPlan(
+        segment=_last(layout, number, course),
+        behaviour="End.DX4",
+        interface=instance.port,
+    )
+    added.segments[course.last].append(end)
+
+
+def _number(layout: Layout, node: str) -> int:
+    return list(layout.topology.nodes).index(node) + 1
+
+
+def _locator(layout: Layout, node: str) -> IPv6Network:
+    start = int(SEGMENTS.network_address) + (_number(layout, node) << _NODE)
+    return IPv6Network((start, 128 - _NODE))
+
+
+def _segment(layout: Layout, instance: Instance) -> IPv6Address:
+    locator = _locator(layout, instance.node).network_address
+    return locator + (instance.number << _FUNCTION) + 1
+
+
+def _last(layout: Layout, number: int, course: Course) -> IPv6Address:
+    return _locator(layout, course.last).network_address + number

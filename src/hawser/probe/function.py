@@ -1,0 +1,62 @@
+"""What service functions and their forwarders counted in a trial, by the names of the workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from hawser.control.model import FunctionCounters, PlaceCounters
+from hawser.overlay.plan import ChainPlan, CoursePlan
+from hawser.store.sample import Sample
+
+_FIRST_INDEX = 255
+
+Place = tuple[str, int, int]
+"""`classified` or `led`, path and index."""
+
+
+def samples(
+    name: str, chains: Iterable[ChainPlan], before: FunctionCounters, after: FunctionCounters
+) -> Iterator[Sample]:
+    """Give what a daemon has counted between two readings.
+
+    Packets that a forwarder led on towards a function are `led_packets` of
+    `chain:NAME:DIRECTION:FORWARDER:FUNCTION`, those that left the chain there of `...:end`; what
+    entered a chain is `classified_packets` of `chain:NAME:DIRECTION`.
+    """
+    daemon = f"daemon:{name}"
+    served = after.served.packets - before.served.packets
+    if after.served.packets:
+        yield _sample("served_packets", served, daemon)
+    courses = {course.number: course for chain in chains for course in chain.courses}
+    earlier = dict(_places(before))
+    for place, packets in _places(after):
+        added = packets - earlier.get(place, 0)
+        yield _sample(f"{place[0]}_packets", added, _subject(courses, place, name))
+    for cause, value in after.drops.items():
+        yield _sample(f"drop_{cause}", value - before.drops.get(cause, 0), daemon)
+
+
+def _places(counters: FunctionCounters) -> Iterator[tuple[Place, int]]:
+    kinds: tuple[tuple[str, tuple[PlaceCounters, ...]], ...] = (
+        ("classified", counters.classified),
+        ("led", counters.hops),
+    )
+    for kind, places in kinds:
+        for each in places:
+            yield (kind, each.spi, each.si), each.packets
+
+
+def _subject(courses: Mapping[int, CoursePlan], place: Place, daemon: str) -> str:
+    kind, spi, si = place
+    course = courses[spi]
+    if kind == "classified":
+        return f"chain:{course.name}"
+    passed = _FIRST_INDEX - si
+    to = course.functions[passed] if passed < len(course.functions) else "end"
+    return f"chain:{course.name}:{daemon}:{to}"
+
+
+def _sample(metric: str, value: int, subject: str) -> Sample:
+    return Sample(
+        measurement="passive", metric=metric, unit="packets", value=float(value), subject=subject
+    )

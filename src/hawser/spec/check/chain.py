@@ -1,0 +1,245 @@
+"""Chains: what they name exists, can be led as asked, and leaves room for packets."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from hawser.spec.chain import (
+    MAX_FUNCTIONS,
+    Chain,
+    Function,
+    FunctionKind,
+    Steering,
+)
+from hawser.spec.check.match import match
+from hawser.spec.check.topology import RESERVED, near
+from hawser.spec.course import Course, courses, link_mtus, mtu, overhead
+from hawser.spec.explain import Loc
+from hawser.spec.overlay import Overlay
+from hawser.spec.topology import Topology, components, node_ports
+from hawser.spec.tunnel import Tunnel
+from hawser.spec.validate import Issue
+
+LEAST_MTU = 576
+"""Bytes of a packet that every IPv4 host must take (RFC 791 section 3.1)."""
+LEAST_LINK_MTU_IPV6 = 1280
+"""Bytes of a packet that every link of IPv6 takes (RFC 8200 section 5)."""
+
+MOST_MTU_XDP = 3400
+"""Bytes of a packet that a program at a veth may see, with what is put in front of it: one page."""
+
+_FUNCTION_PORT = re.compile(r"sf[0-9]+")
+"""Interfaces at which functions are joined to their node."""
+
+
+def functions(functions: Mapping[str, Function], topology: Topology) -> Iterator[Issue]:
+    """Check functions by themselves and against the topology."""
+    total = sum(each.instances for each in functions.values())
+    if total > MAX_FUNCTIONS:
+        message = f"found {total} instances of functions, expected at most {MAX_FUNCTIONS}"
+        yield Issue(("functions",), message)
+    names = Counter(name for key, each in functions.items() for name in instances(key, each))
+    for name, function in functions.items():
+        loc: Loc = ("functions", name)
+        for taken in instances(name, function):
+            if taken in topology.nodes or taken in RESERVED or names[taken] > 1:
+                message = f"found {taken!r}, which is the name of another function or node"
+                yield Issue(loc, message, key=True)
+        yield from _place(loc, function, topology)
+        yield from _firewall(loc, function)
+
+
+def instances(name: str, function: Function) -> tuple[str, ...]:
+    """Give the names of a function's instances, by which they are nodes of the lab."""
+    if function.instances == 1:
+        return (name,)
+    return tuple(f"{name}-{number}" for number in range(1, function.instances + 1))
+
+
+def _place(loc: Loc, function: Function, topology: Topology) -> Iterator[Issue]:
+    if function.node not in topology.nodes:
+        yield Issue((*loc, "node"), near(topology.nodes, function.node, "node"))
+        return
+    for port in node_ports(topology)[function.node]:
+        if _FUNCTION_PORT.fullmatch(port):
+            message = f"found {function.node}, whose port {port} has the name of a function's port"
+            yield Issue((*loc, "node"), f"{message}; expected another name than sf and a number")
+
+
+def _firewall(loc: Loc, function: Function) -> Iterator[Issue]:
+    for number, rule in enumerate(function.rules):
+        yield from match((*loc, "rules", number), rule)
+    if function.kind is FunctionKind.FIREWALL:
+        return
+    for field in ("rules", "otherwise", "stateful"):
+        if getattr(function, field):
+            message = f"found {field}, but only a firewall has that"
+            yield Issue((*loc, field), message, key=True)
+
+
+def chains(
+    chains: Mapping[str, Chain],
+    functions: Mapping[str, Function],
+    topology: Topology,
+    overlay: Overlay | None,
+    tunnels: Mapping[str, Tunnel],
+) -> Iterator[Issue]:
+    """Check chains whose functions and topology are right."""
+    for name, chain in chains.items():
+        loc: Loc = ("chains", name)
+        wrong = [*_names(loc, chain, functions, topology), *_ends(loc, chain, functions, topology)]
+        yield from wrong
+        yield from _settings(loc, chain, functions)
+        if not wrong:
+            found = list(courses(topology, functions, chain))
+            yield from _nodes(loc, found, chain, overlay, tunnels)
+            yield from _loops(loc, found, chain)
+            yield from _room(loc, found, chain, topology, tunnels)
+    yield from _one_steering(chains, functions)
+
+
+def _names(
+    loc: Loc, chain: Chain, functions: Mapping[str, Function], topology: Topology
+) -> Iterator[Issue]:
+    for field, node in (("from", chain.source), ("to", chain.target)):
+        if node not in topology.nodes:
+            yield Issue((*loc, field), near(topology.nodes, node, "node"))
+    for number, name in enumerate(chain.functions):
+        if name not in functions:
+            yield Issue((*loc, "functions", number), near(functions, name, "function"))
+        elif name in chain.functions[:number]:
+            message = f"found {name} again: a packet would come back to where it has been"
+            yield Issue((*loc, "functions", number), message)
+
+
+def _ends(
+    loc: Loc, chain: Chain, functions: Mapping[str, Function], topology: Topology
+) -> Iterator[Issue]:
+    """Check that links join a chain's nodes, with one between its ends to classify packets."""
+    known = [f for f in chain.functions if f in functions and functions[f].node in topology.nodes]
+    nodes = {chain.source, chain.target} & set(topology.nodes)
+    for field, node in (("from", chain.source), ("to", chain.target)):
+        for name in known:
+            if functions[name].node == node:
+                message = f"found {node}, the node of function {name}; expected a node beyond it"
+                yield Issue((*loc, field), message)
+    if chain.source == chain.target:
+        yield Issue((*loc, "to"), "found the node it comes from, expected another")
+    elif len(nodes) == 2:
+        whole = nodes | {functions[name].node for name in known}
+        if not any(whole <= part for part in components(topology)):
+            yield Issue((*loc, "to"), "no links join its ends and its functions' nodes")
+        elif any(_between(topology, *sorted(nodes))):
+            message = f"found a link from {chain.source}, expected a node between to classify"
+            yield Issue((*loc, "to"), f"{message} packets")
+
+
+def _between(topology: Topology, one: str, other: str) -> Iterator[bool]:
+    for link in topology.links.values():
+        yield {end.partition(".")[0] for end in link.ends} == {one, other}
+
+
+def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
+    yield from match((*loc, "match"), chain.match)
+    if chain.steering is Steering.NSH:
+        return
+    expected = "expected steering: nsh"
+    if chain.match.dscp is not None:
+        message = f"found a code point, which {chain.steering} does not look at; {expected}"
+        yield Issue((*loc, "match", "dscp"), message)
+    if chain.fail == "open":
+        message = f"found open, but {chain.steering} does not know of a function's end; {expected}"
+        yield Issue((*loc, "fail"), message)
+    for number, name in enumerate(chain.functions):
+        function = functions.get(name)
+        if function is None:
+            continue
+        where: Loc = (*loc, "functions", number)
+        if function.kind is not FunctionKind.FORWARDER:
+            message = f"found {name}, a {function.kind}, which knows no {chain.steering}"
+            yield Issue(where, f"{message}; {expected}")
+        if function.instances > 1:
+            message = f"found {name}, which has {function.instances} instances; {expected}"
+            yield Issue(where, message)
+
+
+def _nodes(
+    loc: Loc,
+    found: list[Course],
+    chain: Chain,
+    overlay: Overlay | None,
+    tunnels: Mapping[str, Tunnel],
+) -> Iterator[Issue]:
+    """Check that nobody else takes a chain's packets from its nodes."""
+    gateways = {branch.gateway for branch in overlay.branches.values()} if overlay else set()
+    ends = {end.partition(".")[0]: name for name, t in tunnels.items() for end in t.ends}
+    for node in dict.fromkeys(node for each in found for node in (each.classifier, *each.nodes)):
+        if node in gateways:
+            message = f"found {node} on its way, a branch's gateway; expected other nodes"
+            yield Issue((*loc, "functions"), message)
+        elif node in ends:
+            message = f"found {node} on its way, where tunnel {ends[node]} ends; expected other"
+            yield Issue((*loc, "functions"), f"{message} nodes")
+    crossed = [h.there for c in found for h in c.steered if {h.node, h.there} <= set(ends)]
+    if crossed and chain.steering is Steering.SRV6:
+        message = f"found srv6, but its way passes tunnel {ends[crossed[0]]}, which takes no IPv6"
+        yield Issue((*loc, "steering"), message)
+
+
+def _loops(loc: Loc, found: list[Course], chain: Chain) -> Iterator[Issue]:
+    """Routes tell a packet's place in its chain by where it comes from: that must differ."""
+    if chain.steering is not Steering.ROUTES:
+        return
+    for course in found:
+        for (node, interface), count in Counter(course.arrivals()).items():
+            if count > 1:
+                message = f"found routes, but packets come to {node} by {interface} {count} times:"
+                yield Issue((*loc, "steering"), f"{message} they would go round for ever")
+
+
+def _room(
+    loc: Loc,
+    found: list[Course],
+    chain: Chain,
+    topology: Topology,
+    tunnels: Mapping[str, Tunnel],
+) -> Iterator[Issue]:
+    for course in found:
+        room = mtu(topology, tunnels, chain.steering, course)
+        if room < LEAST_MTU:
+            extra = overhead(chain.steering, len(course.functions))
+            message = f"leaves {room} bytes for a packet on the links it passes, expected at least"
+            whole = f"{chain.steering} {message} {LEAST_MTU}: {extra} more of mtu on them"
+            yield Issue((*loc, "steering"), whole)
+            break
+    rooms = link_mtus(topology, tunnels)
+    wide = [rooms[p] for c in found for p in _programs(topology, c) if rooms[p] > MOST_MTU_XDP]
+    if wide and chain.steering is Steering.NSH:
+        message = f"found nsh over a link of {wide[0]} bytes, expected at most {MOST_MTU_XDP}"
+        yield Issue((*loc, "steering"), message)
+    narrow = [h for c in found for h in c.steered if rooms[h.neighbour] < LEAST_LINK_MTU_IPV6]
+    if narrow and chain.steering is Steering.SRV6:
+        message = f"found srv6 over a link of {rooms[narrow[0].neighbour]} bytes, expected an mtu"
+        yield Issue((*loc, "steering"), f"{message} of at least {LEAST_LINK_MTU_IPV6}")
+
+
+def _programs(topology: Topology, course: Course) -> Iterator[str]:
+    """Give the ports of the nodes that lead a course's packets."""
+    nodes = {course.classifier, *course.nodes}
+    for link in topology.links.values():
+        yield from (end for end in link.ends if end.partition(".")[0] in nodes)
+
+
+def _one_steering(
+    chains: Mapping[str, Chain], functions: Mapping[str, Function]
+) -> Iterator[Issue]:
+    """A function is in the hands of one kind of steering."""
+    by: dict[str, tuple[str, Steering]] = {}
+    for name, chain in chains.items():
+        for number, function in enumerate(chain.functions):
+            other, steering = by.setdefault(function, (name, chain.steering))
+            if steering is not chain.steering and function in functions:
+                message = f"found {function}, which chain {other} steers by {steering}"
+                yield Issue(("chains", name, "functions", number), message)

@@ -1,0 +1,282 @@
+"""Workflow files of SFCPerf (JSON) as workflow files of ours, with what could not be carried over.
+
+SFCPerf imports whatever Python module a file names. Here a name is one of those it came with, or
+the file is refused. Nothing of a connection (user, password, address of a manager) is looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from hawser.spec.check.topology import RESERVED
+from hawser.spec.errors import Place, Problems
+from hawser.spec.model import Model
+from hawser.spec.syntax import parse
+from hawser.spec.tree import Table
+from hawser.spec.validate import report, validate
+
+_LINK = "rate: 1 Gbit/s, queue: 1 MB"
+"""What joins nodes of the source's platform."""
+_PING_COUNT, _SECONDS, _LENGTH = 10, 10, 1400
+_RATE = "10 Mbit/s"
+_PROTOCOLS = {"1": "icmp", "6": "tcp", "17": "udp"}
+_UNITS = {"": "bit/s", "k": "kbit/s", "m": "Mbit/s", "g": "Gbit/s"}
+_RATE_TEXT = re.compile(r"([0-9]+\.?[0-9]*)([kKmMgG]?)")
+_CONNECTIONS = ("SSH", "Mock_SSH")
+
+
+class _Open(Model):
+    """A part of a file that may have more than is known."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _Test(_Open):
+    src: Annotated[str, Field(min_length=1, max_length=253)]
+    dst: Annotated[str, Field(min_length=1, max_length=253)]
+    test: Literal["Ping", "Iperf", "Httperf"]
+    param: tuple[Any, ...] = ()
+    rounds: Annotated[int, Field(ge=1, le=10_000)] = 1
+
+
+class _Vnf(_Open):
+    name: Annotated[str, Field(min_length=1, max_length=253)]
+    node: Annotated[str, Field(min_length=1, max_length=253)] = "nova"
+
+
+class _Chain(_Open):
+    name: str = "chain"
+    chain: Annotated[tuple[_Vnf, ...], Field(min_length=1, max_length=64)]
+
+
+class _Classifier(_Open):
+    name: str = ""
+    match_rule: Annotated[str, Field(alias="matchRule", max_length=1000)] = ""
+
+
+class _Sfc(_Open):
+    chain: Annotated[_Chain, Field(alias="Chain")]
+    classifier: Annotated[_Classifier, Field(alias="Classifier")] = _Classifier()
+    management: Annotated[Any, Field(alias="Management")] = None
+
+
+class _File(_Open):
+    tests: Annotated[tuple[_Test, ...], Field(min_length=1, max_length=64)]
+    sfc: Annotated[_Sfc | None, Field(alias="SFC")] = None
+    connection: Any = None
+    connection_params: Any = None
+    visualize: Annotated[Any, Field(alias="Visualize")] = None
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A workflow file of ours."""
+
+    text: str
+    left: tuple[str, ...]
+    """What it does not have, or has otherwise, each with its place in the file that was read."""
+
+
+def imported(text: str | bytes, file: str, name: str = "sfcperf") -> Imported:
+    """Read a workflow file of SFCPerf.
+
+    Args:
+        text: its content.
+        file: its name, for messages.
+        name: of the workflow that comes out.
+
+    Raises:
+        SpecErrors: everything that is wrong with it, each with its place.
+    """
+    problems = Problems()
+    tree = parse(text, file, problems)
+    if tree is None or not isinstance(tree, Table):
+        problems.add(Place(file, 1, 1), "", "expected a mapping with tests")
+        raise problems.failure()
+    found, issues = validate(_File, tree)
+    report(issues, tree, problems)
+    if found is not None:
+        for place, message in _modules(found):
+            problems.add(Place(file, 1, 1), place, message)
+    if found is None or problems:
+        raise problems.failure()
+    return _Writer(found, name).written()
+
+
+def _modules(file: _File) -> Iterator[tuple[str, str]]:
+    """Find names of modules that SFCPerf did not come with."""
+    management = file.sfc.management if file.sfc else None
+    inner = management.get("connection") if isinstance(management, dict) else None
+    for place, part, known in (
+        ("connection", file.connection, _CONNECTIONS),
+        ("Visualize", file.visualize, ("Kibana",)),
+        ("SFC.Management", management, ("Tacker",)),
+        ("SFC.Management.connection", inner, _CONNECTIONS),
+    ):
+        named = part.get("type") if isinstance(part, dict) else part
+        if named is not None and named not in known:
+            expected = " or ".join(known)
+            yield place, f"found the name of a Python module, which is not run; expected {expected}"
+
+
+@dataclass
+class _Writer:
+    """Writes one workflow."""
+
+    file: _File
+    name: str
+    left: list[str] = field(default_factory=list)
+
+    def written(self) -> Imported:
+        """Give the workflow, and what is not in it."""
+        ends = [(test.src, test.dst) for test in self.file.tests]
+        hosts = _names("h", [address for pair in ends for address in pair])
+        vnfs = self.file.sfc.chain.chain if self.file.sfc else ()
+        nodes = _names("n", [vnf.node for vnf in vnfs] or ["n1"])
+        taken = (*hosts.values(), *nodes.values(), *RESERVED)
+        functions = _words([vnf.name for vnf in vnfs], taken)
+        lines = [
+            "hawser: 1",
+            f"name: {self.name}",
+            "title: A chain of functions, as an SFCPerf workflow describes it",
+            f"repeat: {max(test.rounds for test in self.file.tests)}",
+            *self._topology(hosts, list(nodes.values())),
+        ]
+        if vnfs:
+            lines += self._chains(functions, [nodes[vnf.node] for vnf in vnfs], hosts)
+        lines += ["measurements:", *self._measurements(hosts)]
+        self._told(hosts)
+        return Imported("\n".join(lines) + "\n", tuple(self.left))
+
+    def _topology(self, hosts: dict[str, str], nodes: Sequence[str]) -> Iterator[str]:
+        """Join nodes in a row, senders to the first and receivers to the last."""
+        yield "topology:"
+        yield f"  nodes: {_flow([*hosts.values(), *nodes])}"
+        yield "  links:"
+        for number, (one, other) in enumerate(pairwise(nodes), 1):
+            yield f"    row{number}: {{ends: [{one}.next, {other}.last], {_LINK}}}"
+        senders = {test.src for test in self.file.tests}
+        for address, host in hosts.items():
+            node = nodes[0] if address in senders else nodes[-1]
+            yield f"    {host}: {{ends: [{host}.eth, {node}.{host}]}}"
+
+    def _chains(
+        self, functions: Sequence[str], nodes: Sequence[str], hosts: dict[str, str]
+    ) -> Iterator[str]:
+        yield "functions:"
+        for name, node in zip(functions, nodes, strict=True):
+            yield f"  {name}: {{kind: forwarder, node: {node}}}"
+        match = self._match()
+        yield "chains:"
+        pairs = dict.fromkeys((test.src, test.dst) for test in self.file.tests)
+        for number, (source, target) in enumerate(pairs, 1):
+            ends = f"from: {hosts[source]}, to: {hosts[target]}"
+            led = f"functions: {_flow(functions)}, steering: nsh"
+            yield f"  chain{number}: {{{ends}, {led}{match}}}"
+
+    def _match(self) -> str:
+        rule = self.file.sfc.classifier.match_rule if self.file.sfc else ""
+        found = ""
+        for part in filter(None, (each.strip() for each in rule.split(","))):
+            key, _, value = part.partition("=")
+            protocol = _PROTOCOLS.get(value.strip())
+            if key.strip() in ("protocol", "ip_proto") and protocol:
+                found = f", match: {{protocol: {protocol}}}"
+            elif value.strip() != "0":
+                reason = "measurements choose their own ports and addresses"
+                self.left.append(f"SFC.Classifier.matchRule {key.strip()[:40]!r}: {reason}")
+        return found
+
+    def _measurements(self, hosts: dict[str, str]) -> Iterator[str]:
+        for number, test in enumerate(self.file.tests):
+            ends = f"from: {hosts[test.src]}, to: {hosts[test.dst]}"
+            kind = {"Ping": self._ping, "Iperf": self._iperf, "Httperf": self._httperf}[test.test]
+            probe = kind(f"tests.{number}.param", test.param)
+            yield f"  {test.test.lower()}{number + 1}: {{{ends}, {probe}}}"
+            if test.rounds != max(each.rounds for each in self.file.tests):
+                told = f"found {test.rounds}: all measurements have as many rounds as the longest"
+                self.left.append(f"tests.{number}.rounds: {told}")
+            if "output_file" in (test.model_extra or {}):
+                told = "results are in the run's folder (hawser report, hawser query)"
+                self.left.append(f"tests.{number}.output_file: {told}")
+
+    def _ping(self, place: str, param: Sequence[Any]) -> str:
+        count = self._number(place, param, 0, _PING_COUNT, 100_000)
+        return f"probe: ping, count: {count}"
+
+    def _iperf(self, place: str, param: Sequence[Any]) -> str:
+        seconds = self._number(place, param, 2, _SECONDS, 86_400)
+        length = max(16, self._number(place, param, 3, _LENGTH, 65_507))
+        if param:
+            self.left.append(f"{place}.0: the port is chosen anew each time")
+        wanted = f"rate: {self._rate(place, param)}, length: {length} B"
+        return f"probe: iperf3, protocol: udp, {wanted}, duration: {seconds} s, warmup: 0 s"
+
+    def _httperf(self, place: str, param: Sequence[Any]) -> str:
+        if param:
+            told = "port and number of connections: requests are made for a time instead"
+            self.left.append(f"{place}: {told}")
+        return f"probe: http, connections: 1, keepalive: false, duration: {_SECONDS} s"
+
+    def _number(self, place: str, param: Sequence[Any], at: int, usual: int, most: int) -> int:
+        value = param[at] if len(param) > at else None
+        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
+            return value
+        if value is not None:
+            self.left.append(f"{place}.{at}: not a number from 1 to {most}; {usual} instead")
+        return usual
+
+    def _rate(self, place: str, param: Sequence[Any]) -> str:
+        """Give a rate as iperf 2 reads it: bits a second, with k, M or G."""
+        value = str(param[1]) if len(param) > 1 and isinstance(param[1], str | int | float) else ""
+        match = _RATE_TEXT.fullmatch(value)
+        if match and 0 < float(match[1]) < 1e12:
+            return f"{float(match[1]):.12g} {_UNITS[match[2].lower()]}"
+        self.left.append(f"{place}.1: no rate; {_RATE} instead")
+        return _RATE
+
+    def _told(self, hosts: dict[str, str]) -> None:
+        """Say what else is not carried over; of connections not more than that there are."""
+        for address, host in hosts.items():
+            self.left.append(f"tests: {_shown(address)} is node {host}, with an address of the lab")
+        if self.file.connection is not None or self.file.connection_params is not None:
+            self.left.append("connection: a lab needs none; users and passwords are not carried")
+        if self.file.visualize is not None:
+            self.left.append("Visualize: reports are made by `hawser report`")
+        if self.file.sfc is None:
+            return
+        for number, vnf in enumerate(self.file.sfc.chain.chain):
+            place = f"SFC.Chain.chain.{number}"
+            self.left.append(f"{place}: {_shown(vnf.name)} is a forwarder, whatever its descriptor")
+        if self.file.sfc.management is not None:
+            self.left.append("SFC.Management: the lab makes functions itself")
+
+
+def _names(letter: str, found: Sequence[str]) -> dict[str, str]:
+    """Number what was found, each once."""
+    return {each: f"{letter}{place}" for place, each in enumerate(dict.fromkeys(found), 1)}
+
+
+def _words(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Make names of ours of any, each once and none of those taken."""
+    found: list[str] = []
+    for place, name in enumerate(names, 1):
+        word = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:25]
+        good = re.fullmatch(r"[a-z][a-z0-9-]*", word) and word not in (*taken, *found)
+        found.append(word if good else f"function-{place}")
+    return found
+
+
+def _shown(text: str) -> str:
+    return json.dumps(text[:60])
+
+
+def _flow(names: Sequence[str]) -> str:
+    return f"[{', '.join(names)}]"

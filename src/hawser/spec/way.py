@@ -1,0 +1,65 @@
+"""The shortest way over links, which routes follow."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hawser.spec.topology import Topology
+
+
+@dataclass(frozen=True)
+class Hop:
+    """From one node over a link to the next."""
+
+    node: str
+    interface: str
+    """Port of the node that the link is at."""
+    neighbour: str
+    """The port (`node.port`) at the other end of the link."""
+
+    @property
+    def there(self) -> str:
+        """The node at the other end."""
+        return self.neighbour.partition(".")[0]
+
+    @property
+    def arrival(self) -> str:
+        """The interface at the other end."""
+        return self.neighbour.partition(".")[2]
+
+
+def first_hops(topology: Topology, node: str) -> dict[str, Hop]:
+    """Search breadth first: the first hop to every other node in reach, nearest nodes first."""
+    hops: dict[str, Hop] = {}
+    queue = deque([node])
+    while queue:
+        here = queue.popleft()
+        for hop in _neighbours(topology, here):
+            if hop.there != node and hop.there not in hops:
+                hops[hop.there] = hops.get(here) or hop
+                queue.append(hop.there)
+    return hops
+
+
+def way(topology: Topology, source: str, target: str) -> tuple[Hop, ...]:
+    """Give the hops from one node to another, none where both are the same.
+
+    Raises:
+        KeyError: no links join them.
+    """
+    found: list[Hop] = []
+    here = source
+    while here != target:
+        found.append(first_hops(topology, here)[target])
+        here = found[-1].there
+    return tuple(found)
+
+
+def _neighbours(topology: Topology, node: str) -> Iterator[Hop]:
+    for link in topology.links.values():
+        for end, other in (link.ends, link.ends[::-1]):
+            name, _, interface = end.partition(".")
+            if name == node:
+                yield Hop(node, interface, other)

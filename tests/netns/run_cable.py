@@ -1,0 +1,40 @@
+"""A workflow of a bare cable: h1 --20 Mbit/s-- h2."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import run_cli
+
+WORKFLOW = """
+hawser: 1
+name: {name}
+title: A cable at two rates
+topology:
+  nodes: [h1, h2]
+  links: {{x: {{ends: [h1.p, h2.p], rate: 20 Mbit/s}}}}
+measurements:
+  rtt: {{probe: ping, from: h1, to: h2, count: 5, interval: 10 ms}}
+  tcp: {{probe: iperf3, from: h1, to: h2, duration: 1 s, warmup: 0 s}}
+variants:
+  product:
+    rate: {{slow: {{topology.links.x.rate: 5 Mbit/s}}, fast: {{}}}}
+settle: 0 s
+repeat: 2
+assert:
+  - {{variant: {{rate: fast}}, metric: goodput, at_least: 17, at_most: 20}}
+  - {{variant: {{rate: slow}}, metric: goodput, at_least: 3, at_most: 5}}
+"""
+
+
+def write(folder: Path) -> Path:
+    """Write the workflow, under a name of this process."""
+    path = folder / "cable.yaml"
+    path.write_text(WORKFLOW.format(name=f"t{os.getpid()}"))
+    return path
+
+
+def only_bundle(folder: Path) -> Path:
+    (bundle,) = run_cli.bundles(folder)
+    return bundle

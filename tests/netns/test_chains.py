@@ -1,0 +1,236 @@
+"""Chains of a workflow carry real traffic through their functions, whatever leads it.
+
+client --in-- n1 --between-- n2          functions f1, f3 at n1, f2 at n2
+              n1 --out-- server
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from driver_traffic import iperf_server, ping, tcp, wait_for
+
+from hawser.control.client import DaemonClient
+from hawser.driver.local import LocalLab
+from hawser.node import namespace
+from hawser.node.netns import NamespaceNode
+from hawser.overlay import network
+from hawser.overlay.plan import NetworkPlan
+from hawser.probe.passive import Passive
+from hawser.spec import load
+from hawser.spec.workflow import Change
+
+pytestmark = pytest.mark.root
+
+Deploy = Callable[[NetworkPlan], LocalLab]
+
+WORKFLOW = """\
+hawser: 1
+name: chains
+title: A chain
+topology:
+  nodes: [client, n1, n2, server]
+  links:
+    in: {ends: [client.eth, n1.in]}
+    between: {ends: [n1.far, n2.near]BETWEEN}
+    out: {ends: [n1.out, server.eth]}
+functions:
+  f1: {kind: forwarder, node: n1}
+  f2: {kind: forwarder, node: n2}
+  f3: {kind: forwarder, node: n1}
+  fw:
+    kind: firewall
+    node: n1
+    stateful: true
+    otherwise: deny
+    rules:
+      - {protocol: icmp, action: allow}
+      - {protocol: tcp, destination_ports: [5201, 5201], source: 10.255.0.1/32, action: allow}
+chains:
+  c: {from: client, to: server, functions: [f1, f2], CHAIN}
+measurements:
+  rtt: {probe: ping, from: client, to: server}
+"""
+
+SERVER = "10.255.0.10"
+
+
+def planned(chain: str, between: str = "", functions: str = "[f1, f2]") -> NetworkPlan:
+    text = WORKFLOW.replace("CHAIN", chain).replace("BETWEEN", between)
+    text = text.replace("[f1, f2]", functions)
+    return network(load("x.yaml", lambda _: text.encode()).variants[0].scenario)
+
+
+def passed(lab: LocalLab, function: str) -> int:
+    """Packets that came to a function."""
+    return lab.nodes[function].counters()["f0"]["rx_packets"]
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("between", ["", ", rate: 200 Mbit/s, delay: 2 ms"], ids=["bare", "far"])
+@pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
+def test_tcp_passes_every_function_both_ways(deploy: Deploy, steering: str, between: str) -> None:
+    lab = deploy(planned(f"steering: {steering}", between))
+    client, server = lab.nodes["client"], lab.nodes["server"]
+    assert ping(client, SERVER) == 3
+    before = [passed(lab, function) for function in ("f1", "f2")]
+    assert before[0] >= 6
+    assert before[1] >= 6
+    assert tcp(client, server, SERVER, 1)["bits_per_second"] > 20e6
+    for function, earlier in zip(("f1", "f2"), before, strict=True):
+        assert passed(lab, function) - earlier > 1000
+    if between:
+        text = client.run(["ping", "-c", "3", "-i", "0.05", "-q", SERVER], timeout=10).stdout
+        least = float(text.rpartition("= ")[2].partition("/")[0])
+        assert 8 <= least < 40, "each way crosses the far link twice, 2 ms each time"
+
+
+@pytest.mark.measures
+def test_a_rate_holds_for_what_programs_lead(deploy: Deploy) -> None:
+    lab = deploy(planned("steering: nsh", ", rate: 20 Mbit/s"))
+    found = tcp(lab.nodes["client"], lab.nodes["server"], SERVER, 1)["bits_per_second"]
+    assert 8e6 < found < 20e6
+
+
+@pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
+def test_a_match_leads_only_what_fits(deploy: Deploy, steering: str) -> None:
+    match = "match: {protocol: tcp, destination_ports: [5000, 5010]}"
+    lab = deploy(planned(f"steering: {steering}, {match}"))
+    client = lab.nodes["client"]
+    before = passed(lab, "f2")
+    assert ping(client, SERVER) == 3
+    for port in (4999, 5011):
+        assert _refused(client, port)
+    assert passed(lab, "f2") - before < 3
+    before = passed(lab, "f2")
+    for port in (5000, 5010):
+        assert _refused(client, port)
+    assert passed(lab, "f2") - before >= 4
+
+
+def _refused(client: NamespaceNode, port: int) -> bool:
+    """Ask for a connection where nobody listens: a segment there and one back."""
+    connect = ["bash", "-c", f"exec 3<>/dev/tcp/{SERVER}/{port}"]
+    return "refused" in client.run(connect, timeout=10, check=False).stderr
+
+
+def test_a_firewall_of_the_workflow_has_its_rules(deploy: Deploy) -> None:
+    lab = deploy(planned("steering: nsh", functions="[fw]"))
+    client, server = lab.nodes["client"], lab.nodes["server"]
+    assert ping(client, SERVER) == 3
+    assert tcp(client, server, SERVER, 1)["bits_per_second"] > 20e6
+    with iperf_server(server):
+        connect = ["timeout", "1", "bash", "-c", f"exec 3<>/dev/tcp/{SERVER}/5202"]
+        assert client.run(connect, timeout=10, check=False).returncode == 124
+    with DaemonClient(lab.daemons["fw"].control) as control:
+        assert control.function_counters().drops["denied"] > 0
+
+
+def test_what_functions_count_is_told(deploy: Deploy) -> None:
+    lab = deploy(planned("steering: nsh"))
+    with Passive(lab) as passive:
+        assert ping(lab.nodes["client"], SERVER) == 3
+        samples = {(s.subject, s.metric): s.value for s in passive.finish()}
+    assert samples["daemon:f1", "served_packets"] == 6
+    assert samples["chain:c:forward", "classified_packets"] == 3
+    assert samples["chain:c:reverse:n2:f2", "led_packets"] == 3
+    assert samples["chain:c:forward:n2:end", "led_packets"] == 3
+    assert samples["daemon:n1", "drop_no_hop"] == 0
+
+
+class Echoes:
+    """Echoes every 5 ms, each told with its time when it is answered."""
+
+    def __init__(self, lab: LocalLab) -> None:
+        inside = lab.nodes["client"].attached(["ping", "-D", "-n", "-i", "0.005", SERVER])
+        self._process = subprocess.Popen(inside, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Echoes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def answers(self) -> list[float]:
+        """End them; when each answer came."""
+        self._process.send_signal(signal.SIGINT)
+        text = self._process.communicate(timeout=10)[0]
+        return [float(found) for found in re.findall(r"^\[([\d.]+)\] \d+ bytes", text, re.M)]
+
+
+def kill(lab: LocalLab, function: str) -> float:
+    """Kill a function as a crash would; when."""
+    now = time.time()
+    os.kill(lab.daemons[function].pid, signal.SIGKILL)
+    return now
+
+
+def drops(lab: LocalLab) -> int:
+    """Packets that found no way on."""
+    total = 0
+    for name in ("n1", "n2"):
+        with DaemonClient(lab.daemons[name].control) as control:
+            total += control.function_counters().drops["no_hop"]
+    return total
+
+
+@pytest.mark.measures
+def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
+    lab = deploy(planned("fail: open"))
+    with Echoes(lab) as echoes:
+        wait_for(lambda: passed(lab, "f2") > 20)
+        lab.apply("function:f2", Change(up=False))
+        killed = time.time()
+        time.sleep(0.8)
+        assert passed(lab, "f1") > 20
+        lab.apply("function:f2", Change(up=True))
+        before = passed(lab, "f2")
+        wait_for(lambda: passed(lab, "f2") > before + 20, 10)
+        answers = echoes.answers()
+    gaps = [b - a for a, b in pairwise(answers) if killed - 0.1 < a]
+    assert max(gaps) < 0.2, "the chain is open within 200 ms"
+    assert lab.daemons["f2"].restarts == 0
+
+
+@pytest.mark.measures
+def test_a_killed_function_closes_its_chain(deploy: Deploy) -> None:
+    lab = deploy(planned("fail: closed"))
+    with Echoes(lab) as echoes:
+        wait_for(lambda: passed(lab, "f2") > 20)
+        assert drops(lab) == 0
+        lab.apply("function:f2", Change(up=False))
+        killed = time.time()
+        wait_for(lambda: drops(lab) > 5)
+        assert time.time() - killed < 0.5
+        time.sleep(0.3)
+        lab.apply("function:f2", Change(up=True))
+        before = passed(lab, "f2")
+        wait_for(lambda: passed(lab, "f2") > before + 20, 10)
+        answers = echoes.answers()
+    assert not [at for at in answers if killed + 0.2 < at < killed + 0.4], "nothing passes by"
+
+
+def test_a_lab_leaves_no_function_behind(deploy: Deploy) -> None:
+    lab = deploy(planned("steering: nsh"))
+    processes = [daemon.pid for daemon in lab.daemons.values()]
+    assert len(processes) == 4
+    lab.destroy()
+    assert not namespace.names(f"hawser.{lab.name}.")
+    assert not lab.directory.exists()
+    wait_for(lambda: not any(_runs(pid) for pid in processes))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,335 @@
+"""Plans of chains are followed packet by packet, as kernel and programs do: functions in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from spec_files import loaded, mistakes
+
+from hawser.overlay import NetworkPlan, network
+from hawser.overlay.chain.failure import configurations
+from hawser.overlay.plan import CoursePlan, NodePlan, RoutePlan
+from hawser.spec.units import Duration
+
+Drawn = dict[str, Any]
+
+
+@st.composite
+def files(draw: st.DrawFn, steering: str) -> Drawn:
+    """A tree of nodes with a client and a server at any two of them, and functions anywhere."""
+    count = draw(st.integers(1, 6))
+    nodes = [f"n{number}" for number in range(count)]
+    links = {}
+    for number in range(1, count):
+        up = draw(st.integers(0, number - 1))
+        rate = {"rate": "1 Gbit/s"} if draw(st.booleans()) else {}
+        links[f"l{number}"] = {"ends": [f"n{number}.up", f"n{up}.d{number}"], "mtu": 1700, **rate}
+    for end in ("client", "server"):
+        links[end] = {"ends": [f"{end}.eth", f"{draw(st.sampled_from(nodes))}.{end}"]}
+    length = draw(st.integers(1, 6))
+    functions = {
+        f"f{number}": {
+            "kind": "forwarder",
+            "node": draw(st.sampled_from(nodes)),
+            "instances": draw(st.integers(1, 3)) if steering == "nsh" else 1,
+        }
+        for number in range(length)
+    }
+    chain = {"from": "client", "to": "server", "functions": draw(st.permutations(list(functions)))}
+    return {
+        "hawser": 1,
+        "name": "random",
+        "title": "Random",
+        "topology": {"nodes": [*nodes, "client", "server"], "links": links},
+        "functions": functions,
+        "chains": {"c": {**chain, "steering": steering}},
+        "measurements": {"rtt": {"probe": "ping", "from": "client", "to": "server"}},
+    }
+
+
+@dataclass
+class Follower:
+    """Goes where a packet goes."""
+
+    plan: NetworkPlan
+
+    def __post_init__(self) -> None:
+        self.nodes = {node.name: node for node in self.plan.nodes}
+        self.peer = {a: b for link in self.plan.links for a, b in (link.ends, link.ends[::-1])}
+        self.at: dict[object, str] = {
+            address.ip: node.name
+            for node in self.plan.nodes
+            for interface in node.interfaces
+            for address in interface.addresses
+        }
+        self.function = {
+            each: name for name, every in self.plan.instances.items() for each in every
+        }
+        self.configs: Mapping[str, Any] = {d.node: d.config for d in self.plan.daemons}
+
+    def mac(self, end: tuple[str, str]) -> str | None:
+        return next(i.mac for i in self.nodes[end[0]].interfaces if i.name == end[1])
+
+    def first(self, source: str, target: IPv4Address) -> tuple[str, str]:
+        """The interface at which a host's packet comes to its neighbour."""
+        route = lookup(self.nodes[source], target, None)
+        return self.peer[source, route.interface]
+
+    def plain(self, node: str, incoming: str, target: IPv4Address) -> Iterator[str]:
+        """Nodes that a packet passes by routes alone, until it is there."""
+        for _ in range(100):
+            if self.at[target] == node:
+                return
+            route = lookup(self.nodes[node], target, incoming)
+            if route.segments:
+                for here in self.segments(node, route.segments):
+                    yield here
+                    node = here
+                incoming = ""
+            else:
+                node, incoming = self.peer[node, route.interface]
+                yield node
+        pytest.fail("it goes round for ever")
+
+    def segments(self, node: str, segments: tuple[IPv6Address, ...]) -> Iterator[str]:
+        for segment in segments:
+            for _ in range(100):
+                if any(each.segment == segment for each in self.nodes[node].segments):
+                    break
+                route = lookup6(self.nodes[node], segment)
+                assert self.at[route.via] == self.peer[node, route.interface][0]
+                node = self.peer[node, route.interface][0]
+                yield node
+
+    def steered(self, node: str, incoming: str, target: IPv4Address) -> Iterator[str]:
+        """Functions that a packet passes by service headers; then it goes the plain way."""
+        config = self.configs[node]
+        ports = {port["name"]: port for port in config["ports"]}
+        rule = next(
+            rule
+            for rule in config["rules"]
+            if ports[rule["port"]]["interface"] == incoming
+            and target in IPv4Network(rule["destination"])
+        )
+        spi, si = rule["spi"], rule["si"]
+        for _ in range(100):
+            config = self.configs[node]
+            ports = {port["name"]: port for port in config["ports"]}
+            (hop,) = (h for h in config["hops"] if (h["spi"], h["si"]) == (spi, si))
+            if end := hop.get("end"):
+                away = self.peer[node, ports[end["port"]]["interface"]]
+                assert self.mac(away) == end["mac"]
+                yield from self.plain(*away, target)
+                return
+            to = hop["to"][0]
+            away = self.peer[node, ports[to["port"]]["interface"]]
+            assert self.mac(away) == to["mac"]
+            if tunnel := to.get("vxlan_gpe"):
+                remote = IPv4Address(tunnel["remote"])
+                *_, node = [away[0], *self.plain(*away, remote)]
+                assert remote in {
+                    IPv4Address(p["address"]) for p in self.configs[node]["ports"] if "address" in p
+                }
+            else:
+                assert {self.function[t["port"]] for t in hop["to"]} == {self.function[away[0]]}
+                assert len(hop["to"]) == len(self.plan.instances[self.function[away[0]]])
+                yield away[0]
+                si -= 1
+        pytest.fail("it goes round for ever")
+
+    def functions(self, passed: Iterator[str]) -> list[str]:
+        """Functions among what was passed, those that it returned through left out."""
+        return [self.function[node] for node in passed if node in self.function]
+
+
+def lookup(node: NodePlan, target: IPv4Address, incoming: str | None) -> RoutePlan:
+    """The kernel's choice: rules in their order, then the longest prefix of the main table."""
+    tables = [
+        rule.table
+        for rule in node.rules
+        if rule.incoming == incoming and rule.to is not None and target in rule.to
+    ]
+    for table in (*tables, None):
+        found = [
+            route
+            for route in node.routes
+            if route.table == table and isinstance(route.to, IPv4Network) and target in route.to
+        ]
+        connected = [
+            RoutePlan(to=address.network, interface=interface.name)
+            for interface in node.interfaces
+            for address in interface.addresses
+            if table is None and address.version == 4 and target in address.network
+        ]
+        if found or connected:
+            return max([*found, *connected], key=lambda route: route.to.prefixlen)
+    raise AssertionError(f"{node.name} has no route to {target}")
+
+
+def lookup6(node: NodePlan, target: IPv6Address) -> RoutePlan:
+    found = [r for r in node.routes if isinstance(r.to, IPv6Network) and target in r.to]
+    return max(found, key=lambda route: route.to.prefixlen)
+
+
+def passed(plan: NetworkPlan, course: CoursePlan, steering: str) -> list[str]:
+    follower = Follower(plan)
+    target = plan.addresses[course.way[-1]]
+    node, incoming = follower.first(course.way[0], target)
+    if steering == "nsh":
+        return follower.functions(follower.steered(node, incoming, target))
+    return follower.functions(follower.plain(node, incoming, target))
+
+
+@pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_packets_pass_functions_in_their_order(steering: str, data: st.DataObject) -> None:
+
+    text = json.dumps(data.draw(files(steering)))
+    wrong = mistakes(text)
+    assume(not any("go round" in each for each in wrong))
+    assert not wrong
+    plan = network(loaded(text).variants[0].scenario)
+    (chain,) = plan.chains
+    for course in chain.courses:
+        assert passed(plan, course, steering) == list(course.functions)
+    names = [a.ip for n in plan.nodes for i in n.interfaces for a in i.addresses]
+    assert len(set(names)) == len(names)
+
+
+TWO = """\
+hawser: 1
+name: two
+title: Two nodes
+topology:
+  nodes: [client, n1, n2, server]
+  links:
+    in: {ends: [client.eth, n1.in]}
+    between: {ends: [n1.far, n2.near], rate: 1 Gbit/s, delay: 5 ms}
+    out: {ends: [n1.out, server.eth]}
+functions:
+  f1: {kind: forwarder, node: n2, cpu: 0.5}
+  fw:
+    kind: firewall
+    node: n2
+    instances: 2
+    stateful: true
+    otherwise: deny
+    rules: [{source: 10.0.0.0/8, protocol: tcp, destination_ports: [80, 81], action: allow}]
+  idle: {kind: forwarder, node: n2}
+chains:
+  web:
+    from: client
+    to: server
+    functions: [f1, fw]
+    match: {protocol: tcp, destination_ports: [80, 80]}
+measurements: {rtt: {probe: ping, from: client, to: server}}
+"""
+
+
+class TestTwoNodes:
+    plan = network(loaded(TWO).variants[0].scenario)
+    configs: Mapping[str, Any] = {daemon.name: daemon.config for daemon in plan.daemons}
+
+    def test_functions_in_use_are_nodes(self) -> None:
+        found = {node.name: node.cpu for node in self.plan.nodes if node.role == "function"}
+        assert found == {"f1": 0.5, "fw-1": None, "fw-2": None}
+        assert self.plan.instances == {"f1": ("f1",), "fw": ("fw-1", "fw-2")}
+
+    def test_a_firewall_begins_with_its_rules(self) -> None:
+        daemon = next(each for each in self.plan.daemons if each.name == "fw-2")
+        firewall: Any = daemon.config["firewall"]
+        assert firewall["otherwise"] == "deny"
+        assert firewall["remember"]
+        assert daemon.files == {
+            firewall["rules_file"]: {
+                "rules": [
+                    {
+                        "source": "10.0.0.0/8",
+                        "protocol": 6,
+                        "destination_ports": [80, 81],
+                        "action": "allow",
+                    }
+                ]
+            }
+        }
+
+    def test_what_is_shaped_is_left_to_the_kernel(self) -> None:
+        queued = {p["name"]: p.get("queued", False) for p in self.configs["n1"]["ports"]}
+        assert queued == {"n1.in": False, "n1.far": True, "n1.out": False}
+        ports = {f"{n.name}.{i.name}": i for n in self.plan.nodes for i in n.interfaces}
+        assert {name for name, port in ports.items() if port.gro} == {
+            *("client.eth", "n1.in", "n1.out", "server.eth")
+        }
+        assert not any(port.offload for port in ports.values())
+        assert all(shaper.classes[0].delay == Duration(0.005) for shaper in self.plan.shapers)
+
+    def test_answers_are_told_by_their_source_port(self) -> None:
+        forward, reverse = self.configs["n1"]["rules"]
+        assert (forward["port"], forward["destination_ports"]) == ("n1.in", [80, 80])
+        assert (reverse["port"], reverse["source_ports"]) == ("n1.out", [80, 80])
+        assert forward["spi"] != reverse["spi"]
+
+    def test_senders_know_the_room(self) -> None:
+        (chain,) = self.plan.chains
+        assert chain.mtu == 1426
+        for end in ("client", "server"):
+            node = next(each for each in self.plan.nodes if each.name == end)
+            assert [route.mtu for route in node.routes if route.mtu] == [1426]
+
+    def test_its_way_is_told(self) -> None:
+        (chain,) = self.plan.chains
+        assert [course.way for course in chain.courses] == [
+            ("client", "n1", "n2", "f1", "fw", "n1", "server"),
+            ("server", "n1", "n2", "fw", "f1", "n1", "client"),
+        ]
+
+
+def test_segments_are_as_in_the_order() -> None:
+    text = TWO.replace("functions: [f1, fw]", "functions: [f1, idle]\n    steering: srv6")
+    plan = network(loaded(text).variants[0].scenario)
+    assert [[str(s) for s in c.segments] for c in plan.chains[0].courses] == [
+        ["5f00:0:3:1::1", "5f00:0:3:2::1", "5f00:0:3::1"],
+        ["5f00:0:3:2::1", "5f00:0:3:1::1", "5f00:0:3::2"],
+    ]
+    n2 = next(node for node in plan.nodes if node.name == "n2")
+    assert [segment.behaviour for segment in n2.segments] == ["End.DX4", "End.DX4"]
+    assert n2.sysctl["net.ipv6.conf.all.forwarding"] == "1"
+    assert plan.chains[0].mtu == 1500 - 40 - 8 - 3 * 16
+
+
+class TestFailure:
+    @staticmethod
+    def configs(fail: str, *down: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        text = TWO.replace("    to: server", f"    to: server\n    fail: {fail}", 1)
+        found = dict(configurations(network(loaded(text).variants[0].scenario), down))
+        return found["n1"], found["n2"]
+
+    def test_nothing_is_down(self) -> None:
+        assert self.configs("closed") == (
+            TestTwoNodes.configs["n1"],
+            TestTwoNodes.configs["n2"],
+        )
+
+    @pytest.mark.parametrize("fail", ["open", "closed"])
+    def test_another_instance_takes_over(self, fail: str) -> None:
+        n1, n2 = self.configs(fail, "fw-1")
+        assert len(n1["rules"]) == 2
+        (hop,) = (hop for hop in n2["hops"] if (hop["spi"], hop["si"]) == (1, 254))
+        assert [target["port"] for target in hop["to"]] == ["fw-2"]
+
+    def test_closed_has_no_way_on(self) -> None:
+        n1, n2 = self.configs("closed", "fw-1", "fw-2")
+        assert len(n1["rules"]) == 2
+        assert not any((hop["spi"], hop["si"]) == (1, 254) for hop in n2["hops"])
+
+    def test_open_goes_the_plain_way(self) -> None:
+        n1, _ = self.configs("open", "f1")
+        assert n1["rules"] == []

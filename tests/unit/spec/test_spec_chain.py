@@ -1,0 +1,158 @@
+"""Chains: what is refused, and why."""
+
+from __future__ import annotations
+
+import pytest
+from spec_files import loaded, mistakes
+
+WORKFLOW = """\
+hawser: 1
+name: chains
+title: Chains
+topology:
+  nodes: [client, a, b, server, alone, v1, v2, far, end]
+  links:
+    in: {ends: [client.eth, a.in]}
+    between: {ends: [a.b, b.a], mtu: 1600}
+    out: {ends: [b.out, server.eth]}
+    direct: {ends: [client.direct, v1.in]}
+    tunnelled: {ends: [v1.out, v2.out]}
+    far: {ends: [v2.in, far.v2], mtu: 600}
+    end: {ends: [far.end, end.eth]}
+measurements:
+  rtt: {probe: ping, from: client, to: server}
+tunnels:
+  t: {kind: strongswan, ends: [v1.out, v2.out]}
+functions:
+  fa: {kind: forwarder, node: a}
+  fa2: {kind: forwarder, node: a}
+  fb: {kind: forwarder, node: b}
+  fb2: {kind: forwarder, node: b}
+  ff: {kind: forwarder, node: far}
+  fv: {kind: forwarder, node: v1}
+  fw: {kind: firewall, node: a, rules: [{action: deny, protocol: udp}]}
+  two: {kind: forwarder, node: a, instances: 2}
+  lost: {kind: forwarder, node: alone}
+chains:
+  c: CHAIN
+"""
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        "{from: client, to: server, functions: [fa, fb, fa2, fw, two], fail: open}",
+        "{from: client, to: server, functions: [fa, fb], steering: srv6}",
+        "{from: client, to: server, functions: [fa, fb], steering: routes}",
+        "{from: client, to: server, functions: [fb, fa], symmetric: false, match: {dscp: 4}}",
+        "{from: server, to: end, functions: [fa, fa2], symmetric: false}",
+    ],
+)
+def test_these_can_be(chain: str) -> None:
+    assert loaded(WORKFLOW.replace("CHAIN", chain)).variants[0].scenario.chains
+
+
+@pytest.mark.parametrize(
+    ("chain", "wanted"),
+    [
+        (
+            "{from: client, to: server, functions: [f9]}",
+            "functions.0: found 'f9', which is no function; ",
+        ),
+        (
+            "{from: client, to: server, functions: [fa, fa]}",
+            "functions.1: found fa again: a packet would come back to where it has been",
+        ),
+        (
+            "{from: a, to: server, functions: [fa]}",
+            "from: found a, the node of function fa; expected a node beyond it",
+        ),
+        (
+            "{from: client, to: server, functions: [lost]}",
+            "to: no links join its ends and its functions' nodes",
+        ),
+        (
+            "{from: a, to: b, functions: [ff]}",
+            "to: found a link from a, expected a node between to classify packets",
+        ),
+        (
+            "{from: client, to: client, functions: [fa]}",
+            "to: found the node it comes from, expected another",
+        ),
+        (
+            "{from: client, to: server, functions: [fa, fb, fa2, fb2], steering: routes}",
+            "steering: found routes, but packets come to b by a 2 times:",
+        ),
+        (
+            "{from: client, to: server, functions: [ff], match: {dscp: 70}}",
+            "match.dscp: found 70, expected at most 63",
+        ),
+        (
+            "{from: client, to: end, functions: [ff]}",
+            "functions: found v1 on its way, where tunnel t ends",
+        ),
+        (
+            "{from: server, to: end, functions: [ff]}",
+            "steering: nsh leaves 526 bytes for a packet on the links it passes, expected at least",
+        ),
+        (
+            "{from: server, to: end, functions: [ff], steering: srv6}",
+            "steering: found srv6, but its way passes tunnel t, which takes no IPv6",
+        ),
+        (
+            "{from: server, to: end, functions: [ff], steering: srv6}",
+            "steering: found srv6 over a link of 600 bytes, expected an mtu of at least 1280",
+        ),
+        (
+            "{from: client, to: server, functions: [fa], steering: routes, match: {dscp: 4}}",
+            "match.dscp: found a code point, which routes does not look at; expected steering: nsh",
+        ),
+        (
+            "{from: client, to: server, functions: [fa], steering: srv6, fail: open}",
+            "fail: found open, but srv6 does not know of a function's end; expected steering: nsh",
+        ),
+        (
+            "{from: client, to: server, functions: [fw], steering: srv6}",
+            "functions.0: found fw, a firewall, which knows no srv6; expected steering: nsh",
+        ),
+        (
+            "{from: client, to: server, functions: [two], steering: routes}",
+            "functions.0: found two, which has 2 instances; expected steering: nsh",
+        ),
+        (
+            (
+                "{from: client, to: server, functions: [fa]}\n"
+                "  d: {from: server, to: client, functions: [fb, fa], steering: srv6}"
+            ),
+            "functions.1: found fa, which chain c steers by nsh",
+        ),
+        (
+            "{from: client, to: server, functions: [fa], match: {source_ports: [9, 8]}}",
+            "match.source_ports: found ports without their protocol, expected protocol: tcp or udp",
+        ),
+    ],
+)
+def test_these_cannot(chain: str, wanted: str) -> None:
+    found = mistakes(WORKFLOW.replace("CHAIN", chain))
+    assert any(": chains." in text and wanted in text for text in found), found
+
+
+def test_a_jumbo_link_has_no_room_for_programs() -> None:
+    chain = "{from: client, to: server, functions: [fa, fb]}"
+    text = WORKFLOW.replace("CHAIN", chain).replace("mtu: 1600", "mtu: 9000")
+    wanted = "chains.c.steering: found nsh over a link of 9000 bytes, expected at most 3400"
+    assert any(wanted in found for found in mistakes(text)), mistakes(text)
+
+
+def test_a_gateway_leads_its_own_packets() -> None:
+    chain = "{from: client, to: server, functions: [fa]}"
+    overlay = """\
+overlay:
+  branches:
+    b1: {id: 1, gateway: a, wan: [w], lan: in, prefix: 10.1.0.0/24}
+    b2: {id: 2, gateway: b, wan: [w], lan: out, prefix: 10.2.0.0/24}
+"""
+    text = WORKFLOW.replace("CHAIN", chain) + overlay
+    text = text.replace("  links:", "  internet: {ports: {a.w: {}, b.w: {}}}\n  links:")
+    wanted = "chains.c.functions: found a on its way, a branch's gateway; expected other nodes"
+    assert any(wanted in found for found in mistakes(text)), mistakes(text)
