@@ -74,6 +74,7 @@ def passed(lab: LocalLab, function: str) -> int:
 
 
 @pytest.mark.measures
+@pytest.mark.measures
 @pytest.mark.parametrize("between", ["", ", rate: 200 Mbit/s, delay: 2 ms"], ids=["bare", "far"])
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
 def test_tcp_passes_every_function_both_ways(deploy: Deploy, steering: str, between: str) -> None:
@@ -92,6 +93,7 @@ def test_tcp_passes_every_function_both_ways(deploy: Deploy, steering: str, betw
         assert 8 <= least < 40, "each way crosses the far link twice, 2 ms each time"
 
 
+@pytest.mark.measures
 @pytest.mark.measures
 def test_a_rate_holds_for_what_programs_lead(deploy: Deploy) -> None:
     lab = deploy(planned("steering: nsh", ", rate: 20 Mbit/s"))
@@ -121,6 +123,7 @@ def _refused(client: NamespaceNode, port: int) -> bool:
     return "refused" in client.run(connect, timeout=10, check=False).stderr
 
 
+@pytest.mark.measures
 def test_a_firewall_of_the_workflow_has_its_rules(deploy: Deploy) -> None:
     lab = deploy(planned("steering: nsh", functions="[fw]"))
     client, server = lab.nodes["client"], lab.nodes["server"]
@@ -183,6 +186,7 @@ def drops(lab: LocalLab) -> int:
 
 
 @pytest.mark.measures
+@pytest.mark.measures
 def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
     lab = deploy(planned("fail: open"))
     with Echoes(lab) as echoes:
@@ -200,6 +204,7 @@ def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
     assert lab.daemons["f2"].restarts == 0
 
 
+@pytest.mark.measures
 @pytest.mark.measures
 def test_a_killed_function_closes_its_chain(deploy: Deploy) -> None:
     lab = deploy(planned("fail: closed"))

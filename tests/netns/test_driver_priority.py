@@ -27,9 +27,9 @@ pytestmark = [pytest.mark.root, pytest.mark.measures]
 Deploy = Callable[[NetworkPlan], LocalLab]
 NAME = "link:x:forward"
 LEVELS = (
-    ClassPlan(name=f"{NAME}:I", marked=True, priority=0, queue=Size(100 * FRAME)),
-    ClassPlan(name=f"{NAME}:II", marked=True, priority=1, queue=Size(100 * FRAME)),
-    ClassPlan(name=f"{NAME}:III", priority=2, queue=Size(100 * FRAME)),
+    ClassPlan(name=f"{NAME}:I", marked=True, priority=0, queue=Size(20 * FRAME)),
+    ClassPlan(name=f"{NAME}:II", marked=True, priority=1, queue=Size(20 * FRAME)),
+    ClassPlan(name=f"{NAME}:III", priority=2, queue=Size(20 * FRAME)),
 )
 
 

@@ -100,8 +100,32 @@ def test_a_path_that_goes_dark_is_left_and_used_again(lab: Lab) -> None:
     until(lambda: paths_of(one)[0]["state"] == "up", "the path is back", seconds=3)
     until(lambda: mtu(one) == 1472, "it takes full packets", seconds=3)
     given = paths_of(one)[0]["sent_bytes"]
-    lab.iperf(seconds=1)
+    lab.iperf(seconds=2)
     assert paths_of(one)[0]["sent_bytes"] > given + 500_000
+
+
+def test_urgent_flows_have_their_group(lab: Lab) -> None:
+    """Echoes are of type I, the rest of type II; each has a group of its class."""
+    lab.direct()
+    echoes = {"name": "echoes", "protocol": "icmp", "type": "I"}
+    classifier = {"lan": "lo", "rules": [echoes], "default": "II"}
+    files = pki(lab.folder, ["b1", "b2"])
+    made = [lab.gateway(1, 2, classifier=classifier), lab.gateway(2, 1, classifier=classifier)]
+    for gateway in made:
+        gateway.config["transport"] = {"kind": "quic", "tls": files[gateway.config["branch"]]}
+        [group] = gateway.config["peers"][0]["groups"]
+        groups = [group | {"id": 0, "class": "II"}, group | {"id": 1, "class": "I"}]
+        gateway.config["peers"][0]["groups"] = groups
+        gateway.start()
+    until(lambda: min(made[0].subflows(), made[1].subflows()) == len(groups), "both are up")
+    lab.ping(20)
+    lab.iperf(seconds=1)
+    counters = made[0].get("/v1/counters")["peers"][0]["groups"]
+    bulk, urgent = (found["sent"]["packets"] for found in counters)
+    assert 20 <= urgent < 40
+    assert bulk > 1000
+    flows = [found["flows"] for found in made[0].get("/v1/status")["peers"][0]["groups"]]
+    assert min(flows) >= 1
 
 
 def test_who_has_no_certificate_of_ours_changes_nothing(lab: Lab) -> None:

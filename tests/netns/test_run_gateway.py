@@ -139,7 +139,9 @@ def test_quickstart_gives_every_variant_and_leaves_nothing(tmp_path: Path) -> No
     assert 8 < goodput["ipip-best"] < 16  # path p4
     assert goodput["ipomp"] > goodput["ipip-direct"]
     (bundle,) = run_cli.bundles(tmp_path)
-    counted = {(s.subject, s.metric) for s in Bundle.open(bundle).trials[0].samples()}
+    # a void trial, such as of a machine that others keep busy, is carried out again
+    trial = next(trial for trial in Bundle.open(bundle).trials if trial.record.valid)
+    counted = {(s.subject, s.metric) for s in trial.samples()}
     assert {
         ("daemon:gw1", "cpu"),
         ("daemon:gw1:tun", "rx_bytes"),

@@ -2,10 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use hawser_wire::flow;
+use hawser_wire::{flow, ip};
 
 use super::{
-    config::{Class, Placement},
+    config::{
+        self, Class, Placement,
+        classifier::{Classifier, Type},
+    },
     peer::{Group, Peer},
 };
 
@@ -20,6 +23,63 @@ const IDLE_S: u32 = 60;
 
 /// Peers and groups have numbers of four bits.
 const NUMBERS: usize = 16;
+
+/// A path group as far as placing flows on it goes.
+pub(super) trait Carrier {
+    fn config(&self) -> &config::Group;
+
+    /// Whether flows should take it.
+    fn carries(&self, now: Instant) -> bool;
+
+    /// How much waits for it; to be compared with others of the peer only.
+    fn queued(&self) -> u64;
+}
+
+/// A peer as far as placing flows on its groups goes.
+pub(super) trait Carriers {
+    type Group: Carrier;
+
+    fn id(&self) -> u8;
+
+    /// In the order of the places that are given.
+    fn groups(&self) -> impl Iterator<Item = &Self::Group> + Clone;
+}
+
+impl Carrier for Group {
+    fn config(&self) -> &config::Group {
+        &self.config
+    }
+
+    fn carries(&self, now: Instant) -> bool {
+        self.carries(now)
+    }
+
+    fn queued(&self) -> u64 {
+        self.queue.len() as u64
+    }
+}
+
+impl Carriers for Peer {
+    type Group = Group;
+
+    fn id(&self) -> u8 {
+        self.config.id
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &Group> + Clone {
+        self.groups.iter()
+    }
+}
+
+/// Which groups a packet from this branch may take.
+pub(super) fn class(packet: &ip::Packet<'_>, classifier: Option<&Classifier>) -> Class {
+    let Some(classifier) = classifier else { return Class::II };
+    let pair = (packet.source(), packet.destination());
+    match classifier.classify(pair, packet.protocol(), flow::ports_of(packet), packet.dscp()) {
+        Type::I => Class::I,
+        Type::II | Type::III => Class::II, // III of the LAN does not come here: docs/adr/0103
+    }
+}
 
 /// One remembered flow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,24 +131,29 @@ impl Places {
     /// The place among the peer's groups of the one that carries a packet of a flow.
     ///
     /// A flow stays where it is while that group does; else it takes another at once, and stays there.
-    pub(super) fn place(&mut self, peer: &Peer, hash: u64, class: Class, now: Instant) -> usize {
-        if peer.groups.len() == 1 {
+    pub(super) fn place<P: Carriers>(
+        &mut self,
+        peer: &P,
+        hash: u64,
+        class: Class,
+        now: Instant,
+    ) -> usize {
+        if peer.groups().nth(1).is_none() {
             return 0;
         }
         // the same addresses and ports may send packets of both classes
         let hash = flow::mix(hash, class as u64 + 1).max(1);
         let seen_s = self.seconds(now);
-        if let Some(flow) = self.find(hash) {
-            let at = peer.groups.iter().position(|group| group.config.id == flow.group);
-            let kept = at.filter(|at| peer.groups.get(*at).is_some_and(|group| group.carries(now)));
-            if let Some(index) = kept.filter(|_| flow.peer == peer.config.id) {
+        if let Some(flow) = self.find(hash).filter(|flow| flow.peer == peer.id()) {
+            let kept = |group: &P::Group| group.config().id == flow.group && group.carries(now);
+            if let Some(index) = peer.groups().position(kept) {
                 flow.seen_s = seen_s;
                 return index;
             }
         }
         let index = self.choose(peer, hash, class, now);
-        let group = peer.groups.get(index).map_or(0, |group| group.config.id);
-        self.remember(Flow { hash, seen_s, peer: peer.config.id, group });
+        let group = peer.groups().nth(index).map_or(0, |group| group.config().id);
+        self.remember(Flow { hash, seen_s, peer: peer.id(), group });
         index
     }
 
@@ -154,13 +219,13 @@ impl Places {
 
     /// The group for a new flow: one of its class that carries, else any that carries, else one of its
     /// class, where it waits.
-    fn choose(&mut self, peer: &Peer, hash: u64, class: Class, now: Instant) -> usize {
-        let fit = |group: &Group| (group.carries(now), group.config.class == class);
-        let best = peer.groups.iter().map(fit).max().unwrap_or_default();
-        let fitting = || peer.groups.iter().enumerate().filter(|(_, group)| fit(group) == best);
+    fn choose<P: Carriers>(&mut self, peer: &P, hash: u64, class: Class, now: Instant) -> usize {
+        let fit = |group: &P::Group| (group.carries(now), group.config().class == class);
+        let best = peer.groups().map(fit).max().unwrap_or_default();
+        let fitting = || peer.groups().enumerate().filter(|(_, group)| fit(group) == best);
         let turn = self
             .turns
-            .get_mut(usize::from(peer.config.id))
+            .get_mut(usize::from(peer.id()))
             .and_then(|turns| turns.get_mut(class as usize));
         let chosen = match (self.policy, turn) {
             (Placement::RoundRobin, Some(turn)) => {
@@ -170,10 +235,10 @@ impl Places {
                 next
             }
             (Placement::LeastLoaded, _) => fitting().min_by_key(|(_, group)| {
-                (group.queue.len(), self.flows(peer.config.id, group.config.id))
+                (group.queued(), self.flows(peer.id(), group.config().id))
             }),
             // highest random weight (RFC 2991 section 3): few flows move when groups come and go
-            _ => fitting().max_by_key(|(_, group)| weight(hash, group.config.id)),
+            _ => fitting().max_by_key(|(_, group)| weight(hash, group.config().id)),
         };
         chosen.map_or(0, |(index, _)| index)
     }

@@ -11,10 +11,7 @@ use hawser_wire::{
 };
 
 use super::Agent;
-use crate::gateway::config::{
-    Class,
-    classifier::{Classifier, Type},
-};
+use crate::gateway::placement::class;
 
 /// ICMP errors sent in one tick, at most (RFC 1812 section 4.3.2.8).
 pub(super) const ICMP_BUDGET: u32 = 10;
@@ -162,16 +159,6 @@ impl Agent {
             self.settle(peer, group, result, now);
         }
         self.staging.start = self.staging.end;
-    }
-}
-
-/// Which groups a packet from this branch may take.
-fn class(packet: &ip::Packet<'_>, classifier: Option<&Classifier>) -> Class {
-    let Some(classifier) = classifier else { return Class::II };
-    let pair = (packet.source(), packet.destination());
-    match classifier.classify(pair, packet.protocol(), flow::ports_of(packet), packet.dscp()) {
-        Type::I => Class::I,
-        Type::II | Type::III => Class::II, // III of the LAN does not come here: docs/adr/0103
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     link::Link,
     settings::INNER_MTU,
 };
-use crate::gateway::counters::TunCounters;
+use crate::gateway::{counters::TunCounters, placement::class};
 
 /// Bytes read from the device before others get their turn.
 const READ_BUDGET: usize = 256 << 10;
@@ -69,7 +69,9 @@ impl Quic {
             return;
         };
         let hash = flow::hash(&packet);
-        let Some(group) = place(&mut peer.groups, hash) else { return };
+        let class = class(&packet, self.config.classifier.as_ref());
+        let index = self.places.place(&*peer, hash, class, now);
+        let Some(group) = peer.groups.values_mut().nth(index) else { return };
         let flow = number_of(hash);
         match large {
             None => group.enqueue(now, flow, false, room(&mut self.arena, bytes)),
@@ -199,13 +201,6 @@ impl Quic {
         socket.links = links;
         handles
     }
-}
-
-/// The group that carries a flow: one that is up, if any is (highest random weight, RFC 2991 section 3).
-fn place(groups: &mut std::collections::BTreeMap<u8, Group>, hash: u64) -> Option<&mut Group> {
-    let weight =
-        |(id, group): &(&u8, &mut Group)| (group.is_up(), flow::mix(hash, u64::from(**id)));
-    groups.iter_mut().max_by_key(weight).map(|(_, group)| group)
 }
 
 /// A packet behind room for its header.

@@ -13,6 +13,7 @@ use crate::gateway::{
     config::{self, Class},
     counters::GroupCounters,
     peer::Retry,
+    placement::Carrier,
 };
 
 /// Packets that wait for others to be put in order, at most.
@@ -82,6 +83,12 @@ impl Group {
     /// Whether a path is there.
     pub(super) fn is_up(&self) -> bool {
         self.members.iter().any(|member| member.link.is_some())
+    }
+
+    /// Whether a path is there that answers.
+    fn answers(&self) -> bool {
+        let silent = |view: &View| matches!(view.state, State::Probing | State::Down);
+        self.is_up() && (self.views.is_empty() || !self.views.iter().all(silent))
     }
 
     /// Takes a packet, or counts why not.
@@ -158,5 +165,19 @@ impl Group {
         let delay = up.map(|view| view.delay).max().unwrap_or_default();
         self.backlog.accept(spread, delay * 2);
         self.resequencer.set_spread(spread.min(Duration::from_millis(150)));
+    }
+}
+
+impl Carrier for Group {
+    fn config(&self) -> &config::Group {
+        &self.config
+    }
+
+    fn carries(&self, _: Instant) -> bool {
+        self.answers()
+    }
+
+    fn queued(&self) -> u64 {
+        self.backlog.bytes()
     }
 }

@@ -37,6 +37,7 @@ use super::{
     command::{Apply, Command, Inbox},
     config::{self, Config},
     counters::{StrangerCounters, TunCounters},
+    placement::{Carriers, Places},
     table::Table,
 };
 
@@ -56,6 +57,18 @@ struct Peer {
     groups: BTreeMap<u8, Group>,
 }
 
+impl Carriers for Peer {
+    type Group = Group;
+
+    fn id(&self) -> u8 {
+        self.config.id
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &Group> + Clone {
+        self.groups.values()
+    }
+}
+
 /// The agent: all that its event loop owns.
 pub(super) struct Quic {
     config: Config,
@@ -67,6 +80,7 @@ pub(super) struct Quic {
     poller: Poller,
     inbox: Inbox,
     peers: BTreeMap<u8, Peer>,
+    places: Places,
     table: Table,
     /// Number of the peer behind each index of the table.
     ids: Vec<u8>,
@@ -106,6 +120,7 @@ impl Quic {
             poller,
             inbox,
             peers: BTreeMap::new(),
+            places: Places::new(config.document.placement, Instant::now()),
             table: Table::default(),
             ids: Vec::new(),
             sockets: BTreeMap::new(),
@@ -132,6 +147,7 @@ impl Quic {
             let now = Instant::now();
             if now >= next_tick {
                 self.tick(now);
+                self.places.sweep(now, TICK);
                 next_tick = now + TICK;
             }
             let wake = self.next_timeout().map_or(next_tick, |at| at.min(next_tick));
@@ -226,6 +242,7 @@ impl Quic {
             self.next_socket += 1;
         }
         self.forget_links();
+        self.places.set_policy(config.document.placement);
         self.table = Table::new(config.peers.iter());
         self.ids = config.peers.iter().map(|peer| peer.id).collect();
         self.config = config;

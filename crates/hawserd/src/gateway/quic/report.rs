@@ -17,14 +17,18 @@ impl Quic {
         let peers = self.peers.values().map(|peer| PeerStatus {
             branch: peer.config.branch.clone(),
             up: peer.groups.values().any(Group::is_up),
-            groups: peer.groups.values().map(|group| self.group_status(group, now)).collect(),
+            groups: peer
+                .groups
+                .values()
+                .map(|group| self.group_status(peer.config.id, group, now))
+                .collect(),
         });
         let peers = peers.collect();
         let branch = self.config.document.branch.clone();
         Status::new(branch, now - self.started, self.tun.offload(), peers)
     }
 
-    fn group_status(&self, group: &Group, now: Instant) -> GroupStatus {
+    fn group_status(&self, peer: u8, group: &Group, now: Instant) -> GroupStatus {
         let up = group.members.iter().filter(|member| member.link.is_some()).count();
         let made: u64 = group.members.iter().map(|member| member.connections).sum();
         let remote = group.config.paths.first().map(|path| path.remote.to_string());
@@ -36,7 +40,7 @@ impl Quic {
             remote: remote.filter(|_| group.is_up()),
             encrypted: group.is_up(),
             queued_bytes: usize::try_from(group.backlog.bytes()).unwrap_or(usize::MAX),
-            flows: 0,
+            flows: self.places.flows(peer, group.config.id),
             paths: self.paths(group, now),
         }
     }
