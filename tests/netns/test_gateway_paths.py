@@ -79,6 +79,7 @@ def subflows(gateway: Gateway, wanted: int) -> Callable[[], bool]:
     return lambda: gateway.subflows() == wanted
 
 
+@pytest.mark.measures
 def test_a_transfer_survives_paths_that_are_cut(lab: Lab) -> None:
     one, two = lab.pair(subflows=4)
     transfer = Transfer(lab, 3)
@@ -93,6 +94,7 @@ def test_a_transfer_survives_paths_that_are_cut(lab: Lab) -> None:
     assert one.get("/v1/status")["peers"][0]["groups"][0]["reconnects"] == 0
 
 
+@pytest.mark.measures
 def test_a_transfer_leaves_a_group_that_is_cut(lab: Lab) -> None:
     one, two = lab.gateway(1, 2), lab.gateway(2, 1)
     for own, other, gateway in ((1, 2, one), (2, 1, two)):
