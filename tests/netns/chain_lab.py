@@ -26,7 +26,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from load_lab import hawserd, run
@@ -125,12 +124,7 @@ class Chain:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for node in (*self.functions, self.sff):
             node.stop(signal.SIGKILL)
         for name in self._made:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from chain_lab import until
 from load_lab import run
@@ -33,12 +32,7 @@ class Ovs:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for daemon in reversed(self._daemons):
             daemon.send_signal(signal.SIGTERM)
             daemon.wait(10)

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -46,12 +45,7 @@ class DaemonClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Nothing is open between requests."""
 
     def status(self) -> Status:

@@ -12,6 +12,7 @@
 
 #include "flow_parse.h"
 #include "nsh.h"
+#include "nsh_states.h"
 #include "nsh_transport.h"
 #include "rules.h"
 
@@ -29,7 +30,6 @@
 const volatile __u8 serves = 0;
 const volatile __u8 forwards_oam = 0;
 const volatile __u8 guards = 0;
-const volatile __u64 idle_ns = 0; /* of flows that are remembered; 0: none is */
 
 struct nsh {
 	__be16 first; /* version, O, unassigned, TTL, length */
@@ -101,14 +101,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 18);
 } events SEC(".maps");
-
-/* Flows that the firewall let pass. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct flow);
-	__type(value, struct nsh_state);
-} states SEC(".maps");
 
 /* What is known of the packet in hand. */
 struct packet {
@@ -414,67 +406,6 @@ static __always_inline int back(struct packet *p)
 	}
 	trace(p, STEP_SERVED, 0, 0);
 	return bpf_redirect(p->ctx->ingress_ifindex, 0);
-}
-
-/* The same for both directions; tells whether source and destination changed places. */
-static __always_inline __u32 put_in_order(const struct flow *f, struct flow *key)
-{
-	const __u64 *s = (const __u64 *)f->source, *d = (const __u64 *)f->destination;
-	__u32 turned = s[0] != d[0] ? s[0] > d[0] :
-		       s[1] != d[1] ? s[1] > d[1] : f->source_port > f->destination_port;
-
-	*key = *f;
-	key->dscp = 0;
-	key->port = 0;
-	if (turned) {
-		__builtin_memcpy(key->source, f->destination, 16);
-		__builtin_memcpy(key->destination, f->source, 16);
-		key->source_port = f->destination_port;
-		key->destination_port = f->source_port;
-	}
-	return turned;
-}
-
-static __always_inline void turn(struct flow *f)
-{
-	struct flow other = *f;
-
-	__builtin_memcpy(f->source, other.destination, 16);
-	__builtin_memcpy(f->destination, other.source, 16);
-	f->source_port = other.destination_port;
-	f->destination_port = other.source_port;
-}
-
-/* By rules and by what is remembered: whoever began a flow must be allowed to, and is asked anew when
- * the rules have changed. */
-static __always_inline int is_allowed(struct flow *flow)
-{
-	struct flow key __attribute__((aligned(8)));
-	struct nsh_state *known, new = {};
-	__u32 zero = 0, turned;
-	struct rules_set *set = bpf_map_lookup_elem(&rules_set, &zero);
-	__u64 now;
-
-	if (!idle_ns || !set)
-		return rules_find(flow).action == ACTION_ALLOW;
-	now = bpf_ktime_get_ns();
-	turned = put_in_order(flow, &key);
-	known = bpf_map_lookup_elem(&states, &key);
-	if (known && now - known->last_ns > idle_ns)
-		known = 0;
-	if (known && known->rules == set->number) {
-		known->last_ns = now;
-		return 1;
-	}
-	new.last_ns = now;
-	new.rules = set->number;
-	new.turned = known ? known->turned : turned;
-	if (new.turned != turned)
-		turn(flow);
-	if (rules_find(flow).action != ACTION_ALLOW)
-		return 0;
-	bpf_map_update_elem(&states, &key, &new, BPF_ANY);
-	return 1;
 }
 
 /* What a firewall says: the cause of a drop, or less than 0. What is not IP passes. */
