@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from gateway_lab import Gateway, Lab, until
+from transfer import OUTAGE, RECEIVER, sender, standstill
 
 pytestmark = pytest.mark.root
 
 RATES = (10, 10, 10, 10)
-
-OUTAGE = 1.0
-"""Seconds in which a transfer may stand still, at most."""
-
-RECEIVE = """
-import hashlib, json, socket, time
-with socket.create_server(("", 7)) as server:
-    print("listening", flush=True)
-    stream, _ = server.accept()
-digest, last, gap = hashlib.sha256(), None, 0.0
-while data := stream.recv(1 << 16):
-    now = time.monotonic()
-    gap = max(gap, now - (last or now))
-    last = now
-    digest.update(data)
-print(json.dumps({"digest": digest.hexdigest(), "gap": gap}))
-"""
-
-SEND = """
-import hashlib, random, socket, sys, time
-source, digest = random.Random(7), hashlib.sha256()
-with socket.create_connection(("10.2.0.1", 7), timeout=30) as stream:
-    print("connected", flush=True)
-    end = time.monotonic() + float(sys.argv[1])
-    while time.monotonic() < end:
-        data = source.randbytes(1 << 14)
-        digest.update(data)
-        stream.sendall(data)
-print(digest.hexdigest())
-"""
 
 
 @pytest.fixture
@@ -59,10 +27,10 @@ class Transfer:
 
     def __init__(self, lab: Lab, seconds: float) -> None:
         pipe = {"stdout": subprocess.PIPE}
-        self.receiver = lab.start(2, sys.executable, "-c", RECEIVE, **pipe)
+        self.receiver = lab.start(2, *RECEIVER, **pipe)
         assert self.receiver.stdout
         assert self.receiver.stdout.readline() == "listening\n"
-        self.sender = lab.start(1, sys.executable, "-c", SEND, str(seconds), **pipe)
+        self.sender = lab.start(1, *sender("10.2.0.1", seconds), **pipe)
         assert self.sender.stdout
         assert self.sender.stdout.readline() == "connected\n"
 
@@ -70,9 +38,7 @@ class Transfer:
         """Wait for the end; the longest time in which nothing came. All that came is right."""
         sent, _ = self.sender.communicate(timeout=30)
         received, _ = self.receiver.communicate(timeout=30)
-        found: dict[str, Any] = json.loads(received)
-        assert found["digest"] == sent.strip()
-        return float(found["gap"])
+        return standstill(sent, received)
 
 
 def subflows(gateway: Gateway, wanted: int) -> Callable[[], bool]:

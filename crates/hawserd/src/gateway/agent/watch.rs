@@ -18,6 +18,10 @@ use crate::gateway::config::Path;
 /// is stuck.
 const STUCK: Duration = Duration::from_millis(250);
 
+/// A connection all of whose subflows are silent for this long and a round trip is avoided: sooner than
+/// they are closed, so that what inner connections send a second time already goes elsewhere.
+const STALLED: Duration = Duration::from_millis(150);
+
 /// Of the round trip no more counts than this, or two of the idle path: on a path that starves it grows
 /// without bound.
 const STUCK_WAITING: Duration = Duration::from_millis(400);
@@ -193,7 +197,8 @@ impl Watch {
         self.busy = self.members.len() > standing().count()
             || standing().any(|(_, _, subflow)| subflow.unacked > 0);
         self.present = u32::try_from(standing().count()).unwrap_or(u32::MAX);
-        self.stalled = standing().all(|(_, presence, subflow)| presence.is_stuck(&subflow));
+        self.stalled =
+            standing().all(|(_, presence, subflow)| presence.is_silent(&subflow, STALLED));
         // The one that stays if none is good: of which was heard last.
         let best = standing().min_by_key(|(_, presence, subflow)| (presence.silent, subflow.rtt));
         let Some((best, _, fastest)) = best else { return };
@@ -201,7 +206,7 @@ impl Watch {
         let total: u64 = standing().map(|(_, presence, _)| carried(presence)).sum();
         let equal = total / u64::from(self.present.max(1));
         let held_up = |presence: &Presence, subflow: &Subflow| {
-            presence.is_stuck(subflow) || (presence.is_slow(subflow, fastest.rtt, equal))
+            presence.is_silent(subflow, STUCK) || presence.is_slow(subflow, fastest.rtt, equal)
         };
         let bad: Vec<_> = standing()
             .filter(|(place, presence, subflow)| *place != best && held_up(presence, subflow))
@@ -293,8 +298,9 @@ impl Member {
 }
 
 impl Presence {
-    fn is_stuck(&self, subflow: &Subflow) -> bool {
-        self.silent > STUCK + subflow.rtt.min(STUCK_WAITING).max(2 * subflow.min_rtt)
+    /// Whether nothing arrived for so long and a round trip.
+    fn is_silent(&self, subflow: &Subflow, time: Duration) -> bool {
+        self.silent > time + subflow.rtt.min(STUCK_WAITING).max(2 * subflow.min_rtt)
     }
 
     /// Whether its data comes much later than that of others, and is not much: `equal` segments would be
@@ -445,6 +451,19 @@ mod tests {
         assert_eq!(run.steps.len(), 1);
         assert!(run.watch.stalled());
         run.see(TICK, |_| vec![subflow(0, 9, 1, 10)]);
+        assert!(!run.watch.stalled());
+    }
+
+    #[test]
+    fn a_group_is_left_before_any_of_its_subflows_is_closed() {
+        let mut run = Run::new(2);
+        let silent = |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)];
+        run.see(4 * TICK, silent);
+        assert!(!run.watch.stalled());
+        run.see(TICK, silent);
+        assert!(run.watch.stalled());
+        assert_eq!(run.steps, []);
+        run.see(TICK, |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 1, 10)]);
         assert!(!run.watch.stalled());
     }
 
