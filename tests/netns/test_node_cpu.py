@@ -5,6 +5,7 @@ a --x-- b
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -83,3 +84,16 @@ def test_what_left_the_namespace_is_ended_too(deploy: Callable[[NetworkPlan], Lo
     lab.destroy()
     assert not escaped.running()
     escaped.stop()
+
+
+def test_an_emulator_may_go_before_ordinary_processes(
+    deploy: Callable[[NetworkPlan], LocalLab],
+) -> None:
+    """A control group of version 1 grants no real-time priority to what is in it."""
+    plan = pair(whole())
+    nodes = (plan.nodes[0].model_copy(update={"role": "wan"}), *plan.nodes[1:])
+    node = deploy(plan.model_copy(update={"nodes": nodes})).nodes["a"]
+    program = node.start([sys.executable, "-c", "import time; time.sleep(60)"])
+    wait_for(lambda: program.pid in node.processes())
+    os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(1))
+    program.stop()

@@ -3,6 +3,9 @@
 Version 2 where it has the cpu controller, else version 1 (cpu and cpuacct, perhaps mounted
 together). A group has the name of its node's namespace. What the kernel forwards runs in
 interrupts and is charged to no group, or to the program that happened to be interrupted.
+
+A kernel with `CONFIG_RT_GROUP_SCHED` grants no real-time priority in a group of version 1 that was
+given no share of it. What needs that priority is counted only (cpuacct), if even that is apart.
 """
 
 from __future__ import annotations
@@ -74,8 +77,13 @@ def detail() -> str:
     return f"version {hierarchy.version}" if hierarchy else "none with the controller cpu"
 
 
-def create(name: str, cores: float | None) -> None:
+def create(name: str, cores: float | None, *, realtime: bool = False) -> None:
     """Make a group, limited to so many cores. Without a limit, a machine without groups will do.
+
+    Args:
+        name: of the group.
+        cores: The limit.
+        realtime: Whether programs in it ask for real-time priority; such a group has no limit.
 
     Raises:
         NodeError: it cannot be made.
@@ -87,7 +95,8 @@ def create(name: str, cores: float | None) -> None:
         return
     try:
         for folder in hierarchy.folders(name):
-            folder.mkdir(exist_ok=True)
+            if not (realtime and (folder.parent / "cpu.rt_runtime_us").exists()):
+                folder.mkdir(exist_ok=True)
         if cores is not None:
             _limit(hierarchy, hierarchy.folders(name)[0], cores)
     except OSError as error:
@@ -116,7 +125,7 @@ def processes(name: str) -> tuple[int, ...]:
     """Process ids of a group's members; none where there is no group."""
     hierarchy = _hierarchy()
     try:
-        text = (hierarchy.folders(name)[0] / "cgroup.procs").read_text() if hierarchy else ""
+        text = (hierarchy.folders(name)[-1] / "cgroup.procs").read_text() if hierarchy else ""
     except OSError:
         return ()
     return tuple(map(int, text.split()))
@@ -129,7 +138,7 @@ def usage(name: str) -> Usage | None:
         return None
     folders = hierarchy.folders(name)
     try:
-        counts = dict(line.split() for line in (folders[0] / "cpu.stat").read_text().splitlines())
+        counts = _counts(folders[0] / "cpu.stat")
         if hierarchy.version == 1:
             seconds = int((folders[-1] / "cpuacct.usage").read_text()) / 1e9
         else:
@@ -137,6 +146,14 @@ def usage(name: str) -> Usage | None:
     except (OSError, ValueError, KeyError):
         return None
     return Usage(seconds, int(counts.get("nr_periods", 0)), int(counts.get("nr_throttled", 0)))
+
+
+def _counts(stat: Path) -> dict[str, str]:
+    """Empty where the group is counted only."""
+    try:
+        return dict(line.split() for line in stat.read_text().splitlines())
+    except FileNotFoundError:
+        return {}
 
 
 def names(prefix: str) -> tuple[str, ...]:

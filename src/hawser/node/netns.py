@@ -78,7 +78,7 @@ class NamespaceNode:
     def create(self) -> None:
         """Make the namespace, still without interfaces, and its control group."""
         namespace.create(self.namespace)
-        cgroup.create(self.namespace, self.plan.cpu)
+        cgroup.create(self.namespace, self.plan.cpu, realtime=self.plan.role == "wan")
         self.netlink(lambda route: network.prepare(route, self.plan))
 
     def connect(self, interface: str, peer: NamespaceNode, peer_interface: str) -> None:
