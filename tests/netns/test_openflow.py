@@ -291,7 +291,7 @@ def test_entries_are_replaced_under_traffic_without_loss(lab: LocalLab) -> None:
                         entry["output"]["class"] = 0x10001 + turn
             controller(lab).configure(config)
             time.sleep(0.02)
-    assert len(sent) > 400
+    assert len(sent) > 200, "ten and more at each replacement"
     assert sorted(came) == sent
     marked = lab.nodes["gw1"].run(dump(lab, "gw1"), timeout=5).stdout
     assert marked.count("set_field:02:14:") == 4, marked
