@@ -252,7 +252,7 @@ class Lab:
                 if to in (a, b)
             }
             self._shape(f"i{to}", classes)
-        self._endpoints()
+        self._manage()
         return self
 
     def _source_route(self, number: int, wan: str, net: int) -> None:
@@ -277,15 +277,24 @@ class Lab:
                     "prio", "1", "u32", "match", "ip", "src", source,
                     "flowid", f"1:{number}")  # fmt: skip
 
-    def _endpoints(self) -> None:
-        """Let the kernel's path manager make a subflow on every path."""
-        for number, addresses in self.wans.items():
-            name = f"{self.prefix}-{number}"
-            limits = ("subflow", "8", "add_addr_accepted", "8")
-            run("ip", "-n", name, "mptcp", "limits", "set", *limits)
-            flags = ("subflow", "fullmesh") if number == 1 else ("signal",)
-            for address, wan in zip(addresses, ("wa", "wb"), strict=True):
-                run("ip", "-n", name, "mptcp", "endpoint", "add", address, "dev", wan, *flags)
+    def _manage(self) -> None:
+        """Let the gateways make the subflows."""
+        for number in self.wans:
+            self.at(number, "sysctl", "-qw", "net.mptcp.pm_type=1")
+
+    def cut(self, a: str, b: str) -> Callable[[], None]:
+        """Cut a path between two ports such as `1a` silently; gives what mends it."""
+        nets = {"1a": 1, "1b": 2, "2a": 3, "2b": 4}
+        one, two = (f"198.18.{nets[port]}.0/24" for port in (a, b))
+        rules = [("from", x, "to", y, "blackhole") for x, y in ((one, two), (two, one))]
+        for rule in rules:
+            run("ip", "-n", f"{self.prefix}-0", "rule", "add", *rule)
+
+        def mend() -> None:
+            for rule in rules:
+                run("ip", "-n", f"{self.prefix}-0", "rule", "del", *rule)
+
+        return mend
 
     def member_paths(self, own: int, other: int) -> list[dict[str, str]]:
         """All pairs of WAN addresses, as a configuration has them."""

@@ -82,6 +82,21 @@ def test_a_bad_configuration_changes_nothing(lab: Lab) -> None:
 
 
 @root
+def test_a_configuration_that_the_kernel_refuses_changes_nothing(lab: Lab) -> None:
+    one, _ = lab.pair()
+    new = copy.deepcopy(one.config)
+    new["peers"][0] = third_peer()
+    new["source"] = "10.99.0.1"  # not an address of this node: no route can have it
+    status, text = one.ask("PUT", "/v1/config", new)
+    assert (status, "route" in text) == (409, True)
+    assert one.get("/v1/config") == one.config
+    assert [peer["branch"] for peer in one.get("/v1/status")["peers"]] == ["b2"]
+    assert routes(one) == ["10.1.0.0/24", "10.2.0.0/24"]
+    until(one.up, "up again")
+    assert len(lab.ping(3)) == 3
+
+
+@root
 def test_paths_that_do_not_exist(lab: Lab) -> None:
     one = lab.gateway(1, 2)
     one.start()

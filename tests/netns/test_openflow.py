@@ -291,7 +291,7 @@ def test_entries_are_replaced_under_traffic_without_loss(lab: LocalLab) -> None:
                         entry["output"]["class"] = 0x10001 + turn
             controller(lab).configure(config)
             time.sleep(0.02)
-    assert len(sent) > 400
+    assert len(sent) > 200, "ten and more at each replacement"
     assert sorted(came) == sent
     marked = lab.nodes["gw1"].run(dump(lab, "gw1"), timeout=5).stdout
     assert marked.count("set_field:02:14:") == 4, marked
@@ -328,6 +328,7 @@ def ready(lab: LocalLab) -> bool:
 
 
 def test_a_restarted_switch_gets_its_entries_back_and_tcp_survives(lab: LocalLab) -> None:
+    assert lab.faults() == ()
     with iperf(lab, 8, "20M") as report:
         time.sleep(1.5)
         vswitchd = process(lab, "gw3-ofs")
@@ -337,6 +338,7 @@ def test_a_restarted_switch_gets_its_entries_back_and_tcp_survives(lab: LocalLab
         wait_for(lambda: ready(lab) and counts(lab, "gw3")["m1 forward"][0] > 0, 10)
         assert time.monotonic() - killed < 5
     assert ready(lab)  # still: the connection before has nothing more to say
+    assert any("gw3-ofs died" in fault for fault in lab.faults()), "a trial would be void"
     assert goodput(report) > 12
     assert report["intervals"][-1]["sum"]["bits_per_second"] > 1e6
 

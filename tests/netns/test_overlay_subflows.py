@@ -1,14 +1,11 @@
-"""What the kernel makes of the plan's MPTCP endpoints.
+"""The subflows between gateways that one internet joins.
 
-    gw1, gw2, gw3, gw4, gw5, two WAN ports each, joined by one internet
-
-Between every pair of them a connection gets one subflow on each pair of WAN ports, no more and no
+Between every pair of them the connection gets one subflow on each pair of WAN ports, no more and no
 less, also where a gateway connects to some and listens to others.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from itertools import combinations
@@ -16,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver_traffic import ping
 
 from hawser.driver.local import LocalLab
 from hawser.node.netns import NamespaceNode
@@ -24,72 +22,61 @@ from hawser.spec import load
 
 WORKFLOW = Path(__file__).parents[2] / "workflows" / "five-branches.yaml"
 
-LISTEN = """
-import socket, sys
-servers = []
-for address in sys.argv[2:]:
-    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
-    server.bind((address, int(sys.argv[1])))
-    server.listen()
-    servers.append(server)
-peer, _ = servers[0].accept()
-while data := peer.recv(65536):
-    peer.sendall(data)
-"""
-
-CONNECT = """
-import json, socket, subprocess, sys, time
-local, remote, port, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-stream = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
-stream.bind((local, 0))
-stream.connect((remote, port))
-def pairs():
-    command = ["ss", "-Htn", "state", "established", f"( dport = :{port} )"]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    ends = [line.split()[2:4] for line in lines]  # 198.18.0.10%b:34567, 198.18.0.19:53280
-    return [(a.rpartition(":")[0].partition("%")[0], b.rpartition(":")[0]) for a, b in ends]
-deadline = time.monotonic() + 5
-while len(pairs()) < wanted and time.monotonic() < deadline:
-    stream.sendall(b"x" * 1000)
-    stream.recv(65536)
-    time.sleep(0.05)
-time.sleep(0.3)  # for a subflow too many
-print(json.dumps(pairs()))
-"""
-
 
 @pytest.mark.root
 def test_every_pair_of_gateways_has_a_subflow_on_every_path(
     deploy: Callable[[NetworkPlan], LocalLab],
 ) -> None:
     plan = network(load(str(WORKFLOW), lambda name: Path(name).read_bytes()).variants[0].scenario)
-    lab = deploy(plan.model_copy(update={"daemons": ()}))
+    check(deploy(plan), plan)
+
+
+WIDE = """
+hawser: 1
+name: wide
+title: The lowest and the highest branch, and as many subflows as their labels tell apart
+topology:
+  nodes: [h0, h15, gw0, gw15]
+  links:
+    lan0: {ends: [h0.lan, gw0.lan]}
+    lan15: {ends: [h15.lan, gw15.lan]}
+  internet:
+    ports:
+      {gw0.a: {}, gw0.b: {}, gw0.c: {}, gw15.a: {}, gw15.b: {}, gw15.c: {}, gw15.d: {}, gw15.e: {}}
+overlay:
+  encryption: none
+  switch: bpf
+  branches:
+    b0: {id: 0, gateway: gw0, wan: [a, b, c], lan: lan, prefix: 10.0.0.0/24}
+    b15: {id: 15, gateway: gw15, wan: [a, b, c, d, e], lan: lan, prefix: 10.15.0.0/24}
+measurements:
+  echoes: {probe: ping, from: h0, to: h15}
+"""
+
+
+@pytest.mark.root
+def test_branch_0_has_fifteen_subflows(deploy: Callable[[NetworkPlan], LocalLab]) -> None:
+    plan = network(load("wide.yaml", lambda _: WIDE.encode()).variants[0].scenario)
+    lab = deploy(plan)
+    check(lab, plan)
+    assert ping(lab.nodes["h0"], str(lab.plan.addresses["h15"])) == 3
+
+
+def check(lab: LocalLab, plan: NetworkPlan) -> None:
+    """Every pair of gateways has a subflow on every path, soon."""
     configs: dict[int, Any] = {daemon.config["id"]: daemon.config for daemon in plan.daemons}
     for lower, higher in combinations(sorted(configs), 2):
         peer = next(p for p in configs[lower]["peers"] if p["id"] == higher)
-        wanted = [(path["local"], path["remote"]) for path in peer["groups"][0]["paths"]]
-        nodes = lab.nodes[f"gw{lower}"], lab.nodes[f"gw{higher}"]
-        port = 0xD000 + 16 * higher + lower
-        assert sorted(_subflows(*nodes, wanted, port)) == sorted(wanted)
+        wanted = sorted((path["local"], path["remote"]) for path in peer["groups"][0]["paths"])
+        port = 0x1000 * higher
+        deadline = time.monotonic() + 5
+        while (found := _subflows(lab.nodes[f"gw{lower}"], port)) != wanted:
+            assert time.monotonic() < deadline, f"{lower} to {higher}: {found}, not {wanted}"
+            time.sleep(0.05)
 
 
-def _subflows(
-    client: NamespaceNode, server: NamespaceNode, wanted: list[tuple[str, str]], port: int
-) -> list[tuple[str, str]]:
-    local, remote = wanted[0]
-    remotes = dict.fromkeys(pair[1] for pair in wanted)
-    listener = server.start(["python3", "-c", LISTEN, str(port), *remotes])
-    try:
-        _wait_listening(server, port, len(remotes))
-        command = ["python3", "-c", CONNECT, local, remote, str(port), str(len(wanted))]
-        found = json.loads(client.run(command, timeout=20).stdout)
-    finally:
-        listener.stop()
-    return [(a, b) for a, b in found]
-
-
-def _wait_listening(node: NamespaceNode, port: int, count: int) -> None:
-    until = time.monotonic() + 5
-    while node.run(["ss", "-Hltn"], timeout=5).stdout.count(f":{port} ") < count:
-        assert time.monotonic() < until, "nobody listens"
-        time.sleep(0.05)
+def _subflows(node: NamespaceNode, port: int) -> list[tuple[str, str]]:
+    """Addresses of the connections to a port."""
+    command = ["ss", "-Htn", "state", "established", f"( dport = :{port} )"]
+    ends = [line.split()[2:4] for line in node.run(command, timeout=5).stdout.splitlines()]
+    return sorted((a.rpartition(":")[0], b.rpartition(":")[0]) for a, b in ends)

@@ -5,12 +5,15 @@ h1 - gw1 ==a,b== internet ==a,b== gw2 - h2         and gw3, gw4, gw5 in between
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
-from driver_traffic import ping, tcp
+from driver_traffic import ping, tcp, wait_for
+from transfer import OUTAGE, RECEIVER, sender, standstill
 
 from hawser.control.client import DaemonClient
 from hawser.driver.local import LocalLab
@@ -85,6 +88,29 @@ def test_a_transit_branch_that_dies_is_gone_round(lab: LocalLab) -> None:
         lab.apply(port, Change(up=False))
     assert goodput(lab) > 30
     assert ping(lab.nodes["h1"], str(lab.plan.addresses["h2"])) == 3
+
+
+@pytest.mark.measures
+def test_a_transfer_survives_a_transit_branch_that_dies(lab: LocalLab) -> None:
+    """One of the four member paths of its group goes through that branch."""
+    receiver = lab.nodes["h2"].start(RECEIVER)
+    try:
+        wait_for(lambda: ":7" in lab.nodes["h2"].run(["ss", "-Hltn"], timeout=5).stdout)
+        done: list[str] = []
+        command = sender(str(lab.plan.addresses["h2"]), 4)
+        sending = Thread(
+            target=lambda: done.append(lab.nodes["h1"].run(command, timeout=30).stdout)
+        )
+        sending.start()
+        for at, up in ((1.5, False), (1.5, True)):
+            time.sleep(at)
+            for port in ("port:gw3.a", "port:gw3.b"):
+                lab.apply(port, Change(up=up))
+        sending.join()
+        receiver.wait()
+        assert standstill(done[0], receiver.stop().stdout) <= OUTAGE
+    finally:
+        receiver.stop()
 
 
 def test_ip_in_ip_has_a_tunnel_a_group(deploy: Deploy) -> None:

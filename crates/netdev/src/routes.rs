@@ -55,12 +55,14 @@ impl Routes {
         done.map_err(|source| Error { what: format!("address {address}"), source })
     }
 
-    /// Takes away what [`Routes::add_address`] gave.
+    /// Takes away what [`Routes::add_address`] gave, if it is there.
     pub async fn remove_address(&self, interface: u32, address: IpNet) -> Result<(), Error> {
         let mut request = self.0.address().add(interface, address.addr(), address.prefix_len());
         let message = request.message_mut().clone();
-        let done = self.0.address().del(message).execute().await;
-        done.map_err(|source| Error { what: format!("address {address}"), source })
+        match self.0.address().del(message).execute().await {
+            Err(rtnetlink::Error::NetlinkError(message)) if is_gone(message.raw_code()) => Ok(()),
+            done => done.map_err(|source| Error { what: format!("address {address}"), source }),
+        }
     }
 
     /// Adds a route to `prefix` through an interface, or replaces the one there is.
@@ -109,11 +111,17 @@ impl Routes {
         rule.priority(RULE_PRIORITY).action(RuleAction::ToTable)
     }
 
-    /// Removes what [`Routes::add`] added.
+    /// Removes what [`Routes::add`] added, if it is there.
     pub async fn remove(&self, interface: u32, prefix: IpNet) -> Result<(), Error> {
-        let done = self.0.route().del(route(interface, prefix, None)).execute().await;
-        done.map_err(|source| Error { what: format!("route to {prefix}"), source })
+        match self.0.route().del(route(interface, prefix, None)).execute().await {
+            Err(rtnetlink::Error::NetlinkError(message)) if is_gone(message.raw_code()) => Ok(()),
+            done => done.map_err(|source| Error { what: format!("route to {prefix}"), source }),
+        }
     }
+}
+
+fn is_gone(code: i32) -> bool {
+    [-libc::ESRCH, -libc::EADDRNOTAVAIL].contains(&code)
 }
 
 fn is_there(code: i32) -> bool {

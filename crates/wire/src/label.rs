@@ -2,10 +2,11 @@
 //!
 //! Sixteen bits in the outer destination port (source port on the way back): destination branch, source
 //! branch, member path and path group, 4 bits each, 0x`dsmg`. At the agents both middle nibbles are
-//! zero; a source nibble that is not zero marks a label on the WAN. Branches are 1 to 15, groups 0 to
-//! 15, member paths 1 to 16, where 16 is written as nibble 0.
+//! zero. Branches and groups are 0 to 15, member paths 1 to 16, where 16 is written as nibble 0. Branch
+//! 0 listens nowhere, as of two branches the lower connects, and has no member path 16, which would
+//! look like a port of an agent.
 
-/// Branches, at most: 0 is none.
+/// Highest branch.
 pub const BRANCH_MAX: u8 = 15;
 /// Highest path group.
 pub const GROUP_MAX: u8 = 15;
@@ -22,12 +23,15 @@ pub struct Label {
 }
 
 impl Label {
-    /// The label of member path `member` (1 to 16) of group `group` from branch `source` to
-    /// `destination`; none where a part is out of range or the branches are the same.
+    /// The label of member path `member` (1 to 16, from branch 0 to 15) of group `group` from branch
+    /// `source` to `destination`, which is not 0; none where a part is out of range or the branches are
+    /// the same.
     #[must_use]
     pub const fn new(destination: u8, source: u8, member: u8, group: u8) -> Option<Self> {
-        let branches = is_branch(destination) && is_branch(source) && destination != source;
-        if !branches || member == 0 || member > MEMBER_MAX || group > GROUP_MAX {
+        let listens = destination != 0 && destination <= BRANCH_MAX;
+        let branches = listens && source <= BRANCH_MAX && destination != source;
+        let last = if source == 0 { MEMBER_MAX - 1 } else { MEMBER_MAX };
+        if !branches || member == 0 || member > last || group > GROUP_MAX {
             return None;
         }
         Some(Self { destination, source, member, group })
@@ -80,10 +84,6 @@ impl Label {
     }
 }
 
-const fn is_branch(id: u8) -> bool {
-    id >= 1 && id <= BRANCH_MAX
-}
-
 /// Port on which branch `destination` takes connections of path group `group`: the label with source
 /// and member path still zero. Only the low four bits of each count.
 #[must_use]
@@ -123,6 +123,7 @@ mod tests {
         assert_eq!((label(1).port(), label(4).port()), (0x2114, 0x2144));
         assert_eq!(label(16).port(), 0x2104);
         assert_eq!(label(1).agent_port(), 0x2004);
+        assert_eq!(Label::new(2, 0, 15, 4).unwrap().port(), 0x20f4);
         assert!(is_agent_port(0x2004) && !is_agent_port(0x2104) && !is_agent_port(0x0004));
     }
 
@@ -134,7 +135,7 @@ mod tests {
                 prop_assert!(is_agent_port(label.agent_port()) && !is_agent_port(port));
             } else {
                 let (d, s) = (port >> 12, port >> 8 & 0xf);
-                prop_assert!(d == 0 || s == 0 || d == s);
+                prop_assert!(d == 0 || d == s || is_agent_port(port));
             }
         }
 
@@ -148,7 +149,8 @@ mod tests {
                     prop_assert_eq!((read.member(), read.group()), (m, g));
                 }
                 None => prop_assert!(
-                    d == 0 || d > 15 || s == 0 || s > 15 || d == s || m == 0 || m > 16 || g > 15
+                    d == 0 || d > 15 || s > 15 || d == s || m == 0 || m > 16 || g > 15
+                        || (s, m) == (0, 16)
                 ),
             }
         }

@@ -118,7 +118,7 @@ def _needs(plan: NetworkPlan) -> Iterator[str]:
         yield "tun"
     if any(node.redirects for node in plan.nodes):
         yield "mirred"
-    if any(node.mptcp for node in plan.nodes):
+    if any(node.mptcp or "net.mptcp.enabled" in node.sysctl for node in plan.nodes):
         yield "mptcp"
     if any(each.role in FUNCTION_ROLES for each in plan.daemons):
         yield "xdp"

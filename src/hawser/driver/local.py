@@ -114,7 +114,14 @@ class LocalLab:
 
     def faults(self) -> tuple[str, ...]:
         """Say what of the lab is not as planned, though nobody asked for it."""
-        return self.background.faults()
+        died = (
+            f"{each.name} died and was started again (restarts: {each.restarts})"
+            if each.running()
+            else f"{each.name} died"
+            for each in self.switches
+            if each.restarts or not each.running()
+        )
+        return (*self.background.faults(), *died)
 
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""

@@ -12,6 +12,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
 from pyroute2 import GenericNetlinkSocket, IPRoute, NetlinkError
 from pyroute2.netlink import genlmsg
@@ -68,8 +69,9 @@ def tun() -> None:
 
 
 def mptcp() -> None:
-    """Multipath TCP sockets (RFC 8684)."""
+    """Multipath TCP sockets (RFC 8684), and their path manager in user space (Linux 5.19)."""
     socket.socket(socket.AF_INET, socket.SOCK_STREAM, _IPPROTO_MPTCP).close()
+    Path("/proc/sys/net/mptcp/pm_type").read_bytes()
 
 
 def htb() -> None:

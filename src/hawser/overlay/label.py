@@ -15,9 +15,9 @@ def label(destination: int, source: int, member: int, group: int) -> int:
     """Port that a subflow has on its way: 0xdsmg.
 
     Args:
-        destination: number of the branch that listens, 1 to 15.
-        source: number of the branch that connects, 1 to 15.
-        member: number of the member path in its group, 1 to 16.
+        destination: number of the branch that listens, 1 to 15: 0 never does.
+        source: number of the branch that connects, 0 to 15.
+        member: number of the member path in its group, 1 to 16; of branch 0, to 15.
         group: number of the path group, 0 to 15.
     """
     return destination << 12 | source << 8 | (member % 16) << 4 | group

@@ -1,8 +1,10 @@
-"""Endpoints for the kernel's MPTCP path manager: a subflow on every pair of WAN ports.
+"""Who makes the subflows of Multipath TCP connections over the internet.
 
-The side that connects needs endpoints with `fullmesh`, the side that listens needs `signal`, and
-the kernel refuses both for one address. So a node that does both has a second address on each WAN
-port, on which it listens.
+Gateways make their own: the path manager of their namespace is the one in user space, which is the
+daemon. Where connections are measured end to end it is the kernel's, with endpoints: a subflow on
+every pair of WAN ports. The side that connects needs endpoints with `fullmesh`, the side that
+listens needs `signal`, and the kernel refuses both for one address. So a node that does both has a
+second address on each WAN port, on which it listens.
 
 An endpoint with an interface binds its subflows to it. With a switch they come in by the port of
 their path, whichever that is, so there endpoints have none.
@@ -30,10 +32,17 @@ def roles(scenario: Scenario) -> tuple[set[str], set[str]]:
     return connects, listens
 
 
+def managed(scenario: Scenario) -> set[str]:
+    """Give the gateways whose daemon makes the subflows."""
+    measured = {node for _, *ends in measured_ends(scenario) for node in ends}
+    return {node for ends in tunnel_ends(scenario) for node in ends} - measured
+
+
 def endpoints(scenario: Scenario, addresses: Addresses) -> Mapping[str, tuple[MptcpEndpoint, ...]]:
     """Give the endpoints of every node that needs some."""
     connects, listens = roles(scenario)
     overlay = scenario.overlay
+    kernel = (connects | listens) - managed(scenario)
     bound = overlay is None or switch_kind(scenario.topology, overlay) is SwitchKind.NONE
     return {
         node: tuple(
@@ -47,7 +56,7 @@ def endpoints(scenario: Scenario, addresses: Addresses) -> Mapping[str, tuple[Mp
             )
         )
         for node, ports in wan_ports(scenario.topology).items()
-        if node in connects | listens
+        if node in kernel
     }
 
 

@@ -12,10 +12,10 @@ from hawser.overlay.bottleneck import Backbone
 from hawser.overlay.chain import chained
 from hawser.overlay.channel import both, changeable, shaped, shapers
 from hawser.overlay.gateway import daemons
-from hawser.overlay.mptcp import endpoints, roles
+from hawser.overlay.mptcp import endpoints, managed, roles
 from hawser.overlay.plan import InterfacePlan, LinkPlan, NetworkPlan, NodePlan
 from hawser.overlay.route import routes, rules
-from hawser.overlay.sysctl import SWITCHED, settings
+from hawser.overlay.sysctl import MANAGED, SWITCHED, settings
 from hawser.overlay.tunnel import tunnels
 from hawser.spec.check.reach import address_port
 from hawser.spec.check.topology import INTERNET
@@ -54,9 +54,12 @@ def _nodes(scenario: Scenario, plan: Addresses, backbone: Backbone | None) -> It
     topology = changeable(scenario)
     to, by = routes(topology, plan), rules(topology, plan)
     multipath, switched = endpoints(scenario, plan), _switched(scenario)
+    managing = managed(scenario)
     for name, ports in node_ports(topology).items():
         interfaces = tuple(_interface(topology, plan, f"{name}.{port}") for port in ports)
         own = settings(ports, forwards=len(ports) > 1, mptcp=name in multipath)
+        if name in managing:
+            own |= MANAGED
         if name in switched:
             own |= SWITCHED
         yield NodePlan(

@@ -24,6 +24,10 @@ SWITCHED = {
 """Settings of a gateway that has a switch."""
 
 
+MANAGED = {"net.mptcp.enabled": "1", "net.mptcp.pm_type": "1"}
+"""Settings of a gateway whose daemon makes the subflows of its connections (user space: 1)."""
+
+
 def settings(interfaces: Sequence[str], *, forwards: bool, mptcp: bool) -> dict[str, str]:
     """Give a node's settings.
 

@@ -12,8 +12,8 @@ from hawser.spec.match import Match
 from hawser.spec.model import Model, Name, PortName
 from hawser.spec.units import Size
 
-MAX_BRANCHES = 15
-"""Branches of one SD-WAN: a path label has 4 bits for each of its fields, and 0 is no branch."""
+MAX_BRANCHES = 16
+"""Branches of one SD-WAN: a path label has 4 bits for each of its fields."""
 
 MAX_GROUPS = 16
 """Path groups of one pair of branches."""
@@ -87,7 +87,7 @@ class TrafficType(StrEnum):
 class Branch(Model):
     """A site: a LAN behind a gateway with one or more WAN ports."""
 
-    id: Annotated[int, Field(ge=1, le=15)]
+    id: Annotated[int, Field(ge=0, le=MAX_BRANCHES - 1)]
     """Number of the branch in path labels; unique."""
     gateway: Name
     """The node that is the branch's gateway (MMSG)."""

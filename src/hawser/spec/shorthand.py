@@ -25,7 +25,8 @@ def scenario(tree: Table, problems: Problems) -> Table:
 def labels_as_text(tree: Table) -> Table:
     """Take labels as they were written: `4` and `"4"` name the same value of an axis."""
     for field in ("reference", "assert"):
-        tree = at(tree, (field, "*", "variant", "*"), _as_text)
+        for labels in ("variant", "relative_to"):
+            tree = at(tree, (field, "*", labels, "*"), _as_text)
     return tree
 
 

@@ -65,6 +65,7 @@ def test_without_transport_there_is_no_daemon() -> None:
     assert not plan.daemons
     assert [e.flags for e in node(plan, "gw1").mptcp] == [("subflow", "fullmesh")] * 2
     assert [e.flags for e in node(plan, "gw2").mptcp] == [("signal",)] * 2
+    assert all("net.mptcp.pm_type" not in each.sysctl for each in plan.nodes), "the kernel's"
     assert not any(each.mptcp for each in network(scenario("mms-table1", scheme="best-path")).nodes)
 
 
@@ -85,16 +86,20 @@ class TestFiveBranches:
             assert seen[j, i] == {(remote, local) for local, remote in seen[i, j]}
 
     def test_the_middle_ones_listen_on_addresses_of_their_own(self) -> None:
-        flags = {n.name: {e.flags for e in n.mptcp} for n in self.plan.nodes if n.mptcp}
-        both = {("subflow", "fullmesh"), ("signal",)}
-        assert flags == {
-            "gw1": {("subflow", "fullmesh")},
-            **{f"gw{i}": both for i in (2, 3, 4)},
-            "gw5": {("signal",)},
+        ports = {
+            f"{n.name}.{i.name}": len(i.addresses)
+            for n in self.plan.nodes
+            for i in n.interfaces
+            if n.role == "gateway" and i.name != "lan"
         }
-        for each in self.plan.nodes:
-            addresses = [endpoint.address for endpoint in each.mptcp]
-            assert len(addresses) == len(set(addresses))
+        assert ports == {
+            f"gw{n}.{port}": 2 if n in (2, 3, 4) else 1 for n in range(1, 6) for port in "ab"
+        }
+
+    def test_gateways_make_their_subflows_themselves(self) -> None:
+        gateways = [each for each in self.plan.nodes if each.role == "gateway"]
+        assert all(each.sysctl["net.mptcp.pm_type"] == "1" for each in gateways)
+        assert not any(each.mptcp for each in self.plan.nodes)
 
     def test_classes_take_both_addresses_of_a_port(self) -> None:
         shaper = next(s for s in self.plan.shapers if s.name == "port:gw1.a:reverse")

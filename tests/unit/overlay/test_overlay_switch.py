@@ -166,12 +166,6 @@ class TestTableII:
             "output": {"port": "a", "class": class_id(2)},
         }
 
-    def test_a_subflow_takes_packets_of_any_port(self) -> None:
-        """Answers come in by the port of their path, not by the one that the agent sent to."""
-        endpoints = [e for node in self.plan.nodes for e in node.mptcp]
-        assert endpoints
-        assert all(endpoint.interface is None for endpoint in endpoints)
-
     def test_a_port_that_the_kernel_chooses_is_no_label(self) -> None:
         gateway = next(node for node in self.plan.nodes if node.name == "gw1")
         assert gateway.sysctl["net.ipv4.ip_local_port_range"] == "1024 4095"
@@ -317,13 +311,21 @@ def test_labels_are_as_published() -> None:
         label(d, s, m, g) for d in (1, 15) for s in (2, 9) for m in range(1, 17) for g in (0, 7)
     }
     assert len(every) == 2 * 2 * 16 * 2
+    assert agent_port(2, 4) not in {label(2, 0, m, 4) for m in range(1, 16)}
 
 
 def test_as_much_as_labels_can_tell_apart() -> None:
-    """15 branches, 16 groups a pair, 9 paths a group: every label once."""
-    wan = dict.fromkeys(range(1, 16), "abc")
+    """16 branches, 16 groups a pair, 9 paths a group: every label once."""
+    wan = dict.fromkeys(range(16), "abc")
     paths = [[f"b{i}.{x}>b{j}.{y}" for x in "abc" for y in "abc"] for i, j in combinations(wan, 2)]
     document = file(wan, [g for group in paths for g in [group] * 16], switch="bpf")
     net = Network(scenario(document))
-    assert sum(map(len, net.entries.values())) == 105 * 16 * 9 * 4
+    assert sum(map(len, net.entries.values())) == 120 * 16 * 9 * 4
     assert mistakes(json.dumps(file(wan, [paths[0]] * 17, switch="bpf"))) != []
+
+
+def test_branch_0_has_no_sixteenth_member_path() -> None:
+    """Its label would be the port on which the agent of the other branch listens."""
+    assert mistakes(json.dumps(file({1: "abcd", 2: "abcd"}, [], switch="bpf"))) == []
+    (found,) = mistakes(json.dumps(file({0: "abcd", 2: "abcd"}, [], switch="bpf")))
+    assert "found 16 paths to branch b0, expected at most 15" in found

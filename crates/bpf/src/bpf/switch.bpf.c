@@ -322,12 +322,12 @@ static __always_inline int is_about_switched(struct __sk_buff *skb, const struct
 	return find(&key) != 0;
 }
 
-/* Whether a port is a label: two different branches, neither 0. */
+/* Whether a port is a label: to a branch that is not 0, from another; and not a port of an agent. */
 static __always_inline int is_label(__be16 port)
 {
 	__u16 p = bpf_ntohs(port), to = p >> 12, from = p >> 8 & 15;
 
-	return to && from && to != from;
+	return to && to != from && (p & 0x0ff0);
 }
 
 /* Whether a packet claims to be on a path. Where there is NAT, low ports are its own: the port that an

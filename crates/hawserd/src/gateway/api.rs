@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use hawser_tls::Identity;
 use serde_json::{Value, json};
 
 use super::{
@@ -95,6 +96,34 @@ impl Api {
         self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Puts a configuration in force: agent, switch, routes.
+    async fn change(
+        &self,
+        old: &Config,
+        new: &Config,
+        identity: Option<Identity>,
+    ) -> Result<(), Failure> {
+        let conflict = |error: anyhow::Error| Failure::conflict(&error);
+        let prepared = Switch::prepare(new).map_err(conflict)?;
+        let apply = Box::new(Apply { config: new.clone(), identity });
+        let applied = self.mailbox.ask(|reply| Command::Apply(apply, reply)).await;
+        let refused = |error: String| Failure::new(StatusCode::CONFLICT, error);
+        applied.ok_or_else(Failure::ended)?.map_err(refused)?;
+        self.switch.commit(prepared).map_err(conflict)?;
+        setup::change_network(old, new).await.map_err(conflict)
+    }
+
+    /// Undoes what a change that failed has done, as far as it came.
+    async fn change_back(&self, new: &Config, old: &Config) {
+        let result = match setup::identity(old) {
+            Ok(identity) => self.change(new, old, identity).await,
+            Err(invalid) => Err(invalid.into()),
+        };
+        if let Err(Failure(_, error)) = result {
+            tracing::error!(%error, "the configuration before is not whole again");
+        }
+    }
+
     fn set_config(&self, config: Config) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
@@ -131,13 +160,10 @@ async fn write_config(
         return Err(Invalid { errors }.into());
     }
     let identity = setup::identity(&new)?;
-    let prepared = Switch::prepare(&new).map_err(|error| Failure::conflict(&error))?;
-    let apply = Box::new(Apply { config: new.clone(), identity });
-    let applied = api.mailbox.ask(|reply| Command::Apply(apply, reply)).await;
-    let refused = |error: String| Failure::new(StatusCode::CONFLICT, error);
-    applied.ok_or_else(Failure::ended)?.map_err(refused)?;
+    if let Err(failure) = api.change(&old, &new, identity).await {
+        api.change_back(&new, &old).await;
+        return Err(failure);
+    }
     api.set_config(new.clone());
-    api.switch.commit(prepared).map_err(|error| Failure::conflict(&error))?;
-    setup::change_network(&old, &new).await.map_err(|error| Failure::conflict(&error))?;
     Ok(Json(new.document))
 }

@@ -33,7 +33,7 @@ pub(crate) struct Document {
     #[schemars(regex(pattern = NAME))]
     pub(crate) branch: String,
     /// Number of this branch in path labels.
-    #[schemars(range(min = 1, max = 15))]
+    #[schemars(range(max = 15))]
     pub(crate) id: u8,
     /// Unix socket of the control API.
     #[schemars(length(min = 1, max = 107))]
@@ -151,7 +151,7 @@ pub(crate) struct PeerDocument {
     #[schemars(regex(pattern = NAME))]
     pub(crate) branch: String,
     /// Its number in path labels. Of two branches the one with the lower number connects.
-    #[schemars(range(min = 1, max = 15))]
+    #[schemars(range(max = 15))]
     pub(crate) id: u8,
     /// Addresses behind it, such as `10.2.0.0/24`.
     #[schemars(length(min = 1, max = 1024))]
@@ -171,7 +171,7 @@ pub(crate) struct GroupDocument {
     /// Which traffic of the branch uses the group.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) class: Class,
-    /// The paths. The first subflow takes the first; the kernel's path manager makes the others.
+    /// The paths. The first subflow takes the first.
     #[schemars(length(min = 1, max = 16))]
     pub(crate) paths: Vec<PathDocument>,
 }
@@ -514,7 +514,7 @@ pub(crate) mod tests {
 
     #[test]
     fn all_errors_come_at_once() {
-        let mut document = with("/id", json!(0));
+        let mut document = with("/id", json!(16));
         document["mtu"] = json!(1);
         document["peers"][0].as_object_mut().unwrap().remove("branch");
         let mut seen = fields(&document);

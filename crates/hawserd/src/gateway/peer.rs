@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{config, counters::GroupCounters, link::Link, queue::Queue};
+use super::{agent::watch::Watch, config, counters::GroupCounters, link::Link, queue::Queue};
 
 /// First pause before a connection is tried again, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -46,10 +46,13 @@ pub(super) struct Group {
     /// Connections that were up before the present one.
     pub(super) reconnects: u64,
     pub(super) was_up: bool,
+    /// Subflows of the present connection.
+    pub(super) watch: Watch,
 }
 
 impl Group {
     fn new(config: config::Group, queue_bytes: usize) -> Self {
+        let watch = Watch::new(&config.paths, Instant::now());
         Self {
             config,
             link: None,
@@ -59,13 +62,17 @@ impl Group {
             retry: Retry::default(),
             reconnects: 0,
             was_up: false,
+            watch,
         }
     }
 
-    /// Whether packets of flows should take it: it is up, and the other end was heard lately.
+    /// Whether packets of flows should take it: it is up, what is sent arrives, and the other end was heard
+    /// lately.
     pub(super) fn carries(&self, now: Instant) -> bool {
         let heard = self.link.as_ref().map(|link| link.heard);
-        self.up && heard.is_none_or(|heard| now.saturating_duration_since(heard) < SUSPICION)
+        self.up
+            && !self.watch.stalled()
+            && heard.is_none_or(|heard| now.saturating_duration_since(heard) < SUSPICION)
     }
 
     /// Lets records wait for the connection; counts those that do not fit.
@@ -83,7 +90,8 @@ impl Group {
     }
 
     /// The connection stands.
-    pub(super) fn set_up(&mut self) {
+    pub(super) fn set_up(&mut self, now: Instant) {
+        self.watch = Watch::new(&self.config.paths, now);
         self.reconnects += u64::from(self.was_up);
         self.was_up = true;
         self.up = true;

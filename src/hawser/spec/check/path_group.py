@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
-from hawser.spec.overlay import MAX_GROUPS, Overlay, PathGroup, SwitchKind, Transport
+from hawser.spec.overlay import (
+    MAX_GROUPS,
+    MAX_PATHS,
+    Branch,
+    Overlay,
+    PathGroup,
+    SwitchKind,
+    Transport,
+)
 from hawser.spec.route import (
     Stop,
     has_transit,
@@ -20,9 +28,6 @@ from hawser.spec.route import (
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
-MAX_SUBFLOWS = 9
-"""Member paths of an `mptcp` group: the first, and the 8 that the kernel's path manager adds."""
-
 
 def path_groups(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     """Check the path groups of an overlay whose branches fit the topology."""
@@ -32,7 +37,7 @@ def path_groups(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
         yield from issues
         if not issues:
             sound[name] = group
-    yield from _labels(sound)
+    yield from _labels(overlay, sound)
     if overlay.transport is Transport.IPIP:
         yield from _tunnels(sound)
     if overlay.transport is Transport.MPTCP:
@@ -160,7 +165,7 @@ def _one_each(overlay: Overlay, group: PathGroup, loc: Loc) -> Iterator[Issue]:
         yield Issue(loc, message)
 
 
-def _labels(groups: dict[str, PathGroup]) -> Iterator[Issue]:
+def _labels(overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
     """No two groups of a pair of branches may have the same number, nor more than there are."""
     pairs: dict[frozenset[str], dict[int, str]] = {}
     for name, group in groups.items():
@@ -168,6 +173,9 @@ def _labels(groups: dict[str, PathGroup]) -> Iterator[Issue]:
         numbers = pairs.setdefault(pair, {})
         loc: Loc = ("overlay", "path_groups", name)
         between = " and ".join(sorted(pair))
+        if len(group.paths) > (most := _most([overlay.branches[branch] for branch in pair])):
+            message = f"found {len(group.paths)} member paths, expected at most {most}"
+            yield Issue((*loc, "paths"), f"{message} between {between}")
         if len(numbers) == MAX_GROUPS:
             message = f"found one group more than the {MAX_GROUPS} that {between} may have"
             yield Issue(loc, message, key=True)
@@ -200,11 +208,20 @@ def _subflows(overlay: Overlay) -> Iterator[Issue]:
     names = list(overlay.branches)
     for index, first in enumerate(names):
         for second in names[index + 1 :]:
-            count = len(overlay.branches[first].wan) * len(overlay.branches[second].wan)
-            if count > MAX_SUBFLOWS:
-                message = f"found {count} paths to branch {first}, expected at most {MAX_SUBFLOWS}"
-                message += ": the kernel's path manager makes no more subflows"
+            ends = overlay.branches[first], overlay.branches[second]
+            count, most = len(ends[0].wan) * len(ends[1].wan), _most(ends)
+            if count > most:
+                message = f"found {count} paths to branch {first}, expected at most {most}"
+                message += ": a path label has no more numbers for them"
                 yield Issue(("overlay", "branches", second, "wan"), message)
+
+
+def _most(ends: Sequence[Branch]) -> int:
+    """Give how many member paths a group of these two branches may have.
+
+    From branch 0, the label of the sixteenth would be the port of an agent.
+    """
+    return MAX_PATHS if all(branch.id for branch in ends) else MAX_PATHS - 1
 
 
 def _apart(topology: Topology, overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:

@@ -133,7 +133,7 @@ impl Agent {
     fn came_up(&mut self, peer: usize, group: usize, now: Instant) -> Result<(), LinkError> {
         let Some(Peer { config, groups, .. }) = self.peers.get_mut(peer) else { return Ok(()) };
         let Some(place) = groups.get_mut(group) else { return Ok(()) };
-        place.set_up();
+        place.set_up(now);
         let Some(link) = &mut place.link else { return Ok(()) };
         let remote =
             link.stream.peer().map_or_else(|e| e.to_string(), |address| address.to_string());

@@ -4,7 +4,9 @@
 mod accept;
 mod forward;
 mod group;
+mod paths;
 mod reload;
+pub(super) mod watch;
 
 use std::{
     io,
@@ -12,7 +14,7 @@ use std::{
 };
 
 use hawser_netdev::{
-    mptcp::Tuning,
+    mptcp::{Manager, Tuning},
     poll::{Interest, Poller, Ready},
     tun::Tun,
 };
@@ -37,6 +39,7 @@ const TICK: Duration = Duration::from_millis(50);
 enum Token {
     Tun,
     Inbox,
+    Manager,
     Listener(usize),
     Stranger(usize),
     Group(usize, usize),
@@ -50,6 +53,7 @@ impl Token {
             Self::Listener(a) => (2, a, 0),
             Self::Stranger(a) => (3, a, 0),
             Self::Group(a, b) => (4, a, b),
+            Self::Manager => (5, 0, 0),
         };
         kind << 56 | (a as u64 & 0xfff_ffff) << 28 | (b as u64 & 0xfff_ffff)
     }
@@ -62,7 +66,8 @@ impl Token {
             1 => Self::Inbox,
             2 => Self::Listener(a),
             3 => Self::Stranger(a),
-            _ => Self::Group(a, b),
+            4 => Self::Group(a, b),
+            _ => Self::Manager,
         }
     }
 }
@@ -72,6 +77,8 @@ pub(super) struct Agent {
     config: Config,
     identity: Option<Identity>,
     tuning: Tuning,
+    /// Who makes subflows; None where the kernel does, by its endpoints.
+    manager: Option<Manager>,
     started: Instant,
     tun: Tun,
     poller: Poller,
@@ -100,6 +107,10 @@ impl Agent {
         let poller = Poller::new()?;
         poller.add(&tun, Token::Tun.pack(), Interest::Read)?;
         poller.add(&inbox.waker, Token::Inbox.pack(), Interest::Read)?;
+        let manager = Manager::open()?;
+        if let Some(manager) = &manager {
+            poller.add(manager, Token::Manager.pack(), Interest::Read)?;
+        }
         let mut entrance = Entrance::default();
         entrance.listen(&config, &poller)?;
         let (own_id, queue) = (config.document.id, config.document.queue_bytes as usize);
@@ -111,6 +122,7 @@ impl Agent {
             config,
             identity,
             tuning,
+            manager,
             started: Instant::now(),
             tun,
             poller,
@@ -148,6 +160,7 @@ impl Agent {
         match Token::unpack(event.token) {
             Token::Tun => self.forward(now)?,
             Token::Inbox => self.obey(now),
+            Token::Manager => self.hear_news(),
             Token::Listener(index) => self.accept(index, now),
             Token::Stranger(index) => self.hear(index, now),
             Token::Group(peer, group) => self.serve(peer, group, event, now),
@@ -163,6 +176,7 @@ impl Agent {
         for peer in 0..self.peers.len() {
             for group in 0..self.peers.get(peer).map_or(0, |peer| peer.groups.len()) {
                 self.tend(peer, group, now);
+                self.watch(peer, group, now);
             }
         }
     }
@@ -208,7 +222,7 @@ impl Agent {
         GroupStatus {
             id: group.config.id,
             up: group.up,
-            subflows: link.map_or(0, |link| link.stream.subflows()),
+            subflows: link.map_or(0, |_| group.watch.present().max(1)),
             reconnects: group.reconnects,
             remote: link
                 .and_then(|link| link.stream.peer().ok())
@@ -230,6 +244,7 @@ mod tests {
         let all = [
             Token::Tun,
             Token::Inbox,
+            Token::Manager,
             Token::Listener(3),
             Token::Stranger(63),
             Token::Group(13, 15),

@@ -1,6 +1,10 @@
 //! Multipath TCP sockets (RFC 8684; Linux `Documentation/networking/mptcp.rst`).
 #![allow(unsafe_code)] // getsockopt(SOL_MPTCP) has no safe form
 
+mod manager;
+mod message;
+mod subflow;
+
 use std::{
     io,
     net::{IpAddr, SocketAddr},
@@ -11,9 +15,17 @@ use std::{
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
+pub use self::{
+    manager::{Ends, Manager},
+    subflow::Subflow,
+};
+
 const BACKLOG: c_int = 64;
 const SOL_MPTCP: c_int = 284;
 const MPTCP_INFO: c_int = 1;
+
+/// Offset of `mptcpi_token` in struct `mptcp_info`.
+const MPTCP_INFO_TOKEN: usize = 12;
 
 /// Offset of `tcpi_snd_mss` in struct `tcp_info`.
 const TCP_INFO_SND_MSS: usize = 16;
@@ -130,15 +142,18 @@ impl Stream {
         usize::try_from(size).ok()?.checked_sub(DSS_LEN)
     }
 
-    /// Subflows of the connection; 1 where the other end speaks plain TCP.
+    /// The subflows of the connection; None where they are just changing, or where the other end speaks
+    /// plain TCP.
     #[must_use]
-    pub fn subflows(&self) -> u32 {
-        // `mptcpi_subflows`, the first byte of struct mptcp_info, does not count the first subflow.
-        let mut info = [0_u8; 256];
-        match option(&self.0, SOL_MPTCP, MPTCP_INFO, &mut info) {
-            Ok(_) => u32::from(info[0]) + 1,
-            Err(_) => 1,
-        }
+    pub fn subflows(&self) -> Option<Vec<Subflow>> {
+        subflow::all(&self.0).ok().flatten()
+    }
+
+    /// What the path manager calls the connection.
+    pub fn token(&self) -> io::Result<u32> {
+        let mut info = [0; MPTCP_INFO_TOKEN + 4];
+        option(&self.0, SOL_MPTCP, MPTCP_INFO, &mut info)?;
+        info.last_chunk().map(|token| u32::from_ne_bytes(*token)).ok_or(io::ErrorKind::Other.into())
     }
 }
 

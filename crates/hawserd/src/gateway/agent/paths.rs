@@ -1,0 +1,78 @@
+//! Subflows of the connections: made, watched, closed.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use hawser_netdev::mptcp::{Ends, Manager, Stream};
+use hawser_wire::label;
+
+use super::{Agent, watch::Step};
+use crate::gateway::{config, peer::Peer};
+
+/// A connection on which nothing is under way is looked at this often.
+const LEISURE: Duration = Duration::from_millis(500);
+
+impl Agent {
+    /// Looks at the subflows of a group's connection, and does what is to be done about them.
+    pub(super) fn watch(&mut self, peer: usize, group: usize, now: Instant) {
+        let Some(Peer { config, groups, we_connect, .. }) = self.peers.get_mut(peer) else {
+            return;
+        };
+        let Some(place) = groups.get_mut(group).filter(|place| place.up) else { return };
+        let Some(link) = place.link.as_ref() else { return };
+        if !place.watch.is_due(now, link.said, LEISURE) {
+            return;
+        }
+        let Some(subflows) = link.stream.subflows() else { return };
+        let steps = place.watch.look(now, &subflows, *we_connect);
+        let Some(manager) = &self.manager else { return };
+        let port = label::port(config.id, place.config.id);
+        for step in steps {
+            let done = take(manager, &link.stream, &place.config.paths, port, step);
+            let (peer, group) = (&config.branch, place.config.id);
+            match done {
+                Ok(()) => tracing::debug!(peer, group, ?step, "subflow"),
+                // Such as one that has just ended; or there is no way, which counts as no answer.
+                Err(error) => tracing::debug!(peer, group, ?step, %error, "subflow"),
+            }
+        }
+    }
+
+    /// Subflows have come or gone somewhere: looks at all.
+    pub(super) fn hear_news(&mut self) {
+        if let Some(manager) = &self.manager {
+            manager.clear();
+        }
+        for group in self.peers.iter_mut().flat_map(|peer| &mut peer.groups) {
+            group.watch.hurry();
+        }
+    }
+}
+
+fn take(
+    manager: &Manager,
+    stream: &Stream,
+    paths: &[config::Path],
+    port: u16,
+    step: Step,
+) -> io::Result<()> {
+    let token = stream.token()?;
+    match step {
+        Step::Close(ends) => manager.destroy(token, ends),
+        Step::Join(place) => {
+            let Some(path) = paths.get(place) else { return Ok(()) };
+            let local = SocketAddr::new(path.local, 0);
+            let ends = Ends { local, remote: SocketAddr::new(path.remote, port) };
+            manager.create(token, number(paths, path.local), ends)
+        }
+    }
+}
+
+/// The number by which MPTCP knows an own address: from 1.
+fn number(paths: &[config::Path], local: IpAddr) -> u8 {
+    let first = paths.iter().position(|path| path.local == local).unwrap_or(0);
+    u8::try_from(first + 1).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,568 @@
+//! Which member paths of a group have a subflow, and which should: pure, fed with what the kernel tells.
+//!
+//! A subflow on which nothing arrives, because its path is cut or others go first there, holds up the whole
+//! connection: what was sent on it is missing at the other end until the kernel gives up waiting. So it is
+//! closed, which sends its data on the other paths at once, and joined again after a pause.
+//! docs/adr/0114 has the measurement.
+
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use hawser_netdev::mptcp::{Ends, Subflow};
+
+use crate::gateway::config::Path;
+
+/// A subflow with data under way on which nothing arrives, at either end, for this long and a round trip
+/// is stuck.
+const STUCK: Duration = Duration::from_millis(250);
+
+/// A connection all of whose subflows are silent for this long and a round trip is avoided: sooner than
+/// they are closed, so that what inner connections send a second time already goes elsewhere.
+const STALLED: Duration = Duration::from_millis(150);
+
+/// Of the round trip no more counts than this, or two of the idle path: on a path that starves it grows
+/// without bound.
+const STUCK_WAITING: Duration = Duration::from_millis(400);
+
+/// What counts at most as time between two looks: where this process had to wait, so had the kernel.
+const STEP: Duration = Duration::from_millis(100);
+
+/// A subflow is slow if its round trip is so many times that of the fastest, ...
+const SLOW_TIMES: u32 = 4;
+
+/// ... and so much of it is waiting, ...
+const SLOW_WAITING: Duration = Duration::from_millis(150);
+
+/// ... and it carries less than this part of an equal share, in both directions: a round trip cannot tell
+/// in which of them packets wait.
+const SLOW_SHARE: u64 = 4;
+
+/// Time over which shares are measured.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// A subflow must be there this long after it was begun.
+const JOINING: Duration = Duration::from_secs(1);
+
+/// First and longest pause after a subflow that was not answered or was refused.
+const REFUSED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// First and longest pause after a subflow that was there and was closed.
+const CLOSED: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// A subflow that lived this long begins anew with the shortest pause.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// Something to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Begin a subflow on the member path at this place.
+    Join(usize),
+    /// Close a subflow.
+    Close(Ends),
+}
+
+/// The member paths of one connection.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    members: Vec<Member>,
+    looked: Instant,
+    window: Instant,
+    stalled: bool,
+    busy: bool,
+    present: u32,
+}
+
+#[derive(Debug)]
+struct Member {
+    local: IpAddr,
+    remote: IpAddr,
+    state: State,
+    /// Subflows in a row that were not answered.
+    refused: u32,
+    /// Subflows in a row that were there and had to be closed.
+    closed: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// There is no subflow, and none is to be begun before.
+    Absent(Instant),
+    /// A subflow is being made, or is ending.
+    Changing(Instant),
+    Present(Presence),
+}
+
+/// What is known of a subflow that stands.
+#[derive(Clone, Copy, Debug)]
+struct Presence {
+    since: Instant,
+    /// Segments that have arrived, at either end; wraps.
+    moved: u32,
+    /// Time in which nothing arrived though something was under way.
+    silent: Duration,
+    /// What `moved` was when the window began.
+    window: u32,
+    /// Those of the window before, once there was a whole one.
+    carried: Option<u32>,
+}
+
+impl Watch {
+    /// Of a connection on these member paths, which has just come up.
+    pub(crate) fn new(paths: &[Path], now: Instant) -> Self {
+        let member = |path: &Path| Member {
+            local: path.local,
+            remote: path.remote,
+            state: State::Absent(now),
+            refused: 0,
+            closed: 0,
+        };
+        Self {
+            members: paths.iter().map(member).collect(),
+            looked: now,
+            window: now,
+            stalled: false,
+            busy: true,
+            present: 0,
+        }
+    }
+
+    /// Whether nothing arrives on any path.
+    pub(crate) fn stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// Subflows that stand.
+    pub(crate) fn present(&self) -> u32 {
+        self.present
+    }
+
+    /// Whether it is time to look: something is under way, changing, or was sent since the last look; else
+    /// at leisure.
+    pub(crate) fn is_due(&self, now: Instant, said: Instant, leisure: Duration) -> bool {
+        let elapsed = now.saturating_duration_since(self.looked);
+        self.busy || said > self.looked || elapsed >= leisure
+    }
+
+    /// Makes the next look be soon.
+    pub(crate) fn hurry(&mut self) {
+        self.busy = true;
+    }
+
+    /// Looks at all subflows of the connection and says what is to be done. Who does not `connect` closes
+    /// only.
+    pub(crate) fn look(&mut self, now: Instant, subflows: &[Subflow], connects: bool) -> Vec<Step> {
+        let elapsed = now.saturating_duration_since(self.looked).min(STEP);
+        self.looked = now;
+        let turn = now.saturating_duration_since(self.window) >= WINDOW;
+        if turn {
+            self.window = now;
+        }
+        let found = self.assign(subflows);
+        let mut steps = Vec::new();
+        for (place, (member, subflow)) in self.members.iter_mut().zip(&found).enumerate() {
+            match subflow {
+                Some(subflow) if subflow.established => {
+                    member.stands(now, subflow, elapsed, turn);
+                }
+                Some(subflow) => steps.extend(member.changes(now, subflow)),
+                None => steps.extend(member.lacks(now, connects).then_some(Step::Join(place))),
+            }
+        }
+        self.judge(now, &found, &mut steps);
+        steps
+    }
+
+    /// The subflow of each member path. The same path may be there several times.
+    fn assign(&self, subflows: &[Subflow]) -> Vec<Option<Subflow>> {
+        let mut rest: Vec<_> = subflows.to_vec();
+        rest.sort_by_key(|subflow| !subflow.established);
+        let mut take = |member: &Member| {
+            let at = rest.iter().position(|subflow| member.is_of(subflow))?;
+            Some(rest.remove(at))
+        };
+        self.members.iter().map(&mut take).collect()
+    }
+
+    /// Closes those that hold up the others, and one at least stays.
+    fn judge(&mut self, now: Instant, found: &[Option<Subflow>], steps: &mut Vec<Step>) {
+        let standing = || {
+            let both = self.members.iter().zip(found).enumerate();
+            both.filter_map(|(place, (member, subflow))| match member.state {
+                State::Present(presence) => subflow.map(|subflow| (place, presence, subflow)),
+                _ => None,
+            })
+        };
+        self.busy = self.members.len() > standing().count()
+            || standing().any(|(_, _, subflow)| subflow.unacked > 0);
+        self.present = u32::try_from(standing().count()).unwrap_or(u32::MAX);
+        self.stalled =
+            standing().all(|(_, presence, subflow)| presence.is_silent(&subflow, STALLED));
+        // The one that stays if none is good: of which was heard last.
+        let best = standing().min_by_key(|(_, presence, subflow)| (presence.silent, subflow.rtt));
+        let Some((best, _, fastest)) = best else { return };
+        let carried = |presence: Presence| u64::from(presence.carried.unwrap_or(0));
+        let total: u64 = standing().map(|(_, presence, _)| carried(presence)).sum();
+        let equal = total / u64::from(self.present.max(1));
+        let held_up = |presence: &Presence, subflow: &Subflow| {
+            presence.is_silent(subflow, STUCK) || presence.is_slow(subflow, fastest.rtt, equal)
+        };
+        let bad: Vec<_> = standing()
+            .filter(|(place, presence, subflow)| *place != best && held_up(presence, subflow))
+            .map(|(place, _, Subflow { local, remote, .. })| (place, Ends { local, remote }))
+            .collect();
+        for (place, ends) in bad {
+            steps.push(Step::Close(ends));
+            if let Some(member) = self.members.get_mut(place) {
+                member.ended(now);
+            }
+        }
+    }
+}
+
+impl Member {
+    fn is_of(&self, subflow: &Subflow) -> bool {
+        (self.local, self.remote) == (subflow.local.ip(), subflow.remote.ip())
+    }
+
+    /// Its subflow stands.
+    fn stands(&mut self, now: Instant, subflow: &Subflow, elapsed: Duration, turn: bool) {
+        self.refused = 0;
+        let moved = subflow.delivered.wrapping_add(subflow.received);
+        let State::Present(presence) = &mut self.state else {
+            let (silent, carried) = (Duration::ZERO, None);
+            let presence = Presence { since: now, moved, silent, window: moved, carried };
+            self.state = State::Present(presence);
+            return;
+        };
+        if subflow.unacked == 0 || moved != presence.moved {
+            presence.silent = Duration::ZERO;
+        } else {
+            presence.silent += elapsed;
+        }
+        presence.moved = moved;
+        if turn {
+            let whole = now.saturating_duration_since(presence.since) >= WINDOW;
+            presence.carried = whole.then(|| moved.wrapping_sub(presence.window));
+            presence.window = moved;
+        }
+    }
+
+    /// Its subflow is being made, or is ending; not for ever.
+    fn changes(&mut self, now: Instant, subflow: &Subflow) -> Option<Step> {
+        match self.state {
+            State::Changing(since) if now.saturating_duration_since(since) < JOINING => None,
+            State::Changing(_) => {
+                self.was_refused(now);
+                Some(Step::Close(Ends { local: subflow.local, remote: subflow.remote }))
+            }
+            // What was just closed by us, and is still seen.
+            State::Absent(until) if now < until => None,
+            _ => {
+                self.state = State::Changing(now);
+                None
+            }
+        }
+    }
+
+    /// It has no subflow; says whether to begin one.
+    fn lacks(&mut self, now: Instant, connects: bool) -> bool {
+        match self.state {
+            State::Absent(until) if now >= until && connects => {
+                self.state = State::Changing(now);
+                return true;
+            }
+            State::Absent(_) => {}
+            State::Changing(_) => self.was_refused(now),
+            State::Present(_) => self.ended(now),
+        }
+        false
+    }
+
+    fn was_refused(&mut self, now: Instant) {
+        self.state = State::Absent(now + pause(REFUSED, self.refused));
+        self.refused = self.refused.saturating_add(1);
+    }
+
+    /// Its subflow, which stood, has ended or is to be closed.
+    fn ended(&mut self, now: Instant) {
+        if let State::Present(presence) = self.state
+            && now.saturating_duration_since(presence.since) >= SETTLED
+        {
+            self.closed = 0;
+        }
+        self.state = State::Absent(now + pause(CLOSED, self.closed));
+        self.closed = self.closed.saturating_add(1);
+    }
+}
+
+impl Presence {
+    /// Whether nothing arrived for so long and a round trip.
+    fn is_silent(&self, subflow: &Subflow, time: Duration) -> bool {
+        self.silent > time + subflow.rtt.min(STUCK_WAITING).max(2 * subflow.min_rtt)
+    }
+
+    /// Whether its data comes much later than that of others, and is not much: `equal` segments would be
+    /// its share.
+    fn is_slow(&self, subflow: &Subflow, fastest: Duration, equal: u64) -> bool {
+        let Subflow { rtt, min_rtt, .. } = *subflow;
+        rtt > SLOW_TIMES * fastest
+            && rtt.saturating_sub(min_rtt) > SLOW_WAITING
+            && self.carried.is_some_and(|carried| u64::from(carried) * SLOW_SHARE <= equal)
+    }
+}
+
+fn pause((first, longest): (Duration, Duration), times: u32) -> Duration {
+    first.saturating_mul(1 << times.min(16)).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(50);
+
+    fn path(n: u8) -> Path {
+        Path { local: [198, 18, 1, n].into(), remote: [198, 18, 2, n].into() }
+    }
+
+    /// The subflow of a path, after so many round trips in which `delivered` segments arrived.
+    fn subflow(n: u8, unacked: u32, delivered: u32, rtt_ms: u64) -> Subflow {
+        let Path { local, remote } = path(n);
+        Subflow {
+            local: SocketAddr::new(local, 1024),
+            remote: SocketAddr::new(remote, 0x2000),
+            established: true,
+            unacked,
+            delivered,
+            received: 0,
+            rtt: Duration::from_millis(rtt_ms),
+            min_rtt: Duration::from_millis(rtt_ms.min(10)),
+        }
+    }
+
+    fn close(n: u8) -> Step {
+        let Subflow { local, remote, .. } = subflow(n, 0, 0, 0);
+        Step::Close(Ends { local, remote })
+    }
+
+    /// A watch that looks every tick, and the steps it took, with the milliseconds since the start.
+    struct Run {
+        watch: Watch,
+        start: Instant,
+        now: Instant,
+        connects: bool,
+        steps: Vec<(u128, Step)>,
+    }
+
+    impl Run {
+        fn new(paths: u8) -> Self {
+            let start = Instant::now();
+            let paths: Vec<_> = (0..paths).map(path).collect();
+            let watch = Watch::new(&paths, start);
+            Self { watch, start, now: start, connects: true, steps: Vec::new() }
+        }
+
+        /// Looks for so long at what `subflows` gives for the number of each look.
+        fn see(
+            &mut self,
+            time: Duration,
+            mut subflows: impl FnMut(u32) -> Vec<Subflow>,
+        ) -> &mut Self {
+            for look in 0..u32::try_from(time.as_millis() / TICK.as_millis()).unwrap() {
+                self.now += TICK;
+                let steps = self.watch.look(self.now, &subflows(look), self.connects);
+                let at = (self.now - self.start).as_millis();
+                self.steps.extend(steps.into_iter().map(|step| (at, step)));
+            }
+            self
+        }
+
+        fn times(&self, wanted: Step) -> Vec<u128> {
+            self.steps.iter().filter(|(_, step)| *step == wanted).map(|(at, _)| *at).collect()
+        }
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn paths_without_a_subflow_get_one_at_once() {
+        let mut run = Run::new(3);
+        run.see(TICK, |_| vec![subflow(0, 0, 0, 10)]);
+        assert_eq!(run.steps, [(50, Step::Join(1)), (50, Step::Join(2))]);
+        run.see(SECOND, |_| (0..3).map(|n| subflow(n, 0, 0, 10)).collect());
+        assert_eq!(run.steps.len(), 2);
+        assert_eq!(run.watch.present(), 3);
+    }
+
+    #[test]
+    fn who_listens_begins_none() {
+        let mut run = Run::new(3);
+        run.connects = false;
+        run.see(SECOND, |_| vec![subflow(0, 0, 0, 10)]);
+        assert_eq!(run.steps, []);
+    }
+
+    #[test]
+    fn a_refused_subflow_is_tried_again_and_again() {
+        let mut run = Run::new(2);
+        run.see(10 * SECOND, |_| vec![subflow(0, 0, 0, 10)]);
+        let tries = run.times(Step::Join(1));
+        assert!((5..10).contains(&tries.len()), "{tries:?}");
+        assert!(tries.windows(2).all(|pair| pair[1] - pair[0] <= 2200), "{tries:?}");
+    }
+
+    #[test]
+    fn a_subflow_that_is_not_answered_is_closed_and_tried_again() {
+        let mut run = Run::new(2);
+        let asked = Subflow { established: false, ..subflow(1, 1, 0, 0) };
+        run.see(2 * SECOND, |_| vec![subflow(0, 0, 0, 10), asked]);
+        assert_eq!(run.times(close(1))[0], 1050);
+    }
+
+    #[test]
+    fn a_subflow_on_which_nothing_arrives_is_closed() {
+        let mut run = Run::new(2);
+        run.see(SECOND, |look| vec![subflow(0, 9, look, 10), subflow(1, 9, look, 10)]);
+        run.see(SECOND, |look| vec![subflow(0, 9, 100 + look, 10), subflow(1, 9, 19, 10)]);
+        let times = run.times(close(1));
+        assert_eq!(times[..1], [1300], "{:?}", run.steps);
+        assert!(!run.watch.stalled());
+    }
+
+    #[test]
+    fn an_idle_subflow_stays() {
+        let mut run = Run::new(2);
+        run.see(9 * SECOND, |look| vec![subflow(0, 9, look, 10), subflow(1, 0, 19, 10)]);
+        assert_eq!(run.steps, []);
+    }
+
+    #[test]
+    fn the_last_one_stays_and_the_group_is_left() {
+        let mut run = Run::new(2);
+        run.see(7 * TICK, |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)]);
+        assert_eq!(run.steps, [(350, close(1))]);
+        run.see(8 * TICK, |_| vec![subflow(0, 9, 0, 10)]);
+        assert_eq!(run.steps.len(), 1);
+        assert!(run.watch.stalled());
+        run.see(TICK, |_| vec![subflow(0, 9, 1, 10)]);
+        assert!(!run.watch.stalled());
+    }
+
+    #[test]
+    fn a_group_is_left_before_any_of_its_subflows_is_closed() {
+        let mut run = Run::new(2);
+        let silent = |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)];
+        run.see(4 * TICK, silent);
+        assert!(!run.watch.stalled());
+        run.see(TICK, silent);
+        assert!(run.watch.stalled());
+        assert_eq!(run.steps, []);
+        run.see(TICK, |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 1, 10)]);
+        assert!(!run.watch.stalled());
+    }
+
+    #[test]
+    fn a_long_path_is_given_its_time() {
+        let mut run = Run::new(2);
+        let far = |look: u32| Subflow {
+            min_rtt: Duration::from_millis(600),
+            ..subflow(1, 9, look / 13, 650)
+        };
+        run.see(9 * SECOND, |look| vec![subflow(0, 9, look, 10), far(look)]);
+        assert_eq!(run.steps, []);
+    }
+
+    #[test]
+    fn a_path_that_waits_long_for_little_is_closed_but_not_one_that_carries() {
+        for (share, closed) in [(1, true), (10, false)] {
+            let mut run = Run::new(2);
+            run.see(3 * SECOND, |look| {
+                vec![subflow(0, 9, look * 20, 20), subflow(1, 9, look * share, 600)]
+            });
+            assert_eq!(!run.times(close(1)).is_empty(), closed, "{share}: {:?}", run.steps);
+        }
+    }
+
+    #[test]
+    fn a_path_that_carries_the_other_way_stays() {
+        let mut run = Run::new(2);
+        run.see(3 * SECOND, |look| {
+            let both = [subflow(0, 9, look, 20), subflow(1, 9, look / 9, 600)];
+            both.map(|subflow| Subflow { received: look * 20, ..subflow }).to_vec()
+        });
+        assert_eq!(run.steps, []);
+    }
+
+    #[test]
+    fn pauses_grow_while_a_path_is_closed_again_and_again() {
+        let mut run = Run::new(2);
+        let mut joined = true;
+        for look in 0..3000 {
+            // joined whenever it was begun, and nothing ever arrives
+            let stuck = joined.then(|| subflow(1, 9, 0, 10));
+            let before = run.steps.len();
+            run.see(TICK, |_| {
+                [Some(subflow(0, 9, look, 10)), stuck].into_iter().flatten().collect()
+            });
+            for (_, step) in &run.steps[before..] {
+                joined = *step == Step::Join(1);
+            }
+        }
+        let tries = run.times(Step::Join(1));
+        let pauses: Vec<_> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(pauses.is_sorted(), "{pauses:?}");
+        assert!((30_000..31_000).contains(pauses.last().unwrap()), "{pauses:?}");
+    }
+
+    #[test]
+    fn the_same_path_may_be_there_twice() {
+        let mut run = Run::new(1);
+        run.watch = Watch::new(&[path(0), path(0)], run.start);
+        run.see(TICK, |_| vec![subflow(0, 0, 0, 10)]);
+        assert_eq!(run.steps, [(50, Step::Join(1))]);
+        run.see(SECOND, |_| vec![subflow(0, 0, 0, 10), subflow(0, 0, 0, 10)]);
+        assert_eq!(run.steps.len(), 1);
+    }
+
+    #[test]
+    fn a_process_that_waited_blames_no_path() {
+        let mut run = Run::new(2);
+        let both = || vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)];
+        run.see(TICK, |_| both());
+        run.now += 5 * SECOND;
+        run.see(TICK, |_| both());
+        assert_eq!(run.steps, []);
+    }
+
+    proptest! {
+        /// Whatever the kernel tells, one subflow that stands is never closed.
+        #[test]
+        fn one_always_stays(
+            looks in proptest::collection::vec(
+                proptest::collection::vec((any::<bool>(), 0..9_u32, 0..3_u32, 1..2000_u64), 4), 1..100,
+            ),
+        ) {
+            let mut run = Run::new(4);
+            for look in looks {
+                let flows: Vec<_> = (0..4).zip(look).map(|(n, (established, unacked, more, rtt))| {
+                    Subflow { established, ..subflow(n, unacked, more, rtt) }
+                }).collect();
+                let standing = flows.iter().filter(|flow| flow.established).count();
+                run.now += TICK;
+                let steps = run.watch.look(run.now, &flows, true);
+                let closed = |flow: &&Subflow| {
+                    let ends = Ends { local: flow.local, remote: flow.remote };
+                    flow.established && steps.contains(&Step::Close(ends))
+                };
+                let closed = flows.iter().filter(closed).count();
+                prop_assert!(standing == 0 || closed < standing);
+            }
+        }
+    }
+}
