@@ -155,17 +155,17 @@ def redirecting(row: Row) -> Iterator[None]:
     pins: list[Path] = []
     try:
         for into, out in itertools.pairwise(row.links):
-            pins.append(_redirect(into.into, out))
+            pins.append(_PINS / f"{into.into.namespace.name}-{into.into.device}")
+            _redirect(pins[-1], into.into, out)
         yield
     finally:
-        for pin in pins:
+        for pin in filter(Path.exists, pins):
             for file in pin.glob("*"):
                 file.unlink()
             pin.rmdir()
 
 
-def _redirect(into: Port, out: Link) -> Path:
-    pin = _PINS / f"{into.namespace.name}-{into.device}"
+def _redirect(pin: Path, into: Port, out: Link) -> None:
     _bpftool(into.namespace, "prog", "loadall", str(_object()), str(pin), "pinmaps", str(pin))
     addresses = bytes.fromhex((out.into.mac + out.out.mac).replace(":", ""))
     for table, value in (
@@ -176,7 +176,6 @@ def _redirect(into: Port, out: Link) -> Path:
         _bpftool(into.namespace, "map", "update", *path, "value", *map(str, value))
     program = str(pin / "redirect")
     _inside(into.namespace, "ip", "link", "set", into.device, "xdpdrv", "pinned", program)
-    return pin
 
 
 @functools.cache
