@@ -186,8 +186,10 @@ class BackgroundPlan(Model):
 
     name: str
     """The bottleneck and direction: `x-forward`."""
+    shaper: str
+    """Node of the shaper that it passes."""
     counter: str
-    """The shaper's class that it passes."""
+    """The shaper's class."""
     source: str
     """Node that sends."""
     target: str
