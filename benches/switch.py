@@ -38,8 +38,9 @@ Packets: 60-byte frames of UDP, sent for {seconds} s as fast as one core can whi
 sink run on the same core; the rate is what arrives at the sink's interface. TCP: one iperf3 stream
 with segmentation offload, client and server on a core each, {seconds} s after one that does not
 count. hawser rewrites addresses by the path label and sends to a neighbour; its table holds two
-entries, or {table} more; while packets are sent for one more sample, that table is replaced by others
-that do the same, one after the other. Open vSwitch: the same two entries on the userspace datapath."""
+entries, or {table} more. For one more sample that table is replaced by others that do the same, one
+after the other, while packets are sent. Open vSwitch: the same two entries on the userspace
+datapath."""
 
 _METRICS = (
     Metric("packets", "Mpps", "60-byte frames"),
