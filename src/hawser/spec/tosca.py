@@ -283,8 +283,9 @@ def _cpus(vdu: _Template, inputs: Mapping[str, Any]) -> int | None:
     compute = vdu.capabilities.get("nfv_compute")
     properties = compute.get("properties") if isinstance(compute, dict) else None
     value = _value(properties.get("num_cpus"), inputs) if isinstance(properties, dict) else None
-    good = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MAX_CPUS
-    return value if good else None
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MAX_CPUS:
+        return value
+    return None
 
 
 def _value(given: object, inputs: Mapping[str, Any]) -> object:

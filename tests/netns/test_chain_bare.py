@@ -1,0 +1,245 @@
+"""Functions that know nothing of chains carry real traffic: programs of others, and the kernel.
+
+client --in-- n1 --between-- n2          functions f1, g at n1, and what is tested at n2
+              n1 --out-- server
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+from driver_traffic import ping, tcp, wait_for
+from test_chains import SERVER, Echoes, passed
+
+from hawser.control.client import DaemonClient
+from hawser.control.model import FunctionCounters
+from hawser.driver.base import DriverError
+from hawser.driver.local import LocalLab
+from hawser.node.netns import NamespaceNode
+from hawser.overlay import network
+from hawser.overlay.plan import NetworkPlan
+from hawser.spec import load
+from hawser.spec.workflow import Change
+
+pytestmark = pytest.mark.root
+
+Deploy = Callable[[NetworkPlan], LocalLab]
+
+WORKFLOW = """\
+hawser: 1
+name: bare
+title: A chain
+topology:
+  nodes: [client, n1, n2, server]
+  links:
+    in: {ends: [client.eth, n1.in]}
+    between: {ends: [n1.far, n2.near]}
+    out: {ends: [n1.out, server.eth]}
+functions:
+  f1: {kind: forwarder, node: n1}
+  g: {kind: forwarder, node: n1}
+  x: FUNCTION
+chains:
+  c: {from: client, to: server, functions: [f1, x, g], CHAIN}
+  MORE
+measurements:
+  rtt: {probe: ping, from: client, to: server}
+"""
+
+FILTER = """
+    kind: proxy
+    node: n2
+    setup: [[nft, -f, rules.nft]]
+    files:
+      rules.nft: |
+        table ip filter {
+          chain forward {
+            type filter hook forward priority 0; policy accept;
+            ip daddr @server@ tcp dport 5300 counter reject with tcp reset
+            ip daddr @server@ tcp dport 5301 counter reject
+            ip daddr @server@ udp dport 5302 counter drop
+          }
+        }
+"""
+MASQUERADE = """
+    kind: proxy
+    node: n2
+    setup: [[nft, -f, rules.nft]]
+    files:
+      rules.nft: |
+        table ip nat {
+          chain out { type nat hook postrouting priority 100; ip daddr @server@ masquerade; }
+        }
+"""
+SLEEPER = "{kind: proxy, node: n2, command: [sleep, infinity]}"
+
+
+def planned(function: str, chain: str = "steering: nsh", more: str = "") -> NetworkPlan:
+    text = WORKFLOW.replace("FUNCTION", function).replace("CHAIN", chain).replace("MORE", more)
+    return network(load("x.yaml", lambda _: text.encode()).variants[0].scenario)
+
+
+def counters(lab: LocalLab, node: str) -> FunctionCounters:
+    with DaemonClient(lab.daemons[node].control) as control:
+        return control.function_counters()
+
+
+def connect(client: NamespaceNode, port: int) -> tuple[int, str]:
+    """Ask for a connection: exit code (124: no answer) and what was said."""
+    asks = ["timeout", "1", "bash", "-c", f"exec 3<>/dev/tcp/{SERVER}/{port}"]
+    done = client.run(asks, timeout=10, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("steering", ["nsh", "routes"])
+def test_a_filter_of_nft_is_a_function(deploy: Deploy, steering: str) -> None:
+    lab = deploy(planned(FILTER, f"steering: {steering}"))
+    client = lab.nodes["client"]
+    assert ping(client, SERVER) == 3
+    assert all(passed(lab, each) >= 6 for each in ("f1", "x", "g"))
+    before = passed(lab, "g")
+    assert "refused" in connect(client, 5300)[1], "the filter's reset goes the way back"
+    assert "refused" in connect(client, 5301)[1], "and so does its ICMP error"
+    assert "refused" in connect(client, 5303)[1], "that is the server's"
+    assert passed(lab, "g") - before < 6
+    if steering == "nsh":
+        drops = counters(lab, "n2").drops
+        assert drops["unknown_flow"] == drops["several_paths"] == 0
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("steering", ["nsh", "routes"])
+def test_masquerading_is_survived(deploy: Deploy, steering: str) -> None:
+    lab = deploy(planned(MASQUERADE, f"steering: {steering}"))
+    client, server = lab.nodes["client"], lab.nodes["server"]
+    assert ping(client, SERVER) == 3
+    before = {each: passed(lab, each) for each in ("f1", "x", "g")}
+    assert tcp(client, server, SERVER, 1)["bits_per_second"] > 20e6
+    for each, earlier in before.items():
+        assert passed(lab, each) - earlier > 1000, each
+    seen = server.run(["ip", "-s", "route", "get", "10.253.0.10"], timeout=5).stdout
+    assert "10.253.0.10" in seen
+    if steering == "nsh":
+        drops = counters(lab, "n2").drops
+        assert drops["unknown_flow"] == drops["several_paths"] == 0
+
+
+def test_a_source_that_two_paths_share_is_refused(deploy: Deploy) -> None:
+    second = "d: {from: client, to: server, functions: [x], match: {protocol: udp}}"
+    chain = "steering: nsh, match: {protocol: icmp}"
+    text = MASQUERADE.replace("ip daddr @server@ masquerade", "masquerade")
+    lab = deploy(planned(text, chain, second))
+    client = lab.nodes["client"]
+    assert ping(client, SERVER) == 3, "each path has its own protocol"
+    drops = counters(lab, "n2").drops
+    assert drops["several_paths"] == 0
+    lab.nodes["x"].run(["ping", "-c", "2", "-W", "1", "10.255.0.1"], timeout=5, check=False)
+    wait_for(lambda: counters(lab, "n2").drops["unknown_flow"] > 0)
+
+
+NGINX = """
+    kind: proxy
+    node: n2
+    setup: [[nft, -f, rules.nft]]
+    command: [nginx, -p, ., -c, nginx.conf, -e, stderr]
+    files:
+      rules.nft: |
+        table ip nat
+        delete table ip nat
+        table ip nat {
+          chain in { type nat hook prerouting priority -100; tcp dport 80 redirect to :8080; }
+        }
+      nginx.conf: |
+        daemon off; master_process off; pid nginx.pid; error_log stderr;
+        events {}
+        http {
+          access_log off;
+          server { listen 8080; location / { proxy_pass http://@server@; } }
+        }
+"""
+WEB = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, h.ThreadingHTTPServer, port=80)"
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("fail", ["closed", "open"])
+def test_nginx_ends_connections_and_begins_its_own(deploy: Deploy, fail: str) -> None:
+    lab = deploy(planned(NGINX, f"steering: nsh, fail: {fail}"))
+    client, server = lab.nodes["client"], lab.nodes["server"]
+    web = server.start(["python3", "-c", WEB])
+    try:
+        wait_for(lambda: bool(server.run(["ss", "-Hltn", "src", ":80"], timeout=5).stdout))
+        before = {each: passed(lab, each) for each in ("f1", "x", "g")}
+        assert fetch(client) == "200 nginx"
+        assert all(passed(lab, each) > before[each] for each in before)
+        drops = counters(lab, "n2").drops
+        assert drops["unknown_flow"] == drops["several_paths"] == 0
+        lab.apply("function:x", Change(up=False))
+        time.sleep(0.2)
+        assert fetch(client) == ("200 SimpleHTTP" if fail == "open" else "000 ")
+        lab.apply("function:x", Change(up=True))
+        wait_for(lambda: fetch(client) == "200 nginx", 10)
+    finally:
+        web.stop(0)
+
+
+def fetch(client: NamespaceNode) -> str:
+    """Ask the web server: the status, and by whom the answer is."""
+    asks = ["curl", "-s", "-o", "/dev/null", "-m", "1", "-w", "%{http_code} %header{server}"]
+    done = client.run([*asks, f"http://{SERVER}/"], timeout=5, check=False)
+    return done.stdout.partition("/")[0]
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("fail", ["closed", "open"])
+def test_a_killed_program_closes_or_opens_its_chain(deploy: Deploy, fail: str) -> None:
+    lab = deploy(planned(SLEEPER, f"steering: nsh, fail: {fail}"))
+    with Echoes(lab) as echoes:
+        wait_for(lambda: passed(lab, "x") > 20)
+        lab.apply("function:x", Change(up=False))
+        killed = time.time()
+        time.sleep(0.5)
+        dropped = counters(lab, "n2").drops["no_hop"]
+        lab.apply("function:x", Change(up=True))
+        before = passed(lab, "x")
+        wait_for(lambda: passed(lab, "x") > before + 20, 10)
+        answers = echoes.answers()
+    meanwhile = [at for at in answers if killed + 0.2 < at < killed + 0.5]
+    assert bool(meanwhile) is (fail == "open")
+    assert (dropped > 5) is (fail == "closed")
+
+
+@pytest.mark.measures
+def test_a_program_that_dies_is_started_again(deploy: Deploy) -> None:
+    lab = deploy(planned(SLEEPER, "steering: routes"))
+    client = lab.nodes["client"]
+    assert ping(client, SERVER) == 3
+    first = lab.programs["x"].pid
+    kill_program(lab)
+    wait_for(lambda: lab.programs["x"].pid != first, 10)
+    wait_for(lambda: ping(client, SERVER) == 3, 10)
+    assert lab.programs["x"].restarts == 1
+
+
+def kill_program(lab: LocalLab) -> None:
+    os.kill(lab.programs["x"].pid, signal.SIGKILL)
+
+
+def test_a_setup_that_fails_says_so(deploy: Deploy) -> None:
+    with pytest.raises(DriverError, match=r"function x: .*nft.*exit code"):
+        deploy(planned("{kind: proxy, node: n2, setup: [[nft, add, nonsense]]}"))
+
+
+@pytest.mark.parametrize("steering", ["nsh", "routes"])
+def test_a_router_forwards_but_what_its_routes_say(deploy: Deploy, steering: str) -> None:
+    routes = f"[{{to: {SERVER}/32, action: prohibit}}]"
+    lab = deploy(planned("{kind: router, node: n2}", f"steering: {steering}"))
+    assert ping(lab.nodes["client"], SERVER) == 3
+    assert passed(lab, "x") >= 6
+    lab.destroy()
+    lab = deploy(planned(f"{{kind: router, node: n2, routes: {routes}}}", f"steering: {steering}"))
+    done = lab.nodes["client"].run(["ping", "-c", "1", "-W", "1", SERVER], timeout=5, check=False)
+    assert "prohibited" in done.stdout + done.stderr or "filtered" in done.stdout + done.stderr
