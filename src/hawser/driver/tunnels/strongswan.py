@@ -116,7 +116,8 @@ def _daemon(
 
 def write(folder: Path, end: TunnelPlan, secret: str) -> None:
     """Write the files of one end, which only root may read."""
-    routes = "install_routes = no" if end.table is not None else ""
+    # kernel-libipsec makes routes whatever it is told: then at least nobody looks at them.
+    routes = "routing_table_prio = 40000" if end.table is not None else ""
     text = _DAEMON.format(socket=f"unix://{socket(folder)}", routes=routes)
     (folder / "strongswan.conf").write_text(text)
     file = _connections(folder)
