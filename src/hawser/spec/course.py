@@ -69,8 +69,12 @@ class Course:
         return tuple(hop for leg in self.legs[:-1] for hop in leg)
 
     def arrivals(self) -> Iterator[tuple[str, str]]:
-        """Give each node with the interface at which packets come to it from a link."""
-        for hop in (self.access, *self.steered, *self.legs[-1]):
+        """Give each node with the interface at which packets come to it from a link.
+
+        In a tunnel between functions they are packets of another kind, which are not told.
+        """
+        open_legs = (leg for leg, s in zip(self.legs, self.sealed, strict=False) if not s)
+        for hop in (self.access, *(hop for leg in open_legs for hop in leg), *self.legs[-1]):
             yield hop.there, hop.arrival
 
 
