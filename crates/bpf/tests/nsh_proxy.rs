@@ -3,7 +3,7 @@
 //! There is one interface, the loopback, which is forwarder's port and function's port in turn: frames on
 //! a path come with a header, frames of the function without.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure is a panic
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)] // a failure is a panic
 
 use std::num::NonZeroU16;
 
