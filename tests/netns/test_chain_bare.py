@@ -131,17 +131,25 @@ def test_masquerading_is_survived(deploy: Deploy, steering: str) -> None:
         assert drops["unknown_flow"] == drops["several_paths"] == 0
 
 
-def test_a_source_that_two_paths_share_is_refused(deploy: Deploy) -> None:
-    second = "d: {from: client, to: server, functions: [x], match: {protocol: udp}}"
-    chain = "steering: nsh, match: {protocol: icmp}"
-    text = MASQUERADE.replace("ip daddr @server@ masquerade", "masquerade")
-    lab = deploy(planned(text, chain, second))
+def test_what_two_paths_share_is_refused(deploy: Deploy) -> None:
+    high = "match: {protocol: tcp, source_ports: [20000, 29999]}"
+    second = f"d: {{from: client, to: server, functions: [x], {high}}}"
+    lab = deploy(planned(MASQUERADE, "steering: nsh, match: {source_ports: [1, 9999]}", second))
     client = lab.nodes["client"]
-    assert ping(client, SERVER) == 3, "each path has its own protocol"
+    assert connected_from(client, 1500) == "ConnectionRefusedError", "the only path to there"
     drops = counters(lab, "n2").drops
-    assert drops["several_paths"] == 0
-    lab.nodes["x"].run(["ping", "-c", "2", "-W", "1", "10.255.0.1"], timeout=5, check=False)
-    wait_for(lambda: counters(lab, "n2").drops["unknown_flow"] > 0)
+    assert drops["unknown_flow"] == drops["several_paths"] == 0
+    assert connected_from(client, 20500) == "TimeoutError", "of two paths neither is guessed"
+    assert counters(lab, "n2").drops["several_paths"] > 0
+    lab.nodes["x"].run(["ping", "-c", "1", "-W", "1", "10.255.0.1"], timeout=5, check=False)
+    assert counters(lab, "n2").drops["unknown_flow"] > 0
+
+
+def connected_from(client: NamespaceNode, port: int) -> str:
+    """Ask for a connection from a port; what came of it."""
+    ask = f"import socket; socket.create_connection(('{SERVER}', 5300), 1, ('', {port}))"
+    done = client.run(["python3", "-c", ask], timeout=5, check=False)
+    return done.stderr.strip().splitlines()[-1].partition(":")[0]
 
 
 NGINX = """
@@ -225,6 +233,7 @@ def test_a_program_that_dies_is_started_again(deploy: Deploy) -> None:
     wait_for(lambda: lab.programs["x"].pid != first, 10)
     wait_for(lambda: ping(client, SERVER) == 3, 10)
     assert lab.programs["x"].restarts == 1
+    assert "x died and was started again" in " ".join(lab.faults())
 
 
 def kill_program(lab: LocalLab) -> None:

@@ -142,6 +142,11 @@ class SupervisedProcess:
         """Process id now."""
         return self._process.pid
 
+    @property
+    def wanted(self) -> bool:
+        """Whether it is to run: nobody has killed it on purpose."""
+        return self._wanted.is_set()
+
     def running(self) -> bool:
         """Whether it runs now."""
         return self._process.running()

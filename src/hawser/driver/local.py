@@ -123,8 +123,8 @@ class LocalLab:
             f"{each.name} died and was started again (restarts: {each.restarts})"
             if each.running()
             else f"{each.name} died"
-            for each in self.switches
-            if each.restarts or not each.running()
+            for each in (*self.switches, *self.programs.values())
+            if each.restarts or (each.wanted and not each.running())
         )
         return (*self.background.faults(), *died)
 
