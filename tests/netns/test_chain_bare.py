@@ -134,7 +134,11 @@ def test_masquerading_is_survived(deploy: Deploy, steering: str) -> None:
 def test_what_two_paths_share_is_refused(deploy: Deploy) -> None:
     high = "match: {protocol: tcp, source_ports: [20000, 29999]}"
     second = f"d: {{from: client, to: server, functions: [x], {high}}}"
-    lab = deploy(planned(MASQUERADE, "steering: nsh, match: {source_ports: [1, 9999]}", second))
+    lab = deploy(
+        planned(
+            MASQUERADE, "steering: nsh, match: {protocol: tcp, source_ports: [1, 9999]}", second
+        )
+    )
     client = lab.nodes["client"]
     assert connected_from(client, 1500) == "ConnectionRefusedError", "the only path to there"
     drops = counters(lab, "n2").drops
