@@ -6,13 +6,17 @@ the header off (End.DX4).
 
     5f00:0:N::/48        node N
     5f00:0:N:F::1        function F, at node N
+    5f00:0:N:F::2        the same, where answers come to its proxy
     5f00:0:N::C          where course C ends
+
+A function that knows nothing of this is no segment: its proxy is, a node between (`proxy` below).
 """
 
 from __future__ import annotations
 
 from ipaddress import IPv6Address, IPv6Network
 
+from hawser.overlay.chain import proxy
 from hawser.overlay.chain.additions import Additions
 from hawser.overlay.chain.layout import OWN_PORT, Instance, Layout, Led, out
 from hawser.overlay.chain.routes import rules
@@ -48,14 +52,20 @@ def steer(layout: Layout, added: Additions) -> None:
         _reach(layout, added, course)
         for name in course.functions:
             (instance,) = layout.instances[name]
-            _function(layout, added, instance)
+            if instance.proxy:
+                proxy.stand_in(layout, added, instance, course, segments(layout, number, course))
+            else:
+                _function(layout, added, instance)
+            for node in (instance.node, instance.proxy or instance.name):
+                added.sysctl[node] |= _ROUTER
         _end(layout, added, number, course)
 
 
 def segments(layout: Layout, number: int, course: Course) -> tuple[IPv6Address, ...]:
     """Give the segment list of a course, in the order in which its packets pass."""
     functions = (layout.instances[name][0] for name in course.functions)
-    return (*(_segment(layout, each) for each in functions), _last(layout, number, course))
+    passed = (segment_of(layout, each, course) for each in functions)
+    return (*passed, _last(layout, number, course))
 
 
 def _classify(layout: Layout, added: Additions, led: Led, number: int, course: Course) -> None:
@@ -68,6 +78,7 @@ def _classify(layout: Layout, added: Additions, led: Led, number: int, course: C
         interface=interface,
         table=table,
         segments=segments(layout, number, course),
+        reduced=led.chain.is_reduced,
     )
     added.routes[course.classifier].append(route)
     node = course.classifier
@@ -89,7 +100,7 @@ def _reach(layout: Layout, added: Additions, course: Course) -> None:
 
 def _function(layout: Layout, added: Additions, instance: Instance) -> None:
     here, there = instance.ends6
-    segment = _segment(layout, instance)
+    segment = _address(layout, instance)
     added.addresses[f"{instance.node}.{instance.port}"].append(here)
     added.addresses[f"{instance.name}.{OWN_PORT}"].append(there)
     to = RoutePlan(to=IPv6Network(segment), via=there.ip, interface=instance.port)
@@ -98,8 +109,6 @@ def _function(layout: Layout, added: Additions, instance: Instance) -> None:
     added.routes[instance.name].append(back)
     end = SegmentPlan(segment=segment, behaviour="End", interface=OWN_PORT)
     added.segments[instance.name].append(end)
-    for node in (instance.node, instance.name):
-        added.sysctl[node] |= _ROUTER
 
 
 def _end(layout: Layout, added: Additions, number: int, course: Course) -> None:
@@ -122,7 +131,13 @@ def _locator(layout: Layout, node: str) -> IPv6Network:
     return IPv6Network((start, 128 - _NODE))
 
 
-def _segment(layout: Layout, instance: Instance) -> IPv6Address:
+def segment_of(layout: Layout, instance: Instance, course: Course) -> IPv6Address:
+    """Give the segment of a function in a course; a proxy has one for each direction."""
+    answers = instance.proxy is not None and course.direction == "reverse"
+    return _address(layout, instance) + answers
+
+
+def _address(layout: Layout, instance: Instance) -> IPv6Address:
     locator = _locator(layout, instance.node).network_address
     return locator + (instance.number << _FUNCTION) + 1
 
