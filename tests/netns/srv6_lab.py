@@ -1,14 +1,16 @@
 """The kernel's segment routing at both ends, `hawserd function srv6-proxy` between, and a function.
 
-    a ---- r ---- b            a, b: H.Encaps and End.DX4, End.DX6 by the kernel
-           |                   r:    a router
-           px                  px:   the proxy
-         p0  p1
-         |    |
-         f0  f1
-           fn                  fn:   a router for IPv4 and IPv6 without segment routing
+    ha --- a ---- r ---- b --- hb      a, b: H.Encaps and End.DX4, End.DX6 by the kernel
+                  |                    r:    a router
+                  px                   px:   the proxy
+                p0  p1
+                |    |
+                f0  f1
+                  fn                   fn:   a router without segment routing
 
-Packets from a go by fn's f0 to f1, packets from b the other way.
+Packets from ha go by fn's f0 to f1, packets from hb the other way. The kernel's End.DX6 delivers
+nothing locally: so hosts are behind the ends. It tells nobody that a packet is too long for its
+encapsulation: so links are wider than those of hosts.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ _numbers = itertools.count()
 
 FORWARD, REVERSE = "5f00:f::1", "5f00:f::2"
 """Segments of the proxy."""
-ADDRESSES = {"a": ("10.1.0.1", "fd01::1"), "b": ("10.2.0.1", "fd02::1")}
-"""Of the ends, which packets go between."""
+ADDRESSES = {"a": ("10.1.0.1", "fd01::2"), "b": ("10.2.0.1", "fd02::2")}
+"""Of the hosts behind the ends."""
 _ENDS = {4: "End.DX4 nh4 0.0.0.0", 6: "End.DX6 nh6 ::"}
 _MAC = {"r": "02:00:00:00:00:01", "f0": "02:00:00:00:00:02", "f1": "02:00:00:00:00:03"}
-_NAMES = ("a", "r", "b", "px", "fn")
+_NAMES = ("ha", "a", "r", "b", "hb", "px", "fn")
 
 
 class Srv6:
@@ -76,9 +78,8 @@ class Srv6:
         self.at(label, "ip", *words.split())
 
     def ping(self, family: int, *options: str) -> str:
-        """Ping b from a."""
-        here, there = (ADDRESSES[end][family == 6] for end in "ab")
-        command = self.inside("a", "ping", "-q", "-W", "1", *options, "-I", here, there)
+        """Ping hb from ha."""
+        command = self.inside("ha", "ping", "-q", "-W", "1", *options, ADDRESSES["b"][family == 6])
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
     def _config(self) -> dict[str, Any]:
@@ -120,11 +121,13 @@ class Srv6:
                         f"net.ipv4.conf.{name}.rp_filter=0",
                         f"net.ipv4.conf.{name}.send_redirects=0")  # fmt: skip
             self.ip(label, "link set lo up")
-        self._cable(("a", "c0"), ("r", "a"), "fd00:a", 1500)
-        self._cable(("b", "c0"), ("r", "b"), "fd00:b", 1500)
-        self._cable(("px", "f0"), ("r", "f"), "fd00:f", 1500)
-        self._cable(("fn", "f0"), ("px", "p0"), "fd09:0", 1500)
-        self._cable(("fn", "f1"), ("px", "p1"), "fd09:1", 1500)
+        self._cable(("a", "c0"), ("r", "a"), "fd00:a", 1600)
+        self._cable(("b", "c0"), ("r", "b"), "fd00:b", 1600)
+        self._cable(("px", "f0"), ("r", "f"), "fd00:f", 1600)
+        self._cable(("ha", "c0"), ("a", "h0"), "fd01", 1500)
+        self._cable(("hb", "c0"), ("b", "h0"), "fd02", 1500)
+        self._cable(("fn", "f0"), ("px", "p0"), "fd09:0", 1600)
+        self._cable(("fn", "f1"), ("px", "p1"), "fd09:1", 1600)
         # XDP sees packets as they are: checksums must be there. GRO makes an end take frames.
         for label, device in (("r", "f"), ("fn", "f0"), ("fn", "f1")):
             self.at(label, "ethtool", "-K", device, "tx", "off", "gro", "on")
@@ -138,8 +141,8 @@ class Srv6:
         mac = {("r", "f"): "r", ("fn", "f0"): "f0", ("fn", "f1"): "f1"}
         for (label, port), number in ((other, 1), (end, 2)):
             if (label, port) in mac:
-                self.ip(label, f"link set {port} address {_MAC[mac[label, port]]}")
-            self.ip(label, f"link set {port} up")
+                self.ip(label, f"link set dev {port} address {_MAC[mac[label, port]]}")
+            self.ip(label, f"link set dev {port} up")
             self.ip(label, f"-6 address add {net}::{number}/64 dev {port}")
         if net.startswith("fd09"):
             third = net[-1]
@@ -150,12 +153,17 @@ class Srv6:
         for end, far, segment in (("a", "b", FORWARD), ("b", "a", REVERSE)):
             self.ip(end, f"-6 route add default via fd00:{end}::1")
             self.ip("r", f"-6 route add 5f00:{end}::/64 via fd00:{end}::2")
-            for family, address in zip((4, 6), ADDRESSES[end], strict=True):
-                self.ip(end, f"-{family} address add {address} dev c0")
+            host = ADDRESSES[end][0]
+            self.ip(f"h{end}", f"address add {host}/24 dev c0")
+            self.ip(end, f"address add {host}54/24 dev h0")
+            self.ip(f"h{end}", f"route add default via {host}54")
+            self.ip(
+                f"h{end}", "-6 route add default via {}::1".format("fd01" if end == "a" else "fd02")
+            )
+            for family in (4, 6):
                 encap = f"encap seg6 mode {self._mode} segs {segment},5f00:{far}::{family}"
                 to = ADDRESSES[far][family == 6]
-                source = f"src {address}"
-                self.ip(end, f"-{family} route add {to} {encap} dev c0 {source}")
+                self.ip(end, f"-{family} route add {to} {encap} dev c0")
                 action = f"encap seg6local action {_ENDS[family]}"
                 self.ip(end, f"-6 route add 5f00:{end}::{family} {action} dev c0")
         self.ip("r", "-6 route add 5f00:f::/64 via fd00:f::2")
