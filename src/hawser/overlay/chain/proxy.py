@@ -1,6 +1,7 @@
 """Proxies for functions that know nothing of segment routing: `hawserd function srv6-proxy`.
 
-See draft-ietf-spring-sr-service-programming, section 6. A proxy has a segment for each direction, and the function a port for each side:
+See draft-ietf-spring-sr-service-programming, section 6. A proxy has a segment for each direction,
+and the function a port for each side:
 
     node ---- f0 proxy p0 ---- f0 function      forward: in by f0, out by f1
                        p1 ---- f1               reverse: in by f1, out by f0
