@@ -119,6 +119,21 @@ def test_functions_behind_proxies_are_passed(deploy: Deploy, proxy: str) -> None
     assert passed(lab, "f2") > 1000
 
 
+@pytest.mark.parametrize("proxy", [None, "static", "dynamic", "masquerading"])
+def test_ipv6_is_led_too(deploy: Deploy, proxy: str | None) -> None:
+    behind = f"node: n1, proxy: {proxy}}}" if proxy else "node: n1}"
+    text = WORKFLOW.replace("node: n1}\n  f2: {", f"{behind}\n  f2: {{", 1)
+    lab = deploy(planned("steering: srv6, srv6: {ipv6: true}", workflow=text))
+    client, server = lab.nodes["client"], lab.nodes["server"]
+    (address,) = (a.ip for a in server.plan.interfaces[0].addresses if a.version == 6)
+    assert ping(client, str(address)) == 3
+    assert passed(lab, "f1") >= 3
+    assert passed(lab, "f2") >= 6
+    assert ping(client, SERVER) == 3
+    assert tcp(client, server, str(address), 1)["bits_per_second"] > 20e6
+    assert passed(lab, "f1") > 1000
+
+
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
 def test_a_match_leads_only_what_fits(deploy: Deploy, steering: str) -> None:
     match = "match: {protocol: tcp, destination_ports: [5000, 5010]}"

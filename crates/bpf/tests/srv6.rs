@@ -130,9 +130,9 @@ fn proxies(behaviour: Behaviour) -> Proxies {
     proxies
 }
 
-/// What End.AS puts in front: three segments, of which the first is next.
+/// What End.AS puts in front: three segments, of which the first is next; one more for IPv6.
 fn configured(next_header: u8) -> Headers {
-    let segments = (20..23).map(elsewhere).collect();
+    let segments = (20..23 + u16::from(next_header == IPV6)).map(elsewhere).collect();
     Headers {
         to: elsewhere(20),
         hop_limit: 60,
@@ -141,7 +141,8 @@ fn configured(next_header: u8) -> Headers {
 }
 
 fn fixed() -> Proxies {
-    proxies(Behaviour::Static { headers: configured(0).packet(&[]) })
+    let headers = [IPIP, IPV6].map(|protocol| configured(protocol).packet(&[]));
+    proxies(Behaviour::Static { headers })
 }
 
 /// What a frame becomes, and what it is counted as: `sent` is a frame for a port.

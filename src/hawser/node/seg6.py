@@ -13,8 +13,8 @@ from hawser.overlay.plan import SegmentPlan
 
 _PREFIX = 128
 _BY_DESTINATION = "0.0.0.0"  # noqa: S104 (not listened on)
-"""Next hop of End.DX4 that is found by the destination of the packet inside. For any other, Linux
-asks the next hop's link for that destination's Ethernet address."""
+"""Next hop of End.DX4 that is found by the destination of the packet inside (`::` with End.DX6).
+For any other, Linux asks the next hop's link for that destination's Ethernet address."""
 
 
 _REDUCED = 3
@@ -45,5 +45,7 @@ def local(route: IPRoute, plan: SegmentPlan, index: int) -> None:
     encap: dict[str, object] = {"type": "seg6local", "action": plan.behaviour}
     if plan.behaviour == "End.DX4":
         encap["nh4"] = _BY_DESTINATION
+    elif plan.behaviour == "End.DX6":
+        encap["nh6"] = "::"
     destination = f"{plan.segment}/{_PREFIX}"
     route.route("add", family=AF_INET6, dst=destination, oif=index, encap=encap)

@@ -72,9 +72,9 @@ class RoutePlan(Model):
 class RulePlan(Model):
     """Packets that are so look in this routing table; what is left out fits all."""
 
-    source: IPv4Network | None = None
+    source: IPv4Network | IPv6Network | None = None
     """Those from here: each WAN address leaves by its own port."""
-    to: IPv4Network | None = None
+    to: IPv4Network | IPv6Network | None = None
     """Those to here."""
     family: Literal[4, 6] = 4
     """Of the packets."""
@@ -93,8 +93,8 @@ class SegmentPlan(Model):
     """A segment of this node, and what happens to packets that come to it (RFC 8986)."""
 
     segment: IPv6Address
-    behaviour: Literal["End", "End.DX4"]
-    """What comes out at End.DX4 goes on by the node's routes."""
+    behaviour: Literal["End", "End.DX4", "End.DX6"]
+    """What comes out at End.DX4 and End.DX6 goes on by the node's routes."""
     interface: str
 
 

@@ -104,6 +104,8 @@ class Srv6(Model):
 
     mode: Encapsulation = Encapsulation.WHOLE
     """What is put in front of packets."""
+    ipv6: bool = False
+    """Whether the chain's ends have IPv6 addresses too, and packets between these are led."""
 
 
 class Chain(Model):
@@ -126,6 +128,11 @@ class Chain(Model):
     fail: Literal["closed", "open"] = "closed"
     """What becomes of packets while a function has no running instance: dropped, or led straight.
     """
+
+    @property
+    def carries_ipv6(self) -> bool:
+        """Whether it leads IPv6 packets too."""
+        return self.srv6 is not None and self.srv6.ipv6
 
     @property
     def is_reduced(self) -> bool:

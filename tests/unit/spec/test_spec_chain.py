@@ -46,6 +46,7 @@ chains:
         "{from: client, to: server, functions: [fa, fb], steering: srv6}",
         "{from: client, to: server, functions: [fa, fb], steering: routes}",
         "{from: client, to: server, functions: [fp], steering: srv6, srv6: {mode: encap.red}}",
+        "{from: client, to: server, functions: [fp, fb], steering: srv6, srv6: {ipv6: true}}",
         "{from: client, to: server, functions: [fb, fa], symmetric: false, match: {dscp: 4}}",
         "{from: server, to: end, functions: [fa, fa2], symmetric: false}",
     ],
@@ -124,6 +125,20 @@ def test_these_can_be(chain: str) -> None:
         (
             "{from: client, to: server, functions: [fp]}",
             "functions.0: found fp, which is behind a proxy for srv6; expected steering: srv6",
+        ),
+        (
+            (
+                "{from: client, to: server, functions: [fa], steering: srv6, srv6: {ipv6: true},"
+                " symmetric: false}"
+            ),
+            "srv6.ipv6: found ipv6, but answers go straight, where only IPv4 is; expected",
+        ),
+        (
+            (
+                "{from: client, to: server, functions: [fa], steering: srv6, srv6: {ipv6: true},"
+                " match: {source: 10.0.0.0/8}}"
+            ),
+            "srv6.ipv6: found ipv6 and a match on IPv4 addresses, expected one without addresses",
         ),
         (
             "{from: client, to: server, functions: [fa], srv6: {mode: encap.red}}",

@@ -30,6 +30,7 @@ pub const HEADERS_MAX: usize = 208;
 const COUNTS: u32 = 3;
 /// Inner families, each with a cache: IPv4 and IPv6.
 const FAMILIES: u32 = 2;
+const UNKNOWN: &[Vec<u8>; 2] = &[Vec::new(), Vec::new()];
 
 /// What a proxy does with the headers of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +39,8 @@ pub enum Behaviour {
     /// segment routing header, together at most [`HEADERS_MAX`] bytes; lengths and what follows are set
     /// for each packet.
     Static {
-        /// The headers.
-        headers: Vec<u8>,
+        /// The headers, in front of IPv4 and of IPv6.
+        headers: [Vec<u8>; 2],
     },
     /// End.AD: they are taken off, and those seen last are put in front of what comes back.
     Dynamic,
@@ -150,11 +151,11 @@ impl Proxies {
     /// Adds a proxy of this number, below [`PROXIES_MAX`].
     pub fn add(&mut self, number: u32, proxy: &Proxy) -> Result<(), Error> {
         let headers = match &proxy.behaviour {
-            Behaviour::Static { headers } => headers.as_slice(),
-            Behaviour::Dynamic | Behaviour::Masquerading => &[],
+            Behaviour::Static { headers } => headers,
+            Behaviour::Dynamic | Behaviour::Masquerading => UNKNOWN,
         };
-        let cache = RawCache::new(headers).ok_or(Error::Absent("room for these headers"))?;
-        for family in 0..FAMILIES {
+        for (family, headers) in (0..).zip(headers) {
+            let cache = RawCache::new(headers).ok_or(Error::Absent("room for these headers"))?;
             self.caches.set(number * FAMILIES + family, cache, 0)?;
         }
         let raw = |way| RawProxy::new(&proxy.behaviour, number, way);

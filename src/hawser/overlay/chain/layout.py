@@ -161,6 +161,11 @@ class Layout:
         chains = (led.chain for led in self.led)
         return next(chain.steering for chain in chains if function in chain.functions)
 
+    def departure(self, course: Course) -> str:
+        """Give the interface by which a course's packets leave its classifier."""
+        here = self.instances[course.functions[0]][0]
+        return course.steered[0].interface if course.legs[0] else here.port
+
     def address(self, port: str) -> IPv4Address:
         """Give the address of a link's port."""
         return self.addresses.inner[port].ip

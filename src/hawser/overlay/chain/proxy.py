@@ -9,6 +9,7 @@ and the function a port for each side:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import IPv6Address, IPv6Network
 from typing import Any
 
@@ -43,7 +44,7 @@ def stand_in(
     added: Additions,
     instance: Instance,
     course: Course,
-    segments: tuple[IPv6Address, ...],
+    lists: Sequence[tuple[IPv6Address, ...]],
 ) -> None:
     """Add what leads a course through the proxy of a function, and through that.
 
@@ -52,12 +53,12 @@ def stand_in(
         added: what there is so far.
         instance: the function's, which has a proxy.
         course: the course.
-        segments: its segment list.
+        lists: its segment list, and the one for IPv6 packets where it leads these.
     """
     assert instance.proxy  # noqa: S101 (the caller's choice)
     there = instance.ends6[1]
     place = course.functions.index(_name(layout, instance))
-    segment = segments[place]
+    segment = lists[0][place]
     to = RoutePlan(to=IPv6Network(segment), via=there.ip, interface=instance.port)
     added.routes[instance.node].append(to)
     daemon = next((each for each in added.daemons if each.name == instance.proxy), None)
@@ -66,7 +67,7 @@ def stand_in(
         _function(added, instance)
     proxies: Any = daemon.config["proxies"]
     if all(each["segment"] != str(segment) for each in proxies):
-        onward = segments[place + 1 :]
+        onward = [[str(each) for each in segments[place + 1 :]] for segments in lists]
         proxies.append(_proxy(instance, segment, course, onward, there.ip))
 
 
@@ -114,7 +115,7 @@ def _proxy(
     instance: Instance,
     segment: IPv6Address,
     course: Course,
-    onward: tuple[IPv6Address, ...],
+    onward: list[list[str]],
     source: IPv6Address,
 ) -> dict[str, object]:
     kind = instance.function.proxy
@@ -130,6 +131,6 @@ def _proxy(
         "onward": {"port": _NODE, "mac": instance.macs[0]},
     }
     if kind is Proxy.STATIC:
-        segments = [str(each) for each in onward]
-        proxy["encapsulation"] = {"source": str(source), "segments": segments}
+        fields = zip(("segments", "segments_ipv6"), onward, strict=False)
+        proxy["encapsulation"] = {"source": str(source), **dict(fields)}
     return proxy

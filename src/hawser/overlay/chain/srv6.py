@@ -8,6 +8,7 @@ the header off (End.DX4).
     5f00:0:N:F::1        function F, at node N
     5f00:0:N:F::2        the same, where answers come to its proxy
     5f00:0:N::C          where course C ends
+    5f00:0:N::6:C        where it ends for IPv6 packets (End.DX6)
 
 A function that knows nothing of this is no segment: its proxy is, a node between (`proxy` below).
 """
@@ -15,9 +16,11 @@ A function that knows nothing of this is no segment: its proxy is, a node betwee
 from __future__ import annotations
 
 from ipaddress import IPv6Address, IPv6Network
+from typing import Literal
 
-from hawser.overlay.chain import proxy
+from hawser.overlay.chain import ipv6, proxy
 from hawser.overlay.chain.additions import Additions
+from hawser.overlay.chain.ipv6 import ROUTER
 from hawser.overlay.chain.layout import OWN_PORT, Instance, Layout, Led, out
 from hawser.overlay.chain.routes import rules
 from hawser.overlay.plan import RoutePlan, SegmentPlan
@@ -28,21 +31,10 @@ from hawser.spec.course import Course
 
 _NODE, _FUNCTION = 80, 64
 """Bits to the right of a node's number and of a function's."""
+_IPV6 = 6 << 16
+"""What a segment has more where IPv6 packets leave their course."""
 
 _EVERYTHING6 = IPv6Network("::/0")
-
-_ROUTER = {
-    f"net.ipv6.conf.{name}.{key}": value
-    for name in ("all", "default")
-    for key, value in (
-        ("disable_ipv6", "0"),
-        ("forwarding", "1"),
-        ("seg6_enabled", "1"),
-        # Addresses are given, and known to be nobody else's.
-        ("accept_ra", "0"),
-        ("accept_dad", "0"),
-    )
-}
 
 
 def steer(layout: Layout, added: Additions) -> None:
@@ -53,26 +45,31 @@ def steer(layout: Layout, added: Additions) -> None:
         for name in course.functions:
             (instance,) = layout.instances[name]
             if instance.proxy:
-                proxy.stand_in(layout, added, instance, course, segments(layout, number, course))
+                lists = [segments(layout, number, course)]
+                if led.chain.carries_ipv6:
+                    lists.append(segments(layout, number, course, family=6))
+                proxy.stand_in(layout, added, instance, course, lists)
             else:
                 _function(layout, added, instance)
             for node in (instance.node, instance.proxy or instance.name):
-                added.sysctl[node] |= _ROUTER
+                added.sysctl[node] |= ROUTER
         _end(layout, added, number, course)
+        if led.chain.carries_ipv6:
+            ipv6.lead(layout, added, led, course, segments(layout, number, course, family=6))
 
 
-def segments(layout: Layout, number: int, course: Course) -> tuple[IPv6Address, ...]:
+def segments(
+    layout: Layout, number: int, course: Course, *, family: Literal[4, 6] = 4
+) -> tuple[IPv6Address, ...]:
     """Give the segment list of a course, in the order in which its packets pass."""
     functions = (layout.instances[name][0] for name in course.functions)
     passed = (segment_of(layout, each, course) for each in functions)
-    return (*passed, _last(layout, number, course))
+    return (*passed, _last(layout, number, course) + (_IPV6 if family == 6 else 0))
 
 
 def _classify(layout: Layout, added: Additions, led: Led, number: int, course: Course) -> None:
     table = added.table()
-    steered = course.steered
-    here = layout.instances[course.functions[0]][0]
-    interface = steered[0].interface if course.legs[0] else here.port
+    interface = layout.departure(course)
     route = RoutePlan(
         to=EVERYTHING,
         interface=interface,
@@ -83,7 +80,7 @@ def _classify(layout: Layout, added: Additions, led: Led, number: int, course: C
     added.routes[course.classifier].append(route)
     node = course.classifier
     added.rules[node] += rules(layout, led, course, course.access.arrival, table)
-    added.sysctl[node] |= _ROUTER
+    added.sysctl[node] |= ROUTER
 
 
 def _reach(layout: Layout, added: Additions, course: Course) -> None:
@@ -92,7 +89,7 @@ def _reach(layout: Layout, added: Additions, course: Course) -> None:
         for hop in leg:
             for port in (out(hop), hop.neighbour):
                 added.addresses[port].append(layout.address6(port))
-                added.sysctl[port.partition(".")[0]] |= _ROUTER
+                added.sysctl[port.partition(".")[0]] |= ROUTER
             via = layout.address6(hop.neighbour).ip
             route = RoutePlan(to=_locator(layout, node), via=via, interface=hop.interface)
             added.routes[hop.node].append(route)

@@ -161,9 +161,7 @@ def _between(topology: Topology, one: str, other: str) -> Iterator[bool]:
 def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
     yield from match((*loc, "match"), chain.match)
     yield from _proxies(loc, chain, functions)
-    if chain.srv6 and chain.steering is not Steering.SRV6:
-        message = f"found how srv6 leads, but the chain is steered by {chain.steering}"
-        yield Issue((*loc, "srv6"), message, key=True)
+    yield from _srv6(loc, chain)
     if chain.steering is Steering.NSH:
         return
     expected = "expected steering: nsh"
@@ -184,6 +182,20 @@ def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iter
         if function.instances > 1:
             message = f"found {name}, which has {function.instances} instances; {expected}"
             yield Issue(where, message)
+
+
+def _srv6(loc: Loc, chain: Chain) -> Iterator[Issue]:
+    if chain.srv6 and chain.steering is not Steering.SRV6:
+        message = f"found how srv6 leads, but the chain is steered by {chain.steering}"
+        yield Issue((*loc, "srv6"), message, key=True)
+    if chain.carries_ipv6 and not chain.symmetric:
+        message = (
+            "found ipv6, but answers go straight, where only IPv4 is; expected symmetric: true"
+        )
+        yield Issue((*loc, "srv6", "ipv6"), message)
+    if chain.carries_ipv6 and (chain.match.source or chain.match.destination):
+        message = "found ipv6 and a match on IPv4 addresses, expected one without addresses"
+        yield Issue((*loc, "srv6", "ipv6"), message)
 
 
 def _proxies(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
@@ -254,6 +266,9 @@ def _room(
     if wide and chain.steering is Steering.NSH:
         message = f"found nsh over a link of {wide[0]} bytes, expected at most {MOST_MTU_XDP}"
         yield Issue((*loc, "steering"), message)
+    if chain.carries_ipv6 and room < LEAST_LINK_MTU_IPV6:
+        message = f"found ipv6, but {room} bytes for a packet on the links it passes, expected at"
+        yield Issue((*loc, "srv6", "ipv6"), f"{message} least {LEAST_LINK_MTU_IPV6}")
     narrow = [h for c in found for h in c.steered if rooms[h.neighbour] < LEAST_LINK_MTU_IPV6]
     if narrow and chain.steering is Steering.SRV6:
         message = f"found srv6 over a link of {rooms[narrow[0].neighbour]} bytes, expected an mtu"

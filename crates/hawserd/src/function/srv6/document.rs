@@ -89,6 +89,10 @@ pub(crate) struct Encapsulation {
     /// Segments after the proxy's own; ten fit in front of a packet.
     #[schemars(length(min = 1, max = 10))]
     pub(crate) segments: Vec<Ipv6Addr>,
+    /// The same for IPv6 packets, where these leave by other segments.
+    #[serde(default)]
+    #[schemars(length(max = 10))]
+    pub(crate) segments_ipv6: Vec<Ipv6Addr>,
     /// Routers that packets may pass.
     #[serde(default = "hop_limit")]
     #[schemars(range(min = 1, max = 255))]

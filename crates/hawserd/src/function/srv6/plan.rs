@@ -1,6 +1,6 @@
 //! A valid configuration of proxies: names resolved to numbers, headers written.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, net::Ipv6Addr};
 
 use hawser_bpf::srv6 as bpf;
 use hawser_wire::{ipv6, srh};
@@ -98,7 +98,10 @@ fn check(proxy: &Proxy, names: &HashMap<&str, usize>) -> Vec<FieldError> {
 fn behaviour(proxy: &Proxy) -> Option<bpf::Behaviour> {
     Some(match (proxy.behaviour, &proxy.encapsulation) {
         (Behaviour::Static, encapsulation) => {
-            bpf::Behaviour::Static { headers: headers(encapsulation.as_ref()?)? }
+            let known = encapsulation.as_ref()?;
+            let (ipv4, ipv6) = (&known.segments, &known.segments_ipv6);
+            let ipv6 = if ipv6.is_empty() { ipv4 } else { ipv6 };
+            bpf::Behaviour::Static { headers: [headers(known, ipv4)?, headers(known, ipv6)?] }
         }
         (Behaviour::Dynamic, _) => bpf::Behaviour::Dynamic,
         (Behaviour::Masquerading, _) => bpf::Behaviour::Masquerading,
@@ -106,9 +109,9 @@ fn behaviour(proxy: &Proxy) -> Option<bpf::Behaviour> {
 }
 
 /// The headers as they stand in front of a packet, lengths and what follows still zero.
-fn headers(encapsulation: &Encapsulation) -> Option<Vec<u8>> {
-    let destination = *encapsulation.segments.first()?;
-    let srh = srh::Repr::at_source(0, encapsulation.segments.clone())?.emit()?;
+fn headers(encapsulation: &Encapsulation, segments: &[Ipv6Addr]) -> Option<Vec<u8>> {
+    let destination = *segments.first()?;
+    let srh = srh::Repr::at_source(0, segments.to_vec())?.emit()?;
     let Encapsulation { source, hop_limit, .. } = *encapsulation;
     let ip = ipv6::Repr { source, destination, next_header: srh::NEXT_HEADER, hop_limit };
     Some([&ip.emit(0)?[..], &srh].concat())
@@ -157,18 +160,23 @@ mod tests {
         assert_eq!((proxies[0].function.port, proxies[0].function.own_mac[5]), (1, 2));
         assert_eq!((proxies[0].returns, proxies[1].returns), (9, 8));
         let bpf::Behaviour::Static { headers } = &proxies[0].behaviour else { panic!("static") };
+        let [headers, others] = headers;
+        assert_eq!(headers, others);
         assert_eq!(headers[7], 64);
         let header = srh::Header::parse(&headers[40..]).unwrap();
         assert_eq!(header.next_segment(), Some("5f00::3".parse().unwrap()));
-        assert_eq!(headers[24..40], "5f00::2".parse::<std::net::Ipv6Addr>().unwrap().octets());
+        assert_eq!(headers[24..40], "5f00::2".parse::<Ipv6Addr>().unwrap().octets());
         assert!(headers.len() <= bpf::HEADERS_MAX);
     }
 
     #[test]
     fn ten_segments_have_room() {
-        let segments = (0..10).map(std::net::Ipv6Addr::from).collect();
-        let found = Encapsulation { source: std::net::Ipv6Addr::LOCALHOST, segments, hop_limit: 1 };
-        assert_eq!(headers(&found).unwrap().len(), bpf::HEADERS_MAX);
+        let (segments, source): (Vec<_>, _) =
+            ((0..10).map(Ipv6Addr::from).collect(), Ipv6Addr::LOCALHOST);
+        let segments_ipv6 = Vec::new();
+        let found =
+            Encapsulation { source, segments: segments.clone(), segments_ipv6, hop_limit: 1 };
+        assert_eq!(headers(&found, &segments).unwrap().len(), bpf::HEADERS_MAX);
     }
 
     #[test]
