@@ -345,6 +345,26 @@ def test_a_reduced_list_leaves_more_room() -> None:
     assert plan.chains[0].mtu == 1500 - 40 - 8 - 2 * 16
 
 
+def test_ipv6_leaves_by_a_segment_of_its_own() -> None:
+    chain = "[f1, idle]\n    steering: srv6\n    srv6: {ipv6: true}"
+    text = TWO.replace("[f1, fw]", chain).replace("cpu: 0.5", "proxy: static")
+    plan = network(loaded(text).variants[0].scenario)
+    nodes = {node.name: node for node in plan.nodes}
+    ends = {name: nodes[name].interfaces[0].addresses[1].ip for name in ("client", "server")}
+    rules = [rule for rule in nodes["n1"].rules if rule.family == 6]
+    assert [rule.to and rule.to.network_address for rule in rules] == [*ends.values()][::-1]
+    led = [r for r in nodes["n1"].routes if r.segments and isinstance(r.to, IPv6Network)]
+    assert [str(route.segments[-1]) for route in led] == ["5f00:0:3::6:1", "5f00:0:3::6:2"]
+    assert [rule.table for rule in rules] == [route.table for route in led]
+    behaviours = {str(each.segment): each.behaviour for each in nodes["n2"].segments}
+    assert behaviours["5f00:0:3::6:1"] == "End.DX6"
+    proxies: Any = next(d.config["proxies"] for d in plan.daemons if d.name == "f1-proxy")
+    assert [each["encapsulation"]["segments_ipv6"] for each in proxies] == [
+        ["5f00:0:3:2::1", "5f00:0:3::6:1"],
+        ["5f00:0:3::6:2"],
+    ]
+
+
 class TestFailure:
     @staticmethod
     def configs(fail: str, *down: str) -> tuple[dict[str, Any], dict[str, Any]]:
