@@ -71,7 +71,8 @@ frames of the flow before it is measured. The rate is the highest at which no fr
 lose {tolerated:.0%}, as the buffers of packet sockets overflow whenever their readers wait. Frame
 sizes are those before the header of 24 bytes is added. Round-trip time: {echoes} echoes at each of
 {echo_lengths} functions, which are on the way there only, between a classifier that puts the
-header on and one that takes it off; slope and R2 of the line through the means of the faster nine tenths."""
+header on and one that takes it off; slope and R2 of the line through the means of the faster nine
+tenths."""
 
 
 def _metric(size: int, length: int) -> str:
