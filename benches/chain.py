@@ -43,6 +43,8 @@ _TRIAL_S = 0.3
 _BEYOND, _BELOW = 1.5, 0.8
 """Of what arrives where frames are sent as fast as can be: no rate without loss is higher than the
 first, and the search begins at the second."""
+_DOWN = 0.5
+"""Of a rate with loss, while none without is known."""
 _WIDTH = 1.04
 """The search ends where the lowest rate with loss is within this of the highest without."""
 _TRIALS = 2
@@ -68,7 +70,8 @@ frames with programs that look one entry up, write Ethernet addresses and redire
 chain of one, and so are firewalls, whose last rule is the one that fits. Every chain has led
 frames of the flow before it is measured. The rate is the highest at which no frame is lost in
 {trial} s, of two trials the better one, found by halving to 4 %; Open vSwitch and the script may
-lose {tolerated:.0%}, as the buffers of packet sockets overflow whenever their readers wait. Frame
+lose {tolerated:.0%}, as the buffers of packet sockets overflow whenever their readers wait.
+Overloaded means what arrives of frames that are sent as fast as can be, many of which are lost. Frame
 sizes are those before the header of 24 bytes is added. Round-trip time: {echoes} echoes at each of
 {echo_lengths} functions, which are on the way there only, between a classifier that puts the
 header on and one that takes it off; slope and R2 of the line through the means of the faster nine
@@ -79,12 +82,17 @@ def _metric(size: int, length: int) -> str:
     return f"rate_{size}_{length}"
 
 
+def _most(size: int) -> str:
+    return f"most_{size}"
+
+
 _METRICS = (
     *(
         Metric(_metric(size, length), "million/s", f"{size} B, {length}", 3)
         for size, lengths in _LENGTHS.items()
         for length in lengths
     ),
+    *(Metric(_most(size), "million/s", f"{size} B, 1, overloaded", 3) for size in _LENGTHS),
     Metric("rtt_slope", "us", "RTT a function"),
     Metric("rtt_r2", "", "R2", 4),
 )
@@ -100,18 +108,26 @@ def _rates(
         with Lab() as lab:
             row = chain.row(lab, length)
             with through(row):
-                found[_metric(size, length)] = _highest(row, size, tolerated) / 1e6
+                _trial(row, size, _WARMING, _WARMING_S)
+                first = _trial(row, size, "max")
+                found[_metric(size, length)] = _highest(row, size, first, tolerated) / 1e6
+                if length == 1:
+                    found[_most(size)] = first.received / 1e6
     return found
 
 
-def _highest(row: Row, size: int, tolerated: float) -> float:
+def _highest(row: Row, size: int, first: _Trial, tolerated: float) -> float:
     """Highest rate, frames a second, at which no more than this share of frames is lost.
 
     A rate at which more are lost is tried again: loss that the rate did not cause does not come
     twice (ETSI GS NFV-TST 009 section 12.3.3, binary search with loss verification).
+
+    Args:
+        row: the chain.
+        size: bytes of a frame.
+        first: a trial as fast as can be.
+        tolerated: share of frames that may be lost.
     """
-    _trial(row, size, _WARMING, _WARMING_S)
-    first = _trial(row, size, "max")
     if first.loss <= tolerated:
         return first.received
     low, high, rate = 0.0, first.received * _BEYOND, first.received * _BELOW
@@ -122,7 +138,7 @@ def _highest(row: Row, size: int, tolerated: float) -> float:
             low = passed.received
         else:
             high = rate
-        rate = (low * high) ** 0.5 if low else high * _BELOW
+        rate = (low * high) ** 0.5 if low else high * _DOWN
     if low == 0.0:
         raise SampleError(f"frames are lost at every rate from {_SLOWEST} a second on")
     return low
@@ -280,6 +296,14 @@ def _checks(samples: Samples) -> list[Check]:
     return [
         *of,
         *shares,
+        *(
+            at_least(
+                f"{_HAWSER} / {_OVS}, {size} B, both overloaded, at least",
+                samples.ratio(_most(size), _HAWSER, _OVS),
+                5,
+            )
+            for size in _LENGTHS
+        ),
         at_least(f"{_HAWSER} / {_OVS}, at least", samples.ratio(one, _HAWSER, _OVS), 5),
         at_least(f"{_HAWSER} / {_PYTHON}, at least", samples.ratio(one, _HAWSER, _PYTHON), 100),
         at_least(f"{_MANY} / 10 rules, at least", samples.ratio(one, _MANY, _FEW), 0.8),
