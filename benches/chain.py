@@ -71,11 +71,11 @@ chain of one, and so are firewalls, whose last rule is the one that fits. Every 
 frames of the flow before it is measured. The rate is the highest at which no frame is lost in
 {trial} s, of two trials the better one, found by halving to 4 %; Open vSwitch and the script may
 lose {tolerated:.0%}, as the buffers of packet sockets overflow whenever their readers wait.
-Overloaded means what arrives of frames that are sent as fast as can be, many of which are lost. Frame
-sizes are those before the header of 24 bytes is added. Round-trip time: {echoes} echoes at each of
-{echo_lengths} functions, which are on the way there only, between a classifier that puts the
-header on and one that takes it off; slope and R2 of the line through the means of the faster nine
-tenths."""
+Overloaded means what arrives of frames that are sent as fast as can be, many of which are lost.
+Frame sizes are those before the header of 24 bytes is added. Round-trip time:
+{echoes} echoes at each of {echo_lengths} functions, which are on the way there only, between a
+classifier that puts the header on and one that takes it off; slope and R2 of the line through the
+means of the faster nine tenths."""
 
 
 def _metric(size: int, length: int) -> str:
