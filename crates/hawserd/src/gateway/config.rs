@@ -119,6 +119,45 @@ pub(crate) struct TransportDocument {
     /// start finds that it does so rightly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) udp_offload: Option<bool>,
+    /// Types of traffic whose TCP connections `quic` terminates and carries as streams, to peers that do so
+    /// too; all other traffic goes packet by packet.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) lane: LaneDocument,
+}
+
+/// How TCP of a type of traffic is carried; left out: as any other traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LaneDocument {
+    /// Of urgent traffic.
+    #[serde(rename = "I", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) urgent: Option<Lane>,
+    /// Of all other.
+    #[serde(rename = "II", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) other: Option<Lane>,
+}
+
+/// A way for TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Lane {
+    Tcp,
+}
+
+impl LaneDocument {
+    /// Whether TCP of a class is terminated.
+    pub(crate) fn takes(self, class: Class) -> bool {
+        match class {
+            Class::I => self.urgent.is_some(),
+            Class::II => self.other.is_some(),
+        }
+    }
+
+    /// Whether that of any class is.
+    pub(crate) fn is_used(self) -> bool {
+        self.takes(Class::I) || self.takes(Class::II)
+    }
 }
 
 /// A transport.
@@ -270,13 +309,16 @@ impl Config {
     pub(crate) fn fixed_differences(&self, new: &Self) -> Vec<FieldError> {
         let fixed = |document: &Document| {
             let Document { branch, id, control, tun, transport, .. } = document;
-            let kind = serde_json::to_value(transport.kind).unwrap_or_default();
+            let value = |part: Result<Value, _>| part.unwrap_or_default();
+            let kind = value(serde_json::to_value(transport.kind));
+            let lane = value(serde_json::to_value(transport.lane));
             [
                 ("branch", Value::from(branch.as_str())),
                 ("id", (*id).into()),
                 ("control", control.to_string_lossy().into()),
                 ("tun.name", tun.name.as_str().into()),
                 ("transport.kind", kind),
+                ("transport.lane", lane),
             ]
         };
         fixed(&self.document)
@@ -318,6 +360,10 @@ impl Check {
         }
         if document.transport.kind == Kind::Quic && document.transport.tls.is_none() {
             self.error("transport.tls", Value::Null, "files, for quic is always encrypted");
+        }
+        if document.transport.kind != Kind::Quic && document.transport.lane.is_used() {
+            let found = serde_json::to_value(document.transport.lane).unwrap_or_default();
+            self.error("transport.lane", found, "nothing, for only quic has a lane for TCP");
         }
         if document.tun.name.len() > tun::MAX_NAME_LEN {
             self.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
@@ -533,6 +579,22 @@ pub(crate) mod tests {
     #[test]
     fn quic_is_encrypted() {
         assert_eq!(fields(&with("/transport", json!({"kind": "quic"}))), ["transport.tls"]);
+    }
+
+    #[test]
+    fn only_quic_has_a_lane() {
+        let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
+        let with_lane = |kind, lane| {
+            with("/transport", json!({"kind": kind, "tls": tls.clone(), "lane": lane}))
+        };
+        let config = parse(&with_lane("quic", json!({"II": "tcp"}))).unwrap();
+        let lane = config.document.transport.lane;
+        assert_eq!((lane.takes(Class::I), lane.takes(Class::II)), (false, true));
+        assert_eq!(fields(&with_lane("mptcp", json!({"II": "tcp"}))), ["transport.lane"]);
+        assert_eq!(fields(&with_lane("quic", json!({"III": "tcp"}))), ["transport.lane.III"]);
+        assert_eq!(fields(&with_lane("quic", json!({"I": "udp"}))), ["transport.lane.I"]);
+        let other = parse(&with_lane("quic", json!({}))).unwrap();
+        assert_eq!(config.fixed_differences(&other)[0].field, "transport.lane");
     }
 
     #[test]

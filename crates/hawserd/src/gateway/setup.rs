@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use super::{
     breakout,
     config::{Config, Kind, Peer},
+    quic::lane,
 };
 use crate::config::{FieldError, Invalid};
 
@@ -53,12 +54,15 @@ pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()>
         routes.add_address(interface, address).await?;
     }
     add_routes(&routes, interface, config, |_| true).await?;
+    lane::set(&routes, config).await?;
     breakout::set(&routes, None, config).await
 }
 
 /// Takes away what would outlast the device.
 pub(super) async fn unset_network(config: &Config) -> anyhow::Result<()> {
-    breakout::remove(&Routes::open().context("netlink")?, config).await
+    let routes = Routes::open().context("netlink")?;
+    let lane = lane::remove(&routes, config).await;
+    breakout::remove(&routes, config).await.and(lane)
 }
 
 /// Brings about what differs from `old`.
