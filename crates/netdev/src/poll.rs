@@ -35,9 +35,7 @@ impl Interest {
         match self {
             Self::Read => EventFlags::IN | EventFlags::RDHUP,
             Self::ReadWrite => EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT,
-            Self::Changes => {
-                EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT | EventFlags::ET
-            }
+            Self::Changes => EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT | EventFlags::ET,
         }
     }
 }

@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 const BACKLOG: i32 = 1024;
 
 /// An idle connection is probed after this time, so often, and given up after three probes.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 const PROBES: Duration = Duration::from_secs(15);
 
 /// Places that are written from at once.
@@ -35,7 +35,7 @@ impl Listener {
 
     /// The port that connections are to be led to.
     pub fn port(&self) -> io::Result<u16> {
-        Ok(address(self.0.local_addr()?)?.port())
+        Ok(address(&self.0.local_addr()?)?.port())
     }
 
     /// The next connection; `WouldBlock` when there is none.
@@ -80,7 +80,7 @@ impl Stream {
 
     /// The client and the server, as packets of the client have them.
     pub fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
-        Ok((address(self.0.peer_addr()?)?, address(self.0.local_addr()?)?))
+        Ok((address(&self.0.peer_addr()?)?, address(&self.0.local_addr()?)?))
     }
 
     /// Why the connection failed, if it did.
@@ -124,6 +124,6 @@ fn socket() -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn address(address: socket2::SockAddr) -> io::Result<SocketAddr> {
+fn address(address: &socket2::SockAddr) -> io::Result<SocketAddr> {
     address.as_socket().ok_or(io::ErrorKind::InvalidData.into())
 }

@@ -204,8 +204,8 @@ impl Reader<'_> {
     }
 
     fn offset(&mut self) -> Result<u64, Malformed> {
-        let [a, b, c, d, e, f] = self.take("offset")?;
-        Ok(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+        let bytes: [u8; 6] = self.take("offset")?;
+        Ok(bytes.iter().fold(0, |offset, byte| offset << 8 | u64::from(*byte)))
     }
 
     fn reason(&mut self) -> Result<Reason, Malformed> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod classifier;
 pub(crate) mod switch;
+mod transport;
 
 use std::{
     collections::BTreeSet,
@@ -9,15 +10,16 @@ use std::{
     path::PathBuf,
 };
 
-use hawser_netdev::tun;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use self::transport::{Kind, LaneDocument, TlsDocument};
 use self::{
     classifier::{Classifier, ClassifierDocument},
     switch::{Switch, SwitchDocument},
+    transport::TransportDocument,
 };
 use crate::config::{FieldError, Invalid, typed};
 
@@ -102,84 +104,6 @@ pub(crate) struct TunDocument {
     /// Its address and prefix length, if it has one of its own.
     #[serde(default)]
     pub(crate) address: Option<String>,
-}
-
-/// How packets are carried.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct TransportDocument {
-    /// `mptcp`: IP over Multipath TCP, over all paths of a group at once. `quic`: IP in QUIC datagrams,
-    /// one connection a path, over all of them at once; always encrypted. `ipip`: IP in IP, over the
-    /// first path of the first group only.
-    pub(crate) kind: Kind,
-    /// Encryption with TLS 1.3; null for none, which `quic` does not allow.
-    #[serde(default)]
-    pub(crate) tls: Option<TlsDocument>,
-    /// Whether the kernel cuts batches of `quic` datagrams (UDP GSO); left out: where a self-test at the
-    /// start finds that it does so rightly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) udp_offload: Option<bool>,
-    /// Types of traffic whose TCP connections `quic` terminates and carries as streams, to peers that do so
-    /// too; all other traffic goes packet by packet.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) lane: LaneDocument,
-}
-
-/// How TCP of a type of traffic is carried; left out: as any other traffic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LaneDocument {
-    /// Of urgent traffic.
-    #[serde(rename = "I", default, skip_serializing_if = "Option::is_none")]
-    pub(crate) urgent: Option<Lane>,
-    /// Of all other.
-    #[serde(rename = "II", default, skip_serializing_if = "Option::is_none")]
-    pub(crate) other: Option<Lane>,
-}
-
-/// A way for TCP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub(crate) enum Lane {
-    Tcp,
-}
-
-impl LaneDocument {
-    /// Whether TCP of a class is terminated.
-    pub(crate) fn takes(self, class: Class) -> bool {
-        match class {
-            Class::I => self.urgent.is_some(),
-            Class::II => self.other.is_some(),
-        }
-    }
-
-    /// Whether that of any class is.
-    pub(crate) fn is_used(self) -> bool {
-        self.takes(Class::I) || self.takes(Class::II)
-    }
-}
-
-/// A transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub(crate) enum Kind {
-    Mptcp,
-    Ipip,
-    Quic,
-}
-
-/// Files in PEM form.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct TlsDocument {
-    /// Certificate (chain) of this branch; its subject alternative name is the branch's name.
-    pub(crate) certificate: PathBuf,
-    /// Its private key.
-    pub(crate) key: PathBuf,
-    /// Certificate of the authority that signs those of all branches.
-    pub(crate) ca: PathBuf,
 }
 
 /// Another branch.
@@ -278,7 +202,7 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let address = address.and_then(|text| check.read("tun.address", text, "10.1.0.1/24"));
     let source = document.source.as_deref();
     let source = source.and_then(|text| check.read("source", text, "10.1.0.1"));
-    check.transport(&document);
+    transport::check(&mut check, &document);
     check.identities(&document);
     let peers: Vec<Peer> =
         document.peers.iter().enumerate().map(|(i, peer)| check.peer(i, peer)).collect();
@@ -351,23 +275,6 @@ impl Check {
             self.error(field, text, &format!("an address such as {example}"));
         }
         value
-    }
-
-    fn transport(&mut self, document: &Document) {
-        if document.transport.kind == Kind::Ipip && document.transport.tls.is_some() {
-            let found = serde_json::to_value(&document.transport.tls).unwrap_or_default();
-            self.error("transport.tls", found, "null, for ipip is not encrypted");
-        }
-        if document.transport.kind == Kind::Quic && document.transport.tls.is_none() {
-            self.error("transport.tls", Value::Null, "files, for quic is always encrypted");
-        }
-        if document.transport.kind != Kind::Quic && document.transport.lane.is_used() {
-            let found = serde_json::to_value(document.transport.lane).unwrap_or_default();
-            self.error("transport.lane", found, "nothing, for only quic has a lane for TCP");
-        }
-        if document.tun.name.len() > tun::MAX_NAME_LEN {
-            self.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
-        }
     }
 
     /// Names and numbers of branches must be unique.

@@ -72,7 +72,11 @@ mod tests {
         let mut outbound = Outbound::new(2500);
         let piece = |offset, len, end| Some(Piece { offset, len, end });
         assert_eq!(outbound.next(9000, false, 2000, 1000), piece(0, 2000, false));
-        assert_eq!(outbound.next(7000, false, 2000, 1000), None, "500 bytes are not worth a packet");
+        assert_eq!(
+            outbound.next(7000, false, 2000, 1000),
+            None,
+            "500 bytes are not worth a packet"
+        );
         assert_eq!(outbound.next(400, false, 2000, 1000), piece(2000, 400, false));
         outbound.allow(100);
         assert_eq!(outbound.room(), 100, "a limit never falls");

@@ -212,12 +212,16 @@ impl Quic {
     }
 
     fn listen(&mut self, number: usize, handle: ConnectionHandle, now: Instant) {
-        let Some(link) = self.link_mut(number, handle) else { return };
+        let socket = self.sockets.get_mut(&number);
+        let Some(link) = socket.and_then(|s| s.links.get_mut(&handle)) else { return };
         if link.up {
             return;
         }
         let (ours, known) = (link.ours, link.place);
         let said = match link.listen() {
+            Some(Ok(_)) if link.is_revoked(self.settings.identity()) => {
+                Err("its certificate has been revoked".to_owned())
+            }
             Some(Ok(said)) => self.check(number, said, known),
             Some(Err(error)) => Err(error),
             None => return,
@@ -341,6 +345,23 @@ impl Quic {
             member.link = None;
             tracing::warn!(peer = place.peer, group = place.group, member = place.member, %reason, "path down");
             self.leave_link(number, handle, place);
+        }
+    }
+
+    /// Ends connections of those whose certificate has been revoked.
+    pub(super) fn end_revoked(&mut self, now: Instant) {
+        let mut revoked = Vec::new();
+        for (number, socket) in &mut self.sockets {
+            for (handle, link) in &mut socket.links {
+                if link.is_revoked(self.settings.identity()) {
+                    link.connection.close(now, STRANGER, "revoked".into());
+                    link.active = true;
+                    revoked.push((*number, *handle));
+                }
+            }
+        }
+        for (number, handle) in revoked {
+            self.lost(number, handle, &quinn_proto::ConnectionError::LocallyClosed);
         }
     }
 

@@ -139,18 +139,14 @@ impl Quic {
             }
             group.refresh(&mut self.sockets, now);
             group.adapt(Link::weight(INNER_MTU.into()));
-            let packets_first = !std::mem::take(&mut group.lane.after_packets);
-            let mut given = [false; 2];
-            for packets in [packets_first, !packets_first] {
-                given[usize::from(packets)] = match (packets, &mut self.lane) {
-                    (true, _) => give_packets(group, &mut self.sockets, now),
-                    (false, Some(lane)) => group.give_messages(lane, &mut self.sockets),
-                    (false, None) => false,
+            let messages_first = group.lane.goes_first();
+            for messages in [messages_first, !messages_first] {
+                group.active |= match (messages, &mut self.lane) {
+                    (true, Some(lane)) => group.give_messages(lane, &mut self.sockets),
+                    (true, None) => false,
+                    (false, _) => give_packets(group, &mut self.sockets, now),
                 };
             }
-            let [messages, packets] = given;
-            group.lane.after_packets = packets_first && packets;
-            group.active = messages || packets;
             more |= group.active;
         }
         more

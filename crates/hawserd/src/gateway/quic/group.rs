@@ -136,6 +136,7 @@ impl Group {
         let size = weight(len as u64);
         self.counters.sent.add(1, len);
         self.note(choice.path, size, len);
+        self.lane.note_packet(size);
         let other = if self.config.class == Class::I && len <= SMALL {
             self.scheduler.copy(&self.views, size, choice.path)
         } else {

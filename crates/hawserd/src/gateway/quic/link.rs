@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hawser_multipath::{Rate, State, View};
-use hawser_tls::{CertificateDer, is_certificate_of};
+use hawser_tls::{CertificateDer, Identity, is_certificate_of};
 use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello};
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 
@@ -138,9 +138,19 @@ impl Link {
 
     /// Whether the other end's certificate is that of a branch.
     fn is_with(&self, name: &str) -> bool {
+        self.chain().first().is_some_and(|first| is_certificate_of(first, name))
+    }
+
+    /// Whether one of the other end's certificates has been revoked.
+    pub(super) fn is_revoked(&self, identity: &Identity) -> bool {
+        self.chain().iter().any(|certificate| identity.has_revoked(certificate))
+    }
+
+    /// The other end's certificates, its own first.
+    fn chain(&self) -> Vec<CertificateDer<'static>> {
         let identity = self.connection.crypto_session().peer_identity();
         let chain = identity.and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
-        chain.is_some_and(|chain| chain.first().is_some_and(|first| is_certificate_of(first, name)))
+        chain.map_or(Vec::new(), |chain| *chain)
     }
 
     /// Datagram bytes that wait in the connection.

@@ -212,20 +212,22 @@ impl Quic {
             match command {
                 Command::Status(reply) => drop(reply.send(self.status(now))),
                 Command::Counters(reply) => drop(reply.send(self.counters())),
-                Command::Apply(apply, reply) => drop(reply.send(self.apply(*apply))),
+                Command::Apply(apply, reply) => drop(reply.send(self.apply(*apply, now))),
                 Command::Stop => self.stopping = true,
             }
         }
     }
 
-    fn apply(&mut self, apply: Apply) -> Result<(), String> {
+    fn apply(&mut self, apply: Apply, now: Instant) -> Result<(), String> {
         let Apply { config, identity } = apply;
         if let Some(identity) = &identity {
             let used = config.document.transport.lane.is_used();
             let settings = Settings::new(identity, offload(&config), used);
             self.settings = settings.map_err(|error| error.to_string())?;
         }
-        self.adopt(config).map_err(|error| error.to_string())
+        self.adopt(config).map_err(|error| error.to_string())?;
+        self.end_revoked(now);
+        Ok(())
     }
 
     /// Takes on a configuration; connections of groups that are the same in both stay. On an error

@@ -56,6 +56,7 @@ const WINDOW: u32 = 32 << 20;
 
 /// What connections are made with.
 pub(super) struct Settings {
+    identity: Identity,
     client: Arc<QuicClientConfig>,
     server: Arc<QuicServerConfig>,
     offload: bool,
@@ -73,7 +74,13 @@ impl Settings {
     ) -> Result<Self, NoInitialCipherSuite> {
         let (client, server) = identity.for_quic(PROTOCOL);
         let (client, server) = (client.try_into()?, server.try_into()?);
-        Ok(Self { client: Arc::new(client), server: Arc::new(server), offload, lane })
+        let identity = identity.clone();
+        Ok(Self { identity, client: Arc::new(client), server: Arc::new(server), offload, lane })
+    }
+
+    /// Whom they believe.
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// Of the socket that takes connections, or of one that makes them.

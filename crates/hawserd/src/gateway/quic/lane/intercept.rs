@@ -76,9 +76,13 @@ pub(super) fn ruleset<'a>(
         || format!("iifname != {{ \"{tun}\", \"lo\" }}"),
         |classifier| format!("iifname \"{}\"", classifier.lan),
     );
-    let own = list(peers.clone().map(|(_, own)| own).filter(|own| !own.is_unspecified()).map(
-        |own| own.to_string(),
-    ));
+    let own = list(
+        peers
+            .clone()
+            .map(|(_, own)| own)
+            .filter(|own| !own.is_unspecified())
+            .map(|own| own.to_string()),
+    );
     let own = own.map_or(String::new(), |own| format!("ip daddr != {own} "));
     let new = prefixes(peers.map(|(peer, _)| peer)).map_or(String::new(), |peers| {
         format!(

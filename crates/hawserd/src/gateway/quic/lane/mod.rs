@@ -21,12 +21,12 @@ use std::{
 use hawser_netdev::transparent::Listener;
 use hawser_wire::lane::Message;
 
+pub(in crate::gateway) use self::intercept::{remove, set};
+pub(super) use self::parcels::{Parcel, Parcels};
 use self::{
     flow::{Flow, Name},
     intercept::{Intercept, ruleset},
 };
-pub(in crate::gateway) use self::intercept::{remove, set};
-pub(super) use self::parcels::{Parcel, Parcels};
 use super::socket::Place;
 use crate::gateway::{config::Config, counters::LaneCounters};
 
@@ -45,6 +45,9 @@ const MEMORY_UNSENT: u64 = 32 << 20;
 const FIRST_WINDOW: u64 = 256 << 10;
 const LEAST_WINDOW: u64 = 16 << 10;
 const MOST_WINDOW: u64 = 8 << 20;
+
+/// What packets or messages have had more than the other is remembered up to so many bytes.
+const MOST_LEAD: i64 = 32 << 10;
 
 /// Numbers that a peer gave of late, at most.
 const REMEMBERED: usize = 4096;
@@ -174,8 +177,8 @@ pub(super) struct Queue {
     turn: VecDeque<usize>,
     numbers: Numbers,
     round_trip: Duration,
-    /// Whether packets had their turn last.
-    pub(super) after_packets: bool,
+    /// Bytes that packets have been given more than messages, of late.
+    lead: i64,
     pub(super) flows: u32,
     pub(super) counters: LaneCounters,
 }
@@ -184,6 +187,17 @@ impl Queue {
     /// Whether there may be something to send.
     pub(super) fn is_idle(&self) -> bool {
         self.first.is_empty() && self.turn.is_empty()
+    }
+
+    /// Packets have been given so many bytes; both get the same where both wait.
+    pub(super) fn note_packet(&mut self, bytes: u64) {
+        self.lead += i64::try_from(bytes).unwrap_or(i64::MAX);
+    }
+
+    /// Whether messages go before packets.
+    pub(super) fn goes_first(&mut self) -> bool {
+        self.lead = self.lead.clamp(-MOST_LEAD, MOST_LEAD);
+        !self.is_idle() && self.lead > 0
     }
 
     fn tell(&mut self, message: &Message) {

@@ -78,6 +78,7 @@ impl Group {
                 continue;
             }
             self.lane.counters.sent_bytes += data;
+            self.lane.lead -= i64::try_from(weight).unwrap_or(i64::MAX);
             self.note(choice.path, weight, len);
             given = true;
         }
@@ -101,7 +102,7 @@ impl Group {
             return Some((parcel, 0));
         }
         let view = self.views.get(path)?;
-        let worth = usize::try_from(view.rate.bytes(MESSAGE_TIME).min(view.room)).unwrap_or(FULL);
+        let worth = usize::try_from(view.rate.bytes(MESSAGE_TIME)).unwrap_or(FULL);
         let packets = (worth / usize::from(LARGEST)).clamp(1, MESSAGE_PACKETS);
         let slot = self.lane.turn.pop_front()?;
         let left = MEMORY_UNSENT.saturating_sub(lane.unsent);
