@@ -163,7 +163,7 @@ impl Quic {
         {
             match event {
                 Event::Connected => self.connected(number, handle),
-                Event::Stream(event) => self.stream_event(number, handle, event, now),
+                Event::Stream(event) => self.stream_event(number, handle, &event, now),
                 Event::ConnectionLost { reason } => {
                     tracing::debug!(%reason, "connection ended");
                     self.lost(number, handle, &reason);
@@ -178,7 +178,7 @@ impl Quic {
         &mut self,
         number: usize,
         handle: ConnectionHandle,
-        event: StreamEvent,
+        event: &StreamEvent,
         now: Instant,
     ) {
         let Some(lane) = &mut self.lane else { return self.listen(number, handle, now) };
@@ -188,7 +188,7 @@ impl Quic {
             return self.listen(number, handle, now);
         };
         let take = |message| lane.came.push((place, message));
-        match event {
+        match *event {
             StreamEvent::Opened { dir: Dir::Uni } => link.accept_parcels(take),
             StreamEvent::Readable { id } if id.dir() == Dir::Uni => link.read_parcel(id, take),
             StreamEvent::Finished { id } => link.parcels.arrived(id),

@@ -36,6 +36,7 @@ pub(super) enum Stage {
     Open,
 }
 
+#[allow(clippy::struct_excessive_bools)] // what a socket and each direction have come to
 pub(super) struct Flow {
     pub(super) name: Name,
     pub(super) stage: Stage,
