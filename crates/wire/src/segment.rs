@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::{
-    checksum::Sum,
+    checksum::{Sum, update},
     field::{clamp, put},
     ipv4::protocol::{TCP, UDP},
     record::{Protocol, Segmentation},
@@ -112,12 +112,7 @@ impl<'a> Large<'a> {
     }
 
     fn fix_tcp(&self, number: usize, is_last: bool, header: &mut [u8]) {
-        if let Some(sequence) = header.get_mut(4..8).and_then(|field| field.first_chunk_mut::<4>())
-        {
-            let gone = number.saturating_mul(self.cut.size().into());
-            let gone = u32::try_from(gone).unwrap_or(u32::MAX);
-            *sequence = u32::from_be_bytes(*sequence).wrapping_add(gone).to_be_bytes();
-        }
+        advance(header, number.saturating_mul(self.cut.size().into()));
         if let Some(flags) = header.get_mut(13) {
             if !is_last {
                 *flags &= !(FIN | PSH);
@@ -126,6 +121,41 @@ impl<'a> Large<'a> {
                 *flags &= !CWR;
             }
         }
+    }
+}
+
+/// Takes the first segment out of a large packet whose checksum is still to be completed, in place: what
+/// is left begins that many bytes later. None, and nothing is changed, where there is but one segment.
+pub fn drop_first(packet: &mut [u8], cut: Segmentation) -> Option<usize> {
+    let Large { transport, payload, .. } =
+        Large::new(packet, cut).filter(|large| large.count() > 1)?;
+    let gone = usize::from(cut.size());
+    let old = clamp(packet.len() - transport);
+    packet.copy_within(..payload, gone);
+    let packet = packet.get_mut(gone..)?;
+    if packet.first().is_some_and(|byte| byte >> 4 == 4) {
+        fix_v4(packet, transport, 1);
+    } else {
+        fix_v6(packet);
+    }
+    let header = packet.get_mut(transport..)?;
+    let new = clamp(header.len());
+    match cut.protocol() {
+        Protocol::Udp => put(header, 4, new),
+        Protocol::TcpV4 | Protocol::TcpV6 => advance(header, gone),
+    }
+    // What stands in the field is the sum of the pseudo-header, which has the length in it.
+    let at = usize::from(cut.checksum_offset());
+    let sum = header.get(at..).and_then(|field| field.first_chunk().copied())?;
+    put(header, at, !update(!u16::from_be_bytes(sum), old, new));
+    Some(gone)
+}
+
+/// Moves the sequence number of a TCP header on.
+fn advance(header: &mut [u8], bytes: usize) {
+    if let Some(sequence) = header.get_mut(4..8).and_then(|field| field.first_chunk_mut::<4>()) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        *sequence = u32::from_be_bytes(*sequence).wrapping_add(bytes).to_be_bytes();
     }
 }
 
@@ -200,6 +230,34 @@ mod tests {
     }
 
     proptest! {
+        /// As the kernel gives it, the field holding the sum of the pseudo-header.
+        #[test]
+        fn without_its_first_segment_it_is_the_others(payload in 0..9000_usize, size in 1..1500_u16) {
+            let mut packet = tcp(payload);
+            let len = u16::try_from(packet.len() - 20).unwrap();
+            let pseudo = Sum::default().bytes(&packet[12..20]).word(TCP.into()).word(len).finish();
+            packet[36..38].copy_from_slice(&[!pseudo[0], !pseudo[1]]);
+            let cut = Segmentation::new(Protocol::TcpV4, size, 20, 16, false);
+            let (whole, before) = (packet.clone(), segments(&packet, cut));
+            let Some(gone) = drop_first(&mut packet, cut) else {
+                prop_assert_eq!(before.len(), 1);
+                prop_assert_eq!(packet, whole);
+                return Ok(());
+            };
+            let mut left = segments(&packet[gone..], cut);
+            left[0][33] &= !CWR; // stays where it is the first
+            for (segment, old) in left.iter().zip(&before[1..]) {
+                prop_assert_eq!(&segment[..33], &old[..33]);
+                prop_assert_eq!(&segment[40..], &old[40..]);
+            }
+            prop_assert_eq!(left.len() + 1, before.len());
+            prop_assert!(crate::checksum::complete(&mut packet[gone..], 20, 16));
+            let packet = &packet[gone..];
+            let len = u16::try_from(packet.len() - 20).unwrap();
+            let sum = Sum::default().bytes(&packet[12..20]).word(TCP.into()).word(len);
+            prop_assert_eq!(sum.bytes(&packet[20..]).finish(), [0, 0]);
+        }
+
         #[test]
         fn every_segment_is_a_good_packet(payload in 1..9000_usize, size in 1..1500_u16) {
             let cut = Segmentation::new(Protocol::TcpV4, size, 20, 16, false);
@@ -225,6 +283,7 @@ mod tests {
                     large.write(number, &mut out);
                 }
             }
+            let _ = drop_first(&mut bytes.clone(), cut);
         }
     }
 }

@@ -23,6 +23,9 @@ from hawser.overlay.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, Sh
 _RULES_FROM = 1000
 """Priority of the first rule: before the main table (32766)."""
 
+_LAST = 4096
+"""Metric of routes that lead nowhere: any other to the same destination is taken instead."""
+
 _LOOPBACK = 1
 
 _COUNTED = MappingProxyType(
@@ -176,8 +179,14 @@ def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
 
 
 def _route(route: IPRoute, plan: RoutePlan, index: int) -> None:
-    options: dict[str, object] = {"dst": str(plan.to), "oif": index, "family": _family(plan.to)}
-    if plan.via is None:
+    options: dict[str, object] = {"dst": str(plan.to), "family": _family(plan.to)}
+    if plan.kind == "unicast":
+        options["oif"] = index
+    else:
+        options["type"] = plan.kind
+    if plan.kind != "unicast":
+        options["priority"] = _LAST
+    elif plan.via is None:
         options["scope"] = "link"
     else:
         options["gateway"] = str(plan.via)
@@ -188,7 +197,10 @@ def _route(route: IPRoute, plan: RoutePlan, index: int) -> None:
     if plan.mtu is not None:
         options["metrics"] = {"mtu": plan.mtu}
     if plan.segments:
-        options |= {"encap": seg6.encapsulation(plan.segments), "scope": "universe"}
+        options |= {
+            "encap": seg6.encapsulation(plan.segments, reduced=plan.reduced),
+            "scope": "universe",
+        }
     route.route("add", **options)
 
 
@@ -206,7 +218,8 @@ def _rule(route: IPRoute, plan: RulePlan, priority: int) -> None:
         "dport_range": plan.destination_ports and "{}:{}".format(*plan.destination_ports),
     }
     options = {name: value for name, value in values.items() if value is not None}
-    route.rule("add", priority=priority, table=plan.table, **options)
+    family = AF_INET6 if plan.family == 6 else AF_INET
+    route.rule("add", family=family, priority=priority, table=plan.table, **options)
 
 
 def _interface_counts(statistics: Mapping[str, int]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from ipaddress import (
 )
 from typing import Literal
 
-from hawser.spec.chain import Steering
+from hawser.spec.chain import Encapsulation, Proxy, Steering
 from hawser.spec.model import Model
 from hawser.spec.topology import Impairment
 from hawser.spec.tunnel import TunnelKind
@@ -65,15 +65,21 @@ class RoutePlan(Model):
     """Largest packet that senders here make for it; the interface's if left out."""
     segments: tuple[IPv6Address, ...] = ()
     """What packets then pass, in this order (H.Encaps, RFC 8986 section 5.1)."""
+    kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
+    """What happens to packets; only of the first kind they leave by the interface."""
+    reduced: bool = False
+    """Whether the list lacks the first one, which is the destination already (section 5.2)."""
 
 
 class RulePlan(Model):
     """Packets that are so look in this routing table; what is left out fits all."""
 
-    source: IPv4Network | None = None
+    source: IPv4Network | IPv6Network | None = None
     """Those from here: each WAN address leaves by its own port."""
-    to: IPv4Network | None = None
+    to: IPv4Network | IPv6Network | None = None
     """Those to here."""
+    family: Literal[4, 6] = 4
+    """Of the packets."""
     incoming: str | None = None
     """Those that came in at this interface."""
     protocol: int | None = None
@@ -89,8 +95,8 @@ class SegmentPlan(Model):
     """A segment of this node, and what happens to packets that come to it (RFC 8986)."""
 
     segment: IPv6Address
-    behaviour: Literal["End", "End.DX4"]
-    """What comes out at End.DX4 goes on by the node's routes."""
+    behaviour: Literal["End", "End.DX4", "End.DX6"]
+    """What comes out at End.DX4 and End.DX6 goes on by the node's routes."""
     interface: str
 
 
@@ -159,17 +165,18 @@ class ShaperPlan(Model):
     the last of the class's number."""
 
 
-Role = Literal["gateway", "wan", "openflow", "sff", "forwarder", "firewall"]
+Role = Literal["gateway", "wan", "openflow", "sff", "forwarder", "firewall", "srv6-proxy"]
 """What a daemon does. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
-three take part in service chains."""
+four take part in service chains."""
 
-FUNCTION_ROLES = ("sff", "forwarder", "firewall")
+FUNCTION_ROLES = ("sff", "forwarder", "firewall", "srv6-proxy")
 
 
 class DaemonPlan(Model):
     """A daemon on a node, with its configuration.
 
-    Its form is schemas/ROLE-config.schema.json, of a part in chains function-config.schema.json.
+    Its form is schemas/ROLE-config.schema.json, of a part in chains function-config.schema.json or
+    srv6-proxy-config.schema.json.
     """
 
     node: str
@@ -181,13 +188,28 @@ class DaemonPlan(Model):
     """Files that it begins with, as JSON, by their names in the lab's directory."""
 
 
+class ProgramPlan(Model):
+    """A program of others that is a function (RFC 7665 section 4.6: unaware of chains)."""
+
+    node: str
+    """The function's instance, and its name."""
+    setup: tuple[tuple[str, ...], ...] = ()
+    """Commands that are run to their end before each start."""
+    command: tuple[str, ...] = ()
+    """The program; none where what `setup` leaves is the function."""
+    files: dict[str, str] = {}
+    """Files in the directory in which they run."""
+
+
 class BackgroundPlan(Model):
     """Traffic of others across a bottleneck, in one direction; for as long as the lab stands."""
 
     name: str
     """The bottleneck and direction: `x-forward`."""
+    shaper: str
+    """Node of the shaper that it passes."""
     counter: str
-    """The shaper's class that it passes."""
+    """The shaper's class."""
     source: str
     """Node that sends."""
     target: str
@@ -230,6 +252,8 @@ class TunnelPlan(Model):
     """What lies behind this end."""
     outside: tuple[IPv4Network, ...]
     """What lies behind the other, and is reached through the tunnel."""
+    table: int | None = None
+    """Routing table of which all goes through; None: what goes to `outside`, whatever it is."""
 
 
 class CoursePlan(Model):
@@ -245,6 +269,8 @@ class CoursePlan(Model):
     """Nodes and functions that its packets pass, from one end to the other."""
     segments: tuple[IPv6Address, ...] = ()
     """Its segment list, with `srv6`."""
+    proxies: dict[str, Proxy] = {}
+    """What stands in for which function."""
 
 
 class ChainPlan(Model):
@@ -252,6 +278,8 @@ class ChainPlan(Model):
 
     name: str
     steering: Steering
+    mode: Encapsulation | None = None
+    """With `srv6`, what is put in front of packets."""
     fail: Literal["closed", "open"]
     mtu: int
     """Largest packet that passes it whole."""
@@ -272,6 +300,8 @@ class NetworkPlan(Model):
     background: tuple[BackgroundPlan, ...] = ()
     """Traffic of others."""
     switches: tuple[SwitchPlan, ...] = ()
+    programs: tuple[ProgramPlan, ...] = ()
+    """Programs of others that are functions."""
     chains: tuple[ChainPlan, ...] = ()
     instances: dict[str, tuple[str, ...]] = {}
     """Nodes that are instances of each function of a chain."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from ipaddress import IPv4Network
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from hawser.spec.match import Match
 from hawser.spec.model import Model, Name
@@ -27,6 +28,40 @@ class FunctionKind(StrEnum):
     """Nothing but passing them on."""
     FIREWALL = "firewall"
     """Lets pass what its rules allow."""
+    PROXY = "proxy"
+    """A program that knows nothing of chains, or what it sets in its kernel, behind a proxy."""
+    ROUTER = "router"
+    """The kernel's forwarding, behind a proxy."""
+    IPSEC = "ipsec"
+    """One end of an ESP tunnel, of which its peer is the other."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether packets come to it without what steers them."""
+        return self in (FunctionKind.PROXY, FunctionKind.ROUTER, FunctionKind.IPSEC)
+
+
+class Proxy(StrEnum):
+    """What stands in for a function that knows nothing of segment routing.
+
+    See draft-ietf-spring-sr-service-programming, section 6.
+    """
+
+    STATIC = "static"
+    """End.AS: takes the headers off, and puts those on that follow from the chain."""
+    DYNAMIC = "dynamic"
+    """End.AD: takes the headers off, and puts those on that it saw last."""
+    MASQUERADING = "masquerading"
+    """End.AM: leaves the headers; the function sees the last segment as destination."""
+
+
+class Encapsulation(StrEnum):
+    """How a chain's segments are put in front of its packets (RFC 8986 section 5)."""
+
+    WHOLE = "encap"
+    """H.Encaps: a header with all segments."""
+    REDUCED = "encap.red"
+    """H.Encaps.Red: without the first one, which is the destination already."""
 
 
 class Action(StrEnum):
@@ -41,6 +76,33 @@ class FirewallRule(Match):
 
     action: Action
     """What happens to them."""
+
+
+class RouteAction(StrEnum):
+    """What a router does with packets that a route is for."""
+
+    FORWARD = "forward"
+    """They go on."""
+    DROP = "drop"
+    """They are dropped, and nobody is told."""
+    UNREACHABLE = "unreachable"
+    """They are dropped, and the sender is told that there is no way."""
+    PROHIBIT = "prohibit"
+    """They are dropped, and the sender is told that they may not."""
+
+
+class FunctionRoute(Model):
+    """A route of a router; of several that fit, the one with the longest prefix decides."""
+
+    to: IPv4Network
+    """Destination."""
+    action: RouteAction = RouteAction.FORWARD
+    """What happens to packets that go there."""
+
+
+Word = Annotated[str, Field(min_length=1, max_length=4096)]
+Command = Annotated[tuple[Word, ...], Field(max_length=256)]
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 class Function(Model):
@@ -60,6 +122,31 @@ class Function(Model):
     """Of a firewall: what happens to packets that no rule fits; `allow` if left out."""
     stateful: bool = False
     """Of a firewall: whoever was allowed to begin a flow gets its answers."""
+    command: Command = ()
+    """Of a proxy: the program and its arguments. It stays in the foreground; if it ends, its chain
+    fails as `fail` says, and it is started again. Without one the function is what `setup` left."""
+    setup: Annotated[tuple[Command, ...], Field(max_length=16)] = ()
+    """Of a proxy: commands that are run to their end before the program is started."""
+    files: Annotated[
+        dict[FileName, Annotated[str, Field(max_length=1 << 16)]], Field(max_length=16)
+    ] = {}
+    """Of a proxy: files by name, in the directory in which its commands are run. In files and
+    commands `@NODE@` and `@NODE.PORT@` stand for an address of the lab."""
+    routes: Annotated[tuple[FunctionRoute, ...], Field(max_length=1024)] = ()
+    """Of a router: what it does with packets; it forwards those that no route is for."""
+    peer: Name | None = None
+    """Of an ipsec function: the one at the other end of its tunnel, next to it in each chain."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is a program of it that may end."""
+        if self.kind is FunctionKind.PROXY:
+            return bool(self.command)
+        return self.kind is not FunctionKind.ROUTER
+
+    proxy: Proxy | None = None
+    """With `srv6`: a function that knows nothing of it, and what stands in for that; left out, the
+    function is a segment itself."""
 
 
 class Steering(StrEnum):
@@ -73,6 +160,15 @@ class Steering(StrEnum):
     """Routes that look at where a packet comes from, by the kernel."""
 
 
+class Srv6(Model):
+    """How segment routing leads a chain."""
+
+    mode: Encapsulation = Encapsulation.WHOLE
+    """What is put in front of packets."""
+    ipv6: bool = False
+    """Whether the chain's ends have IPv6 addresses too, and packets between these are led."""
+
+
 class Chain(Model):
     """An ordered set of functions that packets between two nodes pass."""
 
@@ -84,6 +180,8 @@ class Chain(Model):
     """What they pass, in this order."""
     steering: Steering = Steering.NSH
     """What leads them."""
+    srv6: Srv6 | None = None
+    """With `steering: srv6`, how; `encap` if left out."""
     match: Match = Match()
     """Which packets; all from the one node to the other if left out."""
     symmetric: bool = True
@@ -91,3 +189,13 @@ class Chain(Model):
     fail: Literal["closed", "open"] = "closed"
     """What becomes of packets while a function has no running instance: dropped, or led straight.
     """
+
+    @property
+    def carries_ipv6(self) -> bool:
+        """Whether it leads IPv6 packets too."""
+        return self.srv6 is not None and self.srv6.ipv6
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether its segment list lacks the first segment."""
+        return self.srv6 is not None and self.srv6.mode is Encapsulation.REDUCED

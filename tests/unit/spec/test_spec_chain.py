@@ -32,7 +32,12 @@ functions:
   fv: {kind: forwarder, node: v1}
   fw: {kind: firewall, node: a, rules: [{action: deny, protocol: udp}]}
   two: {kind: forwarder, node: a, instances: 2}
+  fp: {kind: forwarder, node: a, proxy: dynamic}
   lost: {kind: forwarder, node: alone}
+  px: {kind: proxy, node: a, command: [sleep, "@server@"]}
+  rt: {kind: router, node: b, routes: [{to: 10.9.0.0/16, action: drop}]}
+  enc: {kind: ipsec, node: a, peer: dec}
+  dec: {kind: ipsec, node: b, peer: enc}
 chains:
   c: CHAIN
 """
@@ -44,8 +49,12 @@ chains:
         "{from: client, to: server, functions: [fa, fb, fa2, fw, two], fail: open}",
         "{from: client, to: server, functions: [fa, fb], steering: srv6}",
         "{from: client, to: server, functions: [fa, fb], steering: routes}",
+        "{from: client, to: server, functions: [fp], steering: srv6, srv6: {mode: encap.red}}",
+        "{from: client, to: server, functions: [fp, fb], steering: srv6, srv6: {ipv6: true}}",
         "{from: client, to: server, functions: [fb, fa], symmetric: false, match: {dscp: 4}}",
         "{from: server, to: end, functions: [fa, fa2], symmetric: false}",
+        "{from: client, to: server, functions: [fw, px, enc, dec, rt], fail: open}",
+        "{from: client, to: server, functions: [px, enc, dec, rt], steering: routes}",
     ],
 )
 def test_these_can_be(chain: str) -> None:
@@ -58,6 +67,18 @@ def test_these_can_be(chain: str) -> None:
         (
             "{from: client, to: server, functions: [f9]}",
             "functions.0: found 'f9', which is no function; ",
+        ),
+        (
+            "{from: client, to: server, functions: [px], steering: srv6}",
+            "functions.0: found px, a proxy, which knows no srv6; expected steering: nsh",
+        ),
+        (
+            "{from: client, to: server, functions: [px], match: {dscp: 4}}",
+            "match.dscp: found a code point, by which the proxy of px cannot tell flows apart",
+        ),
+        (
+            "{from: client, to: server, functions: [enc, fb, dec]}",
+            "functions.0: found enc without dec next to it, where its tunnel ends",
         ),
         (
             "{from: client, to: server, functions: [fa, fa]}",
@@ -120,6 +141,35 @@ def test_these_can_be(chain: str) -> None:
             "functions.0: found two, which has 2 instances; expected steering: nsh",
         ),
         (
+            "{from: client, to: server, functions: [fp]}",
+            "functions.0: found fp, which is behind a proxy for srv6; expected steering: srv6",
+        ),
+        (
+            (
+                "{from: client, to: server, functions: [fa], steering: srv6, srv6: {ipv6: true},"
+                " symmetric: false}"
+            ),
+            "srv6.ipv6: found ipv6, but answers go straight, where only IPv4 is; expected",
+        ),
+        (
+            (
+                "{from: client, to: server, functions: [fa], steering: srv6, srv6: {ipv6: true},"
+                " match: {source: 10.0.0.0/8}}"
+            ),
+            "srv6.ipv6: found ipv6 and a match on IPv4 addresses, expected one without addresses",
+        ),
+        (
+            "{from: client, to: server, functions: [fa], srv6: {mode: encap.red}}",
+            "srv6: found how srv6 leads, but the chain is steered by nsh",
+        ),
+        (
+            (
+                "{from: client, to: server, functions: [fp], steering: srv6}\n"
+                "  d: {from: server, to: client, functions: [fp], steering: srv6}"
+            ),
+            "functions.0: found fp, whose proxy (dynamic) serves chain c alone",
+        ),
+        (
             (
                 "{from: client, to: server, functions: [fa]}\n"
                 "  d: {from: server, to: client, functions: [fb, fa], steering: srv6}"
@@ -156,3 +206,40 @@ overlay:
     text = text.replace("  links:", "  internet: {ports: {a.w: {}, b.w: {}}}\n  links:")
     wanted = "chains.c.functions: found a on its way, a branch's gateway; expected other nodes"
     assert any(wanted in found for found in mistakes(text)), mistakes(text)
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        ("{kind: proxy, node: a}", "kind: found proxy without command and setup"),
+        ("{kind: proxy, node: a, setup: [[]]}", "setup.0: found no command"),
+        ("{kind: proxy, node: a, command: [x, '@nobody@']}", "command.1: found 'nobody'"),
+        ("{kind: proxy, node: a, command: [x], files: {a.b: '@a.no@'}}", "files.a.b: found 'a.no'"),
+        ("{kind: proxy, node: a, command: [x], files: {../b: ''}}", "files"),
+        ("{kind: forwarder, node: a, command: [x]}", "command: found command, but only a proxy"),
+        (
+            "{kind: router, node: a, peer: fa}",
+            "peer: found peer, but only a function of kind ipsec",
+        ),
+        ("{kind: router, node: a, routes: [{to: 1.2.3.4/8}]}", "routes.0.to: "),
+        (
+            "{kind: router, node: a, routes: [{to: 10.0.0.0/8}, {to: 10.0.0.0/8}]}",
+            "routes.1.to: found 10.0.0.0/8 again",
+        ),
+        ("{kind: ipsec, node: a}", "kind: found ipsec without peer"),
+        (
+            "{kind: ipsec, node: a, peer: fa}",
+            "peer: found 'fa', which is no function of kind ipsec",
+        ),
+        ("{kind: ipsec, node: a, peer: enc}", "peer: found enc, whose peer is dec"),
+        ("{kind: ipsec, node: a, peer: x}", "peer: found x, whose peer is x"),
+        ("{kind: ipsec, node: a, peer: dec, instances: 2}", "instances: found 2, but a tunnel"),
+    ],
+)
+def test_a_function_has_what_its_kind_has(function: str, wanted: str) -> None:
+    chain = "{from: client, to: server, functions: [fa]}"
+    text = WORKFLOW.replace("CHAIN", chain).replace(
+        "functions:\n", f"functions:\n  x: {function}\n", 1
+    )
+    found = mistakes(text)
+    assert any(f"functions.x.{wanted}" in each for each in found), found

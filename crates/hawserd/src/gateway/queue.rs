@@ -98,18 +98,33 @@ impl Queue {
         }
     }
 
-    /// Drops the oldest records where they have waited for too long; says how many.
+    /// Drops the oldest packets where they have waited for too long; says how many. Of one that is still
+    /// to be cut, a segment: what a record holds is a whole window of a slow connection, whose loss TCP
+    /// notices only when its retransmission timer runs out.
     pub(super) fn prune(&mut self, now: Instant) -> u64 {
         let mut dropped = 0;
-        while let Some(Entry { len, since }) = self.entries.front().copied() {
+        while let Some(since) = self.entries.front().map(|entry| entry.since) {
             let delay = now.saturating_duration_since(since);
             if !self.codel.drops(delay, self.len() <= record::MAX_LEN, now) {
                 break;
             }
-            self.consume(len);
+            self.drop_oldest();
             dropped += 1;
         }
         dropped
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some(entry) = self.entries.front_mut() else { return };
+        let len = entry.len;
+        let oldest = self.bytes.get_mut(self.head..self.head + len);
+        match oldest.and_then(record::drop_segment) {
+            Some(gone) => {
+                self.head += gone;
+                entry.len -= gone;
+            }
+            None => self.consume(len),
+        }
     }
 }
 
@@ -117,6 +132,7 @@ impl Queue {
 mod tests {
     use std::time::Duration;
 
+    use hawser_wire::record::{Protocol, Record, Segmentation};
     use proptest::prelude::*;
 
     use super::*;
@@ -154,6 +170,30 @@ mod tests {
             0,
             "one record is no standing queue"
         );
+    }
+
+    #[test]
+    fn of_a_large_packet_one_segment_is_dropped() {
+        let cut = Segmentation::new(Protocol::TcpV4, 1400, 20, 16, false);
+        let mut packet = vec![0; 40 + 40 * 1400];
+        packet[..4].copy_from_slice(&[0x45, 0, 0xda, 0xe8]);
+        (packet[9], packet[32]) = (6, 0x50);
+        let sum = hawser_wire::checksum::Sum::default().bytes(&packet[..20]).finish();
+        packet[10..12].copy_from_slice(&sum);
+        let header = record::packet_header(u16::try_from(packet.len()).unwrap(), true);
+        let record = [header.as_slice(), &packet, &cut.emit()].concat();
+        let (mut queue, start) = (Queue::new(1 << 20), Instant::now());
+        for _ in 0..9 {
+            queue.push(&record, start);
+        }
+        let late = start + Duration::from_millis(200);
+        assert_eq!((queue.prune(start + Duration::from_millis(50)), queue.prune(late)), (0, 1));
+        assert_eq!(queue.len(), 9 * record.len() - 1400);
+        let front = queue.front(0).to_vec();
+        assert_eq!(front.len(), record.len() - 1400);
+        assert!(matches!(Record::parse(&front), Ok(Some((Record::Segments(..), _)))));
+        queue.consume(front.len());
+        assert_eq!(queue.front(0), record);
     }
 
     proptest! {

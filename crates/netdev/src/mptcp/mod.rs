@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 pub use self::{
@@ -21,6 +21,14 @@ pub use self::{
 };
 
 const BACKLOG: c_int = 64;
+
+/// Bytes for which a connection promises room from its first segment on (the kernel doubles what is asked
+/// for, for what it keeps beside them). The kernel's own choice begins with 128 kB and grows, and while it
+/// grows one subflow's sender goes by a window that another's has used: what comes behind the window is
+/// dropped though its subflow has acknowledged it (`MPTcpExtNoDSSInWindow`), and all behind it waits for a
+/// retransmission timer. docs/adr/0115 has the measurement.
+const RECEIVE_BUFFER: usize = 8 << 20;
+
 const SOL_MPTCP: c_int = 284;
 const MPTCP_INFO: c_int = 1;
 
@@ -35,8 +43,8 @@ const DSS_LEN: usize = 28;
 
 use libc::c_int;
 
-/// How a stream's socket is set up; see docs/adr for what chose the values in use. Buffers are left to
-/// the kernel, which knows the subflows' windows.
+/// How a stream's socket is set up; see docs/adr for what chose the values in use. The send buffer is left
+/// to the kernel, which knows the subflows' windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Congestion control of all subflows.
@@ -165,7 +173,11 @@ impl AsFd for Stream {
 
 fn socket(address: IpAddr) -> io::Result<Socket> {
     let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
-    Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::MPTCP))
+    let kind = Type::STREAM.nonblocking().cloexec();
+    let socket = Socket::new(domain, kind, Some(Protocol::MPTCP))?;
+    // Who may not have it keeps the buffer that grows.
+    let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER);
+    Ok(socket)
 }
 
 /// Reads a socket option into `value` and gives its length.

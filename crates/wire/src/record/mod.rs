@@ -23,7 +23,11 @@ pub use decoder::Decoder;
 pub use hello::{Hello, MAX_NAME_LEN};
 pub use segmentation::{Protocol, Segmentation};
 
-use crate::{Malformed, ip};
+use crate::{
+    Malformed,
+    field::{clamp, put},
+    ip, segment,
+};
 
 /// Bytes before a record's body: kind and length.
 pub const HEADER_LEN: usize = 3;
@@ -110,6 +114,18 @@ pub fn emitted_len(bytes: &[u8]) -> Option<usize> {
     (len <= bytes.len()).then_some(len)
 }
 
+/// Takes the first segment out of the whole record of a packet that is still to be cut, in place: what is
+/// left is a record that begins that many bytes later. None, and nothing is changed, where it does not
+/// carry several segments.
+pub fn drop_segment(record: &mut [u8]) -> Option<usize> {
+    let Ok(Some((Record::Segments(packet, cut), _))) = Record::parse(record) else { return None };
+    let len = packet.bytes().len();
+    let gone = segment::drop_first(record.get_mut(HEADER_LEN..HEADER_LEN + len)?, cut)?;
+    record.copy_within(..HEADER_LEN, gone);
+    put(record, gone + 1, clamp(len - gone));
+    Some(gone)
+}
+
 /// The header of a record that carries a packet of `len` bytes.
 #[must_use]
 pub const fn packet_header(len: u16, segments: bool) -> [u8; HEADER_LEN] {
@@ -190,6 +206,23 @@ pub(crate) mod tests {
             (0..1500_usize).prop_map(Owned::Packet),
             (1..65495_usize, 1..1460_u16).prop_map(|(len, size)| Owned::Segments(len, size)),
         ]
+    }
+
+    #[test]
+    fn a_record_loses_one_segment_at_a_time() {
+        let mut bytes = Vec::new();
+        Owned::Segments(2500, 1000).emit(&mut bytes);
+        let whole = bytes.len();
+        for left in [1500, 500] {
+            let gone = drop_segment(&mut bytes).unwrap();
+            bytes.drain(..gone);
+            let (record, len) = Record::parse(&bytes).unwrap().unwrap();
+            let Record::Segments(packet, _) = record else { panic!("{record:?}") };
+            assert_eq!((gone, len, packet.bytes().len()), (1000, bytes.len(), 40 + left));
+        }
+        assert_eq!(drop_segment(&mut bytes), None);
+        assert_eq!(bytes.len(), whole - 2000);
+        assert_eq!(drop_segment(&mut KEEPALIVE_RECORD.clone()), None);
     }
 
     proptest! {

@@ -14,8 +14,7 @@ use hawser_netdev::mptcp::{Ends, Subflow};
 
 use crate::gateway::config::Path;
 
-/// A subflow with data under way on which nothing arrives, at either end, for this long and a round trip
-/// is stuck.
+/// A subflow with data under way on which nothing arrives for this long and a round trip is stuck.
 const STUCK: Duration = Duration::from_millis(250);
 
 /// A connection all of whose subflows are silent for this long and a round trip is avoided: sooner than
@@ -25,6 +24,10 @@ const STALLED: Duration = Duration::from_millis(150);
 /// Of the round trip no more counts than this, or two of the idle path: on a path that starves it grows
 /// without bound.
 const STUCK_WAITING: Duration = Duration::from_millis(400);
+
+/// Time counts for so much less while something comes the other way: then acknowledgements may only be
+/// late.
+const STUCK_ONE_WAY: u32 = 3;
 
 /// What counts at most as time between two looks: where this process had to wait, so had the kernel.
 const STEP: Duration = Duration::from_millis(100);
@@ -42,8 +45,10 @@ const SLOW_SHARE: u64 = 4;
 /// Time over which shares are measured.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// A subflow must be there this long after it was begun.
-const JOINING: Duration = Duration::from_secs(1);
+/// A subflow must be there this long after it was begun. Until then the kernel asks again, every second at
+/// first. Not sooner: whenever a subflow is closed, be it one that never stood, the kernel sends all that
+/// is under way on the others a second time, some 0.5 MB where they are busy.
+const JOINING: Duration = Duration::from_secs(10);
 
 /// First and longest pause after a subflow that was not answered or was refused.
 const REFUSED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -98,11 +103,12 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Presence {
     since: Instant,
-    /// Segments that have arrived, at either end; wraps.
-    moved: u32,
-    /// Time in which nothing arrived though something was under way.
+    /// Segments that have arrived at the other end, and here; both wrap.
+    delivered: u32,
+    received: u32,
+    /// Time in which nothing arrived at the other end though something was under way.
     silent: Duration,
-    /// What `moved` was when the window began.
+    /// Segments that had arrived at either end when the window began.
     window: u32,
     /// Those of the window before, once there was a whole one.
     carried: Option<u32>,
@@ -229,19 +235,27 @@ impl Member {
     /// Its subflow stands.
     fn stands(&mut self, now: Instant, subflow: &Subflow, elapsed: Duration, turn: bool) {
         self.refused = 0;
-        let moved = subflow.delivered.wrapping_add(subflow.received);
+        let Subflow { delivered, received, unacked, .. } = *subflow;
+        let moved = delivered.wrapping_add(received);
         let State::Present(presence) = &mut self.state else {
-            let (silent, carried) = (Duration::ZERO, None);
-            let presence = Presence { since: now, moved, silent, window: moved, carried };
-            self.state = State::Present(presence);
+            self.state = State::Present(Presence {
+                since: now,
+                delivered,
+                received,
+                silent: Duration::ZERO,
+                window: moved,
+                carried: None,
+            });
             return;
         };
-        if subflow.unacked == 0 || moved != presence.moved {
+        if unacked == 0 || delivered != presence.delivered {
             presence.silent = Duration::ZERO;
+        } else if received != presence.received {
+            presence.silent += elapsed / STUCK_ONE_WAY;
         } else {
             presence.silent += elapsed;
         }
-        presence.moved = moved;
+        (presence.delivered, presence.received) = (delivered, received);
         if turn {
             let whole = now.saturating_duration_since(presence.since) >= WINDOW;
             presence.carried = whole.then(|| moved.wrapping_sub(presence.window));
@@ -421,8 +435,8 @@ mod tests {
     fn a_subflow_that_is_not_answered_is_closed_and_tried_again() {
         let mut run = Run::new(2);
         let asked = Subflow { established: false, ..subflow(1, 1, 0, 0) };
-        run.see(2 * SECOND, |_| vec![subflow(0, 0, 0, 10), asked]);
-        assert_eq!(run.times(close(1))[0], 1050);
+        run.see(11 * SECOND, |_| vec![subflow(0, 0, 0, 10), asked]);
+        assert_eq!(run.times(close(1)), [10_050]);
     }
 
     #[test]
@@ -433,6 +447,18 @@ mod tests {
         let times = run.times(close(1));
         assert_eq!(times[..1], [1300], "{:?}", run.steps);
         assert!(!run.watch.stalled());
+    }
+
+    #[test]
+    fn a_subflow_on_which_nothing_arrives_but_here_is_closed_later() {
+        let mut run = Run::new(2);
+        run.see(SECOND, |look| vec![subflow(0, 9, look, 10), subflow(1, 9, look, 10)]);
+        run.see(2 * SECOND, |look| {
+            let one_way = Subflow { received: look, ..subflow(1, 9, 19, 10) };
+            vec![subflow(0, 9, 100 + look, 10), one_way]
+        });
+        let times = run.times(close(1));
+        assert_eq!(times[..1], [1750], "{:?}", run.steps);
     }
 
     #[test]
