@@ -50,6 +50,7 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     seconds: int = 5,
+    rounds: int = _FULL.rounds,
 ) -> int:
     """Run a bench; the exit code: 0 done, 1 a check failed, 2 bad input, 3 something lacks.
 
@@ -60,8 +61,9 @@ def main(
         make: makes the bench of the peers, obtained or missing.
         arguments: instead of the process's own.
         seconds: length of a transfer, unless the arguments say otherwise.
+        rounds: samples of each figure, unless they say otherwise.
     """
-    chosen = _parser(description, list(peers), seconds).parse_args(arguments)
+    chosen = _parser(description, list(peers), seconds, rounds).parse_args(arguments)
     console = Console(stderr=True)
     if lacking := _lacking(tools):
         console.print(lacking, markup=False)
@@ -69,7 +71,7 @@ def main(
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         sweep()
-        effort = _effort(chosen, seconds)
+        effort = _effort(chosen, seconds, rounds)
         wanted = chosen.only or list(peers)
         return _bench(
             chosen,
@@ -133,22 +135,24 @@ def _write(bench: Bench, result: Result, outcome: Outcome, *, partial: bool) -> 
         renew(_PAGE, bench.name, section(bench, result, outcome))
 
 
-def _effort(chosen: argparse.Namespace, seconds: int) -> Effort:
-    effort = _QUICK if chosen.quick else replace(_FULL, seconds=seconds)
+def _effort(chosen: argparse.Namespace, seconds: int, rounds: int) -> Effort:
+    effort = _QUICK if chosen.quick else replace(_FULL, seconds=seconds, rounds=rounds)
     return replace(
         effort,
         rounds=chosen.rounds or effort.rounds,
         seconds=chosen.seconds or effort.seconds,
-        partial=effort.partial or bool(chosen.only) or 0 < (chosen.rounds or 0) < _FULL.rounds,
+        partial=effort.partial or bool(chosen.only) or 0 < (chosen.rounds or 0) < rounds,
     )
 
 
-def _parser(description: str, peers: Sequence[str], seconds: int) -> argparse.ArgumentParser:
+def _parser(
+    description: str, peers: Sequence[str], seconds: int, rounds: int
+) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     add = parser.add_argument
     add("--quick", action="store_true", help="two rounds of one second, for development")
     add("--only", action="append", choices=peers, metavar="PEER", help=f"one of {', '.join(peers)}")
-    add("--rounds", type=_positive, metavar="N", help="samples of each figure (default 5)")
+    add("--rounds", type=_positive, metavar="N", help=f"samples of each figure (default {rounds})")
     add("--seconds", type=_positive, metavar="S", help=f"length of a transfer (default {seconds})")
     add("--seed", type=int, default=1, metavar="N", help="of the order of samples (default 1)")
     add(
@@ -160,7 +164,7 @@ def _parser(description: str, peers: Sequence[str], seconds: int) -> argparse.Ar
     )
     add("--lock", type=Path, metavar="FILE", help="hold this file locked during each sample")
     parser.epilog = (
-        "With --quick, --only or fewer than five rounds the result goes to "
+        f"With --quick, --only or fewer than {rounds} rounds the result goes to "
         "target/bench/NAME-partial.json and the documentation is left alone."
     )
     return parser

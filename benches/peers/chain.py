@@ -20,6 +20,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from socket import AF_UNIX
+from socket import socket as Socket  # noqa: N812
 
 from harness.bench import SampleError
 from harness.lab import Daemon, Lab, Namespace, until
@@ -118,6 +120,30 @@ def steered(program: str, lab: Lab, length: int) -> Row:
     return Row(gen, functions, sink, [first, *between, end])
 
 
+def firewall(program: str, rules: int, row: Row) -> None:
+    """`hawserd function`: a firewall with so many rules, the last of which lets frames pass."""
+    (function,), (into, out) = row.functions, row.links
+    file = function.directory / "rules.json"
+    file.write_text(json.dumps({"rules": [*map(_denied, range(rules - 1)), {"action": "allow"}]}))
+    hop = {"spi": 1, "si": 254, "to": [_target("out", out)]}
+    guard = {"rules_file": str(file), "otherwise": "deny"}
+    ports = {"in": into.into, "out": out.out}
+    _start(program, function, "firewall", ports, hops=[hop], firewall=guard)
+
+
+def _denied(number: int) -> dict[str, object]:
+    """A rule that no frame of the bench fits: prefixes, ports and ranges of ports by turns."""
+    high, low = number >> 8 & 255, number & 255
+    hosts = {"source": f"10.{high}.{low}.0/24", "action": "deny"}
+    looks: Sequence[dict[str, object]] = (
+        {"destination": f"172.16.{high}.{low}/32", "protocol": 6},
+        {"protocol": 17, "destination_ports": [number % 60_000, number % 60_000]},
+        {"destination": f"192.168.{high}.0/24", "protocol": 6, "source_ports": [1024, 65_535]},
+        {"dscp": number % 63},
+    )
+    return {**hosts, **looks[number % len(looks)]}
+
+
 def _target(port: str, link: Link) -> dict[str, str]:
     return {"port": port, "mac": link.into.mac}
 
@@ -145,8 +171,20 @@ def _start(
     file = namespace.directory / "function.json"
     file.write_text(json.dumps(config))
     daemon = namespace.start([program, "function", kind, "--config", str(file)])
-    until(socket.exists, f"{kind} answers", daemons=[daemon])
+    until(lambda: _serves(socket), f"{kind} answers", timeout=60, daemons=[daemon])
     return daemon
+
+
+def _serves(path: Path) -> bool:
+    """Whether a daemon answers, which it does from when packets pass."""
+    try:
+        with Socket(AF_UNIX) as connection:
+            connection.settimeout(1)
+            connection.connect(str(path))
+            connection.sendall(b"GET /v1/status HTTP/1.0\r\n\r\n")
+            return b" 200 " in connection.recv(64)
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

@@ -62,8 +62,10 @@ measurements:
 SERVER = "10.255.0.10"
 
 
-def planned(chain: str, between: str = "", functions: str = "[f1, f2]") -> NetworkPlan:
-    text = WORKFLOW.replace("CHAIN", chain).replace("BETWEEN", between)
+def planned(
+    chain: str, between: str = "", functions: str = "[f1, f2]", workflow: str = WORKFLOW
+) -> NetworkPlan:
+    text = workflow.replace("CHAIN", chain).replace("BETWEEN", between)
     text = text.replace("[f1, f2]", functions)
     return network(load("x.yaml", lambda _: text.encode()).variants[0].scenario)
 
@@ -99,6 +101,37 @@ def test_a_rate_holds_for_what_programs_lead(deploy: Deploy) -> None:
     lab = deploy(planned("steering: nsh", ", rate: 20 Mbit/s"))
     found = tcp(lab.nodes["client"], lab.nodes["server"], SERVER, 1)["bits_per_second"]
     assert 8e6 < found < 20e6
+
+
+@pytest.mark.parametrize("proxy", ["static", "dynamic", "masquerading"])
+def test_functions_behind_proxies_are_passed(deploy: Deploy, proxy: str) -> None:
+    text = WORKFLOW.replace("node: n1}\n  f2: {", f"node: n1, proxy: {proxy}}}\n  f2: {{", 1)
+    mode = "encap.red" if proxy == "dynamic" else "encap"
+    lab = deploy(planned(f"steering: srv6, srv6: {{mode: {mode}}}", workflow=text))
+    client, server = lab.nodes["client"], lab.nodes["server"]
+    assert ping(client, SERVER) == 3
+    with DaemonClient(lab.daemons["f1-proxy"].control) as control:
+        counters = control.function_counters()
+    assert [(p.toward.packets, p.returned.packets) for p in counters.proxies] == [(3, 3)] * 2
+    assert sum(counters.drops.values()) == 0
+    assert tcp(client, server, SERVER, 1)["bits_per_second"] > 20e6
+    assert passed(lab, "f1") > 1000
+    assert passed(lab, "f2") > 1000
+
+
+@pytest.mark.parametrize("proxy", [None, "static", "dynamic", "masquerading"])
+def test_ipv6_is_led_too(deploy: Deploy, proxy: str | None) -> None:
+    behind = f"node: n1, proxy: {proxy}}}" if proxy else "node: n1}"
+    text = WORKFLOW.replace("node: n1}\n  f2: {", f"{behind}\n  f2: {{", 1)
+    lab = deploy(planned("steering: srv6, srv6: {ipv6: true}", workflow=text))
+    client, server = lab.nodes["client"], lab.nodes["server"]
+    (address,) = (a.ip for a in server.plan.interfaces[0].addresses if a.version == 6)
+    assert ping(client, str(address)) == 3
+    assert passed(lab, "f1") >= 3
+    assert passed(lab, "f2") >= 6
+    assert ping(client, SERVER) == 3
+    assert tcp(client, server, str(address), 1)["bits_per_second"] > 20e6
+    assert passed(lab, "f1") > 1000
 
 
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])

@@ -6,6 +6,7 @@
 //! | [`meter`] | `load_receive` | counts the load frames that arrive at a port |
 //! | [`reflector`] | `load_reflect` | sends load frames back |
 //! | [`nsh`] | `nsh` | classifier, forwarder and function of service chains |
+//! | [`srv6`] | `srv6` | proxies for functions that know nothing of segment routing |
 //! | [`switch`] | `switch_wan`, `switch_agent` | swaps addresses by exact match between agent and WAN ports |
 //! | [`port`] | `load_pass`, `load_refused` | makes a port ready to send; counts what it refused |
 //! | [`rules`], [`flow`] | | lists of rules on flows, made into tables |
@@ -21,9 +22,11 @@ pub mod nsh;
 pub mod port;
 pub mod reflector;
 pub mod rules;
+pub mod srv6;
 pub mod switch;
 
 mod count;
+mod drops;
 mod object;
 
 pub use object::Error;

@@ -3,9 +3,9 @@
 use std::io;
 
 use aya::{
-    Ebpf, EbpfError, EbpfLoader, Pod,
+    Ebpf, EbpfError, EbpfLoader, Pod, TestRun as _,
     maps::{Array, Map, MapData, MapError, PerCpuArray},
-    programs::{ProgramError, Xdp},
+    programs::{ProgramError, TestRunOptions, Xdp},
 };
 
 /// Why a program could not be used.
@@ -113,4 +113,38 @@ pub(crate) fn context(interface: u32, length: usize) -> Result<[u8; 24], Error> 
         place.copy_from_slice(&field.to_ne_bytes());
     }
     Ok(bytes)
+}
+
+/// What a program at the XDP hook does with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nowhere.
+    Drop,
+    /// To the kernel.
+    Pass,
+    /// To a port, or back out of the one it came in by.
+    Redirect,
+}
+
+/// Runs a program on a frame (`BPF_PROG_RUN`), as if it came in by the loopback: what it would do.
+pub(crate) fn run(
+    object: &Ebpf,
+    name: &'static str,
+    frame: &[u8],
+) -> Result<(Verdict, Vec<u8>), Error> {
+    let program: &Xdp = object.program(name).ok_or(Error::Absent(name))?.try_into()?;
+    let mut bytes = vec![0; frame.len() + 256];
+    let options = TestRunOptions {
+        data_in: Some(frame),
+        data_out: Some(&mut bytes),
+        ..TestRunOptions::new()
+    };
+    let result = program.test_run(options)?;
+    bytes.truncate(result.data_size_out as usize);
+    let verdict = match result.return_value {
+        2 => Verdict::Pass,
+        4 => Verdict::Redirect,
+        _ => Verdict::Drop,
+    };
+    Ok((verdict, bytes))
 }

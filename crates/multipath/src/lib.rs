@@ -8,6 +8,8 @@
 //! 4. [`Congestion`] says how much a path carries with a short queue, and [`Path`] what the path is like.
 //! 5. [`Resequencer`] at the receiver brings a flow's packets back into order.
 //!
+//! A stream of bytes goes as pieces that [`Outbound`] numbers and [`Inbound`] puts together again.
+//!
 //! Time is an argument. Nothing allocates for a packet once buffers have grown to what is in use.
 #![forbid(unsafe_code)]
 
@@ -15,6 +17,7 @@ mod backlog;
 mod codel;
 mod congestion;
 mod filter;
+mod lane;
 mod path;
 mod rate;
 mod resequencer;
@@ -25,6 +28,7 @@ mod spread;
 pub use backlog::{Backlog, Refused};
 pub use codel::CoDel;
 pub use congestion::Congestion;
+pub use lane::{Inbound, Outbound, Piece, Violation};
 pub use path::{ACK_DELAY, Path, State, View};
 pub use rate::Rate;
 pub use resequencer::{Counters as ResequencerCounters, Resequencer};

@@ -11,4 +11,5 @@ pub mod poll;
 pub mod raw;
 pub mod routes;
 pub mod scheduling;
+pub mod transparent;
 pub mod tun;

@@ -1,4 +1,4 @@
-//! Waiting for many file descriptors at once (epoll, level-triggered).
+//! Waiting for many file descriptors at once (epoll).
 
 use std::{
     io,
@@ -26,6 +26,8 @@ pub enum Interest {
     Read,
     /// That it can be read or written.
     ReadWrite,
+    /// The same, told once each time that it comes to be so.
+    Changes,
 }
 
 impl Interest {
@@ -33,6 +35,7 @@ impl Interest {
         match self {
             Self::Read => EventFlags::IN | EventFlags::RDHUP,
             Self::ReadWrite => EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT,
+            Self::Changes => EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT | EventFlags::ET,
         }
     }
 }
@@ -46,6 +49,8 @@ pub struct Ready {
     pub readable: bool,
     /// It can be written or has failed.
     pub writable: bool,
+    /// It has failed.
+    pub failed: bool,
 }
 
 /// A set of descriptors.
@@ -93,6 +98,7 @@ impl From<&Event> for Ready {
             token: event.data.u64(),
             readable: failed || flags.intersects(EventFlags::IN | EventFlags::RDHUP),
             writable: failed || flags.contains(EventFlags::OUT),
+            failed: flags.contains(EventFlags::ERR),
         }
     }
 }
@@ -144,7 +150,7 @@ mod tests {
         waker.wake();
         waker.wake();
         for _ in 0..2 {
-            let seen = [Ready { token: 7, readable: true, writable: false }];
+            let seen = [Ready { token: 7, readable: true, writable: false, failed: false }];
             assert_eq!(ready(&mut poller, Duration::from_secs(1)), seen);
         }
         waker.clear();

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use rtnetlink::{
     Handle, LinkUnspec, RouteMessageBuilder, RouteNextHopBuilder,
     packet_route::{
-        route::{RouteMessage, RouteProtocol, RouteScope},
+        route::{RouteMessage, RouteProtocol, RouteScope, RouteType},
         rule::RuleAction,
     },
 };
@@ -86,23 +86,40 @@ impl Routes {
     /// Leads IPv4 packets with a mark to routers, each an interface and an address, in turns by flow; in
     /// a routing table whose number is the mark.
     pub async fn lead_marked(&self, mark: u32, routers: &[(u32, Ipv4Addr)]) -> Result<(), Error> {
-        let failed =
-            |source| Error { what: format!("route for packets with mark {mark:#x}"), source };
-        let route = self.0.route().add(marked_route(mark, routers).map_err(failed)?);
-        route.replace().execute().await.map_err(failed)?;
+        let route = marked_route(mark, routers).map_err(|source| marked_failed(mark, source))?;
+        self.lead(mark, route).await
+    }
+
+    /// Removes what [`Routes::lead_marked`] added.
+    pub async fn forget_marked(&self, mark: u32) -> Result<(), Error> {
+        let route = marked_route(mark, &[]).map_err(|source| marked_failed(mark, source))?;
+        self.forget(mark, route).await
+    }
+
+    /// Takes IPv4 packets with a mark in as if they were to this machine, which lets transparent sockets
+    /// have them.
+    pub async fn keep_marked(&self, mark: u32) -> Result<(), Error> {
+        self.lead(mark, own_route(mark)?).await
+    }
+
+    /// Removes what [`Routes::keep_marked`] added.
+    pub async fn forget_kept(&self, mark: u32) -> Result<(), Error> {
+        self.forget(mark, own_route(mark)?).await
+    }
+
+    async fn lead(&self, mark: u32, route: RouteMessage) -> Result<(), Error> {
+        let failed = |source| marked_failed(mark, source);
+        self.0.route().add(route).replace().execute().await.map_err(failed)?;
         match self.marked_rule(mark).execute().await {
             Err(rtnetlink::Error::NetlinkError(message)) if is_there(message.raw_code()) => Ok(()),
             result => result.map_err(failed),
         }
     }
 
-    /// Removes what [`Routes::lead_marked`] added.
-    pub async fn forget_marked(&self, mark: u32) -> Result<(), Error> {
-        let failed =
-            |source| Error { what: format!("route for packets with mark {mark:#x}"), source };
+    async fn forget(&self, mark: u32, route: RouteMessage) -> Result<(), Error> {
+        let failed = |source| marked_failed(mark, source);
         let rule = self.marked_rule(mark).message_mut().clone();
         self.0.rule().del(rule).execute().await.map_err(failed)?;
-        let route = marked_route(mark, &[]).map_err(failed)?;
         self.0.route().del(route).execute().await.map_err(failed)
     }
 
@@ -126,6 +143,22 @@ fn is_gone(code: i32) -> bool {
 
 fn is_there(code: i32) -> bool {
     code == -libc::EEXIST
+}
+
+fn marked_failed(mark: u32, source: rtnetlink::Error) -> Error {
+    Error { what: format!("route for packets with mark {mark:#x}"), source }
+}
+
+/// Everything is this machine's own.
+fn own_route(table: u32) -> Result<RouteMessage, Error> {
+    let what = || "interface lo".to_owned();
+    let loopback = interface("lo").map_err(|error| Error {
+        what: what(),
+        source: rtnetlink::Error::InvalidNla(error.to_string()),
+    })?;
+    let route = RouteMessageBuilder::<Ipv4Addr>::new().table_id(table).protocol(PROTOCOL);
+    let route = route.output_interface(loopback).scope(RouteScope::Host).kind(RouteType::Local);
+    Ok(route.build())
 }
 
 fn marked_route(table: u32, routers: &[(u32, Ipv4Addr)]) -> Result<RouteMessage, rtnetlink::Error> {

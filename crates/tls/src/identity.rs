@@ -8,7 +8,7 @@ use std::{
 
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
-    client::Resumption,
+    client::{Resumption, WebPkiServerVerifier, danger::ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{
         CertificateDer, PrivateKeyDer,
@@ -18,11 +18,14 @@ use rustls::{
     version::TLS13,
 };
 
+use crate::revoked::{Revoked, Unrevoked};
+
 /// Configuration of both roles of a handshake.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
+    revoked: Arc<Revoked>,
 }
 
 /// One of the files an identity is made of.
@@ -82,8 +85,13 @@ impl IdentityError {
 }
 
 impl Identity {
-    /// Reads an identity from PEM files.
-    pub fn load(certificate: &Path, key: &Path, ca: &Path) -> Result<Self, IdentityError> {
+    /// Reads an identity from PEM files; whose certificate is revoked is not believed.
+    pub fn load(
+        certificate: &Path,
+        key: &Path,
+        ca: &Path,
+        revoked: Revoked,
+    ) -> Result<Self, IdentityError> {
         let chain = certificates(certificate, Part::Certificate)?;
         let key = PrivateKeyDer::from_pem_file(key)
             .map_err(|source| IdentityError::File { part: Part::Key, source })?;
@@ -91,7 +99,13 @@ impl Identity {
         for root in certificates(ca, Part::Authority)? {
             roots.add(root).map_err(|e| IdentityError::unusable(Part::Authority, &e))?;
         }
-        Self::new(&chain, &key, Arc::new(roots))
+        Self::new(&chain, &key, Arc::new(roots), Arc::new(revoked))
+    }
+
+    /// Whether a certificate (DER) is revoked.
+    #[must_use]
+    pub fn has_revoked(&self, certificate: &[u8]) -> bool {
+        self.revoked.contains(certificate)
     }
 
     /// What QUIC needs of it (RFC 9001): both roles, for one application protocol (RFC 7301).
@@ -107,22 +121,30 @@ impl Identity {
         chain: &[CertificateDer<'static>],
         key: &PrivateKeyDer<'static>,
         roots: Arc<RootCertStore>,
+        revoked: Arc<Revoked>,
     ) -> Result<Self, IdentityError> {
         let provider = provider();
         let unusable = |part| move |e: &dyn ToString| IdentityError::unusable(part, &e.to_string());
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+        let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
             .build()
             .map_err(|e| unusable(Part::Authority)(&e))?;
+        let clients = Unrevoked { inner: clients, revoked: revoked.clone() };
+        let servers = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
+            .build()
+            .map_err(|e| unusable(Part::Authority)(&e))?;
+        let servers: Arc<dyn ServerCertVerifier> = servers;
+        let servers = Unrevoked { inner: servers, revoked: revoked.clone() };
         let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13])
             .map_err(|e| unusable(Part::Key)(&e))?
-            .with_client_cert_verifier(verifier)
+            .with_client_cert_verifier(Arc::new(clients))
             .with_single_cert(chain.to_vec(), key.clone_key())
             .map_err(|e| unusable(Part::Key)(&e))?;
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|e| unusable(Part::Key)(&e))?
-            .with_root_certificates(roots)
+            .dangerous() // is what another verifier than the usual one is called
+            .with_custom_certificate_verifier(Arc::new(servers))
             .with_client_auth_cert(chain.to_vec(), key.clone_key())
             .map_err(|e| unusable(Part::Key)(&e))?;
         // Connections live for days: nothing is gained by resuming one, and without tickets no
@@ -132,7 +154,7 @@ impl Identity {
         client.resumption = Resumption::disabled();
         server.enable_secret_extraction = true;
         client.enable_secret_extraction = true;
-        Ok(Self { client: Arc::new(client), server: Arc::new(server) })
+        Ok(Self { client: Arc::new(client), server: Arc::new(server), revoked })
     }
 }
 

@@ -9,11 +9,13 @@
 mod handshake;
 mod identity;
 mod protection;
+mod revoked;
 mod session;
 
 pub use handshake::{Handshake, Step};
 pub use identity::{Identity, IdentityError, Part};
 pub use protection::{MAX_CIPHERTEXT_LEN, MAX_PLAINTEXT_LEN};
+pub use revoked::Revoked;
 pub use rustls::pki_types::CertificateDer;
 pub use session::{Opened, Session, is_certificate_of, sealed_len};
 

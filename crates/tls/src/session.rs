@@ -88,6 +88,12 @@ impl Session {
         is_certificate_of(&CertificateDer::from(self.certificate.as_slice()), name)
     }
 
+    /// The other end's certificate (DER).
+    #[must_use]
+    pub fn certificate(&self) -> &[u8] {
+        &self.certificate
+    }
+
     /// Writes records with `plain` to the start of `out`, which must have [`sealed_len`] bytes; says how
     /// many bytes they take.
     pub fn seal(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, Error> {

@@ -77,6 +77,34 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// The values of a header without extensions of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repr {
+    /// Where it comes from.
+    pub source: Ipv6Addr,
+    /// Where it goes.
+    pub destination: Ipv6Addr,
+    /// Type of what follows.
+    pub next_header: u8,
+    /// Routers it may still pass.
+    pub hop_limit: u8,
+}
+
+impl Repr {
+    /// The header before `payload_len` bytes; None where that is more than 65535.
+    #[must_use]
+    pub fn emit(&self, payload_len: usize) -> Option<[u8; HEADER_LEN]> {
+        let mut header = [0; HEADER_LEN];
+        header[0] = 0x60;
+        header[4..6].copy_from_slice(&u16::try_from(payload_len).ok()?.to_be_bytes());
+        header[6] = self.next_header;
+        header[7] = self.hop_limit;
+        header[8..24].copy_from_slice(&self.source.octets());
+        header[24..40].copy_from_slice(&self.destination.octets());
+        Some(header)
+    }
+}
+
 fn address(bytes: &[u8]) -> Ipv6Addr {
     bytes.first_chunk::<16>().map_or(Ipv6Addr::UNSPECIFIED, |octets| Ipv6Addr::from(*octets))
 }
@@ -107,6 +135,17 @@ mod tests {
 
     proptest! {
         #[test]
+        fn what_is_emitted_parses(ends: (u128, u128), next_header: u8, hop_limit: u8, len in 0..2000_usize) {
+            let (source, destination) = (ends.0.into(), ends.1.into());
+            let repr = Repr { source, destination, next_header, hop_limit };
+            let mut bytes = repr.emit(len).unwrap().to_vec();
+            bytes.resize(HEADER_LEN + len, 0);
+            let packet = Packet::parse(&bytes).unwrap();
+            prop_assert_eq!((packet.source(), packet.destination()), (source, destination));
+            prop_assert_eq!((packet.next_header(), bytes[7]), (next_header, hop_limit));
+        }
+
+        #[test]
         fn lengths_must_agree(extra in 1..100_usize) {
             let mut bytes = sample(8);
             bytes.resize(bytes.len() + extra, 0);
@@ -117,5 +156,13 @@ mod tests {
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = Packet::parse(&bytes);
         }
+    }
+
+    #[test]
+    fn a_payload_has_65535_bytes_at_most() {
+        let any = Ipv6Addr::UNSPECIFIED;
+        let repr = Repr { source: any, destination: any, next_header: 59, hop_limit: 1 };
+        assert!(repr.emit(65535).is_some());
+        assert_eq!(repr.emit(65536), None);
     }
 }

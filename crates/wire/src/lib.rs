@@ -15,6 +15,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod join;
 pub mod label;
+pub mod lane;
 pub mod load;
 pub mod nsh;
 pub mod record;

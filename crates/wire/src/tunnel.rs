@@ -3,6 +3,8 @@
 //! One QUIC connection is one member path. Its first bidirectional stream carries a [`Hello`] each way;
 //! a DATAGRAM frame (RFC 9221) carries an inner IP packet behind a [`Header`].
 
+use std::net::Ipv4Addr;
+
 use crate::Malformed;
 
 /// Bytes of a [`Header`].
@@ -80,11 +82,15 @@ const MAGIC: [u8; 4] = *b"HWSQ";
 const VERSION: u8 = 1;
 const FIXED_LEN: usize = 24;
 
+/// A hello of this version says more, before the name.
+const VERSION_LANE: u8 = 2;
+const LANE_LEN: usize = 4;
+
 /// Longest branch name: that of a DNS label (RFC 1035 section 2.3.4).
 pub const MAX_NAME_LEN: usize = 63;
 
 /// Bytes of the longest [`Hello`].
-pub const HELLO_MAX_LEN: usize = FIXED_LEN + MAX_NAME_LEN;
+pub const HELLO_MAX_LEN: usize = FIXED_LEN + LANE_LEN + MAX_NAME_LEN;
 
 /// Who speaks on a connection, and which path it is. It fills its direction of the stream.
 ///
@@ -92,6 +98,9 @@ pub const HELLO_MAX_LEN: usize = FIXED_LEN + MAX_NAME_LEN;
 /// byte  0 .. 3   4         5           6       7        8 .. 23   24 ...
 ///       "HWSQ"   version   branch id   group   member   session   branch name
 /// ```
+///
+/// In version 2, who speaks takes the TCP lane ([`crate::lane`]), and the name stands from byte 28 on:
+/// bytes 24 .. 27 are an address of the gateway's own, to which the lane does not lead (0.0.0.0: none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
     /// Number of the speaker's branch.
@@ -103,6 +112,8 @@ pub struct Hello<'a> {
     /// Chosen by chance when the speaker starts: what ties the paths of a group together. Another one
     /// says that its numbers begin anew.
     pub session: [u8; 16],
+    /// Where the speaker takes the TCP lane: an address of its own, to which that does not lead.
+    pub lane: Option<Ipv4Addr>,
     /// Name of the speaker's branch, 1 to [`MAX_NAME_LEN`] bytes.
     pub branch: &'a str,
 }
@@ -111,36 +122,43 @@ impl<'a> Hello<'a> {
     /// Reads all that came on the stream.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let wrong = |field, offset, found, expected| Malformed { field, offset, found, expected };
-        let (Some((magic, rest)), true) = (bytes.split_first_chunk::<4>(), bytes.len() > FIXED_LEN)
-        else {
-            return Err(wrong("hello length", 0, bytes.len() as u64, "25 to 87"));
-        };
+        let short = wrong("hello length", 0, bytes.len() as u64, "25 to 91");
+        let (magic, rest) = bytes.split_first_chunk::<4>().ok_or(short)?;
+        if bytes.len() <= FIXED_LEN {
+            return Err(short);
+        }
         if *magic != MAGIC {
             return Err(wrong("hello magic", 0, u32::from_be_bytes(*magic).into(), "HWSQ"));
         }
-        let (Some(([version, id, group, member], rest)), true) =
-            (rest.split_first_chunk::<4>(), bytes.len() <= HELLO_MAX_LEN)
-        else {
-            return Err(wrong("hello length", 0, bytes.len() as u64, "25 to 87"));
+        let ([version, id, group, member], rest) = rest.split_first_chunk::<4>().ok_or(short)?;
+        let (session, rest) = rest.split_first_chunk::<16>().ok_or(short)?;
+        let (lane, name) = match *version {
+            VERSION => (None, rest),
+            VERSION_LANE => {
+                let (own, name) = rest.split_first_chunk::<LANE_LEN>().ok_or(short)?;
+                (Some(Ipv4Addr::from(*own)), name)
+            }
+            _ => return Err(wrong("hello version", 4, (*version).into(), "1 or 2")),
         };
-        if *version != VERSION {
-            return Err(wrong("hello version", 4, (*version).into(), "1"));
+        if !(1..=MAX_NAME_LEN).contains(&name.len()) {
+            return Err(short);
         }
-        let Some((session, name)) = rest.split_first_chunk::<16>() else {
-            return Err(wrong("hello length", 0, bytes.len() as u64, "25 to 87"));
-        };
+        let start = bytes.len() - name.len();
         let branch = std::str::from_utf8(name)
-            .map_err(|e| wrong("branch name", FIXED_LEN, e.valid_up_to() as u64, "UTF-8 text"))?;
-        Ok(Self { id: *id, group: *group, member: *member, session: *session, branch })
+            .map_err(|e| wrong("branch name", start, e.valid_up_to() as u64, "UTF-8 text"))?;
+        Ok(Self { id: *id, group: *group, member: *member, session: *session, lane, branch })
     }
 
     /// As it is sent. A name that is too long is cut.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let name = self.branch.as_bytes();
-        let fixed = [VERSION, self.id, self.group, self.member];
+        let version = if self.lane.is_some() { VERSION_LANE } else { VERSION };
+        let fixed = [version, self.id, self.group, self.member];
+        let own = self.lane.map(|own| own.octets());
+        let own = own.as_ref().map_or([].as_slice(), |own| own.as_slice());
         let name = name.get(..MAX_NAME_LEN).unwrap_or(name);
-        [MAGIC.as_slice(), &fixed, &self.session, name].concat()
+        [MAGIC.as_slice(), &fixed, &self.session, own, name].concat()
     }
 }
 
@@ -159,8 +177,9 @@ mod tests {
         }
 
         #[test]
-        fn a_hello_survives(id: u8, group: u8, member: u8, session: [u8; 16], branch in "[a-z]{1,63}") {
-            let hello = Hello { id, group, member, session, branch: &branch };
+        fn a_hello_survives(id: u8, group: u8, member: u8, session: [u8; 16], own: Option<[u8; 4]>, branch in "[a-z]{1,63}") {
+            let lane = own.map(Into::into);
+            let hello = Hello { id, group, member, session, lane, branch: &branch };
             let bytes = hello.emit();
             prop_assert_eq!(Hello::parse(&bytes), Ok(hello));
         }
@@ -174,7 +193,8 @@ mod tests {
 
     #[test]
     fn errors_name_the_field() {
-        let good = Hello { id: 1, group: 0, member: 3, session: [7; 16], branch: "b1" }.emit();
+        let (session, lane) = ([7; 16], None);
+        let good = Hello { id: 1, group: 0, member: 3, session, lane, branch: "b1" }.emit();
         for (byte, field) in [(0, "hello magic"), (4, "hello version"), (24, "branch name")] {
             let mut bad = good.clone();
             bad[byte] = 0xff;

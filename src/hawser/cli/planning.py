@@ -180,9 +180,15 @@ _CHAIN = ("chain", "by", "path", "way", "segments", "mtu ")
 def _chains(prepared: Prepared) -> Iterator[tuple[str, ...]]:
     for chain in prepared.network.chains:
         for course in chain.courses:
-            way, segments = " > ".join(course.way), " ".join(map(str, course.segments))
-            by = f"{chain.steering}, fails {chain.fail}"
+            way = " > ".join(_passed(name, course.proxies.get(name)) for name in course.way)
+            segments = " ".join(map(str, course.segments))
+            mode = f" ({chain.mode})" if chain.mode else ""
+            by = f"{chain.steering}{mode}, fails {chain.fail}"
             yield course.name, by, f"{course.number}", way, segments, f"{chain.mtu}"
+
+
+def _passed(name: str, proxy: str | None) -> str:
+    return f"{name} (proxy: {proxy})" if proxy else name
 
 
 def _nodes(prepared: Prepared) -> Iterator[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -106,7 +107,7 @@ class FunctionStatus(Answer):
     """State of a part of service chains (`GET /v1/status`)."""
 
     version: str
-    role: Literal["sff", "forwarder", "firewall"]
+    role: Literal["sff", "forwarder", "firewall", "srv6-proxy"]
     uptime_s: float
     ready: bool
     """Whether packets pass."""
@@ -131,6 +132,18 @@ class PlaceCounters(Tally):
     si: int
 
 
+class ProxyCounters(Answer):
+    """Packets of one segment routing proxy."""
+
+    segment: IPv6Address
+    toward: Tally
+    """On their way to the function."""
+    returned: Tally
+    """On their way back."""
+    learned: int
+    """Packets whose headers were new, and kept."""
+
+
 class FunctionCounters(Answer):
     """Counters of a part of service chains (`GET /v1/counters`)."""
 
@@ -138,8 +151,10 @@ class FunctionCounters(Answer):
     """Packets that were led on at each place of each path."""
     classified: tuple[PlaceCounters, ...] = ()
     """Packets that entered each path."""
-    served: Tally
+    served: Tally = Tally(packets=0, bytes=0)
     """Packets that a function has served."""
+    proxies: tuple[ProxyCounters, ...] = ()
+    """What proxies have led to functions and back."""
     drops: dict[str, int] = {}
     """Packets dropped, by cause."""
 

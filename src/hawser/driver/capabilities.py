@@ -18,7 +18,7 @@ from hawser.driver.daemon import binary
 from hawser.node import cgroup, features
 from hawser.node.htb import needs_tree
 from hawser.overlay import emulator
-from hawser.overlay.plan import FUNCTION_ROLES, NetworkPlan
+from hawser.overlay.plan import FUNCTION_ROLES, DaemonPlan, NetworkPlan
 from hawser.spec.model import Model
 
 
@@ -57,6 +57,12 @@ _KERNEL: tuple[_Row, ...] = (
     ("netem", features.netem, "the WAN emulator in user space", _KERNEL_MODULE),
     ("ipip", features.ipip, "encapsulation in hawserd", _KERNEL_MODULE),
     ("seg6", features.seg6, "", _KERNEL_MODULE),
+    (
+        "tproxy",
+        features.tproxy,
+        "datagrams for TCP too (no overlay.lane)",
+        "apt-get install nftables, and a kernel with nft_tproxy and nft_socket",
+    ),
     (
         "openvswitch",
         features.openvswitch,
@@ -125,6 +131,13 @@ def _needs(plan: NetworkPlan) -> Iterator[str]:
         yield "xdp"
     if any(node.segments for node in plan.nodes):
         yield "seg6"
+    if any(_has_lane(each) for each in plan.daemons):
+        yield "tproxy"
+
+
+def _has_lane(daemon: DaemonPlan) -> bool:
+    transport = daemon.config.get("transport")
+    return isinstance(transport, dict) and bool(transport.get("lane"))
 
 
 def _missing_cgroup(plan: NetworkPlan) -> tuple[str, ...]:

@@ -9,8 +9,10 @@ import ctypes
 import errno
 import fcntl
 import os
+import shutil
 import socket
 import struct
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -176,6 +178,27 @@ def openvswitch() -> None:
             raise
         except Exception as error:  # pyroute2 wraps what the kernel says
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT)) from error
+
+
+def tproxy() -> None:
+    """TCP connections led to a program, addresses and ports kept (TPROXY of nftables)."""
+    rules = """
+        table inet probe {
+            chain probe {
+                type filter hook prerouting priority mangle
+                meta l4proto tcp socket transparent 1 accept
+                meta nfproto ipv4 meta l4proto tcp tproxy ip to 127.0.0.1:9 accept
+            }
+        }
+    """
+    program = shutil.which("nft", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        raise OSError(errno.ENOENT, "there is no nft")
+    done = subprocess.run(
+        [program, "-f", "-"], input=rules, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise NodeError(done.stderr.splitlines()[0] if done.stderr else "nft refuses it")
 
 
 def _pair(route: IPRoute) -> int:

@@ -197,7 +197,10 @@ def _route(route: IPRoute, plan: RoutePlan, index: int) -> None:
     if plan.mtu is not None:
         options["metrics"] = {"mtu": plan.mtu}
     if plan.segments:
-        options |= {"encap": seg6.encapsulation(plan.segments), "scope": "universe"}
+        options |= {
+            "encap": seg6.encapsulation(plan.segments, reduced=plan.reduced),
+            "scope": "universe",
+        }
     route.route("add", **options)
 
 
@@ -215,7 +218,8 @@ def _rule(route: IPRoute, plan: RulePlan, priority: int) -> None:
         "dport_range": plan.destination_ports and "{}:{}".format(*plan.destination_ports),
     }
     options = {name: value for name, value in values.items() if value is not None}
-    route.rule("add", priority=priority, table=plan.table, **options)
+    family = AF_INET6 if plan.family == 6 else AF_INET
+    route.rule("add", family=family, priority=priority, table=plan.table, **options)
 
 
 def _interface_counts(statistics: Mapping[str, int]) -> dict[str, int]:

@@ -7,21 +7,31 @@ from ipaddress import IPv6Address
 from socket import AF_INET6
 
 from pyroute2 import IPRoute
+from pyroute2.netlink.rtnl.rtmsg import rtmsg_base
 
 from hawser.overlay.plan import SegmentPlan
 
 _PREFIX = 128
 _BY_DESTINATION = "0.0.0.0"  # noqa: S104 (not listened on)
-"""Next hop of End.DX4 that is found by the destination of the packet inside. For any other, Linux
-asks the next hop's link for that destination's Ethernet address."""
+"""Next hop of End.DX4 that is found by the destination of the packet inside (`::` with End.DX6).
+For any other, Linux asks the next hop's link for that destination's Ethernet address."""
 
 
-def encapsulation(segments: Sequence[IPv6Address]) -> dict[str, object]:
+_REDUCED = 3
+"""SEG6_IPTUN_MODE_ENCAP_RED of linux/seg6_iptunnel.h."""
+
+# The kernel has it since 6.0, pyroute2 only the older modes.
+rtmsg_base.seg6_encap_info.ipv6_sr_hdr.encapmodes["encap.red"] = _REDUCED
+
+
+def encapsulation(segments: Sequence[IPv6Address], *, reduced: bool) -> dict[str, object]:
     """Give what a route puts in front of packets: a header with these segments, first to last.
 
-    On the wire the last one comes first (RFC 8754 section 2).
+    On the wire the last one comes first (RFC 8754 section 2). A reduced header lacks the first one
+    (RFC 8986 section 5.2).
     """
-    return {"type": "seg6", "mode": "encap", "segs": [str(each) for each in reversed(segments)]}
+    mode = "encap.red" if reduced else "encap"
+    return {"type": "seg6", "mode": mode, "segs": [str(each) for each in reversed(segments)]}
 
 
 def local(route: IPRoute, plan: SegmentPlan, index: int) -> None:
@@ -35,5 +45,7 @@ def local(route: IPRoute, plan: SegmentPlan, index: int) -> None:
     encap: dict[str, object] = {"type": "seg6local", "action": plan.behaviour}
     if plan.behaviour == "End.DX4":
         encap["nh4"] = _BY_DESTINATION
+    elif plan.behaviour == "End.DX6":
+        encap["nh6"] = "::"
     destination = f"{plan.segment}/{_PREFIX}"
     route.route("add", family=AF_INET6, dst=destination, oif=index, encap=encap)

@@ -57,7 +57,8 @@ def _transport(overlay: Overlay, branch: str) -> dict[str, object]:
         return {"kind": "mptcp", "tls": None}
     kind = overlay.transport.value
     files = {"certificate": f"pki/{branch}.pem", "key": f"pki/{branch}.key", "ca": "pki/ca.pem"}
-    return {"kind": kind, "tls": files}
+    lane = {kind.value: lane.value for kind, lane in overlay.lane.items()}
+    return {"kind": kind, "tls": files} | ({"lane": lane} if lane else {})
 
 
 def _peer(

@@ -15,7 +15,7 @@ from ipaddress import (
 )
 from typing import Literal
 
-from hawser.spec.chain import Steering
+from hawser.spec.chain import Encapsulation, Proxy, Steering
 from hawser.spec.model import Model
 from hawser.spec.topology import Impairment
 from hawser.spec.tunnel import TunnelKind
@@ -67,15 +67,19 @@ class RoutePlan(Model):
     """What packets then pass, in this order (H.Encaps, RFC 8986 section 5.1)."""
     kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
     """What happens to packets; only of the first kind they leave by the interface."""
+    reduced: bool = False
+    """Whether the list lacks the first one, which is the destination already (section 5.2)."""
 
 
 class RulePlan(Model):
     """Packets that are so look in this routing table; what is left out fits all."""
 
-    source: IPv4Network | None = None
+    source: IPv4Network | IPv6Network | None = None
     """Those from here: each WAN address leaves by its own port."""
-    to: IPv4Network | None = None
+    to: IPv4Network | IPv6Network | None = None
     """Those to here."""
+    family: Literal[4, 6] = 4
+    """Of the packets."""
     incoming: str | None = None
     """Those that came in at this interface."""
     protocol: int | None = None
@@ -91,8 +95,8 @@ class SegmentPlan(Model):
     """A segment of this node, and what happens to packets that come to it (RFC 8986)."""
 
     segment: IPv6Address
-    behaviour: Literal["End", "End.DX4"]
-    """What comes out at End.DX4 goes on by the node's routes."""
+    behaviour: Literal["End", "End.DX4", "End.DX6"]
+    """What comes out at End.DX4 and End.DX6 goes on by the node's routes."""
     interface: str
 
 
@@ -161,17 +165,18 @@ class ShaperPlan(Model):
     the last of the class's number."""
 
 
-Role = Literal["gateway", "wan", "openflow", "sff", "forwarder", "firewall"]
+Role = Literal["gateway", "wan", "openflow", "sff", "forwarder", "firewall", "srv6-proxy"]
 """What a daemon does. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
-three take part in service chains."""
+four take part in service chains."""
 
-FUNCTION_ROLES = ("sff", "forwarder", "firewall")
+FUNCTION_ROLES = ("sff", "forwarder", "firewall", "srv6-proxy")
 
 
 class DaemonPlan(Model):
     """A daemon on a node, with its configuration.
 
-    Its form is schemas/ROLE-config.schema.json, of a part in chains function-config.schema.json.
+    Its form is schemas/ROLE-config.schema.json, of a part in chains function-config.schema.json or
+    srv6-proxy-config.schema.json.
     """
 
     node: str
@@ -201,8 +206,10 @@ class BackgroundPlan(Model):
 
     name: str
     """The bottleneck and direction: `x-forward`."""
+    shaper: str
+    """Node of the shaper that it passes."""
     counter: str
-    """The shaper's class that it passes."""
+    """The shaper's class."""
     source: str
     """Node that sends."""
     target: str
@@ -262,6 +269,8 @@ class CoursePlan(Model):
     """Nodes and functions that its packets pass, from one end to the other."""
     segments: tuple[IPv6Address, ...] = ()
     """Its segment list, with `srv6`."""
+    proxies: dict[str, Proxy] = {}
+    """What stands in for which function."""
 
 
 class ChainPlan(Model):
@@ -269,6 +278,8 @@ class ChainPlan(Model):
 
     name: str
     steering: Steering
+    mode: Encapsulation | None = None
+    """With `srv6`, what is put in front of packets."""
     fail: Literal["closed", "open"]
     mtu: int
     """Largest packet that passes it whole."""

@@ -21,7 +21,8 @@ def samples(
 
     Packets that a forwarder led on towards a function are `led_packets` of
     `chain:NAME:DIRECTION:FORWARDER:FUNCTION`, those that left the chain there of `...:end`; what
-    entered a chain is `classified_packets` of `chain:NAME:DIRECTION`.
+    entered a chain is `classified_packets` of `chain:NAME:DIRECTION`. What a proxy led to its
+    function and back are `toward_packets` and `returned_packets` of `chain:NAME:DIRECTION:PROXY`.
     """
     daemon = f"daemon:{name}"
     served = after.served.packets - before.served.packets
@@ -32,6 +33,14 @@ def samples(
     for place, packets in _places(after):
         added = packets - earlier.get(place, 0)
         yield _sample(f"{place[0]}_packets", added, _subject(courses, place, name))
+    for ours, theirs in zip(before.proxies, after.proxies, strict=False):
+        for course in courses.values():
+            if ours.segment == theirs.segment and theirs.segment in course.segments:
+                subject = f"chain:{course.name}:{name}"
+                toward = theirs.toward.packets - ours.toward.packets
+                returned = theirs.returned.packets - ours.returned.packets
+                yield _sample("toward_packets", toward, subject)
+                yield _sample("returned_packets", returned, subject)
     for cause, value in after.drops.items():
         yield _sample(f"drop_{cause}", value - before.drops.get(cause, 0), daemon)
 

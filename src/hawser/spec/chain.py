@@ -41,6 +41,29 @@ class FunctionKind(StrEnum):
         return self in (FunctionKind.PROXY, FunctionKind.ROUTER, FunctionKind.IPSEC)
 
 
+class Proxy(StrEnum):
+    """What stands in for a function that knows nothing of segment routing.
+
+    See draft-ietf-spring-sr-service-programming, section 6.
+    """
+
+    STATIC = "static"
+    """End.AS: takes the headers off, and puts those on that follow from the chain."""
+    DYNAMIC = "dynamic"
+    """End.AD: takes the headers off, and puts those on that it saw last."""
+    MASQUERADING = "masquerading"
+    """End.AM: leaves the headers; the function sees the last segment as destination."""
+
+
+class Encapsulation(StrEnum):
+    """How a chain's segments are put in front of its packets (RFC 8986 section 5)."""
+
+    WHOLE = "encap"
+    """H.Encaps: a header with all segments."""
+    REDUCED = "encap.red"
+    """H.Encaps.Red: without the first one, which is the destination already."""
+
+
 class Action(StrEnum):
     """What happens to a packet at a firewall."""
 
@@ -121,6 +144,10 @@ class Function(Model):
             return bool(self.command)
         return self.kind is not FunctionKind.ROUTER
 
+    proxy: Proxy | None = None
+    """With `srv6`: a function that knows nothing of it, and what stands in for that; left out, the
+    function is a segment itself."""
+
 
 class Steering(StrEnum):
     """What leads packets along a chain."""
@@ -131,6 +158,15 @@ class Steering(StrEnum):
     """Segment routing over IPv6 (RFC 8754, RFC 8986), by the kernel."""
     ROUTES = "routes"
     """Routes that look at where a packet comes from, by the kernel."""
+
+
+class Srv6(Model):
+    """How segment routing leads a chain."""
+
+    mode: Encapsulation = Encapsulation.WHOLE
+    """What is put in front of packets."""
+    ipv6: bool = False
+    """Whether the chain's ends have IPv6 addresses too, and packets between these are led."""
 
 
 class Chain(Model):
@@ -144,6 +180,8 @@ class Chain(Model):
     """What they pass, in this order."""
     steering: Steering = Steering.NSH
     """What leads them."""
+    srv6: Srv6 | None = None
+    """With `steering: srv6`, how; `encap` if left out."""
     match: Match = Match()
     """Which packets; all from the one node to the other if left out."""
     symmetric: bool = True
@@ -151,3 +189,13 @@ class Chain(Model):
     fail: Literal["closed", "open"] = "closed"
     """What becomes of packets while a function has no running instance: dropped, or led straight.
     """
+
+    @property
+    def carries_ipv6(self) -> bool:
+        """Whether it leads IPv6 packets too."""
+        return self.srv6 is not None and self.srv6.ipv6
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether its segment list lacks the first segment."""
+        return self.srv6 is not None and self.srv6.mode is Encapsulation.REDUCED

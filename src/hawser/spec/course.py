@@ -109,22 +109,20 @@ def _course(
     return Course(direction, source, target, names, nodes, access, legs, sealed)
 
 
-def overhead(steering: Steering, length: int) -> int:
-    """Give the bytes in front of an IP packet between the nodes of a chain of so many functions."""
-    match steering:
+def overhead(chain: Chain) -> int:
+    """Give the bytes in front of an IP packet between the nodes of a chain."""
+    match chain.steering:
         case Steering.NSH:
             return NSH_TUNNEL_OVERHEAD
         case Steering.SRV6:
-            return _IPV6 + _SRH + _SEGMENT * (length + 1)
+            return _IPV6 + _SRH + _SEGMENT * (len(chain.functions) + (not chain.is_reduced))
         case Steering.ROUTES:
             return 0
 
 
-def mtu(
-    topology: Topology, tunnels: Mapping[str, Tunnel], steering: Steering, course: Course
-) -> int:
-    """Give the largest IP packet that passes a course whole."""
-    extra = overhead(steering, len(course.functions))
+def mtu(topology: Topology, tunnels: Mapping[str, Tunnel], chain: Chain, course: Course) -> int:
+    """Give the largest IP packet that passes a chain's course whole."""
+    extra = overhead(chain)
     rooms = link_mtus(topology, tunnels)
     plain = [rooms[hop.neighbour] for hop in (course.access, *course.legs[-1])]
     steered = [

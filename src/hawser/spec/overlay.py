@@ -84,6 +84,13 @@ class TrafficType(StrEnum):
     """Everything else: it leaves directly, by an internet port."""
 
 
+class Lane(StrEnum):
+    """A way of its own for a kind of traffic."""
+
+    TCP = "tcp"
+    """TCP connections end at the gateways, which carry them as streams."""
+
+
 class Branch(Model):
     """A site: a LAN behind a gateway with one or more WAN ports."""
 
@@ -141,6 +148,9 @@ class Overlay(Model):
     """How packets are carried between branches."""
     encryption: Encryption = Encryption.TLS13
     """Protection of the `mptcp` transport; `quic` always has it, `ipip` never."""
+    lane: dict[Literal[TrafficType.I, TrafficType.II], Lane] = {}
+    """Types of traffic whose TCP connections the `quic` transport terminates at the gateways and
+    carries as streams; what is left out goes packet by packet."""
     branches: dict[Name, Branch]
     """The sites, by name."""
     path_groups: dict[Name, PathGroup] = {}

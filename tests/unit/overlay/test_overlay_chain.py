@@ -16,6 +16,7 @@ from spec_files import loaded, mistakes
 from hawser.overlay import NetworkPlan, network
 from hawser.overlay.chain.failure import configurations
 from hawser.overlay.plan import CoursePlan, NodePlan, RoutePlan
+from hawser.spec.chain import Proxy
 from hawser.spec.units import Duration
 
 Drawn = dict[str, Any]
@@ -39,6 +40,7 @@ def files(draw: st.DrawFn, steering: str) -> Drawn:
             "kind": "forwarder",
             "node": draw(st.sampled_from(nodes)),
             "instances": draw(st.integers(1, 3)) if steering == "nsh" else 1,
+            **_proxy(draw(st.sampled_from([None, *Proxy])) if steering == "srv6" else None),
         }
         for number in range(length)
     }
@@ -52,6 +54,10 @@ def files(draw: st.DrawFn, steering: str) -> Drawn:
         "chains": {"c": {**chain, "steering": steering}},
         "measurements": {"rtt": {"probe": "ping", "from": "client", "to": "server"}},
     }
+
+
+def _proxy(kind: Proxy | None) -> Drawn:
+    return {"proxy": str(kind)} if kind else {}
 
 
 @dataclass
@@ -99,14 +105,39 @@ class Follower:
         pytest.fail("it goes round for ever")
 
     def segments(self, node: str, segments: tuple[IPv6Address, ...]) -> Iterator[str]:
-        for segment in segments:
+        for place, segment in enumerate(segments):
             for _ in range(100):
                 if any(each.segment == segment for each in self.nodes[node].segments):
+                    break
+                if proxy := self.proxy(node, segment):
+                    yield self.proxied(node, proxy, segments[place + 1 :])
+                    node = self.peer[node, "f0"][0]
+                    yield node
                     break
                 route = lookup6(self.nodes[node], segment)
                 assert self.at[route.via] == self.peer[node, route.interface][0]
                 node = self.peer[node, route.interface][0]
                 yield node
+
+    def proxy(self, node: str, segment: IPv6Address) -> Drawn | None:
+        proxies = self.configs.get(node, {}).get("proxies", ())
+        return next((each for each in proxies if each["segment"] == str(segment)), None)
+
+    def proxied(self, node: str, proxy: Drawn, onward: tuple[IPv6Address, ...]) -> str:
+        """The function behind a proxy, which gives packets back where the proxy waits for them."""
+        ports = {port["name"]: port["interface"] for port in self.configs[node]["ports"]}
+        function = self.peer[node, ports[proxy["function"]["port"]]]
+        assert self.mac(function) == proxy["function"]["mac"]
+        table = next(r.table for r in self.nodes[function[0]].rules if r.incoming == function[1])
+        for route in self.nodes[function[0]].routes:
+            if route.table == table:
+                back = self.peer[function[0], route.interface]
+                assert back == (node, ports[proxy["returns"]])
+                assert self.at[route.via] == node
+        assert self.mac(self.peer[node, ports["net"]]) == proxy["onward"]["mac"]
+        if proxy["behaviour"] == "static":
+            assert proxy["encapsulation"]["segments"] == [str(each) for each in onward]
+        return function[0]
 
     def steered(self, node: str, incoming: str, target: IPv4Address) -> Iterator[str]:
         """Functions that a packet passes by service headers; then it goes the plain way."""
@@ -303,6 +334,35 @@ def test_segments_are_as_in_the_order() -> None:
     assert [segment.behaviour for segment in n2.segments] == ["End.DX4", "End.DX4"]
     assert n2.sysctl["net.ipv6.conf.all.forwarding"] == "1"
     assert plan.chains[0].mtu == 1500 - 40 - 8 - 3 * 16
+
+
+def test_a_reduced_list_leaves_more_room() -> None:
+    reduced = "[f1, idle]\n    steering: srv6\n    srv6: {mode: encap.red}"
+    plan = network(loaded(TWO.replace("[f1, fw]", reduced)).variants[0].scenario)
+    routes = [route for node in plan.nodes for route in node.routes if route.segments]
+    assert routes
+    assert all(route.reduced for route in routes)
+    assert plan.chains[0].mtu == 1500 - 40 - 8 - 2 * 16
+
+
+def test_ipv6_leaves_by_a_segment_of_its_own() -> None:
+    chain = "[f1, idle]\n    steering: srv6\n    srv6: {ipv6: true}"
+    text = TWO.replace("[f1, fw]", chain).replace("cpu: 0.5", "proxy: static")
+    plan = network(loaded(text).variants[0].scenario)
+    nodes = {node.name: node for node in plan.nodes}
+    ends = {name: nodes[name].interfaces[0].addresses[1].ip for name in ("client", "server")}
+    rules = [rule for rule in nodes["n1"].rules if rule.family == 6]
+    assert [rule.to and rule.to.network_address for rule in rules] == [*ends.values()][::-1]
+    led = [r for r in nodes["n1"].routes if r.segments and isinstance(r.to, IPv6Network)]
+    assert [str(route.segments[-1]) for route in led] == ["5f00:0:3::6:1", "5f00:0:3::6:2"]
+    assert [rule.table for rule in rules] == [route.table for route in led]
+    behaviours = {str(each.segment): each.behaviour for each in nodes["n2"].segments}
+    assert behaviours["5f00:0:3::6:1"] == "End.DX6"
+    proxies: Any = next(d.config["proxies"] for d in plan.daemons if d.name == "f1-proxy")
+    assert [each["encapsulation"]["segments_ipv6"] for each in proxies] == [
+        ["5f00:0:3:2::1", "5f00:0:3::6:1"],
+        ["5f00:0:3::6:2"],
+    ]
 
 
 class TestFailure:

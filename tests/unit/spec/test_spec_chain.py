@@ -32,6 +32,7 @@ functions:
   fv: {kind: forwarder, node: v1}
   fw: {kind: firewall, node: a, rules: [{action: deny, protocol: udp}]}
   two: {kind: forwarder, node: a, instances: 2}
+  fp: {kind: forwarder, node: a, proxy: dynamic}
   lost: {kind: forwarder, node: alone}
   px: {kind: proxy, node: a, command: [sleep, "@server@"]}
   rt: {kind: router, node: b, routes: [{to: 10.9.0.0/16, action: drop}]}
@@ -48,6 +49,8 @@ chains:
         "{from: client, to: server, functions: [fa, fb, fa2, fw, two], fail: open}",
         "{from: client, to: server, functions: [fa, fb], steering: srv6}",
         "{from: client, to: server, functions: [fa, fb], steering: routes}",
+        "{from: client, to: server, functions: [fp], steering: srv6, srv6: {mode: encap.red}}",
+        "{from: client, to: server, functions: [fp, fb], steering: srv6, srv6: {ipv6: true}}",
         "{from: client, to: server, functions: [fb, fa], symmetric: false, match: {dscp: 4}}",
         "{from: server, to: end, functions: [fa, fa2], symmetric: false}",
         "{from: client, to: server, functions: [fw, px, enc, dec, rt], fail: open}",
@@ -136,6 +139,35 @@ def test_these_can_be(chain: str) -> None:
         (
             "{from: client, to: server, functions: [two], steering: routes}",
             "functions.0: found two, which has 2 instances; expected steering: nsh",
+        ),
+        (
+            "{from: client, to: server, functions: [fp]}",
+            "functions.0: found fp, which is behind a proxy for srv6; expected steering: srv6",
+        ),
+        (
+            (
+                "{from: client, to: server, functions: [fa], steering: srv6, srv6: {ipv6: true},"
+                " symmetric: false}"
+            ),
+            "srv6.ipv6: found ipv6, but answers go straight, where only IPv4 is; expected",
+        ),
+        (
+            (
+                "{from: client, to: server, functions: [fa], steering: srv6, srv6: {ipv6: true},"
+                " match: {source: 10.0.0.0/8}}"
+            ),
+            "srv6.ipv6: found ipv6 and a match on IPv4 addresses, expected one without addresses",
+        ),
+        (
+            "{from: client, to: server, functions: [fa], srv6: {mode: encap.red}}",
+            "srv6: found how srv6 leads, but the chain is steered by nsh",
+        ),
+        (
+            (
+                "{from: client, to: server, functions: [fp], steering: srv6}\n"
+                "  d: {from: server, to: client, functions: [fp], steering: srv6}"
+            ),
+            "functions.0: found fp, whose proxy (dynamic) serves chain c alone",
         ),
         (
             (

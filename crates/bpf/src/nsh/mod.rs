@@ -10,19 +10,17 @@ use std::{
 };
 
 use aya::{
-    Ebpf, TestRun as _,
+    Ebpf,
     maps::{Array, ArrayOfMaps, HashMap, MapData, PerCpuArray, RingBuf, xdp::DevMap},
-    programs::{
-        TestRunOptions, Xdp,
-        xdp::{XdpLinkId, XdpMode},
-    },
+    programs::xdp::{XdpLinkId, XdpMode},
 };
 use hawser_wire::nsh::Path;
 
 pub use self::layout::{HEADER_MAX, TARGETS_MAX};
 use self::layout::{RawClass, RawFilter, RawHop, RawPort};
-pub use crate::count::Count;
+pub use crate::{count::Count, object::Verdict};
 use crate::{
+    drops::causes,
     flow::Flow,
     meter::sum,
     object::{self, Error, object},
@@ -176,28 +174,6 @@ pub struct Class {
     pub header: Vec<u8>,
     /// Index of its counters.
     pub count: u32,
-}
-
-macro_rules! causes {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Packets that were dropped, by cause.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Drops { $($(#[$doc])* pub $name: u64,)* }
-
-        impl Drops {
-            /// Names of the causes, in the order of the program's numbers.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
-
-            fn read(mut next: impl FnMut() -> Result<u64, Error>) -> Result<Self, Error> {
-                Ok(Self { $($name: next()?),* })
-            }
-
-            /// Each cause's name and count.
-            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name)),*].into_iter()
-            }
-        }
-    };
 }
 
 causes! {
@@ -402,34 +378,8 @@ impl Chain {
 
     /// Runs the program on a frame (`BPF_PROG_RUN`), as if it came in by the loopback: what it would do.
     pub fn run(&self, frame: &[u8]) -> Result<(Verdict, Vec<u8>), Error> {
-        let program = self.object.program(PROGRAM).ok_or(Error::Absent(PROGRAM))?;
-        let program: &Xdp = program.try_into()?;
-        let mut bytes = vec![0; frame.len() + 256];
-        let options = TestRunOptions {
-            data_in: Some(frame),
-            data_out: Some(&mut bytes),
-            ..TestRunOptions::new()
-        };
-        let result = program.test_run(options)?;
-        bytes.truncate(result.data_size_out as usize);
-        let verdict = match result.return_value {
-            2 => Verdict::Pass,
-            4 => Verdict::Redirect,
-            _ => Verdict::Drop,
-        };
-        Ok((verdict, bytes))
+        object::run(&self.object, PROGRAM, frame)
     }
-}
-
-/// What the program did with a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nowhere.
-    Drop,
-    /// To the kernel.
-    Pass,
-    /// To a port, or back out of the one it came in by.
-    Redirect,
 }
 
 /// The ring of events.

@@ -35,6 +35,14 @@ pub(crate) struct Status {
     ready: bool,
 }
 
+impl Status {
+    /// Of a node that is up.
+    pub(crate) fn of(role: &'static str, started: Instant) -> Self {
+        let version = env!("CARGO_PKG_VERSION");
+        Self { version, role, uptime_s: started.elapsed().as_secs_f64(), ready: true }
+    }
+}
+
 /// What the API's handlers share.
 pub(crate) struct Api {
     kind: Kind,
@@ -80,12 +88,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
 }
 
 async fn status(State(api): Shared) -> Json<Status> {
-    Json(Status {
-        version: env!("CARGO_PKG_VERSION"),
-        role: api.kind.role(),
-        uptime_s: api.started.elapsed().as_secs_f64(),
-        ready: true,
-    })
+    Json(Status::of(api.kind.role(), api.started))
 }
 
 async fn counters(State(api): Shared) -> Result<Json<Counters>, Refusal> {
@@ -181,7 +184,7 @@ fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
 }
 
 /// Why a request is not fulfilled.
-enum Refusal {
+pub(crate) enum Refusal {
     Failed(Error),
     NotHere,
     NoSuchRule(u64),

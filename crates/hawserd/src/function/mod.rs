@@ -7,6 +7,7 @@ mod node;
 mod plan;
 mod report;
 mod rest;
+mod srv6;
 
 use std::{
     path::{Path, PathBuf},
@@ -36,6 +37,8 @@ pub(crate) const SCHEMAS: &[schema::Entry] = &[
     ("function-status", schema::of::<api::Status>),
     ("function-trace", schema::of::<report::Trace>),
     ("function-trace-request", schema::of::<document::TraceRequest>),
+    ("srv6-proxy-config", schema::of::<srv6::document::Document>),
+    ("srv6-proxy-counters", schema::of::<srv6::api::Counters>),
 ];
 
 const EXAMPLES: &str = "\
@@ -68,6 +71,19 @@ enum What {
     Forwarder(File),
     /// The function that lets pass what its rules allow; rules are set by a REST API
     Firewall(File),
+    /// Stands in for functions that know nothing of segment routing over IPv6 (End.AS, End.AD, End.AM)
+    #[command(name = "srv6-proxy")]
+    Srv6Proxy(Srv6File),
+}
+
+#[derive(clap::Args)]
+struct Srv6File {
+    /// Configuration file (JSON; `hawserd schema srv6-proxy-config` describes it)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration is good
+    #[arg(long)]
+    check: bool,
 }
 
 #[derive(clap::Args)]
@@ -97,6 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         What::Sff(file) => (Kind::Sff, file),
         What::Forwarder(file) => (Kind::Forwarder, file),
         What::Firewall(file) => (Kind::Firewall, file),
+        What::Srv6Proxy(file) => return srv6::run(&file.config, file.check),
     };
     let plan = load(&file.config, |value| plan::parse(kind, value))?;
     if file.check {

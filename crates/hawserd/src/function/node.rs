@@ -63,7 +63,8 @@ impl Node {
     pub(crate) fn open(kind: Kind, plan: Plan) -> Result<Self, Error> {
         let serves = kind != Kind::Sff;
         let forwards_oam = plan.document.oam == Oam::Forward;
-        let (indices, interfaces) = find(&plan)?;
+        let ports = plan.document.ports.iter().map(|port| port.interface.as_str());
+        let (indices, interfaces) = find(ports)?;
         let guard = plan.document.firewall.as_ref().map(memory);
         let flows = |port: &Port| port.proxy.is_some();
         let proxied = if plan.document.ports.iter().any(flows) { PROXIED_FLOWS } else { 0 };
@@ -189,15 +190,18 @@ fn memory(firewall: &Firewall) -> Guard {
     Guard { flows: known.map_or(0, |remember| remember.flows), idle }
 }
 
-fn find(plan: &Plan) -> Result<(Vec<u32>, Vec<Interface>), Invalid> {
+/// Numbers and properties of the interfaces of ports.
+pub(crate) fn find<'a>(
+    ports: impl Iterator<Item = &'a str>,
+) -> Result<(Vec<u32>, Vec<Interface>), Invalid> {
     let (mut found, mut errors) = ((Vec::new(), Vec::new()), Vec::new());
-    for (at, port) in plan.document.ports.iter().enumerate() {
-        match interface::find(&port.interface) {
+    for (at, port) in ports.enumerate() {
+        match interface::find(port) {
             Ok(known) => {
                 found.0.push(known.index);
                 found.1.push(Interface { mac: known.address, frame_max: known.mtu + ETHERNET_LEN });
             }
-            Err(error) => errors.push(missing(at, &port.interface, &error)),
+            Err(error) => errors.push(missing(at, port, &error)),
         }
     }
     if errors.is_empty() { Ok(found) } else { Err(Invalid { errors }) }

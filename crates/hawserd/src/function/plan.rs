@@ -50,8 +50,9 @@ pub(crate) struct Interface {
 /// Parses a configuration, naming everything that is wrong with it.
 pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
     let document: Document = typed(value)?;
-    let mut errors = repeated(document.ports.iter().map(|port| port.name.clone()), "name");
-    errors.extend(repeated(document.ports.iter().map(|port| port.interface.clone()), "interface"));
+    let mut errors = repeated(document.ports.iter().map(|port| port.name.clone()), "ports", "name");
+    let interfaces = document.ports.iter().map(|port| port.interface.clone());
+    errors.extend(repeated(interfaces, "ports", "interface"));
     let names = Names::of(&document);
     errors.extend(names.check_ports(&document));
     errors.extend(names.check_hops(&document));
@@ -379,13 +380,18 @@ pub(crate) fn within(place: &str, error: FieldError) -> FieldError {
     FieldError { field: format!("{place}.{}", error.field), ..error }
 }
 
-fn repeated(values: impl Iterator<Item = String>, field: &str) -> Vec<FieldError> {
+/// Values of a field that stand twice in a list.
+pub(crate) fn repeated(
+    values: impl Iterator<Item = String>,
+    list: &str,
+    field: &str,
+) -> Vec<FieldError> {
     let mut first: HashMap<String, usize> = HashMap::new();
     let mut errors = Vec::new();
     for (at, value) in values.enumerate() {
         if let Some(earlier) = first.get(&value) {
-            let expected = format!("another than ports[{earlier}].{field}");
-            errors.push(FieldError::new(&format!("ports[{at}].{field}"), value, expected));
+            let expected = format!("another than {list}[{earlier}].{field}");
+            errors.push(FieldError::new(&format!("{list}[{at}].{field}"), value, expected));
         } else {
             first.insert(value, at);
         }

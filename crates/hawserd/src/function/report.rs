@@ -138,17 +138,23 @@ struct PathLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CauseLabels {
+pub(crate) struct CauseLabels {
     cause: &'static str,
+}
+
+/// Drops by cause as a metric.
+pub(crate) fn drops(counted: &BTreeMap<&'static str, u64>) -> Family<CauseLabels, Counter> {
+    let drops = Family::<CauseLabels, Counter>::default();
+    for (cause, count) in counted {
+        drops.get_or_create(&CauseLabels { cause }).inc_by(*count);
+    }
+    drops
 }
 
 /// The counters in Prometheus' text format.
 pub(crate) fn prometheus(counters: &Counters) -> String {
-    let (packets, bytes, drops) = (
-        Family::<PathLabels, Counter>::default(),
-        Family::<PathLabels, Counter>::default(),
-        Family::<CauseLabels, Counter>::default(),
-    );
+    let (packets, bytes) =
+        (Family::<PathLabels, Counter>::default(), Family::<PathLabels, Counter>::default());
     let served = Counter::<u64>::default();
     served.inc_by(counters.served.packets);
     for (kind, list) in [("hop", &counters.hops), ("classified", &counters.classified)] {
@@ -158,14 +164,11 @@ pub(crate) fn prometheus(counters: &Counters) -> String {
             bytes.get_or_create(&labels).inc_by(path.bytes);
         }
     }
-    for (cause, count) in &counters.drops {
-        drops.get_or_create(&CauseLabels { cause }).inc_by(*count);
-    }
     let mut registry = Registry::with_prefix("hawser_function");
     registry.register("packets", "Packets by path, index and kind", packets);
     registry.register("bytes", "Bytes of Ethernet frames by path, index and kind", bytes);
     registry.register("served", "Packets that the function has served", served);
-    registry.register("drops", "Packets dropped by cause", drops);
+    registry.register("drops", "Packets dropped by cause", drops(&counters.drops));
     let mut text = String::new();
     let _ = encode(&mut text, &registry); // writing to a string cannot fail
     text

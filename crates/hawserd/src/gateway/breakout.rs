@@ -3,21 +3,18 @@
 //! nftables marks it as it comes from the LAN, a routing rule leads what is marked to the routers of
 //! those ports, and nftables gives it their addresses (docs/adr/0103).
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-    net::Ipv4Addr,
-    process::{Command, Stdio},
-};
+use std::{fmt::Write as _, net::Ipv4Addr};
 
 use anyhow::Context;
 use hawser_netdev::{interface, routes::Routes};
-use ipnet::IpNet;
 
-use super::config::{
-    Config,
-    classifier::{Classifier, Rule, Type},
-    switch::{Port, PortKind, Switch},
+use super::{
+    config::{
+        Config,
+        classifier::{Classifier, Type},
+        switch::{Port, PortKind, Switch},
+    },
+    nft::{conditions, list, prefixes, run},
 };
 
 /// Mark of Type III, and number of its routing table ("HW").
@@ -30,7 +27,7 @@ const PORTS: &str = "1024-4095";
 pub(super) async fn set(routes: &Routes, old: Option<&Config>, new: &Config) -> anyhow::Result<()> {
     match parts(new) {
         Some((classifier, switch)) => {
-            nft(&ruleset(classifier, switch, new))?;
+            run(&ruleset(classifier, switch, new))?;
             Ok(routes.lead_marked(MARK, &routers(switch)?).await?)
         }
         None if old.is_some_and(|old| parts(old).is_some()) => clear(routes).await,
@@ -44,7 +41,7 @@ pub(super) async fn remove(routes: &Routes, config: &Config) -> anyhow::Result<(
 }
 
 async fn clear(routes: &Routes) -> anyhow::Result<()> {
-    nft("delete table inet hawser\n")?;
+    run("delete table inet hawser\n")?;
     Ok(routes.forget_marked(MARK).await?)
 }
 
@@ -70,14 +67,13 @@ fn routers(switch: &Switch) -> anyhow::Result<Vec<(u32, Ipv4Addr)>> {
 fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String {
     let lan = &classifier.lan;
     let ports = list(internet(switch).map(|port| format!("\"{}\"", port.interface)));
-    let peers = config.peers.iter().flat_map(|peer| &peer.prefixes);
-    let peers = list(peers.filter(|net| matches!(net, IpNet::V4(_))).map(ToString::to_string));
+    let peers = prefixes(config.peers.iter());
     let elsewhere =
         peers.map_or("goto direct".into(), |peers| format!("ip daddr != {peers} goto direct"));
     let mut rules = String::new();
     for rule in &classifier.rules {
-        if let Some(line) = line(rule) {
-            let _ = writeln!(rules, "\t\t{line}");
+        if let Some(conditions) = conditions(rule) {
+            let _ = writeln!(rules, "\t\t{conditions}{}", verdict(rule.kind));
         }
     }
     let rest = verdict(classifier.default);
@@ -116,57 +112,8 @@ fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String 
     )
 }
 
-/// A set of nftables; none where it would be empty.
-fn list(items: impl Iterator<Item = String>) -> Option<String> {
-    let items: Vec<_> = items.collect();
-    (!items.is_empty()).then(|| format!("{{ {} }}", items.join(", ")))
-}
-
 fn verdict(kind: Type) -> &'static str {
     if kind == Type::III { "goto direct" } else { "return" }
-}
-
-/// A rule of the classifier as one of nftables; none where it is about IPv6.
-fn line(rule: &Rule) -> Option<String> {
-    let mut line = String::new();
-    for (what, net) in [("saddr", rule.source), ("daddr", rule.destination)] {
-        match net {
-            Some(IpNet::V6(_)) => return None,
-            Some(IpNet::V4(net)) => drop(write!(line, "ip {what} {net} ")),
-            None => {}
-        }
-    }
-    match rule.protocol {
-        Some(protocol) => drop(write!(line, "meta l4proto {protocol} ")),
-        None if rule.wants_ports() => line.push_str("meta l4proto { tcp, udp } "),
-        None => {}
-    }
-    for (what, range) in [("sport", rule.source_ports), ("dport", rule.destination_ports)] {
-        if let Some([low, high]) = range {
-            let _ = write!(line, "th {what} {low}-{high} ");
-        }
-    }
-    if let Some(dscp) = rule.dscp {
-        let _ = write!(line, "ip dscp {dscp} ");
-    }
-    line.push_str(verdict(rule.kind));
-    Some(line)
-}
-
-/// Hands rules to nftables, all of them or none.
-fn nft(rules: &str) -> anyhow::Result<()> {
-    let mut command = Command::new("nft");
-    command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut process = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => anyhow::anyhow!("there is no nft (Debian package nftables)"),
-        _ => error.into(),
-    })?;
-    if let Some(mut input) = process.stdin.take() {
-        input.write_all(rules.as_bytes()).context("nft")?;
-    }
-    let done = process.wait_with_output().context("nft")?;
-    anyhow::ensure!(done.status.success(), "nft: {}", String::from_utf8_lossy(&done.stderr).trim());
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod classifier;
 pub(crate) mod switch;
+mod transport;
 
 use std::{
     collections::BTreeSet,
@@ -9,15 +10,16 @@ use std::{
     path::PathBuf,
 };
 
-use hawser_netdev::tun;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use self::transport::{Kind, LaneDocument, TlsDocument};
 use self::{
     classifier::{Classifier, ClassifierDocument},
     switch::{Switch, SwitchDocument},
+    transport::TransportDocument,
 };
 use crate::config::{FieldError, Invalid, typed};
 
@@ -102,45 +104,6 @@ pub(crate) struct TunDocument {
     /// Its address and prefix length, if it has one of its own.
     #[serde(default)]
     pub(crate) address: Option<String>,
-}
-
-/// How packets are carried.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct TransportDocument {
-    /// `mptcp`: IP over Multipath TCP, over all paths of a group at once. `quic`: IP in QUIC datagrams,
-    /// one connection a path, over all of them at once; always encrypted. `ipip`: IP in IP, over the
-    /// first path of the first group only.
-    pub(crate) kind: Kind,
-    /// Encryption with TLS 1.3; null for none, which `quic` does not allow.
-    #[serde(default)]
-    pub(crate) tls: Option<TlsDocument>,
-    /// Whether the kernel cuts batches of `quic` datagrams (UDP GSO); left out: where a self-test at the
-    /// start finds that it does so rightly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) udp_offload: Option<bool>,
-}
-
-/// A transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub(crate) enum Kind {
-    Mptcp,
-    Ipip,
-    Quic,
-}
-
-/// Files in PEM form.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct TlsDocument {
-    /// Certificate (chain) of this branch; its subject alternative name is the branch's name.
-    pub(crate) certificate: PathBuf,
-    /// Its private key.
-    pub(crate) key: PathBuf,
-    /// Certificate of the authority that signs those of all branches.
-    pub(crate) ca: PathBuf,
 }
 
 /// Another branch.
@@ -239,7 +202,7 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let address = address.and_then(|text| check.read("tun.address", text, "10.1.0.1/24"));
     let source = document.source.as_deref();
     let source = source.and_then(|text| check.read("source", text, "10.1.0.1"));
-    check.transport(&document);
+    transport::check(&mut check, &document);
     check.identities(&document);
     let peers: Vec<Peer> =
         document.peers.iter().enumerate().map(|(i, peer)| check.peer(i, peer)).collect();
@@ -270,13 +233,16 @@ impl Config {
     pub(crate) fn fixed_differences(&self, new: &Self) -> Vec<FieldError> {
         let fixed = |document: &Document| {
             let Document { branch, id, control, tun, transport, .. } = document;
-            let kind = serde_json::to_value(transport.kind).unwrap_or_default();
+            let value = |part: Result<Value, _>| part.unwrap_or_default();
+            let kind = value(serde_json::to_value(transport.kind));
+            let lane = value(serde_json::to_value(transport.lane));
             [
                 ("branch", Value::from(branch.as_str())),
                 ("id", (*id).into()),
                 ("control", control.to_string_lossy().into()),
                 ("tun.name", tun.name.as_str().into()),
                 ("transport.kind", kind),
+                ("transport.lane", lane),
             ]
         };
         fixed(&self.document)
@@ -309,19 +275,6 @@ impl Check {
             self.error(field, text, &format!("an address such as {example}"));
         }
         value
-    }
-
-    fn transport(&mut self, document: &Document) {
-        if document.transport.kind == Kind::Ipip && document.transport.tls.is_some() {
-            let found = serde_json::to_value(&document.transport.tls).unwrap_or_default();
-            self.error("transport.tls", found, "null, for ipip is not encrypted");
-        }
-        if document.transport.kind == Kind::Quic && document.transport.tls.is_none() {
-            self.error("transport.tls", Value::Null, "files, for quic is always encrypted");
-        }
-        if document.tun.name.len() > tun::MAX_NAME_LEN {
-            self.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
-        }
     }
 
     /// Names and numbers of branches must be unique.
@@ -533,6 +486,22 @@ pub(crate) mod tests {
     #[test]
     fn quic_is_encrypted() {
         assert_eq!(fields(&with("/transport", json!({"kind": "quic"}))), ["transport.tls"]);
+    }
+
+    #[test]
+    fn only_quic_has_a_lane() {
+        let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
+        let with_lane = |kind, lane| {
+            with("/transport", json!({"kind": kind, "tls": tls.clone(), "lane": lane}))
+        };
+        let config = parse(&with_lane("quic", json!({"II": "tcp"}))).unwrap();
+        let lane = config.document.transport.lane;
+        assert_eq!((lane.takes(Class::I), lane.takes(Class::II)), (false, true));
+        assert_eq!(fields(&with_lane("mptcp", json!({"II": "tcp"}))), ["transport.lane"]);
+        assert_eq!(fields(&with_lane("quic", json!({"III": "tcp"}))), ["transport.lane.III"]);
+        assert_eq!(fields(&with_lane("quic", json!({"I": "udp"}))), ["transport.lane.I"]);
+        let other = parse(&with_lane("quic", json!({}))).unwrap();
+        assert_eq!(config.fixed_differences(&other)[0].field, "transport.lane");
     }
 
     #[test]

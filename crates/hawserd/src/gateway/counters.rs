@@ -99,6 +99,27 @@ pub(super) struct GroupCounters {
     pub(super) ends: Ends,
     /// What came from the peer, in which order; the `quic` transport counts it.
     pub(super) order: Order,
+    /// TCP connections that the `quic` transport terminated.
+    pub(super) lane: LaneCounters,
+}
+
+/// TCP connections that were terminated and carried as streams (the TCP lane).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct LaneCounters {
+    /// Begun, from this branch and from the peer's.
+    pub(super) opened: u64,
+    /// Not begun: there were too many, or it was not allowed.
+    pub(super) refused: u64,
+    /// Ended by both ends.
+    pub(super) ended: u64,
+    /// Reset by an end, not made, or given up with the peer.
+    pub(super) reset: u64,
+    /// Bytes sent to the peer, of the connections' own.
+    pub(super) sent_bytes: u64,
+    /// Bytes from the peer that connections here took.
+    pub(super) received_bytes: u64,
+    /// Messages given to another path because theirs had died.
+    pub(super) resent: u64,
 }
 
 #[allow(clippy::struct_field_names)] // `in_order` is what it is called

@@ -7,6 +7,7 @@ mod command;
 mod config;
 mod counters;
 mod link;
+mod nft;
 mod peer;
 mod placement;
 mod queue;
@@ -141,7 +142,7 @@ impl Engine {
                 mtu = mtu.min(quic::MTU);
                 let identity = identity.context("transport.tls")?;
                 let agent = Quic::new(config.clone(), &identity, session()?, tun, inbox);
-                Self::Quic(Box::new(agent.map_err(anyhow::Error::from)?))
+                Self::Quic(Box::new(agent.map_err(lacking)?))
             }
             Kind::Ipip => {
                 let tunnels =
@@ -171,12 +172,20 @@ fn session() -> Result<[u8; 16], Failure> {
     Ok(session)
 }
 
+/// What the kernel does not have it says when it is asked for.
+fn lacking(error: std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::Unsupported => Failure::Lacking(error.to_string()),
+        _ => Failure::Other(error.into()),
+    }
+}
+
 /// A kernel without Multipath TCP says so when the first socket is made.
 fn lacking_mptcp(error: std::io::Error) -> Failure {
-    match error.kind() {
-        std::io::ErrorKind::Unsupported => {
-            Failure::Lacking(format!("Multipath TCP (sysctl net.mptcp.enabled): {error}"))
+    match lacking(error) {
+        Failure::Lacking(what) => {
+            Failure::Lacking(format!("Multipath TCP (sysctl net.mptcp.enabled): {what}"))
         }
-        _ => Failure::Other(error.into()),
+        other => other,
     }
 }

@@ -5,12 +5,13 @@ use hawser_netdev::{
     routes::{self, Routes},
     tun::{Offload, Tun},
 };
-use hawser_tls::{Identity, Part};
+use hawser_tls::{Identity, Part, Revoked};
 use ipnet::IpNet;
 
 use super::{
     breakout,
-    config::{Config, Kind, Peer},
+    config::{Config, Kind, Peer, TlsDocument},
+    quic::lane,
 };
 use crate::config::{FieldError, Invalid};
 
@@ -30,19 +31,52 @@ pub(super) fn open_tun(config: &Config) -> anyhow::Result<Tun> {
 /// Reads the files of the identity, if the transport is encrypted.
 pub(super) fn identity(config: &Config) -> Result<Option<Identity>, Invalid> {
     let Some(tls) = &config.document.transport.tls else { return Ok(None) };
-    let identity = Identity::load(&tls.certificate, &tls.key, &tls.ca).map_err(|error| {
-        let (field, file) = match error.part() {
-            Part::Certificate => ("certificate", &tls.certificate),
-            Part::Key => ("key", &tls.key),
-            Part::Authority => ("ca", &tls.ca),
-        };
-        let found = file.to_string_lossy().into_owned();
-        let expected = format!("a PEM file that can be used ({error})");
-        Invalid {
-            errors: vec![FieldError::new(&format!("transport.tls.{field}"), found, expected)],
-        }
-    })?;
+    let revoked = revoked(tls)?;
+    let identity =
+        Identity::load(&tls.certificate, &tls.key, &tls.ca, revoked).map_err(|error| {
+            let (field, file) = match error.part() {
+                Part::Certificate => ("certificate", &tls.certificate),
+                Part::Key => ("key", &tls.key),
+                Part::Authority => ("ca", &tls.ca),
+            };
+            let found = file.to_string_lossy().into_owned();
+            let expected = format!("a PEM file that can be used ({error})");
+            Invalid {
+                errors: vec![FieldError::new(&format!("transport.tls.{field}"), found, expected)],
+            }
+        })?;
     Ok(Some(identity))
+}
+
+/// Certificates that are not believed any more.
+fn revoked(tls: &TlsDocument) -> Result<Revoked, Invalid> {
+    const EXPECTED: &str = "a SHA-256 fingerprint: 64 hexadecimal digits";
+    let mut revoked = Revoked::default();
+    let mut errors = Vec::new();
+    for (index, text) in tls.revoked.iter().enumerate() {
+        if !revoked.add(text) {
+            let field = format!("transport.tls.revoked[{index}]");
+            errors.push(FieldError::new(&field, text.as_str(), EXPECTED));
+        }
+    }
+    if let Some(path) = &tls.revoked_file {
+        let (field, found) = ("transport.tls.revoked_file", path.to_string_lossy().into_owned());
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                for (number, line) in (1..).zip(text.lines()) {
+                    let line = line.split('#').next().unwrap_or_default().trim();
+                    if !line.is_empty() && !revoked.add(line) {
+                        let place = format!("{field}, line {number}");
+                        errors.push(FieldError::new(&place, line, EXPECTED));
+                    }
+                }
+            }
+            Err(error) => {
+                errors.push(FieldError::new(field, found, format!("a text file ({error})")));
+            }
+        }
+    }
+    if errors.is_empty() { Ok(revoked) } else { Err(Invalid { errors }) }
 }
 
 /// Brings the device up and adds the routes; `mtu` is that of the device.
@@ -53,12 +87,15 @@ pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()>
         routes.add_address(interface, address).await?;
     }
     add_routes(&routes, interface, config, |_| true).await?;
+    lane::set(&routes, config).await?;
     breakout::set(&routes, None, config).await
 }
 
 /// Takes away what would outlast the device.
 pub(super) async fn unset_network(config: &Config) -> anyhow::Result<()> {
-    breakout::remove(&Routes::open().context("netlink")?, config).await
+    let routes = Routes::open().context("netlink")?;
+    let lane = lane::remove(&routes, config).await;
+    breakout::remove(&routes, config).await.and(lane)
 }
 
 /// Brings about what differs from `old`.

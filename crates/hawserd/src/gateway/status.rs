@@ -83,6 +83,10 @@ pub(super) struct GroupStatus {
     pub(super) queued_bytes: usize,
     /// Flows of this branch that it carries, where there are several groups to choose from.
     pub(super) flows: u32,
+    /// Whether the peer takes TCP connections that are terminated here (the TCP lane of `quic`).
+    pub(super) lane: bool,
+    /// TCP connections that are terminated here now.
+    pub(super) lane_flows: u32,
     /// Member paths, as the `quic` transport knows them; empty for others.
     pub(super) paths: Vec<PathStatus>,
 }
@@ -189,6 +193,7 @@ pub(super) fn metrics(status: &Status, counters: &Counters) -> Result<String, st
     register_paths(&mut registry, status);
     register_tun(&mut registry, counters);
     register_peers(&mut registry, counters);
+    register_lanes(&mut registry, counters);
     if let Some(counters) = &counters.switch {
         switch::register(&mut registry, counters);
     }
@@ -198,15 +203,18 @@ pub(super) fn metrics(status: &Status, counters: &Counters) -> Result<String, st
 }
 
 fn register_groups(registry: &mut Registry, status: &Status) {
-    let [up, subflows, queued] = std::array::from_fn(|_| Family::<GroupLabels, Gauge>::default());
+    let [up, subflows, queued, lane] =
+        std::array::from_fn(|_| Family::<GroupLabels, Gauge>::default());
     let reconnects = Family::<GroupLabels, Counter>::default();
     for (peer, group) in status.peers.iter().flat_map(|p| p.groups.iter().map(move |g| (p, g))) {
         let labels = GroupLabels { peer: peer.branch.clone(), group: group.id };
         up.get_or_create(&labels).set(group.up.into());
         subflows.get_or_create(&labels).set(group.subflows.into());
         queued.get_or_create(&labels).set(i64::try_from(group.queued_bytes).unwrap_or(i64::MAX));
+        lane.get_or_create(&labels).set(group.lane_flows.into());
         reconnects.get_or_create(&labels).inc_by(group.reconnects);
     }
+    registry.register("group_lane_flows", "TCP connections that are terminated here", lane);
     registry.register("group_up", "Whether the path group carries packets", up);
     registry.register("group_subflows", "Subflows of the group's connection", subflows);
     registry.register("group_queued_bytes", "Bytes that wait for the connection", queued);
@@ -298,6 +306,35 @@ fn register_peers(registry: &mut Registry, counters: &Counters) {
     registry.register("dropped_records", "Records dropped to or from the peer", drops);
     registry.register("connection_ends", "Connections that ended", ends);
     registry.register("received_order", "Packets by the order in which they came", order);
+}
+
+fn register_lanes(registry: &mut Registry, counters: &Counters) {
+    let [sent, received, resent] =
+        std::array::from_fn(|_| Family::<GroupLabels, Counter>::default());
+    let connections = Family::<CauseLabels, Counter>::default();
+    for (peer, group) in counters.peers.iter().flat_map(|p| p.groups.iter().map(move |g| (p, g))) {
+        let labels = GroupLabels { peer: peer.branch.clone(), group: group.id };
+        let lane = &group.counters.lane;
+        sent.get_or_create(&labels).inc_by(lane.sent_bytes);
+        received.get_or_create(&labels).inc_by(lane.received_bytes);
+        resent.get_or_create(&labels).inc_by(lane.resent);
+        let causes = [
+            ("opened", lane.opened),
+            ("refused", lane.refused),
+            ("ended", lane.ended),
+            ("reset", lane.reset),
+        ];
+        for (cause, count) in causes {
+            let (peer, group) = (peer.branch.clone(), group.id);
+            let labels = CauseLabels { peer, group, cause: cause.to_owned() };
+            connections.get_or_create(&labels).inc_by(count);
+        }
+    }
+    let help = "TCP connections terminated here, by what became of them";
+    registry.register("lane_connections", help, connections);
+    registry.register("lane_sent_bytes", "Bytes of TCP connections sent to the peer", sent);
+    registry.register("lane_received_bytes", "Bytes from the peer that they took", received);
+    registry.register("lane_resent_messages", "Messages of a dead path sent again", resent);
 }
 
 /// The fields of a struct of counters, as they are called in JSON.

@@ -310,6 +310,8 @@ impl Tunnels {
             queued_bytes: 0,
             paths: Vec::new(),
             flows: self.places.flows(peer, group.id),
+            lane: false,
+            lane_flows: 0,
         }
     }
 

@@ -8,7 +8,7 @@ use rustls::{
 };
 
 use super::*;
-use crate::{Handshake, Identity, IdentityError, Part};
+use crate::{Handshake, Identity, IdentityError, Part, Revoked};
 
 /// Files of an authority and of the branches it signed.
 struct Pki {
@@ -46,7 +46,13 @@ impl Pki {
 
     fn identity(&self, branch: &str) -> Identity {
         let (certificate, key) = (format!("{branch}.pem"), format!("{branch}.key"));
-        Identity::load(&self.path(&certificate), &self.path(&key), &self.path("ca.pem")).unwrap()
+        Identity::load(
+            &self.path(&certificate),
+            &self.path(&key),
+            &self.path("ca.pem"),
+            Revoked::default(),
+        )
+        .unwrap()
     }
 }
 
@@ -175,7 +181,8 @@ fn a_failed_handshake_leaves_an_alert_to_send() {
 fn unusable_files_are_named() {
     let pki = Pki::new("files", &["b1"]);
     let load = |certificate: &str, key: &str, ca: &str| {
-        Identity::load(&pki.path(certificate), &pki.path(key), &pki.path(ca)).unwrap_err()
+        Identity::load(&pki.path(certificate), &pki.path(key), &pki.path(ca), Revoked::default())
+            .unwrap_err()
     };
     assert_eq!(load("nothing.pem", "b1.key", "ca.pem").part(), Part::Certificate);
     assert_eq!(load("b1.pem", "b1.pem", "ca.pem").part(), Part::Key);
@@ -238,7 +245,7 @@ fn a_certificate_without_an_authority_is_no_identity() {
     let roots = Arc::new(RootCertStore::empty());
     let key = PrivateKeyDer::try_from(KeyPair::generate().unwrap().serialize_der()).unwrap();
     let chain: [CertificateDer<'static>; 0] = [];
-    assert!(Identity::new(&chain, &key, roots).is_err());
+    assert!(Identity::new(&chain, &key, roots, Arc::default()).is_err());
 }
 
 proptest! {

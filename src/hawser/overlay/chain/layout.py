@@ -4,6 +4,12 @@ Each instance of a function is a node of its own, joined by a cable to the node 
 
     node                     instance
     sf1  10.253.0.1/30 ----- 10.253.0.2/30  f0
+
+One that knows nothing of what leads packets to it has a proxy between, another node:
+
+    node             proxy                               instance
+    sf1 ----------- f0  p0  10.253.0.1/30 ----- 10.253.0.2/30  f0
+                        p1  10.253.4.1/30 ----- 10.253.4.2/30  f1
 """
 
 from __future__ import annotations
@@ -16,16 +22,22 @@ from itertools import islice
 from hawser.overlay.address import Addresses
 from hawser.spec.address import FUNCTIONS, STEERED
 from hawser.spec.chain import Chain, Function, Steering
-from hawser.spec.check.chain import instances
+from hawser.spec.check.chain import instances, proxy
 from hawser.spec.course import Course, courses, mtu
 from hawser.spec.topology import Topology
 from hawser.spec.way import Hop
 from hawser.spec.workflow import Scenario
 
 OWN_PORT = "f0"
-"""A function's only interface."""
+"""A function's only interface, and a proxy's to its node."""
+SIDES = (("f0", "p0"), ("f1", "p1"))
+"""A proxied function's interfaces, each with the proxy's to it. Packets of a chain come in by the
+first and leave by the second, answers the other way."""
 _CABLES = 1 << 15
 """Number of the first cable to a function among those that SRv6 packets pass."""
+_SIDES = 256
+"""Numbers between a cable to a function and the first, and from that to the second, behind its
+proxy; there are fewer functions."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,44 @@ class Instance:
     def macs(self) -> tuple[str, str]:
         """Ethernet addresses of the cable: the node's and its own."""
         return _mac(_CABLES + self.number, 0), _mac(_CABLES + self.number, 1)
+
+    @property
+    def proxy(self) -> str | None:
+        """The node that stands in for it."""
+        return proxy(self.name) if self.function.proxy else None
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Its cables to its proxy."""
+        return Side(self.number, 0), Side(self.number, 1)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A cable between a proxied function and its proxy: the proxy's end comes first."""
+
+    number: int
+    which: int
+
+    @property
+    def ends(self) -> tuple[IPv4Interface, IPv4Interface]:
+        """Its addresses; those of the first are what the function is known by."""
+        place = self.number - 1 + _SIDES * self.which
+        return _pair(next(islice(FUNCTIONS.subnets(new_prefix=30), place, None)))
+
+    @property
+    def ends6(self) -> tuple[IPv6Interface, IPv6Interface]:
+        """The same for IPv6."""
+        return cable6(self._cable)
+
+    @property
+    def macs(self) -> tuple[str, str]:
+        """Ethernet addresses."""
+        return _mac(self._cable, 0), _mac(self._cable, 1)
+
+    @property
+    def _cable(self) -> int:
+        return _CABLES + self.number + _SIDES * (1 + self.which)
 
 
 @dataclass(frozen=True)
@@ -110,6 +160,11 @@ class Layout:
         """Give what leads packets to a function."""
         chains = (led.chain for led in self.led)
         return next(chain.steering for chain in chains if function in chain.functions)
+
+    def departure(self, course: Course) -> str:
+        """Give the interface by which a course's packets leave its classifier."""
+        here = self.instances[course.functions[0]][0]
+        return course.steered[0].interface if course.legs[0] else here.port
 
     def address(self, port: str) -> IPv4Address:
         """Give the address of a link's port."""
@@ -175,8 +230,6 @@ def _led(scenario: Scenario) -> Iterator[Led]:
     number = 0
     for name, chain in scenario.chains.items():
         every = list(courses(scenario.topology, scenario.functions, chain))
-        room = min(
-            mtu(scenario.topology, scenario.tunnels, chain.steering, course) for course in every
-        )
+        room = min(mtu(scenario.topology, scenario.tunnels, chain, course) for course in every)
         yield Led(name, chain, dict(enumerate(every, number + 1)), room)
         number += len(every)

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 from hawser.overlay.address import Addresses
 from hawser.overlay.chain import bare, nsh, routes, srv6
 from hawser.overlay.chain.additions import Additions
-from hawser.overlay.chain.layout import OWN_PORT, Instance, Layout, Led
+from hawser.overlay.chain.layout import OWN_PORT, SIDES, Instance, Layout, Led
 from hawser.overlay.plan import (
     ChainPlan,
     CoursePlan,
@@ -19,7 +19,7 @@ from hawser.overlay.plan import (
     RoutePlan,
 )
 from hawser.overlay.sysctl import settings
-from hawser.spec.chain import FunctionKind, Steering
+from hawser.spec.chain import FunctionKind, Proxy, Srv6, Steering
 from hawser.spec.course import ESP_OVERHEAD, NSH_OVERHEAD, Course, overhead
 from hawser.spec.topology import Link
 from hawser.spec.workflow import Scenario
@@ -43,12 +43,12 @@ def chained(scenario: Scenario, plan: NetworkPlan, addresses: Addresses) -> Netw
         added.sysctl[node]["net.ipv4.ip_forward"] = "1"
         added.sysctl[node] |= _QUIET
     nodes = [_joined(layout, node, every) for node in plan.nodes]
-    functions = [_function(layout, each) for each in every]
+    functions = [node for each in every for node in _nodes(layout, each)]
     named = plan.addresses | {each.name: each.ends[1].ip for each in every}
     return plan.model_copy(
         update={
             "nodes": tuple(added.node(node) for node in (*nodes, *functions)),
-            "links": (*plan.links, *map(_cable, every)),
+            "links": (*plan.links, *(cable for each in every for cable in _cables(each))),
             "daemons": (*plan.daemons, *added.daemons),
             "addresses": named,
             "programs": tuple(bare.programs(layout, named)),
@@ -84,15 +84,32 @@ def _joined(layout: Layout, node: NodePlan, every: list[Instance]) -> NodePlan:
     )
 
 
-def _function(layout: Layout, instance: Instance) -> NodePlan:
-    sysctl = settings([OWN_PORT], forwards=True, mptcp=False) | _QUIET
-    return NodePlan(
+def _nodes(layout: Layout, instance: Instance) -> Iterator[NodePlan]:
+    """Give an instance's node, and that of its proxy."""
+    port = _port(layout, instance, OWN_PORT, 1)
+    yield NodePlan(
         name=instance.name,
         role="function",
-        interfaces=(_port(layout, instance, OWN_PORT, 1),),
-        sysctl=sysctl,
+        interfaces=(*_sides(instance, port.mtu, 1),) if instance.proxy else (port,),
+        sysctl=settings([OWN_PORT], forwards=True, mptcp=False) | _QUIET,
         cpu=instance.function.cpu,
     )
+    if instance.proxy:
+        ports = (port, *_sides(instance, port.mtu, 0))
+        sysctl = settings([OWN_PORT], forwards=False, mptcp=False)
+        yield NodePlan(name=instance.proxy, role="function", interfaces=ports, sysctl=sysctl)
+
+
+def _sides(instance: Instance, mtu: int, end: int) -> Iterator[InterfacePlan]:
+    """Give the ports between a proxy (0) and its function (1)."""
+    for side, names in zip(instance.sides, SIDES, strict=True):
+        yield InterfacePlan(
+            name=names[1 - end],
+            addresses=(side.ends[end],),
+            mtu=mtu,
+            offload=False,
+            mac=side.macs[end],
+        )
 
 
 def _port(layout: Layout, instance: Instance, name: str, end: int) -> InterfacePlan:
@@ -106,7 +123,7 @@ def _port(layout: Layout, instance: Instance, name: str, end: int) -> InterfaceP
         room = min(led.mtu for led in layout.led if function in led.chain.functions)
     return InterfacePlan(
         name=name,
-        addresses=(instance.ends[end],),
+        addresses=() if instance.proxy else (instance.ends[end],),
         mtu=room,
         offload=steering is not Steering.NSH,
         mac=instance.macs[end],
@@ -123,13 +140,18 @@ def _room(layout: Layout, steering: Steering) -> int:
     widest = max(link.mtu for link in layout.topology.links.values())
     if steering is Steering.NSH:
         return widest + NSH_OVERHEAD
-    lengths = [len(led.chain.functions) for led in layout.led if led.chain.steering is steering]
-    return widest + overhead(steering, max(lengths))
+    chains = (led.chain for led in layout.led if led.chain.steering is steering)
+    return widest + max(map(overhead, chains))
 
 
-def _cable(instance: Instance) -> LinkPlan:
-    ends = ((instance.node, instance.port), (instance.name, OWN_PORT))
-    return LinkPlan(name=instance.name, ends=ends)
+def _cables(instance: Instance) -> Iterator[LinkPlan]:
+    here = instance.proxy or instance.name
+    ends = ((instance.node, instance.port), (here, OWN_PORT))
+    yield LinkPlan(name=here, ends=ends)
+    if instance.proxy:
+        for own, port in SIDES:
+            ends = ((instance.proxy, port), (instance.name, own))
+            yield LinkPlan(name=f"{instance.name}.{own}", ends=ends)
 
 
 def _narrowed(layout: Layout) -> Iterator[tuple[str, RoutePlan]]:
@@ -157,6 +179,7 @@ def _chain(layout: Layout, led: Led) -> ChainPlan:
     return ChainPlan(
         name=led.name,
         steering=led.chain.steering,
+        mode=(led.chain.srv6 or Srv6()).mode if led.chain.steering is Steering.SRV6 else None,
         fail=led.chain.fail,
         mtu=led.mtu,
         courses=tuple(_course(layout, led, number) for number in led.courses),
@@ -172,7 +195,13 @@ def _course(layout: Layout, led: Led, number: int) -> CoursePlan:
         functions=course.functions,
         way=tuple(_way(course)),
         segments=srv6.segments(layout, number, course) if led_by_segments else (),
+        proxies=_proxies(layout, course),
     )
+
+
+def _proxies(layout: Layout, course: Course) -> dict[str, Proxy]:
+    kinds = {name: layout.instances[name][0].function.proxy for name in course.functions}
+    return {name: kind for name, kind in kinds.items() if kind}
 
 
 def _way(course: Course) -> Iterator[str]:

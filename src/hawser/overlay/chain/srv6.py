@@ -6,14 +6,21 @@ the header off (End.DX4).
 
     5f00:0:N::/48        node N
     5f00:0:N:F::1        function F, at node N
+    5f00:0:N:F::2        the same, where answers come to its proxy
     5f00:0:N::C          where course C ends
+    5f00:0:N::6:C        where it ends for IPv6 packets (End.DX6)
+
+A function that knows nothing of this is no segment: its proxy is, a node between (`proxy` below).
 """
 
 from __future__ import annotations
 
 from ipaddress import IPv6Address, IPv6Network
+from typing import Literal
 
+from hawser.overlay.chain import ipv6, proxy
 from hawser.overlay.chain.additions import Additions
+from hawser.overlay.chain.ipv6 import ROUTER
 from hawser.overlay.chain.layout import OWN_PORT, Instance, Layout, Led, out
 from hawser.overlay.chain.routes import rules
 from hawser.overlay.plan import RoutePlan, SegmentPlan
@@ -24,21 +31,10 @@ from hawser.spec.course import Course
 
 _NODE, _FUNCTION = 80, 64
 """Bits to the right of a node's number and of a function's."""
+_IPV6 = 6 << 16
+"""What a segment has more where IPv6 packets leave their course."""
 
 _EVERYTHING6 = IPv6Network("::/0")
-
-_ROUTER = {
-    f"net.ipv6.conf.{name}.{key}": value
-    for name in ("all", "default")
-    for key, value in (
-        ("disable_ipv6", "0"),
-        ("forwarding", "1"),
-        ("seg6_enabled", "1"),
-        # Addresses are given, and known to be nobody else's.
-        ("accept_ra", "0"),
-        ("accept_dad", "0"),
-    )
-}
 
 
 def steer(layout: Layout, added: Additions) -> None:
@@ -48,31 +44,43 @@ def steer(layout: Layout, added: Additions) -> None:
         _reach(layout, added, course)
         for name in course.functions:
             (instance,) = layout.instances[name]
-            _function(layout, added, instance)
+            if instance.proxy:
+                lists = [segments(layout, number, course)]
+                if led.chain.carries_ipv6:
+                    lists.append(segments(layout, number, course, family=6))
+                proxy.stand_in(layout, added, instance, course, lists)
+            else:
+                _function(layout, added, instance)
+            for node in (instance.node, instance.proxy or instance.name):
+                added.sysctl[node] |= ROUTER
         _end(layout, added, number, course)
+        if led.chain.carries_ipv6:
+            ipv6.lead(layout, added, led, course, segments(layout, number, course, family=6))
 
 
-def segments(layout: Layout, number: int, course: Course) -> tuple[IPv6Address, ...]:
+def segments(
+    layout: Layout, number: int, course: Course, *, family: Literal[4, 6] = 4
+) -> tuple[IPv6Address, ...]:
     """Give the segment list of a course, in the order in which its packets pass."""
     functions = (layout.instances[name][0] for name in course.functions)
-    return (*(_segment(layout, each) for each in functions), _last(layout, number, course))
+    passed = (segment_of(layout, each, course) for each in functions)
+    return (*passed, _last(layout, number, course) + (_IPV6 if family == 6 else 0))
 
 
 def _classify(layout: Layout, added: Additions, led: Led, number: int, course: Course) -> None:
     table = added.table()
-    steered = course.steered
-    here = layout.instances[course.functions[0]][0]
-    interface = steered[0].interface if course.legs[0] else here.port
+    interface = layout.departure(course)
     route = RoutePlan(
         to=EVERYTHING,
         interface=interface,
         table=table,
         segments=segments(layout, number, course),
+        reduced=led.chain.is_reduced,
     )
     added.routes[course.classifier].append(route)
     node = course.classifier
     added.rules[node] += rules(layout, led, course, course.access.arrival, table)
-    added.sysctl[node] |= _ROUTER
+    added.sysctl[node] |= ROUTER
 
 
 def _reach(layout: Layout, added: Additions, course: Course) -> None:
@@ -81,7 +89,7 @@ def _reach(layout: Layout, added: Additions, course: Course) -> None:
         for hop in leg:
             for port in (out(hop), hop.neighbour):
                 added.addresses[port].append(layout.address6(port))
-                added.sysctl[port.partition(".")[0]] |= _ROUTER
+                added.sysctl[port.partition(".")[0]] |= ROUTER
             via = layout.address6(hop.neighbour).ip
             route = RoutePlan(to=_locator(layout, node), via=via, interface=hop.interface)
             added.routes[hop.node].append(route)
@@ -89,7 +97,7 @@ def _reach(layout: Layout, added: Additions, course: Course) -> None:
 
 def _function(layout: Layout, added: Additions, instance: Instance) -> None:
     here, there = instance.ends6
-    segment = _segment(layout, instance)
+    segment = _address(layout, instance)
     added.addresses[f"{instance.node}.{instance.port}"].append(here)
     added.addresses[f"{instance.name}.{OWN_PORT}"].append(there)
     to = RoutePlan(to=IPv6Network(segment), via=there.ip, interface=instance.port)
@@ -98,8 +106,6 @@ def _function(layout: Layout, added: Additions, instance: Instance) -> None:
     added.routes[instance.name].append(back)
     end = SegmentPlan(segment=segment, behaviour="End", interface=OWN_PORT)
     added.segments[instance.name].append(end)
-    for node in (instance.node, instance.name):
-        added.sysctl[node] |= _ROUTER
 
 
 def _end(layout: Layout, added: Additions, number: int, course: Course) -> None:
@@ -122,7 +128,13 @@ def _locator(layout: Layout, node: str) -> IPv6Network:
     return IPv6Network((start, 128 - _NODE))
 
 
-def _segment(layout: Layout, instance: Instance) -> IPv6Address:
+def segment_of(layout: Layout, instance: Instance, course: Course) -> IPv6Address:
+    """Give the segment of a function in a course; a proxy has one for each direction."""
+    answers = instance.proxy is not None and course.direction == "reverse"
+    return _address(layout, instance) + answers
+
+
+def _address(layout: Layout, instance: Instance) -> IPv6Address:
     locator = _locator(layout, instance.node).network_address
     return locator + (instance.number << _FUNCTION) + 1
 

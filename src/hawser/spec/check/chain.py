@@ -11,6 +11,7 @@ from hawser.spec.chain import (
     Chain,
     Function,
     FunctionKind,
+    Proxy,
     Steering,
 )
 from hawser.spec.check.function import adjacent, own, pairs, program_texts
@@ -31,6 +32,9 @@ LEAST_LINK_MTU_IPV6 = 1280
 MOST_MTU_XDP = 3400
 """Bytes of a packet that a program at a veth may see, with what is put in front of it: one page."""
 
+MOST_PROXIED = 9
+"""Functions of a chain whose headers a proxy can put in front of a packet: ten segments."""
+
 _FUNCTION_PORT = re.compile(r"sf[0-9]+")
 """Interfaces at which functions are joined to their node."""
 
@@ -41,10 +45,10 @@ def functions(functions: Mapping[str, Function], topology: Topology) -> Iterator
     if total > MAX_FUNCTIONS:
         message = f"found {total} instances of functions, expected at most {MAX_FUNCTIONS}"
         yield Issue(("functions",), message)
-    names = Counter(name for key, each in functions.items() for name in instances(key, each))
+    names = Counter(name for key, each in functions.items() for name in _nodes_of(key, each))
     for name, function in functions.items():
         loc: Loc = ("functions", name)
-        for taken in instances(name, function):
+        for taken in _nodes_of(name, function):
             if taken in topology.nodes or taken in RESERVED or names[taken] > 1:
                 message = f"found {taken!r}, which is the name of another function or node"
                 yield Issue(loc, message, key=True)
@@ -59,6 +63,17 @@ def instances(name: str, function: Function) -> tuple[str, ...]:
     if function.instances == 1:
         return (name,)
     return tuple(f"{name}-{number}" for number in range(1, function.instances + 1))
+
+
+def proxy(name: str) -> str:
+    """Give the name of what stands in for a function, by which it is a node of the lab."""
+    return f"{name}-proxy"
+
+
+def _nodes_of(name: str, function: Function) -> Iterator[str]:
+    yield from instances(name, function)
+    if function.proxy:
+        yield proxy(name)
 
 
 def _place(loc: Loc, function: Function, topology: Topology) -> Iterator[Issue]:
@@ -90,7 +105,9 @@ def chains(
             yield from _nodes(loc, found, chain, overlay, tunnels)
             yield from _loops(loc, found, chain)
             yield from _room(loc, found, chain, topology, tunnels)
+            yield from _jumbo(loc, chain, functions, topology)
     yield from _one_steering(chains, functions)
+    yield from _one_list(chains, functions)
 
 
 def _names(
@@ -136,6 +153,8 @@ def _between(topology: Topology, one: str, other: str) -> Iterator[bool]:
 
 def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
     yield from match((*loc, "match"), chain.match)
+    yield from _proxies(loc, chain, functions)
+    yield from _srv6(loc, chain)
     if chain.steering is Steering.NSH:
         yield from _proxied(loc, chain, functions)
         return
@@ -167,6 +186,34 @@ def _proxied(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Itera
     if known and chain.match.dscp is not None:
         message = f"found a code point, by which the proxy of {known[0]} cannot tell flows apart"
         yield Issue((*loc, "match", "dscp"), message)
+
+
+def _srv6(loc: Loc, chain: Chain) -> Iterator[Issue]:
+    if chain.srv6 and chain.steering is not Steering.SRV6:
+        message = f"found how srv6 leads, but the chain is steered by {chain.steering}"
+        yield Issue((*loc, "srv6"), message, key=True)
+    if chain.carries_ipv6 and not chain.symmetric:
+        message = (
+            "found ipv6, but answers go straight, where only IPv4 is; expected symmetric: true"
+        )
+        yield Issue((*loc, "srv6", "ipv6"), message)
+    if chain.carries_ipv6 and (chain.match.source or chain.match.destination):
+        message = "found ipv6 and a match on IPv4 addresses, expected one without addresses"
+        yield Issue((*loc, "srv6", "ipv6"), message)
+
+
+def _proxies(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
+    """Check that what is behind proxies is led by segments, and few enough of them."""
+    for number, name in enumerate(chain.functions):
+        kind = functions[name].proxy if name in functions else None
+        where: Loc = (*loc, "functions", number)
+        if kind and chain.steering is not Steering.SRV6:
+            message = f"found {name}, which is behind a proxy for srv6; expected steering: srv6"
+            yield Issue(where, message)
+        elif kind and kind is not Proxy.MASQUERADING and len(chain.functions) > MOST_PROXIED:
+            message = f"found {len(chain.functions)} functions, but proxy: {kind} has room for the"
+            yield Issue(where, f"{message} segments of {MOST_PROXIED}")
+            break
 
 
 def _nodes(
@@ -211,9 +258,9 @@ def _room(
     tunnels: Mapping[str, Tunnel],
 ) -> Iterator[Issue]:
     for course in found:
-        room = mtu(topology, tunnels, chain.steering, course)
+        room = mtu(topology, tunnels, chain, course)
         if room < LEAST_MTU:
-            extra = overhead(chain.steering, len(course.functions))
+            extra = overhead(chain)
             message = f"leaves {room} bytes for a packet on the links it passes, expected at least"
             whole = f"{chain.steering} {message} {LEAST_MTU}: {extra} more of mtu on them"
             yield Issue((*loc, "steering"), whole)
@@ -223,10 +270,27 @@ def _room(
     if wide and chain.steering is Steering.NSH:
         message = f"found nsh over a link of {wide[0]} bytes, expected at most {MOST_MTU_XDP}"
         yield Issue((*loc, "steering"), message)
+    if chain.carries_ipv6 and room < LEAST_LINK_MTU_IPV6:
+        message = f"found ipv6, but {room} bytes for a packet on the links it passes, expected at"
+        yield Issue((*loc, "srv6", "ipv6"), f"{message} least {LEAST_LINK_MTU_IPV6}")
     narrow = [h for c in found for h in c.steered if rooms[h.neighbour] < LEAST_LINK_MTU_IPV6]
     if narrow and chain.steering is Steering.SRV6:
         message = f"found srv6 over a link of {rooms[narrow[0].neighbour]} bytes, expected an mtu"
         yield Issue((*loc, "steering"), f"{message} of at least {LEAST_LINK_MTU_IPV6}")
+
+
+def _jumbo(
+    loc: Loc, chain: Chain, functions: Mapping[str, Function], topology: Topology
+) -> Iterator[Issue]:
+    """A proxy's program sees a packet and all that is in front of it."""
+    widest = max(link.mtu for link in topology.links.values())
+    if widest + overhead(chain) <= MOST_MTU_XDP:
+        return
+    for number, name in enumerate(chain.functions):
+        if functions[name].proxy:
+            most = MOST_MTU_XDP - overhead(chain)
+            message = f"found {name} behind a proxy and a link of {widest} bytes, expected at most"
+            yield Issue((*loc, "functions", number), f"{message} {most}")
 
 
 def _programs(topology: Topology, course: Course) -> Iterator[str]:
@@ -246,4 +310,16 @@ def _one_steering(
             other, steering = by.setdefault(function, (name, chain.steering))
             if steering is not chain.steering and function in functions:
                 message = f"found {function}, which chain {other} steers by {steering}"
+                yield Issue(("chains", name, "functions", number), message)
+
+
+def _one_list(chains: Mapping[str, Chain], functions: Mapping[str, Function]) -> Iterator[Issue]:
+    """A proxy that puts headers on knows those of one chain."""
+    first: dict[str, str] = {}
+    for name, chain in chains.items():
+        for number, function in enumerate(chain.functions):
+            kind = functions[function].proxy if function in functions else None
+            other = first.setdefault(function, name)
+            if kind in {Proxy.STATIC, Proxy.DYNAMIC} and other != name:
+                message = f"found {function}, whose proxy ({kind}) serves chain {other} alone"
                 yield Issue(("chains", name, "functions", number), message)

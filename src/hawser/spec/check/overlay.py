@@ -23,6 +23,9 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     if overlay.transport is Transport.QUIC and overlay.encryption is Encryption.NONE:
         message = "found none, expected tls13: the quic transport is always encrypted"
         yield Issue(("overlay", "encryption"), message)
+    if overlay.lane and overlay.transport not in (Transport.QUIC, Transport.NONE):
+        message = f"found a lane for TCP with the {overlay.transport.value} transport"
+        yield Issue(("overlay", "lane"), f"{message}, expected one only with quic")
 
 
 def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:

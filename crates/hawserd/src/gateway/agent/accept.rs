@@ -194,6 +194,9 @@ impl Agent {
             Some(session) if !session.is_with(branch) => {
                 return Err(stranger("its certificate is not that branch's"));
             }
+            Some(session) if self.has_revoked(session) => {
+                return Err(stranger("its certificate has been revoked"));
+            }
             None if !peer.has_remote(from.address.ip()) => {
                 return Err(stranger("that address is none of the branch's"));
             }

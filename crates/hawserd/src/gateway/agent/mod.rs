@@ -231,6 +231,8 @@ impl Agent {
             queued_bytes: group.queue.len(),
             paths: Vec::new(),
             flows: self.places.flows(peer.config.id, group.config.id),
+            lane: false,
+            lane_flows: 0,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use hawser_netdev::poll::Interest;
+use hawser_tls::Session;
 
 use super::{Agent, Token};
 use crate::gateway::{
@@ -31,7 +32,31 @@ impl Agent {
         self.config = config;
         self.identity = identity;
         self.rename(now);
+        self.end_revoked(now);
         Ok(())
+    }
+
+    /// Whether the other end's certificate is not believed any more.
+    pub(super) fn has_revoked(&self, session: &Session) -> bool {
+        self.identity.as_ref().is_some_and(|own| own.has_revoked(session.certificate()))
+    }
+
+    /// Ends connections of those whose certificate has been revoked; those whose certificate has not been
+    /// seen yet begin anew.
+    fn end_revoked(&mut self, now: Instant) {
+        if self.identity.is_none() {
+            return;
+        }
+        for peer in 0..self.peers.len() {
+            for group in 0..self.peers.get(peer).map_or(0, |peer| peer.groups.len()) {
+                let place = self.peers.get(peer).and_then(|peer| peer.groups.get(group));
+                let Some(link) = place.and_then(|place| place.link.as_ref()) else { continue };
+                if link.session().is_none_or(|session| self.has_revoked(session)) {
+                    let why = LinkError::Stranger("its certificate may have been revoked".into());
+                    self.settle(peer, group, Err(why), now);
+                }
+            }
+        }
     }
 
     /// Peers and groups may have new places: tells the poller.

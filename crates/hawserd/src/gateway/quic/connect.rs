@@ -4,7 +4,9 @@ use std::{io, net::SocketAddr, time::Instant};
 
 use bytes::BytesMut;
 use hawser_wire::{label, tunnel::Hello};
-use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Event, Incoming};
+use quinn_proto::{
+    ConnectionEvent, ConnectionHandle, DatagramEvent, Dir, Event, Incoming, StreamEvent,
+};
 
 use super::{
     Quic,
@@ -161,13 +163,36 @@ impl Quic {
         {
             match event {
                 Event::Connected => self.connected(number, handle),
-                Event::Stream(_) => self.listen(number, handle, now),
+                Event::Stream(event) => self.stream_event(number, handle, &event, now),
                 Event::ConnectionLost { reason } => {
                     tracing::debug!(%reason, "connection ended");
                     self.lost(number, handle, &reason);
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Streams are those of the hellos, and messages of the TCP lane.
+    fn stream_event(
+        &mut self,
+        number: usize,
+        handle: ConnectionHandle,
+        event: &StreamEvent,
+        now: Instant,
+    ) {
+        let Some(lane) = &mut self.lane else { return self.listen(number, handle, now) };
+        let socket = self.sockets.get_mut(&number);
+        let Some(link) = socket.and_then(|s| s.links.get_mut(&handle)) else { return };
+        let Some(place) = link.place.filter(|_| link.up) else {
+            return self.listen(number, handle, now);
+        };
+        let take = |message| lane.came.push((place, message));
+        match *event {
+            StreamEvent::Opened { dir: Dir::Uni } => link.accept_parcels(take),
+            StreamEvent::Readable { id } if id.dir() == Dir::Uni => link.read_parcel(id, take),
+            StreamEvent::Finished { id } => link.parcels.arrived(id),
+            _ => {}
         }
     }
 
@@ -180,19 +205,23 @@ impl Quic {
     fn greet(&mut self, number: usize, handle: ConnectionHandle, place: Place) {
         let (id, branch) = (self.config.document.id, self.config.document.branch.clone());
         let Place { group, member, .. } = place;
-        let session = self.session;
+        let (session, lane) = (self.session, self.lane.as_ref().map(|lane| lane.own));
         if let Some(link) = self.link_mut(number, handle) {
-            link.greet(&Hello { id, group, member, session, branch: &branch });
+            link.greet(&Hello { id, group, member, session, lane, branch: &branch });
         }
     }
 
     fn listen(&mut self, number: usize, handle: ConnectionHandle, now: Instant) {
-        let Some(link) = self.link_mut(number, handle) else { return };
+        let socket = self.sockets.get_mut(&number);
+        let Some(link) = socket.and_then(|s| s.links.get_mut(&handle)) else { return };
         if link.up {
             return;
         }
         let (ours, known) = (link.ours, link.place);
         let said = match link.listen() {
+            Some(Ok(_)) if link.is_revoked(self.settings.identity()) => {
+                Err("its certificate has been revoked".to_owned())
+            }
             Some(Ok(said)) => self.check(number, said, known),
             Some(Err(error)) => Err(error),
             None => return,
@@ -236,12 +265,16 @@ impl Quic {
     /// The connection becomes that of a member path.
     fn adopt_link(&mut self, number: usize, handle: ConnectionHandle, said: &Said, now: Instant) {
         let place = said.place;
+        let own_lane = self.lane.is_some();
         let Some(group) = self.group_mut(place.peer, place.group) else { return };
-        if group.session != Some(said.session) {
+        let anew = group.session != Some(said.session);
+        if anew {
             // The peer has begun anew: so do the numbers of its packets.
             group.session = Some(said.session);
             group.resequencer.reset();
+            group.lane.forget_numbers();
         }
+        group.lane.peer = said.lane.filter(|_| own_lane);
         group.active = true;
         let Some(member) = group.members.get_mut(usize::from(place.member)) else { return };
         let before = member.link.replace((number, handle));
@@ -251,12 +284,39 @@ impl Quic {
             && let Some(link) = self.link_mut(socket, old)
         {
             link.connection.close(now, DONE, "replaced".into());
-            link.active = true;
+            let parcels = link.take_back();
+            if let Some(group) = self.group_mut(place.peer, place.group) {
+                group.lane.again(parcels);
+            }
         }
-        if let Some(link) = self.link_mut(number, handle) {
-            (link.place, link.up) = (Some(place), true);
+        if anew {
+            self.end_flows(place.peer, place.group);
         }
+        self.begin_link(number, handle, place);
         tracing::info!(peer = said.branch, group = place.group, member = place.member, "path up");
+    }
+
+    fn begin_link(&mut self, number: usize, handle: ConnectionHandle, place: Place) {
+        let socket = self.sockets.get_mut(&number);
+        let Some(link) = socket.and_then(|s| s.links.get_mut(&handle)) else { return };
+        (link.place, link.up) = (Some(place), true);
+        if let Some(lane) = &mut self.lane {
+            lane.changed = true;
+            link.accept_parcels(|message| lane.came.push((place, message)));
+        }
+    }
+
+    /// A path is gone; what it had not delivered goes on others, if there are any.
+    fn leave_link(&mut self, number: usize, handle: ConnectionHandle, place: Place) {
+        let parcels = self.link_mut(number, handle).map(Link::take_back).unwrap_or_default();
+        let Some(group) = self.group_mut(place.peer, place.group) else { return };
+        if group.is_up() {
+            group.lane.again(parcels);
+            group.active = true;
+        } else {
+            group.lane.peer = None;
+            self.end_flows(place.peer, place.group);
+        }
     }
 
     fn lost(
@@ -284,6 +344,24 @@ impl Quic {
         {
             member.link = None;
             tracing::warn!(peer = place.peer, group = place.group, member = place.member, %reason, "path down");
+            self.leave_link(number, handle, place);
+        }
+    }
+
+    /// Ends connections of those whose certificate has been revoked.
+    pub(super) fn end_revoked(&mut self, now: Instant) {
+        let mut revoked = Vec::new();
+        for (number, socket) in &mut self.sockets {
+            for (handle, link) in &mut socket.links {
+                if link.is_revoked(self.settings.identity()) {
+                    link.connection.close(now, STRANGER, "revoked".into());
+                    link.active = true;
+                    revoked.push((*number, *handle));
+                }
+            }
+        }
+        for (number, handle) in revoked {
+            self.lost(number, handle, &quinn_proto::ConnectionError::LocallyClosed);
         }
     }
 

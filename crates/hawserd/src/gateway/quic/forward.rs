@@ -1,6 +1,6 @@
 //! Packets: from the device to the paths, and from the paths to the device.
 
-use std::{io, time::Instant};
+use std::{collections::BTreeMap, io, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 use hawser_multipath::{Tag, flow as number_of};
@@ -18,6 +18,7 @@ use super::{
     group::{Group, Incoming},
     link::Link,
     settings::INNER_MTU,
+    socket::Socket,
 };
 use crate::gateway::{counters::TunCounters, placement::class};
 
@@ -132,34 +133,21 @@ impl Quic {
     /// Gives waiting packets to the paths; whether there are more.
     fn schedule(&mut self, now: Instant) -> bool {
         let mut more = false;
-        for peer in self.peers.values_mut() {
-            for group in peer.groups.values_mut() {
-                if !std::mem::take(&mut group.active) || group.backlog.is_empty() {
-                    continue;
-                }
-                group.views.clear();
-                for member in &group.members {
-                    let link = member.link.and_then(|(socket, handle)| {
-                        self.sockets.get_mut(&socket).and_then(|s| s.links.get_mut(&handle))
-                    });
-                    group.views.push(link.map_or(super::link::DARK, |link| link.view(now)));
-                }
-                group.adapt(Link::weight(INNER_MTU.into()));
-                for _ in 0..BURST {
-                    let Some(copies) = group.next(now, Link::weight) else { break };
-                    for (member, datagram) in copies.into_iter().flatten() {
-                        let place = group.members.get(member).and_then(|member| member.link);
-                        let link = place.and_then(|(socket, handle)| {
-                            self.sockets.get_mut(&socket).and_then(|s| s.links.get_mut(&handle))
-                        });
-                        if !link.is_some_and(|link| link.give(datagram)) {
-                            group.counters.drops.send_failed += 1;
-                        }
-                    }
-                    group.active = true;
-                }
-                more |= group.active;
+        for group in self.peers.values_mut().flat_map(|peer| peer.groups.values_mut()) {
+            if !std::mem::take(&mut group.active) || !group.has_work() {
+                continue;
             }
+            group.refresh(&mut self.sockets, now);
+            group.adapt(Link::weight(INNER_MTU.into()));
+            let messages_first = group.lane.goes_first();
+            for messages in [messages_first, !messages_first] {
+                group.active |= match (messages, &mut self.lane) {
+                    (true, Some(lane)) => group.give_messages(lane, &mut self.sockets),
+                    (true, None) => false,
+                    (false, _) => give_packets(group, &mut self.sockets, now),
+                };
+            }
+            more |= group.active;
         }
         more
     }
@@ -195,12 +183,31 @@ impl Quic {
                 && let Some(peer) = self.peers.get_mut(&place.peer)
                 && let Some(group) = peer.groups.get_mut(&place.group)
             {
-                group.active |= !group.backlog.is_empty();
+                group.active |= group.has_work();
             }
         }
         socket.links = links;
         handles
     }
+}
+
+/// Gives waiting packets to the paths; whether there were any.
+fn give_packets(group: &mut Group, sockets: &mut BTreeMap<usize, Socket>, now: Instant) -> bool {
+    let mut given = false;
+    for _ in 0..BURST {
+        let Some(copies) = group.next(now, Link::weight) else { break };
+        for (member, datagram) in copies.into_iter().flatten() {
+            let place = group.members.get(member).and_then(|member| member.link);
+            let link = place.and_then(|(socket, handle)| {
+                sockets.get_mut(&socket).and_then(|s| s.links.get_mut(&handle))
+            });
+            if !link.is_some_and(|link| link.give(datagram)) {
+                group.counters.drops.send_failed += 1;
+            }
+        }
+        given = true;
+    }
+    given
 }
 
 /// A packet behind room for its header.

@@ -9,6 +9,7 @@ use hawser_multipath::{
 use hawser_wire::tunnel::{HEADER_LEN, Header};
 use quinn_proto::ConnectionHandle;
 
+use super::lane::Queue;
 use crate::gateway::{
     config::{self, Class},
     counters::GroupCounters,
@@ -59,6 +60,8 @@ pub(super) struct Group {
     /// What the peer's numbers belong to.
     pub(super) session: Option<[u8; 16]>,
     pub(super) views: Vec<View>,
+    /// TCP connections that were terminated.
+    pub(super) lane: Queue,
     /// Whether packets may have to be sent.
     pub(super) active: bool,
 }
@@ -76,6 +79,7 @@ impl Group {
             counters: GroupCounters::default(),
             session: None,
             views: Vec::with_capacity(MAX_PATHS),
+            lane: Queue::default(),
             active: false,
         }
     }
@@ -83,6 +87,16 @@ impl Group {
     /// Whether a path is there.
     pub(super) fn is_up(&self) -> bool {
         self.members.iter().any(|member| member.link.is_some())
+    }
+
+    /// The connections of its paths.
+    pub(super) fn links(&self) -> Vec<(usize, ConnectionHandle)> {
+        self.members.iter().filter_map(|member| member.link).collect()
+    }
+
+    /// Whether there may be something to send.
+    pub(super) fn has_work(&self) -> bool {
+        !(self.backlog.is_empty() && self.lane.is_idle())
     }
 
     /// Whether a path is there that answers.
@@ -122,6 +136,7 @@ impl Group {
         let size = weight(len as u64);
         self.counters.sent.add(1, len);
         self.note(choice.path, size, len);
+        self.lane.note_packet(size);
         let other = if self.config.class == Class::I && len <= SMALL {
             self.scheduler.copy(&self.views, size, choice.path)
         } else {
@@ -149,7 +164,7 @@ impl Group {
     }
 
     /// Counts a packet that goes on a path.
-    fn note(&mut self, path: usize, size: u64, len: usize) {
+    pub(super) fn note(&mut self, path: usize, size: u64, len: usize) {
         if let Some(view) = self.views.get_mut(path) {
             view.sent(size);
         }

@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hawser_multipath::{Rate, State, View};
-use hawser_tls::{CertificateDer, is_certificate_of};
+use hawser_tls::{CertificateDer, Identity, is_certificate_of};
 use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello};
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 
 use super::{
     controller::Shared,
+    lane::Parcels,
     settings::{LARGEST, SEND_BUFFER},
     socket::Place,
 };
@@ -54,6 +55,8 @@ pub(super) struct Link {
     stream: Option<StreamId>,
     said: Vec<u8>,
     asked: Instant,
+    /// Messages of TCP connections.
+    pub(super) parcels: Parcels,
     /// Whether something has happened that may give it something to send.
     pub(super) active: bool,
 }
@@ -62,6 +65,7 @@ pub(super) struct Link {
 pub(super) struct Said {
     pub(super) place: Place,
     pub(super) session: [u8; 16],
+    pub(super) lane: Option<std::net::Ipv4Addr>,
     pub(super) branch: String,
 }
 
@@ -82,6 +86,7 @@ impl Link {
             stream: None,
             said: Vec::new(),
             asked: now,
+            parcels: Parcels::default(),
             active: true,
         }
     }
@@ -126,16 +131,26 @@ impl Link {
         if !self.is_with(hello.branch) {
             return Err(format!("its certificate is not that of branch {:?}", hello.branch));
         }
-        let Hello { id, group, member, session, branch } = hello;
+        let Hello { id, group, member, session, lane, branch } = hello;
         let place = Place { peer: id, group, member };
-        Ok(Said { place, session, branch: branch.to_owned() })
+        Ok(Said { place, session, lane, branch: branch.to_owned() })
     }
 
     /// Whether the other end's certificate is that of a branch.
     fn is_with(&self, name: &str) -> bool {
+        self.chain().first().is_some_and(|first| is_certificate_of(first, name))
+    }
+
+    /// Whether one of the other end's certificates has been revoked.
+    pub(super) fn is_revoked(&self, identity: &Identity) -> bool {
+        self.chain().iter().any(|certificate| identity.has_revoked(certificate))
+    }
+
+    /// The other end's certificates, its own first.
+    fn chain(&self) -> Vec<CertificateDer<'static>> {
         let identity = self.connection.crypto_session().peer_identity();
         let chain = identity.and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
-        chain.is_some_and(|chain| chain.first().is_some_and(|first| is_certificate_of(first, name)))
+        chain.map_or(Vec::new(), |chain| *chain)
     }
 
     /// Datagram bytes that wait in the connection.
@@ -143,12 +158,15 @@ impl Link {
         SEND_BUFFER.saturating_sub(self.connection.datagrams().send_buffer_space()) as u64
     }
 
-    /// What the scheduler sees of the path.
-    pub(super) fn view(&mut self, now: Instant) -> View {
+    /// What the scheduler sees of the path, which may be given `leeway` bytes more than it may send.
+    pub(super) fn view(&mut self, now: Instant, leeway: u64) -> View {
         let largest = self.connection.datagrams().max_size().unwrap_or(0);
         let largest = Self::weight(largest.saturating_sub(HEADER_LEN) as u64);
-        let waiting = self.waiting();
-        self.path.get().view(now, waiting, largest)
+        let waiting = self.waiting() + self.parcels.waiting();
+        let path = self.path.get();
+        let view = path.view(now, waiting, largest);
+        let most = path.congestion().window() + leeway;
+        View { room: most.saturating_sub(path.in_flight() + waiting), ..view }
     }
 
     /// Bytes that a packet of so many bytes has on the path.
@@ -174,16 +192,25 @@ impl Link {
         mut send: impl FnMut(&quinn_proto::Transmit, &[u8]) -> bool,
     ) {
         let batch = self.batch(most);
+        let streams = self.parcels.are_under_way();
+        self.parcels.note_lost(self.path.get().totals().lost);
+        self.path.hold(streams);
         loop {
             buffer.clear();
             let before = self.waiting();
-            let Some(transmit) = self.connection.poll_transmit(now, batch, buffer) else { return };
+            let batch = if streams { batch.min(self.path.free(LARGEST)) } else { batch };
+            let Some(transmit) = self.connection.poll_transmit(now, batch, buffer) else { break };
             let gone = before.saturating_sub(self.waiting());
+            let gone = if streams { transmit.size as u64 } else { gone };
+            self.parcels.note_sent(&transmit);
             if gone > 0 {
                 self.path.get().on_sent(now, gone);
             }
             // What the kernel does not take counts as lost on the path.
             send(&transmit, buffer.get(..transmit.size).unwrap_or_default());
+        }
+        if !self.path.held_back() {
+            self.parcels.all_sent();
         }
     }
 

@@ -5,6 +5,7 @@ mod connect;
 mod controller;
 mod forward;
 mod group;
+pub(super) mod lane;
 mod link;
 mod offload;
 mod report;
@@ -29,6 +30,7 @@ use quinn_proto::ConnectionHandle;
 
 use self::{
     group::Group,
+    lane::Lane,
     link::Link,
     settings::Settings,
     socket::{Place, Purpose, Room, Socket},
@@ -94,6 +96,8 @@ pub(super) struct Quic {
     arena: BytesMut,
     transmit: Vec<u8>,
     join: Join,
+    /// Where TCP of some traffic is terminated.
+    lane: Option<Lane>,
     stopping: bool,
 }
 
@@ -111,7 +115,12 @@ impl Quic {
         poller.add(&inbox.waker, INBOX, Interest::Read)?;
         let offload = offload(&config);
         tracing::info!(offload, "UDP segmentation");
-        let settings = Settings::new(identity, offload).map_err(io::Error::other)?;
+        let used = config.document.transport.lane.is_used();
+        let settings = Settings::new(identity, offload, used).map_err(io::Error::other)?;
+        let lane = used.then(|| Lane::new(&config)).transpose()?;
+        if let Some(lane) = &lane {
+            poller.add(lane.listener(), lane::LISTENER, Interest::Read)?;
+        }
         let mut this = Self {
             settings,
             session,
@@ -132,6 +141,7 @@ impl Quic {
             arena: BytesMut::new(),
             transmit: Vec::new(),
             join: Join::default(),
+            lane,
             stopping: false,
             config: config.clone(),
         };
@@ -147,6 +157,7 @@ impl Quic {
             let now = Instant::now();
             if now >= next_tick {
                 self.tick(now);
+                self.tick_lane(now);
                 self.places.sweep(now, TICK);
                 next_tick = now + TICK;
             }
@@ -157,11 +168,17 @@ impl Quic {
                 match event.token {
                     TUN => self.forward(now)?,
                     INBOX => self.obey(now),
+                    lane::LISTENER => self.accept(now),
+                    lane::FLOWS.. => self.flow_event(*event),
                     socket => self.receive(usize::try_from(socket).unwrap_or(usize::MAX), now),
                 }
             }
             self.run_timers(now);
+            self.attend_lane(now);
             self.transmit(now);
+            while self.attend_lane(now) {
+                self.transmit(now);
+            }
         }
         self.close(Instant::now());
         Ok(())
@@ -195,19 +212,22 @@ impl Quic {
             match command {
                 Command::Status(reply) => drop(reply.send(self.status(now))),
                 Command::Counters(reply) => drop(reply.send(self.counters())),
-                Command::Apply(apply, reply) => drop(reply.send(self.apply(*apply))),
+                Command::Apply(apply, reply) => drop(reply.send(self.apply(*apply, now))),
                 Command::Stop => self.stopping = true,
             }
         }
     }
 
-    fn apply(&mut self, apply: Apply) -> Result<(), String> {
+    fn apply(&mut self, apply: Apply, now: Instant) -> Result<(), String> {
         let Apply { config, identity } = apply;
         if let Some(identity) = &identity {
-            let settings = Settings::new(identity, offload(&config));
+            let used = config.document.transport.lane.is_used();
+            let settings = Settings::new(identity, offload(&config), used);
             self.settings = settings.map_err(|error| error.to_string())?;
         }
-        self.adopt(config).map_err(|error| error.to_string())
+        self.adopt(config).map_err(|error| error.to_string())?;
+        self.end_revoked(now);
+        Ok(())
     }
 
     /// Takes on a configuration; connections of groups that are the same in both stay. On an error
@@ -242,6 +262,7 @@ impl Quic {
             self.next_socket += 1;
         }
         self.forget_links();
+        self.forget_flows();
         self.places.set_policy(config.document.placement);
         self.table = Table::new(config.peers.iter());
         self.ids = config.peers.iter().map(|peer| peer.id).collect();

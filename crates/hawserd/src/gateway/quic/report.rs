@@ -41,6 +41,8 @@ impl Quic {
             encrypted: group.is_up(),
             queued_bytes: usize::try_from(group.backlog.bytes()).unwrap_or(usize::MAX),
             flows: self.places.flows(peer, group.config.id),
+            lane: group.lane.peer.is_some(),
+            lane_flows: group.lane.flows,
             paths: self.paths(group, now),
         }
     }
@@ -72,7 +74,7 @@ impl Quic {
 
 fn group_counters(group: &Group) -> NumberedCounters {
     let order = group.resequencer.counters().into();
-    let counters = GroupCounters { order, ..group.counters };
+    let counters = GroupCounters { order, lane: group.lane.counters, ..group.counters };
     NumberedCounters { id: group.config.id, counters }
 }
 

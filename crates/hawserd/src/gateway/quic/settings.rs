@@ -48,19 +48,39 @@ const ID_LEN: usize = 4;
 /// Bytes of datagrams that wait in a connection: the scheduler gives it no more than it may send.
 pub(super) const SEND_BUFFER: usize = 1 << 20;
 
+/// Messages of the TCP lane: at a time, bytes of one, and bytes of all on a path. What a gateway holds of
+/// them is bounded elsewhere.
+const MESSAGES: u32 = 2048;
+const MESSAGE: u32 = 128 << 10;
+const WINDOW: u32 = 32 << 20;
+
 /// What connections are made with.
 pub(super) struct Settings {
+    identity: Identity,
     client: Arc<QuicClientConfig>,
     server: Arc<QuicServerConfig>,
     offload: bool,
+    /// Whether streams of messages are taken (the TCP lane).
+    lane: bool,
 }
 
 impl Settings {
-    /// For this identity; `offload` says whether the kernel cuts batches (UDP GSO).
-    pub(super) fn new(identity: &Identity, offload: bool) -> Result<Self, NoInitialCipherSuite> {
+    /// For this identity; `offload` says whether the kernel cuts batches (UDP GSO), `lane` whether TCP is
+    /// terminated.
+    pub(super) fn new(
+        identity: &Identity,
+        offload: bool,
+        lane: bool,
+    ) -> Result<Self, NoInitialCipherSuite> {
         let (client, server) = identity.for_quic(PROTOCOL);
         let (client, server) = (client.try_into()?, server.try_into()?);
-        Ok(Self { client: Arc::new(client), server: Arc::new(server), offload })
+        let identity = identity.clone();
+        Ok(Self { identity, client: Arc::new(client), server: Arc::new(server), offload, lane })
+    }
+
+    /// Whom they believe.
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// Of the socket that takes connections, or of one that makes them.
@@ -102,9 +122,10 @@ impl Settings {
             .max_idle_timeout(Some(IdleTimeout::from(SILENCE)))
             .keep_alive_interval(Some(KEEPALIVE))
             .max_concurrent_bidi_streams(VarInt::from_u32(1))
-            .max_concurrent_uni_streams(VarInt::from_u32(0))
-            .stream_receive_window(VarInt::from_u32(1024))
-            .receive_window(VarInt::from_u32(1024))
+            .max_concurrent_uni_streams(VarInt::from_u32(if self.lane { MESSAGES } else { 0 }))
+            .stream_receive_window(VarInt::from_u32(if self.lane { MESSAGE } else { 1024 }))
+            .receive_window(VarInt::from_u32(if self.lane { WINDOW } else { 1024 }))
+            .send_window(WINDOW.into())
             .datagram_receive_buffer_size(Some(4 << 20))
             .datagram_send_buffer_size(SEND_BUFFER)
             .enable_segmentation_offload(self.offload)

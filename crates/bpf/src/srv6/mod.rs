@@ -1,0 +1,182 @@
+//! Proxies for functions that know nothing of segment routing (draft-ietf-spring-sr-service-programming
+//! section 6), at the XDP hooks of ports.
+
+mod layout;
+
+use std::net::Ipv6Addr;
+
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, MapData, PerCpuArray, xdp::DevMap},
+    programs::xdp::{XdpLinkId, XdpMode},
+};
+
+use self::layout::{RawCache, RawProxy};
+pub use crate::{count::Count, object::Verdict};
+use crate::{
+    drops::causes,
+    meter::sum,
+    object::{self, Error, object},
+};
+
+const PROGRAM: &str = "srv6";
+/// Proxies there may be.
+pub const PROXIES_MAX: usize = 64;
+/// Ports there may be.
+pub const PORTS_MAX: usize = 64;
+/// Bytes of headers that can be put in front of a packet: what XDP leaves free there.
+pub const HEADERS_MAX: usize = 208;
+/// Counters of a proxy: toward its function, back, learned.
+const COUNTS: u32 = 3;
+/// Inner families, each with a cache: IPv4 and IPv6.
+const FAMILIES: u32 = 2;
+const UNKNOWN: &[Vec<u8>; 2] = &[Vec::new(), Vec::new()];
+
+/// What a proxy does with the headers of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// End.AS: they are taken off, and these are put in front of what comes back. An IPv6 header and a
+    /// segment routing header, together at most [`HEADERS_MAX`] bytes; lengths and what follows are set
+    /// for each packet.
+    Static {
+        /// The headers, in front of IPv4 and of IPv6.
+        headers: [Vec<u8>; 2],
+    },
+    /// End.AD: they are taken off, and those seen last are put in front of what comes back.
+    Dynamic,
+    /// End.AM: they stay; the destination is that of the last segment.
+    Masquerading,
+}
+
+/// How packets leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Number of the port.
+    pub port: u32,
+    /// Longest frame that the port takes.
+    pub frame_max: u32,
+    /// The neighbour's Ethernet address.
+    pub mac: [u8; 6],
+    /// The port's own.
+    pub own_mac: [u8; 6],
+}
+
+/// A proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// Segment that packets come to.
+    pub segment: Ipv6Addr,
+    /// What happens to their headers.
+    pub behaviour: Behaviour,
+    /// To the function.
+    pub function: Way,
+    /// Interface that they come back by.
+    pub returns: u32,
+    /// To the next segment.
+    pub onward: Way,
+}
+
+causes! {
+    /// Shorter than its headers say, or these contradict each other.
+    malformed,
+    /// To a segment, or back from a function, without the header that this needs.
+    not_srv6,
+    /// No segment is left after the proxy's.
+    segments_left,
+    /// Hop limit used up.
+    hop_limit,
+    /// Carries neither IPv4 nor IPv6.
+    payload,
+    /// Came back before an encapsulation was learned.
+    no_cache,
+    /// Its headers are longer than can be put back.
+    too_long,
+    /// Longer than the port takes that it would leave by.
+    too_big,
+    /// The function changed the address of a masqueraded packet.
+    changed,
+    /// No room in front of the packet, or the port is gone.
+    failed,
+}
+
+/// What a proxy has counted: frames as they came in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// On their way to the function.
+    pub toward: Count,
+    /// On their way back.
+    pub returned: Count,
+    /// Packets whose headers were new, and kept.
+    pub learned: u64,
+}
+
+/// A loaded program. It leaves its ports when dropped.
+pub struct Proxies {
+    object: Ebpf,
+    devices: DevMap<MapData>,
+    segments: HashMap<MapData, [u8; 16], RawProxy>,
+    returns: HashMap<MapData, u32, RawProxy>,
+    caches: Array<MapData, RawCache>,
+    counts: PerCpuArray<MapData, Count>,
+    drops: PerCpuArray<MapData, u64>,
+}
+
+impl Proxies {
+    /// Loads the program. It stands on no port yet.
+    pub fn load() -> Result<Self, Error> {
+        let mut object = object::loader().load(object!("srv6"))?;
+        object::xdp(&mut object, PROGRAM)?.load()?;
+        Ok(Self {
+            devices: object::map(&mut object, "devices")?.try_into()?,
+            segments: object::map(&mut object, "segments")?.try_into()?,
+            returns: object::map(&mut object, "returns")?.try_into()?,
+            caches: object::array(&mut object, "caches")?,
+            counts: object::per_cpu(&mut object, "counts")?,
+            drops: object::per_cpu(&mut object, "drops")?,
+            object,
+        })
+    }
+
+    /// Makes an interface a port of this number.
+    pub fn add_port(&mut self, number: u32, interface: u32) -> Result<(), Error> {
+        self.devices.set(number, interface, None, 0).map_err(|error| Error::Port(error.to_string()))
+    }
+
+    /// Puts the program on an interface.
+    pub fn attach(&mut self, interface: u32) -> Result<XdpLinkId, Error> {
+        let program = object::xdp(&mut self.object, PROGRAM)?;
+        Ok(program.attach_to_if_index(interface, XdpMode::default())?)
+    }
+
+    /// Adds a proxy of this number, below [`PROXIES_MAX`].
+    pub fn add(&mut self, number: u32, proxy: &Proxy) -> Result<(), Error> {
+        let headers = match &proxy.behaviour {
+            Behaviour::Static { headers } => headers,
+            Behaviour::Dynamic | Behaviour::Masquerading => UNKNOWN,
+        };
+        for (family, headers) in (0..).zip(headers) {
+            let cache = RawCache::new(headers).ok_or(Error::Absent("room for these headers"))?;
+            self.caches.set(number * FAMILIES + family, cache, 0)?;
+        }
+        let raw = |way| RawProxy::new(&proxy.behaviour, number, way);
+        self.returns.insert(proxy.returns, raw(&proxy.onward), 0)?;
+        Ok(self.segments.insert(proxy.segment.octets(), raw(&proxy.function), 0)?)
+    }
+
+    /// What the proxy of this number has counted.
+    pub fn counts(&self, number: u32) -> Result<Counts, Error> {
+        let count = |what| sum(&self.counts, number * COUNTS + what, Count::merge);
+        Ok(Counts { toward: count(0)?, returned: count(1)?, learned: count(2)?.packets })
+    }
+
+    /// Packets that were dropped.
+    pub fn drops(&self) -> Result<Drops, Error> {
+        let mut causes = 0..;
+        Drops::read(|| sum(&self.drops, causes.next().unwrap_or_default(), |a, b| a + b))
+    }
+
+    /// Runs the program on a frame (`BPF_PROG_RUN`), as if it came in by the loopback: what it would do.
+    pub fn run(&self, frame: &[u8]) -> Result<(Verdict, Vec<u8>), Error> {
+        object::run(&self.object, PROGRAM, frame)
+    }
+}

@@ -1,0 +1,76 @@
+//! Rules of nftables, and the program that takes them.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write as _},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::Context;
+use ipnet::IpNet;
+
+use super::config::{Peer, classifier::Rule};
+
+/// A set; none where it would be empty.
+pub(super) fn list(items: impl Iterator<Item = String>) -> Option<String> {
+    let items: Vec<_> = items.collect();
+    (!items.is_empty()).then(|| format!("{{ {} }}", items.join(", ")))
+}
+
+/// The IPv4 prefixes behind peers.
+pub(super) fn prefixes<'a>(peers: impl Iterator<Item = &'a Peer>) -> Option<String> {
+    let every = peers.flat_map(|peer| &peer.prefixes);
+    list(every.filter(|net| matches!(net, IpNet::V4(_))).map(ToString::to_string))
+}
+
+/// What a rule of the classifier asks for, with a space behind it; none where it is about IPv6.
+pub(super) fn conditions(rule: &Rule) -> Option<String> {
+    let mut line = String::new();
+    for (what, net) in [("saddr", rule.source), ("daddr", rule.destination)] {
+        match net {
+            Some(IpNet::V6(_)) => return None,
+            Some(IpNet::V4(net)) => drop(write!(line, "ip {what} {net} ")),
+            None => {}
+        }
+    }
+    match rule.protocol {
+        Some(protocol) => drop(write!(line, "meta l4proto {protocol} ")),
+        None if rule.wants_ports() => line.push_str("meta l4proto { tcp, udp } "),
+        None => {}
+    }
+    for (what, range) in [("sport", rule.source_ports), ("dport", rule.destination_ports)] {
+        if let Some([low, high]) = range {
+            let _ = write!(line, "th {what} {low}-{high} ");
+        }
+    }
+    if let Some(dscp) = rule.dscp {
+        let _ = write!(line, "ip dscp {dscp} ");
+    }
+    Some(line)
+}
+
+/// Hands rules to nftables, all of them or none.
+pub(super) fn run(rules: &str) -> anyhow::Result<()> {
+    ended(start(rules)?)
+}
+
+/// Begins to.
+pub(super) fn start(rules: &str) -> anyhow::Result<Child> {
+    let mut command = Command::new("nft");
+    command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut process = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => anyhow::anyhow!("there is no nft (Debian package nftables)"),
+        _ => error.into(),
+    })?;
+    if let Some(mut input) = process.stdin.take() {
+        input.write_all(rules.as_bytes()).context("nft")?;
+    }
+    Ok(process)
+}
+
+/// Waits until it is done, and says whether it was taken.
+pub(super) fn ended(process: Child) -> anyhow::Result<()> {
+    let done = process.wait_with_output().context("nft")?;
+    anyhow::ensure!(done.status.success(), "nft: {}", String::from_utf8_lossy(&done.stderr).trim());
+    Ok(())
+}

@@ -1,0 +1,78 @@
+"""IPv6 packets between the ends of a chain that is steered by SRv6.
+
+The ends get addresses on their links, and routes to each other by way of the classifier. At the
+last function's node End.DX6 takes the header off.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, IPv6Network
+
+from hawser.overlay.chain.additions import Additions
+from hawser.overlay.chain.layout import Layout, Led, out
+from hawser.overlay.plan import RoutePlan, RulePlan, SegmentPlan
+from hawser.spec.course import Course
+from hawser.spec.match import PROTOCOLS
+
+_EVERYTHING = IPv6Network("::/0")
+
+ROUTER = {
+    f"net.ipv6.conf.{name}.{key}": value
+    for name in ("all", "default")
+    for key, value in (
+        ("disable_ipv6", "0"),
+        ("forwarding", "1"),
+        ("seg6_enabled", "1"),
+        # Addresses are given, and known to be nobody else's.
+        ("accept_ra", "0"),
+        ("accept_dad", "0"),
+    )
+}
+"""Settings of a node that routes IPv6 and has segments."""
+
+
+def lead(
+    layout: Layout, added: Additions, led: Led, course: Course, segments: tuple[IPv6Address, ...]
+) -> None:
+    """Add what leads a course's IPv6 packets; segments lead to where they leave it."""
+    target = IPv6Network(layout.address6(course.legs[-1][-1].neighbour).ip)
+    for hop in (course.access, *course.legs[-1]):
+        for port in (out(hop), hop.neighbour):
+            added.addresses[port].append(layout.address6(port))
+            added.sysctl[port.partition(".")[0]] |= ROUTER
+    access, table = course.access, added.table()
+    via = layout.address6(access.neighbour).ip
+    start = RoutePlan(to=target, via=via, interface=access.interface, mtu=led.mtu)
+    added.routes[course.source].append(start)
+    added.routes[course.classifier].append(
+        RoutePlan(
+            to=_EVERYTHING,
+            interface=layout.departure(course),
+            table=table,
+            segments=segments,
+            reduced=led.chain.is_reduced,
+        )
+    )
+    added.rules[course.classifier].append(_rule(led, course, target, table))
+    end = SegmentPlan(
+        segment=segments[-1], behaviour="End.DX6", interface=course.legs[-1][0].interface
+    )
+    added.segments[course.last].append(end)
+    for hop in course.legs[-1]:
+        via = layout.address6(hop.neighbour).ip
+        onward = RoutePlan(to=target, via=None if via in target else via, interface=hop.interface)
+        added.routes[hop.node].append(onward)
+
+
+def _rule(led: Led, course: Course, target: IPv6Network, table: int) -> RulePlan:
+    asked = led.chain.match
+    what = asked if course.direction == "forward" else asked.turned()
+    return RulePlan(
+        to=target,
+        family=6,
+        incoming=course.access.arrival,
+        protocol=PROTOCOLS[what.protocol] if what.protocol else None,
+        source_ports=what.source_ports,
+        destination_ports=what.destination_ports,
+        table=table,
+    )

@@ -1,0 +1,132 @@
+"""Revoked certificates and replayed packets change nothing (labs drawn in gateway_lab)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_lab import Gateway, Lab, pki, run, until
+
+pytestmark = [pytest.mark.root, pytest.mark.measures]
+
+REPLAY = """
+import socket, sys, time
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+link.bind(("wa", 0))
+link.settimeout(1)
+print("listens", flush=True)
+frames = []
+while len(frames) < 20:
+    frame, (_, _, kind, *_) = link.recvfrom(2000)
+    if kind == socket.PACKET_OUTGOING and frame[12:14] == b"\\x08\\0" and frame[23] == 17:
+        frames.append(frame)
+print("recorded", flush=True)
+sys.stdin.readline()
+for frame in frames * 5:
+    link.send(frame)
+print("sent", flush=True)
+"""
+"""Records what a gateway sends, and when told to sends it again."""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with Lab(tmp_path) as lab:
+        yield lab
+
+
+def pair(lab: Lab, kind: str) -> tuple[Gateway, Gateway, dict[str, dict[str, str]]]:
+    """Both gateways of a lab of one path, started, and their files."""
+    lab.direct()
+    files = pki(lab.folder, ["b1", "b2"])
+    one, two = lab.gateway(1, 2), lab.gateway(2, 1)
+    for gateway in (one, two):
+        gateway.config["transport"] = {"kind": kind, "tls": files[gateway.config["branch"]]}
+        gateway.start()
+    until(lambda: one.up() and two.up(), "both are up")
+    return one, two, files
+
+
+def fingerprint(certificate: str) -> str:
+    """As openssl says it, with colons."""
+    text = run("openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", certificate)
+    return text.strip().partition("=")[2]
+
+
+def put(gateway: Gateway, **tls: Any) -> tuple[int, str]:  # noqa: ANN401
+    """Put a configuration in force with these fields of `transport.tls`."""
+    transport = gateway.config["transport"]
+    changed = gateway.config | {"transport": transport | {"tls": transport["tls"] | tls}}
+    return gateway.ask("PUT", "/v1/config", changed)
+
+
+@pytest.mark.parametrize("kind", ["quic", "mptcp"])
+def test_who_is_revoked_is_out_at_once_and_stays_out(lab: Lab, kind: str) -> None:
+    """By a list and by a file; and is let in again when taken off it."""
+    one, two, files = pair(lab, kind)
+    shown = fingerprint(files["b1"]["certificate"])
+    listed = lab.folder / "revoked.txt"
+    listed.write_text(f"# lost with a van\n{shown.replace(':', '').lower()}  # b1\n")
+    for gone in ({"revoked": [shown]}, {"revoked_file": str(listed)}):
+        begin = time.monotonic()
+        assert put(two, **gone)[0] == 200
+        until(lambda: not two.up(), "the connection has ended", seconds=1)
+        until(lambda: not one.up(), "the other end knows", seconds=3)
+        assert time.monotonic() - begin < 3
+        time.sleep(1)
+        assert not two.up()
+        assert not lab.ping(2)
+        assert put(two)[0] == 200
+        until(lambda: one.up() and two.up(), "both are up again")
+    assert len(lab.ping(5)) == 5
+
+
+def test_what_is_no_fingerprint_is_told_with_its_place(lab: Lab) -> None:
+    one, _, files = pair(lab, "quic")
+    shown = fingerprint(files["b2"]["certificate"])
+    listed = lab.folder / "revoked.txt"
+    listed.write_text(f"{shown}\nxyz\n")
+    for wrong, place in (
+        ({"revoked": [shown, shown[3:]]}, "transport.tls.revoked[1]"),
+        ({"revoked_file": str(listed)}, "transport.tls.revoked_file, line 2"),
+        ({"revoked_file": "/nowhere"}, "transport.tls.revoked_file"),
+    ):
+        status, text = put(one, **wrong)
+        assert status == 422
+        assert [error["field"] for error in json.loads(text)["errors"]] == [place]
+    assert one.up()
+
+
+def test_replayed_packets_change_nothing(lab: Lab) -> None:
+    """What a gateway has sent is sent again by somebody else: no inner packet comes of it."""
+    one, two, _ = pair(lab, "quic")
+    replay = lab.start(
+        1, sys.executable, "-c", REPLAY, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert replay.stdout
+    assert replay.stdin
+    assert replay.stdout.readline() == "listens\n"
+    assert len(lab.ping(40)) == 40
+    assert replay.stdout.readline() == "recorded\n"
+
+    def seen() -> tuple[object, ...]:
+        counters = two.get("/v1/counters")
+        group = counters["peers"][0]["groups"][0]
+        what = (group["received"], group["order"], group["drops"], group["ends"])
+        return (*what, counters["tun"], counters["strangers"])
+
+    before = seen()
+    replay.stdin.write("\n")
+    replay.stdin.flush()
+    assert replay.stdout.readline() == "sent\n"
+    time.sleep(0.3)
+    assert seen() == before
+    assert one.up()
+    assert two.up()
+    assert len(lab.ping(5)) == 5
