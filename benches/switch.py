@@ -27,6 +27,8 @@ _KERNEL, _BPF, _FULL, _OVS = (
 )
 _TABLE = 15 * 16 * 16 * 2
 """Entries: 15 branches, 16 groups, 16 paths, both directions."""
+_START = 0.5
+"""Seconds that the sender may take to begin: the last replacement is before it ends."""
 _PAYLOAD = 18
 """Bytes of UDP in a frame of 60."""
 
@@ -36,31 +38,58 @@ Packets: 60-byte frames of UDP, sent for {seconds} s as fast as one core can whi
 sink run on the same core; the rate is what arrives at the sink's interface. TCP: one iperf3 stream
 with segmentation offload, client and server on a core each, {seconds} s after one that does not
 count. hawser rewrites addresses by the path label and sends to a neighbour; its table holds two
-entries, or {table} more. Open vSwitch: the same two entries on the userspace datapath."""
+entries, or {table} more. For one more sample that table is replaced by others that do the same, one
+after the other, while packets are sent. Open vSwitch: the same two entries on the userspace
+datapath."""
 
 _METRICS = (
     Metric("packets", "Mpps", "60-byte frames"),
     Metric("loss", "%", "of them lost"),
     Metric("goodput", "Gbit/s", "TCP, 1 stream"),
     Metric("load", "s", "full table in force after", 3),
+    Metric("replaced", "times", "it was replaced under traffic", 0),
+    Metric("missing", "packets", "lost meanwhile", 0),
 )
 
 
 def _packets(forward: Forward, effort: Effort) -> Mapping[str, float]:
     with Lab() as lab:
         way = forward(lab)
-        _sink(way)
-        way.client.run(["ethtool", "-K", "wan0", "tx-udp-segmentation", "off"])
-        _reach(way)
-        before = _received(way.server)
-        command = [sys.executable, blast.__file__, way.address, str(LABEL), str(_PAYLOAD)]
-        pinned = ["taskset", "-c", "0", *command, str(effort.seconds)]
-        said = way.client.start(pinned).wait(effort.seconds + 20)
-        sent, took = float(said.split()[0]), float(said.split()[1])
-        time.sleep(0.3)  # what is under way arrives
-        received = _received(way.server) - before
+        sent, took, received = _blast(way, effort, lambda: None)
     values = {"packets": received / took / 1e6, "loss": 100 * max(0.0, sent - received) / sent}
     return values if way.loaded is None else {**values, "load": way.loaded}
+
+
+def _replaced(forward: Forward, effort: Effort) -> Mapping[str, float]:
+    """Replace the whole table again and again while packets come as fast as one core sends them."""
+    turns = 0
+    with Lab() as lab:
+        way = forward(lab)
+
+        def replace() -> None:
+            nonlocal turns
+            end = time.monotonic() + effort.seconds - _START
+            while way.replace is not None and time.monotonic() < end:
+                way.replace()
+                turns += 1
+
+        sent, _, received = _blast(way, effort, replace)
+    return {"replaced": turns, "missing": sent - received}
+
+
+def _blast(way: Way, effort: Effort, meanwhile: Callable[[], None]) -> tuple[float, float, float]:
+    """Send packets and do something else; how many were sent, for how long, how many arrived."""
+    _sink(way)
+    way.client.run(["ethtool", "-K", "wan0", "tx-udp-segmentation", "off"])
+    _reach(way)
+    before = _received(way.server)
+    command = [sys.executable, blast.__file__, way.address, str(LABEL), str(_PAYLOAD)]
+    running = way.client.start(["taskset", "-c", "0", *command, str(effort.seconds)])
+    meanwhile()
+    said = running.wait(effort.seconds + 20)
+    time.sleep(0.3)  # what is under way arrives
+    sent, took = (float(word) for word in said.split())
+    return sent, took, _received(way.server) - before
 
 
 def _sink(way: Way) -> None:
@@ -113,7 +142,11 @@ def _kernel(effort: Effort) -> Peer:
 
 def _hawser(name: str, others: int, effort: Effort) -> Peer:
     program = hawserd()
-    return Peer(name, program.version, _cases(hawser(program.path, others), effort))
+    forward = hawser(program.path, others)
+    cases = _cases(forward, effort)
+    if others:
+        cases["replacement"] = partial(_replaced, forward, effort)
+    return Peer(name, program.version, cases)
 
 
 def _open_vswitch(effort: Effort) -> Peer:
@@ -141,6 +174,9 @@ def _checks(samples: Samples) -> list[Check]:
         ratio("packets", _FULL, _KERNEL, 0.8),
         ratio("packets", _BPF, _OVS, 4.0),
         at_most("full table in force after s, at most", samples.largest(_FULL, "load"), 1.0),
+        at_most(
+            "packets lost while it is replaced, at most", samples.largest(_FULL, "missing"), 0.0
+        ),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -25,12 +26,14 @@ class Way:
     """A way from `client` to `server`, whose traffic goes to `address` and port `LABEL`.
 
     `loaded` is the time in seconds that putting a full table in force took, where there is one.
+    `replace` puts another in force, whose entries do the same.
     """
 
     client: Namespace
     server: Namespace
     address: str
     loaded: float | None = None
+    replace: Callable[[], None] | None = None
 
 
 Forward = Callable[[Lab], Way]
@@ -80,7 +83,13 @@ def hawser(program: str, others: int) -> Forward:
             start = time.monotonic()
             client.configure(full)
             loaded = time.monotonic() - start
-        return Way(ends.client, ends.server, ends.addresses[1], loaded)
+        turns = itertools.count(1)
+
+        def replace() -> None:
+            turn = next(turns)
+            client.configure(_gateway(control, ends.addresses, others, f"{turn} "))
+
+        return Way(ends.client, ends.server, ends.addresses[1], loaded, replace)
 
     return forward
 
@@ -92,20 +101,23 @@ def _answers(client: DaemonClient) -> bool:
         return False
 
 
-def _gateway(control: Path, addresses: Sequence[str], others: int) -> dict[str, object]:
+def _gateway(
+    control: Path, addresses: Sequence[str], others: int, turn: str = ""
+) -> dict[str, object]:
+    """Give a gateway's configuration. Entries have the turn in their names, so all are new."""
     client, near, far, server = addresses
     ports = [
         {"name": name, "interface": name, "address": own, "next_hop": next_, "type": "internet"}
         for name, own, next_ in (("wan0", near, client), ("wan1", far, server))
     ]
     entries = [
-        _entry("there", client, near, "destination_port", LABEL, (far, server), "wan1"),
-        _entry("back", server, far, "source_port", LABEL, (near, client), "wan0"),
+        _entry(f"{turn}there", client, near, "destination_port", LABEL, (far, server), "wan1"),
+        _entry(f"{turn}back", server, far, "source_port", LABEL, (near, client), "wan0"),
     ]
     for number in range(others):
         source = f"203.0.{number // 200}.{number % 200 + 1}"
         what = ("destination_port", "source_port")[number % 2]
-        entries.append(_entry(f"{number}", source, near, what, LABEL, (far, server), "wan1"))
+        entries.append(_entry(f"{turn}{number}", source, near, what, LABEL, (far, server), "wan1"))
     return {
         "version": 1,
         "branch": "b3",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,9 +103,24 @@ def test_connections_take_their_share_in_the_direction_they_are_for(deploy: Depl
     assert lab.faults() == ()
 
 
+def test_connections_outlast_a_queue_that_is_always_full(deploy: Deploy) -> None:
+    """Their hosts are not told what the queue drops: else they probe it 15 times and give up."""
+    x1, tcp = "topology.internet.bottlenecks.x1", "background={tcp: 40}"
+    narrow = f"{x1}={{between: [[gw1.a, gw2.a]], rate: 10 Mbit/s, queue: 15 kB}}"
+    lab = deploy(plan(narrow, f"{x1}.{tcp}", f"{x1}.reverse.{tcp}"))
+    end = time.monotonic() + 11
+    while time.monotonic() < end:
+        assert lab.faults() == ()
+        time.sleep(0.5)
+    for node, way in (("internet", "forward"), ("backbone", "reverse")):
+        counters = lab.nodes[node].counters()[f"bottleneck:x1:{way}"]
+        assert counters["drop_queue"] > 500
+        assert counters["bytes"] > 11 * 10 * MBIT / 8 * 0.9
+
+
 def test_traffic_that_ended_is_told(deploy: Deploy) -> None:
     lab = deploy(plan("topology.internet.bottlenecks.x1.background={tcp: 2}"))
-    found = [pid for pid in lab.nodes["internet"].processes() if _program(pid) == "iperf3"]
+    found = [pid for pid in lab.nodes["others"].processes() if _program(pid) == "iperf3"]
     os.kill(found[0], signal.SIGKILL)
     wait_for(lambda: lab.faults() != ())
     assert lab.faults()[0].startswith("background traffic: background-x1-forward ended")

@@ -9,6 +9,7 @@ mpa_0 (x)                     mpa_0 (y)
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -42,6 +43,8 @@ pytestmark = [
 
 THREE = {1: PATHS[1], 4: PATHS[4]}
 """A path through gateway 3 and a direct one."""
+FULL = 15 * 16 * 16 * 2
+"""Entries of the largest table."""
 
 Deploy = Callable[[NetworkPlan], LocalLab]
 
@@ -295,6 +298,31 @@ def test_entries_are_replaced_under_traffic_without_loss(lab: LocalLab) -> None:
     assert sorted(came) == sent
     marked = lab.nodes["gw1"].run(dump(lab, "gw1"), timeout=5).stdout
     assert marked.count("set_field:02:14:") == 4, marked
+
+
+@pytest.mark.measures
+def test_a_full_table_comes_within_three_seconds_and_loses_nothing(
+    lab: LocalLab,
+) -> None:
+    """15 branches, 16 groups, 16 paths, both directions at one gateway; 14 400 flows."""
+    config = controller(lab).config()
+    own = next(each for each in config["switches"] if each["name"] == "gw3")
+    model = own["entries"][0]
+    for number in range(FULL):
+        other = copy.deepcopy(model)
+        other["name"] = f"other {number}"
+        other["match"]["source"] = f"203.0.{number // 200}.{number % 200 + 1}"
+        own["entries"].append(other)
+    with receiver(lab) as came, stream(lab, 200) as sent:
+        time.sleep(0.3)
+        start = time.monotonic()
+        controller(lab).configure(config)
+        took = time.monotonic() - start
+        time.sleep(0.2)
+    installed = lab.nodes["gw3"].run(dump(lab, "gw3"), timeout=20).stdout
+    assert installed.count("nw_src=203.0.") == 2 * FULL
+    assert sorted(came) == sent
+    assert took < 3
 
 
 def dump(lab: LocalLab, gateway: str) -> list[str]:

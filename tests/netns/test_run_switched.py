@@ -90,9 +90,17 @@ def test_a_transit_branch_that_dies_is_gone_round(lab: LocalLab) -> None:
     assert ping(lab.nodes["h1"], str(lab.plan.addresses["h2"])) == 3
 
 
+GONE = {"transit branch": ("port:gw3.a", "port:gw3.b"), "own port": ("port:gw1.a",)}
+"""What may go in mid-transfer: one of the four member paths of each group, half of them."""
+
+
 @pytest.mark.measures
-def test_a_transfer_survives_a_transit_branch_that_dies(lab: LocalLab) -> None:
-    """One of the four member paths of its group goes through that branch."""
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("switch", ["bpf", "openflow"])
+def test_a_transfer_survives_what_goes_and_comes_back(
+    deploy: Deploy, switch: str, gone: str
+) -> None:
+    lab = deploy(plan(f"overlay.switch={switch}"))
     receiver = lab.nodes["h2"].start(RECEIVER)
     try:
         wait_for(lambda: ":7" in lab.nodes["h2"].run(["ss", "-Hltn"], timeout=5).stdout)
@@ -104,7 +112,7 @@ def test_a_transfer_survives_a_transit_branch_that_dies(lab: LocalLab) -> None:
         sending.start()
         for at, up in ((1.5, False), (1.5, True)):
             time.sleep(at)
-            for port in ("port:gw3.a", "port:gw3.b"):
+            for port in GONE[gone]:
                 lab.apply(port, Change(up=up))
         sending.join()
         receiver.wait()

@@ -81,7 +81,15 @@ fn repr(spi: u32, si: u8) -> nsh::Repr {
 }
 
 fn target(encapsulation: Encapsulation) -> Target {
-    Target { port: 0, frame_max: FRAME_MAX, mac: NEXT, own_mac: OWN, encapsulation, queued: false }
+    Target {
+        port: 0,
+        frame_max: FRAME_MAX,
+        mac: NEXT,
+        own_mac: OWN,
+        encapsulation,
+        queued: false,
+        bare: None,
+    }
 }
 
 fn vxlan() -> Encapsulation {
@@ -100,7 +108,7 @@ fn hops() -> Vec<(Path, Hop, u32)> {
 }
 
 fn port(otherwise: Otherwise, classify: Option<u16>) -> Port {
-    Port { classify, otherwise, address: Some(LOCAL), mac: OWN }
+    Port { classify, otherwise, address: Some(LOCAL), mac: OWN, proxy: None }
 }
 
 fn chain(role: Role) -> Chain {

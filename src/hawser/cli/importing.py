@@ -15,11 +15,17 @@ class Format(StrEnum):
     """Whose files."""
 
     SFCPERF = "sfcperf"
+    TOSCA = "tosca"
 
 
 def import_(
-    kind: Annotated[Format, typer.Argument(metavar="FORMAT", help="Whose file it is: sfcperf.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file.")],
+    kind: Annotated[
+        Format, typer.Argument(metavar="FORMAT", help="Whose files: sfcperf or tosca.")
+    ],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="The file; of tosca all descriptors and graphs."),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -28,14 +34,15 @@ def import_(
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Make a workflow file of one of SFCPerf, and say what could not be carried over.
+    """Make a workflow file of others', and say what could not be carried over.
 
-    No user, password or address of a connection is carried. A file that names a Python module of
-    its own is refused.
+    sfcperf: a workflow of SFCPerf. tosca: descriptors of network functions (VNFD) and of forwarding
+    graphs (VNFFG), as Tacker reads them. No user, password or address of a connection is carried. A
+    file that names a Python module of its own is refused.
     """
     from hawser.engine.source import imported
 
-    found = imported(file)
+    found = imported(kind.value, files)
     if out is not None:
         with out.open("x", encoding="utf-8") as stream:
             stream.write(found.text)

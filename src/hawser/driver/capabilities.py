@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from hawser.driver import background, openvswitch, tunnels
+from hawser.driver import background, openvswitch, programs, tunnels
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
 from hawser.node import cgroup, features
@@ -90,13 +90,14 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
     kernel = tuple(
         f"this kernel has no {name}; use {_how(name)}" for name in _needs(plan) if not has(name)
     )
-    programs = (
+    lacking = (
         *_missing_daemon(plan),
         *tunnels.missing(plan),
+        *programs.missing(plan),
         *background.missing(plan),
         *openvswitch.missing(plan),
     )
-    return (*kernel, *_missing_cgroup(plan), *programs)
+    return (*kernel, *_missing_cgroup(plan), *lacking)
 
 
 def realised(plan: NetworkPlan) -> NetworkPlan:

@@ -119,6 +119,7 @@ class SupervisedProcess:
         node: NamespaceNode,
         command: Sequence[str],
         env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.name = name
         self.node = node.name
@@ -128,6 +129,7 @@ class SupervisedProcess:
         self._log = directory / "logs" / f"{name}.log"
         self._command = command
         self._env = env
+        self._working = folder
         self._stopping = threading.Event()
         self._wanted = threading.Event()
         self._wanted.set()
@@ -139,6 +141,11 @@ class SupervisedProcess:
     def pid(self) -> int:
         """Process id now."""
         return self._process.pid
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it is to run: nobody has killed it on purpose."""
+        return self._wanted.is_set()
 
     def running(self) -> bool:
         """Whether it runs now."""
@@ -173,12 +180,18 @@ class SupervisedProcess:
         """Start it again after `kill`. This is no restart that counts."""
         self._wanted.set()
 
+    def ready(self) -> bool:
+        """Wait until it does its part after a start; False where it does not come to that."""
+        return True
+
     def _prepare(self) -> None:
         """Do what must be done before each start."""
 
     def _start(self, restarts: int) -> Background:
         self._prepare()
-        process = self._namespace_node.start(self._command, log=self._log, env=self._env)
+        process = self._namespace_node.start(
+            self._command, log=self._log, env=self._env, folder=self._working
+        )
         record = state.ProcessRecord.of(process.pid)
         if record is not None:
             daemon = state.DaemonRecord(process=record, restarts=restarts)

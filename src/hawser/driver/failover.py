@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hawser.driver import daemon, state
 from hawser.driver.base import DriverError
-from hawser.driver.daemon import SupervisedDaemon
+from hawser.driver.daemon import SupervisedDaemon, SupervisedProcess
+from hawser.node import sysctl
+from hawser.node.base import NodeError
+from hawser.node.netns import NamespaceNode
 from hawser.overlay.chain.failure import configurations
 from hawser.overlay.plan import FUNCTION_ROLES, NetworkPlan
 
@@ -25,23 +29,46 @@ class Failover:
     """
 
     def __init__(
-        self, directory: Path, plan: NetworkPlan, daemons: Mapping[str, SupervisedDaemon]
+        self,
+        nodes: Mapping[str, NamespaceNode],
+        directory: Path,
+        plan: NetworkPlan,
+        daemons: Mapping[str, SupervisedDaemon],
     ) -> None:
+        self._nodes = nodes
         self._directory = directory
         self._plan = plan
         self._daemons = daemons
+        self._programs: dict[str, SupervisedProcess] = {}
         self._down: set[str] = set()
         self._lock = threading.Lock()
         self._told: dict[str, dict[str, Any]] = dict(configurations(plan, ()))
 
-    def watch(self) -> None:
-        """Be told of every function's end, and of its start."""
+    def watch(self, programs: Iterable[SupervisedProcess]) -> None:
+        """Be told of every function's end, and of its start.
+
+        Args:
+            programs: those of others that are functions.
+        """
         for each in self._daemons.values():
             if each.role in FUNCTION_ROLES and each.role != "sff":
                 each.when_changed = self._changed
+        for program in programs:
+            self._programs[program.name] = program
+            program.when_changed = self._ended
+
+    def _ended(self, name: str, running: bool) -> None:
+        """What the kernel forwards past a program that has ended would be nobody's work."""
+        if running and not self._programs[name].ready():
+            return
+        forwarding = {"net.ipv4.ip_forward": "1" if running else "0"}
+        with contextlib.suppress(NodeError):  # the lab is being removed
+            self._nodes[name].netlink(lambda _: sysctl.write(forwarding))
+        self._changed(name, running)
 
     def _changed(self, name: str, running: bool) -> None:
-        if running and not self._ready(self._daemons[name]):
+        daemon = self._daemons.get(name)
+        if running and daemon is not None and not self._ready(daemon):
             return
         with self._lock:
             (self._down.discard if running else self._down.add)(name)

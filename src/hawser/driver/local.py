@@ -17,12 +17,14 @@ from hawser.driver import (
     names,
     openvswitch,
     pki,
+    programs,
     remains,
     state,
     tunnels,
 )
 from hawser.driver.base import DriverError, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon, SupervisedProcess
+from hawser.driver.tunnels import function
 from hawser.node import sysctl
 from hawser.node.base import NodeError
 from hawser.node.command import Background
@@ -60,6 +62,8 @@ class LocalLab:
         self.background = background.Traffic(directory, plan)
         self.switches: list[SupervisedProcess] = []
         """Processes of OpenFlow switches that this process started and keeps running."""
+        self.programs: dict[str, SupervisedProcess] = {}
+        """Functions that are programs of others, by instance."""
 
     def apply(self, element: str, change: Change) -> float:
         """Change a running element in both directions; each direction changes at once.
@@ -97,8 +101,9 @@ class LocalLab:
 
     def _switch(self, function: str, change: Change) -> float:
         """Kill every instance of a function, or start them again; when."""
-        found = [self.daemons.get(name) for name in self.plan.instances.get(function, ())]
-        running = [each for each in found if isinstance(each, SupervisedDaemon)]
+        processes = {**self.daemons, **self.programs}
+        found = [processes.get(name) for name in self.plan.instances.get(function, ())]
+        running = [each for each in found if isinstance(each, SupervisedProcess)]
         if not running or change.up is None:
             raise DriverError(f"function {function!r}: no process of this one's to end or start")
         moment = time.monotonic()
@@ -118,15 +123,15 @@ class LocalLab:
             f"{each.name} died and was started again (restarts: {each.restarts})"
             if each.running()
             else f"{each.name} died"
-            for each in self.switches
-            if each.restarts or not each.running()
+            for each in (*self.switches, *self.programs.values())
+            if each.restarts or (each.wanted and not each.running())
         )
         return (*self.background.faults(), *died)
 
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
         daemons = [each for each in self.daemons.values() if isinstance(each, SupervisedDaemon)]
-        supervised = [*daemons, *self.switches]
+        supervised = [*daemons, *self.switches, *self.programs.values()]
         for each in supervised:
             each.release()
         remains.destroy(self.directory, _LOCK_WAIT)
@@ -212,10 +217,14 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
     daemon.wait_ready(tuple(daemons.values()))
     with state.locked(directory, _LOCK_WAIT):
         tunnels.start(directory, plan, lab.nodes, lab.tunnels.append)
+        for program in programs.start(directory, plan, lab.nodes):
+            lab.programs[program.name] = program
+        for end in function.start(directory, plan, lab.nodes):
+            lab.programs[end.name] = end
         lab.background.start(lab.nodes)
         state.write(directory, record.model_copy(update={"complete": True}))
-    failover.Failover(directory, plan, daemons).watch()
-    for running in (*daemons.values(), *lab.switches):
+    failover.Failover(lab.nodes, directory, plan, daemons).watch(lab.programs.values())
+    for running in (*daemons.values(), *lab.switches, *lab.programs.values()):
         running.supervise()
 
 

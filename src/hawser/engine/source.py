@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hawser.engine.errors import InputError
-from hawser.spec import Workflow, load, sfcperf
+from hawser.spec import Workflow, load, sfcperf, tosca
+from hawser.spec.foreign import Imported
 
 LARGEST = 4 * 1024 * 1024
 """Bytes of the largest file that is read."""
@@ -39,18 +41,25 @@ def read(file: Path, overrides: Iterable[str] = ()) -> Source:
     return Source(workflow, {**extended, "workflow.yaml": texts[str(file)]})
 
 
-def imported(file: Path) -> sfcperf.Imported:
-    """Read a workflow file of SFCPerf and make a workflow file of it.
+def imported(kind: Literal["sfcperf", "tosca"], files: Sequence[Path]) -> Imported:
+    """Read files of others and make a workflow file of them.
 
     Raises:
         SpecErrors: everything that is wrong, each with its place.
-        InputError: it cannot be read.
+        InputError: one cannot be read, or there are more than such a workflow is made of.
     """
-    try:
-        content = _content(file)
-    except OSError as error:
-        raise InputError([f"cannot read {file}: {error.strerror or error}"]) from error
-    return sfcperf.imported(content, str(file))
+    most = 1 if kind == "sfcperf" else tosca.MAX_FILES
+    if len(files) > most:
+        raise InputError([f"found {len(files)} files, expected at most {most} of {kind}"])
+    texts = {}
+    for file in files:
+        try:
+            texts[str(file)] = _content(file)
+        except OSError as error:
+            raise InputError([f"cannot read {file}: {error.strerror or error}"]) from error
+    if kind == "tosca":
+        return tosca.imported(texts)
+    return sfcperf.imported(texts[str(files[0])], str(files[0]))
 
 
 def _content(path: Path) -> bytes:

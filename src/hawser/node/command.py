@@ -26,9 +26,12 @@ def run(
     timeout: float,
     check: bool = True,
     env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> Completed:
     """Run a command in the namespace `where`; see `hawser.node.base.Node.run`."""
-    process = _spawn(where, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    process = _spawn(
+        where, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, folder=folder
+    )
     try:
         output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -58,6 +61,7 @@ class Background:
         *,
         log: Path | None = None,
         env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         """Start it.
 
@@ -69,7 +73,12 @@ class Background:
             self._output, self._errors = _files(log)
             files.callback(self._close)
             self._process = _spawn(
-                where, command, stdout=self._output, stderr=self._errors or self._output, env=env
+                where,
+                command,
+                stdout=self._output,
+                stderr=self._errors or self._output,
+                env=env,
+                folder=folder,
             )
             files.pop_all()
 
@@ -129,6 +138,7 @@ def _spawn(
     stdout: int | IO[bytes],
     stderr: int | IO[bytes],
     env: Mapping[str, str] | None,
+    folder: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """A child is in the namespace of the thread that forks it, from its first instruction on.
 
@@ -140,6 +150,7 @@ def _spawn(
             lambda: subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,
+                cwd=folder,
                 stdout=stdout,
                 stderr=stderr,
                 env={**os.environ, "LC_ALL": "C", **(env or {})},

@@ -37,9 +37,12 @@ class NamespaceNode:
         timeout: float,
         check: bool = True,
         env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> Completed:
-        """Run a command to its end; see `Node.run`."""
-        return commands.run(self.namespace, command, timeout=timeout, check=check, env=env)
+        """Run a command to its end, in `folder` if given; see `Node.run`."""
+        return commands.run(
+            self.namespace, command, timeout=timeout, check=check, env=env, folder=folder
+        )
 
     def start(
         self,
@@ -47,9 +50,10 @@ class NamespaceNode:
         *,
         log: Path | None = None,
         env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> Background:
-        """Start a command and return while it runs; see `Node.start`."""
-        return Background(self.namespace, command, log=log, env=env)
+        """Start a command and return while it runs, in `folder` if given; see `Node.start`."""
+        return Background(self.namespace, command, log=log, env=env, folder=folder)
 
     def attached(self, command: Sequence[str]) -> list[str]:
         """The command by way of `ip netns exec`; see `Node.attached`."""

@@ -23,6 +23,9 @@ from hawser.overlay.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, Sh
 _RULES_FROM = 1000
 """Priority of the first rule: before the main table (32766)."""
 
+_LAST = 4096
+"""Metric of routes that lead nowhere: any other to the same destination is taken instead."""
+
 _LOOPBACK = 1
 
 _COUNTED = MappingProxyType(
@@ -176,8 +179,14 @@ def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
 
 
 def _route(route: IPRoute, plan: RoutePlan, index: int) -> None:
-    options: dict[str, object] = {"dst": str(plan.to), "oif": index, "family": _family(plan.to)}
-    if plan.via is None:
+    options: dict[str, object] = {"dst": str(plan.to), "family": _family(plan.to)}
+    if plan.kind == "unicast":
+        options["oif"] = index
+    else:
+        options["type"] = plan.kind
+    if plan.kind != "unicast":
+        options["priority"] = _LAST
+    elif plan.via is None:
         options["scope"] = "link"
     else:
         options["gateway"] = str(plan.via)

@@ -6,7 +6,10 @@
 
 What a pair's packets meet forward is `x0` from the internet to the backbone, from where they come
 back over the fast link; the other way round they take the fast link first and then `x0` from the
-backbone to the internet. Traffic of others begins at one end of `x0` and ends at the other.
+backbone to the internet. A constant flow of others begins at one end of `x0` and ends at the other.
+Connections of others begin on a host of their own, which a fast link joins to each of the two: what
+`x0` drops, their sender must find out as any sender would. On the host that drops it, TCP is told
+by the queue, holds back, and gives a connection up after 15 such answers.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from hawser.overlay.plan import (
 from hawser.overlay.route import EVERYTHING
 from hawser.overlay.sysctl import settings
 from hawser.spec.address import BOTTLENECKS
-from hawser.spec.check.bottleneck import BACKBONE
+from hawser.spec.check.bottleneck import BACKBONE, OTHERS
 from hawser.spec.check.topology import INTERNET
 from hawser.spec.topology import Background, Bottleneck, Internet
 from hawser.spec.units import Rate, Size
@@ -47,6 +50,13 @@ _FLOW_QUEUE = Size(1_000_000)
 """More than a constant flow catches up at once: what it cannot send in time is counted there."""
 
 Way = Literal["forward", "reverse"]
+_NODES: dict[Way, tuple[str, str]] = {
+    "forward": (INTERNET, BACKBONE),
+    "reverse": (BACKBONE, INTERNET),
+}
+"""From where to where."""
+_ENTRANCES: dict[Way, str] = {"forward": "near", "reverse": "far"}
+"""The others' interface that leads to where a way begins, and that one's interface to them."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +72,20 @@ class _Crossing:
     """The backbone's."""
     table: int
 
+    def traffic(self) -> Iterator[tuple[Way, Background]]:
+        """Give the traffic of others on it."""
+        if (forward := self.bottleneck.background) is not None:
+            yield "forward", forward
+        if (reverse := self.bottleneck.reverse.background) is not None:
+            yield "reverse", reverse
+
+    def ends(self, way: Way) -> tuple[IPv4Interface, IPv4Interface]:
+        """Give its addresses in the order of a way."""
+        return (self.here, self.there) if way == "forward" else (self.there, self.here)
+
 
 class Backbone:
-    """All bottlenecks of an internet that has some."""
+    """All bottlenecks of an internet that has some, and the hosts behind them."""
 
     def __init__(self, internet: Internet, addresses: Addresses) -> None:
         subnets = BOTTLENECKS.subnets(new_prefix=30)
@@ -77,12 +98,25 @@ class Backbone:
                 zip(internet.bottlenecks.items(), subnets, strict=False)
             )
         ]
+        self._connected = {
+            way: [each for each in self._crossings if _connects(each, way)] for way in _NODES
+        }
+        self._entrances = {
+            way: _ends(subnet.hosts())
+            for way, subnet in zip(_NODES, subnets, strict=False)
+            if self._connected[way]
+        }
 
     def interfaces(self) -> Iterator[InterfacePlan]:
         """Give the internet's interfaces towards the backbone."""
         yield self._interface(FAST[0], self._back)
         for each in self._crossings:
             yield self._interface(each.interface, each.here)
+        yield from self._entrance("forward")
+
+    def _entrance(self, way: Way) -> Iterator[InterfacePlan]:
+        if way in self._entrances:
+            yield self._interface(_ENTRANCES[way], self._entrances[way][0])
 
     def routes(self) -> Iterator[RoutePlan]:
         """Give the internet's routes to the backbone, a table each."""
@@ -96,12 +130,45 @@ class Backbone:
             for first, second in each.bottleneck.between:
                 yield self._rule(first, second, self._addresses.wan[first].interface, each.table)
                 yield self._rule(second, first, self._addresses.wan[second].interface, _FAST_TABLE)
+        yield from self._answers("reverse")
 
-    def node(self) -> NodePlan:
-        """Give the backbone."""
+    def _answers(self, way: Way) -> Iterator[RulePlan]:
+        """Lead what answers the others' connections back over the bottleneck they came by."""
+        for each in self._connected[way]:
+            yield RulePlan(source=IPv4Network(each.ends(way)[1].ip), table=each.table)
+
+    def nodes(self) -> Iterator[NodePlan]:
+        """Give the backbone, and the host that others' connections begin on where there are any."""
+        yield self._backbone()
+        if self._entrances:
+            yield self._others()
+
+    def _others(self) -> NodePlan:
+        interfaces = tuple(
+            self._interface(_ENTRANCES[way], own) for way, (_, own) in self._entrances.items()
+        )
+        routes = (
+            RoutePlan(
+                to=IPv4Network(each.ends(way)[1].ip),
+                via=self._entrances[way][0].ip,
+                interface=_ENTRANCES[way],
+            )
+            for way, crossings in self._connected.items()
+            for each in crossings
+        )
+        return NodePlan(
+            name=OTHERS,
+            role="host",
+            interfaces=interfaces,
+            routes=tuple(routes),
+            sysctl=settings([each.name for each in interfaces], forwards=False, mptcp=False),
+        )
+
+    def _backbone(self) -> NodePlan:
         interfaces = (
             self._interface(FAST[1], self._up),
             *(self._interface(each.interface, each.there) for each in self._crossings),
+            *self._entrance("reverse"),
         )
         routes = [_default(self._back, FAST[1], None)]
         routes += [_default(each.here, each.interface, each.table) for each in self._crossings]
@@ -110,21 +177,27 @@ class Backbone:
             role="backbone",
             interfaces=interfaces,
             routes=tuple(routes),
-            rules=tuple(
-                self._rule(second, first, FAST[1], each.table)
-                for each in self._crossings
-                for first, second in each.bottleneck.between
+            rules=(
+                *(
+                    self._rule(second, first, FAST[1], each.table)
+                    for each in self._crossings
+                    for first, second in each.bottleneck.between
+                ),
+                *self._answers("forward"),
             ),
             sysctl=settings([each.name for each in interfaces], forwards=True, mptcp=False),
         )
 
     def links(self) -> Iterator[LinkPlan]:
-        """Give the links between the two; a colon keeps their names apart from a file's."""
+        """Give the links between all of them; a colon keeps their names apart from a file's."""
         yield LinkPlan(name=f"{INTERNET}:{BACKBONE}", ends=_both(*FAST))
         for each in self._crossings:
             yield LinkPlan(
                 name=f"bottleneck:{each.name}", ends=_both(each.interface, each.interface)
             )
+        for way in self._entrances:
+            node, name = _NODES[way][0], _ENTRANCES[way]
+            yield LinkPlan(name=f"{OTHERS}:{node}", ends=((OTHERS, name), (node, name)))
 
     def shapers(self) -> Iterator[ShaperPlan]:
         """Give the rate and queue of every bottleneck, forward first."""
@@ -138,22 +211,21 @@ class Backbone:
     def background(self) -> Iterator[BackgroundPlan]:
         """Give the traffic of others."""
         for each in self._crossings:
-            if (traffic := each.bottleneck.background) is not None:
-                yield self._traffic(each, traffic, "forward")
-            if (traffic := each.bottleneck.reverse.background) is not None:
-                yield self._traffic(each, traffic, "reverse")
+            for way, traffic in each.traffic():
+                yield self._traffic(each, way, traffic)
 
-    def _traffic(self, each: _Crossing, traffic: Background, way: Way) -> BackgroundPlan:
-        nodes, ends = (INTERNET, BACKBONE), (each.here.ip, each.there.ip)
-        turn = 1 if way == "forward" else -1
-        (source, target), (local, remote) = nodes[::turn], ends[::turn]
+    def _traffic(self, each: _Crossing, way: Way, traffic: Background) -> BackgroundPlan:
+        shaper, target = _NODES[way]
+        own, remote = each.ends(way)
+        source, local = (shaper, own) if traffic.tcp is None else (OTHERS, self._entrances[way][1])
         return BackgroundPlan(
             name=f"{each.name}-{way}",
+            shaper=shaper,
             counter=_class_name(each, way, traffic),
             source=source,
             target=target,
-            local=local,
-            remote=remote,
+            local=local.ip,
+            remote=remote.ip,
             frame=self._mtu + _ETHERNET,
             udp=traffic.udp,
             tcp=traffic.tcp,
@@ -174,6 +246,10 @@ def _ends(hosts: Iterator[object]) -> tuple[IPv4Interface, IPv4Interface]:
     return first, second
 
 
+def _connects(each: _Crossing, way: Way) -> bool:
+    return any(way == found and traffic.tcp is not None for found, traffic in each.traffic())
+
+
 def _both(here: str, there: str) -> tuple[tuple[str, str], tuple[str, str]]:
     return (INTERNET, here), (BACKBONE, there)
 
@@ -190,7 +266,7 @@ def _shaper(
     A flow of constant rate goes before all else. In one queue with it, TCP would push it aside, and
     get more than the rate less the flow's: at 2 of 100 Mbit/s, 5.4.
     """
-    node, own = (INTERNET, each.here) if way == "forward" else (BACKBONE, each.there)
+    node, own = _NODES[way][0], each.ends(way)[0]
     name = f"bottleneck:{each.name}:{way}"
     if background is None or background.udp is None:
         classes: tuple[ClassPlan, ...] = (ClassPlan(name=name, rate=rate, queue=queue),)

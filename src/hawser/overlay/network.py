@@ -75,7 +75,7 @@ def _nodes(scenario: Scenario, plan: Addresses, backbone: Backbone | None) -> It
     if topology.internet is not None:
         yield _internet(topology, topology.internet, plan, backbone)
     if backbone is not None:
-        yield backbone.node()
+        yield from backbone.nodes()
 
 
 def _switched(scenario: Scenario) -> set[str]:

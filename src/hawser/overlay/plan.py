@@ -67,6 +67,8 @@ class RoutePlan(Model):
     """What packets then pass, in this order (H.Encaps, RFC 8986 section 5.1)."""
     reduced: bool = False
     """Whether the list lacks the first one, which is the destination already (section 5.2)."""
+    kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
+    """What happens to packets; only of the first kind they leave by the interface."""
 
 
 class RulePlan(Model):
@@ -186,13 +188,28 @@ class DaemonPlan(Model):
     """Files that it begins with, as JSON, by their names in the lab's directory."""
 
 
+class ProgramPlan(Model):
+    """A program of others that is a function (RFC 7665 section 4.6: unaware of chains)."""
+
+    node: str
+    """The function's instance, and its name."""
+    setup: tuple[tuple[str, ...], ...] = ()
+    """Commands that are run to their end before each start."""
+    command: tuple[str, ...] = ()
+    """The program; none where what `setup` leaves is the function."""
+    files: dict[str, str] = {}
+    """Files in the directory in which they run."""
+
+
 class BackgroundPlan(Model):
     """Traffic of others across a bottleneck, in one direction; for as long as the lab stands."""
 
     name: str
     """The bottleneck and direction: `x-forward`."""
+    shaper: str
+    """Node of the shaper that it passes."""
     counter: str
-    """The shaper's class that it passes."""
+    """The shaper's class."""
     source: str
     """Node that sends."""
     target: str
@@ -235,6 +252,8 @@ class TunnelPlan(Model):
     """What lies behind this end."""
     outside: tuple[IPv4Network, ...]
     """What lies behind the other, and is reached through the tunnel."""
+    table: int | None = None
+    """Routing table of which all goes through; None: what goes to `outside`, whatever it is."""
 
 
 class CoursePlan(Model):
@@ -281,6 +300,8 @@ class NetworkPlan(Model):
     background: tuple[BackgroundPlan, ...] = ()
     """Traffic of others."""
     switches: tuple[SwitchPlan, ...] = ()
+    programs: tuple[ProgramPlan, ...] = ()
+    """Programs of others that are functions."""
     chains: tuple[ChainPlan, ...] = ()
     instances: dict[str, tuple[str, ...]] = {}
     """Nodes that are instances of each function of a chain."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from ipaddress import IPv4Network
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from hawser.spec.match import Match
 from hawser.spec.model import Model, Name
@@ -27,6 +28,17 @@ class FunctionKind(StrEnum):
     """Nothing but passing them on."""
     FIREWALL = "firewall"
     """Lets pass what its rules allow."""
+    PROXY = "proxy"
+    """A program that knows nothing of chains, or what it sets in its kernel, behind a proxy."""
+    ROUTER = "router"
+    """The kernel's forwarding, behind a proxy."""
+    IPSEC = "ipsec"
+    """One end of an ESP tunnel, of which its peer is the other."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether packets come to it without what steers them."""
+        return self in (FunctionKind.PROXY, FunctionKind.ROUTER, FunctionKind.IPSEC)
 
 
 class Proxy(StrEnum):
@@ -66,6 +78,33 @@ class FirewallRule(Match):
     """What happens to them."""
 
 
+class RouteAction(StrEnum):
+    """What a router does with packets that a route is for."""
+
+    FORWARD = "forward"
+    """They go on."""
+    DROP = "drop"
+    """They are dropped, and nobody is told."""
+    UNREACHABLE = "unreachable"
+    """They are dropped, and the sender is told that there is no way."""
+    PROHIBIT = "prohibit"
+    """They are dropped, and the sender is told that they may not."""
+
+
+class FunctionRoute(Model):
+    """A route of a router; of several that fit, the one with the longest prefix decides."""
+
+    to: IPv4Network
+    """Destination."""
+    action: RouteAction = RouteAction.FORWARD
+    """What happens to packets that go there."""
+
+
+Word = Annotated[str, Field(min_length=1, max_length=4096)]
+Command = Annotated[tuple[Word, ...], Field(max_length=256)]
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
 class Function(Model):
     """A service function, at a node."""
 
@@ -86,6 +125,27 @@ class Function(Model):
     proxy: Proxy | None = None
     """With `srv6`: a function that knows nothing of it, and what stands in for that; left out, the
     function is a segment itself."""
+    command: Command = ()
+    """Of a proxy: the program and its arguments. It stays in the foreground; if it ends, its chain
+    fails as `fail` says, and it is started again. Without one the function is what `setup` left."""
+    setup: Annotated[tuple[Command, ...], Field(max_length=16)] = ()
+    """Of a proxy: commands that are run to their end before the program is started."""
+    files: Annotated[
+        dict[FileName, Annotated[str, Field(max_length=1 << 16)]], Field(max_length=16)
+    ] = {}
+    """Of a proxy: files by name, in the directory in which its commands are run. In files and
+    commands `@NODE@` and `@NODE.PORT@` stand for an address of the lab."""
+    routes: Annotated[tuple[FunctionRoute, ...], Field(max_length=1024)] = ()
+    """Of a router: what it does with packets; it forwards those that no route is for."""
+    peer: Name | None = None
+    """Of an ipsec function: the one at the other end of its tunnel, next to it in each chain."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is a program of it that may end."""
+        if self.kind is FunctionKind.PROXY:
+            return bool(self.command)
+        return self.kind is not FunctionKind.ROUTER
 
 
 class Steering(StrEnum):

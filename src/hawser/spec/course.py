@@ -27,6 +27,9 @@ NSH_OVERHEAD = _ETHERNET + _NSH
 NSH_TUNNEL_OVERHEAD = NSH_OVERHEAD + _VXLAN_GPE + _UDP + _IPV4
 """The same between forwarders, in VXLAN-GPE over UDP and IPv4."""
 
+ESP_OVERHEAD = 100
+"""Bytes left for what ESP in UDP puts around a packet: IP, UDP, ESP, IV, padding and ICV."""
+
 _TUNNEL_MTU = {TunnelKind.STRONGSWAN: 1400, TunnelKind.WIREGUARD_GO: 1420}
 """Largest packet inside, where the outer one may have 1500 bytes."""
 
@@ -47,6 +50,8 @@ class Course:
     legs: tuple[tuple[Hop, ...], ...]
     """From the classifier to each function's node in turn, then to the target; empty between
     functions of one node."""
+    sealed: tuple[bool, ...]
+    """Of each function: whether packets come to it through a tunnel, from the one before."""
 
     @property
     def classifier(self) -> str:
@@ -64,8 +69,12 @@ class Course:
         return tuple(hop for leg in self.legs[:-1] for hop in leg)
 
     def arrivals(self) -> Iterator[tuple[str, str]]:
-        """Give each node with the interface at which packets come to it from a link."""
-        for hop in (self.access, *self.steered, *self.legs[-1]):
+        """Give each node with the interface at which packets come to it from a link.
+
+        In a tunnel between functions they are packets of another kind, which are not told.
+        """
+        open_legs = (leg for leg, s in zip(self.legs, self.sealed, strict=False) if not s)
+        for hop in (self.access, *(hop for leg in open_legs for hop in leg), *self.legs[-1]):
             yield hop.there, hop.arrival
 
 
@@ -95,7 +104,9 @@ def _course(
     nodes = tuple(functions[name].node for name in names)
     stops = (access.there, *nodes, target)
     legs = tuple(way(topology, *ends) for ends in pairwise(stops))
-    return Course(direction, source, target, names, nodes, access, legs)
+    peers = (functions[name].peer for name in names)
+    sealed = tuple(peer in names[:place] for place, peer in enumerate(peers))
+    return Course(direction, source, target, names, nodes, access, legs, sealed)
 
 
 def overhead(chain: Chain) -> int:
@@ -113,9 +124,14 @@ def mtu(topology: Topology, tunnels: Mapping[str, Tunnel], chain: Chain, course:
     """Give the largest IP packet that passes a chain's course whole."""
     extra = overhead(chain)
     rooms = link_mtus(topology, tunnels)
-    steered = [rooms[hop.neighbour] - extra for hop in course.steered]
     plain = [rooms[hop.neighbour] for hop in (course.access, *course.legs[-1])]
-    return min(*plain, *steered)
+    steered = [
+        rooms[hop.neighbour] - (ESP_OVERHEAD if sealed else extra)
+        for leg, sealed in zip(course.legs, course.sealed, strict=False)
+        for hop in leg
+    ]
+    inside = [_TUNNEL_MTU[TunnelKind.STRONGSWAN]] if any(course.sealed) else []
+    return min(*plain, *steered, *inside)
 
 
 def link_mtus(topology: Topology, tunnels: Mapping[str, Tunnel]) -> dict[str, int]:

@@ -6,39 +6,26 @@ the file is refused. Nothing of a connection (user, password, address of a manag
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from hawser.spec.check.topology import RESERVED
 from hawser.spec.errors import Place, Problems
-from hawser.spec.model import Model
-from hawser.spec.syntax import parse
-from hawser.spec.tree import Table
-from hawser.spec.validate import report, validate
+from hawser.spec.foreign import LINK, PROTOCOLS, Imported, Open, listed, names, read, shown, words
 
-_LINK = "rate: 1 Gbit/s, queue: 1 MB"
-"""What joins nodes of the source's platform."""
 _PING_COUNT, _SECONDS, _LENGTH = 10, 10, 1400
 _RATE = "10 Mbit/s"
-_PROTOCOLS = {"1": "icmp", "6": "tcp", "17": "udp"}
 _UNITS = {"": "bit/s", "k": "kbit/s", "m": "Mbit/s", "g": "Gbit/s"}
 _RATE_TEXT = re.compile(r"([0-9]+\.?[0-9]*)([kKmMgG]?)")
 _CONNECTIONS = ("SSH", "Mock_SSH")
 
 
-class _Open(Model):
-    """A part of a file that may have more than is known."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class _Test(_Open):
+class _Test(Open):
     src: Annotated[str, Field(min_length=1, max_length=253)]
     dst: Annotated[str, Field(min_length=1, max_length=253)]
     test: Literal["Ping", "Iperf", "Httperf"]
@@ -46,42 +33,33 @@ class _Test(_Open):
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 1
 
 
-class _Vnf(_Open):
+class _Vnf(Open):
     name: Annotated[str, Field(min_length=1, max_length=253)]
     node: Annotated[str, Field(min_length=1, max_length=253)] = "nova"
 
 
-class _Chain(_Open):
+class _Chain(Open):
     name: str = "chain"
     chain: Annotated[tuple[_Vnf, ...], Field(min_length=1, max_length=64)]
 
 
-class _Classifier(_Open):
+class _Classifier(Open):
     name: str = ""
     match_rule: Annotated[str, Field(alias="matchRule", max_length=1000)] = ""
 
 
-class _Sfc(_Open):
+class _Sfc(Open):
     chain: Annotated[_Chain, Field(alias="Chain")]
     classifier: Annotated[_Classifier, Field(alias="Classifier")] = _Classifier()
     management: Annotated[Any, Field(alias="Management")] = None
 
 
-class _File(_Open):
+class _File(Open):
     tests: Annotated[tuple[_Test, ...], Field(min_length=1, max_length=64)]
     sfc: Annotated[_Sfc | None, Field(alias="SFC")] = None
     connection: Any = None
     connection_params: Any = None
     visualize: Annotated[Any, Field(alias="Visualize")] = None
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A workflow file of ours."""
-
-    text: str
-    left: tuple[str, ...]
-    """What it does not have, or has otherwise, each with its place in the file that was read."""
 
 
 def imported(text: str | bytes, file: str, name: str = "sfcperf") -> Imported:
@@ -96,12 +74,8 @@ def imported(text: str | bytes, file: str, name: str = "sfcperf") -> Imported:
         SpecErrors: everything that is wrong with it, each with its place.
     """
     problems = Problems()
-    tree = parse(text, file, problems)
-    if tree is None or not isinstance(tree, Table):
-        problems.add(Place(file, 1, 1), "", "expected a mapping with tests")
-        raise problems.failure()
-    found, issues = validate(_File, tree)
-    report(issues, tree, problems)
+    read_file = read(_File, text, file, "a mapping with tests", problems)
+    found = read_file[0] if read_file else None
     if found is not None:
         for place, message in _modules(found):
             problems.add(Place(file, 1, 1), place, message)
@@ -137,11 +111,11 @@ class _Writer:
     def written(self) -> Imported:
         """Give the workflow, and what is not in it."""
         ends = [(test.src, test.dst) for test in self.file.tests]
-        hosts = _names("h", [address for pair in ends for address in pair])
+        hosts = names("h", [address for pair in ends for address in pair])
         vnfs = self.file.sfc.chain.chain if self.file.sfc else ()
-        nodes = _names("n", [vnf.node for vnf in vnfs] or ["n1"])
+        nodes = names("n", [vnf.node for vnf in vnfs] or ["n1"])
         taken = (*hosts.values(), *nodes.values(), *RESERVED)
-        functions = _words([vnf.name for vnf in vnfs], taken)
+        functions = words([vnf.name for vnf in vnfs], taken)
         lines = [
             "hawser: 1",
             f"name: {self.name}",
@@ -158,10 +132,10 @@ class _Writer:
     def _topology(self, hosts: dict[str, str], nodes: Sequence[str]) -> Iterator[str]:
         """Join nodes in a row, senders to the first and receivers to the last."""
         yield "topology:"
-        yield f"  nodes: {_flow([*hosts.values(), *nodes])}"
+        yield f"  nodes: {listed([*hosts.values(), *nodes])}"
         yield "  links:"
         for number, (one, other) in enumerate(pairwise(nodes), 1):
-            yield f"    row{number}: {{ends: [{one}.next, {other}.last], {_LINK}}}"
+            yield f"    row{number}: {{ends: [{one}.next, {other}.last], {LINK}}}"
         senders = {test.src for test in self.file.tests}
         for address, host in hosts.items():
             node = nodes[0] if address in senders else nodes[-1]
@@ -178,7 +152,7 @@ class _Writer:
         pairs = dict.fromkeys((test.src, test.dst) for test in self.file.tests)
         for number, (source, target) in enumerate(pairs, 1):
             ends = f"from: {hosts[source]}, to: {hosts[target]}"
-            led = f"functions: {_flow(functions)}, steering: nsh"
+            led = f"functions: {listed(functions)}, steering: nsh"
             yield f"  chain{number}: {{{ends}, {led}{match}}}"
 
     def _match(self) -> str:
@@ -186,7 +160,7 @@ class _Writer:
         found = ""
         for part in filter(None, (each.strip() for each in rule.split(","))):
             key, _, value = part.partition("=")
-            protocol = _PROTOCOLS.get(value.strip())
+            protocol = PROTOCOLS.get(value.strip())
             if key.strip() in ("protocol", "ip_proto") and protocol:
                 found = f", match: {{protocol: {protocol}}}"
             elif value.strip() != "0":
@@ -245,7 +219,7 @@ class _Writer:
     def _told(self, hosts: dict[str, str]) -> None:
         """Say what else is not carried over; of connections not more than that there are."""
         for address, host in hosts.items():
-            self.left.append(f"tests: {_shown(address)} is node {host}, with an address of the lab")
+            self.left.append(f"tests: {shown(address)} is node {host}, with an address of the lab")
         if self.file.connection is not None or self.file.connection_params is not None:
             self.left.append("connection: a lab needs none; users and passwords are not carried")
         if self.file.visualize is not None:
@@ -254,29 +228,6 @@ class _Writer:
             return
         for number, vnf in enumerate(self.file.sfc.chain.chain):
             place = f"SFC.Chain.chain.{number}"
-            self.left.append(f"{place}: {_shown(vnf.name)} is a forwarder, whatever its descriptor")
+            self.left.append(f"{place}: {shown(vnf.name)} is a forwarder, whatever its descriptor")
         if self.file.sfc.management is not None:
             self.left.append("SFC.Management: the lab makes functions itself")
-
-
-def _names(letter: str, found: Sequence[str]) -> dict[str, str]:
-    """Number what was found, each once."""
-    return {each: f"{letter}{place}" for place, each in enumerate(dict.fromkeys(found), 1)}
-
-
-def _words(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Make names of ours of any, each once and none of those taken."""
-    found: list[str] = []
-    for place, name in enumerate(names, 1):
-        word = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:25]
-        good = re.fullmatch(r"[a-z][a-z0-9-]*", word) and word not in (*taken, *found)
-        found.append(word if good else f"function-{place}")
-    return found
-
-
-def _shown(text: str) -> str:
-    return json.dumps(text[:60])
-
-
-def _flow(names: Sequence[str]) -> str:
-    return f"[{', '.join(names)}]"

@@ -34,6 +34,10 @@ functions:
   two: {kind: forwarder, node: a, instances: 2}
   fp: {kind: forwarder, node: a, proxy: dynamic}
   lost: {kind: forwarder, node: alone}
+  px: {kind: proxy, node: a, command: [sleep, "@server@"]}
+  rt: {kind: router, node: b, routes: [{to: 10.9.0.0/16, action: drop}]}
+  enc: {kind: ipsec, node: a, peer: dec}
+  dec: {kind: ipsec, node: b, peer: enc}
 chains:
   c: CHAIN
 """
@@ -49,6 +53,8 @@ chains:
         "{from: client, to: server, functions: [fp, fb], steering: srv6, srv6: {ipv6: true}}",
         "{from: client, to: server, functions: [fb, fa], symmetric: false, match: {dscp: 4}}",
         "{from: server, to: end, functions: [fa, fa2], symmetric: false}",
+        "{from: client, to: server, functions: [fw, px, enc, dec, rt], fail: open}",
+        "{from: client, to: server, functions: [px, enc, dec, rt], steering: routes}",
     ],
 )
 def test_these_can_be(chain: str) -> None:
@@ -61,6 +67,18 @@ def test_these_can_be(chain: str) -> None:
         (
             "{from: client, to: server, functions: [f9]}",
             "functions.0: found 'f9', which is no function; ",
+        ),
+        (
+            "{from: client, to: server, functions: [px], steering: srv6}",
+            "functions.0: found px, a proxy, which knows no srv6; expected steering: nsh",
+        ),
+        (
+            "{from: client, to: server, functions: [px], match: {dscp: 4}}",
+            "match.dscp: found a code point, by which the proxy of px cannot tell flows apart",
+        ),
+        (
+            "{from: client, to: server, functions: [enc, fb, dec]}",
+            "functions.0: found enc without dec next to it, where its tunnel ends",
         ),
         (
             "{from: client, to: server, functions: [fa, fa]}",
@@ -188,3 +206,40 @@ overlay:
     text = text.replace("  links:", "  internet: {ports: {a.w: {}, b.w: {}}}\n  links:")
     wanted = "chains.c.functions: found a on its way, a branch's gateway; expected other nodes"
     assert any(wanted in found for found in mistakes(text)), mistakes(text)
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        ("{kind: proxy, node: a}", "kind: found proxy without command and setup"),
+        ("{kind: proxy, node: a, setup: [[]]}", "setup.0: found no command"),
+        ("{kind: proxy, node: a, command: [x, '@nobody@']}", "command.1: found 'nobody'"),
+        ("{kind: proxy, node: a, command: [x], files: {a.b: '@a.no@'}}", "files.a.b: found 'a.no'"),
+        ("{kind: proxy, node: a, command: [x], files: {../b: ''}}", "files"),
+        ("{kind: forwarder, node: a, command: [x]}", "command: found command, but only a proxy"),
+        (
+            "{kind: router, node: a, peer: fa}",
+            "peer: found peer, but only a function of kind ipsec",
+        ),
+        ("{kind: router, node: a, routes: [{to: 1.2.3.4/8}]}", "routes.0.to: "),
+        (
+            "{kind: router, node: a, routes: [{to: 10.0.0.0/8}, {to: 10.0.0.0/8}]}",
+            "routes.1.to: found 10.0.0.0/8 again",
+        ),
+        ("{kind: ipsec, node: a}", "kind: found ipsec without peer"),
+        (
+            "{kind: ipsec, node: a, peer: fa}",
+            "peer: found 'fa', which is no function of kind ipsec",
+        ),
+        ("{kind: ipsec, node: a, peer: enc}", "peer: found enc, whose peer is dec"),
+        ("{kind: ipsec, node: a, peer: x}", "peer: found x, whose peer is x"),
+        ("{kind: ipsec, node: a, peer: dec, instances: 2}", "instances: found 2, but a tunnel"),
+    ],
+)
+def test_a_function_has_what_its_kind_has(function: str, wanted: str) -> None:
+    chain = "{from: client, to: server, functions: [fa]}"
+    text = WORKFLOW.replace("CHAIN", chain).replace(
+        "functions:\n", f"functions:\n  x: {function}\n", 1
+    )
+    found = mistakes(text)
+    assert any(f"functions.x.{wanted}" in each for each in found), found

@@ -12,8 +12,9 @@ from spec_files import loaded
 
 from hawser.overlay import network
 from hawser.spec import SpecErrors
+from hawser.spec.foreign import Imported
 from hawser.spec.measurement import Http, Iperf3, Ping
-from hawser.spec.sfcperf import Imported, imported
+from hawser.spec.sfcperf import imported
 
 SECRET = "opnfv-Sw0rdf1sh"  # noqa: S105 (of nobody)
 

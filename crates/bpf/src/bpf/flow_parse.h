@@ -116,6 +116,17 @@ static __always_inline enum flow_kind flow_frame(struct flow *f, void *at, void 
 	return flow_ip(f, type + 1, end);
 }
 
+/* The other direction. */
+static __always_inline void flow_turn(struct flow *f)
+{
+	struct flow other = *f;
+
+	__builtin_memcpy(f->source, other.destination, 16);
+	__builtin_memcpy(f->destination, other.source, 16);
+	f->source_port = other.destination_port;
+	f->destination_port = other.source_port;
+}
+
 /* Equal for both directions of a flow, so that a function sees both. */
 static __always_inline __u32 flow_hash(const struct flow *f)
 {

@@ -10,8 +10,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "flow_parse.h"
-#include "nsh.h"
+#include "nsh_packet.h"
+#include "nsh_proxy.h"
 #include "nsh_states.h"
 #include "nsh_transport.h"
 #include "rules.h"
@@ -23,231 +23,10 @@
 #define MD_VARIABLE 2
 #define FIXED_LENGTH 24
 #define SERVED 0 /* index of a function's counters */
-#define PROTOCOL_IPV4 1
-#define PROTOCOL_IPV6 2
-#define PROTOCOL_ETHERNET 3
 
 const volatile __u8 serves = 0;
 const volatile __u8 forwards_oam = 0;
 const volatile __u8 guards = 0;
-
-struct nsh {
-	__be16 first; /* version, O, unassigned, TTL, length */
-	__u8 md_type; /* low 4 bits */
-	__u8 next_protocol;
-	__be32 path; /* identifier and index */
-};
-
-struct hops {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(struct nsh_hop));
-};
-
-/* The entries in force: replaced as a whole, between two packets. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__array(values, struct hops);
-} in_force SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_DEVMAP);
-	__uint(max_entries, NSH_PORTS);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(struct bpf_devmap_val));
-} devices SEC(".maps");
-
-/* By interface index. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, NSH_PORTS);
-	__type(key, __u32);
-	__type(value, struct nsh_port);
-} ports SEC(".maps");
-
-/* What rules lead to, in two slots as the rules. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2 * NSH_CLASSES);
-	__type(key, __u32);
-	__type(value, struct nsh_class);
-} classes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, NSH_COUNTS);
-	__type(key, __u32);
-	__type(value, struct nsh_count);
-} counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, DROP_CAUSES);
-	__type(key, __u32);
-	__type(value, __u64);
-} drops SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct nsh_filter);
-} filter SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 18);
-} events SEC(".maps");
-
-/* What is known of the packet in hand. */
-struct packet {
-	struct xdp_md *ctx;
-	void *data;
-	void *end;
-	__u32 offset; /* of the service header: ETHERNET_OUTER or GPE_OUTER */
-	__u32 header; /* its length */
-	__u32 path; /* as it came in, host byte order; 0: on none */
-};
-
-static __always_inline void reload(struct packet *p)
-{
-	p->data = (void *)(long)p->ctx->data;
-	p->end = (void *)(long)p->ctx->data_end;
-}
-
-/* Masks are bounds that the verifier can follow. */
-static __always_inline struct nsh *service(const struct packet *p)
-{
-	return p->data + (p->offset & 63);
-}
-
-static __always_inline __u32 inner_offset(const struct packet *p)
-{
-	return (p->offset + p->header) & 511;
-}
-
-/* The flow of what is carried; zero where it is not IP. */
-static __always_inline enum flow_kind inner_flow(const struct packet *p, struct flow *f)
-{
-	void *inner = p->data + inner_offset(p);
-	struct nsh *nsh = service(p);
-
-	__builtin_memset(f, 0, sizeof(*f));
-	if (!p->header)
-		return flow_frame(f, p->data, p->end);
-	if ((void *)(nsh + 1) > p->end)
-		return FLOW_MALFORMED;
-	switch (nsh->next_protocol) {
-	case PROTOCOL_ETHERNET: return flow_frame(f, inner, p->end);
-	case PROTOCOL_IPV4:
-	case PROTOCOL_IPV6: return flow_ip(f, inner, p->end);
-	default: return FLOW_MALFORMED;
-	}
-}
-
-static __always_inline int equal_or_any(const __u8 *wanted, const __u8 *found)
-{
-	const __u64 *w = (const __u64 *)wanted, *f = (const __u64 *)found;
-
-	return !(w[0] | w[1]) || (w[0] == f[0] && w[1] == f[1]);
-}
-
-/* Tell the daemon where the packet goes, where somebody asked for packets like it. */
-static __noinline int tell(struct packet *p, __u32 step, __u32 cause, __u32 out)
-{
-	struct flow flow __attribute__((aligned(8)));
-	struct nsh_event *event;
-	struct nsh_filter *f;
-	__u32 zero = 0;
-
-	if (!p)
-		return 0;
-	f = bpf_map_lookup_elem(&filter, &zero);
-	if (!f || (f->path && f->path != p->path >> 8))
-		return 0;
-	reload(p);
-	inner_flow(p, &flow);
-	if (!equal_or_any(f->source, flow.source) || !equal_or_any(f->destination, flow.destination))
-		return 0;
-	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-	if (!event)
-		return 0;
-	__sync_fetch_and_sub(&f->left, 1);
-	event->time_ns = bpf_ktime_get_ns();
-	event->step = step;
-	event->cause = cause;
-	event->path = p->path;
-	event->in = p->ctx->ingress_ifindex;
-	event->out = out;
-	event->length = p->end - p->data;
-	event->flow = flow;
-	bpf_ringbuf_submit(event, 0);
-	return 0;
-}
-
-static __always_inline void trace(struct packet *p, __u32 step, __u32 cause, __u32 out)
-{
-	__u32 zero = 0;
-	struct nsh_filter *f = bpf_map_lookup_elem(&filter, &zero);
-
-	if (f && (__s64)f->left > 0)
-		tell(p, step, cause, out);
-}
-
-static __always_inline int drop(struct packet *p, __u32 cause)
-{
-	__u64 *count = bpf_map_lookup_elem(&drops, &cause);
-
-	if (count)
-		++*count;
-	trace(p, STEP_DROPPED, cause, 0);
-	return XDP_DROP;
-}
-
-static __always_inline void count(struct packet *p, __u32 index)
-{
-	struct nsh_count *c = bpf_map_lookup_elem(&counts, &index);
-
-	if (c) {
-		c->packets++;
-		c->bytes += p->end - p->data;
-	}
-}
-
-static __always_inline int redirect(struct packet *p, __u32 port)
-{
-	if (bpf_redirect_map(&devices, port, XDP_ABORTED) == XDP_REDIRECT)
-		return XDP_REDIRECT;
-	return drop(p, DROP_FAILED);
-}
-
-/* A redirected frame passes no queue: where the port has queues that must hold, the kernel gets the frame
- * as if it had been sent to it, and its routes lead it out of that port. */
-static __always_inline int out(struct packet *p, const struct nsh_target *t)
-{
-	__u32 interface = p->ctx->ingress_ifindex;
-	struct ethhdr *eth = p->data;
-	struct nsh_port *port;
-
-	if (!t->queued)
-		return redirect(p, t->port);
-	port = bpf_map_lookup_elem(&ports, &interface);
-	if (!port || (void *)(eth + 1) > p->end)
-		return drop(p, DROP_FAILED);
-	__builtin_memcpy(eth->h_dest, port->mac, sizeof(eth->h_dest));
-	return XDP_PASS;
-}
-
-static __always_inline struct nsh_hop *find(__u32 path)
-{
-	__u32 zero = 0;
-	void *set = bpf_map_lookup_elem(&in_force, &zero);
-
-	return set ? bpf_map_lookup_elem(set, &path) : 0;
-}
 
 /* The service header, its length checked (RFC 8300 section 2.2); or the cause of a drop. */
 static __always_inline int check(struct packet *p)
@@ -300,7 +79,7 @@ static __always_inline struct nsh_target *pick(struct nsh_hop *hop, __u32 hash)
 	return &hop->target[hop->bucket[hash % NSH_BUCKETS] % NSH_TARGETS];
 }
 
-static __always_inline __u32 inner_hash(const struct packet *p)
+static __noinline __u32 inner_hash(const struct packet *p)
 {
 	struct flow flow __attribute__((aligned(8)));
 
@@ -336,15 +115,9 @@ static __always_inline int send(struct packet *p, const struct nsh_target *t, __
 	return out(p, t);
 }
 
-static __always_inline int forward(struct packet *p, struct nsh_hop *hop)
-{
-	__u32 hash = hop->targets > 1 || hop->target[0].encapsulation ? inner_hash(p) : 0;
 
-	return send(p, pick(hop, hash), hash);
-}
-
-/* Off the path: without service header, to the port of the entry. */
-static __always_inline int leave(struct packet *p, const struct nsh_target *t)
+/* Without service header, to the port of the entry: off the path, or for a function that knows none. */
+static __always_inline int leave(struct packet *p, const struct nsh_target *t, __u32 step)
 {
 	struct nsh *nsh = service(p);
 	__u32 cut = inner_offset(p);
@@ -359,7 +132,7 @@ static __always_inline int leave(struct packet *p, const struct nsh_target *t)
 		cut -= ETHERNET_OUTER;
 	if (!t->queued && p->end - p->data - cut > t->frame_max)
 		return drop(p, DROP_TOO_BIG);
-	trace(p, STEP_ENDED, 0, t->port);
+	trace(p, step, 0, t->port);
 	reload(p);
 	if (p->data + cut + ETHERNET_OUTER > p->end || bpf_xdp_adjust_head(p->ctx, cut))
 		return drop(p, DROP_MALFORMED);
@@ -373,11 +146,101 @@ static __always_inline int leave(struct packet *p, const struct nsh_target *t)
 	return out(p, t);
 }
 
+static __always_inline int differs(const struct nsh_proxied *known, const void *header, __u32 length, void *end)
+{
+	const __u32 *word;
+
+	for (__u32 at = 0; at < NSH_HEADER_MAX; at += 4) {
+		if (at >= length)
+			break;
+		word = header + at;
+		if ((void *)(word + 1) > end || *word != *(const __u32 *)(known->header + at))
+			return 1;
+	}
+	return 0;
+}
+
+/* Before the header of a packet is taken off: the header that its flow gets when it comes back. The cause
+ * of a drop, or less than 0. */
+static __noinline int remember(struct packet *p, const struct nsh_target *t)
+{
+	struct flow flow __attribute__((aligned(8)));
+	struct nsh_proxied *known;
+	__u32 zero = 0, length, on;
+	struct nsh *nsh;
+	void *inner;
+
+	if (!p || !t)
+		return DROP_FAILED;
+	reload(p);
+	nsh = service(p);
+	if ((void *)(nsh + 1) > p->end)
+		return DROP_MALFORMED;
+	on = bpf_ntohl(nsh->path) - 1;
+	length = p->header;
+	if (!(on & 0xff))
+		return DROP_INDEX;
+	if (length >= NSH_HEADER_MAX)
+		return DROP_LENGTH;
+	switch (inner_flow(p, &flow)) {
+	case FLOW_NOT_IP: return DROP_NEXT_PROTOCOL;
+	case FLOW_MALFORMED: return DROP_MALFORMED;
+	default: break;
+	}
+	flow.dscp = SIDE_BOTH;
+	flow.port = t->port + 1;
+	known = bpf_map_lookup_elem(&proxied, &flow);
+	if (known && known->on == on && known->back == t->back && known->length == length &&
+	    !differs(known, nsh, length, p->end))
+		return -1;
+	known = bpf_map_lookup_elem(&fresh, &zero);
+	if (!known)
+		return DROP_FAILED;
+	known->on = on;
+	known->back = t->back;
+	known->length = length;
+	for (__u32 at = 0; at < NSH_HEADER_MAX; at += 4) {
+		__u32 *word = (void *)nsh + at;
+
+		if (at >= length)
+			break;
+		if ((void *)(word + 1) > p->end)
+			return DROP_MALFORMED;
+		*(__u32 *)(known->header + at) = *word;
+	}
+	inner = p->data + inner_offset(p);
+	if (nsh->next_protocol == PROTOCOL_ETHERNET && inner + sizeof(known->macs) <= p->end)
+		__builtin_memcpy(known->macs, inner, sizeof(known->macs));
+	keep(&flow, known);
+	return -1;
+}
+
+/* To a function that knows no headers (RFC 7665 section 4.6). */
+static __always_inline int bare(struct packet *p, const struct nsh_target *t)
+{
+	int cause = t->bare == BARE_FLOWS ? remember(p, t) : -1;
+
+	return cause >= 0 ? drop(p, cause) : leave(p, t, STEP_FORWARDED);
+}
+
+static __always_inline int forward(struct packet *p, struct nsh_hop *hop)
+{
+	__u32 hash = hop->targets > 1 || hop->target[0].encapsulation ? inner_hash(p) : 0;
+	struct nsh_target *target = pick(hop, hash);
+
+	return proxies && target->bare ? bare(p, target) : send(p, target, hash);
+}
+
 /* What a forwarder does (RFC 8300 sections 2.2 and 2.3). A function that is its own forwarder has the
  * entry already. */
-static __always_inline int steer(struct packet *p, struct nsh_hop *hop)
+static __noinline int steer(struct packet *p, struct nsh_hop *hop)
 {
-	struct nsh *nsh = service(p);
+	struct nsh *nsh;
+
+	if (!p)
+		return XDP_ABORTED;
+	reload(p);
+	nsh = service(p);
 
 	if ((void *)(nsh + 1) > p->end)
 		return drop(p, DROP_MALFORMED);
@@ -388,7 +251,7 @@ static __always_inline int steer(struct packet *p, struct nsh_hop *hop)
 	if (!hop)
 		return drop(p, DROP_NO_HOP);
 	count(p, hop->count);
-	return hop->kind == HOP_END ? leave(p, &hop->target[0]) : forward(p, hop);
+	return hop->kind == HOP_END ? leave(p, &hop->target[0], STEP_ENDED) : forward(p, hop);
 }
 
 /* By redirection rather than XDP_TX, which does not wake a veth whose end has no program (Linux 6.18). */
@@ -453,28 +316,42 @@ static __always_inline int on_path(struct packet *p)
 	return serves ? serve(p) : steer(p, 0);
 }
 
-/* Write the header of a class in front of the frame, behind an outer header that is still empty. */
-static __always_inline int enter(struct packet *p, const struct nsh_class *class)
+/* Write a header so many bytes in front of the frame, behind an outer header that is still empty. A path
+ * of 0 is that of the header. */
+static __noinline int wrap(struct packet *p, const __u8 *header, __u32 length, __u32 grow, __u32 path)
 {
-	__u32 length = class->length & (NSH_HEADER_MAX - 1);
+	struct nsh *nsh;
 	__u32 *to;
 
-	if (bpf_xdp_adjust_head(p->ctx, -(int)(ETHERNET_OUTER + length)))
-		return drop(p, DROP_FAILED);
+	if (!p || !header || length >= NSH_HEADER_MAX || bpf_xdp_adjust_head(p->ctx, -(int)grow))
+		return -1;
 	reload(p);
 	for (__u32 at = 0; at < NSH_HEADER_MAX; at += 4) {
 		if (at >= length)
 			break;
 		to = p->data + ETHERNET_OUTER + at;
 		if ((void *)(to + 1) > p->end)
-			return drop(p, DROP_FAILED);
-		*to = *(const __u32 *)(class->header + at);
+			return -1;
+		*to = *(const __u32 *)(header + at);
 	}
 	p->offset = ETHERNET_OUTER;
 	p->header = length;
-	if (p->data + ETHERNET_OUTER + sizeof(struct nsh) > p->end)
+	nsh = service(p);
+	if ((void *)(nsh + 1) > p->end)
+		return -1;
+	if (path)
+		nsh->path = bpf_htonl(path);
+	p->path = bpf_ntohl(nsh->path);
+	return 0;
+}
+
+/* Onto a path. */
+static __always_inline int enter(struct packet *p, const struct nsh_class *class)
+{
+	__u32 length = class->length & (NSH_HEADER_MAX - 1);
+
+	if (wrap(p, class->header, length, ETHERNET_OUTER + length, 0))
 		return drop(p, DROP_FAILED);
-	p->path = bpf_ntohl(((struct nsh *)(p->data + ETHERNET_OUTER))->path);
 	trace(p, STEP_CLASSIFIED, 0, 0);
 	reload(p);
 	return steer(p, 0);
@@ -509,6 +386,73 @@ static __always_inline int classify(struct packet *p, const struct nsh_port *por
 	return enter(p, class);
 }
 
+/* Back on its path, with the header of its flow: what came from a function that knows none. What becomes
+ * of it, or less than 0 where it is to be steered. */
+static __always_inline int rejoin(struct packet *p, const struct nsh_proxied *known, __u32 path, int turned)
+{
+	__u32 length = known->length & (NSH_HEADER_MAX - 1), grow = length;
+	struct ethhdr *eth = p->data;
+
+	if ((void *)(eth + 1) > p->end)
+		return drop(p, DROP_MALFORMED);
+	if (((const struct nsh *)known->header)->next_protocol == PROTOCOL_ETHERNET) {
+		__builtin_memcpy(turned ? eth->h_source : eth->h_dest, known->macs, 6);
+		__builtin_memcpy(turned ? eth->h_dest : eth->h_source, known->macs + 6, 6);
+		grow += ETHERNET_OUTER;
+	}
+	if (wrap(p, known->header, length, grow, path))
+		return drop(p, DROP_FAILED);
+	trace(p, STEP_SERVED, 0, 0);
+	return -1;
+}
+
+/* What comes from a function that knows no headers: on the path that its flow went there by. Answers that
+ * the function gives itself go the opposite way. What is not IP is between it and the kernel. */
+static __noinline int returned(struct packet *p, __u16 proxy)
+{
+	struct flow flow __attribute__((aligned(8)));
+	struct nsh_proxied *known;
+	enum proxy_found how;
+	int turned;
+
+	if (!p)
+		return XDP_ABORTED;
+	reload(p);
+	__builtin_memset(&flow, 0, sizeof(flow));
+	switch (flow_frame(&flow, p->data, p->end)) {
+	case FLOW_NOT_IP: return XDP_PASS;
+	case FLOW_MALFORMED: return drop(p, DROP_MALFORMED);
+	default: break;
+	}
+	flow.dscp = SIDE_BOTH;
+	flow.port = proxy;
+	known = find_flow(&flow, &how);
+	if (!known && told_flow(&flow, p->data, p->end)) {
+		known = find_flow(&flow, &how);
+		if (how == FOUND_REVERSE)
+			how = FOUND_SAME;
+		else if (how != FOUND_SEVERAL)
+			how = FOUND_REVERSE;
+	}
+	if (!known)
+		return drop(p, DROP_UNKNOWN_FLOW);
+	if (how == FOUND_SEVERAL)
+		return drop(p, DROP_SEVERAL_PATHS);
+	if (how == FOUND_SIDE)
+		bpf_map_update_elem(&proxied, &flow, known, BPF_ANY);
+	turned = how == FOUND_REVERSE;
+	if (turned && !known->back)
+		return XDP_PASS;
+	return rejoin(p, known, turned ? known->back : known->on, turned);
+}
+
+static __always_inline int proxied_frame(struct packet *p, __u16 proxy)
+{
+	int verdict = returned(p, proxy);
+
+	return verdict < 0 ? steer(p, 0) : verdict;
+}
+
 SEC("xdp")
 int nsh(struct xdp_md *ctx)
 {
@@ -534,6 +478,8 @@ int nsh(struct xdp_md *ctx)
 		p.offset = GPE_OUTER;
 		return on_path(&p);
 	}
+	if (proxies && port->proxy)
+		return proxied_frame(&p, port->proxy);
 	return port->classify ? classify(&p, port, port->classify) : other(&p, port);
 }
 

@@ -16,6 +16,7 @@
 #define NSH_HEADER_MAX 128 /* bytes of a header that a classifier writes */
 
 enum nsh_encapsulation { ENCAPSULATION_ETHERNET, ENCAPSULATION_VXLAN_GPE };
+enum nsh_bare { BARE_NOT, BARE_FLOWS, BARE_RULES }; /* how packets without header are known again */
 enum nsh_kind { HOP_FORWARD, HOP_END };
 enum nsh_otherwise { OTHERWISE_PASS, OTHERWISE_DROP, OTHERWISE_PORT };
 
@@ -34,6 +35,8 @@ enum nsh_drop {
 	DROP_FAILED, /* no room in front of the packet, or no such port */
 	DROP_DENIED, /* by a rule of the firewall */
 	DROP_FRAGMENT, /* shows no ports, which rules may look at */
+	DROP_UNKNOWN_FLOW, /* came back from a function without headers, and never went there */
+	DROP_SEVERAL_PATHS, /* came back with other addresses, and flows of several paths are like it */
 	DROP_CAUSES,
 };
 
@@ -46,10 +49,11 @@ struct nsh_target {
 	__u8 encapsulation;
 	__u8 rewrite_mac; /* at the end of a path: whether inner Ethernet addresses are written */
 	__u8 queued; /* leaves by the kernel's routes, through the port's queues */
-	__u8 pad;
+	__u8 bare; /* of enum nsh_bare */
 	__be32 remote;
 	__be32 local;
 	__be32 vni; /* as it stands in the header */
+	__u32 back; /* path and index on which answers of a function without headers go; 0: on none */
 };
 
 /* One entry: what happens to packets at a place of a path. */
@@ -68,7 +72,7 @@ struct nsh_port {
 	__u32 other_port;
 	__be32 own; /* address that VXLAN-GPE comes to; 0: none */
 	__u8 mac[6]; /* its own */
-	__u8 pad[2];
+	__u16 proxy; /* its number, where flows that come from it have been there without header; 0: not */
 };
 
 /* A header as a classifier writes it. */
@@ -99,6 +103,15 @@ struct nsh_state {
 	__u32 turned; /* whether who began it stands second in the key */
 };
 
+/* A flow that went to a function without header. */
+struct nsh_proxied {
+	__u32 on; /* path and index on which it goes on; 0: flows of several paths look like this */
+	__u32 back; /* the same for answers; 0: on none */
+	__u32 length; /* of the header */
+	__u8 macs[12]; /* inner Ethernet addresses */
+	__u8 header[NSH_HEADER_MAX];
+};
+
 enum nsh_action { ACTION_ALLOW, ACTION_DENY };
 
 enum nsh_step { STEP_FORWARDED, STEP_ENDED, STEP_CLASSIFIED, STEP_SERVED, STEP_DROPPED };
@@ -114,13 +127,14 @@ struct nsh_event {
 	struct flow flow;
 };
 
-_Static_assert(sizeof(struct nsh_target) == 36, "nsh_target");
-_Static_assert(sizeof(struct nsh_hop) == 12 + NSH_BUCKETS + NSH_TARGETS * 36, "nsh_hop");
+_Static_assert(sizeof(struct nsh_target) == 40, "nsh_target");
+_Static_assert(sizeof(struct nsh_hop) == 12 + NSH_BUCKETS + NSH_TARGETS * 40, "nsh_hop");
 _Static_assert(sizeof(struct nsh_port) == 24, "nsh_port");
 _Static_assert(sizeof(struct nsh_class) == 8 + NSH_HEADER_MAX, "nsh_class");
 _Static_assert(sizeof(struct nsh_count) == 16, "nsh_count");
 _Static_assert(sizeof(struct nsh_filter) == 48, "nsh_filter");
 _Static_assert(sizeof(struct nsh_state) == 16, "nsh_state");
+_Static_assert(sizeof(struct nsh_proxied) == 24 + NSH_HEADER_MAX, "nsh_proxied");
 _Static_assert(sizeof(struct nsh_event) == 72, "nsh_event");
 
 #endif

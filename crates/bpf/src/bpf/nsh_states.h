@@ -7,6 +7,7 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "flow_parse.h"
 #include "nsh.h"
 #include "rules.h"
 
@@ -39,16 +40,6 @@ static __always_inline __u32 put_in_order(const struct flow *f, struct flow *key
 	return turned;
 }
 
-static __always_inline void turn(struct flow *f)
-{
-	struct flow other = *f;
-
-	__builtin_memcpy(f->source, other.destination, 16);
-	__builtin_memcpy(f->destination, other.source, 16);
-	f->source_port = other.destination_port;
-	f->destination_port = other.source_port;
-}
-
 /* By rules and by what is remembered: whoever began a flow must be allowed to, and is asked anew when
  * the rules have changed. */
 static __always_inline int is_allowed(struct flow *flow)
@@ -74,7 +65,7 @@ static __always_inline int is_allowed(struct flow *flow)
 	new.rules = set->number;
 	new.turned = known ? known->turned : turned;
 	if (new.turned != turned)
-		turn(flow);
+		flow_turn(flow);
 	if (rules_find(flow).action != ACTION_ALLOW)
 		return 0;
 	bpf_map_update_elem(&states, &key, &new, BPF_ANY);

@@ -2,8 +2,11 @@
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
-use super::{Encapsulation, End, Filter, Hop, Otherwise, Port, Target};
+use std::num::NonZeroU16;
+
+use super::{Bare, Encapsulation, End, Filter, Hop, Otherwise, Port, Target};
 use crate::flow::{Flow, mapped};
+use hawser_wire::nsh::Path;
 
 /// Instances of one function, at most.
 pub const TARGETS_MAX: usize = 16;
@@ -25,20 +28,29 @@ pub(crate) struct RawTarget {
     encapsulation: u8,
     rewrite_mac: u8,
     queued: u8,
-    pad: u8,
+    bare: u8,
     remote: [u8; 4],
     local: [u8; 4],
     vni: [u8; 4],
+    back: u32,
 }
 
 impl RawTarget {
     pub(crate) fn forward(target: &Target) -> Self {
+        let (bare, back) = match target.bare {
+            None => (0, 0),
+            Some(Bare::Flows { back }) => (1, back.map_or(0, place)),
+            Some(Bare::Rules) => (2, 0),
+        };
         let plain = Self {
             port: target.port,
             frame_max: target.frame_max,
             mac: target.mac,
             own_mac: target.own_mac,
+            rewrite_mac: u8::from(target.bare.is_some()),
             queued: u8::from(target.queued),
+            bare,
+            back,
             ..Self::default()
         };
         match target.encapsulation {
@@ -64,6 +76,11 @@ impl RawTarget {
             ..Self::default()
         }
     }
+}
+
+/// A place of a path as one number.
+pub(crate) fn place(path: Path) -> u32 {
+    path.spi << 8 | u32::from(path.si)
 }
 
 #[repr(C)]
@@ -120,7 +137,7 @@ pub(crate) struct RawPort {
     other_port: u32,
     own: [u8; 4],
     mac: [u8; 6],
-    pad: [u8; 2],
+    proxy: u16,
 }
 
 impl From<&Port> for RawPort {
@@ -136,7 +153,7 @@ impl From<&Port> for RawPort {
             other_port,
             own: port.address.map_or([0; 4], |address| address.octets()),
             mac: port.mac,
-            pad: [0; 2],
+            proxy: port.proxy.map_or(0, NonZeroU16::get),
         }
     }
 }
@@ -193,8 +210,8 @@ pub(crate) fn parse_event(item: &[u8]) -> Option<(u64, [u32; 6], Flow)> {
 }
 
 const _: () = {
-    assert!(size_of::<RawTarget>() == 36);
-    assert!(size_of::<RawHop>() == 12 + BUCKETS + TARGETS_MAX * 36);
+    assert!(size_of::<RawTarget>() == 40);
+    assert!(size_of::<RawHop>() == 12 + BUCKETS + TARGETS_MAX * 40);
     assert!(size_of::<RawPort>() == 24);
     assert!(size_of::<RawClass>() == 8 + HEADER_ROOM);
     assert!(size_of::<RawFilter>() == 48);

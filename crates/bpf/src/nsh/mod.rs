@@ -5,6 +5,7 @@ mod layout;
 
 use std::{
     net::{IpAddr, Ipv4Addr},
+    num::NonZeroU16,
     time::Duration,
 };
 
@@ -44,6 +45,9 @@ pub struct Role {
     pub forwards_oam: bool,
     /// A firewall among functions.
     pub guard: Option<Guard>,
+    /// Flows remembered that go to functions without headers, about three entries each; 0: there are no
+    /// such functions.
+    pub proxied: u32,
 }
 
 /// What a firewall remembers.
@@ -96,6 +100,20 @@ pub struct Target {
     pub encapsulation: Encapsulation,
     /// Whether frames leave by the kernel's routes, and so through the port's queues.
     pub queued: bool,
+    /// A function that knows no headers: packets go to it as they are inside.
+    pub bare: Option<Bare>,
+}
+
+/// How packets are known again that come from a function that knows no headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bare {
+    /// By the flow that went to it. Answers that it gives itself go on at this place, or on no path.
+    Flows {
+        /// Where answers go on.
+        back: Option<Path>,
+    },
+    /// By rules at its port.
+    Rules,
 }
 
 /// How packets leave a path.
@@ -144,6 +162,9 @@ pub struct Port {
     pub address: Option<Ipv4Addr>,
     /// Its Ethernet address.
     pub mac: [u8; 6],
+    /// Number of its own, from 1, where packets come from functions that know no headers and flows tell
+    /// their paths ([`Bare::Flows`]); the number in [`Target::port`] and one.
+    pub proxy: Option<NonZeroU16>,
 }
 
 /// The header that packets of a class get.
@@ -184,6 +205,10 @@ causes! {
     denied,
     /// Shows no ports, which rules of the firewall may look at.
     fragment,
+    /// Came back from a function without headers, of a flow that never went there.
+    unknown_flow,
+    /// Came back with other addresses, and flows of several paths are like it.
+    several_paths,
 }
 
 /// Which packets are traced.
@@ -259,6 +284,8 @@ impl Chain {
             .override_global("guards", &u8::from(role.guard.is_some()), true)
             .override_global("idle_ns", &idle_ns, true)
             .map_max_entries("states", flows.max(1))
+            .override_global("proxies", &u8::from(role.proxied > 0), true)
+            .map_max_entries("proxied", role.proxied.saturating_mul(3).max(1))
             .override_global("serves", &u8::from(role.serves), true)
             .override_global("forwards_oam", &u8::from(role.forwards_oam), true)
             .load(object!("nsh"))?;
@@ -297,7 +324,7 @@ impl Chain {
     pub fn install(&mut self, hops: &[(Path, Hop, u32)]) -> Result<(), Error> {
         let mut set = Hops::create(object::entries(hops.len())?, 0)?;
         for (path, hop, count) in hops {
-            set.insert(path.spi << 8 | u32::from(path.si), RawHop::new(hop, *count), 0)?;
+            set.insert(layout::place(*path), RawHop::new(hop, *count), 0)?;
         }
         Ok(self.in_force.set(0, &set, 0)?)
     }

@@ -162,7 +162,13 @@ async fn start_trace(State(api): Shared, Json(new): Json<Value>) -> Result<Statu
 /// What belongs to the process stays as it is while it runs.
 fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
     let interfaces = |document: &Document| {
-        json!(document.ports.iter().map(|port| (&port.name, &port.interface)).collect::<Vec<_>>())
+        json!(
+            document
+                .ports
+                .iter()
+                .map(|port| (&port.name, &port.interface, port.proxy))
+                .collect::<Vec<_>>()
+        )
     };
     let fields = [
         ("control", json!(old.control), json!(new.control)),

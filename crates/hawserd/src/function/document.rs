@@ -146,6 +146,22 @@ pub(crate) struct Port {
     /// (redirection passes no queue). Frames on a path leave in VXLAN-GPE then.
     #[serde(default)]
     pub(crate) queued: bool,
+    /// What stands at the port knows no service headers (RFC 7665 section 4.6): packets on a path go to
+    /// it without one, and get it again when they come back.
+    #[serde(default)]
+    pub(crate) proxy: Option<Proxy>,
+}
+
+/// How packets are known again that come back without header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Proxy {
+    /// By the flow that they went with; one that comes back with another source or another destination is
+    /// known by the side that it kept, unless flows of several paths share that. What belongs to none is
+    /// dropped, and counted as `unknown_flow` or `several_paths`.
+    Flows,
+    /// By `rules` at this port; what fits none is none of a path's.
+    Rules,
 }
 
 /// What becomes of frames that are on no path.
@@ -191,6 +207,22 @@ pub(crate) struct Target {
     /// The tunnel, where it is not plain Ethernet.
     #[serde(default)]
     pub(crate) vxlan_gpe: Option<VxlanGpe>,
+    /// Through a port with `proxy: flows`: where answers go on that the function gives itself, such as
+    /// those of a server in front of others. Without it they are left to the kernel.
+    #[serde(default)]
+    pub(crate) back: Option<Place>,
+}
+
+/// A place of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Place {
+    /// Service path identifier.
+    #[schemars(range(min = 1, max = 0xff_ffff))]
+    pub(crate) spi: u32,
+    /// Service index.
+    #[schemars(range(min = 1, max = 255))]
+    pub(crate) si: u8,
 }
 
 /// A tunnel by VXLAN-GPE over UDP and IPv4, from the port's address.

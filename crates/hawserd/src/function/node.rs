@@ -9,7 +9,7 @@ use hawser_netdev::interface;
 use hawser_wire::nsh::Path;
 
 use super::{
-    document::{Firewall, GuardRules, Oam, TraceRequest},
+    document::{Firewall, GuardRules, Oam, Port, TraceRequest},
     firewall::Rules,
     plan::{Interface, Kind, Plan},
 };
@@ -17,6 +17,8 @@ use crate::config::{FieldError, Invalid};
 
 /// Length of an Ethernet header, which an interface's MTU does not count.
 const ETHERNET_LEN: u32 = 14;
+/// Flows to functions without headers that are remembered; the one that rested longest makes room.
+const PROXIED_FLOWS: u32 = 65_536;
 /// Index of what a function has served.
 const SERVED: u32 = 0;
 
@@ -64,7 +66,9 @@ impl Node {
         let ports = plan.document.ports.iter().map(|port| port.interface.as_str());
         let (indices, interfaces) = find(ports)?;
         let guard = plan.document.firewall.as_ref().map(memory);
-        let mut chain = Chain::load(Role { serves, forwards_oam, guard })?;
+        let flows = |port: &Port| port.proxy.is_some();
+        let proxied = if plan.document.ports.iter().any(flows) { PROXIED_FLOWS } else { 0 };
+        let mut chain = Chain::load(Role { serves, forwards_oam, guard, proxied })?;
         for (number, index) in (0..).zip(&indices) {
             chain.add_port(number, *index)?;
         }

@@ -1,6 +1,6 @@
 //! A valid configuration: names resolved to numbers, text to values.
 
-use std::{collections::HashMap, net::IpAddr};
+use std::{collections::HashMap, net::IpAddr, num::NonZeroU16};
 
 use hawser_bpf::{
     nsh as bpf,
@@ -10,7 +10,7 @@ use hawser_wire::nsh::{self, Path, TlvRepr};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use super::document::{self, Document, Flows, Metadata, Otherwise};
+use super::document::{self, Document, Flows, Metadata, Otherwise, Proxy};
 use crate::config::{FieldError, Invalid, typed};
 
 /// What kind of node it is.
@@ -64,6 +64,7 @@ pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
         ));
     }
     errors.extend(check_firewall(kind, &document));
+    errors.extend(check_proxies(kind, &document));
     let (headers, rules) = names.rules(&document, &mut errors);
     if let Err(error) = Set::compile(&rules) {
         errors.push(FieldError::new("rules", json!(rules.len()), format!("fewer: {error}")));
@@ -94,6 +95,7 @@ impl Plan {
                 },
                 address: port.address,
                 mac: interface.mac,
+                proxy: NonZeroU16::new(number).filter(|_| port.proxy == Some(Proxy::Flows)),
             })
             .collect()
     }
@@ -107,6 +109,12 @@ fn check_firewall(kind: Kind, document: &Document) -> Option<FieldError> {
         }
         _ => None,
     }
+}
+
+fn check_proxies(kind: Kind, document: &Document) -> Option<FieldError> {
+    let at = document.ports.iter().position(|port| port.proxy.is_some())?;
+    let place = format!("ports[{at}].proxy");
+    (kind != Kind::Sff).then(|| FieldError::new(&place, Value::Null, "none: only an sff has this"))
 }
 
 fn path_of(hop: &document::Hop) -> Path {
@@ -189,6 +197,14 @@ impl<'a> Names<'a> {
         let expected = match (&target.vxlan_gpe, port.address) {
             (Some(_), None) => "a port with an address, from which the tunnel goes out",
             (None, _) if port.queued => "a port that is not queued, or a tunnel by vxlan_gpe",
+            (Some(_), _) if port.proxy.is_some() => "a port without proxy, or no tunnel",
+            _ if target.back.is_some() && port.proxy != Some(Proxy::Flows) => {
+                return Some(FieldError::new(
+                    &format!("{place}.back"),
+                    json!(target.back),
+                    "nothing, or a port with proxy: flows",
+                ));
+            }
             _ => return None,
         };
         Some(FieldError::new(&format!("{place}.port"), target.port.as_str(), expected))
@@ -242,6 +258,13 @@ impl<'a> Names<'a> {
             own_mac: interface.mac,
             encapsulation,
             queued: document.ports.get(port as usize)?.queued,
+            bare: self.port(document, &target.port)?.proxy.map(|proxy| match proxy {
+                Proxy::Flows => {
+                    let place = |place: document::Place| Path { spi: place.spi, si: place.si };
+                    bpf::Bare::Flows { back: target.back.map(place) }
+                }
+                Proxy::Rules => bpf::Bare::Rules,
+            }),
         })
     }
 
@@ -455,6 +478,17 @@ mod tests {
                 "hops[0].to[0].port: found \"out\", expected a port that is not queued",
             ),
             (errors(|d| d["rules"][0]["source"] = json!("10.1")), "rules[0].source"),
+            (
+                errors(|d| {
+                    d["hops"][0]["to"][0]["vxlan_gpe"] = json!(null);
+                    d["hops"][0]["to"][0]["back"] = json!({"spi": 2, "si": 254});
+                }),
+                "hops[0].to[0].back: found {\"si\":254,\"spi\":2}, expected nothing",
+            ),
+            (
+                errors(|d| d["ports"][1]["proxy"] = json!("flows")),
+                "hops[0].to[0].port: found \"out\", expected a port without proxy",
+            ),
             (
                 errors(|d| d["rules"][0]["destination_ports"] = json!([9, 8])),
                 "rules[0].destination_ports",

@@ -18,8 +18,9 @@ from os_ken.controller import ofp_event
 from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
 from os_ken.controller.ofp_handler import OFPHandler
 from os_ken.lib import hub
-from os_ken.ofproto import ofproto_v1_3
+from os_ken.ofproto import ofproto_v1_3, ofproto_v1_3_parser
 
+from hawser.controller.openflow import message
 from hawser.controller.openflow.session import Session
 from hawser.controller.openflow.state import State
 
@@ -110,6 +111,7 @@ class FlowTables(OSKenApp):  # type: ignore[misc]
 
 def start(state: State) -> None:
     """Start the applications. They run in threads of their own, until the process ends."""
+    message.read_briefly(ofproto_v1_3_parser)
     manager = AppManager.get_instance()
     applications = [manager.instantiate(each, state) for each in (Handshake, FlowTables)]
     for application in applications:

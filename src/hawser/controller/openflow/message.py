@@ -1,9 +1,11 @@
-"""Flows as OpenFlow 1.3 messages, by os-ken's parser."""
+"""Requests and changes as OpenFlow 1.3 messages: few by os-ken's parser, many as bytes (`wire`)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from hawser.controller.openflow import wire
 from hawser.overlay.openflow import Flow
 
 Datapath = Any
@@ -12,7 +14,6 @@ Message = Any
 
 _BUNDLE = 1
 """Id of the only bundle that is open on a connection."""
-_WHOLE_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def everything(datapath: Datapath) -> Message:
@@ -21,32 +22,9 @@ def everything(datapath: Datapath) -> Message:
     return parser.OFPFlowStatsRequest(datapath, table_id=datapath.ofproto.OFPTT_ALL)
 
 
-def addition(datapath: Datapath, flow: Flow) -> Message:
-    """Add a flow; one with the same table, priority and match is replaced."""
-    parser = datapath.ofproto_parser
-    return parser.OFPFlowMod(
-        datapath,
-        cookie=flow.cookie,
-        table_id=flow.table,
-        command=datapath.ofproto.OFPFC_ADD,
-        priority=flow.priority,
-        match=parser.OFPMatch(**flow.match),
-        instructions=_instructions(datapath, flow),
-    )
-
-
-def removal(datapath: Datapath, cookie: int) -> Message:
-    """Remove all flows with this cookie. Open vSwitch finds them by an index."""
-    ofp = datapath.ofproto
-    return datapath.ofproto_parser.OFPFlowMod(
-        datapath,
-        cookie=cookie,
-        cookie_mask=_WHOLE_COOKIE,
-        table_id=ofp.OFPTT_ALL,
-        command=ofp.OFPFC_DELETE,
-        out_port=ofp.OFPP_ANY,
-        out_group=ofp.OFPG_ANY,
-    )
+def read_briefly(parser: Any) -> None:  # noqa: ANN401
+    """Let os-ken's parser read of flows only what is looked at."""
+    parser.OFPFlowStatsReply.cls_stats_body_cls = wire.FlowCounts
 
 
 def bundle_open(datapath: Datapath) -> Message:
@@ -64,10 +42,16 @@ def bundle_commit(datapath: Datapath) -> Message:
     return _bundle(datapath, datapath.ofproto.ONF_BCT_COMMIT_REQUEST)
 
 
-def bundled(datapath: Datapath, change: Message) -> Message:
-    """Put a change into the open bundle. It is answered only when it is wrong."""
+def changes(datapath: Datapath, stale: Iterable[int], new: Iterable[Flow]) -> Iterator[bytes]:
+    """Give what puts changes into the open bundle: flows that go, by cookie, then those that come.
+
+    They are answered only when they are wrong.
+    """
     flags = _flags(datapath)
-    return datapath.ofproto_parser.ONFBundleAddMsg(datapath, _BUNDLE, flags, change, [])
+    for cookie in stale:
+        yield wire.removal(cookie, _BUNDLE, flags)
+    for flow in new:
+        yield wire.addition(flow, _BUNDLE, flags)
 
 
 def _bundle(datapath: Datapath, kind: int) -> Message:
@@ -77,16 +61,3 @@ def _bundle(datapath: Datapath, kind: int) -> Message:
 
 def _flags(datapath: Datapath) -> int:
     return int(datapath.ofproto.ONF_BF_ATOMIC | datapath.ofproto.ONF_BF_ORDERED)
-
-
-def _instructions(datapath: Datapath, flow: Flow) -> list[Any]:
-    ofp, parser = datapath.ofproto, datapath.ofproto_parser
-    if flow.goto is not None:
-        return [parser.OFPInstructionGotoTable(flow.goto)]
-    if flow.output is None:
-        return []
-    actions = [parser.OFPActionSetField(**{field: value}) for field, value in flow.write]
-    if flow.decrement:
-        actions.append(parser.OFPActionDecNwTtl())
-    actions.append(parser.OFPActionOutput(flow.output))
-    return [parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions)]

@@ -11,6 +11,7 @@ import logging
 import queue
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 from hawser.controller.openflow import message
@@ -22,6 +23,8 @@ _ANSWER_WITHIN = 5.0
 """Seconds after which a silent switch counts as gone; it answers in milliseconds."""
 _INBOX = 4096
 """Messages that may wait: a full table of 16 000 flows comes in some 200."""
+_AT_ONCE = 256
+"""Changes that are handed to the connection together."""
 _ETHERNET = 14
 """Bytes of a frame's header."""
 _SHARE = 0.1
@@ -98,12 +101,13 @@ class Session:
     def _install(self, wanted: Mapping[int, Flow], found: Mapping[int, object]) -> None:
         """Make the switch have what is wanted, in one step that no packet falls between."""
         datapath = self._datapath
-        stale = [message.removal(datapath, cookie) for cookie in found.keys() - wanted.keys()]
-        new = [message.addition(datapath, wanted[c]) for c in wanted.keys() - found.keys()]
+        stale, new = found.keys() - wanted.keys(), wanted.keys() - found.keys()
         _log.info("switch %s: %d flows go, %d come", self._name, len(stale), len(new))
         self._ask(message.bundle_open(datapath))
-        for change in (*stale, *new):
-            self._send(message.bundled(datapath, change))
+        changes = message.changes(datapath, stale, (wanted[cookie] for cookie in new))
+        while some := b"".join(islice(changes, _AT_ONCE)):
+            if not datapath.send(some):
+                raise SwitchError("is gone")
         self._ask(message.bundle_close(datapath))
         self._ask(message.bundle_commit(datapath))
 

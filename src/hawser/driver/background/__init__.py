@@ -1,7 +1,7 @@
 """Traffic of others in a lab: started before anything is measured, and watched until the end.
 
 Constant flows come from a program of our own (`source`), one a node, which keeps time with all of
-them at once; TCP connections from iperf3, a pair of programs a bottleneck.
+them at once; TCP connections from iperf3, a pair of programs a bottleneck and direction.
 """
 
 from __future__ import annotations
@@ -132,11 +132,12 @@ def _listening(nodes: Mapping[str, NamespaceNode], plan: BackgroundPlan) -> bool
 
 
 def _sent(nodes: Mapping[str, NamespaceNode], plan: BackgroundPlan) -> bool:
-    return nodes[plan.source].counters()[plan.counter]["packets"] > _FIRST_PACKETS
+    packets = nodes[plan.shaper].counters()[plan.counter]["packets"]
+    return packets > _FIRST_PACKETS * (1 + (plan.tcp or 0))
 
 
-_FIRST_PACKETS = 50
-"""More than connections need to begin."""
+_FIRST_PACKETS = 10
+"""More than a connection needs to begin."""
 
 
 def _stem(plan: BackgroundPlan) -> str:

@@ -51,9 +51,9 @@ def start(
     nodes: Mapping[str, NamespaceNode],
     started: Callable[[Background], None],
 ) -> None:
-    """Start all tunnels of a plan; see `_Start`."""
-    for first in plan.tunnels[::2]:
-        second = next(end for end in plan.tunnels if end.name == first.name and end != first)
+    """Start all tunnels of a plan but those between functions; see `_Start`."""
+    ends = [end for end in plan.tunnels if end.table is None]
+    for first, second in zip(ends[::2], ends[1::2], strict=True):
         folder = directory / "tunnels" / first.name
         folder.mkdir(mode=0o700, parents=True)
         _KINDS[first.kind](folder, (first, second), nodes, started)

@@ -23,12 +23,15 @@ _PACKAGES = (
     " libstrongswan-extra-plugins"
 )
 _CONNECT_SECONDS = 20
+COMMAND = ("charon-systemd",)
+"""The program of an end."""
 
 # libipsec before netlink: the first that can do ESP does it.
 _DAEMON = """\
 charon-systemd {{
   load = random nonce aes sha1 sha2 hmac kdf gcm openssl curve25519 pem pkcs1 x509 pubkey \
 kernel-libipsec kernel-netlink socket-default vici updown
+  {routes}
   plugins {{ vici {{ socket = {socket} }} }}
   filelog {{ stderr {{ default = 1 }} }}
   journal {{ default = -1 }}
@@ -89,25 +92,37 @@ def start(
     """Start both ends and connect them; see `hawser.driver.tunnels`."""
     secret = secrets.token_hex(32)
     for end in ends:
-        _daemon(directory / end.node, end, nodes[end.node], started)
+        _daemon(directory / end.node, end, nodes[end.node], secret, started)
     for end in ends:
-        file = directory / end.node / "swanctl.conf"
-        file.touch(mode=0o600)
-        file.write_text(_connection(end, secret))
-        _swanctl(directory, end, nodes, "--load-all", "--file", str(file))
+        load(directory / end.node, nodes[end.node])
     first = ends[0]
-    _swanctl(directory, first, nodes, "--initiate", "--child", first.name)
+    initiate(directory / first.node, nodes[first.node], first.name)
 
 
 def _daemon(
-    folder: Path, end: TunnelPlan, node: NamespaceNode, started: Callable[[Background], None]
+    folder: Path,
+    end: TunnelPlan,
+    node: NamespaceNode,
+    secret: str,
+    started: Callable[[Background], None],
 ) -> None:
     folder.mkdir(mode=0o700)
-    (folder / "strongswan.conf").write_text(_DAEMON.format(socket=_socket(folder)))
+    write(folder, end, secret)
     log = folder / "charon.log"
-    process = node.start(["charon-systemd"], log=log, env=_environment(folder))
+    process = node.start(COMMAND, log=log, env=environment(folder))
     started(process)
-    until((folder / "vici").is_socket, f"{end.name}: start of charon on {end.node}", process, log)
+    until(socket(folder).is_socket, f"{end.name}: start of charon on {end.node}", process, log)
+
+
+def write(folder: Path, end: TunnelPlan, secret: str) -> None:
+    """Write the files of one end, which only root may read."""
+    # kernel-libipsec makes routes whatever it is told: then at least nobody looks at them.
+    routes = "routing_table_prio = 40000" if end.table is not None else ""
+    text = _DAEMON.format(socket=f"unix://{socket(folder)}", routes=routes)
+    (folder / "strongswan.conf").write_text(text)
+    file = _connections(folder)
+    file.touch(mode=0o600)
+    file.write_text(_connection(end, secret))
 
 
 def _connection(end: TunnelPlan, secret: str) -> str:
@@ -124,17 +139,38 @@ def _connection(end: TunnelPlan, secret: str) -> str:
     )
 
 
-def _swanctl(
-    directory: Path, end: TunnelPlan, nodes: Mapping[str, NamespaceNode], *arguments: str
-) -> None:
-    folder = directory / end.node
-    command = ["swanctl", *arguments, "--uri", _socket(folder)]
-    nodes[end.node].run(command, timeout=_CONNECT_SECONDS, env=_environment(folder))
+def load(folder: Path, node: NamespaceNode) -> None:
+    """Give a running end its connection.
+
+    Raises:
+        NodeError: it does not take it.
+    """
+    _swanctl(folder, node, "--load-all", "--file", str(_connections(folder)))
 
 
-def _socket(folder: Path) -> str:
-    return f"unix://{folder / 'vici'}"
+def initiate(folder: Path, node: NamespaceNode, name: str) -> None:
+    """Open a tunnel from one end.
+
+    Raises:
+        NodeError: the other end does not answer.
+    """
+    _swanctl(folder, node, "--initiate", "--child", name)
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _swanctl(folder: Path, node: NamespaceNode, *arguments: str) -> None:
+    command = ["swanctl", *arguments, "--uri", f"unix://{socket(folder)}"]
+    node.run(command, timeout=_CONNECT_SECONDS, env=environment(folder))
+
+
+def socket(folder: Path) -> Path:
+    """Give the control socket of an end."""
+    return folder / "vici"
+
+
+def _connections(folder: Path) -> Path:
+    return folder / "swanctl.conf"
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Give what tells the programs of an end where its files are."""
     return {"STRONGSWAN_CONF": str(folder / "strongswan.conf"), "SWANCTL_DIR": str(folder)}

@@ -17,6 +17,7 @@ def configurations(
     chain that fails closed has no entry for that place: packets are dropped there, counted as
     `no_hop`. Of one that fails open no packet is put on its path: all go the plain way.
     """
+    down = {*down, *(end.peer for end in plan.tunnels if end.node in down)}
     opened = set(_opened(plan, down))
     for daemon in plan.daemons:
         if daemon.role == "sff":

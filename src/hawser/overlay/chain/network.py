@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 
 from hawser.overlay.address import Addresses
-from hawser.overlay.chain import nsh, routes, srv6
+from hawser.overlay.chain import bare, nsh, routes, srv6
 from hawser.overlay.chain.additions import Additions
 from hawser.overlay.chain.layout import OWN_PORT, SIDES, Instance, Layout, Led
 from hawser.overlay.plan import (
@@ -19,8 +19,8 @@ from hawser.overlay.plan import (
     RoutePlan,
 )
 from hawser.overlay.sysctl import settings
-from hawser.spec.chain import Proxy, Srv6, Steering
-from hawser.spec.course import NSH_OVERHEAD, Course, overhead
+from hawser.spec.chain import FunctionKind, Proxy, Srv6, Steering
+from hawser.spec.course import ESP_OVERHEAD, NSH_OVERHEAD, Course, overhead
 from hawser.spec.topology import Link
 from hawser.spec.workflow import Scenario
 
@@ -34,7 +34,7 @@ def chained(scenario: Scenario, plan: NetworkPlan, addresses: Addresses) -> Netw
         return plan
     layout = Layout(scenario, addresses, frozenset(_queued(scenario, plan)))
     added = Additions()
-    for steer in (nsh.steer, srv6.steer, routes.steer):
+    for steer in (bare.join, nsh.steer, srv6.steer, routes.steer):
         steer(layout, added)
     for source, route in _narrowed(layout):
         added.routes[source].append(route)
@@ -44,12 +44,15 @@ def chained(scenario: Scenario, plan: NetworkPlan, addresses: Addresses) -> Netw
         added.sysctl[node] |= _QUIET
     nodes = [_joined(layout, node, every) for node in plan.nodes]
     functions = [node for each in every for node in _nodes(layout, each)]
+    named = plan.addresses | {each.name: each.ends[1].ip for each in every}
     return plan.model_copy(
         update={
             "nodes": tuple(added.node(node) for node in (*nodes, *functions)),
             "links": (*plan.links, *(cable for each in every for cable in _cables(each))),
             "daemons": (*plan.daemons, *added.daemons),
-            "addresses": plan.addresses | {each.name: each.ends[1].ip for each in every},
+            "addresses": named,
+            "programs": tuple(bare.programs(layout, named)),
+            "tunnels": (*plan.tunnels, *bare.tunnels(layout)),
             "chains": tuple(_chain(layout, led) for led in layout.led),
             "instances": {
                 name: tuple(each.name for each in found) for name, found in layout.instances.items()
@@ -110,13 +113,21 @@ def _sides(instance: Instance, mtu: int, end: int) -> Iterator[InterfacePlan]:
 
 
 def _port(layout: Layout, instance: Instance, name: str, end: int) -> InterfacePlan:
-    steering = layout.steering_of(_name(layout, instance))
+    function = _name(layout, instance)
+    steering = layout.steering_of(function)
+    kind = instance.function.kind
+    room = _room(layout, steering)
+    if kind is FunctionKind.IPSEC:
+        room += ESP_OVERHEAD
+    elif kind.bare and name == OWN_PORT:
+        room = min(led.mtu for led in layout.led if function in led.chain.functions)
     return InterfacePlan(
         name=name,
         addresses=() if instance.proxy else (instance.ends[end],),
-        mtu=_room(layout, steering),
+        mtu=room,
         offload=steering is not Steering.NSH,
         mac=instance.macs[end],
+        gro=kind.bare and steering is Steering.NSH and name == OWN_PORT,
     )
 
 

@@ -38,7 +38,8 @@ def steer(layout: Layout, added: Additions) -> None:
         added.daemons.append(DaemonPlan(node=node, role="sff", name=node, config=config))
     for name in dict.fromkeys(name for _, _, course in found for name in course.functions):
         for each in layout.instances[name]:
-            added.daemons.append(_function(each))
+            if not each.function.kind.bare:
+                added.daemons.append(_function(each))
 
 
 def _ports(layout: Layout, added: Additions, node: str) -> None:
@@ -55,18 +56,21 @@ def _ports(layout: Layout, added: Additions, node: str) -> None:
 
 
 def _forwarder(layout: Layout, node: str, found: list[tuple[Led, int, Course]]) -> Config:
-    hops = (hop for _, spi, course in found for hop in _hops(layout, node, spi, course))
+    hops = (hop for led, spi, course in found for hop in _hops(layout, node, led, spi, course))
     rules = (
         rule
         for led, spi, course in found
         if course.classifier == node
-        for rule in _rules(layout, led, spi, course)
+        for rule in _rules(layout, led, course, course.access.arrival, spi)
+    )
+    unsealed = (
+        rule for led, spi, course in found for rule in _unsealed(layout, node, led, spi, course)
     )
     return {
         "version": VERSION,
         "control": f"{node}.sock",
         "ports": [*_links(layout, node), *_functions(layout, node)],
-        "rules": list(rules),
+        "rules": [*rules, *unsealed],
         "hops": list(hops),
     }
 
@@ -83,13 +87,25 @@ def _links(layout: Layout, node: str) -> Iterator[Config]:
 def _functions(layout: Layout, node: str) -> Iterator[Config]:
     for each in layout.every():
         if each.node == node:
-            yield {"name": each.name, "interface": each.port}
+            kind = each.function.kind
+            by = {"proxy": "rules" if kind is FunctionKind.IPSEC else "flows"} if kind.bare else {}
+            yield {"name": each.name, "interface": each.port, **by}
 
 
-def _rules(layout: Layout, led: Led, spi: int, course: Course) -> Iterator[Config]:
+def _rules(layout: Layout, led: Led, course: Course, port: str, spi: int) -> Iterator[Config]:
     for what in matches(layout, led, course):
-        port = f"{course.classifier}.{course.access.arrival}"
-        yield {"port": port, **_looks(what), "spi": spi, "si": FIRST_INDEX}
+        name = f"{course.classifier}.{port}"
+        yield {"port": name, **_looks(what), "spi": spi, "si": FIRST_INDEX}
+
+
+def _unsealed(layout: Layout, node: str, led: Led, spi: int, course: Course) -> Iterator[Config]:
+    """Put packets that come out of a tunnel between two functions back on their course."""
+    for place, (name, sealed) in enumerate(zip(course.functions, course.sealed, strict=True)):
+        (instance, *_) = layout.instances[name]
+        if sealed and instance.node == node:
+            index = FIRST_INDEX - place - 1
+            for what in matches(layout, led, course):
+                yield {"port": instance.name, **_looks(what), "spi": spi, "si": index}
 
 
 def _looks(what: Match) -> Config:
@@ -105,24 +121,37 @@ def _looks(what: Match) -> Config:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _hops(layout: Layout, node: str, spi: int, course: Course) -> Iterator[Config]:
+def _hops(layout: Layout, node: str, led: Led, spi: int, course: Course) -> Iterator[Config]:
     """Give what a node does at each place of a course."""
     here = course.classifier
     for passed, (leg, name) in enumerate(zip(course.legs, course.functions, strict=False)):
         place = {"spi": spi, "si": FIRST_INDEX - passed}
-        if leg and here == node:
+        sealed = course.sealed[passed]
+        if leg and here == node and not sealed:
             yield {**place, "to": [_tunnel(layout, leg)]}
         here = layout.instances[name][0].node
-        if here == node:
-            yield {**place, "to": [_target(each) for each in layout.instances[name]]}
+        if here == node and not sealed:
+            back = _back(led, spi, name)
+            yield {**place, "to": [_target(each, back) for each in layout.instances[name]]}
     if here == node:
         hop = course.legs[-1][0]
         end = {"port": out(hop), "mac": layout.mac(hop.neighbour)}
         yield {"spi": spi, "si": FIRST_INDEX - len(course.functions), "end": end}
 
 
-def _target(instance: Instance) -> Config:
-    return {"port": instance.name, "mac": instance.macs[1]}
+def _back(led: Led, spi: int, function: str) -> Config | None:
+    """Give the place behind a function on the way back, if it is passed there."""
+    for number, course in led.courses.items():
+        if number != spi:
+            passed = course.functions.index(function) + 1
+            return {"spi": number, "si": FIRST_INDEX - passed}
+    return None
+
+
+def _target(instance: Instance, back: Config | None) -> Config:
+    kind = instance.function.kind
+    answers = {"back": back} if back and kind.bare and kind is not FunctionKind.IPSEC else {}
+    return {"port": instance.name, "mac": instance.macs[1], **answers}
 
 
 def _tunnel(layout: Layout, leg: tuple[Hop, ...]) -> Config:

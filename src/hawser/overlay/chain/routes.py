@@ -6,9 +6,10 @@ Also what srv6 needs of it: rules that tell a chain's packets from others.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 
 from hawser.overlay.chain.additions import Additions
+from hawser.overlay.chain.bare import answered
 from hawser.overlay.chain.layout import OWN_PORT, Layout, Led
 from hawser.overlay.plan import RoutePlan, RulePlan
 from hawser.overlay.route import EVERYTHING
@@ -30,6 +31,8 @@ def steer(layout: Layout, added: Additions) -> None:
             added.rules[node] += rules(layout, led, course, incoming, table)
         for name in course.functions:
             for each in layout.instances[name]:
+                if each.function.kind.bare:
+                    continue  # it has that already
                 back = RoutePlan(to=EVERYTHING, via=each.ends[0].ip, interface=OWN_PORT)
                 added.routes[each.name].append(back)
 
@@ -54,6 +57,8 @@ def matches(layout: Layout, led: Led, course: Course) -> Iterator[Match]:
     """Give what a course's packets look like: they go to its end, unless a match says where."""
     asked = led.chain.match
     what = asked if course.direction == "forward" else asked.turned()
+    for own in answered(layout, course):
+        yield what.model_copy(update={"destination": IPv4Network(own)})
     if what.destination is not None:
         yield what
         return

@@ -11,7 +11,7 @@
       a              b              WAN ports, shaped
 """
 
-from hawser.overlay.openflow.flow import Flow, flows
+from hawser.overlay.openflow.flow import Flow, Value, flows
 from hawser.overlay.openflow.network import switched
 from hawser.overlay.openflow.switch import ControllerConfig, OpenFlowPort, OpenFlowSwitch
 
@@ -20,6 +20,7 @@ __all__ = [
     "Flow",
     "OpenFlowPort",
     "OpenFlowSwitch",
+    "Value",
     "flows",
     "switched",
 ]

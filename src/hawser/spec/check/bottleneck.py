@@ -13,6 +13,9 @@ from hawser.spec.validate import Issue
 BACKBONE = "backbone"
 """Name of the node behind the bottlenecks."""
 
+OTHERS = "others"
+"""Name of the host that TCP connections in the background begin on."""
+
 MAX_BOTTLENECKS = 128
 
 
@@ -22,9 +25,7 @@ def bottlenecks(topology: Topology) -> Iterator[Issue]:
     if internet is None or not internet.bottlenecks:
         return
     loc: Loc = ("topology", "internet", "bottlenecks")
-    if BACKBONE in topology.nodes:
-        message = f"found the name {BACKBONE!r}, which stands for what is behind bottlenecks"
-        yield Issue(("topology", "nodes", BACKBONE), f"{message}; expected another", key=True)
+    yield from _names(topology)
     if len(internet.bottlenecks) > MAX_BOTTLENECKS:
         message = f"found {len(internet.bottlenecks)}, expected at most {MAX_BOTTLENECKS}"
         yield Issue(loc, message)
@@ -35,6 +36,17 @@ def bottlenecks(topology: Topology) -> Iterator[Issue]:
         reverse = bottleneck.reverse
         rate = reverse.rate or bottleneck.rate
         yield from _background((*loc, name, "reverse", "background"), reverse.background, rate)
+
+
+def _names(topology: Topology) -> Iterator[Issue]:
+    reserved = {
+        BACKBONE: "what is behind bottlenecks",
+        OTHERS: "the host that connections in the background begin on",
+    }
+    for name, meaning in reserved.items():
+        if name in topology.nodes:
+            message = f"found the name {name!r}, which stands for {meaning}; expected another"
+            yield Issue(("topology", "nodes", name), message, key=True)
 
 
 def _pairs(

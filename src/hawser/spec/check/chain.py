@@ -14,6 +14,7 @@ from hawser.spec.chain import (
     Proxy,
     Steering,
 )
+from hawser.spec.check.function import adjacent, own, pairs, program_texts
 from hawser.spec.check.match import match
 from hawser.spec.check.topology import RESERVED, near
 from hawser.spec.course import Course, courses, link_mtus, mtu, overhead
@@ -52,7 +53,9 @@ def functions(functions: Mapping[str, Function], topology: Topology) -> Iterator
                 message = f"found {taken!r}, which is the name of another function or node"
                 yield Issue(loc, message, key=True)
         yield from _place(loc, function, topology)
-        yield from _firewall(loc, function)
+        yield from own(loc, function)
+    yield from program_texts(functions, topology)
+    yield from pairs(functions)
 
 
 def instances(name: str, function: Function) -> tuple[str, ...]:
@@ -83,17 +86,6 @@ def _place(loc: Loc, function: Function, topology: Topology) -> Iterator[Issue]:
             yield Issue((*loc, "node"), f"{message}; expected another name than sf and a number")
 
 
-def _firewall(loc: Loc, function: Function) -> Iterator[Issue]:
-    for number, rule in enumerate(function.rules):
-        yield from match((*loc, "rules", number), rule)
-    if function.kind is FunctionKind.FIREWALL:
-        return
-    for field in ("rules", "otherwise", "stateful"):
-        if getattr(function, field):
-            message = f"found {field}, but only a firewall has that"
-            yield Issue((*loc, field), message, key=True)
-
-
 def chains(
     chains: Mapping[str, Chain],
     functions: Mapping[str, Function],
@@ -107,6 +99,7 @@ def chains(
         wrong = [*_names(loc, chain, functions, topology), *_ends(loc, chain, functions, topology)]
         yield from wrong
         yield from _settings(loc, chain, functions)
+        yield from adjacent((*loc, "functions"), chain, functions)
         if not wrong:
             found = list(courses(topology, functions, chain))
             yield from _nodes(loc, found, chain, overlay, tunnels)
@@ -163,6 +156,7 @@ def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iter
     yield from _proxies(loc, chain, functions)
     yield from _srv6(loc, chain)
     if chain.steering is Steering.NSH:
+        yield from _proxied(loc, chain, functions)
         return
     expected = "expected steering: nsh"
     if chain.match.dscp is not None:
@@ -176,7 +170,9 @@ def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iter
         if function is None:
             continue
         where: Loc = (*loc, "functions", number)
-        if function.kind is not FunctionKind.FORWARDER:
+        if function.kind is not FunctionKind.FORWARDER and not (
+            function.kind.bare and chain.steering is Steering.ROUTES
+        ):
             message = f"found {name}, a {function.kind}, which knows no {chain.steering}"
             yield Issue(where, f"{message}; {expected}")
         if function.instances > 1:
@@ -210,6 +206,14 @@ def _proxies(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Itera
             message = f"found {len(chain.functions)} functions, but proxy: {kind} has room for the"
             yield Issue(where, f"{message} segments of {MOST_PROXIED}")
             break
+
+
+def _proxied(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
+    """A proxy knows flows by addresses and ports, which a code point does not change."""
+    known = [name for name in chain.functions if name in functions and functions[name].kind.bare]
+    if known and chain.match.dscp is not None:
+        message = f"found a code point, by which the proxy of {known[0]} cannot tell flows apart"
+        yield Issue((*loc, "match", "dscp"), message)
 
 
 def _nodes(

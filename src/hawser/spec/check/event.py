@@ -39,6 +39,9 @@ def _function(
     if name not in led & set(functions):
         what = "function of a chain with steering: nsh"
         yield Issue((*loc, "element"), near(sorted(led & set(functions)), name, what))
+    elif not functions[name].runs:
+        message = f"found {name}, a {functions[name].kind} of the kernel, which nobody can kill"
+        yield Issue((*loc, "element"), message)
     changed = {key for key, value in event.change if value is not None}
     if changed != {"up"}:
         said = ", ".join(sorted(changed)) or "no change"

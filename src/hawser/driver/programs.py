@@ -1,0 +1,79 @@
+"""Programs of others that are functions of a lab: started, kept running, ended with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import which
+
+from hawser.driver.base import DriverError
+from hawser.driver.daemon import SupervisedProcess
+from hawser.node.base import NodeError
+from hawser.node.netns import NamespaceNode
+from hawser.overlay.plan import NetworkPlan, ProgramPlan
+
+_SETUP_SECONDS = 30
+"""In which a command must end that prepares a function."""
+
+
+class SupervisedProgram(SupervisedProcess):
+    """A program of others, with the commands that prepare each of its starts."""
+
+    def __init__(self, directory: Path, plan: ProgramPlan, node: NamespaceNode) -> None:
+        """Write its files and start it.
+
+        Raises:
+            NodeError: a command that prepares it failed, or it cannot be started.
+        """
+        self._plan = plan
+        self._folder = _folder(directory, plan)
+        self._at = node
+        super().__init__(directory, plan.node, node, plan.command, folder=self._folder)
+
+    def _prepare(self) -> None:
+        _prepare(self._at, self._plan, self._folder)
+
+
+def _prepare(node: NamespaceNode, plan: ProgramPlan, folder: Path) -> None:
+    """Run what a program needs to be run before it starts.
+
+    Raises:
+        NodeError: a command failed; with the end of what it said.
+    """
+    for command in plan.setup:
+        node.run(command, timeout=_SETUP_SECONDS, folder=folder)
+
+
+def start(
+    directory: Path, plan: NetworkPlan, nodes: dict[str, NamespaceNode]
+) -> Iterator[SupervisedProgram]:
+    """Start all programs of a plan, one after the other.
+
+    Raises:
+        DriverError: one cannot be started, or what prepares it failed.
+    """
+    for each in plan.programs:
+        try:
+            if each.command:
+                yield SupervisedProgram(directory, each, nodes[each.node])
+            else:
+                _prepare(nodes[each.node], each, _folder(directory, each))
+        except NodeError as error:
+            raise DriverError(f"function {each.node}: {error}") from error
+
+
+def _folder(directory: Path, plan: ProgramPlan) -> Path:
+    """Make the directory of a program, with its files."""
+    folder = directory / "functions" / plan.node
+    folder.mkdir(mode=0o700, parents=True)
+    for name, content in plan.files.items():
+        (folder / name).write_text(content)
+    return folder
+
+
+def missing(plan: NetworkPlan) -> Iterator[str]:
+    """Programs that functions of a plan are and this machine lacks."""
+    for each in plan.programs:
+        for command in (*each.setup, each.command):
+            if command and which(command[0]) is None:
+                yield f"program {command[0]} of function {each.node}: install it"

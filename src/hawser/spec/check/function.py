@@ -1,0 +1,109 @@
+"""Functions: each has what its kind has, and what it names is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from hawser.spec.chain import Chain, Function, FunctionKind
+from hawser.spec.check.match import match
+from hawser.spec.check.topology import near
+from hawser.spec.explain import Loc
+from hawser.spec.topology import Topology, node_ports
+from hawser.spec.validate import Issue
+
+_OF = MappingProxyType(
+    {
+        "rules": FunctionKind.FIREWALL,
+        "otherwise": FunctionKind.FIREWALL,
+        "stateful": FunctionKind.FIREWALL,
+        "command": FunctionKind.PROXY,
+        "setup": FunctionKind.PROXY,
+        "files": FunctionKind.PROXY,
+        "routes": FunctionKind.ROUTER,
+        "peer": FunctionKind.IPSEC,
+    }
+)
+"""The kind that has a field."""
+
+PLACE = re.compile(r"@([a-z][a-z0-9-]{0,30}(?:\.[a-z][a-z0-9-]{0,14})?)@")
+"""Stands for an address in what a program is given."""
+
+
+def own(loc: Loc, function: Function) -> Iterator[Issue]:
+    """Check what a function has against its kind."""
+    for number, rule in enumerate(function.rules):
+        yield from match((*loc, "rules", number), rule)
+    for field, kind in _OF.items():
+        if getattr(function, field) and function.kind is not kind:
+            message = f"found {field}, but only a {_said(kind)} has that"
+            yield Issue((*loc, field), message, key=True)
+    if function.kind is FunctionKind.PROXY and not function.command and not function.setup:
+        yield Issue((*loc, "kind"), "found proxy without command and setup, expected one of them")
+    for number, command in enumerate(function.setup):
+        if not command:
+            yield Issue((*loc, "setup", number), "found no command")
+    for number, route in enumerate(function.routes):
+        if route.to in [other.to for other in function.routes[:number]]:
+            yield Issue((*loc, "routes", number, "to"), f"found {route.to} again")
+
+
+def _said(kind: FunctionKind) -> str:
+    return "function of kind ipsec" if kind is FunctionKind.IPSEC else kind.value
+
+
+def texts(function: Function) -> Iterator[tuple[Loc, str]]:
+    """Give all text in which places stand for addresses, with where it is."""
+    for number, word in enumerate(function.command):
+        yield ("command", number), word
+    for at, command in enumerate(function.setup):
+        for number, word in enumerate(command):
+            yield ("setup", at, number), word
+    for name, content in function.files.items():
+        yield ("files", name), content
+
+
+def program_texts(functions: Mapping[str, Function], topology: Topology) -> Iterator[Issue]:
+    """Check that addresses which programs are given are of something that is there."""
+    ports = node_ports(topology)
+    known = [*topology.nodes, *functions, *(f"{n}.{port}" for n in ports for port in ports[n])]
+    for name, function in functions.items():
+        for loc, text in texts(function):
+            for found in dict.fromkeys(PLACE.findall(text)):
+                if found not in known:
+                    yield Issue(("functions", name, *loc), near(known, found, "node or port"))
+
+
+def pairs(functions: Mapping[str, Function]) -> Iterator[Issue]:
+    """Check that the ends of tunnels are two and two."""
+    for name, function in functions.items():
+        if function.kind is not FunctionKind.IPSEC:
+            continue
+        loc: Loc = ("functions", name)
+        if function.peer is None:
+            yield Issue((*loc, "kind"), "found ipsec without peer, expected the tunnel's other end")
+            continue
+        other = functions.get(function.peer)
+        if other is None or other.kind is not FunctionKind.IPSEC:
+            known = [each for each, f in functions.items() if f.kind is FunctionKind.IPSEC]
+            others = [each for each in known if each != name]
+            yield Issue((*loc, "peer"), near(others, function.peer, "function of kind ipsec"))
+        elif other.peer != name or function.peer == name:
+            yield Issue((*loc, "peer"), f"found {function.peer}, whose peer is {other.peer}")
+        if function.instances > 1:
+            message = f"found {function.instances}, but a tunnel has one program at each end"
+            yield Issue((*loc, "instances"), message)
+
+
+def adjacent(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
+    """Check that a chain passes both ends of a tunnel, one after the other."""
+    names = chain.functions
+    for place, name in enumerate(names):
+        function = functions.get(name)
+        if function is None or function.kind is not FunctionKind.IPSEC or function.peer is None:
+            continue
+        beside = (*names[max(0, place - 1) : place], *names[place + 1 : place + 2])
+        if function.peer not in beside:
+            message = f"found {name} without {function.peer} next to it, where its tunnel ends"
+            yield Issue((*loc, place), message)
