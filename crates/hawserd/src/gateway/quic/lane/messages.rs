@@ -52,9 +52,15 @@ impl Quic {
             return;
         }
         let name = Name { peer: place.peer, group: place.group, number: flow };
-        // Late messages of connections that have ended are nothing new.
         let Some(lane) = &mut self.lane else { return };
-        let Some(slot) = lane.slot(name) else { return };
+        let Some(slot) = lane.slot(name) else {
+            // Late messages of connections that have ended are nothing new; but that one was opened may
+            // come after it has been given up, whose end is overtaken by its beginning.
+            if matches!(kind, Kind::Opened { .. }) {
+                self.refuse(place, flow);
+            }
+            return;
+        };
         let Some(flow) = lane.flow_mut(slot) else { return };
         match kind {
             Kind::Data { offset, end } => {
@@ -76,6 +82,14 @@ impl Quic {
             }
             Kind::Reset(_) => self.end_flow(slot, Ending::Gone),
             Kind::Open { .. } => {}
+        }
+    }
+
+    /// The peer has a connection of which nothing is known here.
+    fn refuse(&mut self, place: Place, flow: u32) {
+        if let Some(group) = self.group_mut(place.peer, place.group) {
+            group.lane.tell(&Message { flow, kind: Kind::Reset(Reason::Reset) });
+            group.active = true;
         }
     }
 
@@ -143,12 +157,13 @@ impl Quic {
         }
     }
 
-    /// Ends connections of groups that are no more.
+    /// Ends connections of groups that are no more, or have been made anew.
     pub(in crate::gateway::quic) fn forget_flows(&mut self) {
         let Some(lane) = &mut self.lane else { return };
         lane.changed = true;
         let exists = |peer: u8, group: u8| {
-            self.peers.get(&peer).is_some_and(|peer| peer.groups.contains_key(&group))
+            let group = self.peers.get(&peer).and_then(|peer| peer.groups.get(&group));
+            group.is_some_and(|group| group.lane.flows > 0)
         };
         let gone = lane.slots.iter().filter(|(name, _)| !exists(name.peer, name.group));
         let gone: Vec<_> = gone.map(|(_, slot)| *slot).collect();
