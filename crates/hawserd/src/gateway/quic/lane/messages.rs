@@ -54,8 +54,7 @@ impl Quic {
         let name = Name { peer: place.peer, group: place.group, number: flow };
         let Some(lane) = &mut self.lane else { return };
         let Some(slot) = lane.slot(name) else {
-            // Late messages of connections that have ended are nothing new; but that one was opened may
-            // come after it has been given up, whose end is overtaken by its beginning.
+            // Late messages of connections that have ended are nothing new.
             if matches!(kind, Kind::Opened { .. }) {
                 self.refuse(place, flow);
             }
@@ -85,9 +84,12 @@ impl Quic {
         }
     }
 
-    /// The peer has a connection of which nothing is known here.
+    /// The peer has opened a connection that may have been given up here before: if the word of that came
+    /// first, the peer knew nothing of it then.
     fn refuse(&mut self, place: Place, flow: u32) {
-        if let Some(group) = self.group_mut(place.peer, place.group) {
+        if let Some(group) = self.group_mut(place.peer, place.group)
+            && group.lane.given_up.remove(&flow)
+        {
             group.lane.tell(&Message { flow, kind: Kind::Reset(Reason::Reset) });
             group.active = true;
         }
@@ -134,6 +136,9 @@ impl Quic {
             }
             Ending::Failed(reason) => {
                 group.lane.counters.reset += 1;
+                if flow.stage == Stage::Opening {
+                    group.lane.give_up(flow.name.number);
+                }
                 group.lane.tell(&flow.reset(reason));
                 group.active = true;
             }
