@@ -192,7 +192,7 @@ def test_resets_are_carried_at_once(lab: Lab) -> None:
         client = connecting(lab, codes[connecting])
         begin = time.monotonic()
         assert said(server if there is listening else client) == "reset"
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 5
     refused = connecting(lab, WAIT_FOR_RESET)
     assert said(refused) == "reset"
     until(lambda: flows(one) == flows(two) == 0, "all have ended")

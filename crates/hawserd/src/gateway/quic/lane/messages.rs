@@ -52,9 +52,14 @@ impl Quic {
             return;
         }
         let name = Name { peer: place.peer, group: place.group, number: flow };
-        // Late messages of connections that have ended are nothing new.
         let Some(lane) = &mut self.lane else { return };
-        let Some(slot) = lane.slot(name) else { return };
+        let Some(slot) = lane.slot(name) else {
+            // Late messages of connections that have ended are nothing new.
+            if matches!(kind, Kind::Opened { .. }) {
+                self.refuse(place, flow);
+            }
+            return;
+        };
         let Some(flow) = lane.flow_mut(slot) else { return };
         match kind {
             Kind::Data { offset, end } => {
@@ -76,6 +81,17 @@ impl Quic {
             }
             Kind::Reset(_) => self.end_flow(slot, Ending::Gone),
             Kind::Open { .. } => {}
+        }
+    }
+
+    /// The peer has opened a connection that may have been given up here before: if the word of that came
+    /// first, the peer knew nothing of it then.
+    fn refuse(&mut self, place: Place, flow: u32) {
+        if let Some(group) = self.group_mut(place.peer, place.group)
+            && group.lane.given_up.remove(&flow)
+        {
+            group.lane.tell(&Message { flow, kind: Kind::Reset(Reason::Reset) });
+            group.active = true;
         }
     }
 
@@ -120,6 +136,9 @@ impl Quic {
             }
             Ending::Failed(reason) => {
                 group.lane.counters.reset += 1;
+                if flow.stage == Stage::Opening {
+                    group.lane.give_up(flow.name.number);
+                }
                 group.lane.tell(&flow.reset(reason));
                 group.active = true;
             }
@@ -143,12 +162,13 @@ impl Quic {
         }
     }
 
-    /// Ends connections of groups that are no more.
+    /// Ends connections of groups that are no more, or have been made anew.
     pub(in crate::gateway::quic) fn forget_flows(&mut self) {
         let Some(lane) = &mut self.lane else { return };
         lane.changed = true;
         let exists = |peer: u8, group: u8| {
-            self.peers.get(&peer).is_some_and(|peer| peer.groups.contains_key(&group))
+            let group = self.peers.get(&peer).and_then(|peer| peer.groups.get(&group));
+            group.is_some_and(|group| group.lane.flows > 0)
         };
         let gone = lane.slots.iter().filter(|(name, _)| !exists(name.peer, name.group));
         let gone: Vec<_> = gone.map(|(_, slot)| *slot).collect();

@@ -176,6 +176,8 @@ pub(super) struct Queue {
     /// Connections that may have something to send.
     turn: VecDeque<usize>,
     numbers: Numbers,
+    /// Connections of ours that ended before the peer had opened them.
+    given_up: BTreeSet<u32>,
     round_trip: Duration,
     /// Bytes that packets have been given more than messages, of late.
     lead: i64,
@@ -198,6 +200,13 @@ impl Queue {
     pub(super) fn goes_first(&mut self) -> bool {
         self.lead = self.lead.clamp(-MOST_LEAD, MOST_LEAD);
         !self.is_idle() && self.lead > 0
+    }
+
+    fn give_up(&mut self, number: u32) {
+        self.given_up.insert(number);
+        if self.given_up.len() > REMEMBERED {
+            self.given_up.pop_first();
+        }
     }
 
     fn tell(&mut self, message: &Message) {
