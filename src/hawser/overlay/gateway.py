@@ -57,8 +57,10 @@ def _transport(overlay: Overlay, branch: str) -> dict[str, object]:
         return {"kind": "mptcp", "tls": None}
     kind = overlay.transport.value
     files = {"certificate": f"pki/{branch}.pem", "key": f"pki/{branch}.key", "ca": "pki/ca.pem"}
-    lane = {kind.value: lane.value for kind, lane in overlay.lane.items()}
-    return {"kind": kind, "tls": files} | ({"lane": lane} if lane else {})
+    transport: dict[str, object] = {"kind": kind, "tls": files}
+    if overlay.lane:
+        transport["lane"] = {traffic.value: way.value for traffic, way in overlay.lane.items()}
+    return transport
 
 
 def _peer(

@@ -60,6 +60,13 @@ def test_quic_paths_join_every_pair_of_ports() -> None:
     assert not any(each.mptcp for each in plan.nodes)
 
 
+def test_traffic_that_opts_in_takes_the_lane() -> None:
+    for scheme, lane in (("tcp-over-quic", None), ("tcp-over-quic-lane", {"II": "tcp"})):
+        for daemon in network(scenario("mms-table1", scheme=scheme)).daemons:
+            config: Any = daemon.config
+            assert config["transport"].get("lane") == lane
+
+
 def test_without_transport_there_is_no_daemon() -> None:
     plan = network(scenario("mms-table1", scheme="end-to-end-mptcp"))
     assert not plan.daemons
