@@ -65,10 +65,10 @@ class RoutePlan(Model):
     """Largest packet that senders here make for it; the interface's if left out."""
     segments: tuple[IPv6Address, ...] = ()
     """What packets then pass, in this order (H.Encaps, RFC 8986 section 5.1)."""
-    kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
-    """What happens to packets; only of the first kind they leave by the interface."""
     reduced: bool = False
     """Whether the list lacks the first one, which is the destination already (section 5.2)."""
+    kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
+    """What happens to packets; only of the first kind they leave by the interface."""
 
 
 class RulePlan(Model):

@@ -122,6 +122,9 @@ class Function(Model):
     """Of a firewall: what happens to packets that no rule fits; `allow` if left out."""
     stateful: bool = False
     """Of a firewall: whoever was allowed to begin a flow gets its answers."""
+    proxy: Proxy | None = None
+    """With `srv6`: a function that knows nothing of it, and what stands in for that; left out, the
+    function is a segment itself."""
     command: Command = ()
     """Of a proxy: the program and its arguments. It stays in the foreground; if it ends, its chain
     fails as `fail` says, and it is started again. Without one the function is what `setup` left."""
@@ -143,10 +146,6 @@ class Function(Model):
         if self.kind is FunctionKind.PROXY:
             return bool(self.command)
         return self.kind is not FunctionKind.ROUTER
-
-    proxy: Proxy | None = None
-    """With `srv6`: a function that knows nothing of it, and what stands in for that; left out, the
-    function is a segment itself."""
 
 
 class Steering(StrEnum):

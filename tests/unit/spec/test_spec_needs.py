@@ -36,6 +36,7 @@ def test_overlay_and_measurements() -> None:
         "tcp-over-ipomp": {Feature.MPTCP, Feature.TUN},
         "udp-over-ipomp": {Feature.MPTCP, Feature.TUN},
         "tcp-over-quic": {Feature.TUN},
+        "tcp-over-quic-lane": {Feature.TUN},
         "udp-over-quic": {Feature.TUN},
         "end-to-end-mptcp": {Feature.MPTCP},
         "ip-in-ip": {Feature.TUN},

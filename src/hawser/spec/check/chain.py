@@ -180,14 +180,6 @@ def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iter
             yield Issue(where, message)
 
 
-def _proxied(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
-    """A proxy knows flows by addresses and ports, which a code point does not change."""
-    known = [name for name in chain.functions if name in functions and functions[name].kind.bare]
-    if known and chain.match.dscp is not None:
-        message = f"found a code point, by which the proxy of {known[0]} cannot tell flows apart"
-        yield Issue((*loc, "match", "dscp"), message)
-
-
 def _srv6(loc: Loc, chain: Chain) -> Iterator[Issue]:
     if chain.srv6 and chain.steering is not Steering.SRV6:
         message = f"found how srv6 leads, but the chain is steered by {chain.steering}"
@@ -214,6 +206,14 @@ def _proxies(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Itera
             message = f"found {len(chain.functions)} functions, but proxy: {kind} has room for the"
             yield Issue(where, f"{message} segments of {MOST_PROXIED}")
             break
+
+
+def _proxied(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
+    """A proxy knows flows by addresses and ports, which a code point does not change."""
+    known = [name for name in chain.functions if name in functions and functions[name].kind.bare]
+    if known and chain.match.dscp is not None:
+        message = f"found a code point, by which the proxy of {known[0]} cannot tell flows apart"
+        yield Issue((*loc, "match", "dscp"), message)
 
 
 def _nodes(
