@@ -265,8 +265,8 @@ def test_a_path_that_is_cut_costs_time_alone(lab: Lab) -> None:
     digest = transfer(lab, blocks=12, between=cut)
     taken = time.monotonic() - begin
     assert digest == hashlib.sha256(bytes(range(251)) * 4000 * 12).hexdigest()
-    # 12 MB: 2.5 s over four paths, 3.4 s over three
-    assert taken < 6
+    # 12 MB: 2.5 s over four paths, 3.4 s over three; 10 s if it waited for the path
+    assert taken < 9
     assert lane(one)["resent"] > 0
     assert lane(one)["reset"] == 0
 
