@@ -186,7 +186,7 @@ class Lab:
         for process in self.processes:
             process.kill()
             process.wait()
-            for pipe in (process.stdout, process.stderr):
+            for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe:
                     pipe.close()
         for name in self.namespaces:
