@@ -43,14 +43,12 @@ test-unit: setup
 	HAWSER_EXAMPLES=repeat $(BIN)/pytest tests/unit -n 2
 
 # What measures runs alone, after all others. Of these four run at a time, more than there are
-# processors here: what fails in such company is judged alone, and both outcomes are told.
+# processors here. What failed is judged once more, alone, and both outcomes are told.
 test-netns: setup
-	$(BIN)/pytest tests/netns -m "not measures" -n 4; others=$$?; \
-	if [ $$others = 1 ]; then \
-	  echo "what failed in company, once more and alone:"; \
-	  $(BIN)/pytest tests/netns -m "not measures" --last-failed; others=$$?; \
-	fi; \
-	$(BIN)/pytest tests/netns -m measures && exit $$others
+	$(BIN)/pytest tests/netns -m "not measures" -n 4 || $(call again,not measures)
+	$(BIN)/pytest tests/netns -m measures || $(call again,measures)
+
+again = { [ $$? = 1 ] && echo "what failed, once more:" && $(BIN)/pytest tests/netns -m "$(1)" --last-failed; }
 
 test-browser: setup
 	$(BIN)/pytest tests/browser
