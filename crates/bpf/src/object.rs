@@ -4,8 +4,11 @@ use std::io;
 
 use aya::{
     Ebpf, EbpfError, EbpfLoader, Pod, TestRun as _,
-    maps::{Array, Map, MapData, MapError, PerCpuArray},
-    programs::{ProgramError, TestRunOptions, Xdp},
+    maps::{Array, Map, MapData, MapError, PerCpuArray, xdp::DevMap},
+    programs::{
+        ProgramError, TestRunOptions, Xdp,
+        xdp::{XdpLinkId, XdpMode},
+    },
 };
 
 /// Why a program could not be used.
@@ -64,6 +67,24 @@ pub(crate) fn loader<'a>() -> EbpfLoader<'a> {
 pub(crate) fn xdp<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, Error> {
     let program = object.program_mut(name).ok_or(Error::Absent(name))?;
     Ok(program.try_into()?)
+}
+
+/// Puts a program on an interface.
+pub(crate) fn attach(
+    object: &mut Ebpf,
+    name: &'static str,
+    interface: u32,
+) -> Result<XdpLinkId, Error> {
+    Ok(xdp(object, name)?.attach_to_if_index(interface, XdpMode::default())?)
+}
+
+/// Makes an interface a port of this number.
+pub(crate) fn add_port(
+    devices: &mut DevMap<MapData>,
+    number: u32,
+    interface: u32,
+) -> Result<(), Error> {
+    devices.set(number, interface, None, 0).map_err(|error| Error::Port(error.to_string()))
 }
 
 pub(crate) fn map(object: &mut Ebpf, name: &'static str) -> Result<Map, Error> {

@@ -4,6 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure is a panic
 
+#[macro_use]
+mod common;
+
 use std::{net::Ipv4Addr, time::Duration};
 
 use hawser_bpf::{
@@ -20,16 +23,6 @@ use hawser_wire::{
     udp, vxlan_gpe,
 };
 use proptest::{prelude::*, test_runner::TestRunner};
-
-/// Ends a test where it cannot be done.
-macro_rules! needs_root {
-    () => {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: loading eBPF programs needs root");
-            return;
-        }
-    };
-}
 
 const LOOPBACK: u32 = 1;
 const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];

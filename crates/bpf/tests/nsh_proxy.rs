@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)] // a failure is a panic
 
+#[macro_use]
+mod common;
+
 use std::num::NonZeroU16;
 
 use hawser_bpf::nsh::{Bare, Chain, Encapsulation, Hop, Otherwise, Port, Role, Target, Verdict};
@@ -95,16 +98,6 @@ fn rejoined(chain: &Chain, frame: &[u8]) -> (u32, u8, u8) {
     let header = nsh::Header::parse(&bytes[14..]).unwrap();
     let Context::Fixed(context) = header.context() else { panic!("MD type 1") };
     (header.path().spi, header.path().si, context[0])
-}
-
-/// Ends a test where it cannot be done.
-macro_rules! needs_root {
-    () => {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: loading eBPF programs needs root");
-            return;
-        }
-    };
 }
 
 fn fixed(value: u8) -> Metadata {

@@ -4,6 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure is a panic
 
+#[macro_use]
+mod common;
+
 use std::net::Ipv6Addr;
 
 use hawser_bpf::srv6::{Behaviour, Proxies, Proxy, Verdict, Way};
@@ -13,16 +16,6 @@ use hawser_wire::{
     srh::{self, Hmac},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
-
-/// Ends a test where it cannot be done.
-macro_rules! needs_root {
-    () => {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: loading eBPF programs needs root");
-            return;
-        }
-    };
-}
 
 const LOOPBACK: u32 = 1;
 const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];

@@ -12,6 +12,8 @@
 #include "nsh.h"
 #include "nsh_transport.h"
 
+#include "drops.h" /* behind its causes */
+
 #define PROTOCOL_IPV4 1
 #define PROTOCOL_IPV6 2
 #define PROTOCOL_ETHERNET 3
@@ -67,13 +69,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct nsh_count);
 } counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, DROP_CAUSES);
-	__type(key, __u32);
-	__type(value, __u64);
-} drops SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -189,10 +184,7 @@ static __always_inline void trace(struct packet *p, __u32 step, __u32 cause, __u
 
 static __always_inline int drop(struct packet *p, __u32 cause)
 {
-	__u64 *count = bpf_map_lookup_elem(&drops, &cause);
-
-	if (count)
-		++*count;
+	count_drop(cause);
 	trace(p, STEP_DROPPED, cause, 0);
 	return XDP_DROP;
 }

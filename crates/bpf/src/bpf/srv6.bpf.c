@@ -8,6 +8,8 @@
  */
 #include "srv6_parse.h"
 
+#include "drops.h" /* behind its causes */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
 	__uint(max_entries, SRV6_PORTS);
@@ -46,13 +48,6 @@ struct {
 	__type(value, struct srv6_tally);
 } counts SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, DROP_CAUSES);
-	__type(key, __u32);
-	__type(value, __u64);
-} drops SEC(".maps");
-
 struct packet {
 	struct xdp_md *ctx;
 	void *data;
@@ -67,10 +62,7 @@ static __always_inline void reload(struct packet *p)
 
 static __always_inline int drop(__u32 cause)
 {
-	__u64 *count = bpf_map_lookup_elem(&drops, &cause);
-
-	if (count)
-		++*count;
+	count_drop(cause);
 	return XDP_DROP;
 }
 

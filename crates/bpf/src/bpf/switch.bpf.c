@@ -20,6 +20,8 @@
 
 #include "switch.h"
 
+#include "drops.h" /* behind its causes */
+
 #define IP_MORE_FRAGMENTS 0x2000
 #define IP_FRAGMENT_OFFSET 0x1fff
 #define L4 (sizeof(struct ethhdr) + sizeof(struct iphdr)) /* where TCP or UDP begins: no options */
@@ -57,13 +59,6 @@ struct {
 } counts SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, DROP_CAUSES);
-	__type(key, __u32);
-	__type(value, __u64);
-} drops SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 65536);
 } events SEC(".maps");
@@ -78,10 +73,7 @@ struct headers {
 
 static __always_inline int drop(__u32 cause)
 {
-	__u64 *count = bpf_map_lookup_elem(&drops, &cause);
-
-	if (count)
-		++*count;
+	count_drop(cause);
 	return TC_ACT_SHOT;
 }
 

@@ -12,7 +12,7 @@ use std::{
 use aya::{
     Ebpf,
     maps::{Array, ArrayOfMaps, HashMap, MapData, PerCpuArray, RingBuf, xdp::DevMap},
-    programs::xdp::{XdpLinkId, XdpMode},
+    programs::xdp::XdpLinkId,
 };
 use hawser_wire::nsh::Path;
 
@@ -306,13 +306,12 @@ impl Chain {
 
     /// Makes an interface a port of this number.
     pub fn add_port(&mut self, number: u32, interface: u32) -> Result<(), Error> {
-        self.devices.set(number, interface, None, 0).map_err(|error| Error::Port(error.to_string()))
+        object::add_port(&mut self.devices, number, interface)
     }
 
     /// Puts the program on an interface.
     pub fn attach(&mut self, interface: u32) -> Result<XdpLinkId, Error> {
-        let program = object::xdp(&mut self.object, PROGRAM)?;
-        Ok(program.attach_to_if_index(interface, XdpMode::default())?)
+        object::attach(&mut self.object, PROGRAM, interface)
     }
 
     /// Says what happens to frames that are on no path, at an interface.

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use aya::{
     Ebpf,
     maps::{Array, HashMap, MapData, PerCpuArray, xdp::DevMap},
-    programs::xdp::{XdpLinkId, XdpMode},
+    programs::xdp::XdpLinkId,
 };
 
 use self::layout::{RawCache, RawProxy};
@@ -139,13 +139,12 @@ impl Proxies {
 
     /// Makes an interface a port of this number.
     pub fn add_port(&mut self, number: u32, interface: u32) -> Result<(), Error> {
-        self.devices.set(number, interface, None, 0).map_err(|error| Error::Port(error.to_string()))
+        object::add_port(&mut self.devices, number, interface)
     }
 
     /// Puts the program on an interface.
     pub fn attach(&mut self, interface: u32) -> Result<XdpLinkId, Error> {
-        let program = object::xdp(&mut self.object, PROGRAM)?;
-        Ok(program.attach_to_if_index(interface, XdpMode::default())?)
+        object::attach(&mut self.object, PROGRAM, interface)
     }
 
     /// Adds a proxy of this number, below [`PROXIES_MAX`].
