@@ -151,9 +151,9 @@ def taken(sniffer: socket.socket, *protocols: int) -> Iterator[bytes]:
                 yield unnumbered(whole) if icmp else whole
 
 
-def station(lab: LocalLab, gateway: str = "gw3") -> bytes:
-    """Ethernet address of a gateway's own stack at its port a."""
-    interface = "mpa_0" if lab.plan.switches else "a"
+def station(lab: LocalLab, gateway: str = "gw3", port: str = "a") -> bytes:
+    """Ethernet address of a gateway's own stack at a port."""
+    interface = f"mpa_{'ab'.index(port)}" if lab.plan.switches else port
     show = lab.nodes[gateway].run(["ip", "-o", "link", "show", interface], timeout=5).stdout
     return bytes.fromhex(show.split("link/ether ")[1].split()[0].replace(":", ""))
 
@@ -216,12 +216,14 @@ def errors_for_the_agent(lab: LocalLab) -> list[bytes]:
 def told(lab: LocalLab, gateway: str, frames: Iterator[bytes]) -> None:
     """Let a router tell a gateway something; first what is nothing at all."""
     silenced(lab)
-    target = station(lab, gateway)
+    stations = {port: station(lab, gateway, port) for port in "ab"}
+    second = socket.inet_aton(address(f"{gateway[2:]}b"))
     chance = random.Random(5)  # noqa: S311 (the same packets every time)
     with opened(lab, "internet", socket.AF_PACKET, socket.SOCK_RAW, 0) as wire:
-        wire.bind((f"{gateway}-a", 0))
         for each in (*(chance.randbytes(chance.randrange(60)) for _ in range(20)), *frames):
-            wire.send(target + bytes.fromhex("0200c6120301") + b"\x08\x00" + each)
+            port = "b" if each[16:20] == second else "a"
+            frame = stations[port] + bytes.fromhex("0200c6120301") + b"\x08\x00" + each
+            wire.sendto(frame, (f"{gateway}-{port}", 0))
             time.sleep(0.012)  # 100 a second are translated
     time.sleep(0.5)
 
