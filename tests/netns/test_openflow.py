@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -281,6 +282,49 @@ def udp(
     check = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
     ethernet = bytes.fromhex(station.replace(":", "") + "020000000001" + "0800")
     return ethernet + start + struct.pack("!H", check) + addresses + body
+
+
+def test_a_smaller_mtu_in_the_internet_is_learnt_through_transit(lab: LocalLab) -> None:
+    """The router tells branch 3, whose packet it was; that tells 1, and that its agent."""
+    lab.nodes["internet"].run(["ip", "link", "set", "gw2-a", "mtu", "1280"], timeout=5)
+    with iperf(lab, 2, "20M") as report:
+        pass
+    assert goodput(report) > 15
+    for gateway in ("gw3", "gw1"):
+        assert icmp_errors(lab, gateway)["translated"] > 0
+
+
+def icmp_errors(lab: LocalLab, gateway: str) -> dict[str, int]:
+    """ICMP errors that the controller had of a switch, by what became of them."""
+    listed = controller(lab).counters()["switches"]
+    found: dict[str, int] = next(s["icmp_errors"] for s in listed if s["name"] == gateway)
+    return found
+
+
+def test_hostile_errors_are_counted_and_most_never_reach_the_controller(lab: LocalLab) -> None:
+    chance, number = random.Random(6), 5000  # noqa: S311 (the same packets every time)
+    with receiver(lab) as came, stream(lab, 100) as sent, frames(lab, "internet", "gw3-a") as wire:
+        for _ in range(number):
+            wire.send(hostile(chance))
+        time.sleep(1)
+    assert 10 < sum(icmp_errors(lab, "gw3").values()) < 1000
+    assert icmp_errors(lab, "gw3")["malformed"] > 5
+    assert icmp_errors(lab, "gw3")["translated"] == 0
+    assert lab.daemons["ssc"].restarts == 0
+    assert ready(lab)
+    assert len(came) > 0.9 * len(sent)
+
+
+def hostile(chance: random.Random) -> bytes:
+    """A frame with an ICMP error of random content for gateway 3's port a."""
+    frame = bytearray(udp(address("1a"), address("3a"), 0x0304, 0))
+    kind, at = chance.choice([3, 11, 12]), 14 + 20
+    frame = frame[:at] + bytes([kind, 4, *chance.randbytes(chance.randrange(6, 600))])
+    frame[16:18], frame[23] = (len(frame) - 14).to_bytes(2), 1
+    frame[24:26] = bytes(2)
+    total = sum(struct.unpack("!10H", frame[14:34]))
+    frame[24:26] = (~((total & 0xFFFF) + (total >> 16)) & 0xFFFF).to_bytes(2)
+    return bytes(frame)
 
 
 def test_entries_are_replaced_under_traffic_without_loss(lab: LocalLab) -> None:
