@@ -13,7 +13,7 @@ from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
 _PACKETS = (Transport.QUIC, Transport.NONE)
-"""Transports with which settings of `quic` make sense; `none` has no gateways that would see them."""
+"""Transports with which settings of `quic` make sense; with `none` there is nothing to set."""
 
 
 def overlay(overlay: Overlay) -> Iterator[Issue]:
