@@ -69,6 +69,8 @@ impl View {
 #[derive(Clone, Debug)]
 pub struct Path {
     congestion: Congestion,
+    /// What another controller allows, where one decides.
+    window: Option<u64>,
     in_flight: u64,
     /// Smoothed round trip, its variation and the variation of single ones (RFC 9002 section 5.3).
     rtt: Option<(Duration, Duration)>,
@@ -122,6 +124,7 @@ impl Path {
     pub fn new(now: Instant, packet: u16) -> Self {
         Self {
             congestion: Congestion::new(now, packet),
+            window: None,
             in_flight: 0,
             rtt: None,
             waiting: None,
@@ -131,10 +134,21 @@ impl Path {
         }
     }
 
-    /// Its window.
+    /// What is known of its rate and its own delay.
     #[must_use]
     pub fn congestion(&self) -> &Congestion {
         &self.congestion
+    }
+
+    /// Bytes that may be under way.
+    #[must_use]
+    pub fn window(&self) -> u64 {
+        self.window.unwrap_or_else(|| self.congestion.window())
+    }
+
+    /// Another controller than [`Congestion`] decides on the window from now on.
+    pub fn set_window(&mut self, window: u64) {
+        self.window = Some(window);
     }
 
     /// Packets have this many bytes from now on.
@@ -231,7 +245,7 @@ impl Path {
         let promised = self.in_flight + waiting;
         View {
             state: self.state(now),
-            room: self.congestion.window().saturating_sub(promised),
+            room: self.window().saturating_sub(promised),
             queued: promised.saturating_sub(rate.bytes(base)),
             rate,
             delay: base / 2,

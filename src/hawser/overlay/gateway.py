@@ -8,7 +8,15 @@ from hawser.overlay.address import Addresses
 from hawser.overlay.group import Group, Groups, Path, groups
 from hawser.overlay.plan import DaemonPlan
 from hawser.overlay.switch import Switch, switches
-from hawser.spec.overlay import Branch, Encryption, Overlay, Placement, TrafficType, Transport
+from hawser.spec.overlay import (
+    Branch,
+    Congestion,
+    Encryption,
+    Overlay,
+    Placement,
+    TrafficType,
+    Transport,
+)
 from hawser.spec.workflow import Scenario
 
 VERSION = 1
@@ -60,6 +68,10 @@ def _transport(overlay: Overlay, branch: str) -> dict[str, object]:
     transport: dict[str, object] = {"kind": kind, "tls": files}
     if overlay.lane:
         transport["lane"] = {traffic.value: way.value for traffic, way in overlay.lane.items()}
+    if overlay.congestion is not Congestion.DELAY:
+        transport["congestion"] = overlay.congestion.value
+    if not overlay.resequence:
+        transport["resequence"] = False
     return transport
 
 

@@ -42,6 +42,17 @@ class Encryption(StrEnum):
     NONE = "none"
 
 
+class Congestion(StrEnum):
+    """Congestion control of a path of the `quic` transport."""
+
+    DELAY = "delay"
+    """A short queue stands on each path (after FAST TCP)."""
+    CUBIC = "cubic"
+    """RFC 9438: fills queues, and halves its rate where packets are lost."""
+    BBR = "bbr"
+    """By the rate that was acknowledged and the shortest round trip."""
+
+
 class SwitchKind(StrEnum):
     """What leads subflows along their member paths, by swapping addresses (004 section III)."""
 
@@ -151,6 +162,11 @@ class Overlay(Model):
     lane: dict[Literal[TrafficType.I, TrafficType.II], Lane] = {}
     """Types of traffic whose TCP connections the `quic` transport terminates at the gateways and
     carries as streams; what is left out goes packet by packet."""
+    congestion: Congestion = Congestion.DELAY
+    """How much of the `quic` transport may be under way on a path."""
+    resequence: bool = True
+    """Whether the `quic` transport brings the packets of a flow back into order; false only to see
+    what that is worth."""
     branches: dict[Name, Branch]
     """The sites, by name."""
     path_groups: dict[Name, PathGroup] = {}

@@ -67,6 +67,20 @@ def test_traffic_that_opts_in_takes_the_lane() -> None:
             assert config["transport"].get("lane") == lane
 
 
+def test_quic_is_told_what_is_not_its_default() -> None:
+    settings: dict[str, dict[str, object]] = {
+        "delay": {},
+        "unordered": {"resequence": False},
+        "cubic": {"congestion": "cubic"},
+        "bbr": {"congestion": "bbr"},
+    }
+    for name, wanted in settings.items():
+        for daemon in network(scenario("quic-settings", setting=name)).daemons:
+            config: Any = daemon.config
+            found = {key: config["transport"].get(key) for key in ("congestion", "resequence")}
+            assert {key: value for key, value in found.items() if value is not None} == wanted
+
+
 def test_without_transport_there_is_no_daemon() -> None:
     plan = network(scenario("mms-table1", scheme="end-to-end-mptcp"))
     assert not plan.daemons

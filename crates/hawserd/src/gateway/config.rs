@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use self::transport::{Kind, LaneDocument, TlsDocument};
+pub(crate) use self::transport::{Congestion, Kind, LaneDocument, TlsDocument};
 use self::{
     classifier::{Classifier, ClassifierDocument},
     switch::{Switch, SwitchDocument},
@@ -236,6 +236,7 @@ impl Config {
             let value = |part: Result<Value, _>| part.unwrap_or_default();
             let kind = value(serde_json::to_value(transport.kind));
             let lane = value(serde_json::to_value(transport.lane));
+            let congestion = value(serde_json::to_value(transport.congestion));
             [
                 ("branch", Value::from(branch.as_str())),
                 ("id", (*id).into()),
@@ -243,6 +244,8 @@ impl Config {
                 ("tun.name", tun.name.as_str().into()),
                 ("transport.kind", kind),
                 ("transport.lane", lane),
+                ("transport.congestion", congestion),
+                ("transport.resequence", transport.resequence.into()),
             ]
         };
         fixed(&self.document)
@@ -502,6 +505,22 @@ pub(crate) mod tests {
         assert_eq!(fields(&with_lane("quic", json!({"I": "udp"}))), ["transport.lane.I"]);
         let other = parse(&with_lane("quic", json!({}))).unwrap();
         assert_eq!(config.fixed_differences(&other)[0].field, "transport.lane");
+    }
+
+    #[test]
+    fn only_quic_has_a_choice_of_its_own() {
+        let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
+        let made = |kind, congestion, resequence| {
+            let transport = json!({"kind": kind, "tls": tls.clone(), "congestion": congestion, "resequence": resequence});
+            with("/transport", transport)
+        };
+        let (plain, chosen) = (made("quic", "delay", true), made("quic", "bbr", false));
+        let differences = parse(&plain).unwrap().fixed_differences(&parse(&chosen).unwrap());
+        let differences: Vec<_> = differences.iter().map(|error| error.field.as_str()).collect();
+        let both = ["transport.congestion", "transport.resequence"];
+        assert_eq!(differences, both);
+        assert_eq!(fields(&made("mptcp", "cubic", false)), both);
+        assert_eq!(fields(&made("quic", "vegas", true)), ["transport.congestion"]);
     }
 
     #[test]

@@ -8,9 +8,12 @@ from hawser.spec.address import RESERVED
 from hawser.spec.check.topology import near
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.overlay import MAX_BRANCHES, Branch, Encryption, Overlay, Transport
+from hawser.spec.overlay import MAX_BRANCHES, Branch, Congestion, Encryption, Overlay, Transport
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
+
+_PACKETS = (Transport.QUIC, Transport.NONE)
+"""Transports with which settings of `quic` make sense; with `none` there is nothing to set."""
 
 
 def overlay(overlay: Overlay) -> Iterator[Issue]:
@@ -23,9 +26,15 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     if overlay.transport is Transport.QUIC and overlay.encryption is Encryption.NONE:
         message = "found none, expected tls13: the quic transport is always encrypted"
         yield Issue(("overlay", "encryption"), message)
-    if overlay.lane and overlay.transport not in (Transport.QUIC, Transport.NONE):
+    if overlay.lane and overlay.transport not in _PACKETS:
         message = f"found a lane for TCP with the {overlay.transport.value} transport"
         yield Issue(("overlay", "lane"), f"{message}, expected one only with quic")
+    if overlay.congestion is not Congestion.DELAY and overlay.transport not in _PACKETS:
+        message = f"found {overlay.congestion.value} with the {overlay.transport.value} transport"
+        yield Issue(("overlay", "congestion"), f"{message}, expected it only with quic")
+    if not overlay.resequence and overlay.transport not in _PACKETS:
+        message = f"found false with the {overlay.transport.value} transport"
+        yield Issue(("overlay", "resequence"), f"{message}, expected it only with quic")
 
 
 def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:

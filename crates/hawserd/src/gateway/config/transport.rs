@@ -28,6 +28,35 @@ pub(crate) struct TransportDocument {
     /// too; all other traffic goes packet by packet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) lane: LaneDocument,
+    /// How much of `quic` may be under way on a path.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) congestion: Congestion,
+    /// Whether `quic` brings the packets of a flow back into order before they leave the tunnel; false only
+    /// to see what that is worth.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub(crate) resequence: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks with a reference
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+/// Congestion control. `delay`: a short queue stands on each path, after FAST TCP. `cubic` (RFC 9438) and
+/// `bbr` (draft-cardwell-iccrg-bbr-congestion-control), as in quinn: for paths that are shared with such
+/// flows of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Congestion {
+    #[default]
+    Delay,
+    Cubic,
+    Bbr,
 }
 
 /// How TCP of a type of traffic is carried; left out: as any other traffic.
@@ -111,6 +140,13 @@ pub(super) fn check(check: &mut Check, document: &Document) {
     if document.transport.kind != Kind::Quic && document.transport.lane.is_used() {
         let found = serde_json::to_value(document.transport.lane).unwrap_or_default();
         check.error("transport.lane", found, "nothing, for only quic has a lane for TCP");
+    }
+    if document.transport.kind != Kind::Quic && document.transport.congestion != Congestion::Delay {
+        let found = serde_json::to_value(document.transport.congestion).unwrap_or_default();
+        check.error("transport.congestion", found, "nothing, for only quic has one of its own");
+    }
+    if document.transport.kind != Kind::Quic && !document.transport.resequence {
+        check.error("transport.resequence", false, "nothing, for only quic sends out of order");
     }
     if document.tun.name.len() > tun::MAX_NAME_LEN {
         check.error("tun.name", document.tun.name.as_str(), "at most 15 characters");

@@ -10,7 +10,6 @@ use quinn_proto::{
 
 use super::{
     Quic,
-    controller::Shared,
     link::{DONE, Link, OPENING, STRANGER, Said},
     settings::Settings,
     socket::{Place, Purpose, Socket},
@@ -19,14 +18,11 @@ use super::{
 /// Connections on a socket that have not said yet who they are, at most.
 const MAX_STRANGERS: usize = 64;
 
-/// Bytes of a packet before the path has told how many it takes (RFC 9000 section 14.1).
-const FIRST_PACKET: u16 = 1200;
-
 impl Quic {
     /// Opens a socket.
     pub(super) fn open(&self, address: SocketAddr, purpose: Purpose) -> io::Result<Socket> {
         let takes = matches!(purpose, Purpose::Takes { .. });
-        let model = Shared::new(Instant::now(), FIRST_PACKET);
+        let model = self.settings.model(Instant::now());
         let server = takes.then(|| self.settings.server(&model));
         Socket::bind(address, purpose, Settings::endpoint(takes), server)
     }
@@ -66,7 +62,7 @@ impl Quic {
             return;
         }
         member.retry.failed(now);
-        let model = Shared::new(now, FIRST_PACKET);
+        let model = self.settings.model(now);
         let config = self.settings.client(&model);
         let Some(socket) = self.sockets.get_mut(&number) else { return };
         match socket.endpoint.connect(now, config, remote, &name) {
@@ -131,7 +127,7 @@ impl Quic {
             self.strangers.too_many += 1;
             Some(socket.endpoint.refuse(incoming, &mut self.transmit))
         } else {
-            let model = Shared::new(now, FIRST_PACKET);
+            let model = self.settings.model(now);
             let config = std::sync::Arc::new(self.settings.server(&model));
             match socket.endpoint.accept(incoming, now, &mut self.transmit, Some(config)) {
                 Ok((handle, connection)) => {

@@ -12,14 +12,15 @@ use std::{
 use hawser_multipath::Path;
 use quinn_proto::{
     RttEstimator,
-    congestion::{Controller, ControllerFactory},
+    congestion::{BbrConfig, Controller, ControllerFactory, CubicConfig},
 };
 
 use super::settings::LARGEST;
+use crate::gateway::config::Congestion;
 
 /// A path model that the event loop and the connection share. Both are on one thread.
 #[derive(Clone, Debug)]
-pub(super) struct Shared(Arc<Mutex<Path>>, Arc<Gate>);
+pub(super) struct Shared(Arc<Mutex<Path>>, Arc<Gate>, Congestion);
 
 /// Holds streams back that have been given more than the path may carry.
 #[derive(Debug, Default)]
@@ -31,8 +32,17 @@ struct Gate {
 }
 
 impl Shared {
-    pub(super) fn new(now: Instant, packet: u16) -> Self {
-        Self(Arc::new(Mutex::new(Path::new(now, packet))), Arc::default())
+    pub(super) fn new(now: Instant, packet: u16, congestion: Congestion) -> Self {
+        Self(Arc::new(Mutex::new(Path::new(now, packet))), Arc::default(), congestion)
+    }
+
+    /// The controller that decides on the window, if it is not the model's own.
+    fn standard(&self, now: Instant, packet: u16) -> Option<Box<dyn Controller>> {
+        match self.2 {
+            Congestion::Delay => None,
+            Congestion::Cubic => Some(Arc::new(CubicConfig::default()).build(now, packet)),
+            Congestion::Bbr => Some(Arc::new(BbrConfig::default()).build(now, packet)),
+        }
     }
 
     pub(super) fn get(&self) -> MutexGuard<'_, Path> {
@@ -53,17 +63,23 @@ impl Shared {
     /// Packets of so many bytes that the window takes, but at least one.
     pub(super) fn free(&self, packet: u16) -> usize {
         let path = self.get();
-        let room = path.congestion().window().saturating_sub(path.in_flight());
+        let room = path.window().saturating_sub(path.in_flight());
         usize::try_from(room / u64::from(packet)).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Whether the window takes no further packet.
+    /// Whether the window takes no more than one further packet.
+    fn is_used_up(&self) -> bool {
+        let path = self.get();
+        path.in_flight() + 2 * u64::from(LARGEST) > path.window()
+    }
+
+    /// Whether streams are held back: the window takes no further packet.
     fn is_shut(&self) -> bool {
         if !self.1.on.load(Relaxed) {
             return false;
         }
         let path = self.get();
-        let shut = path.in_flight() + u64::from(LARGEST) > path.congestion().window();
+        let shut = path.in_flight() + u64::from(LARGEST) > path.window();
         if shut {
             self.1.held.store(true, Relaxed);
         }
@@ -72,16 +88,24 @@ impl Shared {
 }
 
 impl ControllerFactory for Shared {
-    fn build(self: Arc<Self>, _: Instant, packet: u16) -> Box<dyn Controller> {
+    fn build(self: Arc<Self>, now: Instant, packet: u16) -> Box<dyn Controller> {
         self.get().set_packet(packet);
-        Box::new(Model { path: Self::clone(&self), acked: Vec::new() })
+        let standard = self.standard(now, packet);
+        let mut model =
+            Model { path: Self::clone(&self), standard, used_up: false, acked: Vec::new() };
+        model.standard(|_| {});
+        Box::new(model)
     }
 }
 
 /// What the connection calls.
-#[derive(Clone, Debug)]
 struct Model {
     path: Shared,
+    /// What decides on the window, if not the path's model.
+    standard: Option<Box<dyn Controller>>,
+    /// Whether the window was before the acknowledgement that is being told. The connection does not know,
+    /// for it sees another window.
+    used_up: bool,
     /// Packets of the acknowledgement that is being told.
     acked: Vec<(Instant, u64)>,
 }
@@ -90,14 +114,33 @@ impl Model {
     fn update(&mut self, change: impl FnOnce(&mut Path, &mut Vec<(Instant, u64)>)) {
         change(&mut self.path.get(), &mut self.acked);
     }
+
+    /// Tells the controller that decides, if that is another, and takes over what it has decided.
+    fn standard(&mut self, tell: impl FnOnce(&mut dyn Controller)) {
+        if let Some(standard) = &mut self.standard {
+            tell(standard.as_mut());
+            self.path.get().set_window(standard.window());
+        }
+    }
 }
 
 impl Controller for Model {
-    fn on_ack(&mut self, _: Instant, sent: Instant, bytes: u64, _: bool, _: &RttEstimator) {
-        self.acked.push((sent, bytes));
+    fn on_sent(&mut self, now: Instant, bytes: u64, last: u64) {
+        self.standard(|standard| standard.on_sent(now, bytes, last));
     }
 
-    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, _: bool, rtt: &RttEstimator) {
+        if self.acked.is_empty() {
+            self.used_up = self.path.is_used_up();
+        }
+        self.acked.push((sent, bytes));
+        let idle = !self.used_up;
+        self.standard(|standard| standard.on_ack(now, sent, bytes, idle, rtt));
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, last: Option<u64>) {
+        let idle = !self.used_up;
+        self.standard(|standard| standard.on_end_acks(now, in_flight, idle, last));
         self.update(|path, acked| {
             for (sent, bytes) in acked.drain(..) {
                 path.on_ack(now, sent, bytes);
@@ -106,11 +149,13 @@ impl Controller for Model {
         });
     }
 
-    fn on_congestion_event(&mut self, now: Instant, _: Instant, persistent: bool, lost: u64) {
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, lost: u64) {
+        self.standard(|standard| standard.on_congestion_event(now, sent, persistent, lost));
         self.update(|path, _| path.on_lost(now, lost, persistent));
     }
 
     fn on_mtu_update(&mut self, packet: u16) {
+        self.standard(|standard| standard.on_mtu_update(packet));
         self.update(|path, _| path.set_packet(packet));
     }
 
@@ -123,7 +168,9 @@ impl Controller for Model {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+        let standard = self.standard.as_ref().map(|standard| standard.clone_box());
+        let path = self.path.clone();
+        Box::new(Self { path, standard, used_up: self.used_up, acked: self.acked.clone() })
     }
 
     fn initial_window(&self) -> u64 {

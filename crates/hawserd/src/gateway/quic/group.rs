@@ -67,7 +67,8 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(config: config::Group, queue_bytes: u64) -> Self {
+    /// With a queue of so many bytes; without `resequence`, packets pass as they come.
+    pub(super) fn new(config: config::Group, queue_bytes: u64, resequence: bool) -> Self {
         let members = config.paths.iter().map(|_| Member::default()).collect();
         Self {
             config,
@@ -75,7 +76,7 @@ impl Group {
             backlog: Backlog::new(queue_bytes),
             scheduler: Scheduler::default(),
             sequencer: Sequencer::default(),
-            resequencer: Resequencer::new(HELD),
+            resequencer: Resequencer::new(if resequence { HELD } else { 0 }),
             counters: GroupCounters::default(),
             session: None,
             views: Vec::with_capacity(MAX_PATHS),

@@ -165,7 +165,7 @@ impl Link {
         let waiting = self.waiting() + self.parcels.waiting();
         let path = self.path.get();
         let view = path.view(now, waiting, largest);
-        let most = path.congestion().window() + leeway;
+        let most = path.window() + leeway;
         View { room: most.saturating_sub(path.in_flight() + waiting), ..view }
     }
 

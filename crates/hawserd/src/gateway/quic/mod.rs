@@ -113,10 +113,8 @@ impl Quic {
         let poller = Poller::new()?;
         poller.add(&tun, TUN, Interest::Read)?;
         poller.add(&inbox.waker, INBOX, Interest::Read)?;
-        let offload = offload(&config);
-        tracing::info!(offload, "UDP segmentation");
         let used = config.document.transport.lane.is_used();
-        let settings = Settings::new(identity, offload, used).map_err(io::Error::other)?;
+        let settings = Settings::new(identity, &config).map_err(io::Error::other)?;
         let lane = used.then(|| Lane::new(&config)).transpose()?;
         if let Some(lane) = &lane {
             poller.add(lane.listener(), lane::LISTENER, Interest::Read)?;
@@ -221,8 +219,7 @@ impl Quic {
     fn apply(&mut self, apply: Apply, now: Instant) -> Result<(), String> {
         let Apply { config, identity } = apply;
         if let Some(identity) = &identity {
-            let used = config.document.transport.lane.is_used();
-            let settings = Settings::new(identity, offload(&config), used);
+            let settings = Settings::new(identity, &config);
             self.settings = settings.map_err(|error| error.to_string())?;
         }
         self.adopt(config).map_err(|error| error.to_string())?;
@@ -242,13 +239,14 @@ impl Quic {
         }
         let own = config.document.id;
         let queue = u64::from(config.document.queue_bytes);
+        let in_order = config.document.transport.resequence;
         let mut old = std::mem::take(&mut self.peers);
         for peer in &config.peers {
             let mut groups = old.remove(&peer.id).map(|peer| peer.groups).unwrap_or_default();
             groups.retain(|_, group| peer.groups.contains(&group.config));
             for group in &peer.groups {
-                let known =
-                    groups.entry(group.id).or_insert_with(|| Group::new(group.clone(), queue));
+                let new = || Group::new(group.clone(), queue, in_order);
+                let known = groups.entry(group.id).or_insert_with(new);
                 known.backlog.set_limit(queue);
             }
             let peer = Peer { config: peer.clone(), we_connect: own < peer.id, groups };
@@ -281,12 +279,6 @@ impl Quic {
     fn link_mut(&mut self, socket: usize, handle: ConnectionHandle) -> Option<&mut Link> {
         self.sockets.get_mut(&socket)?.links.get_mut(&handle)
     }
-}
-
-/// Whether the kernel is to cut batches of datagrams: as the configuration says, else where it does it
-/// rightly.
-fn offload(config: &Config) -> bool {
-    config.document.transport.udp_offload.unwrap_or_else(offload::works)
 }
 
 /// The sockets of a configuration: one where others connect to us, one for each path that we connect.

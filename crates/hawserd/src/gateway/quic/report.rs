@@ -93,7 +93,7 @@ fn measured(blank: PathStatus, link: &Link, now: Instant) -> PathStatus {
         loss: path.loss(now),
         in_flight_bytes: path.in_flight(),
         queued_bytes: view.queued,
-        window_bytes: path.congestion().window(),
+        window_bytes: path.window(),
         mtu: link.connection.current_mtu(),
         sent_bytes: totals.sent,
         lost_bytes: totals.lost,

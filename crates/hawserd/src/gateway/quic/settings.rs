@@ -1,6 +1,9 @@
 //! How connections are set up.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hawser_multipath::ACK_DELAY;
 use hawser_tls::Identity;
@@ -11,7 +14,8 @@ use quinn_proto::{
     crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig},
 };
 
-use super::controller::Shared;
+use super::{controller::Shared, offload};
+use crate::gateway::config::{Config, Congestion};
 
 /// Application protocol (RFC 7301) of the tunnel.
 const PROTOCOL: &[u8] = b"hawser/1";
@@ -25,6 +29,9 @@ const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
 
 /// A connection sends something at least this often.
 const KEEPALIVE: Duration = Duration::from_secs(1);
+
+/// Bytes of a packet before the path has told how many it takes (RFC 9000 section 14.1).
+const FIRST_PACKET: u16 = 1200;
 
 /// UDP payload that fits where Ethernet frames do: 1500 bytes without IPv4 and UDP headers. Where the
 /// path takes less, discovery finds it (RFC 8899).
@@ -62,25 +69,36 @@ pub(super) struct Settings {
     offload: bool,
     /// Whether streams of messages are taken (the TCP lane).
     lane: bool,
+    congestion: Congestion,
 }
 
 impl Settings {
-    /// For this identity; `offload` says whether the kernel cuts batches (UDP GSO), `lane` whether TCP is
-    /// terminated.
-    pub(super) fn new(
-        identity: &Identity,
-        offload: bool,
-        lane: bool,
-    ) -> Result<Self, NoInitialCipherSuite> {
+    /// For this identity and configuration.
+    pub(super) fn new(identity: &Identity, config: &Config) -> Result<Self, NoInitialCipherSuite> {
+        let transport = &config.document.transport;
+        let offload = transport.udp_offload.unwrap_or_else(offload::works);
+        tracing::info!(offload, "UDP segmentation");
         let (client, server) = identity.for_quic(PROTOCOL);
         let (client, server) = (client.try_into()?, server.try_into()?);
         let identity = identity.clone();
-        Ok(Self { identity, client: Arc::new(client), server: Arc::new(server), offload, lane })
+        Ok(Self {
+            identity,
+            client: Arc::new(client),
+            server: Arc::new(server),
+            offload,
+            lane: transport.lane.is_used(),
+            congestion: transport.congestion,
+        })
     }
 
     /// Whom they believe.
     pub(super) fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// The model of a path that nothing is known about.
+    pub(super) fn model(&self, now: Instant) -> Shared {
+        Shared::new(now, FIRST_PACKET, self.congestion)
     }
 
     /// Of the socket that takes connections, or of one that makes them.
