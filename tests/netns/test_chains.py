@@ -76,7 +76,17 @@ def sniffed(
     node: NamespaceNode, interface: str, what: str = ""
 ) -> Iterator[Callable[[], list[str]]]:
     """Watch an interface; what tcpdump said of each packet."""
-    command = ["tcpdump", "-nn", "-l", "--immediate-mode", "-c", "2000", "-i", interface, *what.split()]
+    command = [
+        "tcpdump",
+        "-nn",
+        "-l",
+        "--immediate-mode",
+        "-c",
+        "2000",
+        "-i",
+        interface,
+        *what.split(),
+    ]
     process = node.start(command)
     time.sleep(0.5)
     try:
