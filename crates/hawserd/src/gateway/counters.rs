@@ -182,6 +182,8 @@ pub(super) struct StrangerCounters {
     pub(super) tls: u64,
     /// Are no peer, or not the one that they say.
     pub(super) stranger: u64,
+    /// Went away without a word, as a peer's probe of a path does.
+    pub(super) probes: u64,
     /// Said nothing in time, went away, or had a broken connection.
     pub(super) gone: u64,
 }

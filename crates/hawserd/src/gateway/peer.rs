@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hawser_netdev::mptcp::Probe;
+
 use super::{agent::watch::Watch, config, counters::GroupCounters, link::Link, queue::Queue};
 
 /// First pause before a connection is tried again, and the longest.
@@ -48,6 +50,8 @@ pub(super) struct Group {
     pub(super) was_up: bool,
     /// Subflows of the present connection.
     pub(super) watch: Watch,
+    /// Probes under way, of the member path at a place.
+    pub(super) probes: Vec<(usize, Probe)>,
 }
 
 impl Group {
@@ -63,6 +67,7 @@ impl Group {
             reconnects: 0,
             was_up: false,
             watch,
+            probes: Vec::new(),
         }
     }
 
@@ -92,6 +97,7 @@ impl Group {
     /// The connection stands.
     pub(super) fn set_up(&mut self, now: Instant) {
         self.watch = Watch::new(&self.config.paths, now);
+        self.probes.clear();
         self.reconnects += u64::from(self.was_up);
         self.was_up = true;
         self.up = true;

@@ -3,6 +3,7 @@
 
 mod manager;
 mod message;
+mod probe;
 mod subflow;
 
 use std::{
@@ -17,6 +18,7 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 pub use self::{
     manager::{Ends, Manager},
+    probe::Probe,
     subflow::Subflow,
 };
 

@@ -169,6 +169,9 @@ impl Agent {
                     *place = Some(stranger);
                 }
             }
+            Err(LinkError::Closed | LinkError::Io(_)) if stranger.link.heard == stranger.since => {
+                self.strangers.probes += 1;
+            }
             Err(error) => {
                 self.strangers.count(error.cause());
                 tracing::debug!(address = %stranger.address, %error, "refused");

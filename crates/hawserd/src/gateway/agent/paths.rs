@@ -6,11 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hawser_netdev::mptcp::{Ends, Manager, Stream};
+use hawser_netdev::mptcp::{Ends, Manager, Probe};
 use hawser_wire::label;
 
 use super::{Agent, watch::Step};
-use crate::gateway::{config, peer::Peer};
+use crate::gateway::{
+    config,
+    peer::{Group, Peer},
+};
 
 /// A connection on which nothing is under way is looked at this often.
 const LEISURE: Duration = Duration::from_millis(500);
@@ -27,11 +30,12 @@ impl Agent {
             return;
         }
         let Some(subflows) = link.stream.subflows() else { return };
-        let steps = place.watch.look(now, &subflows, *we_connect);
+        let mut steps = place.watch.look(now, &subflows, *we_connect);
+        steps.extend(place.answers(now));
         let Some(manager) = &self.manager else { return };
         let port = label::port(config.id, place.config.id);
         for step in steps {
-            let done = take(manager, &link.stream, &place.config.paths, port, step);
+            let done = place.take(manager, port, step);
             let (peer, group) = (&config.branch, place.config.id);
             match done {
                 Ok(()) => tracing::debug!(peer, group, ?step, "subflow"),
@@ -52,21 +56,37 @@ impl Agent {
     }
 }
 
-fn take(
-    manager: &Manager,
-    stream: &Stream,
-    paths: &[config::Path],
-    port: u16,
-    step: Step,
-) -> io::Result<()> {
-    let token = stream.token()?;
-    match step {
-        Step::Close(ends) => manager.destroy(token, ends),
-        Step::Join(place) => {
-            let Some(path) = paths.get(place) else { return Ok(()) };
-            let local = SocketAddr::new(path.local, 0);
-            let ends = Ends { local, remote: SocketAddr::new(path.remote, port) };
-            manager.create(token, number(paths, path.local), ends)
+impl Group {
+    /// What the probes that have been answered lead to.
+    fn answers(&mut self, now: Instant) -> Vec<Step> {
+        let (watch, mut steps) = (&mut self.watch, Vec::new());
+        self.probes.retain(|(member, probe)| {
+            let Some(reached) = probe.reached() else { return true };
+            steps.extend(watch.answered(now, *member, reached));
+            false
+        });
+        steps
+    }
+
+    /// Does one step, with subflows to this port.
+    fn take(&mut self, manager: &Manager, port: u16, step: Step) -> io::Result<()> {
+        let Some(link) = &self.link else { return Ok(()) };
+        let paths = &self.config.paths;
+        match step {
+            Step::Close(ends) => manager.destroy(link.stream.token()?, ends),
+            Step::Probe(member) => {
+                let Some(path) = paths.get(member) else { return Ok(()) };
+                self.probes.retain(|(other, _)| *other != member);
+                let remote = SocketAddr::new(path.remote, port);
+                self.probes.push((member, Probe::begin(path.local, remote)?));
+                Ok(())
+            }
+            Step::Join(member) => {
+                let Some(path) = paths.get(member) else { return Ok(()) };
+                let local = SocketAddr::new(path.local, 0);
+                let ends = Ends { local, remote: SocketAddr::new(path.remote, port) };
+                manager.create(link.stream.token()?, number(paths, path.local), ends)
+            }
         }
     }
 }

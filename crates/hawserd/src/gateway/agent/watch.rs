@@ -2,8 +2,8 @@
 //!
 //! A subflow on which nothing arrives, because its path is cut or others go first there, holds up the whole
 //! connection: what was sent on it is missing at the other end until the kernel gives up waiting. So it is
-//! closed, which sends its data on the other paths at once, and joined again after a pause.
-//! docs/adr/0114 has the measurement.
+//! closed, which sends its data on the other paths at once, and joined again after a pause, once a probe
+//! has come through. docs/adr/0114 has the measurement.
 
 use std::{
     net::IpAddr,
@@ -43,14 +43,22 @@ const SLOW_WAITING: Duration = Duration::from_millis(150);
 const SLOW_SHARE: u64 = 4;
 
 /// Time over which shares are measured.
-const WINDOW: Duration = Duration::from_secs(1);
+const WINDOW: Duration = Duration::from_millis(500);
+
+/// The part of what a subflow carried at its best that is forgotten in each window: slowly, because where
+/// one holds up the connection the others carry nothing either.
+const FORGOTTEN: u32 = 8;
 
 /// A subflow must be there this long after it was begun. Until then the kernel asks again, every second at
 /// first. Not sooner: whenever a subflow is closed, be it one that never stood, the kernel sends all that
 /// is under way on the others a second time, some 0.5 MB where they are busy.
 const JOINING: Duration = Duration::from_secs(10);
 
-/// First and longest pause after a subflow that was not answered or was refused.
+/// A probe of a path is answered in this time, or the path carries nothing for now: above any path's round
+/// trip, below what packets wait that others keep behind.
+const PROBING: Duration = Duration::from_millis(700);
+
+/// First and longest pause after a probe or a subflow that was not answered or was refused.
 const REFUSED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 /// First and longest pause after a subflow that was there and was closed.
@@ -62,6 +70,8 @@ const SETTLED: Duration = Duration::from_secs(10);
 /// Something to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
+    /// See whether the member path at this place carries anything.
+    Probe(usize),
     /// Begin a subflow on the member path at this place.
     Join(usize),
     /// Close a subflow.
@@ -84,7 +94,7 @@ struct Member {
     local: IpAddr,
     remote: IpAddr,
     state: State,
-    /// Subflows in a row that were not answered.
+    /// Probes and subflows in a row that were not answered.
     refused: u32,
     /// Subflows in a row that were there and had to be closed.
     closed: u32,
@@ -94,6 +104,8 @@ struct Member {
 enum State {
     /// There is no subflow, and none is to be begun before.
     Absent(Instant),
+    /// There is no subflow; a probe is under way.
+    Probing(Instant),
     /// A subflow is being made, or is ending.
     Changing(Instant),
     Present(Presence),
@@ -112,6 +124,8 @@ struct Presence {
     window: u32,
     /// Those of the window before, once there was a whole one.
     carried: Option<u32>,
+    /// As many it lately carried at its best.
+    best: u32,
 }
 
 impl Watch {
@@ -173,11 +187,25 @@ impl Watch {
                     member.stands(now, subflow, elapsed, turn);
                 }
                 Some(subflow) => steps.extend(member.changes(now, subflow)),
-                None => steps.extend(member.lacks(now, connects).then_some(Step::Join(place))),
+                None => steps.extend(member.lacks(now, connects).then_some(Step::Probe(place))),
             }
         }
         self.judge(now, &found, &mut steps);
         steps
+    }
+
+    /// A probe of the member path at this place has come through or was refused; says what is to be done.
+    pub(crate) fn answered(&mut self, now: Instant, place: usize, reached: bool) -> Option<Step> {
+        let member = self.members.get_mut(place)?;
+        if !matches!(member.state, State::Probing(_)) {
+            return None;
+        }
+        if reached {
+            member.state = State::Changing(now);
+            return Some(Step::Join(place));
+        }
+        member.was_refused(now);
+        None
     }
 
     /// The subflow of each member path. The same path may be there several times.
@@ -208,8 +236,7 @@ impl Watch {
         // The one that stays if none is good: of which was heard last.
         let best = standing().min_by_key(|(_, presence, subflow)| (presence.silent, subflow.rtt));
         let Some((best, _, fastest)) = best else { return };
-        let carried = |presence: Presence| u64::from(presence.carried.unwrap_or(0));
-        let total: u64 = standing().map(|(_, presence, _)| carried(presence)).sum();
+        let total: u64 = standing().map(|(_, presence, _)| u64::from(presence.best)).sum();
         let equal = total / u64::from(self.present.max(1));
         let held_up = |presence: &Presence, subflow: &Subflow| {
             presence.is_silent(subflow, STUCK) || presence.is_slow(subflow, fastest.rtt, equal)
@@ -245,6 +272,7 @@ impl Member {
                 silent: Duration::ZERO,
                 window: moved,
                 carried: None,
+                best: 0,
             });
             return;
         };
@@ -259,6 +287,8 @@ impl Member {
         if turn {
             let whole = now.saturating_duration_since(presence.since) >= WINDOW;
             presence.carried = whole.then(|| moved.wrapping_sub(presence.window));
+            let kept = presence.best - presence.best.div_ceil(FORGOTTEN);
+            presence.best = kept.max(presence.carried.unwrap_or(0));
             presence.window = moved;
         }
     }
@@ -280,14 +310,17 @@ impl Member {
         }
     }
 
-    /// It has no subflow; says whether to begin one.
+    /// It has no subflow; says whether to try the path.
     fn lacks(&mut self, now: Instant, connects: bool) -> bool {
         match self.state {
             State::Absent(until) if now >= until && connects => {
-                self.state = State::Changing(now);
+                self.state = State::Probing(now);
                 return true;
             }
-            State::Absent(_) => {}
+            State::Probing(since) if now.saturating_duration_since(since) >= PROBING => {
+                self.was_refused(now);
+            }
+            State::Absent(_) | State::Probing(_) => {}
             State::Changing(_) => self.was_refused(now),
             State::Present(_) => self.ended(now),
         }
@@ -320,8 +353,9 @@ impl Presence {
     /// Whether its data comes much later than that of others, and is not much: `equal` segments would be
     /// its share.
     fn is_slow(&self, subflow: &Subflow, fastest: Duration, equal: u64) -> bool {
-        let Subflow { rtt, min_rtt, .. } = *subflow;
-        rtt > SLOW_TIMES * fastest
+        let Subflow { rtt, min_rtt, unacked, .. } = *subflow;
+        unacked > 0
+            && rtt > SLOW_TIMES * fastest
             && rtt.saturating_sub(min_rtt) > SLOW_WAITING
             && self.carried.is_some_and(|carried| u64::from(carried) * SLOW_SHARE <= equal)
     }
@@ -371,6 +405,8 @@ mod tests {
         start: Instant,
         now: Instant,
         connects: bool,
+        /// Whether probes come through, at once.
+        reachable: bool,
         steps: Vec<(u128, Step)>,
     }
 
@@ -379,7 +415,7 @@ mod tests {
             let start = Instant::now();
             let paths: Vec<_> = (0..paths).map(path).collect();
             let watch = Watch::new(&paths, start);
-            Self { watch, start, now: start, connects: true, steps: Vec::new() }
+            Self { watch, start, now: start, connects: true, reachable: true, steps: Vec::new() }
         }
 
         /// Looks for so long at what `subflows` gives for the number of each look.
@@ -392,7 +428,15 @@ mod tests {
                 self.now += TICK;
                 let steps = self.watch.look(self.now, &subflows(look), self.connects);
                 let at = (self.now - self.start).as_millis();
-                self.steps.extend(steps.into_iter().map(|step| (at, step)));
+                for step in steps {
+                    let step = match step {
+                        Step::Probe(n) if self.reachable => {
+                            self.watch.answered(self.now, n, true).unwrap()
+                        }
+                        step => step,
+                    };
+                    self.steps.push((at, step));
+                }
             }
             self
         }
@@ -429,6 +473,31 @@ mod tests {
         let tries = run.times(Step::Join(1));
         assert!((5..10).contains(&tries.len()), "{tries:?}");
         assert!(tries.windows(2).all(|pair| pair[1] - pair[0] <= 2200), "{tries:?}");
+    }
+
+    #[test]
+    fn no_subflow_is_begun_where_no_probe_comes_through() {
+        let mut run = Run::new(2);
+        run.reachable = false;
+        run.see(10 * SECOND, |_| vec![subflow(0, 0, 0, 10)]);
+        assert_eq!(run.times(Step::Join(1)), []);
+        let probes = run.times(Step::Probe(1));
+        assert!((4..10).contains(&probes.len()), "{probes:?}");
+        assert_eq!(run.watch.answered(run.now, 0, true), None);
+        run.reachable = true;
+        run.see(3 * SECOND + TICK, |_| vec![subflow(0, 0, 0, 10)]);
+        assert!(!run.times(Step::Join(1)).is_empty());
+    }
+
+    #[test]
+    fn a_refused_probe_is_sent_again() {
+        let mut run = Run::new(2);
+        run.reachable = false;
+        for _ in 0..20 {
+            run.see(TICK, |_| vec![subflow(0, 0, 0, 10)]);
+            assert_eq!(run.watch.answered(run.now, 1, false), None);
+        }
+        assert_eq!(run.times(Step::Probe(1)), [50, 150, 350, 750]);
     }
 
     #[test]
@@ -513,6 +582,16 @@ mod tests {
             });
             assert_eq!(!run.times(close(1)).is_empty(), closed, "{share}: {:?}", run.steps);
         }
+    }
+
+    #[test]
+    fn a_path_that_waits_long_and_holds_up_the_others_is_closed() {
+        let mut run = Run::new(2);
+        run.see(2 * SECOND, |look| vec![subflow(0, 9, look * 20, 20), subflow(1, 9, look, 20)]);
+        run.see(2 * SECOND, |look| {
+            vec![subflow(0, 0, 800 + look / 8, 20), subflow(1, 9, 40 + look / 8, 600)]
+        });
+        assert!(run.times(close(1))[0] <= 3000, "{:?}", run.steps);
     }
 
     #[test]

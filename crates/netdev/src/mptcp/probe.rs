@@ -1,0 +1,72 @@
+//! Whether a path carries anything now.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// A plain TCP connection that is begun where a subflow would be, and given up as soon as it stands.
+/// Unlike a subflow's, its end concerns nobody else.
+#[derive(Debug)]
+pub struct Probe {
+    socket: Socket,
+    remote: SocketAddr,
+}
+
+impl Probe {
+    /// Begins to connect.
+    pub fn begin(local: IpAddr, remote: SocketAddr) -> io::Result<Self> {
+        let kind = Type::STREAM.nonblocking().cloexec();
+        let socket = Socket::new(Domain::for_address(remote), kind, Some(Protocol::TCP))?;
+        // Its end is one packet, and nothing of it stays.
+        socket.set_linger(Some(Duration::ZERO))?;
+        socket.bind(&SocketAddr::new(local, 0).into())?;
+        match socket.connect(&remote.into()) {
+            Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
+            _ => Ok(Self { socket, remote }),
+        }
+    }
+
+    /// Whether the other end answered that it listens; None while it has not answered.
+    #[must_use]
+    pub fn reached(&self) -> Option<bool> {
+        match self.socket.connect(&self.remote.into()).map_err(|e| e.raw_os_error()) {
+            Ok(()) | Err(Some(libc::EISCONN)) => Some(true),
+            Err(Some(libc::EALREADY | libc::EINPROGRESS)) => None,
+            Err(_) => Some(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, thread, time::Instant};
+
+    use super::*;
+
+    fn outcome(probe: &Probe) -> Option<bool> {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(5) {
+            if let Some(reached) = probe.reached() {
+                return Some(reached);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        None
+    }
+
+    #[test]
+    fn says_whether_somebody_listens() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let remote = listener.local_addr().unwrap();
+        let probe = Probe::begin(remote.ip(), remote).unwrap();
+        assert_eq!(outcome(&probe), Some(true));
+        assert_eq!(outcome(&probe), Some(true), "asked again");
+        drop(listener);
+        let probe = Probe::begin(remote.ip(), remote);
+        assert!(probe.map_or(true, |probe| outcome(&probe) == Some(false)));
+    }
+}
