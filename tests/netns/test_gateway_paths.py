@@ -45,6 +45,14 @@ def subflows(gateway: Gateway, wanted: int) -> Callable[[], bool]:
     return lambda: gateway.subflows() == wanted
 
 
+def test_probes_are_told_from_strangers(lab: Lab) -> None:
+    one, two = lab.pair(subflows=4)
+    until(lambda: one.subflows() == 4, "every path has a subflow")
+    until(lambda: two.get("/v1/counters")["strangers"]["probes"] == 3, "all but the first path")
+    found = two.get("/v1/counters")["strangers"]
+    assert {name for name, count in found.items() if count} == {"probes"}
+
+
 @pytest.mark.measures
 def test_a_transfer_survives_paths_that_are_cut(lab: Lab) -> None:
     one, two = lab.pair(subflows=4)

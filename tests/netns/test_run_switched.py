@@ -6,7 +6,8 @@ h1 - gw1 ==a,b== internet ==a,b== gw2 - h2         and gw3, gw4, gw5 in between
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -15,7 +16,8 @@ import pytest
 from driver_traffic import ping, tcp, wait_for
 from transfer import OUTAGE, RECEIVER, sender, standstill
 
-from hawser.control.client import DaemonClient
+from hawser.control.client import ControlError, DaemonClient
+from hawser.driver.daemon import SupervisedProcess
 from hawser.driver.local import LocalLab
 from hawser.overlay import NetworkPlan, network
 from hawser.spec import load
@@ -101,24 +103,87 @@ def test_a_transfer_survives_what_goes_and_comes_back(
     deploy: Deploy, switch: str, gone: str
 ) -> None:
     lab = deploy(plan(f"overlay.switch={switch}"))
-    receiver = lab.nodes["h2"].start(RECEIVER)
-    try:
-        wait_for(lambda: ":7" in lab.nodes["h2"].run(["ss", "-Hltn"], timeout=5).stdout)
-        done: list[str] = []
-        command = sender(str(lab.plan.addresses["h2"]), 4)
-        sending = Thread(
-            target=lambda: done.append(lab.nodes["h1"].run(command, timeout=30).stdout)
-        )
-        sending.start()
+    with transfer(lab):
         for at, up in ((1.5, False), (1.5, True)):
             time.sleep(at)
             for port in GONE[gone]:
                 lab.apply(port, Change(up=up))
+
+
+@contextmanager
+def transfer(lab: LocalLab, seconds: float = 4) -> Iterator[None]:
+    """Send from branch 1 to 2 over one TCP connection; it never stands still for long."""
+    receiver = lab.nodes["h2"].start(RECEIVER)
+    try:
+        wait_for(lambda: ":7" in lab.nodes["h2"].run(["ss", "-Hltn"], timeout=5).stdout)
+        done: list[str] = []
+        command = sender(str(lab.plan.addresses["h2"]), seconds)
+        sending = Thread(
+            target=lambda: done.append(lab.nodes["h1"].run(command, timeout=30).stdout)
+        )
+        sending.start()
+        yield
         sending.join()
         receiver.wait()
         assert standstill(done[0], receiver.stop().stdout) <= OUTAGE
     finally:
         receiver.stop()
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("switch", ["bpf", "openflow"])
+def test_a_transfer_survives_a_transit_gateway_that_is_killed(deploy: Deploy, switch: str) -> None:
+    """The programs of `bpf` go on without their daemon; Open vSwitch forwards nothing."""
+    lab = deploy(plan(f"overlay.switch={switch}"))
+    victim = killable(lab, "gw3" if switch == "bpf" else "gw3-ofs")
+    before = victim.pid
+    with transfer(lab, 5):
+        time.sleep(1.5)
+        victim.kill()
+        time.sleep(0.5)  # what was on its way has arrived
+        left = sent(lab, "gw3")
+        time.sleep(1)
+        carried = sent(lab, "gw3") - left
+        victim.resume()
+    assert carried > 200 if switch == "bpf" else carried < 10
+    assert victim.pid != before
+    assert reconnects(lab, "gw1", "b2") == 0
+    wait_for(lambda: transit(lab, "gw3") is not None)
+    again = transit(lab, "gw3") or 0
+    goodput(lab)
+    wait_for(lambda: (transit(lab, "gw3") or 0) > again + 200, 5)
+
+
+def killable(lab: LocalLab, name: str) -> SupervisedProcess:
+    running = (*lab.daemons.values(), *lab.switches)
+    found = next(each for each in running if each.name == name)
+    assert isinstance(found, SupervisedProcess)
+    return found
+
+
+def sent(lab: LocalLab, gateway: str) -> float:
+    """Packets that left by the WAN ports of a gateway."""
+    counted = lab.nodes[gateway].counters()
+    return sum(counted[port]["tx_packets"] for port in "ab")
+
+
+def transit(lab: LocalLab, gateway: str) -> int | None:
+    """Packets from branch 1 to 2 that a gateway has passed on; none while nobody can say."""
+    openflow = "ssc" in lab.daemons
+    try:
+        found = counters(lab, "ssc" if openflow else gateway)
+    except ControlError:
+        return None
+    tables = [each for each in found["switches"] if each["name"] == gateway] if openflow else None
+    listed = tables[0]["entries"] if tables else found["switch"]["entries"]
+    named: dict[str, int] = {each["name"]: each["packets"] for each in listed}
+    return sum(named[name] for name in named if name.startswith("b1>b2 ") and "transit" in name)
+
+
+def reconnects(lab: LocalLab, gateway: str, branch: str) -> int:
+    with DaemonClient(lab.daemons[gateway].control) as client:
+        status: Any = client.status()
+    return sum(g.reconnects for peer in status.peers if peer.branch == branch for g in peer.groups)
 
 
 def test_ip_in_ip_has_a_tunnel_a_group(deploy: Deploy) -> None:

@@ -42,6 +42,7 @@ def theirs(flow: Flow) -> bytes:
     actions = [parser.OFPActionSetField(**{field: value}) for field, value in flow.write]
     actions += [parser.OFPActionDecNwTtl()] if flow.decrement else []
     actions += [parser.OFPActionOutput(flow.output)]
+    actions += [parser.OFPActionOutput(ofp.OFPP_CONTROLLER)] if flow.report else []
     instructions = {
         "goto": [parser.OFPInstructionGotoTable(flow.goto)],
         "output": [parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions)],

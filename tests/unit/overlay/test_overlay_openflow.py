@@ -193,7 +193,9 @@ def packets(draw: st.DrawFn) -> Packet:
         "ipv4_src": draw(st.sampled_from(ADDRESSES)),
         "ipv4_dst": draw(st.sampled_from(ADDRESSES)),
     }
-    if number != 1:
+    if number == 1:
+        packet["icmpv4_type"] = draw(st.sampled_from([0, 3, 8, 11, 12]))
+    else:
         protocol = "tcp" if number == 6 else "udp"
         packet[f"{protocol}_src"] = draw(st.sampled_from(PORTS))
         packet[f"{protocol}_dst"] = draw(st.sampled_from(PORTS))
@@ -239,6 +241,7 @@ def test_never_an_open_relay(packet: Packet, number: int) -> None:
         assert all(packet[name] == value for name, value in flow.match.items())
     elif flow.output is not None:
         assert (flow.output > 1000) is came_from_wan
+        assert flow.report == (came_from_wan and packet.get("icmpv4_type") in (3, 11, 12))
         assert packet["ipv4_dst" if came_from_wan else "ipv4_src"] in own
     else:
         assert flow.kind == "drop"

@@ -9,4 +9,8 @@ application     service         os-ken's events; the control API
 session                 one connection: read, compare, install
   |
 message                 flows -> OpenFlow 1.3 messages
+
+errors                  a switch's ICMP errors: how many, and where to
+  |
+icmp                    one error about a rewritten packet -> one about the packet as it was
 """

@@ -97,6 +97,7 @@ class FlowTables(OSKenApp):  # type: ignore[misc]
 
     @_handles(
         [
+            ofp_event.EventOFPBarrierReply,
             ofp_event.EventOFPFlowStatsReply,
             ofp_event.EventONFBundleCtrlMsg,
             ofp_event.EventOFPErrorMsg,
@@ -107,6 +108,14 @@ class FlowTables(OSKenApp):  # type: ignore[misc]
         """Pass an answer on."""
         if event.msg.datapath.session is not None:
             event.msg.datapath.session.deliver(event.msg)
+
+    @_handles(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
+    def handed_over(self, event: Any) -> None:  # noqa: ANN401
+        """Translate an ICMP error, and send it on."""
+        datapath = event.msg.datapath
+        answer = self._state.switch(datapath.name).errors.take(bytes(event.msg.data))
+        if answer is not None:
+            datapath.send_msg(message.sending(datapath, *answer))
 
 
 def start(state: State) -> None:

@@ -42,6 +42,31 @@ def bundle_commit(datapath: Datapath) -> Message:
     return _bundle(datapath, datapath.ofproto.ONF_BCT_COMMIT_REQUEST)
 
 
+def limit(datapath: Datapath, per_second: int) -> tuple[Message, ...]:
+    """Let the switch hand over so many packets a second; what is more it drops in its fast path.
+
+    Open vSwitch has a meter of its own for that (OFPM_CONTROLLER). The last of the messages is
+    answered, after the mistakes of those before.
+    """
+    parser, ofp = datapath.ofproto_parser, datapath.ofproto
+    band = parser.OFPMeterBandDrop(rate=per_second, burst_size=per_second)
+    flags = ofp.OFPMF_PKTPS | ofp.OFPMF_BURST
+    return (
+        parser.OFPMeterMod(datapath, ofp.OFPMC_DELETE, 0, ofp.OFPM_CONTROLLER),
+        parser.OFPMeterMod(datapath, ofp.OFPMC_ADD, flags, ofp.OFPM_CONTROLLER, [band]),
+        parser.OFPBarrierRequest(datapath),
+    )
+
+
+def sending(datapath: Datapath, port: int, frame: bytes) -> Message:
+    """Send a frame by a port (7.3.7)."""
+    parser, ofp = datapath.ofproto_parser, datapath.ofproto
+    actions = [parser.OFPActionOutput(port)]
+    return parser.OFPPacketOut(
+        datapath, ofp.OFP_NO_BUFFER, ofp.OFPP_CONTROLLER, actions, data=frame
+    )
+
+
 def changes(datapath: Datapath, stale: Iterable[int], new: Iterable[Flow]) -> Iterator[bytes]:
     """Give what puts changes into the open bundle: flows that go, by cookie, then those that come.
 

@@ -163,4 +163,5 @@ def _counts(switch: Switch) -> Mapping[str, Any]:
             if kind == "entry"
         ],
         "drops": {name: packets[kind, name] for kind, name in packets if kind == "drop"},
+        "icmp_errors": switch.errors.counts(),
     }

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from hawser.controller.openflow import message
+from hawser.controller.openflow.errors import PER_SECOND
 from hawser.controller.openflow.message import Datapath, Message
 from hawser.controller.openflow.state import Count, State
 from hawser.overlay.openflow import Flow
@@ -35,6 +36,10 @@ _log = logging.getLogger(__name__)
 
 class SwitchError(Exception):
     """A switch refused, did not answer, or is gone."""
+
+
+class RefusedError(SwitchError):
+    """A switch refused what it was told."""
 
 
 class Session:
@@ -66,6 +71,7 @@ class Session:
         self._state.begin(self._name, self)
         fault = "the session failed"
         try:
+            self._limit()
             while True:
                 self._rest(self._round())
         except SwitchError as error:
@@ -74,6 +80,16 @@ class Session:
         finally:
             self._state.end(self._name, self, fault)
             self._datapath.close()
+
+    def _limit(self) -> None:
+        """Let the switch hand over no more than is looked at, if it can count packets."""
+        *limits, barrier = message.limit(self._datapath, PER_SECOND)
+        for each in limits:
+            self._send(each)
+        try:
+            self._ask(barrier)
+        except RefusedError as error:  # `Errors` has a limit, too
+            _log.info("switch %s has no meters: %s", self._name, error)
 
     def _round(self) -> float:
         """Read, and install what is missing. Returns the seconds it took to read."""
@@ -145,7 +161,7 @@ class Session:
         if reply is None:
             raise SwitchError("is gone")
         if isinstance(reply, self._datapath.ofproto_parser.OFPErrorMsg):
-            raise SwitchError(f"refused: error {_error(reply)}")
+            raise RefusedError(f"refused: error {_error(reply)}")
         return reply
 
 

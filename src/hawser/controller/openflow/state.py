@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from hawser.controller.openflow.errors import Errors
 from hawser.overlay.openflow import ControllerConfig, Flow, OpenFlowSwitch, flows
 
 
@@ -32,6 +33,8 @@ class Switch:
     """Why it has not."""
     counts: Mapping[int, Count] = field(default_factory=dict)
     """By cookie, as read last."""
+    errors: Errors = field(default_factory=Errors)
+    """What is done with the ICMP errors that it hands over."""
     changed: threading.Event = field(default_factory=threading.Event)
     """Set when there is something to do before the next reading is due."""
 
@@ -66,6 +69,7 @@ class State:
                 if dict(switch.wanted) != tables[each.name]:
                     switch.installed = False
                 switch.config, switch.wanted = each, tables[each.name]
+                switch.errors.configure(each)
                 switch.changed.set()
 
     def switch(self, name: str) -> Switch:

@@ -31,8 +31,10 @@ _OUTPUT, _DEC_NW_TTL, _SET_FIELD = 0, 24, 25
 """Actions (7.2.6)."""
 _NOBODY = 0
 """Transaction of what is answered only when it is wrong."""
+_CONTROLLER = 0xFFFF_FFFD
+"""The port that is the controller (7.2.1)."""
 _MOST_OF_A_PACKET = 0xFFE5
-"""What an output to the controller would hand over; of no meaning to other ports."""
+"""What an output to the controller hands over; of no meaning to other ports."""
 
 _HEADER = struct.Struct("!BBHI")
 _FLOW = struct.Struct("!QQBBHHHIIIH2x")
@@ -74,6 +76,7 @@ _FIELDS = {
     "tcp_dst": _Field(14, 2),
     "udp_src": _Field(15, 2),
     "udp_dst": _Field(16, 2),
+    "icmpv4_type": _Field(19, 1),
     "arp_tpa": _Field(23, 4, _ipv4),
     "eth_type_nxm": _Field(3, 2, oxm_class=0),
     "ip_frag": _Field(26, 1, oxm_class=1),
@@ -128,7 +131,8 @@ def _instructions(flow: Flow) -> bytes:
     ]
     if flow.decrement:
         actions.append(_TTL.pack(_DEC_NW_TTL, _TTL.size))
-    actions.append(_PORT.pack(_OUTPUT, _PORT.size, flow.output, _MOST_OF_A_PACKET))
+    ports = (flow.output, _CONTROLLER) if flow.report else (flow.output,)
+    actions += (_PORT.pack(_OUTPUT, _PORT.size, port, _MOST_OF_A_PACKET) for port in ports)
     body = b"".join(actions)
     return _APPLY.pack(_APPLY_ACTIONS, _APPLY.size + len(body)) + body
 

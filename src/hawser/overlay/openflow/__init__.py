@@ -11,7 +11,7 @@
       a              b              WAN ports, shaped
 """
 
-from hawser.overlay.openflow.flow import Flow, Value, flows
+from hawser.overlay.openflow.flow import Flow, Value, flows, leaves
 from hawser.overlay.openflow.network import switched
 from hawser.overlay.openflow.switch import ControllerConfig, OpenFlowPort, OpenFlowSwitch
 
@@ -22,5 +22,6 @@ __all__ = [
     "OpenFlowSwitch",
     "Value",
     "flows",
+    "leaves",
     "switched",
 ]

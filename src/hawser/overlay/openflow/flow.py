@@ -35,6 +35,9 @@ _IPV4, _ARP = 0x0800, 0x0806
 _FRAGMENT = (1, 1)
 """Value and mask of NXM_NX_IP_FRAG: any fragment, the first or a later one."""
 _PROTOCOLS = {6: "tcp", 17: "udp"}
+_ICMP = 1
+_ICMP_ERRORS = (3, 11, 12)
+"""Destination unreachable, time exceeded, parameter problem (RFC 792)."""
 
 Value = int | str | tuple[int, int]
 
@@ -51,6 +54,8 @@ class Flow(Model):
     """Whether a router is passed, and takes one off the time to live."""
     output: int | None = None
     """Number of a port. With neither `output` nor `goto`, packets are dropped."""
+    report: bool = False
+    """Whether the controller is handed a copy."""
     goto: int | None = None
     kind: Literal["entry", "drop", "own"]
     counter: str
@@ -63,7 +68,7 @@ class Flow(Model):
         So what a switch has is compared with what it should have by cookies alone.
         """
         body = self.model_dump_json(
-            include={"table", "priority", "write", "decrement", "output", "goto"}
+            include={"table", "priority", "write", "decrement", "output", "goto", "report"}
         )
         text = json.dumps([body, sorted(self.match.items())]).encode()
         # 63 bits: all ones would be a reserved value (OpenFlow 1.3.5, 7.3.4.2).
@@ -119,7 +124,19 @@ def _own(switch: OpenFlowSwitch) -> Iterator[Flow]:
             yield _own_flow(ENTRIES, 10, taken, agent, "own")
             for ports in _below_labels():
                 yield _own_flow(ENTRIES, 12, {**taken, **ports}, agent, "own")
+            yield from _errors(taken, agent)
     yield from _labelled(switch)
+
+
+def _errors(taken: dict[str, Value], agent: int) -> Iterator[Flow]:
+    """Show the controller ICMP errors for the gateway: they may be about what it has rewritten.
+
+    Its stack gets them, too, for they may be about its own packets; of others it knows nothing.
+    """
+    for kind in _ICMP_ERRORS:
+        match = {**taken, "ip_proto": _ICMP, "icmpv4_type": kind}
+        flow = _own_flow(ENTRIES, 13, match, agent, "icmp_error")
+        yield flow.model_copy(update={"report": True})
 
 
 def _below_labels() -> Iterator[dict[str, Value]]:
@@ -168,7 +185,7 @@ def _own_flow(
 def _entries(switch: OpenFlowSwitch) -> Iterator[Flow]:
     """Match no port numbers without a protocol: so every entry is two, one for TCP, one for UDP."""
     for entry in switch.entries:
-        came, (output, sender, receiver) = _came(switch, entry), _leaves(switch, entry)
+        came, (output, sender, receiver) = _came(switch, entry), leaves(switch, entry)
         for number, protocol in _PROTOCOLS.items():
             labelled = f"{protocol}_{'dst' if entry.match.source_port is None else 'src'}"
             yield Flow(
@@ -203,7 +220,7 @@ def _came(switch: OpenFlowSwitch, entry: Entry) -> int:
     return FIRST_WAN + switch.holder(entry.match.destination)
 
 
-def _leaves(switch: OpenFlowSwitch, entry: Entry) -> tuple[int, str, str]:
+def leaves(switch: OpenFlowSwitch, entry: Entry) -> tuple[int, str, str]:
     """Give port, sender and receiver of the frames as which packets of an entry leave."""
     if entry.output == "agent":
         place = switch.holder(entry.write.destination)

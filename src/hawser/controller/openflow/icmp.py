@@ -1,0 +1,197 @@
+"""ICMP errors about packets that a switch has rewritten, led back to whoever sent those.
+
+Open vSwitch cannot match on the packet that an error quotes. So it hands errors for the gateway to
+the controller, which makes of each what the `bpf` switch makes of it (ADR 102): an answer to the
+quoted packet would match an entry, and what that entry writes, turned round, is the quoted packet
+as it was before.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hawser.overlay.entry import Entry
+
+MOST = 640
+"""Bytes of the longest error that is read, from the IP header: as the `bpf` switch has it."""
+
+_HEADER = 20
+"""Bytes of an IPv4 header without options."""
+_ICMP_HEADER = 8
+_QUOTED_LEAST = _HEADER + 8
+"""Bytes that an error must quote at least (RFC 792): the header, and 8 of what follows."""
+_ICMP, _TCP, _UDP = 1, 6, 17
+_ERRORS = (3, 11, 12)
+"""Destination unreachable, time exceeded, parameter problem."""
+_TTL = 64
+_SOURCE_PORT, _DESTINATION_PORT = 0, 2
+"""Where the ports stand in the header of TCP and UDP."""
+_OPPOSITE = {_SOURCE_PORT: _DESTINATION_PORT, _DESTINATION_PORT: _SOURCE_PORT}
+
+Key = tuple[bytes, bytes, int, int]
+"""Addresses of a packet, the port that holds the label, and where that stands."""
+Returns = Mapping[Key, Entry]
+
+
+class Found(StrEnum):
+    """What became of an error that was handed over."""
+
+    TRANSLATED = "translated"
+    OWN = "own"
+    """About no packet of an entry: the gateway's own matter, whose stack has it already."""
+    MALFORMED = "malformed"
+    """Cut short, too long, or with a wrong checksum."""
+    LIMITED = "limited"
+    """Beyond what is translated in one second."""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """An error as whoever sent the packet shall see it."""
+
+    packet: bytes
+    """From the IP header."""
+    entry: Entry
+    """By which an answer would have come back; the error goes where that leads."""
+
+
+def returns(entries: Iterable[Entry]) -> Returns:
+    """Give the entries by which answers come back: those for packets from outside."""
+    return {_key(entry): entry for entry in entries if entry.match.from_ == "wan"}
+
+
+def translate(packet: bytes, table: Returns, identification: int) -> Translated | Found:
+    """Turn an error about a rewritten packet into one about the packet as it was before.
+
+    Args:
+        packet: an IPv4 packet, from its header; padding may follow.
+        table: the switch's `returns`.
+        identification: of the packet that is made (RFC 791), 16 bits.
+
+    Returns:
+        The error, or why there is none.
+    """
+    error = _whole(packet)
+    if error is None:
+        return Found.MALFORMED
+    quoted = error[_HEADER + _ICMP_HEADER :]
+    found = _answered(error, quoted, table)
+    if found is None:
+        return Found.OWN
+    entry, place = found
+    write = entry.write
+    sent = _Swap(write.destination.packed, write.source.packed, write.port)
+    message = error[_HEADER : _HEADER + 2] + bytes(2) + error[_HEADER + 4 : _HEADER + _ICMP_HEADER]
+    message += _rewritten(quoted, sent, place)
+    message = message[:2] + checksum(message).to_bytes(2) + message[4:]
+    own = entry.output == "agent"
+    source = error[12:16] if own else write.source.packed
+    head = _header(source, write.destination.packed, len(message), identification)
+    return Translated(head + message, entry)
+
+
+def checksum(data: bytes) -> int:
+    """Give the Internet checksum (RFC 1071); 0 of what has a right one."""
+    total = sum(_words(data + bytes(len(data) % 2)))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+@dataclass(frozen=True)
+class _Swap:
+    """Addresses and a port as they are written."""
+
+    source: bytes
+    destination: bytes
+    port: int
+
+
+def _key(entry: Entry) -> Key:
+    match = entry.match
+    place = _SOURCE_PORT if match.destination_port is None else _DESTINATION_PORT
+    port = match.destination_port or match.source_port or 0
+    return match.source.packed, match.destination.packed, port, place
+
+
+def _whole(packet: bytes) -> bytes | None:
+    """Give an ICMP error without its padding; none where it is damaged, or something else."""
+    if len(packet) < _HEADER + _ICMP_HEADER or packet[0] != 0x45 or packet[9] != _ICMP:
+        return None
+    total = int.from_bytes(packet[2:4])
+    if not _HEADER + _ICMP_HEADER <= total <= min(len(packet), MOST):
+        return None
+    if int.from_bytes(packet[6:8]) & 0x3FFF or packet[_HEADER] not in _ERRORS:
+        return None
+    whole = packet[:total]
+    sums = checksum(whole[:_HEADER]), checksum(whole[_HEADER:])
+    return None if any(sums) else whole
+
+
+def _answered(error: bytes, quoted: bytes, table: Returns) -> tuple[Entry, int] | None:
+    """Find the entry that an answer to the quoted packet matches, and where that has its label."""
+    if not _has_ports(quoted) or quoted[12:16] != error[16:20]:
+        return None
+    for place in (_DESTINATION_PORT, _SOURCE_PORT):
+        at = _HEADER + _OPPOSITE[place]
+        port = int.from_bytes(quoted[at : at + 2])
+        entry = table.get((quoted[16:20], quoted[12:16], port, place))
+        if entry is not None:
+            return entry, place
+    return None
+
+
+def _has_ports(quoted: bytes) -> bool:
+    """Whether it is the beginning of a packet of TCP or UDP, without options, no later fragment."""
+    return (
+        len(quoted) >= _QUOTED_LEAST
+        and quoted[0] == 0x45
+        and int.from_bytes(quoted[2:4]) >= len(quoted)
+        and not int.from_bytes(quoted[6:8]) & 0x1FFF
+        and quoted[9] in (_TCP, _UDP)
+    )
+
+
+def _rewritten(quoted: bytes, write: _Swap, place: int) -> bytes:
+    """Write addresses and the port opposite to `place` into the beginning of a packet.
+
+    Checksums are updated, never computed anew (RFC 1624, equation 3): what was damaged stays so.
+    """
+    result, at = bytearray(quoted), _HEADER + _OPPOSITE[place]
+    written = _words(write.source + write.destination)
+    addresses = list(zip(_words(quoted[12:20]), written, strict=True))
+    ports = [(int.from_bytes(quoted[at : at + 2]), write.port)]
+    _update(result, 10, addresses, may_be_absent=False)
+    udp = quoted[9] == _UDP
+    _update(result, _HEADER + (6 if udp else 16), addresses + ports, may_be_absent=udp)
+    result[12:20] = write.source + write.destination
+    result[at : at + 2] = write.port.to_bytes(2)
+    return bytes(result)
+
+
+def _update(
+    packet: bytearray, at: int, changes: Iterable[tuple[int, int]], *, may_be_absent: bool
+) -> None:
+    """Update a checksum, if it is quoted at all. UDP may have none, which is 0 (RFC 768)."""
+    total = int.from_bytes(packet[at : at + 2])
+    if len(packet) < at + 2 or (may_be_absent and not total):
+        return
+    for old, new in changes:
+        summed = (~total & 0xFFFF) + (~old & 0xFFFF) + new
+        summed = (summed & 0xFFFF) + (summed >> 16)
+        total = ~((summed & 0xFFFF) + (summed >> 16)) & 0xFFFF
+    packet[at : at + 2] = (total or (0xFFFF if may_be_absent else 0)).to_bytes(2)
+
+
+def _words(data: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"!{len(data) // 2}H", data)
+
+
+def _header(source: bytes, destination: bytes, size: int, identification: int) -> bytes:
+    """Give an IPv4 header of ICMP before so many bytes."""
+    start = struct.pack("!BBHHHBB", 0x45, 0, _HEADER + size, identification, 0, _TTL, _ICMP)
+    sums = checksum(start + bytes(2) + source + destination)
+    return start + sums.to_bytes(2) + source + destination
