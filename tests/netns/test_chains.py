@@ -11,7 +11,8 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
@@ -70,9 +71,34 @@ def planned(
     return network(load("x.yaml", lambda _: text.encode()).variants[0].scenario)
 
 
+@contextmanager
+def sniffed(
+    node: NamespaceNode, interface: str, what: str = ""
+) -> Iterator[Callable[[], list[str]]]:
+    """Watch an interface; what tcpdump said of each packet."""
+    command = [
+        "tcpdump",
+        "-nn",
+        "-l",
+        "--immediate-mode",
+        "-c",
+        "2000",
+        "-i",
+        interface,
+        *what.split(),
+    ]
+    process = node.start(command)
+    time.sleep(0.5)
+    try:
+        yield lambda: list(process.stop().stdout.splitlines())
+    finally:
+        process.stop(0)
+
+
 def passed(lab: LocalLab, function: str) -> int:
-    """Packets that came to a function."""
-    return lab.nodes[function].counters()["f0"]["rx_packets"]
+    """Packets that came to a function, by whatever port."""
+    ports = lab.nodes[function].counters().items()
+    return sum(counted["rx_packets"] for port, counted in ports if port.startswith("f"))
 
 
 @pytest.mark.measures
@@ -121,14 +147,21 @@ def test_functions_behind_proxies_are_passed(deploy: Deploy, proxy: str) -> None
 
 
 @pytest.mark.measures
-@pytest.mark.parametrize("proxy", [None, "static"])
-def test_ipv6_is_led_too(deploy: Deploy, proxy: str | None) -> None:
+@pytest.mark.parametrize(
+    ("proxy", "mode"),
+    [(None, "encap"), ("static", "encap"), (None, "insert"), ("masquerading", "insert")],
+)
+def test_ipv6_is_led_too(deploy: Deploy, proxy: str | None, mode: str) -> None:
     behind = f"node: n1, proxy: {proxy}}}" if proxy else "node: n1}"
     text = WORKFLOW.replace("node: n1}\n  f2: {", f"{behind}\n  f2: {{", 1)
-    lab = deploy(planned("steering: srv6, srv6: {ipv6: true}", workflow=text))
+    lab = deploy(planned(f"steering: srv6, srv6: {{ipv6: true, mode: {mode}}}", workflow=text))
     client, server = lab.nodes["client"], lab.nodes["server"]
     (address,) = (a.ip for a in server.plan.interfaces[0].addresses if a.version == 6)
-    assert ping(client, str(address)) == 3
+    with sniffed(lab.nodes["n1"], "far", "ip6 proto 43") as lines:
+        assert ping(client, str(address)) == 3
+        seen = [line for line in lines() if "echo request" in line]
+    assert seen
+    assert all((") IP6" in line) == (mode == "encap") for line in seen), seen
     assert passed(lab, "f1") >= 3
     assert passed(lab, "f2") >= 6
     assert ping(client, SERVER) == 3
@@ -204,13 +237,6 @@ class Echoes:
         return [float(found) for found in re.findall(r"^\[([\d.]+)\] \d+ bytes", text, re.M)]
 
 
-def kill(lab: LocalLab, function: str) -> float:
-    """Kill a function as a crash would; when."""
-    now = time.time()
-    os.kill(lab.daemons[function].pid, signal.SIGKILL)
-    return now
-
-
 def drops(lab: LocalLab) -> int:
     """Packets that found no way on."""
     total = 0
@@ -256,6 +282,26 @@ def test_a_killed_function_closes_its_chain(deploy: Deploy) -> None:
         wait_for(lambda: passed(lab, "f2") > before + 20, 10)
         answers = echoes.answers()
     assert not [at for at in answers if killed + 0.2 < at < killed + 0.4], "nothing passes by"
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("fail", ["closed", "open"])
+def test_a_function_that_dies_fails_its_chain_at_once(deploy: Deploy, fail: str) -> None:
+    lab = deploy(planned(f"fail: {fail}"))
+    with Echoes(lab) as echoes:
+        wait_for(lambda: passed(lab, "f2") > 20)
+        os.kill(lab.daemons["f2"].pid, signal.SIGKILL)
+        killed = time.time()
+        wait_for(lambda: lab.daemons["f2"].restarts == 1, 10)
+        before = passed(lab, "f2")
+        wait_for(lambda: passed(lab, "f2") > before + 20, 10)
+        answers = echoes.answers()
+    if fail == "open":
+        gaps = [b - a for a, b in pairwise(answers) if killed - 0.1 < a]
+        assert max(gaps) < 0.2
+        assert drops(lab) < 20, "those alone that were on their way"
+    else:
+        assert drops(lab) > 3
 
 
 def test_a_lab_leaves_no_function_behind(deploy: Deploy) -> None:

@@ -45,22 +45,56 @@ def test_tshark_reads_what_is_on_the_wire(tmp_path: Path) -> None:
         ("vxlan_gpe", ["vxlan.vni", "nsh.spi", "nsh.si"]),
     ):
         with Chain(1, transport) as chain:
-            file = tmp_path / f"{transport}.pcap"
-            # Without its function the port takes frames only with GRO, and shows them to tcpdump.
             chain.functions[0].stop()
-            chain.at("f1", "ethtool", "-K", "f0", "gro", "on")
-            capture = ["ip", "netns", "exec", chain.namespace("f1"), "timeout", "10", "tcpdump"]
-            options = ["-U", "-i", "f0", "-c", "4", "-w", str(file)]
-            with subprocess.Popen([*capture, *options], stderr=subprocess.DEVNULL):
-                until(file.exists, "tcpdump captures")
-                chain.ping("-c", "8", "-i", "0.05")
+            file = _captured(chain, "f1", tmp_path / f"{transport}.pcap")
             shown = [option for field in fields for option in ("-e", field)]
-            wrong = "_ws.malformed || _ws.expert.severity >= 6291456"
-            assert _tshark(file, "-Y", wrong) == []
+            assert _tshark(file, "-Y", _WRONG) == []
             rows = _tshark(file, "-Y", "nsh && icmp", "-T", "fields", *shown)
             assert rows
             expected = {"ethernet": "1\t255\t1", "vxlan_gpe": "7\t1\t255"}[transport]
             assert set(rows) == {expected}
+
+
+@pytest.mark.parametrize("transport", ["ethernet", "vxlan_gpe"])
+def test_unknown_context_headers_are_carried_whole(transport: str, tmp_path: Path) -> None:
+    known_to_nobody = [
+        {"class": 0xFFF6, "type": 0x7E, "data": "c0ffee"},
+        {"class": 0x1234, "type": 0x81, "data": "00112233445566778899"},
+        {"class": 9, "type": 1, "data": ""},
+    ]
+    with Chain(2, transport) as chain:
+        config = chain.sff.config
+        for rule in config["rules"]:
+            rule["metadata"] = {"variable": known_to_nobody}
+        status, answer = chain.sff.ask("PUT", "/v1/config", config)
+        assert status == 200, answer
+        assert " 0% packet loss" in chain.ping("-c", "3", "-i", "0.02")
+        chain.functions[1].stop()
+        file = _captured(chain, "f2", tmp_path / "variable.pcap")
+    assert _tshark(file, "-Y", _WRONG) == []
+    fields = ["nsh.si", "nsh.mdtype", "nsh.metadataclass", "nsh.metadatatype", "nsh.metadata"]
+    shown = [option for field in fields for option in ("-e", field)]
+    rows = _tshark(file, "-Y", "nsh && icmp", "-T", "fields", *shown)
+    assert rows
+    assert set(rows) == {"254\t2\t65526,4660,9\t126,129,1\tc0ffee,00112233445566778899"}
+
+
+_WRONG = "_ws.malformed || _ws.expert.severity >= 6291456"
+"""What tshark finds wrong with a packet: not decoded, or a warning or more."""
+
+
+def _captured(chain: Chain, label: str, file: Path) -> Path:
+    """Capture echoes that come to a function whose program does not run.
+
+    Without it the port takes frames only with GRO, and shows them to tcpdump.
+    """
+    chain.at(label, "ethtool", "-K", "f0", "gro", "on")
+    capture = ["ip", "netns", "exec", chain.namespace(label), "timeout", "10", "tcpdump"]
+    options = ["-U", "-i", "f0", "-c", "4", "-w", str(file)]
+    with subprocess.Popen([*capture, *options], stderr=subprocess.DEVNULL):
+        until(file.exists, "tcpdump captures")
+        chain.ping("-c", "8", "-i", "0.05")
+    return file
 
 
 def _tshark(file: Path, *options: str) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import sys
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from hawser.control.model import Status
     from hawser.driver.base import Lab
     from hawser.engine.labs import DaemonInfo, LabInfo
+    from hawser.engine.trace import Step
 
 
 def deploy(
@@ -89,14 +92,68 @@ def exec_(
         str, typer.Argument(metavar="NODE", help="LAB/NODE, or NODE where there is one lab.")
     ],
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run there.")],
+    trace: Annotated[
+        bool,
+        typer.Option(
+            "--trace",
+            help="Afterwards show the way that the node's packets took through chains: where each "
+            "was led, served or dropped.",
+        ),
+    ] = False,
 ) -> None:
     """Run a command on a node, with this terminal; its exit code is passed on."""
     from hawser.driver.local import LocalDriver
     from hawser.engine import labs
 
     wanted = command[1:] if command[0] == "--" else command
-    there = labs.find_node(LocalDriver(), node).attached(wanted)
+    lab, found = labs.find_node(LocalDriver(), node)
+    there = found.attached(wanted)
+    if trace:
+        raise typer.Exit(_traced(lab, found.name, there))
     os.execvp(there[0], there)  # noqa: S606 (becomes that command: its terminal, its exit code)
+
+
+def _traced(lab: Lab, node: str, command: list[str]) -> int:
+    """Run a command, and show what happened to the node's packets meanwhile."""
+    from hawser.engine import trace
+
+    trace.begin(lab)
+    code = _INTERRUPTED
+    with contextlib.suppress(KeyboardInterrupt):
+        code = subprocess.run(command, check=False).returncode
+    found = trace.steps(lab, node)
+    if not found:
+        output.say(f"No packet from or to {node} came to a forwarder or function.")
+        return code
+    start = found[0].event.time_ns
+    columns = ("ms ", "at", "step", "path", "index ", "from", "to", "packet")
+    output.show(output.table(columns, (_step(start, step) for step in found[:_SHOWN])))
+    if len(found) > _SHOWN:
+        output.say(f"The first {_SHOWN} of {len(found)} steps.")
+    return code
+
+
+_INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C has ended, as shells have it."""
+_SHOWN = 200
+"""Steps of packets that are shown at most."""
+_PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
+
+
+def _step(start: int, step: Step) -> tuple[str, ...]:
+    event = step.event
+    ports = [f":{port}" if port else "" for port in (event.source_port, event.destination_port)]
+    packet = f"{event.source}{ports[0]} > {event.destination}{ports[1]}"
+    return (
+        f"{(event.time_ns - start) / 1e6:.3f}",
+        step.daemon,
+        f"{event.step}: {event.cause}" if event.cause else event.step,
+        step.course,
+        str(event.si) if event.spi else "",
+        event.incoming,
+        event.to or "",
+        f"{_PROTOCOLS.get(event.protocol, event.protocol)} {packet}",
+    )
 
 
 def destroy(

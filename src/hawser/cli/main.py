@@ -40,7 +40,11 @@ EXAMPLES = {
         "hawser deploy FILE --name lab1 --supervise",
     ),
     "inspect": ("hawser inspect", "hawser inspect quickstart --json"),
-    "exec": ("hawser exec h1 -- ping -c 3 10.2.0.2", "hawser exec quickstart/gw1 -- ip route"),
+    "exec": (
+        "hawser exec h1 -- ping -c 3 10.2.0.2",
+        "hawser exec quickstart/gw1 -- ip route",
+        "hawser exec --trace client -- ping -c 1 10.255.0.10",
+    ),
     "destroy": ("hawser destroy quickstart", "hawser destroy --all"),
     "report": (
         "hawser report latest",

@@ -139,13 +139,15 @@ def _order(planned: Plan) -> str:
     return " | ".join(blocks[:_BLOCKS]) + (" | ..." if len(blocks) > _BLOCKS else "")
 
 
+_SHOWN = {"links", "shapers", "addresses", "chains"}
+"""What tells networks apart."""
+
+
 def _networks(planned: Plan) -> dict[str, list[Prepared]]:
     """Variants grouped by what their network is made of, so that each network is shown once."""
-    groups: dict[object, list[Prepared]] = {}
+    groups: dict[str, list[Prepared]] = {}
     for prepared in planned.variants:
-        network = prepared.network
-        addresses = tuple(network.addresses.items())
-        key = (network.links, network.shapers, addresses, network.chains)
+        key = prepared.network.model_dump_json(include=_SHOWN)
         groups.setdefault(key, []).append(prepared)
     return {_letter(index): group for index, group in enumerate(groups.values())}
 

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from hawser.control.model import FieldError, FunctionCounters, Status, WanCounters
+from hawser.control.model import FieldError, FunctionCounters, Status, Trace, WanCounters
 
 _TIMEOUT = 5.0
 """Seconds that a daemon may stay silent; it needs milliseconds."""
@@ -67,6 +67,14 @@ class DaemonClient:
     def function_counters(self) -> FunctionCounters:
         """Packets and drops of a part of service chains."""
         return self._get("/v1/counters", TypeAdapter(FunctionCounters))
+
+    def start_trace(self, events: int) -> None:
+        """Have a part of service chains tell what happens to packets, so many times."""
+        self._request("PUT", "/v1/trace", json.dumps({"events": events}).encode())
+
+    def trace(self) -> Trace:
+        """What happened to packets since this was last asked."""
+        return self._get("/v1/trace", TypeAdapter(Trace))
 
     def config(self) -> dict[str, Any]:
         """The configuration in force (schemas/ROLE-config.schema.json)."""

@@ -159,6 +159,36 @@ class FunctionCounters(Answer):
     """Packets dropped, by cause."""
 
 
+class TraceEvent(Answer):
+    """What happened to one packet at a part of service chains."""
+
+    time_ns: int
+    """When, on the monotonic clock of this machine."""
+    step: str
+    """`classified`, `forwarded`, `served`, `ended` or `dropped`."""
+    cause: str | None = None
+    """Why it was dropped."""
+    spi: int
+    """Path, 0 for none."""
+    si: int
+    """Service index as it came in."""
+    incoming: Annotated[str, Field(alias="from")]
+    """Port it came in by."""
+    to: str | None = None
+    """Port it went to."""
+    source: str | None = None
+    destination: str | None = None
+    protocol: int
+    source_port: int
+    destination_port: int
+
+
+class Trace(Answer):
+    """Events since they were last asked for (`GET /v1/trace`)."""
+
+    events: tuple[TraceEvent, ...]
+
+
 class Quantiles(Answer):
     """A distribution, microseconds."""
 

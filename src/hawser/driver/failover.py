@@ -19,6 +19,7 @@ from hawser.overlay.chain.failure import configurations
 from hawser.overlay.plan import FUNCTION_ROLES, NetworkPlan
 
 _POLL = 0.01
+_FORWARDING = ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding")
 
 
 class Failover:
@@ -61,7 +62,8 @@ class Failover:
         """What the kernel forwards past a program that has ended would be nobody's work."""
         if running and not self._programs[name].ready():
             return
-        forwarding = {"net.ipv4.ip_forward": "1" if running else "0"}
+        plan = next(node for node in self._plan.nodes if node.name == name)
+        forwarding = {key: "1" if running else "0" for key in _FORWARDING if key in plan.sysctl}
         with contextlib.suppress(NodeError):  # the lab is being removed
             self._nodes[name].netlink(lambda _: sysctl.write(forwarding))
         self._changed(name, running)

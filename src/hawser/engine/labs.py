@@ -94,8 +94,8 @@ def _status(control: Path) -> tuple[Status | None, str]:
         return None, str(error)
 
 
-def find_node(driver: Driver, reference: str) -> Node:
-    """The node called `LAB/NODE`, or `NODE` where there is only one lab.
+def find_node(driver: Driver, reference: str) -> tuple[Lab, Node]:
+    """The node called `LAB/NODE`, or `NODE` where there is only one lab, and its lab.
 
     Raises:
         InputError: there is no such lab or node.
@@ -106,7 +106,7 @@ def find_node(driver: Driver, reference: str) -> Node:
     if node_name not in lab.nodes:
         known = ", ".join(lab.nodes)
         raise InputError([f"found node {node_name!r}, expected one of lab {lab.name}: {known}"])
-    return lab.nodes[node_name]
+    return lab, lab.nodes[node_name]
 
 
 def find_lab(driver: Driver, name: str | None) -> str:

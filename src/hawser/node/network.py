@@ -198,7 +198,7 @@ def _route(route: IPRoute, plan: RoutePlan, index: int) -> None:
         options["metrics"] = {"mtu": plan.mtu}
     if plan.segments:
         options |= {
-            "encap": seg6.encapsulation(plan.segments, reduced=plan.reduced),
+            "encap": seg6.encapsulation(plan.segments, plan.mode),
             "scope": "universe",
         }
     route.route("add", **options)

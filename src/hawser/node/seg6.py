@@ -10,6 +10,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl.rtmsg import rtmsg_base
 
 from hawser.overlay.plan import SegmentPlan
+from hawser.spec.chain import Encapsulation
 
 _PREFIX = 128
 _BY_DESTINATION = "0.0.0.0"  # noqa: S104 (not listened on)
@@ -19,19 +20,27 @@ For any other, Linux asks the next hop's link for that destination's Ethernet ad
 
 _REDUCED = 3
 """SEG6_IPTUN_MODE_ENCAP_RED of linux/seg6_iptunnel.h."""
+_MODES = {
+    Encapsulation.WHOLE: "encap",
+    Encapsulation.REDUCED: "encap.red",
+    Encapsulation.INSERTED: "inline",
+}
 
 # The kernel has it since 6.0, pyroute2 only the older modes.
 rtmsg_base.seg6_encap_info.ipv6_sr_hdr.encapmodes["encap.red"] = _REDUCED
 
 
-def encapsulation(segments: Sequence[IPv6Address], *, reduced: bool) -> dict[str, object]:
+def encapsulation(segments: Sequence[IPv6Address], mode: Encapsulation) -> dict[str, object]:
     """Give what a route puts in front of packets: a header with these segments, first to last.
 
     On the wire the last one comes first (RFC 8754 section 2). A reduced header lacks the first one
-    (RFC 8986 section 5.2).
+    (RFC 8986 section 5.2), and one that is inserted has the packet's destination behind all others.
     """
-    mode = "encap.red" if reduced else "encap"
-    return {"type": "seg6", "mode": mode, "segs": [str(each) for each in reversed(segments)]}
+    return {
+        "type": "seg6",
+        "mode": _MODES[mode],
+        "segs": [str(each) for each in reversed(segments)],
+    }
 
 
 def local(route: IPRoute, plan: SegmentPlan, index: int) -> None:

@@ -64,9 +64,9 @@ class RoutePlan(Model):
     mtu: int | None = None
     """Largest packet that senders here make for it; the interface's if left out."""
     segments: tuple[IPv6Address, ...] = ()
-    """What packets then pass, in this order (H.Encaps, RFC 8986 section 5.1)."""
-    reduced: bool = False
-    """Whether the list lacks the first one, which is the destination already (section 5.2)."""
+    """What packets then pass, in this order (RFC 8986 section 5)."""
+    mode: Encapsulation = Encapsulation.WHOLE
+    """How they are put in front of packets."""
     kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
     """What happens to packets; only of the first kind they leave by the interface."""
 

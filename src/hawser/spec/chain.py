@@ -56,12 +56,17 @@ class Proxy(StrEnum):
 
 
 class Encapsulation(StrEnum):
-    """How a chain's segments are put in front of its packets (RFC 8986 section 5)."""
+    """How a chain's segments are put in front of its packets (RFC 8986 section 5).
+
+    H.Insert is that of draft-filsfils-spring-srv6-net-pgm-insertion.
+    """
 
     WHOLE = "encap"
     """H.Encaps: a header with all segments."""
     REDUCED = "encap.red"
     """H.Encaps.Red: without the first one, which is the destination already."""
+    INSERTED = "insert"
+    """H.Insert: behind the header that IPv6 packets have; IPv4 packets as with `encap`."""
 
 
 class Action(StrEnum):
@@ -195,6 +200,6 @@ class Chain(Model):
         return self.srv6 is not None and self.srv6.ipv6
 
     @property
-    def is_reduced(self) -> bool:
-        """Whether its segment list lacks the first segment."""
-        return self.srv6 is not None and self.srv6.mode is Encapsulation.REDUCED
+    def encapsulation(self) -> Encapsulation:
+        """What segment routing puts in front of its packets."""
+        return (self.srv6 or Srv6()).mode

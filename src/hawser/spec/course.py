@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from hawser.spec.chain import Chain, Function, Steering
+from hawser.spec.chain import Chain, Encapsulation, Function, Steering
 from hawser.spec.topology import Topology
 from hawser.spec.tunnel import Tunnel, TunnelKind
 from hawser.spec.way import Hop, way
@@ -115,7 +115,8 @@ def overhead(chain: Chain) -> int:
         case Steering.NSH:
             return NSH_TUNNEL_OVERHEAD
         case Steering.SRV6:
-            return _IPV6 + _SRH + _SEGMENT * (len(chain.functions) + (not chain.is_reduced))
+            reduced = chain.encapsulation is Encapsulation.REDUCED
+            return _IPV6 + _SRH + _SEGMENT * (len(chain.functions) + (not reduced))
         case Steering.ROUTES:
             return 0
 

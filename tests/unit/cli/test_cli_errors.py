@@ -194,6 +194,16 @@ def test_a_mistake_of_the_program_is_told_without_a_traceback(
     assert "ZeroDivisionError" in file.read_text()
 
 
+@pytest.mark.parametrize("name", ["chain-compare", "aws-sfc-sydney", "mms-fig6"])
+def test_networks_of_shipped_workflows_are_shown(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    workflow = Path(__file__).parents[3] / "workflows" / f"{name}.yaml"
+    code, out, _ = hawser(capsys, "plan", workflow)
+    assert code == 0
+    assert "Network A" in out
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

@@ -16,7 +16,7 @@ from spec_files import loaded, mistakes
 from hawser.overlay import NetworkPlan, network
 from hawser.overlay.chain.failure import configurations
 from hawser.overlay.plan import CoursePlan, NodePlan, RoutePlan
-from hawser.spec.chain import Proxy
+from hawser.spec.chain import Encapsulation, Proxy
 from hawser.spec.units import Duration
 
 Drawn = dict[str, Any]
@@ -57,7 +57,7 @@ def files(draw: st.DrawFn, steering: str) -> Drawn:
 
 
 def _proxy(kind: Proxy | None) -> Drawn:
-    return {"proxy": str(kind)} if kind else {}
+    return {"proxy": str(kind), "kind": "router"} if kind else {}
 
 
 @dataclass
@@ -341,7 +341,7 @@ def test_a_reduced_list_leaves_more_room() -> None:
     plan = network(loaded(TWO.replace("[f1, fw]", reduced)).variants[0].scenario)
     routes = [route for node in plan.nodes for route in node.routes if route.segments]
     assert routes
-    assert all(route.reduced for route in routes)
+    assert all(route.mode is Encapsulation.REDUCED for route in routes)
     assert plan.chains[0].mtu == 1500 - 40 - 8 - 2 * 16
 
 

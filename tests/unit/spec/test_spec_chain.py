@@ -36,6 +36,8 @@ functions:
   lost: {kind: forwarder, node: alone}
   px: {kind: proxy, node: a, command: [sleep, "@server@"]}
   rt: {kind: router, node: b, routes: [{to: 10.9.0.0/16, action: drop}]}
+  ps: {kind: proxy, node: a, proxy: static, command: [sleep, "1"]}
+  rs: {kind: router, node: b, proxy: masquerading}
   enc: {kind: ipsec, node: a, peer: dec}
   dec: {kind: ipsec, node: b, peer: enc}
 chains:
@@ -51,6 +53,11 @@ chains:
         "{from: client, to: server, functions: [fa, fb], steering: routes}",
         "{from: client, to: server, functions: [fp], steering: srv6, srv6: {mode: encap.red}}",
         "{from: client, to: server, functions: [fp, fb], steering: srv6, srv6: {ipv6: true}}",
+        "{from: client, to: server, functions: [ps, rs], steering: srv6, srv6: {ipv6: true}}",
+        (
+            "{from: client, to: server, functions: [fa, rs], steering: srv6,"
+            " srv6: {ipv6: true, mode: insert}}"
+        ),
         "{from: client, to: server, functions: [fb, fa], symmetric: false, match: {dscp: 4}}",
         "{from: server, to: end, functions: [fa, fa2], symmetric: false}",
         "{from: client, to: server, functions: [fw, px, enc, dec, rt], fail: open}",
@@ -70,7 +77,26 @@ def test_these_can_be(chain: str) -> None:
         ),
         (
             "{from: client, to: server, functions: [px], steering: srv6}",
-            "functions.0: found px, a proxy, which knows no srv6; expected steering: nsh",
+            "functions.0: found px, a proxy, which knows no srv6; expected steering: nsh, or a",
+        ),
+        (
+            "{from: client, to: server, functions: [enc, dec], steering: srv6}",
+            "functions.0: found enc, a ipsec, which knows no srv6; expected steering: nsh",
+        ),
+        (
+            "{from: client, to: server, functions: [ps], steering: routes}",
+            "functions.0: found ps, which is behind a proxy for srv6; expected steering: srv6",
+        ),
+        (
+            "{from: client, to: server, functions: [fa], steering: srv6, srv6: {mode: insert}}",
+            "srv6.mode: found insert, but no IPv6 packets are led; expected ipv6: true with it",
+        ),
+        (
+            (
+                "{from: client, to: server, functions: [ps], steering: srv6,"
+                " srv6: {ipv6: true, mode: insert}}"
+            ),
+            "functions.0: found ps, whose proxy (static) takes headers off, but with mode: insert",
         ),
         (
             "{from: client, to: server, functions: [px], match: {dscp: 4}}",

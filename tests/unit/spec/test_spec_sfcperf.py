@@ -66,6 +66,19 @@ CHAIN: dict[str, Any] = {
     },
 }
 
+NEWER: dict[str, Any] = {
+    **CHAIN,
+    "SFC": {
+        **CHAIN["SFC"],
+        "Management": {
+            "ip": "198.51.100.21",
+            "type": "Tacker",
+            "connection": {"type": "SSH", "params": ["gta", SECRET]},
+        },
+    },
+}
+"""As SFCPerf's last version wrote it; `CHAIN` has what manages functions as the one before did."""
+
 
 def read(file: object) -> Imported:
     return imported(json.dumps(file), "file.json")
@@ -110,7 +123,7 @@ def test_a_chain_becomes_ours() -> None:
     )
 
 
-@pytest.mark.parametrize("file", [OLDER, CHAIN])
+@pytest.mark.parametrize("file", [OLDER, CHAIN, NEWER])
 def test_no_secret_is_anywhere(file: object) -> None:
     found = read(file)
     assert SECRET not in found.text

@@ -2,7 +2,7 @@
 
 Packets come to such a function as their sender made them, and go back by its only cable. It has an
 address that others reach, for connections of its own and for answers to addresses that it put in
-the place of a sender's.
+the place of a sender's. Where segments lead, it has two cables, to a proxy (`proxy`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hawser.overlay.chain.additions import Additions
 from hawser.overlay.chain.layout import OWN_PORT, Instance, Layout
 from hawser.overlay.plan import ProgramPlan, RoutePlan, RulePlan, TunnelPlan
 from hawser.overlay.route import EVERYTHING
-from hawser.spec.chain import FunctionKind, RouteAction
+from hawser.spec.chain import Function, FunctionKind, RouteAction
 from hawser.spec.check.function import PLACE
 from hawser.spec.course import Course
 from hawser.spec.tunnel import TunnelKind
@@ -30,19 +30,25 @@ _KINDS = {
 def join(layout: Layout, added: Additions) -> None:
     """Lead to the addresses of all such functions, and out of them."""
     for each in bare(layout):
-        added.routes[each.name] += _routes(each)
+        if each.proxy is None:
+            added.routes[each.name] += routes(each.function, each.ends[0].ip, OWN_PORT)
         if each.function.kind is FunctionKind.IPSEC:
             _into_tunnel(added, each)
         for node in layout.topology.nodes:
             hop = first_hops(layout.topology, node).get(each.node)
             if hop is not None:
                 route = RoutePlan(
-                    to=IPv4Network(each.ends[1].ip),
+                    to=IPv4Network(_reached(each)),
                     via=layout.address(hop.neighbour),
                     interface=hop.interface,
                     mtu=_room(layout, node),
                 )
                 added.routes[node].append(route)
+
+
+def _reached(instance: Instance) -> IPv4Address:
+    """Give the address that answers to packets of a chain come to, where it is their sender."""
+    return (instance.sides[1] if instance.proxy else instance).ends[1].ip
 
 
 def _room(layout: Layout, node: str) -> int | None:
@@ -65,7 +71,7 @@ def answered(layout: Layout, course: Course) -> Iterator[IPv4Address]:
     for name in course.functions if course.direction == "reverse" else ():
         instances = layout.instances[name]
         if instances[0].function.kind is FunctionKind.PROXY and len(instances) == 1:
-            yield instances[0].ends[1].ip
+            yield _reached(instances[0])
 
 
 def programs(layout: Layout, addresses: Mapping[str, IPv4Address]) -> Iterator[ProgramPlan]:
@@ -122,16 +128,18 @@ def _into_tunnel(added: Additions, end: Instance) -> None:
     added.routes[end.name].append(none)
 
 
-def _routes(instance: Instance) -> Iterator[RoutePlan]:
-    gateway, function = instance.ends[0].ip, instance.function
+def routes(
+    function: Function, gateway: IPv4Address, interface: str, table: int | None = None
+) -> Iterator[RoutePlan]:
+    """Give the routes of a function: its own, and one for everything else."""
     for each in function.routes:
         kind = _KINDS.get(each.action)
         if kind is None:
-            yield RoutePlan(to=each.to, via=gateway, interface=OWN_PORT)
+            yield RoutePlan(to=each.to, via=gateway, interface=interface, table=table)
         else:
-            yield RoutePlan(to=each.to, interface=OWN_PORT, kind=kind)
+            yield RoutePlan(to=each.to, interface=interface, kind=kind, table=table)
     if not any(each.to == EVERYTHING for each in function.routes):
-        yield RoutePlan(to=EVERYTHING, via=gateway, interface=OWN_PORT)
+        yield RoutePlan(to=EVERYTHING, via=gateway, interface=interface, table=table)
 
 
 def _filled(words: tuple[str, ...], addresses: Mapping[str, IPv4Address]) -> tuple[str, ...]:

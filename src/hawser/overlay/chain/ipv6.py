@@ -1,7 +1,8 @@
 """IPv6 packets between the ends of a chain that is steered by SRv6.
 
 The ends get addresses on their links, and routes to each other by way of the classifier. At the
-last function's node End.DX6 takes the header off.
+last function's node End.DX6 takes the header off. A header that was inserted goes on to the target,
+which looks past it: no segments are left.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from ipaddress import IPv6Address, IPv6Network
 from hawser.overlay.chain.additions import Additions
 from hawser.overlay.chain.layout import Layout, Led, out
 from hawser.overlay.plan import RoutePlan, RulePlan, SegmentPlan
+from hawser.spec.chain import Encapsulation
 from hawser.spec.course import Course
 from hawser.spec.match import PROTOCOLS
 
@@ -41,6 +43,7 @@ def lead(
             added.addresses[port].append(layout.address6(port))
             added.sysctl[port.partition(".")[0]] |= ROUTER
     access, table = course.access, added.table()
+    inserted = led.chain.encapsulation is Encapsulation.INSERTED
     via = layout.address6(access.neighbour).ip
     start = RoutePlan(to=target, via=via, interface=access.interface, mtu=led.mtu)
     added.routes[course.source].append(start)
@@ -49,15 +52,15 @@ def lead(
             to=_EVERYTHING,
             interface=layout.departure(course),
             table=table,
-            segments=segments,
-            reduced=led.chain.is_reduced,
+            segments=segments[:-1] if inserted else segments,
+            mode=led.chain.encapsulation,
         )
     )
     added.rules[course.classifier].append(_rule(led, course, target, table))
-    end = SegmentPlan(
-        segment=segments[-1], behaviour="End.DX6", interface=course.legs[-1][0].interface
-    )
-    added.segments[course.last].append(end)
+    if not inserted:
+        interface = course.legs[-1][0].interface
+        end = SegmentPlan(segment=segments[-1], behaviour="End.DX6", interface=interface)
+        added.segments[course.last].append(end)
     for hop in course.legs[-1]:
         via = layout.address6(hop.neighbour).ip
         onward = RoutePlan(to=target, via=None if via in target else via, interface=hop.interface)

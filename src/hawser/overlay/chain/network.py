@@ -19,7 +19,7 @@ from hawser.overlay.plan import (
     RoutePlan,
 )
 from hawser.overlay.sysctl import settings
-from hawser.spec.chain import FunctionKind, Proxy, Srv6, Steering
+from hawser.spec.chain import FunctionKind, Proxy, Steering
 from hawser.spec.course import ESP_OVERHEAD, NSH_OVERHEAD, Course, overhead
 from hawser.spec.topology import Link
 from hawser.spec.workflow import Scenario
@@ -90,7 +90,9 @@ def _nodes(layout: Layout, instance: Instance) -> Iterator[NodePlan]:
     yield NodePlan(
         name=instance.name,
         role="function",
-        interfaces=(*_sides(instance, port.mtu, 1),) if instance.proxy else (port,),
+        interfaces=(*_sides(instance, _behind(layout, instance, port.mtu), 1),)
+        if instance.proxy
+        else (port,),
         sysctl=settings([OWN_PORT], forwards=True, mptcp=False) | _QUIET,
         cpu=instance.function.cpu,
     )
@@ -98,6 +100,19 @@ def _nodes(layout: Layout, instance: Instance) -> Iterator[NodePlan]:
         ports = (port, *_sides(instance, port.mtu, 0))
         sysctl = settings([OWN_PORT], forwards=False, mptcp=False)
         yield NodePlan(name=instance.proxy, role="function", interfaces=ports, sysctl=sysctl)
+
+
+def _behind(layout: Layout, instance: Instance, room: int) -> int:
+    """Give the MTU of a function behind a proxy: what it sends itself gets headers there."""
+    function = instance.function
+    if not function.kind.bare or function.proxy is Proxy.MASQUERADING:
+        return room
+    return _inside(layout, _name(layout, instance))
+
+
+def _inside(layout: Layout, function: str) -> int:
+    """Give the largest packet that fits, with what leads it, on the ways of a function's chains."""
+    return min(led.mtu for led in layout.led if function in led.chain.functions)
 
 
 def _sides(instance: Instance, mtu: int, end: int) -> Iterator[InterfacePlan]:
@@ -119,8 +134,8 @@ def _port(layout: Layout, instance: Instance, name: str, end: int) -> InterfaceP
     room = _room(layout, steering)
     if kind is FunctionKind.IPSEC:
         room += ESP_OVERHEAD
-    elif kind.bare and name == OWN_PORT:
-        room = min(led.mtu for led in layout.led if function in led.chain.functions)
+    elif kind.bare and name == OWN_PORT and not instance.proxy:
+        room = _inside(layout, function)
     return InterfacePlan(
         name=name,
         addresses=() if instance.proxy else (instance.ends[end],),
@@ -179,7 +194,7 @@ def _chain(layout: Layout, led: Led) -> ChainPlan:
     return ChainPlan(
         name=led.name,
         steering=led.chain.steering,
-        mode=(led.chain.srv6 or Srv6()).mode if led.chain.steering is Steering.SRV6 else None,
+        mode=led.chain.encapsulation if led.chain.steering is Steering.SRV6 else None,
         fail=led.chain.fail,
         mtu=led.mtu,
         courses=tuple(_course(layout, led, number) for number in led.courses),

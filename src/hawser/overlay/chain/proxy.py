@@ -5,20 +5,24 @@ and the function a port for each side:
 
     node ---- f0 proxy p0 ---- f0 function      forward: in by f0, out by f1
                        p1 ---- f1               reverse: in by f1, out by f0
+
+Connections of a function's own, and what it answers itself, leave by the side that leads there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv6Address, IPv6Network
-from typing import Any
+from typing import Any, TypeVar
 
+from hawser.overlay.chain import bare
 from hawser.overlay.chain.additions import Additions
 from hawser.overlay.chain.layout import OWN_PORT, SIDES, Instance, Layout
 from hawser.overlay.plan import DaemonPlan, RoutePlan, RulePlan
-from hawser.overlay.route import EVERYTHING
 from hawser.spec.chain import Proxy
 from hawser.spec.course import Course
+
+T = TypeVar("T")
 
 ROLE = "srv6-proxy"
 _VERSION = 1
@@ -65,6 +69,7 @@ def stand_in(
     if daemon is None:
         daemon = _begin(added, instance)
         _function(added, instance)
+    added.routes[instance.name] += _own(layout, instance, course, len(lists) > 1)
     proxies: Any = daemon.config["proxies"]
     if all(each["segment"] != str(segment) for each in proxies):
         onward = [[str(each) for each in segments[place + 1 :]] for segments in lists]
@@ -104,11 +109,29 @@ def _function(added: Additions, instance: Instance) -> None:
         SIDES, reversed(SIDES), reversed(instance.sides), strict=True
     ):
         table = added.table()
-        for to, via in ((EVERYTHING, side.ends[0].ip), (_EVERYTHING6, side.ends6[0].ip)):
-            route = RoutePlan(to=to, via=via, interface=outgoing, table=table)
-            added.routes[instance.name].append(route)
+        own = bare.routes(instance.function, side.ends[0].ip, outgoing, table)
+        via = side.ends6[0].ip
+        six = RoutePlan(to=_EVERYTHING6, via=via, interface=outgoing, table=table)
+        added.routes[instance.name] += (*own, six)
         rules = (RulePlan(incoming=incoming, family=f, table=table) for f in (4, 6))
         added.rules[instance.name] += rules
+
+
+def _own(layout: Layout, instance: Instance, course: Course, ipv6: bool) -> Iterator[RoutePlan]:
+    """Lead what a program sends itself to the end of a course."""
+    if not instance.function.kind.bare:
+        return
+    (_, (interface, _)), (_, side) = _along(course, SIDES), _along(course, instance.sides)
+    for address in layout.of(course.target):
+        yield RoutePlan(to=address, via=side.ends[0].ip, interface=interface)
+    if ipv6:
+        end = IPv6Network(layout.address6(course.legs[-1][-1].neighbour).ip)
+        yield RoutePlan(to=end, via=side.ends6[0].ip, interface=interface)
+
+
+def _along(course: Course, sides: tuple[T, T]) -> tuple[T, T]:
+    """Give the side by which packets of a course come to a function, and the other."""
+    return sides if course.direction == "forward" else (sides[1], sides[0])
 
 
 def _proxy(
@@ -119,10 +142,7 @@ def _proxy(
     source: IPv6Address,
 ) -> dict[str, object]:
     kind = instance.function.proxy
-    sides = list(zip(SIDES, instance.sides, strict=True))
-    if course.direction == "reverse":
-        sides.reverse()
-    ((_, out), side), ((_, back), _) = sides
+    ((_, out), (_, back)), (side, _) = _along(course, SIDES), _along(course, instance.sides)
     proxy: dict[str, object] = {
         "segment": str(segment),
         "behaviour": str(kind),

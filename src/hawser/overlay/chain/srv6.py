@@ -26,7 +26,7 @@ from hawser.overlay.chain.routes import rules
 from hawser.overlay.plan import RoutePlan, SegmentPlan
 from hawser.overlay.route import EVERYTHING
 from hawser.spec.address import SEGMENTS
-from hawser.spec.chain import Steering
+from hawser.spec.chain import Encapsulation, Steering
 from hawser.spec.course import Course
 
 _NODE, _FUNCTION = 80, 64
@@ -75,12 +75,17 @@ def _classify(layout: Layout, added: Additions, led: Led, number: int, course: C
         interface=interface,
         table=table,
         segments=segments(layout, number, course),
-        reduced=led.chain.is_reduced,
+        mode=_around(led.chain.encapsulation),
     )
     added.routes[course.classifier].append(route)
     node = course.classifier
     added.rules[node] += rules(layout, led, course, course.access.arrival, table)
     added.sysctl[node] |= ROUTER
+
+
+def _around(mode: Encapsulation) -> Encapsulation:
+    """Give what is done with IPv4 packets, whose header nothing can be inserted into."""
+    return Encapsulation.WHOLE if mode is Encapsulation.INSERTED else mode
 
 
 def _reach(layout: Layout, added: Additions, course: Course) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from hawser.spec.chain import (
     MAX_FUNCTIONS,
     Chain,
+    Encapsulation,
     Function,
     FunctionKind,
     Proxy,
@@ -34,6 +35,9 @@ MOST_MTU_XDP = 3400
 
 MOST_PROXIED = 9
 """Functions of a chain whose headers a proxy can put in front of a packet: ten segments."""
+
+_BEHIND_SRV6 = (FunctionKind.PROXY, FunctionKind.ROUTER)
+"""Kinds that a proxy can stand in for where segments lead."""
 
 _FUNCTION_PORT = re.compile(r"sf[0-9]+")
 """Interfaces at which functions are joined to their node."""
@@ -170,20 +174,31 @@ def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iter
         if function is None:
             continue
         where: Loc = (*loc, "functions", number)
-        if function.kind is not FunctionKind.FORWARDER and not (
-            function.kind.bare and chain.steering is Steering.ROUTES
-        ):
+        if not _leads(chain.steering, function):
             message = f"found {name}, a {function.kind}, which knows no {chain.steering}"
-            yield Issue(where, f"{message}; {expected}")
+            stands = chain.steering is Steering.SRV6 and function.kind in _BEHIND_SRV6
+            yield Issue(where, f"{message}; {expected}" + (", or a proxy for it" if stands else ""))
         if function.instances > 1:
             message = f"found {name}, which has {function.instances} instances; {expected}"
             yield Issue(where, message)
+
+
+def _leads(steering: Steering, function: Function) -> bool:
+    """Whether what is not NSH leads to a function."""
+    if function.kind is FunctionKind.FORWARDER:
+        return True
+    if steering is Steering.ROUTES:
+        return function.kind.bare
+    return function.kind in _BEHIND_SRV6 and function.proxy is not None
 
 
 def _srv6(loc: Loc, chain: Chain) -> Iterator[Issue]:
     if chain.srv6 and chain.steering is not Steering.SRV6:
         message = f"found how srv6 leads, but the chain is steered by {chain.steering}"
         yield Issue((*loc, "srv6"), message, key=True)
+    if chain.encapsulation is Encapsulation.INSERTED and not chain.carries_ipv6:
+        message = "found insert, but no IPv6 packets are led; expected ipv6: true with it"
+        yield Issue((*loc, "srv6", "mode"), message)
     if chain.carries_ipv6 and not chain.symmetric:
         message = (
             "found ipv6, but answers go straight, where only IPv4 is; expected symmetric: true"
@@ -206,6 +221,13 @@ def _proxies(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Itera
             message = f"found {len(chain.functions)} functions, but proxy: {kind} has room for the"
             yield Issue(where, f"{message} segments of {MOST_PROXIED}")
             break
+        elif (
+            kind
+            and kind is not Proxy.MASQUERADING
+            and chain.encapsulation is Encapsulation.INSERTED
+        ):
+            message = f"found {name}, whose proxy ({kind}) takes headers off, but with mode: insert"
+            yield Issue(where, f"{message} there is none around; expected encap or masquerading")
 
 
 def _proxied(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:

@@ -1,0 +1,71 @@
+"""The way of packets through a lab's chains: what each forwarder and function did with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+
+from hawser.control.client import ControlError, DaemonClient
+from hawser.control.model import TraceEvent
+from hawser.driver.base import Lab
+from hawser.engine.errors import InputError
+from hawser.overlay.plan import FUNCTION_ROLES, NodePlan
+
+_EVENTS = 2048
+"""That a daemon tells at most."""
+_UNTRACED = "srv6-proxy"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happened to a packet at one place."""
+
+    daemon: str
+    course: str
+    """Chain and direction; empty where the packet was on none."""
+    event: TraceEvent
+
+
+def begin(lab: Lab) -> None:
+    """Have all forwarders and functions of a lab tell what they do from now on.
+
+    Raises:
+        InputError: it has none that could.
+    """
+    if not any(_clients(lab)):
+        raise InputError([f"lab {lab.name} has no chain that is steered by nsh, nothing to trace"])
+    for _, client in _clients(lab):
+        client.trace()  # what is left of another one
+        client.start_trace(_EVENTS)
+
+
+def steps(lab: Lab, node: str) -> tuple[Step, ...]:
+    """Give what happened since to packets from and to a node, in the order of time.
+
+    A daemon that does not answer (a function that was killed) tells nothing.
+    """
+    own = {str(address) for each in lab.plan.nodes if each.name == node for address in _of(each)}
+    found = (step for name, client in _clients(lab) for step in _told(lab, name, client))
+    mine = (step for step in found if {step.event.source, step.event.destination} & own)
+    return tuple(sorted(mine, key=lambda step: step.event.time_ns))
+
+
+def _clients(lab: Lab) -> Iterator[tuple[str, DaemonClient]]:
+    for name, daemon in lab.daemons.items():
+        if daemon.role in FUNCTION_ROLES and daemon.role != _UNTRACED:
+            yield name, DaemonClient(daemon.control)
+
+
+def _of(node: NodePlan) -> Iterator[IPv4Address | IPv6Address]:
+    return (address.ip for port in node.interfaces for address in port.addresses)
+
+
+def _told(lab: Lab, name: str, client: DaemonClient) -> Iterator[Step]:
+    courses = {course.number: course.name for chain in lab.plan.chains for course in chain.courses}
+    try:
+        events = client.trace().events
+    except ControlError:
+        return
+    for event in events:
+        yield Step(name, courses.get(event.spi, ""), event)
