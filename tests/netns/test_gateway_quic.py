@@ -30,13 +30,13 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         yield lab
 
 
-def pair(lab: Lab, *, paths: int = 1) -> tuple[Gateway, Gateway]:
-    """Both gateways, started, with so many paths up."""
+def pair(lab: Lab, *, paths: int = 1, **settings: object) -> tuple[Gateway, Gateway]:
+    """Both gateways, started, with so many paths up; `settings` are of the transport."""
     files = pki(lab.folder, ["b1", "b2"])
     one, two = lab.gateway(1, 2), lab.gateway(2, 1)
     for gateway in (one, two):
         name = gateway.config["branch"]
-        gateway.config["transport"] = {"kind": "quic", "tls": files[name]}
+        gateway.config["transport"] = {"kind": "quic", "tls": files[name], **settings}
         gateway.start()
     until(lambda: min(one.subflows(), two.subflows()) >= paths, f"{paths} paths are up")
     until(lambda: mtu(one) == mtu(two) == 1472, "the paths' MTU is known")
@@ -87,6 +87,26 @@ def test_unequal_paths_add_up(lab: Lab, rates: tuple[float, ...]) -> None:
     order = two.group()["order"]
     assert order["in_order"] + order["resequenced"] > 0
     assert order["late"] < 0.01 * (order["in_order"] + order["resequenced"])
+
+
+@pytest.mark.parametrize("congestion", ["delay", "cubic", "bbr"])
+def test_each_congestion_control_carries_a_transfer(lab: Lab, congestion: str) -> None:
+    one, _ = pair(lab.paths((10, 10, 10, 10)), paths=PATHS, congestion=congestion)
+    result = lab.iperf(seconds=1.5)
+    assert result["end"]["sum_received"]["bytes"] > 1_000_000
+    assert all(path["sent_bytes"] > 100_000 for path in paths_of(one))
+
+
+@pytest.mark.parametrize("resequence", [True, False])
+def test_packets_pass_as_they_come_where_that_is_wanted(lab: Lab, resequence: bool) -> None:
+    """With UDP, which sends the same whatever comes out of order."""
+    _, two = pair(lab.paths((1, 2, 4, 33)), paths=PATHS, resequence=resequence)
+    result = lab.iperf("-u", "-b", "30M", "-l", "1200", seconds=1.5)
+    assert result["end"]["sum"]["packets"] > 1000
+    order = two.group()["order"]
+    passed = order["in_order"] + order["resequenced"] + order["late"]
+    assert passed > 1000
+    assert (order["overflowed"] > 0) is not resequence
 
 
 def test_a_path_that_goes_dark_is_left_and_used_again(lab: Lab) -> None:

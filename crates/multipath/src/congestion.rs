@@ -59,6 +59,10 @@ const NOISE: f64 = 0.03;
 /// Share of lost bytes that ends the first, exponential growth.
 const STARTUP_LOSS: f64 = 0.1;
 
+/// Longest delay, in seconds, that ends the first growth only where it is more than a sixteenth of the path's
+/// own (RFC 9406 section 4.3).
+const LONGEST_DOUBT: f64 = 0.008;
+
 /// The window of one path, and what is known about the path from it.
 #[derive(Clone, Debug)]
 pub struct Congestion {
@@ -75,6 +79,7 @@ pub struct Congestion {
     round: Round,
     busy: Busy,
     carried: Carried,
+    recent: Recent,
     last_ack: Instant,
     rate: Rate,
     /// When the window was last used up.
@@ -156,6 +161,38 @@ struct Carried {
     acked: u64,
 }
 
+/// What was lost and acknowledged over the last rounds, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    lost: f64,
+    acked: f64,
+}
+
+impl Recent {
+    /// Packets after which older ones fade.
+    const SPAN: f64 = 1000.0;
+
+    /// Adds a round; whether with it more is lost than what is put up with.
+    fn note(&mut self, round: &Round, packet: f64) -> bool {
+        self.lost += round.lost as f64;
+        self.acked += round.acked as f64;
+        let heavy = round.lost > 0 && is_much(self.lost, self.acked, NOISE, packet);
+        if heavy {
+            *self = Self::default();
+        } else if self.lost + self.acked > Self::SPAN * packet {
+            (self.lost, self.acked) = (self.lost / 2.0, self.acked / 2.0);
+        }
+        heavy
+    }
+}
+
+/// Whether more is lost than this share, beyond doubt: by two standard deviations and a packet. Of a few
+/// packets one that was lost by chance is a large share.
+fn is_much(lost: f64, acked: f64, share: f64, packet: f64) -> bool {
+    let expected = share * (lost + acked) / packet;
+    lost / packet > expected + 2.0 * expected.sqrt() + 1.0
+}
+
 impl Congestion {
     /// A path that nothing is known about, with packets of so many bytes.
     #[must_use]
@@ -172,6 +209,7 @@ impl Congestion {
             round: Round::new(now),
             busy: Busy::default(),
             carried: Carried { since: now, acked: 0 },
+            recent: Recent::default(),
             last_ack: now,
             rate: Rate::ZERO,
             last_full: now,
@@ -280,7 +318,7 @@ impl Congestion {
     /// Takes away what was lost, and learns that the path's buffer is small.
     fn shrink(&mut self, round: &Round) {
         let lost = round.lost as f64;
-        let heavy = lost > NOISE * (lost + round.acked as f64);
+        let heavy = self.recent.note(round, self.packet);
         let room = match round.lost {
             0 => self.room + 0.005,
             _ if heavy => self.room * 0.5,
@@ -298,8 +336,10 @@ impl Congestion {
         let base = self.base().unwrap_or_default().as_secs_f64();
         let (least, Round { lost, acked, .. }) = (self.jitter.least(), &self.round);
         let queue = self.window * (1.0 - base / least.max(1e-6));
-        let loss = *lost as f64 / (lost + acked).max(1) as f64;
-        if queue > self.wanted() || loss > STARTUP_LOSS {
+        let much = is_much(*lost as f64, *acked as f64, STARTUP_LOSS, self.packet);
+        // Bursts of our own stand in the queue for a little.
+        let seen = least > base + (base / 16.0).min(LONGEST_DOUBT);
+        if (seen && queue > self.wanted()) || much {
             self.startup = false;
             self.window = (self.window * base / least + self.standing()).max(self.least());
         }
@@ -391,6 +431,9 @@ mod tests {
         rate: Rate,
         delay: Duration,
         loss: u64,
+        /// State of xorshift64*, and the share of packets that are lost by chance.
+        random: Option<(u64, f64)>,
+        capacity: u64,
         free: Instant,
         under_way: VecDeque<(Instant, Instant, bool)>,
         congestion: Congestion,
@@ -406,6 +449,8 @@ mod tests {
                 rate: Rate::from_bytes_per_second(mbps * 125_000.0),
                 delay: Duration::from_millis(delay_ms) + Duration::from_micros(200),
                 loss,
+                random: None,
+                capacity: 50,
                 free: start,
                 under_way: VecDeque::new(),
                 congestion: Congestion::new(start, PACKET),
@@ -439,10 +484,25 @@ mod tests {
             }
         }
 
+        /// Share of it that is used between two times.
+        fn used(&mut self, from: Instant, until: Instant) -> f64 {
+            self.run(self.free, from);
+            (self.delivered, self.longest) = (0, Duration::ZERO);
+            self.run(from, until);
+            self.delivered as f64 / self.rate.bytes(until - from) as f64
+        }
+
         fn send(&mut self, now: Instant) {
             self.sent += 1;
-            let full = self.free > now + self.rate.time(50 * u64::from(PACKET));
-            let lost = full || (self.loss > 0 && self.sent.is_multiple_of(self.loss));
+            let full = self.free > now + self.rate.time(self.capacity * u64::from(PACKET));
+            let mut lost = full || (self.loss > 0 && self.sent.is_multiple_of(self.loss));
+            if let Some((state, share)) = &mut self.random {
+                *state ^= *state >> 12;
+                *state ^= *state << 25;
+                *state ^= *state >> 27;
+                let word = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11;
+                lost |= (word as f64 / (1_u64 << 53) as f64) < *share;
+            }
             self.free = self.free.max(now)
                 + if full { Duration::ZERO } else { self.rate.time(PACKET.into()) };
             self.under_way.push_back((now, self.free + self.delay, lost));
@@ -452,12 +512,9 @@ mod tests {
     /// Share of the link used, and the longest round trip, in the last five of ten seconds.
     fn settled(mbps: f64, delay_ms: u64, loss: u64) -> (f64, Duration) {
         let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
         let mut link = Link::new(start, mbps, delay_ms, loss);
-        link.run(start, at(5));
-        (link.delivered, link.longest) = (0, Duration::ZERO);
-        link.run(at(5), at(10));
-        (link.delivered as f64 / link.rate.bytes(Duration::from_secs(5)) as f64, link.longest)
+        let seconds = Duration::from_secs;
+        (link.used(start + seconds(5), start + seconds(10)), link.longest)
     }
 
     #[test]
@@ -478,6 +535,28 @@ mod tests {
         for delay in [5, 20] {
             let (share, _) = settled(50.0, delay, 50);
             assert!(share > 0.7, "{delay} ms: {share}");
+        }
+    }
+
+    /// Loss by chance, also of the first packets, is no reason to use less of a path.
+    #[test]
+    fn light_random_loss_takes_what_it_takes() {
+        for (mbps, delay, share, least) in [
+            (50.0, 40, 0.005, 0.95),
+            (50.0, 40, 0.02, 0.93),
+            (15.0, 120, 0.01, 0.93),
+            (15.0, 120, 0.02, 0.8),
+            (100.0, 100, 0.005, 0.85),
+        ] {
+            for seed in 1..9_u64 {
+                let start = Instant::now();
+                let at = |seconds| start + Duration::from_secs(seconds);
+                let mut link = Link::new(start, mbps, delay, 0);
+                link.capacity = 1000;
+                link.random = Some((seed.wrapping_mul(0x9E37_79B9_7F4A_7C15), share));
+                let used = link.used(at(5), at(10));
+                assert!(used > least, "{mbps} Mbit/s, {delay} ms, seed {seed}: {used}");
+            }
         }
     }
 

@@ -22,11 +22,17 @@ use crate::gateway::config::Congestion;
 #[derive(Clone, Debug)]
 pub(super) struct Shared(Arc<Mutex<Path>>, Arc<Gate>, Congestion);
 
+/// Share of the window by which it may be exceeded by packets that carry acknowledgements.
+const ANSWERS: u64 = 4;
+
 /// Holds streams back that have been given more than the path may carry.
 #[derive(Debug, Default)]
 struct Gate {
     /// Whether it does.
     on: AtomicBool,
+    /// Whether acknowledgements are due. The connection sends none before what waits in it: two ends that
+    /// both have a full window would wait for each other.
+    due: AtomicBool,
     /// Whether it did since it was turned on.
     held: AtomicBool,
 }
@@ -55,6 +61,11 @@ impl Shared {
         self.1.held.store(false, Relaxed);
     }
 
+    /// Whether acknowledgements are due: then a packet goes that carries them.
+    pub(super) fn answer(&self, due: bool) {
+        self.1.due.store(due, Relaxed);
+    }
+
     /// Whether the connection has something that it was not allowed to send.
     pub(super) fn held_back(&self) -> bool {
         self.1.held.load(Relaxed)
@@ -79,7 +90,9 @@ impl Shared {
             return false;
         }
         let path = self.get();
-        let shut = path.in_flight() + u64::from(LARGEST) > path.window();
+        let due = self.1.due.load(Relaxed);
+        let answers = if due { (path.window() / ANSWERS).max(LARGEST.into()) } else { 0 };
+        let shut = path.in_flight() + u64::from(LARGEST) > path.window() + answers;
         if shut {
             self.1.held.store(true, Relaxed);
         }

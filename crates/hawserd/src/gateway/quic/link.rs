@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hawser_multipath::{Rate, State, View};
 use hawser_tls::{CertificateDer, Identity, is_certificate_of};
 use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello};
-use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
+use quinn_proto::{Connection, Dir, FrameStats, ReadError, StreamId, VarInt};
 
 use super::{
     controller::Shared,
@@ -37,6 +37,9 @@ pub(super) const DARK: View = View {
     largest: 0,
 };
 
+/// Frames with something of ours that come before an acknowledgement is due (RFC 9000 section 13.2.2).
+const ANSWER_AFTER: u64 = 2;
+
 /// What a connection is closed with.
 pub(super) const DONE: VarInt = VarInt::from_u32(0);
 pub(super) const STRANGER: VarInt = VarInt::from_u32(1);
@@ -57,6 +60,8 @@ pub(super) struct Link {
     asked: Instant,
     /// Messages of TCP connections.
     pub(super) parcels: Parcels,
+    /// Frames that came before the last acknowledgement went.
+    answered: u64,
     /// Whether something has happened that may give it something to send.
     pub(super) active: bool,
 }
@@ -87,6 +92,7 @@ impl Link {
             said: Vec::new(),
             asked: now,
             parcels: Parcels::default(),
+            answered: 0,
             active: true,
         }
     }
@@ -199,11 +205,23 @@ impl Link {
             buffer.clear();
             let before = self.waiting();
             let batch = if streams { batch.min(self.path.free(LARGEST)) } else { batch };
+            let frames = self.connection.stats();
+            let came = frames_of(&frames.frame_rx);
+            self.path.answer(came >= self.answered + ANSWER_AFTER);
             let Some(transmit) = self.connection.poll_transmit(now, batch, buffer) else { break };
-            let gone = before.saturating_sub(self.waiting());
-            let gone = if streams { transmit.size as u64 } else { gone };
-            self.parcels.note_sent(&transmit);
+            let sent = self.connection.stats().frame_tx;
+            if sent.acks > frames.frame_tx.acks {
+                self.answered = came;
+            }
+            // What carries acknowledgements alone is not acknowledged, and so never under way.
+            let carries = frames_of(&sent) > frames_of(&frames.frame_tx);
+            let gone = match streams {
+                true if carries => transmit.size as u64,
+                true => 0,
+                false => before.saturating_sub(self.waiting()),
+            };
             if gone > 0 {
+                self.parcels.note_sent(&transmit);
                 self.path.get().on_sent(now, gone);
             }
             // What the kernel does not take counts as lost on the path.
@@ -229,4 +247,9 @@ impl Link {
             self.active = true;
         }
     }
+}
+
+/// Frames that carry packets, or messages.
+fn frames_of(stats: &FrameStats) -> u64 {
+    stats.stream + stats.datagram
 }

@@ -10,6 +10,8 @@ mod intercept;
 mod messages;
 mod parcels;
 mod schedule;
+#[cfg(test)]
+mod simulation;
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
