@@ -205,16 +205,16 @@ impl Link {
             buffer.clear();
             let before = self.waiting();
             let batch = if streams { batch.min(self.path.free(LARGEST)) } else { batch };
-            let frames = self.connection.stats();
-            let came = frames_of(&frames.frame_rx);
+            let prior = self.connection.stats();
+            let came = frames_of(&prior.frame_rx);
             self.path.answer(came >= self.answered + ANSWER_AFTER);
             let Some(transmit) = self.connection.poll_transmit(now, batch, buffer) else { break };
-            let sent = self.connection.stats().frame_tx;
-            if sent.acks > frames.frame_tx.acks {
+            let after = self.connection.stats().frame_tx;
+            if after.acks > prior.frame_tx.acks {
                 self.answered = came;
             }
             // What carries acknowledgements alone is not acknowledged, and so never under way.
-            let carries = frames_of(&sent) > frames_of(&frames.frame_tx);
+            let carries = frames_of(&after) > frames_of(&prior.frame_tx);
             let gone = match streams {
                 true if carries => transmit.size as u64,
                 true => 0,

@@ -151,6 +151,7 @@ impl Simulation {
         for path in 0..wires.len() {
             this.connect(path);
         }
+        this.settle(0, false);
         this
     }
 
