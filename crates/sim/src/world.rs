@@ -295,7 +295,9 @@ impl World {
     }
 
     fn arm_return(&mut self, number: usize) {
-        let Some(back) = self.members.get_mut(number).map(|member| &mut member.back) else { return };
+        let Some(back) = self.members.get_mut(number).map(|member| &mut member.back) else {
+            return;
+        };
         let Some(at) = back.channel.poll_timeout().map(ChannelInstant::as_nanos) else { return };
         if back.wake.is_none_or(|wake| at < wake) {
             back.wake = Some(at);
