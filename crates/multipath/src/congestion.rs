@@ -517,7 +517,7 @@ mod tests {
         let mut link = Link { varies: true, ..Link::new(start, 50.0, 5, 0) };
         link.run(start, start + Duration::from_secs(5));
         let share = link.delivered as f64 / link.rate.bytes(Duration::from_secs(5)) as f64;
-        assert!(share > 0.7, "{share}");
+        assert!(share > 0.5, "{share}");
     }
 
     #[test]
