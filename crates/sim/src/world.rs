@@ -41,6 +41,7 @@ pub struct Outcome {
     pub resequencer: ResequencerCounters,
 }
 
+#[derive(Clone, Copy)]
 enum Event {
     Flow(usize),
     Channel(usize),
