@@ -20,6 +20,19 @@ const STANDING_TIME: f64 = 0.008;
 /// give 27 % of their sum in `crates/sim`, with 5, 64 %.
 const JITTER: f64 = 5.0;
 
+/// Mean rises of the round trip that are not taken for a queue where the path itself varies, and the longest
+/// such time, seconds. A path that keeps packets in order while its delay varies takes longer the more it
+/// carries, for each waits for the slowest before it, and its delay never again falls to that of a lone packet:
+/// two paths of 20 ms of jitter each way give 2 % of their sum in `crates/sim` without this, and 95 % with it.
+const RISES: f64 = 20.0;
+const LONGEST_RISES: f64 = 0.25;
+
+/// Rises that a busy machine makes, seconds.
+const LATE: f64 = 0.0015;
+
+/// Acknowledgements within this time are a bunch, and tell of one moment.
+const BUNCH: Duration = Duration::from_millis(2);
+
 /// Rate before anything is known, bytes a second.
 const FIRST_RATE: f64 = 625_000.0;
 
@@ -120,6 +133,10 @@ struct Jitter {
     /// The least of the last few, and of those before.
     recent: [f64; 2],
     count: u32,
+    /// From one bunch of acknowledgements to the next, besides what a packet in the queue makes out. What bursts
+    /// of our own do to a queue is no rise: its packets are acknowledged a packet's time apart.
+    rise: f64,
+    heard: Option<Instant>,
 }
 
 impl Jitter {
@@ -127,13 +144,16 @@ impl Jitter {
     const SAMPLES: u32 = 2;
 
     /// `grain` is what a single packet in the queue makes out.
-    fn note(&mut self, rtt: f64, grain: f64) {
+    fn note(&mut self, now: Instant, rtt: f64, grain: f64) {
         if self.mean <= 0.0 {
             (self.mean, self.last, self.recent) = (rtt, rtt, [rtt; 2]);
         }
         let difference = ((rtt - self.last).abs() - grain).max(0.0);
-        self.last = rtt;
         self.deviation += (difference - self.deviation) / 16.0;
+        if self.heard.is_none_or(|last| now.saturating_duration_since(last) >= BUNCH) {
+            self.rise += ((rtt - self.last - grain).max(0.0) - self.rise) / 16.0;
+        }
+        (self.last, self.heard) = (rtt, Some(now));
         self.mean += (rtt - self.mean) / 16.0;
         self.count += 1;
         if self.count.is_multiple_of(Self::SAMPLES) {
@@ -272,7 +292,7 @@ impl Congestion {
         self.round.batches += 1;
         self.round.full += u32::from(full);
         self.round.rtt = Some(self.round.rtt.map_or(rtt, |least| least.min(rtt)));
-        self.jitter.note(rtt.as_secs_f64(), self.grain());
+        self.jitter.note(now, rtt.as_secs_f64(), self.grain());
         self.measure(now, acked, in_flight, rtt);
         self.at_least(now, acked);
         if self.startup && full {
@@ -394,7 +414,9 @@ impl Congestion {
     fn standing(&self) -> f64 {
         // A path cannot vary by much more than its own delay: what seems so are bursts of our own.
         let most = self.base().unwrap_or_default().as_secs_f64() * 2.0;
-        self.wanted() + (JITTER * self.jitter.deviation).min(most) * self.current()
+        let deviation = (JITTER * self.jitter.deviation).min(most);
+        let rises = (RISES * (self.jitter.rise - LATE)).min(LONGEST_RISES);
+        self.wanted() + deviation.max(rises) * self.current()
     }
 
     /// What the window lets through, bytes a second.
@@ -441,6 +463,8 @@ mod tests {
         lost: u64,
         delivered: u64,
         longest: Duration,
+        /// Some packets are late, and those behind them with them.
+        varies: bool,
     }
 
     impl Link {
@@ -458,6 +482,7 @@ mod tests {
                 lost: 0,
                 delivered: 0,
                 longest: Duration::ZERO,
+                varies: false,
             }
         }
 
@@ -505,7 +530,12 @@ mod tests {
             }
             self.free = self.free.max(now)
                 + if full { Duration::ZERO } else { self.rate.time(PACKET.into()) };
-            self.under_way.push_back((now, self.free + self.delay, lost));
+            // One packet in ten is late by up to 60 ms.
+            let late = if self.sent.is_multiple_of(10) { self.sent * 37 % 61 } else { 0 };
+            let late = Duration::from_millis(if self.varies { late } else { 0 });
+            let before = self.under_way.back().map_or(now, |(_, back, _)| *back);
+            let back = (self.free + self.delay + late).max(before);
+            self.under_way.push_back((now, back, lost));
         }
     }
 
@@ -558,6 +588,15 @@ mod tests {
                 assert!(used > least, "{mbps} Mbit/s, {delay} ms, seed {seed}: {used}");
             }
         }
+    }
+
+    #[test]
+    fn delays_that_vary_are_no_queue() {
+        let start = Instant::now();
+        let mut link = Link { varies: true, ..Link::new(start, 50.0, 5, 0) };
+        link.run(start, start + Duration::from_secs(5));
+        let share = link.delivered as f64 / link.rate.bytes(Duration::from_secs(5)) as f64;
+        assert!(share > 0.5, "{share}");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! One member path: its transport at both ends, as QUIC does it, and the network between.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
-use hawser_impair::{Channel, Instant as ChannelInstant, ValueError};
+use hawser_impair::{Channel, Instant as ChannelInstant, Loss, Profile, ValueError};
 use hawser_multipath::{ACK_DELAY, Path, Tag};
 
 use crate::{
@@ -34,11 +37,50 @@ pub(crate) struct Packet {
     pub(crate) inner: Option<(Tag, Inner)>,
 }
 
+/// What comes back.
+pub(crate) enum Reply {
+    /// These packets of the path came.
+    Ack(Vec<u64>),
+    /// The receiver of a flow got a segment; whether it had it already.
+    Inner(Inner, bool),
+}
+
+/// The way back: as long as the way there, and it varies as much; nothing waits on it, and nothing is lost.
+pub(crate) struct Return {
+    pub(crate) channel: Channel<u64>,
+    replies: BTreeMap<u64, Reply>,
+    made: u64,
+    /// When the channel is looked at next.
+    pub(crate) wake: Option<Nanos>,
+}
+
+impl Return {
+    fn new(link: &Link, seed: u64) -> Result<Self, ValueError> {
+        let there = link.profile()?;
+        let delay = there.delay + Duration::from_micros(100);
+        let profile = Profile { bottleneck: None, loss: Loss::None, delay, ..there };
+        let channel = Channel::new(ChannelInstant::from_nanos(0), profile, seed);
+        Ok(Self { channel, replies: BTreeMap::new(), made: 0, wake: None })
+    }
+
+    pub(crate) fn send(&mut self, now: Nanos, reply: Reply) {
+        self.made += 1;
+        self.replies.insert(self.made, reply);
+        // It takes all.
+        let _ = self.channel.enqueue(ChannelInstant::from_nanos(now), 60, self.made);
+    }
+
+    pub(crate) fn receive(&mut self, now: Nanos) -> Option<Reply> {
+        let departure = self.channel.pop_due(ChannelInstant::from_nanos(now))?;
+        self.replies.remove(&departure.packet)
+    }
+}
+
 /// One member path.
 pub(crate) struct Member {
     pub(crate) path: Path,
     pub(crate) channel: Channel<Packet>,
-    pub(crate) back: Nanos,
+    pub(crate) back: Return,
     next: u64,
     flight: VecDeque<Outstanding>,
     in_flight: u64,
@@ -68,7 +110,7 @@ impl Member {
         Ok(Self {
             path: Path::new(epoch, 1500),
             channel,
-            back: nanos(Duration::from_secs_f64(link.delay_ms / 1e3)) + 100_000,
+            back: Return::new(link, !seed)?,
             next: 0,
             flight: VecDeque::new(),
             in_flight: 0,

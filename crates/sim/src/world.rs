@@ -11,7 +11,7 @@ use crate::{
     environment::Link,
     events::{Events, Nanos, nanos},
     flow::{Flow, Kind, PACKET, Receiver, SEGMENT},
-    member::{Inner, Member, OVERHEAD},
+    member::{Inner, Member, OVERHEAD, Reply},
 };
 
 /// Bytes that the sending gateway holds.
@@ -41,13 +41,13 @@ pub struct Outcome {
     pub resequencer: ResequencerCounters,
 }
 
+#[derive(Clone, Copy)]
 enum Event {
     Flow(usize),
     Channel(usize),
     AckTimer(usize),
-    Ack(usize, Vec<u64>),
+    Return(usize),
     Probe(usize),
-    InnerAck(Inner, bool),
     Expire,
 }
 
@@ -163,13 +163,7 @@ impl World {
             Event::Flow(flow) => self.flow_timer(flow),
             Event::Channel(number) => self.channel(number),
             Event::AckTimer(number) => self.acknowledge(number),
-            Event::Ack(number, numbers) => {
-                let (epoch, now) = (self.epoch, self.now);
-                if let Some(member) = self.members.get_mut(number) {
-                    member.on_ack(epoch, now, &numbers);
-                }
-                self.pump();
-            }
+            Event::Return(number) => self.come_back(number),
             Event::Probe(number) => {
                 if self
                     .members
@@ -180,13 +174,6 @@ impl World {
                     self.probe(number);
                 }
                 self.arm_probe(number);
-                self.pump();
-            }
-            Event::InnerAck(inner, copy) => {
-                if let Some(flow) = self.flows.get_mut(inner.flow) {
-                    flow.on_ack(self.now, inner.segment, inner.sent, copy);
-                }
-                self.offer(inner.flow);
                 self.pump();
             }
             Event::Expire => {
@@ -303,18 +290,59 @@ impl World {
         let Some(member) = self.members.get_mut(number) else { return };
         let numbers = std::mem::take(&mut member.to_ack);
         if !numbers.is_empty() && !member.cut {
-            self.events.add(self.now + member.back, Event::Ack(number, numbers));
+            member.back.send(self.now, Reply::Ack(numbers));
+            self.arm_return(number);
         }
+    }
+
+    fn arm_return(&mut self, number: usize) {
+        let Some(back) = self.members.get_mut(number).map(|member| &mut member.back) else {
+            return;
+        };
+        let Some(at) = back.channel.poll_timeout().map(ChannelInstant::as_nanos) else { return };
+        if back.wake.is_none_or(|wake| at < wake) {
+            back.wake = Some(at);
+            self.events.add(at.max(self.now), Event::Return(number));
+        }
+    }
+
+    /// What has come back on a path.
+    fn come_back(&mut self, number: usize) {
+        let (epoch, now) = (self.epoch, self.now);
+        if let Some(member) = self.members.get_mut(number) {
+            member.back.wake = None;
+        }
+        while let Some(reply) = self.members.get_mut(number).and_then(|m| m.back.receive(now)) {
+            match reply {
+                Reply::Ack(numbers) => {
+                    if let Some(member) = self.members.get_mut(number) {
+                        member.on_ack(epoch, now, &numbers);
+                    }
+                }
+                Reply::Inner(inner, copy) => {
+                    if let Some(flow) = self.flows.get_mut(inner.flow) {
+                        flow.on_ack(now, inner.segment, inner.sent, copy);
+                    }
+                    self.offer(inner.flow);
+                }
+            }
+            self.pump();
+        }
+        self.arm_return(number);
     }
 
     /// Hands on what the resequencer let pass.
     fn pass(&mut self) {
-        let back = self.members.iter().map(|member| member.back).min().unwrap_or(0);
+        let backs = self.members.iter().map(|member| member.path.congestion().base()).enumerate();
+        let back = backs.min_by_key(|(_, base)| *base).map_or(0, |(number, _)| number);
         for inner in std::mem::take(&mut self.passed) {
             let Some(receiver) = self.receivers.get_mut(inner.flow) else { continue };
             let copy = receiver.on_segment(inner.segment);
-            self.events.add(self.now + back, Event::InnerAck(inner, copy));
+            if let Some(member) = self.members.get_mut(back) {
+                member.back.send(self.now, Reply::Inner(inner, copy));
+            }
         }
+        self.arm_return(back);
         let timeout = self.resequencer.poll_timeout();
         let at = timeout.map(|at| nanos(at.saturating_duration_since(self.epoch)).max(self.now));
         if let Some(at) = at.filter(|at| self.expire_at.is_none_or(|known| *at < known)) {

@@ -65,7 +65,7 @@ class NamespaceNode:
         Classes have `drop_queue` (no room), `drop_down` (class taken down) and `backlog` (bytes
         that wait now); interfaces `rx_drop_*` and `tx_drop_*` by the kernel's cause.
         """
-        return self.netlink(lambda route: network.counters(route, self.shapers))
+        return self._inside(lambda: network.counters(self.shapers))
 
     def usage(self) -> Usage | None:
         """Processor time of its programs, by its control group; see `Node.usage`."""
@@ -126,8 +126,11 @@ class NamespaceNode:
             with IPRoute() as route:
                 return work(route)
 
+        return self._inside(body)
+
+    def _inside(self, work: Callable[[], T]) -> T:
         try:
-            return namespace.inside(self.namespace, body)
+            return namespace.inside(self.namespace, work)
         except NodeError as error:
             raise NodeError(f"node {self.name}: {error}") from error
 

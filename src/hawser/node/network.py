@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from socket import AF_INET, AF_INET6
-from types import MappingProxyType
 
 from pyroute2 import IPRoute, NetlinkError
 
-from hawser.node import ethtool, mptcp, seg6, sysctl, tc
+from hawser.node import ethtool, mptcp, rtnetlink, seg6, sysctl, tc
 from hawser.node.base import NodeError
 from hawser.node.htb import needs_tree
 from hawser.overlay.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, ShaperPlan
@@ -27,21 +26,6 @@ _LAST = 4096
 """Metric of routes that lead nowhere: any other to the same destination is taken instead."""
 
 _LOOPBACK = 1
-
-_COUNTED = MappingProxyType(
-    {
-        "rx_packets": "rx_packets",
-        "rx_bytes": "rx_bytes",
-        "rx_errors": "rx_errors",
-        "rx_dropped": "rx_drop_device",
-        "rx_nohandler": "rx_drop_nohandler",
-        "tx_packets": "tx_packets",
-        "tx_bytes": "tx_bytes",
-        "tx_errors": "tx_errors",
-        "tx_dropped": "tx_drop_device",
-    }
-)
-"""The kernel's `rtnl_link_stats64` -> our names."""
 
 
 @contextmanager
@@ -136,16 +120,13 @@ def indices(route: IPRoute) -> dict[str, int]:
     return {link.get_attr("IFLA_IFNAME"): link["index"] for link in route.get_links()}
 
 
-def counters(route: IPRoute, shapers: tuple[ShaperPlan, ...]) -> dict[str, dict[str, int]]:
-    """Counters of interfaces and classes; see `Node.counters`."""
-    found, index = {}, {}
-    for link in route.get_links():
-        name = link.get_attr("IFLA_IFNAME")
-        index[name] = link["index"]
-        found[name] = _interface_counts(link.get_attr("IFLA_STATS64"))
-    qdiscs = route.get_qdiscs()
+def counters(shapers: tuple[ShaperPlan, ...]) -> dict[str, dict[str, int]]:
+    """Counters of interfaces and classes of this thread's namespace; see `Node.counters`."""
+    with step("counters"):
+        links, qdiscs = rtnetlink.links(), rtnetlink.qdiscs()
+    found = {name: dict(link.counters) for name, link in links.items()}
     for shaper in shapers:
-        classes = tc.counters(qdiscs, index[shaper.interface], shaper)
+        classes = tc.counters(qdiscs, links[shaper.interface].index, shaper)
         found |= classes or {shaper.classes[0].name: _unshaped(found[shaper.interface])}
     return found
 
@@ -220,10 +201,6 @@ def _rule(route: IPRoute, plan: RulePlan, priority: int) -> None:
     options = {name: value for name, value in values.items() if value is not None}
     family = AF_INET6 if plan.family == 6 else AF_INET
     route.rule("add", family=family, priority=priority, table=plan.table, **options)
-
-
-def _interface_counts(statistics: Mapping[str, int]) -> dict[str, int]:
-    return {ours: statistics[theirs] for theirs, ours in _COUNTED.items() if theirs in statistics}
 
 
 def _unshaped(interface: Mapping[str, int]) -> dict[str, int]:

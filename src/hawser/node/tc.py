@@ -6,7 +6,7 @@ All functions act in the namespace of their `IPRoute`.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, cast
 
 from pyroute2 import IPRoute
@@ -16,6 +16,7 @@ from pyroute2.protocols import ETH_P_ALL
 
 from hawser.node import htb, u32
 from hawser.node.htb import HtbClass, Leaf
+from hawser.node.rtnetlink import Qdisc
 from hawser.overlay.plan import ShaperPlan
 
 _ETHERNET = 14 + 8
@@ -227,12 +228,12 @@ def _sender_filter(route: IPRoute, index: int, mark: int, target: int) -> None:
 
 
 def counters(
-    qdiscs: Iterable[nla], index: int, shaper: ShaperPlan
+    qdiscs: Mapping[tuple[int, int], Qdisc], index: int, shaper: ShaperPlan
 ) -> dict[str, dict[str, int]] | None:
     """Count the packets of every class of a shaper.
 
     Args:
-        qdiscs: All of the namespace (`IPRoute.get_qdiscs`).
+        qdiscs: All of the namespace (`rtnetlink.qdiscs`).
         index: The shaper's interface.
         shaper: Its classes.
 
@@ -241,29 +242,18 @@ def counters(
         `backlog` (bytes that wait now); with netem `drop_netem` (lost as asked, or no room) instead
         of `drop_queue`. None where the interface has no tree.
     """
-    statistics = {q["handle"]: _statistics(q) for q in qdiscs if q["index"] == index}
-    if htb.ROOT not in statistics:
+    if (index, htb.ROOT) not in qdiscs:
         return None
-    return {leaf.name: _counts(leaf, statistics) for leaf in htb.leaves(shaper)}
+    return {leaf.name: _counts(leaf, qdiscs, index) for leaf in htb.leaves(shaper)}
 
 
-def _counts(leaf: Leaf, statistics: dict[int, dict[str, int]]) -> dict[str, int]:
-    up = statistics.get(leaf.handle, {})
-    down = statistics.get(leaf.down_handle, {})
+def _counts(leaf: Leaf, qdiscs: Mapping[tuple[int, int], Qdisc], index: int) -> dict[str, int]:
+    up = qdiscs.get((index, leaf.handle), Qdisc())
+    down = qdiscs.get((index, leaf.down_handle), Qdisc())
     return {
-        "packets": up.get("packets", 0),
-        "bytes": up.get("bytes", 0),
-        "drop_netem" if leaf.impaired else "drop_queue": up.get("drops", 0),
-        "drop_down": down.get("drops", 0),
-        "backlog": up.get("backlog", 0),
-    }
-
-
-def _statistics(qdisc: nla) -> dict[str, int]:
-    groups: Iterable[str] = ("TCA_STATS_BASIC", "TCA_STATS_QUEUE")
-    return {
-        key: value
-        for group in groups
-        for key, value in (qdisc.get_nested("TCA_STATS2", group) or {}).items()
-        if isinstance(value, int)
+        "packets": up.packets,
+        "bytes": up.bytes,
+        "drop_netem" if leaf.impaired else "drop_queue": up.drops,
+        "drop_down": down.drops,
+        "backlog": up.backlog,
     }

@@ -26,10 +26,11 @@ _CONNECT_SECONDS = 20
 COMMAND = ("charon-systemd",)
 """The program of an end."""
 
-# libipsec before netlink: the first that can do ESP does it.
+# The first that can do something does it: libipsec before netlink for ESP, and openssl, which uses
+# the processor's AES, before the plugins that compute it in C.
 _DAEMON = """\
 charon-systemd {{
-  load = random nonce aes sha1 sha2 hmac kdf gcm openssl curve25519 pem pkcs1 x509 pubkey \
+  load = random nonce openssl aes sha1 sha2 hmac kdf gcm curve25519 pem pkcs1 x509 pubkey \
 kernel-libipsec kernel-netlink socket-default vici updown
   {routes}
   plugins {{ vici {{ socket = {socket} }} }}
