@@ -214,35 +214,12 @@ impl Simulation {
     fn settle(&mut self, side: usize, sends: bool) {
         let now = self.now;
         let gateway = &mut self.gateways[side];
-        let (scheduler, mut buffer) = (&mut gateway.scheduler, Vec::new());
+        let mut buffer = Vec::new();
         let mut more = true;
         while more {
-            let mut messages = Vec::new();
-            for end in &mut gateway.ends {
-                end.poll(|message| messages.push(message));
-            }
-            for message in &messages {
-                let (Message { kind, .. }, payload) = Message::parse(message).unwrap();
-                match kind {
-                    Kind::Data { offset, end } => {
-                        gateway.inbound.insert(offset, payload, end).unwrap();
-                    }
-                    Kind::Credit { limit } => gateway.outbound.allow(limit),
-                    _ => unreachable!(),
-                }
-            }
-            let ready = gateway.inbound.all_ready().map(<[u8]>::len).sum();
-            gateway.inbound.consume(ready);
-            gateway.read += ready as u64;
+            let heard = gateway.hear(now);
+            let scheduler = &mut gateway.scheduler;
             let mut links: Vec<_> = gateway.ends.iter_mut().filter_map(End::link).collect();
-            let rtt = links.iter().filter_map(|link| link.path.get().rtt()).max();
-            let rtt = rtt.unwrap_or_default();
-            if let Some(limit) = gateway.inbound.credit(now, rtt, MOST_WINDOW) {
-                gateway.first.push(Parcel::new(
-                    &Message { flow: 0, kind: Kind::Credit { limit } },
-                    Bytes::new(),
-                ));
-            }
             let busy = links.iter().any(|link| link.parcels.are_under_way());
             let leeway = if busy || sends { Link::weight(INNER_MTU.into()) } else { 0 };
             let mut views: Vec<View> =
@@ -279,7 +256,7 @@ impl Simulation {
                     true
                 });
             }
-            more = given || !messages.is_empty();
+            more = given || heard;
         }
     }
 
@@ -295,6 +272,37 @@ impl Simulation {
 }
 
 impl Gateway {
+    /// Takes what has come; whether anything has.
+    fn hear(&mut self, now: Instant) -> bool {
+        let mut messages = Vec::new();
+        for end in &mut self.ends {
+            end.poll(|message| messages.push(message));
+        }
+        for message in &messages {
+            let (Message { kind, .. }, payload) = Message::parse(message).unwrap();
+            match kind {
+                Kind::Data { offset, end } => {
+                    self.inbound.insert(offset, payload, end).unwrap();
+                }
+                Kind::Credit { limit } => self.outbound.allow(limit),
+                _ => unreachable!(),
+            }
+        }
+        let ready = self.inbound.all_ready().map(<[u8]>::len).sum();
+        self.inbound.consume(ready);
+        self.read += ready as u64;
+        let links: Vec<_> = self.ends.iter_mut().filter_map(End::link).collect();
+        let rtt = links.iter().filter_map(|link| link.path.get().rtt()).max();
+        let rtt = rtt.unwrap_or_default();
+        if let Some(limit) = self.inbound.credit(now, rtt, MOST_WINDOW) {
+            self.first.push(Parcel::new(
+                &Message { flow: 0, kind: Kind::Credit { limit } },
+                Bytes::new(),
+            ));
+        }
+        !messages.is_empty()
+    }
+
     fn links(&mut self) -> impl Iterator<Item = &mut Link> {
         self.ends.iter_mut().filter_map(|end| end.link.as_mut().map(|(_, link)| link))
     }
