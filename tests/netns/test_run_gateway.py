@@ -135,7 +135,8 @@ def test_quickstart_gives_every_variant_and_leaves_nothing(tmp_path: Path) -> No
         if row["metric"] == "goodput"
     }
     assert goodput.keys() == {"ipomp", "ipip-best", "ipip-direct"}
-    assert 2 < goodput["ipip-direct"] < 4  # path p1
+    # Path p1 has 4 Mbit/s, the next one 8; in a second, what its queue held comes on top.
+    assert 2 < goodput["ipip-direct"] < 5
     assert 8 < goodput["ipip-best"] < 16  # path p4
     assert goodput["ipomp"] > goodput["ipip-direct"]
     (bundle,) = run_cli.bundles(tmp_path)
