@@ -6,8 +6,11 @@
 //! round trip (as in Copa, Arun and Balakrishnan, NSDI 2018), so jitter does not pass for a queue; loss
 //! takes away what was lost, and does not halve the window, so noise does not pass for congestion.
 
+mod loss;
+
 use std::time::{Duration, Instant};
 
+use self::loss::{Recent, is_much};
 use crate::{filter::WindowedMin, rate::Rate};
 
 /// Packets that stand in the queue of a slow path.
@@ -65,9 +68,6 @@ const EXPLORING: f64 = 0.05;
 /// Least share of the standing amount that a small buffer leaves, and that light loss does.
 const LEAST_ROOM: f64 = 0.02;
 const NOISY_ROOM: f64 = 0.3;
-
-/// Share of lost bytes that is put up with: a path that loses it by itself would lose it anyway.
-const NOISE: f64 = 0.03;
 
 /// Share of lost bytes that ends the first, exponential growth.
 const STARTUP_LOSS: f64 = 0.1;
@@ -179,38 +179,6 @@ struct Busy {
 struct Carried {
     since: Instant,
     acked: u64,
-}
-
-/// What was lost and acknowledged over the last rounds, bytes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Recent {
-    lost: f64,
-    acked: f64,
-}
-
-impl Recent {
-    /// Packets after which older ones fade.
-    const SPAN: f64 = 1000.0;
-
-    /// Adds a round; whether with it more is lost than what is put up with.
-    fn note(&mut self, round: &Round, packet: f64) -> bool {
-        self.lost += round.lost as f64;
-        self.acked += round.acked as f64;
-        let heavy = round.lost > 0 && is_much(self.lost, self.acked, NOISE, packet);
-        if heavy {
-            *self = Self::default();
-        } else if self.lost + self.acked > Self::SPAN * packet {
-            (self.lost, self.acked) = (self.lost / 2.0, self.acked / 2.0);
-        }
-        heavy
-    }
-}
-
-/// Whether more is lost than this share, beyond doubt: by two standard deviations and a packet. Of a few
-/// packets one that was lost by chance is a large share.
-fn is_much(lost: f64, acked: f64, share: f64, packet: f64) -> bool {
-    let expected = share * (lost + acked) / packet;
-    lost / packet > expected + 2.0 * expected.sqrt() + 1.0
 }
 
 impl Congestion {
@@ -338,7 +306,7 @@ impl Congestion {
     /// Takes away what was lost, and learns that the path's buffer is small.
     fn shrink(&mut self, round: &Round) {
         let lost = round.lost as f64;
-        let heavy = self.recent.note(round, self.packet);
+        let heavy = self.recent.note(round.lost, round.acked, self.packet);
         let room = match round.lost {
             0 => self.room + 0.005,
             _ if heavy => self.room * 0.5,

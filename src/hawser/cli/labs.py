@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from hawser.engine.labs import DaemonInfo, LabInfo
     from hawser.engine.trace import Step
 
+_INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C has ended, as shells have it."""
+_SHOWN = 200
+"""Steps of packets that are shown at most."""
+_PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
+
 
 def deploy(
     file: options.FileArgument,
@@ -131,13 +137,6 @@ def _traced(lab: Lab, node: str, command: list[str]) -> int:
     if len(found) > _SHOWN:
         output.say(f"The first {_SHOWN} of {len(found)} steps.")
     return code
-
-
-_INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C has ended, as shells have it."""
-_SHOWN = 200
-"""Steps of packets that are shown at most."""
-_PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
 
 
 def _step(start: int, step: Step) -> tuple[str, ...]:

@@ -1,0 +1,297 @@
+use std::net::SocketAddr;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const TICK: Duration = Duration::from_millis(50);
+
+fn path(n: u8) -> Path {
+    Path { local: [198, 18, 1, n].into(), remote: [198, 18, 2, n].into() }
+}
+
+/// The subflow of a path, after so many round trips in which `delivered` segments arrived.
+fn subflow(n: u8, unacked: u32, delivered: u32, rtt_ms: u64) -> Subflow {
+    let Path { local, remote } = path(n);
+    Subflow {
+        local: SocketAddr::new(local, 1024),
+        remote: SocketAddr::new(remote, 0x2000),
+        established: true,
+        unacked,
+        delivered,
+        received: 0,
+        rtt: Duration::from_millis(rtt_ms),
+        min_rtt: Duration::from_millis(rtt_ms.min(10)),
+    }
+}
+
+fn close(n: u8) -> Step {
+    let Subflow { local, remote, .. } = subflow(n, 0, 0, 0);
+    Step::Close(Ends { local, remote })
+}
+
+/// A watch that looks every tick, and the steps it took, with the milliseconds since the start.
+struct Run {
+    watch: Watch,
+    start: Instant,
+    now: Instant,
+    connects: bool,
+    /// Whether probes come through, at once.
+    reachable: bool,
+    steps: Vec<(u128, Step)>,
+}
+
+impl Run {
+    fn new(paths: u8) -> Self {
+        let start = Instant::now();
+        let paths: Vec<_> = (0..paths).map(path).collect();
+        let watch = Watch::new(&paths, start);
+        Self { watch, start, now: start, connects: true, reachable: true, steps: Vec::new() }
+    }
+
+    /// Looks for so long at what `subflows` gives for the number of each look.
+    fn see(&mut self, time: Duration, mut subflows: impl FnMut(u32) -> Vec<Subflow>) -> &mut Self {
+        for look in 0..u32::try_from(time.as_millis() / TICK.as_millis()).unwrap() {
+            self.now += TICK;
+            let steps = self.watch.look(self.now, &subflows(look), self.connects);
+            let at = (self.now - self.start).as_millis();
+            for step in steps {
+                let step = match step {
+                    Step::Probe(n) if self.reachable => {
+                        self.watch.answered(self.now, n, true).unwrap()
+                    }
+                    step => step,
+                };
+                self.steps.push((at, step));
+            }
+        }
+        self
+    }
+
+    fn times(&self, wanted: Step) -> Vec<u128> {
+        self.steps.iter().filter(|(_, step)| *step == wanted).map(|(at, _)| *at).collect()
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn paths_without_a_subflow_get_one_at_once() {
+    let mut run = Run::new(3);
+    run.see(TICK, |_| vec![subflow(0, 0, 0, 10)]);
+    assert_eq!(run.steps, [(50, Step::Join(1)), (50, Step::Join(2))]);
+    run.see(SECOND, |_| (0..3).map(|n| subflow(n, 0, 0, 10)).collect());
+    assert_eq!(run.steps.len(), 2);
+    assert_eq!(run.watch.present(), 3);
+}
+
+#[test]
+fn who_listens_begins_none() {
+    let mut run = Run::new(3);
+    run.connects = false;
+    run.see(SECOND, |_| vec![subflow(0, 0, 0, 10)]);
+    assert_eq!(run.steps, []);
+}
+
+#[test]
+fn a_refused_subflow_is_tried_again_and_again() {
+    let mut run = Run::new(2);
+    run.see(10 * SECOND, |_| vec![subflow(0, 0, 0, 10)]);
+    let tries = run.times(Step::Join(1));
+    assert!((5..10).contains(&tries.len()), "{tries:?}");
+    assert!(tries.windows(2).all(|pair| pair[1] - pair[0] <= 2200), "{tries:?}");
+}
+
+#[test]
+fn no_subflow_is_begun_where_no_probe_comes_through() {
+    let mut run = Run::new(2);
+    run.reachable = false;
+    run.see(10 * SECOND, |_| vec![subflow(0, 0, 0, 10)]);
+    assert_eq!(run.times(Step::Join(1)), []);
+    let probes = run.times(Step::Probe(1));
+    assert!((4..10).contains(&probes.len()), "{probes:?}");
+    assert_eq!(run.watch.answered(run.now, 0, true), None);
+    run.reachable = true;
+    run.see(3 * SECOND + TICK, |_| vec![subflow(0, 0, 0, 10)]);
+    assert!(!run.times(Step::Join(1)).is_empty());
+}
+
+#[test]
+fn a_refused_probe_is_sent_again() {
+    let mut run = Run::new(2);
+    run.reachable = false;
+    for _ in 0..20 {
+        run.see(TICK, |_| vec![subflow(0, 0, 0, 10)]);
+        assert_eq!(run.watch.answered(run.now, 1, false), None);
+    }
+    assert_eq!(run.times(Step::Probe(1)), [50, 150, 350, 750]);
+}
+
+#[test]
+fn a_subflow_that_is_not_answered_is_closed_and_tried_again() {
+    let mut run = Run::new(2);
+    let asked = Subflow { established: false, ..subflow(1, 1, 0, 0) };
+    run.see(11 * SECOND, |_| vec![subflow(0, 0, 0, 10), asked]);
+    assert_eq!(run.times(close(1)), [10_050]);
+}
+
+#[test]
+fn a_subflow_on_which_nothing_arrives_is_closed() {
+    let mut run = Run::new(2);
+    run.see(SECOND, |look| vec![subflow(0, 9, look, 10), subflow(1, 9, look, 10)]);
+    run.see(SECOND, |look| vec![subflow(0, 9, 100 + look, 10), subflow(1, 9, 19, 10)]);
+    let times = run.times(close(1));
+    assert_eq!(times[..1], [1300], "{:?}", run.steps);
+    assert!(!run.watch.stalled());
+}
+
+#[test]
+fn a_subflow_on_which_nothing_arrives_but_here_is_closed_later() {
+    let mut run = Run::new(2);
+    run.see(SECOND, |look| vec![subflow(0, 9, look, 10), subflow(1, 9, look, 10)]);
+    run.see(2 * SECOND, |look| {
+        let one_way = Subflow { received: look, ..subflow(1, 9, 19, 10) };
+        vec![subflow(0, 9, 100 + look, 10), one_way]
+    });
+    let times = run.times(close(1));
+    assert_eq!(times[..1], [1750], "{:?}", run.steps);
+}
+
+#[test]
+fn an_idle_subflow_stays() {
+    let mut run = Run::new(2);
+    run.see(9 * SECOND, |look| vec![subflow(0, 9, look, 10), subflow(1, 0, 19, 10)]);
+    assert_eq!(run.steps, []);
+}
+
+#[test]
+fn the_last_one_stays_and_the_group_is_left() {
+    let mut run = Run::new(2);
+    run.see(7 * TICK, |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)]);
+    assert_eq!(run.steps, [(350, close(1))]);
+    run.see(8 * TICK, |_| vec![subflow(0, 9, 0, 10)]);
+    assert_eq!(run.steps.len(), 1);
+    assert!(run.watch.stalled());
+    run.see(TICK, |_| vec![subflow(0, 9, 1, 10)]);
+    assert!(!run.watch.stalled());
+}
+
+#[test]
+fn a_group_is_left_before_any_of_its_subflows_is_closed() {
+    let mut run = Run::new(2);
+    let silent = |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)];
+    run.see(4 * TICK, silent);
+    assert!(!run.watch.stalled());
+    run.see(TICK, silent);
+    assert!(run.watch.stalled());
+    assert_eq!(run.steps, []);
+    run.see(TICK, |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 1, 10)]);
+    assert!(!run.watch.stalled());
+}
+
+#[test]
+fn a_long_path_is_given_its_time() {
+    let mut run = Run::new(2);
+    let far = |look: u32| Subflow {
+        min_rtt: Duration::from_millis(600),
+        ..subflow(1, 9, look / 13, 650)
+    };
+    run.see(9 * SECOND, |look| vec![subflow(0, 9, look, 10), far(look)]);
+    assert_eq!(run.steps, []);
+}
+
+#[test]
+fn a_path_that_waits_long_for_little_is_closed_but_not_one_that_carries() {
+    for (share, closed) in [(1, true), (10, false)] {
+        let mut run = Run::new(2);
+        run.see(3 * SECOND, |look| {
+            vec![subflow(0, 9, look * 20, 20), subflow(1, 9, look * share, 600)]
+        });
+        assert_eq!(!run.times(close(1)).is_empty(), closed, "{share}: {:?}", run.steps);
+    }
+}
+
+#[test]
+fn a_path_that_waits_long_and_holds_up_the_others_is_closed() {
+    let mut run = Run::new(2);
+    run.see(2 * SECOND, |look| vec![subflow(0, 9, look * 20, 20), subflow(1, 9, look, 20)]);
+    run.see(2 * SECOND, |look| {
+        vec![subflow(0, 0, 800 + look / 8, 20), subflow(1, 9, 40 + look / 8, 600)]
+    });
+    assert!(run.times(close(1))[0] <= 3000, "{:?}", run.steps);
+}
+
+#[test]
+fn a_path_that_carries_the_other_way_stays() {
+    let mut run = Run::new(2);
+    run.see(3 * SECOND, |look| {
+        let both = [subflow(0, 9, look, 20), subflow(1, 9, look / 9, 600)];
+        both.map(|subflow| Subflow { received: look * 20, ..subflow }).to_vec()
+    });
+    assert_eq!(run.steps, []);
+}
+
+#[test]
+fn pauses_grow_while_a_path_is_closed_again_and_again() {
+    let mut run = Run::new(2);
+    let mut joined = true;
+    for look in 0..3000 {
+        // joined whenever it was begun, and nothing ever arrives
+        let stuck = joined.then(|| subflow(1, 9, 0, 10));
+        let before = run.steps.len();
+        run.see(TICK, |_| [Some(subflow(0, 9, look, 10)), stuck].into_iter().flatten().collect());
+        for (_, step) in &run.steps[before..] {
+            joined = *step == Step::Join(1);
+        }
+    }
+    let tries = run.times(Step::Join(1));
+    let pauses: Vec<_> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(pauses.is_sorted(), "{pauses:?}");
+    assert!((30_000..31_000).contains(pauses.last().unwrap()), "{pauses:?}");
+}
+
+#[test]
+fn the_same_path_may_be_there_twice() {
+    let mut run = Run::new(1);
+    run.watch = Watch::new(&[path(0), path(0)], run.start);
+    run.see(TICK, |_| vec![subflow(0, 0, 0, 10)]);
+    assert_eq!(run.steps, [(50, Step::Join(1))]);
+    run.see(SECOND, |_| vec![subflow(0, 0, 0, 10), subflow(0, 0, 0, 10)]);
+    assert_eq!(run.steps.len(), 1);
+}
+
+#[test]
+fn a_process_that_waited_blames_no_path() {
+    let mut run = Run::new(2);
+    let both = || vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)];
+    run.see(TICK, |_| both());
+    run.now += 5 * SECOND;
+    run.see(TICK, |_| both());
+    assert_eq!(run.steps, []);
+}
+
+proptest! {
+    /// Whatever the kernel tells, one subflow that stands is never closed.
+    #[test]
+    fn one_always_stays(
+        looks in proptest::collection::vec(
+            proptest::collection::vec((any::<bool>(), 0..9_u32, 0..3_u32, 1..2000_u64), 4), 1..100,
+        ),
+    ) {
+        let mut run = Run::new(4);
+        for look in looks {
+            let flows: Vec<_> = (0..4).zip(look).map(|(n, (established, unacked, more, rtt))| {
+                Subflow { established, ..subflow(n, unacked, more, rtt) }
+            }).collect();
+            let standing = flows.iter().filter(|flow| flow.established).count();
+            run.now += TICK;
+            let steps = run.watch.look(run.now, &flows, true);
+            let closed = |flow: &&Subflow| {
+                let ends = Ends { local: flow.local, remote: flow.remote };
+                flow.established && steps.contains(&Step::Close(ends))
+            };
+            let closed = flows.iter().filter(closed).count();
+            prop_assert!(standing == 0 || closed < standing);
+        }
+    }
+}
