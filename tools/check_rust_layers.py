@@ -22,6 +22,7 @@ ROOMS: Mapping[str, int] = {
     "hawser-multipath": 2,
     "hawser-impair": 2,
     "hawser-flowmeter": 2,
+    "hawser-esp": 2,
     "hawser-tls": 2,
     "hawser-sim": 3,
     "hawser-bpf": 3,
