@@ -7,6 +7,7 @@ mod function;
 mod gateway;
 mod load;
 mod schema;
+mod udp_offload;
 mod wan;
 
 use std::process::ExitCode;

@@ -13,3 +13,4 @@ pub mod routes;
 pub mod scheduling;
 pub mod transparent;
 pub mod tun;
+pub mod udp;

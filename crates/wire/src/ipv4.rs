@@ -2,7 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use crate::{Malformed, checksum::Sum};
+use crate::{
+    Malformed,
+    checksum::{Sum, update},
+};
 
 /// Length of a header without options.
 pub const HEADER_LEN: usize = 20;
@@ -17,6 +20,30 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+}
+
+/// Codepoints of explicit congestion notification (RFC 3168 section 5) that are looked at.
+pub mod ecn {
+    /// The sender does not know of it.
+    pub const NONE: u8 = 0b00;
+    /// A router met congestion.
+    pub const CONGESTION: u8 = 0b11;
+}
+
+/// Writes into a packet's header that a router met congestion; false, and nothing is changed, where the
+/// sender does not know of that, or there is no header.
+#[must_use]
+pub fn mark_congestion(packet: &mut [u8]) -> bool {
+    let Some(header) = packet.first_chunk_mut::<HEADER_LEN>() else { return false };
+    if header[1] & ecn::CONGESTION == ecn::NONE {
+        return false;
+    }
+    let old = u16::from_be_bytes([header[0], header[1]]);
+    header[1] |= ecn::CONGESTION;
+    let new = u16::from_be_bytes([header[0], header[1]]);
+    let checksum = update(u16::from_be_bytes([header[10], header[11]]), old, new);
+    [header[10], header[11]] = checksum.to_be_bytes();
+    true
 }
 
 /// A packet whose lengths agree with each other.
@@ -83,6 +110,12 @@ impl<'a> Packet<'a> {
     #[must_use]
     pub fn dscp(&self) -> u8 {
         self.header[1] >> 2
+    }
+
+    /// Explicit congestion notification (RFC 3168 section 5), of [`ecn`].
+    #[must_use]
+    pub fn ecn(&self) -> u8 {
+        self.header[1] & 0b11
     }
 
     /// Whether it is a part of a fragmented packet.
@@ -166,6 +199,24 @@ mod tests {
             prop_assert_eq!(packet.protocol(), protocol);
             prop_assert_eq!(packet.payload().len(), len);
             prop_assert!(!packet.is_fragment());
+        }
+
+        #[test]
+        fn congestion_is_marked_where_it_may_be(tos: u8, ttl: u8) {
+            let any = Ipv4Addr::LOCALHOST;
+            let repr = Repr { source: any, destination: any, protocol: 9, ttl };
+            let mut header = repr.emit(0).unwrap();
+            let sum = u16::from_be_bytes([header[10], header[11]]);
+            header[10..12].copy_from_slice(&update(sum, 0x4500, 0x4500 | u16::from(tos)).to_be_bytes());
+            header[1] = tos;
+            let before = header;
+            if mark_congestion(&mut header) {
+                prop_assert_eq!(header[1], tos | ecn::CONGESTION);
+            } else {
+                prop_assert_eq!((header, tos & 3), (before, ecn::NONE));
+            }
+            prop_assert_eq!(Sum::default().bytes(&header).finish(), [0, 0]);
+            prop_assert_eq!(Packet::parse(&header).unwrap().ecn(), header[1] & 3);
         }
 
         #[test]

@@ -89,6 +89,19 @@ impl Join {
     }
 }
 
+/// Whether a TCP segment's checksum is right, over IPv4 without options or over IPv6.
+#[must_use]
+pub fn is_intact(packet: &[u8]) -> bool {
+    let (addresses, transport) = match packet.first() {
+        Some(0x45) => (packet.get(12..20), packet.get(20..)),
+        Some(first) if first >> 4 == 6 => (packet.get(8..40), packet.get(40..)),
+        _ => return false,
+    };
+    let (Some(addresses), Some(transport)) = (addresses, transport) else { return false };
+    let sum = Sum::default().bytes(addresses).word(TCP.into()).word(clamp(transport.len()));
+    sum.bytes(transport).finish() == [0, 0]
+}
+
 impl Shape {
     /// Of a TCP segment with payload and no flags that say more than that it is one.
     fn of(packet: &[u8]) -> Option<Self> {
@@ -185,6 +198,10 @@ mod tests {
             let segments = cut(&packet, how);
             let mut join = Join::default();
             for segment in &segments {
+                prop_assert!(is_intact(segment));
+                let mut changed = segment.clone();
+                *changed.last_mut().unwrap() ^= 1;
+                prop_assert!(!is_intact(&changed));
                 prop_assert!(join.push(segment, true));
             }
             prop_assert_eq!(join.parts(), segments.len());
@@ -198,6 +215,7 @@ mod tests {
             let mut join = Join::default();
             for packet in &packets {
                 join.push(packet, true);
+                let _ = is_intact(packet);
             }
             let _ = join.finish();
         }

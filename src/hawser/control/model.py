@@ -107,7 +107,7 @@ class FunctionStatus(Answer):
     """State of a part of service chains (`GET /v1/status`)."""
 
     version: str
-    role: Literal["sff", "forwarder", "firewall", "srv6-proxy"]
+    role: Literal["sff", "forwarder", "firewall", "srv6-proxy", "ipsec"]
     uptime_s: float
     ready: bool
     """Whether packets pass."""
@@ -155,6 +155,12 @@ class FunctionCounters(Answer):
     """Packets that a function has served."""
     proxies: tuple[ProxyCounters, ...] = ()
     """What proxies have led to functions and back."""
+    engine: str | None = None
+    """Of an end of a tunnel: who carries its packets."""
+    sealed: Tally = Tally(packets=0, bytes=0)
+    """Packets that went into a tunnel, as they are inside."""
+    opened: Tally = Tally(packets=0, bytes=0)
+    """Packets that came out of one."""
     drops: dict[str, int] = {}
     """Packets dropped, by cause."""
 

@@ -22,9 +22,10 @@ from hawser.driver import (
     state,
     tunnels,
 )
-from hawser.driver.base import DriverError, MissingCapability
+from hawser.driver.base import Daemon, DriverError, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon, SupervisedProcess
 from hawser.driver.tunnels import function
+from hawser.driver.tunnels.function import TunnelEnd
 from hawser.node import sysctl
 from hawser.node.base import NodeError
 from hawser.node.command import Background
@@ -56,7 +57,7 @@ class LocalLab:
         self.directory = directory
         self.plan = plan
         self.nodes = nodes
-        self.daemons = daemons
+        self._planned = daemons
         self.tunnels: list[Background] = []
         """Processes of tunnels that this process started."""
         self.background = background.Traffic(directory, plan)
@@ -64,6 +65,12 @@ class LocalLab:
         """Processes of OpenFlow switches that this process started and keeps running."""
         self.programs: dict[str, SupervisedProcess] = {}
         """Functions that are programs of others, by instance."""
+
+    @property
+    def daemons(self) -> Mapping[str, Daemon]:
+        """Daemons by name: those of the plan, and ends of tunnels between functions."""
+        ends = {name: each for name, each in self.programs.items() if isinstance(each, TunnelEnd)}
+        return {**self._planned, **ends}
 
     def apply(self, element: str, change: Change) -> float:
         """Change a running element in both directions; each direction changes at once.
@@ -130,7 +137,7 @@ class LocalLab:
 
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
-        daemons = [each for each in self.daemons.values() if isinstance(each, SupervisedDaemon)]
+        daemons = [each for each in self._planned.values() if isinstance(each, SupervisedDaemon)]
         supervised = [*daemons, *self.switches, *self.programs.values()]
         for each in supervised:
             each.release()

@@ -14,7 +14,7 @@ from hawser.overlay.plan import FUNCTION_ROLES, NodePlan
 
 _EVENTS = 2048
 """That a daemon tells at most."""
-_UNTRACED = "srv6-proxy"
+_UNTRACED = ("srv6-proxy", "ipsec")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def steps(lab: Lab, node: str) -> tuple[Step, ...]:
 
 def _clients(lab: Lab) -> Iterator[tuple[str, DaemonClient]]:
     for name, daemon in lab.daemons.items():
-        if daemon.role in FUNCTION_ROLES and daemon.role != _UNTRACED:
+        if daemon.role in FUNCTION_ROLES and daemon.role not in _UNTRACED:
             yield name, DaemonClient(daemon.control)
 
 

@@ -165,11 +165,13 @@ class ShaperPlan(Model):
     the last of the class's number."""
 
 
-Role = Literal["gateway", "wan", "openflow", "sff", "forwarder", "firewall", "srv6-proxy"]
+Role = Literal[
+    "gateway", "wan", "openflow", "sff", "forwarder", "firewall", "srv6-proxy", "ipsec"
+]
 """What a daemon does. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
-four take part in service chains."""
+five take part in service chains."""
 
-FUNCTION_ROLES = ("sff", "forwarder", "firewall", "srv6-proxy")
+FUNCTION_ROLES = ("sff", "forwarder", "firewall", "srv6-proxy", "ipsec")
 
 
 class DaemonPlan(Model):

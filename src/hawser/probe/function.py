@@ -23,11 +23,17 @@ def samples(
     `chain:NAME:DIRECTION:FORWARDER:FUNCTION`, those that left the chain there of `...:end`; what
     entered a chain is `classified_packets` of `chain:NAME:DIRECTION`. What a proxy led to its
     function and back are `toward_packets` and `returned_packets` of `chain:NAME:DIRECTION:PROXY`.
+    What an end of a tunnel put into it and took out are `sealed_packets` and `opened_packets` of
+    `daemon:NAME:ENGINE`, where the engine is what carried them.
     """
     daemon = f"daemon:{name}"
     served = after.served.packets - before.served.packets
     if after.served.packets:
         yield _sample("served_packets", served, daemon)
+    if after.engine is not None:
+        engine = f"{daemon}:{after.engine}"
+        yield _sample("sealed_packets", after.sealed.packets - before.sealed.packets, engine)
+        yield _sample("opened_packets", after.opened.packets - before.opened.packets, engine)
     courses = {course.number: course for chain in chains for course in chain.courses}
     earlier = dict(_places(before))
     for place, packets in _places(after):

@@ -62,6 +62,13 @@ USAGE = ("cpu", "memory")
 """What daemons and the machine use."""
 
 
+TUNNELLED = {
+    "sealed_packets": "Into a tunnel, by function and what carried it, packets",
+    "opened_packets": "Out of a tunnel, by function and what carried it, packets",
+}
+"""What ends of tunnels carried, and what a table of it is called."""
+
+
 def telling(found: Iterable[Collected], workflow: Workflow) -> set[Key]:
     """Which counters a report shows: usage, drops, what each path carried, and what is asserted.
 
@@ -80,7 +87,7 @@ def telling(found: Iterable[Collected], workflow: Workflow) -> set[Key]:
 def _explains(what: Key) -> bool:
     _, metric, _, _, subject = what
     carried = metric == "tx_bytes" and subject.startswith(("path:", "bottleneck:"))
-    return metric in USAGE or "drop_" in metric or carried
+    return metric in USAGE or "drop_" in metric or carried or metric in TUNNELLED
 
 
 def label_key(variant: Labels) -> frozenset[tuple[str, str]]:

@@ -200,6 +200,8 @@ def _family(row: Row) -> str:
         return "Used: processor time in % of one core, peak memory in MiB"
     if row.metric == "tx_bytes":
         return "Carried, MB"
+    if row.metric in TUNNELLED:
+        return TUNNELLED[row.metric]
     cause = row.metric.replace("drop_", "").replace("_", " ")
     return f"Dropped: {cause}, {row.unit}"
 

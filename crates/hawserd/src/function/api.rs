@@ -41,6 +41,11 @@ impl Status {
         let version = env!("CARGO_PKG_VERSION");
         Self { version, role, uptime_s: started.elapsed().as_secs_f64(), ready: true }
     }
+
+    /// The same of one that is only up when this is so.
+    pub(crate) fn when(self, ready: bool) -> Self {
+        Self { ready, ..self }
+    }
 }
 
 /// What the API's handlers share.

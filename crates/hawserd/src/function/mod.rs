@@ -3,6 +3,7 @@
 mod api;
 mod document;
 mod firewall;
+mod ipsec;
 mod node;
 mod plan;
 mod report;
@@ -37,6 +38,8 @@ pub(crate) const SCHEMAS: &[schema::Entry] = &[
     ("function-status", schema::of::<api::Status>),
     ("function-trace", schema::of::<report::Trace>),
     ("function-trace-request", schema::of::<document::TraceRequest>),
+    ("ipsec-config", schema::of::<ipsec::document::Document>),
+    ("ipsec-counters", schema::of::<ipsec::api::Report>),
     ("srv6-proxy-config", schema::of::<srv6::document::Document>),
     ("srv6-proxy-counters", schema::of::<srv6::api::Counters>),
 ];
@@ -71,9 +74,21 @@ enum What {
     Forwarder(File),
     /// The function that lets pass what its rules allow; rules are set by a REST API
     Firewall(File),
+    /// One end of an IPsec tunnel: strongSwan negotiates keys, packets are sealed and opened here
+    Ipsec(IpsecFile),
     /// Stands in for functions that know nothing of segment routing over IPv6 (End.AS, End.AD, End.AM)
     #[command(name = "srv6-proxy")]
     Srv6Proxy(Srv6File),
+}
+
+#[derive(clap::Args)]
+struct IpsecFile {
+    /// Configuration file (JSON; `hawserd schema ipsec-config` describes it)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration is good
+    #[arg(long)]
+    check: bool,
 }
 
 #[derive(clap::Args)]
@@ -113,6 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         What::Sff(file) => (Kind::Sff, file),
         What::Forwarder(file) => (Kind::Forwarder, file),
         What::Firewall(file) => (Kind::Firewall, file),
+        What::Ipsec(file) => return ipsec::run(&file.config, file.check),
         What::Srv6Proxy(file) => return srv6::run(&file.config, file.check),
     };
     let plan = load(&file.config, |value| plan::parse(kind, value))?;

@@ -2,28 +2,37 @@
 
 What comes to such a function at its cable goes into the tunnel, all of it; what comes out of the
 tunnel goes by its plain routes. So the traffic selectors are open, and the routes are ours.
+
+`hawserd function ipsec` carries the packets, with the keys that its charon negotiates.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from hawser.driver.daemon import SupervisedProcess
+from hawser.control.client import ControlError, DaemonClient
+from hawser.driver.daemon import SupervisedProcess, binary
 from hawser.driver.tunnels import strongswan
 from hawser.driver.tunnels.wait import until
 from hawser.node.base import NodeError
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import NetworkPlan, TunnelPlan
+from hawser.overlay.chain.layout import OWN_PORT
+from hawser.overlay.plan import NetworkPlan, Role, TunnelPlan
 
-_DEVICE = "ipsec0"
-"""Where charon takes packets in user space."""
+_DEVICE = "esp0"
+"""Where packets are taken."""
+_MTU = 1400
+"""Of a packet inside; the same that charon's own ESP has."""
 _SECONDS = 10
 
 
 class TunnelEnd(SupervisedProcess):
-    """A charon that is a function."""
+    """A function that is an end of a tunnel (implements `hawser.driver.base.Daemon`)."""
+
+    role: Role = "ipsec"
 
     def __init__(
         self, directory: Path, folder: Path, plan: TunnelPlan, node: NamespaceNode, secret: str
@@ -33,15 +42,33 @@ class TunnelEnd(SupervisedProcess):
         Raises:
             NodeError: it cannot be started.
         """
+        self.control = folder / "control"
         self._plan = plan
         self._folder = folder
         self._at = node
         strongswan.write(folder, plan, secret)
+        config = folder / "ipsec.json"
+        config.write_text(json.dumps(self._config()))
+        command = (str(binary()), "function", self.role, "--config", str(config))
         env = strongswan.environment(folder)
-        super().__init__(directory, plan.node, node, strongswan.COMMAND, env=env)
+        super().__init__(directory, plan.node, node, command, env=env)
+
+    def _config(self) -> dict[str, object]:
+        """Give its configuration (schemas/ipsec-config.schema.json)."""
+        return {
+            "version": 1,
+            "control": str(self.control),
+            "device": _DEVICE,
+            "mtu": _MTU,
+            "interface": OWN_PORT,
+            "local": str(self._plan.local),
+            "remote": str(self._plan.remote),
+            "ike": {"command": strongswan.COMMAND},
+        }
 
     def _prepare(self) -> None:
         strongswan.socket(self._folder).unlink(missing_ok=True)
+        self.control.unlink(missing_ok=True)
 
     def load(self) -> None:
         """Wait until it listens and give it its connection.
@@ -50,8 +77,7 @@ class TunnelEnd(SupervisedProcess):
             NodeError: it ended, or did not take it.
         """
         there = strongswan.socket(self._folder).is_socket
-        what = f"{self._plan.name}: start of charon on {self.node}"
-        until(there, what, self._process, self._log)
+        self._until(there, "start of charon")
         strongswan.load(self._folder, self._at)
         route = ["ip", "route", "replace", "default", "dev", _DEVICE, "table"]
         self._at.run([*route, str(self._plan.table)], timeout=_SECONDS)
@@ -64,11 +90,30 @@ class TunnelEnd(SupervisedProcess):
         """
         strongswan.initiate(self._folder, self._at, self._plan.name)
 
+    def wait(self) -> None:
+        """Wait until packets can pass it.
+
+        Raises:
+            NodeError: it ended, or has no keys.
+        """
+        self._until(self._carries, "packets")
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        until(condition, f"{self._plan.name}: {what} at {self.node}", self._process, self._log)
+
+    def _carries(self) -> bool:
+        try:
+            with DaemonClient(self.control) as client:
+                return client.status().connected
+        except ControlError:
+            return False
+
     def ready(self) -> bool:
         """Connect anew after a restart; whether that came about."""
         try:
             self.load()
             self.connect()
+            self.wait()
         except NodeError:
             return False
         return True
@@ -94,3 +139,5 @@ def start(
         for each in ends:
             each.load()
         ends[0].connect()
+        for each in ends:
+            each.wait()

@@ -1,6 +1,7 @@
 """IPsec by strongSwan: IKEv2, and ESP in UDP carried by its own userspace ESP (kernel-libipsec).
 
 The kernel's ESP is not used even where there is one, so that a result means the same everywhere.
+Where `hawserd` carries the packets of a function, this one is only told what is agreed on.
 `charon-systemd` is taken because it writes nothing outside the files it is given; it does not need
 systemd.
 """
@@ -34,11 +35,18 @@ charon-systemd {{
 kernel-libipsec kernel-netlink socket-default vici updown
   {routes}
   plugins {{ vici {{ socket = {socket} }} }}
-  filelog {{ stderr {{ default = 1 }} }}
+  filelog {{ stderr {{
+    default = 1
+    {levels}
+  }} }}
   journal {{ default = -1 }}
 }}
 swanctl {{ load = random openssl pem pkcs1 x509 pubkey }}
 """
+_KEYS = """chd = 4
+    esp = 2"""
+"""Levels at which the log has keys, and what was removed. Only `hawserd` may read it."""
+
 _CONNECTION = """\
 connections {{
   {name} {{
@@ -119,7 +127,8 @@ def write(folder: Path, end: TunnelPlan, secret: str) -> None:
     """Write the files of one end, which only root may read."""
     # kernel-libipsec makes routes whatever it is told: then at least nobody looks at them.
     routes = "routing_table_prio = 40000" if end.table is not None else ""
-    text = _DAEMON.format(socket=f"unix://{socket(folder)}", routes=routes)
+    levels = _KEYS if end.table is not None else ""
+    text = _DAEMON.format(socket=f"unix://{socket(folder)}", routes=routes, levels=levels)
     (folder / "strongswan.conf").write_text(text)
     file = _connections(folder)
     file.touch(mode=0o600)

@@ -7,7 +7,6 @@ mod forward;
 mod group;
 pub(super) mod lane;
 mod link;
-mod offload;
 mod report;
 mod settings;
 mod socket;

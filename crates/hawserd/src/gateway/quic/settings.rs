@@ -14,8 +14,11 @@ use quinn_proto::{
     crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig},
 };
 
-use super::{controller::Shared, offload};
-use crate::gateway::config::{Config, Congestion};
+use super::controller::Shared;
+use crate::{
+    gateway::config::{Config, Congestion},
+    udp_offload,
+};
 
 /// Application protocol (RFC 7301) of the tunnel.
 const PROTOCOL: &[u8] = b"hawser/1";
@@ -76,7 +79,7 @@ impl Settings {
     /// For this identity and configuration.
     pub(super) fn new(identity: &Identity, config: &Config) -> Result<Self, NoInitialCipherSuite> {
         let transport = &config.document.transport;
-        let offload = transport.udp_offload.unwrap_or_else(offload::works);
+        let offload = transport.udp_offload.unwrap_or_else(udp_offload::works);
         tracing::info!(offload, "UDP segmentation");
         let (client, server) = identity.for_quic(PROTOCOL);
         let (client, server) = (client.try_into()?, server.try_into()?);

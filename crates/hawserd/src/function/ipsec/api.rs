@@ -1,0 +1,179 @@
+//! The control API of an IPsec function, and what it counts as JSON and for Prometheus.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use axum::{Json, Router, extract::State, routing::get};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    super::{
+        api::Status,
+        report::{Tally, drops},
+    },
+    counters::Counters,
+    document::Document,
+    keys::Event,
+};
+
+/// Who carries the packets.
+const ENGINE: &str = "hawserd";
+
+/// Associations in force.
+#[derive(Default)]
+pub(super) struct Associations(Mutex<BTreeMap<u32, Association>>);
+
+impl Associations {
+    /// Keeps what has happened.
+    pub(super) fn note(&self, event: &Event) {
+        let mut held = self.held();
+        let mut add = |spi: u32, direction, bits| {
+            held.insert(spi, Association { spi: format!("{spi:#010x}"), direction, bits });
+        };
+        match event {
+            Event::Inbound(spi, keys) => add(*spi, Direction::In, keys.bits()),
+            Event::Outbound(spi, keys) => add(*spi, Direction::Out, keys.bits()),
+            Event::InboundGone(spi) | Event::OutboundGone(spi) => drop(held.remove(spi)),
+            Event::Flushed => held.clear(),
+            Event::Unusable(_) => {}
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<u32, Association>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether packets can pass in both directions.
+    fn complete(&self) -> bool {
+        let held = self.held();
+        let has = |direction| held.values().any(|each| each.direction == direction);
+        has(Direction::In) && has(Direction::Out)
+    }
+}
+
+/// What the API's handlers share.
+pub(super) struct Api {
+    document: Document,
+    counters: Arc<Counters>,
+    associations: Arc<Associations>,
+    started: Instant,
+}
+
+impl Api {
+    /// An API of this end.
+    pub(super) fn new(
+        document: Document,
+        counters: Arc<Counters>,
+        associations: Arc<Associations>,
+    ) -> Self {
+        Self { document, counters, associations, started: Instant::now() }
+    }
+}
+
+type Shared = State<Arc<Api>>;
+
+/// The routes.
+pub(super) fn router(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/counters", get(counters))
+        .route("/v1/config", get(config))
+        .route("/metrics", get(metrics))
+        .with_state(api)
+}
+
+async fn status(State(api): Shared) -> Json<Status> {
+    Json(Status::of("ipsec", api.started).when(api.associations.complete()))
+}
+
+async fn config(State(api): Shared) -> Json<Document> {
+    Json(api.document.clone())
+}
+
+async fn counters(State(api): Shared) -> Json<Report> {
+    Json(Report::of(&api))
+}
+
+async fn metrics(State(api): Shared) -> String {
+    Report::of(&api).prometheus()
+}
+
+/// Counters since the daemon started. Packets and bytes are as they are inside the tunnel.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "hawserd function ipsec counters")]
+pub(crate) struct Report {
+    /// Who carries the packets.
+    engine: &'static str,
+    /// Packets that went into the tunnel.
+    sealed: Tally,
+    /// Packets that came out of it.
+    opened: Tally,
+    /// Messages of the key exchange that came in the same port, and were handed on.
+    ike: Tally,
+    /// In force now.
+    associations: Vec<Association>,
+    /// Packets dropped, by cause.
+    drops: BTreeMap<&'static str, u64>,
+}
+
+/// One direction of the tunnel with one key.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct Association {
+    /// Security parameters index.
+    spi: String,
+    direction: Direction,
+    /// Of the key, for AES in Galois/Counter mode.
+    bits: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Direction {
+    In,
+    Out,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    kind: &'static str,
+}
+
+impl Report {
+    fn of(api: &Api) -> Self {
+        let Counters { sealed, opened, ike, .. } = &*api.counters;
+        Self {
+            engine: ENGINE,
+            sealed: sealed.tally(),
+            opened: opened.tally(),
+            ike: ike.tally(),
+            associations: api.associations.held().values().cloned().collect(),
+            drops: api.counters.drops(),
+        }
+    }
+
+    /// The counters in Prometheus' text format.
+    fn prometheus(&self) -> String {
+        let (packets, bytes) =
+            (Family::<Labels, Counter>::default(), Family::<Labels, Counter>::default());
+        for (kind, tally) in [("sealed", self.sealed), ("opened", self.opened), ("ike", self.ike)] {
+            packets.get_or_create(&Labels { kind }).inc_by(tally.packets);
+            bytes.get_or_create(&Labels { kind }).inc_by(tally.bytes);
+        }
+        let mut registry = Registry::with_prefix("hawser_ipsec");
+        registry.register("packets", "Packets by what became of them", packets);
+        registry.register("bytes", "Bytes inside the tunnel by what became of them", bytes);
+        registry.register("drops", "Packets dropped by cause", drops(&self.drops));
+        let mut text = String::new();
+        let _ = encode(&mut text, &registry); // writing to a string cannot fail
+        text
+    }
+}

@@ -1,0 +1,128 @@
+//! What is counted, by the threads that carry packets.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use hawser_esp as esp;
+
+use super::super::report::Tally;
+
+/// Packets and bytes.
+#[derive(Default)]
+pub(super) struct Count {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Count {
+    pub(super) fn add(&self, packets: usize, bytes: usize) {
+        self.packets.fetch_add(packets as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Tally { packets: load(&self.packets), bytes: load(&self.bytes) }
+    }
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// No keys are agreed on.
+    NoAssociation,
+    /// All sequence numbers are used up.
+    Exhausted,
+    /// The packet is none that the tunnel is for: it is for IPv4.
+    Selector,
+    /// Its headers do not agree with each other.
+    Malformed,
+    /// ESP with an identifier that is not known.
+    UnknownSpi,
+    /// ESP with a number that has come, or is too old.
+    Replayed,
+    /// ESP that was changed on its way.
+    NotAuthentic,
+    /// ESP that has nothing inside.
+    Dummy,
+    /// Marked on its way as having met congestion, which the packet inside cannot be told.
+    Congestion,
+    /// The kernel did not send it.
+    SendFailed,
+    /// The kernel did not take it from the device.
+    WriteFailed,
+}
+
+impl Cause {
+    const ALL: [(Self, &'static str); 11] = [
+        (Self::NoAssociation, "no_association"),
+        (Self::Exhausted, "exhausted"),
+        (Self::Selector, "selector"),
+        (Self::Malformed, "malformed"),
+        (Self::UnknownSpi, "unknown_spi"),
+        (Self::Replayed, "replayed"),
+        (Self::NotAuthentic, "not_authentic"),
+        (Self::Dummy, "dummy"),
+        (Self::Congestion, "congestion"),
+        (Self::SendFailed, "send_failed"),
+        (Self::WriteFailed, "write_failed"),
+    ];
+}
+
+impl From<esp::Cause> for Cause {
+    fn from(cause: esp::Cause) -> Self {
+        match cause {
+            esp::Cause::Malformed => Self::Malformed,
+            esp::Cause::UnknownSpi => Self::UnknownSpi,
+            esp::Cause::Replayed => Self::Replayed,
+            esp::Cause::NotAuthentic => Self::NotAuthentic,
+            esp::Cause::Dummy => Self::Dummy,
+        }
+    }
+}
+
+/// All counters of an end.
+#[derive(Default)]
+pub(super) struct Counters {
+    /// Packets that went into the tunnel, as they were inside.
+    pub(super) sealed: Count,
+    /// Packets that came out of it.
+    pub(super) opened: Count,
+    /// Messages of IKE that came in the same port, and were handed on.
+    pub(super) ike: Count,
+    drops: [AtomicU64; Cause::ALL.len()],
+}
+
+impl Counters {
+    pub(super) fn dropped(&self, cause: Cause, packets: usize) {
+        if let Some(counter) = self.drops.get(cause as usize) {
+            counter.fetch_add(packets as u64, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn drops(&self) -> BTreeMap<&'static str, u64> {
+        let each = |(cause, name): &(Cause, _)| {
+            let counter = self.drops.get(*cause as usize)?;
+            Some((*name, counter.load(Ordering::Relaxed)))
+        };
+        Cause::ALL.iter().filter_map(each).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_its_counter() {
+        for (at, (cause, name)) in Cause::ALL.iter().enumerate() {
+            assert_eq!(*cause as usize, at);
+            let counters = Counters::default();
+            counters.dropped(*cause, 3);
+            let counted: Vec<_> = counters.drops().into_iter().filter(|(_, n)| *n > 0).collect();
+            assert_eq!(counted, [(*name, 3)]);
+        }
+    }
+}

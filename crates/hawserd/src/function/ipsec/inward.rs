@@ -1,0 +1,200 @@
+//! Packets out of the tunnel: from the other end, opened, to the device.
+
+use std::{
+    borrow::Cow,
+    io,
+    net::UdpSocket,
+    sync::{
+        Arc,
+        mpsc::{Receiver, TryRecvError},
+    },
+};
+
+use hawser_esp::{Inbound, Inbounds};
+use hawser_netdev::tun::Tun;
+use hawser_wire::{
+    esp::{InUdp, Plain},
+    ipv4::{self, protocol},
+    join::{Join, is_intact},
+};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::{
+    counters::{Cause, Counters},
+    keys::Event,
+    socket::{Room, Socket},
+};
+
+/// Times that a system call brings many datagrams before what was joined is handed on.
+const ROUNDS: usize = 4;
+
+/// The thread that opens.
+pub(super) struct Inward {
+    pub(super) socket: Arc<Socket>,
+    pub(super) events: Receiver<Event>,
+    pub(super) inside: Inside,
+}
+
+/// All but the socket.
+pub(super) struct Inside {
+    pub(super) tun: Arc<Tun>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) associations: Inbounds,
+    /// To the key exchange.
+    pub(super) ike: Arc<UdpSocket>,
+    pub(super) join: Join,
+}
+
+impl Inward {
+    /// Carries packets until the key exchange ends.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        let mut room = Room::new();
+        loop {
+            poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None)?;
+            if !self.renew() {
+                return Ok(());
+            }
+            for _ in 0..ROUNDS {
+                let inside = &mut self.inside;
+                if !self.socket.receive(&mut room, |datagram, ecn| inside.datagram(datagram, ecn)) {
+                    break;
+                }
+            }
+            self.inside.flush();
+        }
+    }
+
+    /// Takes over what the key exchange has agreed on; whether it still runs.
+    fn renew(&mut self) -> bool {
+        let held = &mut self.inside.associations;
+        loop {
+            match self.events.try_recv() {
+                Ok(Event::Inbound(spi, keys)) => {
+                    if let Some(inbound) = Inbound::new(spi, &keys) {
+                        held.add(inbound);
+                    }
+                }
+                Ok(Event::InboundGone(spi)) => held.remove(spi),
+                Ok(Event::Flushed) => held.clear(),
+                Ok(_) => {}
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+}
+
+impl Inside {
+    /// Takes what came in the port of encapsulated packets (RFC 3948 section 2).
+    fn datagram(&mut self, bytes: &mut [u8], ecn: u8) {
+        match InUdp::parse(bytes) {
+            Ok(InUdp::Keepalive) => return,
+            Ok(InUdp::Ike(_)) => {
+                self.ike(bytes);
+                return;
+            }
+            Ok(InUdp::Esp(_)) => {}
+            Err(_) => {
+                self.counters.dropped(Cause::Malformed, 1);
+                return;
+            }
+        }
+        let packet = match self.associations.open(bytes) {
+            Ok(plain) => packet(&plain),
+            Err(cause) => Err(cause.into()),
+        };
+        match packet.and_then(|packet| marked(packet, ecn)) {
+            Ok(packet) => write(&mut self.join, &self.tun, &self.counters, &packet),
+            Err(cause) => self.counters.dropped(cause, 1),
+        }
+    }
+
+    /// Hands a message of IKE on, with its marker.
+    fn ike(&self, message: &[u8]) {
+        match self.ike.send(message) {
+            Ok(_) => self.counters.ike.add(1, message.len()),
+            Err(_) => self.counters.dropped(Cause::SendFailed, 1), // it will be repeated
+        }
+    }
+
+    fn flush(&mut self) {
+        flush(&mut self.join, &self.tun, &self.counters);
+    }
+}
+
+/// The packet inside: IPv4, without what was put behind it to hide its length (RFC 4303 section 2.7).
+fn packet<'a>(plain: &Plain<'a>) -> Result<&'a [u8], Cause> {
+    if plain.next_header != protocol::IPIP {
+        return Err(Cause::Selector);
+    }
+    let total = plain.data.get(2..4).and_then(|field| field.first_chunk().copied());
+    let total = usize::from(total.map_or(0, u16::from_be_bytes));
+    let packet = plain.data.get(..total).ok_or(Cause::Malformed)?;
+    ipv4::Packet::parse(packet).map(|_| packet).map_err(|_| Cause::Malformed)
+}
+
+/// Tells a packet inside that the one outside met congestion, if it did (RFC 6040 section 4.2).
+fn marked(packet: &[u8], ecn: u8) -> Result<Cow<'_, [u8]>, Cause> {
+    if ecn != ipv4::ecn::CONGESTION {
+        return Ok(packet.into());
+    }
+    let mut marked = packet.to_vec();
+    if ipv4::mark_congestion(&mut marked) { Ok(marked.into()) } else { Err(Cause::Congestion) }
+}
+
+/// Lets a packet join what waits for the device, or goes behind it.
+fn write(join: &mut Join, tun: &Tun, counters: &Counters, packet: &[u8]) {
+    let intact = is_intact(packet);
+    if !join.push(packet, intact) {
+        flush(join, tun, counters);
+        join.push(packet, intact);
+    }
+}
+
+fn flush(join: &mut Join, tun: &Tun, counters: &Counters) {
+    let parts = join.parts();
+    let Some((packet, cut)) = join.finish() else { return };
+    match tun.write(packet, cut) {
+        Ok(()) => counters.opened.add(parts, packet.len()),
+        Err(_) => counters.dropped(Cause::WriteFailed, parts),
+    }
+    join.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn ipv4(tos: u8) -> Vec<u8> {
+        let any = Ipv4Addr::LOCALHOST;
+        let repr = ipv4::Repr { source: any, destination: any, protocol: 99, ttl: 9 };
+        let mut packet = repr.emit(4).unwrap().to_vec();
+        packet[1] = tos;
+        packet.extend([1, 2, 3, 4]);
+        packet
+    }
+
+    #[test]
+    fn only_ipv4_comes_out_and_no_more_than_it_says() {
+        let data = [&ipv4(0)[..], &[0; 50]].concat();
+        assert_eq!(packet(&Plain { next_header: 4, data: &data }), Ok(&data[..24]));
+        assert_eq!(packet(&Plain { next_header: 41, data: &data }), Err(Cause::Selector));
+        for len in [0, 3, 19, 23] {
+            let short = Plain { next_header: 4, data: &data[..len] };
+            assert_eq!(packet(&short), Err(Cause::Malformed), "{len}");
+        }
+    }
+
+    #[test]
+    fn congestion_is_told_where_it_can_be() {
+        assert_eq!(marked(&ipv4(0b10), 0b10), Ok(ipv4(0b10).into()));
+        assert_eq!(marked(&ipv4(0b00), 0b11), Err(Cause::Congestion));
+        for ecn in [0b01, 0b10, 0b11] {
+            let packet = ipv4(0xb8 | ecn);
+            let after = marked(&packet, 0b11).unwrap();
+            assert_eq!(after[1], 0xb8 | 0b11);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The UDP socket of a tunnel: batches of datagrams out and in.
+
+use std::{
+    io::{self, IoSliceMut},
+    net::{SocketAddr, SocketAddrV4, UdpSocket},
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use hawser_netdev::udp;
+use hawser_wire::esp::UDP_PORT;
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::sockopt,
+};
+
+use super::document::Document;
+use crate::udp_offload;
+
+/// Bytes that wait in the kernel, each way.
+const BUFFER: usize = 8 << 20;
+
+/// A system call brings datagrams of at most this many bytes in one piece (UDP GRO).
+const PIECE: usize = 65_536;
+
+/// The longest UDP payload in IPv4: what a batch must not exceed either.
+pub(super) const UDP_MAX_LEN: usize = 65_507;
+
+/// How long to wait until the kernel takes more.
+const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// The socket between the ends of a tunnel.
+pub(super) struct Socket {
+    udp: UdpSocket,
+    state: UdpSocketState,
+    remote: SocketAddr,
+    /// Whether the kernel may cut batches.
+    cuts: bool,
+}
+
+impl Socket {
+    pub(super) fn open(document: &Document) -> io::Result<Self> {
+        let address = |ip| SocketAddrV4::new(ip, UDP_PORT);
+        let remote = address(document.remote);
+        let udp = udp::between(&document.interface, address(document.local), remote)?;
+        let state = UdpSocketState::new((&udp).into())?;
+        // Beyond what the system allows where that is permitted.
+        let _ = sockopt::set_socket_recv_buffer_size_force(&udp, BUFFER);
+        let _ = state.set_send_buffer_size((&udp).into(), BUFFER);
+        Ok(Self { udp, state, remote: remote.into(), cuts: udp_offload::works() })
+    }
+
+    /// Datagrams that one batch may have.
+    pub(super) fn max_batch(&self) -> usize {
+        if self.cuts { self.state.max_gso_segments().max(1) } else { 1 }
+    }
+
+    /// Sends a batch of datagrams of `size` bytes, but for the last; waits where the kernel's buffer is
+    /// full.
+    pub(super) fn send(&self, batch: &[u8], size: usize, ecn: u8) -> io::Result<()> {
+        match self.send_at_once(batch, size, ecn) {
+            // A route whose device cannot cut: from now on there are no batches.
+            Err(_) if batch.len() > size && self.max_batch() == 1 => {
+                batch.chunks(size).try_for_each(|one| self.send_at_once(one, size, ecn))
+            }
+            result => result,
+        }
+    }
+
+    fn send_at_once(&self, contents: &[u8], size: usize, ecn: u8) -> io::Result<()> {
+        let transmit = Transmit {
+            destination: self.remote,
+            ecn: EcnCodepoint::from_bits(ecn),
+            contents,
+            segment_size: (contents.len() > size).then_some(size),
+            src_ip: None,
+        };
+        let mut refused = false;
+        loop {
+            match self.state.try_send((&self.udp).into(), &transmit) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    poll(&mut [PollFd::new(&self.udp, PollFlags::OUT)], Some(&PATIENCE))?;
+                }
+                // Of a datagram sent before (an ICMP message): this one was not tried.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused && !refused => {
+                    refused = true;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Receives datagrams and gives each to `take`, with its ECN bits; whether there may be more.
+    pub(super) fn receive(&self, room: &mut Room, mut take: impl FnMut(&mut [u8], u8)) -> bool {
+        let mut metas = [RecvMeta::default(); BATCH_SIZE];
+        let mut pieces: Vec<_> = room.0.chunks_mut(PIECE).map(IoSliceMut::new).collect();
+        let count = match self.state.recv((&self.udp).into(), &mut pieces, &mut metas) {
+            Ok(count) => count,
+            // Of a datagram that was sent (an ICMP message): there may be others to receive.
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        };
+        for (meta, piece) in metas.iter().zip(&mut pieces).take(count) {
+            let ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
+            let datagrams = piece.get_mut(..meta.len).unwrap_or_default();
+            datagrams.chunks_mut(meta.stride.max(1)).for_each(|datagram| take(datagram, ecn));
+        }
+        count == BATCH_SIZE
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.udp.as_fd()
+    }
+}
+
+/// What datagrams are received into.
+pub(super) struct Room(Box<[u8]>);
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self(vec![0; PIECE * BATCH_SIZE].into_boxed_slice())
+    }
+}
