@@ -165,9 +165,7 @@ class ShaperPlan(Model):
     the last of the class's number."""
 
 
-Role = Literal[
-    "gateway", "wan", "openflow", "sff", "forwarder", "firewall", "srv6-proxy", "ipsec"
-]
+Role = Literal["gateway", "wan", "openflow", "sff", "forwarder", "firewall", "srv6-proxy", "ipsec"]
 """What a daemon does. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
 five take part in service chains."""
 

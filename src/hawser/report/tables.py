@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hawser.report.collect import USAGE
+from hawser.report.collect import TUNNELLED, USAGE
 from hawser.report.model import Report, Row
 from hawser.report.words import (
     DASH,

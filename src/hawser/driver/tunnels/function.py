@@ -44,7 +44,8 @@ class TunnelEnd(SupervisedProcess):
         """
         self.control = folder / "control"
         self._plan = plan
-        self._folder = folder
+        self.folder = folder
+        """Of its files."""
         self._at = node
         strongswan.write(folder, plan, secret)
         config = folder / "ipsec.json"
@@ -63,11 +64,15 @@ class TunnelEnd(SupervisedProcess):
             "interface": OWN_PORT,
             "local": str(self._plan.local),
             "remote": str(self._plan.remote),
-            "ike": {"command": strongswan.COMMAND},
+            "ike": {
+                "command": strongswan.COMMAND,
+                "port": strongswan.PORT,
+                "peer_port": strongswan.PEER_PORT,
+            },
         }
 
     def _prepare(self) -> None:
-        strongswan.socket(self._folder).unlink(missing_ok=True)
+        strongswan.socket(self.folder).unlink(missing_ok=True)
         self.control.unlink(missing_ok=True)
 
     def load(self) -> None:
@@ -76,9 +81,9 @@ class TunnelEnd(SupervisedProcess):
         Raises:
             NodeError: it ended, or did not take it.
         """
-        there = strongswan.socket(self._folder).is_socket
+        there = strongswan.socket(self.folder).is_socket
         self._until(there, "start of charon")
-        strongswan.load(self._folder, self._at)
+        strongswan.load(self.folder, self._at)
         route = ["ip", "route", "replace", "default", "dev", _DEVICE, "table"]
         self._at.run([*route, str(self._plan.table)], timeout=_SECONDS)
 
@@ -88,7 +93,7 @@ class TunnelEnd(SupervisedProcess):
         Raises:
             NodeError: the other end does not answer.
         """
-        strongswan.initiate(self._folder, self._at, self._plan.name)
+        strongswan.initiate(self.folder, self._at, self._plan.name)
 
     def wait(self) -> None:
         """Wait until packets can pass it.

@@ -33,7 +33,7 @@ _DAEMON = """\
 charon-systemd {{
   load = random nonce openssl aes sha1 sha2 hmac kdf gcm curve25519 pem pkcs1 x509 pubkey \
 kernel-libipsec kernel-netlink socket-default vici updown
-  {routes}
+  {carried}
   plugins {{ vici {{ socket = {socket} }} }}
   filelog {{ stderr {{
     default = 1
@@ -43,6 +43,15 @@ kernel-libipsec kernel-netlink socket-default vici updown
 }}
 swanctl {{ load = random openssl pem pkcs1 x509 pubkey }}
 """
+PORT = 4501
+"""UDP port of a charon whose packets `hawserd` carries."""
+PEER_PORT = 4500
+"""UDP port where that meets `hawserd` as if it were the other end."""
+
+# kernel-libipsec makes routes whatever it is told: then at least nobody looks at them.
+_CARRIED = f"""routing_table_prio = 40000
+  port = 0
+  port_nat_t = {PORT}"""
 _KEYS = """chd = 4
     esp = 2"""
 """Levels at which the log has keys, and what was removed. Only `hawserd` may read it."""
@@ -53,8 +62,7 @@ connections {{
     version = 2
     mobike = no
     proposals = aes256gcm16-prfsha256-x25519
-    local_addrs = {local}
-    remote_addrs = {remote}
+    {addresses}
     local {{
       auth = psk
       id = {node}
@@ -125,10 +133,8 @@ def _daemon(
 
 def write(folder: Path, end: TunnelPlan, secret: str) -> None:
     """Write the files of one end, which only root may read."""
-    # kernel-libipsec makes routes whatever it is told: then at least nobody looks at them.
-    routes = "routing_table_prio = 40000" if end.table is not None else ""
-    levels = _KEYS if end.table is not None else ""
-    text = _DAEMON.format(socket=f"unix://{socket(folder)}", routes=routes, levels=levels)
+    carried, levels = (_CARRIED, _KEYS) if end.table is not None else ("", "")
+    text = _DAEMON.format(socket=f"unix://{socket(folder)}", carried=carried, levels=levels)
     (folder / "strongswan.conf").write_text(text)
     file = _connections(folder)
     file.touch(mode=0o600)
@@ -140,13 +146,20 @@ def _connection(end: TunnelPlan, secret: str) -> str:
         name=end.name,
         node=end.node,
         peer=end.peer,
-        local=end.local,
-        remote=end.remote,
+        addresses=_addresses(end),
         inside=",".join(map(str, end.inside)),
         outside=",".join(map(str, end.outside)),
         secret=secret,
         updown="/bin/true",
     )
+
+
+def _addresses(end: TunnelPlan) -> str:
+    """Give the addresses between which keys are negotiated."""
+    if end.table is None:
+        return f"local_addrs = {end.local}\n    remote_addrs = {end.remote}"
+    addresses = "local_addrs = 127.0.0.1\n    remote_addrs = 127.0.0.2"
+    return f"{addresses}\n    local_port = {PORT}\n    remote_port = {PEER_PORT}"
 
 
 def load(folder: Path, node: NamespaceNode) -> None:
