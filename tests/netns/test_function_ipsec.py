@@ -24,6 +24,7 @@ from hawser.driver import tunnels
 from hawser.driver.local import LocalLab
 from hawser.driver.tunnels import strongswan
 from hawser.driver.tunnels.function import TunnelEnd
+from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
 from hawser.overlay import network
 from hawser.overlay.plan import NetworkPlan, TunnelPlan
@@ -176,8 +177,7 @@ def test_both_implementations_understand_each_other(ends: Ends) -> None:
 
 def test_tshark_reads_what_is_sealed(ends: Ends, tmp_path: Path) -> None:
     file = tmp_path / "esp.pcap"
-    capture = ends.b.start(["tcpdump", "-U", "-i", "near", "-w", str(file), "udp port 4500"])
-    wait_for(lambda: file.exists() and file.stat().st_size > 0)
+    capture = captured(ends, file)
     assert ping(ends.a, B) == 3
     ends.rekey("b")
     assert ping(ends.a, B, "-s", "1372") == 3
@@ -191,6 +191,14 @@ def test_tshark_reads_what_is_sealed(ends: Ends, tmp_path: Path) -> None:
     sent = [row for row in rows if row["icmp.type"] == "8"]
     assert [int(row["esp.sequence"]) for row in sent] == [1, 2, 3, 1, 2, 3]
     assert len({row["esp.spi"] for row in sent}) == 2
+
+
+def captured(ends: Ends, file: Path) -> Background:
+    """Begin to capture what passes between the ends."""
+    options = ["--immediate-mode", "-U", "-i", "near", "-w", str(file)]
+    capture = ends.b.start(["tcpdump", *options, "udp port 4500"])
+    wait_for(lambda: file.exists() and file.stat().st_size > 0)
+    return capture
 
 
 def decrypted(
@@ -224,8 +232,7 @@ for each in packets:
 
 def test_what_is_not_from_the_other_end_is_dropped_and_counted(ends: Ends, tmp_path: Path) -> None:
     file = tmp_path / "esp.pcap"
-    capture = ends.b.start(["tcpdump", "-U", "-i", "near", "-w", str(file), "src port 4500"])
-    wait_for(lambda: file.exists() and file.stat().st_size > 0)
+    capture = captured(ends, file)
     assert ping(ends.b, A, "-I", B) == 3
     capture.stop()
     command = ["tshark", "-r", str(file), "-Y", "esp", "-T", "fields", "-e", "udp.payload"]
