@@ -76,7 +76,8 @@ lock: setup ## pin the Python packages anew
 schemas: setup ## write the JSON Schemas anew
 	for name in gateway-config gateway-status gateway-counters wan-config wan-status wan-counters \
 	    load-config load-status load-result function-config function-status function-counters \
-	    function-trace function-trace-request firewall-rules; do \
+	    function-trace function-trace-request firewall-rules srv6-proxy-config srv6-proxy-counters \
+	    ipsec-config ipsec-counters; do \
 	  target/release/hawserd schema $$name > schemas/$$name.schema.json; \
 	done
 	./hawser schema > schemas/workflow.schema.json
