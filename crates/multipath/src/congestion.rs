@@ -212,6 +212,12 @@ impl Congestion {
         self.window = self.window.max(self.least());
     }
 
+    /// Bytes of a packet.
+    #[must_use]
+    pub fn packet(&self) -> f64 {
+        self.packet
+    }
+
     /// Bytes that may be under way.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates; never negative
@@ -296,7 +302,7 @@ impl Congestion {
         let next = next.clamp(self.least(), 2.0 * self.window);
         // A window that was not used has not been found too small.
         self.window = if round.is_full() && !self.startup { next } else { next.min(self.window) };
-        if !self.startup {
+        if !self.startup && self.rate > Rate::ZERO {
             // What was right for a rate that has fallen since.
             let carried = self.rate.bytes_per_second() * base + self.standing();
             self.window = self.window.min(2.0 * carried + self.least());

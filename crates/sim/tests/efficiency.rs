@@ -17,11 +17,13 @@ const MEASURED: Duration = Duration::from_secs(5);
 /// A world with one TCP-like flow.
 fn world(links: &[Link]) -> World {
     let (policy, kind) = (Policy::EarliestDelivery, Kind::Tcp);
-    World::new(Instant::now(), &Setup { links, policy, kind, flows: 1, seed: 1 }).unwrap()
+    World::new(Instant::now(), &Setup { links, policy, kind, flows: 1, seed: 1, recovers: true })
+        .unwrap()
 }
 
 fn goodput(links: &[Link], kind: Kind, flows: usize) -> f64 {
-    let setup = Setup { links, policy: Policy::EarliestDelivery, kind, flows, seed: 1 };
+    let setup =
+        Setup { links, policy: Policy::EarliestDelivery, kind, flows, seed: 1, recovers: true };
     let mut world = World::new(Instant::now(), &setup).unwrap();
     world.run(WARMUP);
     world.run(MEASURED).goodput_mbps
