@@ -135,6 +135,15 @@ impl<T> Recovery<T> {
         None
     }
 
+    /// What has waited for too long to go again.
+    pub fn expire(&mut self, now: Instant) -> impl Iterator<Item = Kept<T>> + '_ {
+        std::iter::from_fn(move || {
+            let head = self.queue.front()?;
+            let late = now.saturating_duration_since(head.since) > PATIENCE;
+            if late { self.take() } else { None }
+        })
+    }
+
     /// Bytes of the packet that goes next.
     #[must_use]
     pub fn head(&self) -> Option<u32> {
@@ -198,6 +207,14 @@ mod tests {
         assert!(recovery.add(since + PATIENCE, kept(since, 1, 10)).is_none());
         assert!(recovery.add(since + PATIENCE * 2, kept(since, 2, 10)).is_some());
         assert_eq!((recovery.take().unwrap().sequence, recovery.is_empty()), (1, true));
+        assert!(recovery.add(since, kept(since, 3, 10)).is_none());
+        assert_eq!(
+            (
+                recovery.expire(since + PATIENCE).count(),
+                recovery.expire(since + PATIENCE * 2).count()
+            ),
+            (0, 1)
+        );
         assert!(recovery.is_recent(since + PATIENCE) && !recovery.is_recent(since + RECENT * 2));
     }
 }
