@@ -21,7 +21,7 @@ const LONGEST_LEAD: Duration = Duration::from_millis(150);
 const WORTH: f64 = 2.0;
 
 /// The same of the delay with what it takes until what is lost has gone again.
-const WORTH_RESENT: f64 = 0.8;
+const WORTH_RESENT: f64 = 0.5;
 
 /// What decides about the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

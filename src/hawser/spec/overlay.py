@@ -174,7 +174,7 @@ class Overlay(Model):
     congestion: Congestion = Congestion.DELAY
     """How much of the `quic` transport may be under way on a path."""
     recovery: Recovery = Recovery.RESEND
-    """What becomes of packets of the `quic` transport that a path loses."""
+    """Whether the `quic` transport sends again what its paths lose."""
     resequence: bool = True
     """Whether the `quic` transport brings the packets of a flow back into order; false only to see
     what that is worth."""
