@@ -23,6 +23,7 @@ from hawser.driver.local import LocalLab
 from hawser.node import namespace
 from hawser.node.netns import NamespaceNode
 from hawser.overlay import network
+from hawser.overlay.chain.layout import OWN_PORT
 from hawser.overlay.plan import NetworkPlan
 from hawser.probe.passive import Passive
 from hawser.spec import load
@@ -102,7 +103,6 @@ def passed(lab: LocalLab, function: str) -> int:
 
 
 @pytest.mark.measures
-@pytest.mark.measures
 @pytest.mark.parametrize("between", ["", ", rate: 200 Mbit/s, delay: 2 ms"], ids=["bare", "far"])
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
 def test_tcp_passes_every_function_both_ways(deploy: Deploy, steering: str, between: str) -> None:
@@ -121,7 +121,6 @@ def test_tcp_passes_every_function_both_ways(deploy: Deploy, steering: str, betw
         assert 8 <= least < 40, "each way crosses the far link twice, 2 ms each time"
 
 
-@pytest.mark.measures
 @pytest.mark.measures
 def test_a_rate_holds_for_what_programs_lead(deploy: Deploy) -> None:
     lab = deploy(planned("steering: nsh", ", rate: 20 Mbit/s"))
@@ -216,6 +215,18 @@ def test_what_functions_count_is_told(deploy: Deploy) -> None:
     assert samples["daemon:n1", "drop_no_hop"] == 0
 
 
+def test_each_core_has_a_queue_of_its_own(deploy: Deploy) -> None:
+    text = WORKFLOW.replace("f1: {kind: forwarder,", "f1: {kind: forwarder, queues: 2,")
+    lab = deploy(planned("steering: nsh", workflow=text))
+    for core in (0, 1):
+        there = ["taskset", "-c", str(core), "ping", "-c", "50", "-i", "0.002", "-q", SERVER]
+        assert " 0% packet loss" in lab.nodes["client"].run(there, timeout=10).stdout
+    counted = lab.nodes["f1"].run(["ethtool", "-S", OWN_PORT], timeout=10).stdout
+    by_queue = [int(n) for n in re.findall(r"rx_queue_\d+_xdp_packets: (\d+)", counted)]
+    assert len(by_queue) == 2
+    assert min(by_queue) >= 50
+
+
 class Echoes:
     """Echoes every 5 ms, each told with its time when it is answered."""
 
@@ -247,7 +258,6 @@ def drops(lab: LocalLab) -> int:
 
 
 @pytest.mark.measures
-@pytest.mark.measures
 def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
     lab = deploy(planned("fail: open"))
     with Echoes(lab) as echoes:
@@ -265,7 +275,6 @@ def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
     assert lab.daemons["f2"].restarts == 0
 
 
-@pytest.mark.measures
 @pytest.mark.measures
 def test_a_killed_function_closes_its_chain(deploy: Deploy) -> None:
     lab = deploy(planned("fail: closed"))

@@ -58,18 +58,20 @@ def veth(route: IPRoute, mine: InterfacePlan, peer: InterfacePlan, peer_namespac
             ifname=mine.name,
             kind="veth",
             mtu=mine.mtu,
-            **_address(mine),
+            **_made(mine),
             peer={
                 "ifname": peer.name,
                 "net_ns_fd": str(peer_namespace),
                 "mtu": peer.mtu,
-                **_address(peer),
+                **_made(peer),
             },
         )
 
 
-def _address(plan: InterfacePlan) -> dict[str, str]:
-    return {} if plan.mac is None else {"address": plan.mac}
+def _made(plan: InterfacePlan) -> dict[str, str | int]:
+    """Give what can only be, or best is, set when an interface is made."""
+    queues = {"num_tx_queues": plan.queues, "num_rx_queues": plan.queues}
+    return {**queues, **({} if plan.mac is None else {"address": plan.mac})}
 
 
 def configure(route: IPRoute, plan: NodePlan, shapers: tuple[ShaperPlan, ...]) -> None:

@@ -13,7 +13,9 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from hawser.spec.chain import Encapsulation, Proxy, Steering
 from hawser.spec.model import Model
@@ -46,6 +48,8 @@ class InterfacePlan(Model):
     gro: bool = False
     """Whether GRO is on though `offload` is off: only with it, or with a program of its own, an
     interface takes frames that XDP programs send."""
+    queues: Annotated[int, Field(ge=1)] = 1
+    """Queues each way: as many cores take packets from it at once."""
 
     @property
     def ipv4(self) -> tuple[IPv4Address, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import geometric_mean
 
 from hawser.report.collect import PASSIVE, covers
 from hawser.report.model import (
@@ -62,14 +63,42 @@ def _outcome(wanted: Assertion, made: Sequence[Row]) -> Outcome:
         if limit is not None
     ]
     who = label(wanted.variant) if wanted.variant else "every variant"
+    if wanted.across:
+        who += f", geometric mean over {wanted.across}"
     text = f"{wanted.statistic} {wanted.metric} of {who}: {' and '.join(limits)} {unit}".strip()
-    return Outcome(text=text, checked=tuple(_checked(wanted, row, made) for row in concerned))
+    values = [(row, _value(wanted, row, made)) for row in concerned]
+    if wanted.across:
+        values = _together(values, wanted.across)
+    return Outcome(text=text, checked=tuple(_checked(wanted, row, value) for row, value in values))
 
 
-def _checked(wanted: Assertion, row: Row, made: Sequence[Row]) -> Checked:
+def _value(wanted: Assertion, row: Row, made: Sequence[Row]) -> float | None:
     value = _statistic(row.summary, wanted.statistic)
-    if wanted.relative_to:
-        value = _ratio(value, _counterpart(wanted, row, made))
+    return _ratio(value, _counterpart(wanted, row, made)) if wanted.relative_to else value
+
+
+def _together(
+    values: Sequence[tuple[Row, float | None]], axis: str
+) -> list[tuple[Row, float | None]]:
+    """The geometric mean over the values of an axis, under the first row without its label."""
+    groups: dict[tuple[str, ...], list[tuple[Row, float | None]]] = {}
+    for row, value in values:
+        rest = sorted(item for item in row.variant.items() if item[0] != axis)
+        key = (row.measurement, row.direction, row.subject, *(f"{a}={b}" for a, b in rest))
+        groups.setdefault(key, []).append((row, value))
+    return [_mean(found, axis) for found in groups.values()]
+
+
+def _mean(found: Sequence[tuple[Row, float | None]], axis: str) -> tuple[Row, float | None]:
+    """None where one is missing: what is left would be about something else."""
+    row = found[0][0]
+    known = [value for _, value in found if value]
+    variant = {name: value for name, value in row.variant.items() if name != axis}
+    mean = geometric_mean(known) if len(known) == len(found) else None
+    return row.model_copy(update={"variant": variant}), mean
+
+
+def _checked(wanted: Assertion, row: Row, value: float | None) -> Checked:
     low = wanted.at_least if wanted.at_least is not None else float("-inf")
     high = wanted.at_most if wanted.at_most is not None else float("inf")
     ok = value is not None and low <= value <= high

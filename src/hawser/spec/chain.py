@@ -20,6 +20,9 @@ MAX_LENGTH = 64
 MAX_INSTANCES = 16
 """Instances of one function."""
 
+MAX_QUEUES = 64
+"""Queues of the port of one function."""
+
 
 class FunctionKind(StrEnum):
     """What a function does to packets."""
@@ -121,6 +124,9 @@ class Function(Model):
     """How many there are of it; a flow keeps to one."""
     cpu: Annotated[float, Field(ge=0.01, le=1024)] | None = None
     """Cores that an instance's programs may use, as a node's."""
+    queues: Annotated[int, Field(ge=1, le=MAX_QUEUES)] = 1
+    """Queues of its port: so many cores can pass packets through it at once, each those that came
+    in on it."""
     rules: Annotated[tuple[FirewallRule, ...], Field(max_length=100_000)] = ()
     """Of a firewall: the first that fits decides."""
     otherwise: Action | None = None

@@ -110,6 +110,8 @@ class Assertion(Model):
     """What of a variant's trials is held against the bounds."""
     relative_to: Labels = {}
     """Labels of the variant that the bounds are multiples of; it carries all others of its own."""
+    across: str | None = None
+    """An axis over whose values the multiples are taken together, as their geometric mean."""
     at_least: float | None = None
     """In the metric's unit; a multiple where `relative_to` is given."""
     at_most: float | None = None

@@ -186,6 +186,31 @@ def test_assertions_hold_variants_against_each_other(tmp_path: Path) -> None:
     assert all(one.value is None for one in unmeasured.checked)
 
 
+def test_assertions_hold_a_whole_axis_against_another(tmp_path: Path) -> None:
+    against = {"transport": "ipip-best"}
+    asserted = (
+        Assertion(metric="goodput", relative_to=against, across="transport", at_least=1),
+        Assertion(
+            metric="goodput", relative_to={"transport": "nobody"}, across="transport", at_least=0
+        ),
+    )
+    workflow = synthetic.quickstart(3).model_copy(update={"assertions": asserted})
+    report = run(tmp_path, workflow, STEADY)
+    medians = {
+        row.variant["transport"]: row.summary.median
+        for row in report.rows
+        if row.metric == "goodput"
+    }
+    mean, unmeasured = report.outcomes
+    wanted = statistics.geometric_mean(medians.values()) / medians["ipip-best"]
+    assert [(one.variant, one.value) for one in mean.checked] == [({}, pytest.approx(wanted))]
+    assert mean.text == (
+        "median goodput of every variant, geometric mean over transport: at least 1 times ipip-best"
+    )
+    assert not unmeasured.ok
+    assert [one.value for one in unmeasured.checked] == [None]
+
+
 def test_counters_that_explain_nothing_are_left_out_but_not_those_asserted(tmp_path: Path) -> None:
     def counter(metric: str, subject: str, value: float) -> Sample:
         return Sample(

@@ -25,8 +25,8 @@ const MAX: usize = 32;
 /// Bytes of struct `mptcp_subflow_addrs`: two of struct `sockaddr_storage`.
 const ADDRESSES: usize = 256;
 
-/// Bytes of struct `tcp_info` that are asked for, up to and with `tcpi_delivered`.
-const INFO: usize = 196;
+/// Bytes of struct `tcp_info` that are asked for, up to and with `tcpi_dsack_dups`.
+const INFO: usize = 220;
 
 const TCP_ESTABLISHED: u8 = 1;
 const TCP_CLOSE: u8 = 7;
@@ -44,6 +44,8 @@ pub struct Subflow {
     pub unacked: u32,
     /// Segments that have arrived, acknowledged selectively or not; wraps.
     pub delivered: u32,
+    /// Segments that had to be sent again: less what the other end then had twice; may shrink, and wraps.
+    pub lost: u32,
     /// Segments with data that came from the other end; wraps.
     pub received: u32,
     /// Smoothed round trip.
@@ -86,6 +88,7 @@ fn subflow(ends: &[u8; ADDRESSES], info: &[u8; INFO]) -> Option<Subflow> {
         established: info.first() == Some(&TCP_ESTABLISHED),
         unacked: number(info, 24)?,
         delivered: number(info, 192)?,
+        lost: number(info, 100)?.wrapping_sub(number(info, 216)?),
         received: number(info, 152)?,
         rtt: Duration::from_micros(number(info, 68)?.into()),
         min_rtt: Duration::from_micros(number(info, 148)?.into()),
@@ -133,6 +136,8 @@ mod tests {
         assert_eq!(offset_of!(libc::tcp_info, tcpi_rtt), 68);
         assert_eq!(offset_of!(libc::tcp_info, tcpi_min_rtt), 148);
         assert_eq!(offset_of!(libc::tcp_info, tcpi_data_segs_in), 152);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_total_retrans), 100);
         assert_eq!(offset_of!(libc::tcp_info, tcpi_delivered), 192);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_dsack_dups), 216);
     }
 }

@@ -143,6 +143,7 @@ def _port(layout: Layout, instance: Instance, name: str, end: int) -> InterfaceP
         offload=steering is not Steering.NSH,
         mac=instance.macs[end],
         gro=kind.bare and steering is Steering.NSH and name == OWN_PORT,
+        queues=instance.function.queues,
     )
 
 

@@ -44,6 +44,7 @@ def results(
         yield from _labels((*loc, "variant"), item.variant, variants)
         if isinstance(item, Assertion):
             yield from _labels((*loc, "relative_to"), item.relative_to, variants)
+            yield from _across((*loc, "across"), item, variants)
         yield from _metric(loc, item)
         meant = [s for labels, s in resolved if item.variant.items() <= labels.items()]
         if units(item.metric) and None not in meant:
@@ -61,6 +62,16 @@ def _labels(loc: Loc, wanted: Labels, variants: Variants) -> Iterator[Issue]:
     carried = any(wanted.items() <= c.labels.items() for c in variants.choices)
     if not wrong and not carried and variants.choices:
         yield Issue(loc, f"found {found(wanted)}, which no variant carries")
+
+
+def _across(loc: Loc, item: Assertion, variants: Variants) -> Iterator[Issue]:
+    """Check that what is taken together are multiples, over an axis."""
+    if item.across is None:
+        return
+    if item.across not in variants.axes:
+        yield Issue(loc, near(variants.axes, item.across, "axis"))
+    elif not item.relative_to:
+        yield Issue(loc, f"found {found(item.across)} without relative_to: only multiples compare")
 
 
 def _metric(loc: Loc, item: Result) -> Iterator[Issue]:

@@ -14,6 +14,10 @@ use hawser_netdev::mptcp::{Ends, Subflow};
 
 use crate::gateway::config::Path;
 
+mod loss;
+
+use loss::Loss;
+
 /// A subflow with data under way on which nothing arrives for this long and a round trip is stuck.
 const STUCK: Duration = Duration::from_millis(250);
 
@@ -25,9 +29,10 @@ const STALLED: Duration = Duration::from_millis(150);
 /// without bound.
 const STUCK_WAITING: Duration = Duration::from_millis(400);
 
-/// Time counts for so much less while something comes the other way: then acknowledgements may only be
-/// late.
-const STUCK_ONE_WAY: u32 = 3;
+/// Time counts for so much less where silence need not mean that nothing gets through: something comes the
+/// other way, and acknowledgements may only be late; or a path that carries its share loses packets all the
+/// time, and now and then what was sent again too. To close a subflow sends everything twice.
+const STUCK_DOUBTFUL: u32 = 3;
 
 /// What counts at most as time between two looks: where this process had to wait, so had the kernel.
 const STEP: Duration = Duration::from_millis(100);
@@ -84,6 +89,8 @@ pub(crate) struct Watch {
     members: Vec<Member>,
     looked: Instant,
     window: Instant,
+    /// What each subflow would carry of what all lately carried at their best.
+    equal: u64,
     stalled: bool,
     busy: bool,
     present: u32,
@@ -98,6 +105,7 @@ struct Member {
     refused: u32,
     /// Subflows in a row that were there and had to be closed.
     closed: u32,
+    loss: Loss,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -115,9 +123,10 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Presence {
     since: Instant,
-    /// Segments that have arrived at the other end, and here; both wrap.
+    /// Segments that have arrived at the other end, and here, and that were lost until then; all wrap.
     delivered: u32,
     received: u32,
+    lost: u32,
     /// Time in which nothing arrived at the other end though something was under way.
     silent: Duration,
     /// Segments that had arrived at either end when the window began.
@@ -137,11 +146,13 @@ impl Watch {
             state: State::Absent(now),
             refused: 0,
             closed: 0,
+            loss: Loss::default(),
         };
         Self {
             members: paths.iter().map(member).collect(),
             looked: now,
             window: now,
+            equal: 0,
             stalled: false,
             busy: true,
             present: 0,
@@ -184,7 +195,7 @@ impl Watch {
         for (place, (member, subflow)) in self.members.iter_mut().zip(&found).enumerate() {
             match subflow {
                 Some(subflow) if subflow.established => {
-                    member.stands(now, subflow, elapsed, turn);
+                    member.stands(now, subflow, elapsed, turn, self.equal);
                 }
                 Some(subflow) => steps.extend(member.changes(now, subflow)),
                 None => steps.extend(member.lacks(now, connects).then_some(Step::Probe(place))),
@@ -245,6 +256,7 @@ impl Watch {
             .filter(|(place, presence, subflow)| *place != best && held_up(presence, subflow))
             .map(|(place, _, Subflow { local, remote, .. })| (place, Ends { local, remote }))
             .collect();
+        self.equal = equal;
         for (place, ends) in bad {
             steps.push(Step::Close(ends));
             if let Some(member) = self.members.get_mut(place) {
@@ -259,16 +271,24 @@ impl Member {
         (self.local, self.remote) == (subflow.local.ip(), subflow.remote.ip())
     }
 
-    /// Its subflow stands.
-    fn stands(&mut self, now: Instant, subflow: &Subflow, elapsed: Duration, turn: bool) {
+    /// Its subflow stands; `equal` segments in a window would be its share.
+    fn stands(
+        &mut self,
+        now: Instant,
+        subflow: &Subflow,
+        elapsed: Duration,
+        turn: bool,
+        equal: u64,
+    ) {
         self.refused = 0;
-        let Subflow { delivered, received, unacked, .. } = *subflow;
+        let Subflow { delivered, received, lost, unacked, .. } = *subflow;
         let moved = delivered.wrapping_add(received);
         let State::Present(presence) = &mut self.state else {
             self.state = State::Present(Presence {
                 since: now,
                 delivered,
                 received,
+                lost,
                 silent: Duration::ZERO,
                 window: moved,
                 carried: None,
@@ -278,13 +298,18 @@ impl Member {
         };
         if unacked == 0 || delivered != presence.delivered {
             presence.silent = Duration::ZERO;
-        } else if received != presence.received {
-            presence.silent += elapsed / STUCK_ONE_WAY;
+            self.loss += Loss::between((presence.delivered, presence.lost), (delivered, lost));
+            presence.lost = lost;
+        } else if received != presence.received
+            || self.loss.is_usual() && is_share(presence.best, equal)
+        {
+            presence.silent += elapsed / STUCK_DOUBTFUL;
         } else {
             presence.silent += elapsed;
         }
         (presence.delivered, presence.received) = (delivered, received);
         if turn {
+            self.loss.fade();
             let whole = now.saturating_duration_since(presence.since) >= WINDOW;
             presence.carried = whole.then(|| moved.wrapping_sub(presence.window));
             let kept = presence.best - presence.best.div_ceil(FORGOTTEN);
@@ -357,8 +382,13 @@ impl Presence {
         unacked > 0
             && rtt > SLOW_TIMES * fastest
             && rtt.saturating_sub(min_rtt) > SLOW_WAITING
-            && self.carried.is_some_and(|carried| u64::from(carried) * SLOW_SHARE <= equal)
+            && self.carried.is_some_and(|carried| !is_share(carried, equal))
     }
+}
+
+/// Whether so many segments in a window are a fair part of what is carried.
+fn is_share(carried: u32, equal: u64) -> bool {
+    u64::from(carried) * SLOW_SHARE > equal
 }
 
 fn pause((first, longest): (Duration, Duration), times: u32) -> Duration {

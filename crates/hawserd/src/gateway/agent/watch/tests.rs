@@ -19,6 +19,7 @@ fn subflow(n: u8, unacked: u32, delivered: u32, rtt_ms: u64) -> Subflow {
         established: true,
         unacked,
         delivered,
+        lost: 0,
         received: 0,
         rtt: Duration::from_millis(rtt_ms),
         min_rtt: Duration::from_millis(rtt_ms.min(10)),
@@ -155,6 +156,36 @@ fn a_subflow_on_which_nothing_arrives_but_here_is_closed_later() {
     });
     let times = run.times(close(1));
     assert_eq!(times[..1], [1750], "{:?}", run.steps);
+}
+
+#[test]
+fn a_subflow_on_which_nothing_arrives_is_closed_later_where_packets_are_always_lost() {
+    let mut run = Run::new(2);
+    let lossy = |n, arrived: u32| Subflow { lost: arrived / 10, ..subflow(n, 9, arrived, 10) };
+    run.see(4 * SECOND, |look| vec![lossy(0, 5 * look), lossy(1, 5 * look)]);
+    run.see(2 * SECOND, |look| vec![lossy(0, 400 + 5 * look), lossy(1, 395)]);
+    let times = run.times(close(1));
+    assert_eq!(times[..1], [4850], "{:?}", run.steps);
+}
+
+#[test]
+fn a_path_that_loses_and_carries_next_to_nothing_is_not_given_more_time() {
+    let mut run = Run::new(2);
+    let lossy = |n, arrived: u32| Subflow { lost: arrived / 10, ..subflow(n, 9, arrived, 10) };
+    run.see(8 * SECOND, |look| vec![lossy(0, 50 * look), lossy(1, 5 * look)]);
+    run.see(SECOND, |look| vec![lossy(0, 8000 + 50 * look), lossy(1, 795)]);
+    assert_eq!(run.times(close(1))[..1], [8300], "{:?}", run.steps);
+}
+
+#[test]
+fn what_is_sent_again_on_a_path_that_is_cut_is_no_usual_loss() {
+    let mut run = Run::new(2);
+    run.see(SECOND, |look| vec![subflow(0, 9, look, 10), subflow(1, 9, look, 10)]);
+    run.see(SECOND, |look| {
+        let cut = Subflow { lost: 3 * look, ..subflow(1, 9, 19, 10) };
+        vec![subflow(0, 9, 100 + look, 10), cut]
+    });
+    assert_eq!(run.times(close(1))[..1], [1300], "{:?}", run.steps);
 }
 
 #[test]
