@@ -81,6 +81,12 @@ impl<T> Backlog<T> {
         self.bytes == 0
     }
 
+    /// The packet that has waited longest.
+    #[must_use]
+    pub fn peek(&self) -> Option<&T> {
+        self.slots.front().and_then(Option::as_ref).map(|entry| &entry.item)
+    }
+
     /// Bytes of the packet that has waited longest.
     #[must_use]
     pub fn head(&self) -> Option<u32> {
@@ -158,6 +164,7 @@ mod tests {
         let now = Instant::now();
         let mut backlog = Backlog::new(10_000);
         (0..6).for_each(|n| backlog.push(now, 100, n));
+        assert_eq!(backlog.peek(), Some(&0));
         assert_eq!(backlog.take(now, 250), Some(3));
         assert_eq!(backlog.take(now, 250), Some(4));
         assert_eq!(backlog.take(now, 0), Some(0));

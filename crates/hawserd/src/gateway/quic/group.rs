@@ -167,8 +167,8 @@ impl Group {
             return self.again(now, weight).map(|departure| [Some(departure), None]);
         }
         let head = u64::from(self.backlog.head()?);
-        let (bytes, kept) = (self.backlog.bytes(), self.recovers);
-        let choice = self.scheduler.next(&self.views, bytes, weight(head), kept)?;
+        let kept = self.backlog.peek().is_some_and(|packet| packet.kept);
+        let choice = self.scheduler.next(&self.views, self.backlog.bytes(), weight(head), kept)?;
         let packet = self.backlog.take(now, choice.skip)?;
         let len = packet.bytes.len() - HEADER_LEN;
         let size = weight(len as u64);

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use hawser_multipath::{Kept, Rate, State, View};
 use hawser_tls::{CertificateDer, Identity, is_certificate_of};
 use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello};
-use quinn_proto::{Connection, Dir, FrameStats, ReadError, StreamId, VarInt};
+use quinn_proto::{
+    Connection, ConnectionStats, Dir, FrameStats, ReadError, StreamId, Transmit, VarInt,
+};
 
 use super::{
     controller::Shared,
@@ -210,45 +212,13 @@ impl Link {
         now: Instant,
         most: usize,
         train: &mut Train,
-        mut send: impl FnMut(&quinn_proto::Transmit, &[u8]) -> bool,
+        mut send: impl FnMut(&Transmit, &[u8]) -> bool,
     ) {
         let batch = self.batch(most);
         let streams = self.parcels.are_under_way();
         self.parcels.note_lost(self.path.get().totals().lost);
         self.path.hold(streams);
-        loop {
-            train.buffer.clear();
-            let before = self.waiting();
-            // Of those that are kept it must be known which of them are lost: by when they were sent.
-            let single = !self.given.is_empty();
-            let prior = self.connection.stats();
-            let came = frames_of(&prior.frame_rx);
-            self.path.answer(came >= self.answered + ANSWER_AFTER);
-            let most = match (single, streams) {
-                (true, _) => 1,
-                (false, true) => batch.min(self.path.free(LARGEST)),
-                (false, false) => batch,
-            };
-            self.clock = now.max(self.clock + Duration::from_nanos(1));
-            let made = self.connection.poll_transmit(self.clock, most, &mut train.buffer);
-            let Some(transmit) = made else { break };
-            let after = self.connection.stats().frame_tx;
-            if after.acks > prior.frame_tx.acks {
-                self.answered = came;
-            }
-            let datagrams = before.saturating_sub(self.waiting());
-            self.departed(datagrams);
-            // What carries acknowledgements alone is not acknowledged, and so never under way.
-            let carries = frames_of(&after) > frames_of(&prior.frame_tx);
-            let gone = match streams {
-                true if carries => transmit.size as u64,
-                true => 0,
-                false => datagrams,
-            };
-            if gone > 0 {
-                self.parcels.note_sent(&transmit);
-                self.path.get().on_sent(now, gone);
-            }
+        while let Some(transmit) = self.make(now, batch, streams, &mut train.buffer) {
             // What the kernel does not take counts as lost on the path.
             train.push(transmit, batch, &mut send);
         }
@@ -256,6 +226,48 @@ impl Link {
         if !self.path.held_back() {
             self.parcels.all_sent();
         }
+    }
+
+    /// The next datagrams to be sent, of which it notes what they carry. Of packets that are kept it must be known
+    /// which of them are lost, by when they were sent: so these go one at a time.
+    fn make(
+        &mut self,
+        now: Instant,
+        batch: usize,
+        streams: bool,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        buffer.clear();
+        let before = self.waiting();
+        let most = match (self.given.is_empty(), streams) {
+            (false, _) => 1,
+            (true, true) => batch.min(self.path.free(LARGEST)),
+            (true, false) => batch,
+        };
+        self.clock = now.max(self.clock + Duration::from_nanos(1));
+        let prior = streams.then(|| self.connection.stats());
+        if let Some(prior) = &prior {
+            self.path.answer(frames_of(&prior.frame_rx) >= self.answered + ANSWER_AFTER);
+        }
+        let transmit = self.connection.poll_transmit(self.clock, most, buffer)?;
+        let datagrams = before.saturating_sub(self.waiting());
+        self.departed(datagrams);
+        let gone = prior.map_or(datagrams, |prior| self.carried(&prior, transmit.size as u64));
+        if gone > 0 {
+            self.parcels.note_sent(&transmit);
+            self.path.get().on_sent(now, gone);
+        }
+        Some(transmit)
+    }
+
+    /// Bytes under way of what was just made. What carries acknowledgements alone is not acknowledged, and so never
+    /// under way.
+    fn carried(&mut self, prior: &ConnectionStats, size: u64) -> u64 {
+        let after = self.connection.stats().frame_tx;
+        if after.acks > prior.frame_tx.acks {
+            self.answered = frames_of(&prior.frame_rx);
+        }
+        if frames_of(&after) > frames_of(&prior.frame_tx) { size } else { 0 }
     }
 
     /// Datagrams have left that took so many bytes in the connection.
