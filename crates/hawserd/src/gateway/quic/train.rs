@@ -65,10 +65,10 @@ mod tests {
     #[test]
     fn datagrams_of_a_length_go_together() {
         let mut train = Train::default();
-        let mut sent = Vec::new();
+        let mut pieces = Vec::new();
         let mut send = |transmit: &Transmit, bytes: &[u8]| {
             assert_eq!(transmit.size, bytes.len());
-            sent.push((bytes.len(), transmit.segment_size));
+            pieces.push((bytes.len(), transmit.segment_size));
             true
         };
         for (size, port) in
@@ -83,6 +83,6 @@ mod tests {
         train.finish(&mut send);
         train.finish(&mut send);
         let joined = [(290, Some(100)), (90, None), (95, None), (285, Some(95)), (95, None)];
-        assert_eq!(sent, joined);
+        assert_eq!(pieces, joined);
     }
 }
