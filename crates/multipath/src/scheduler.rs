@@ -308,7 +308,7 @@ mod tests {
         let chosen = |scheduler: &mut Scheduler, views: &[View], kept| {
             scheduler.next(views, 99_000_000, 1000, kept).map(|choice| choice.path)
         };
-        views[1].resend = Duration::from_millis(30);
+        views[1].resend = Duration::from_millis(10);
         assert_eq!(chosen(&mut scheduler, &views, true), Some(1));
         views[1].resend = Duration::from_millis(80);
         assert_eq!(chosen(&mut scheduler, &views, true), None);
