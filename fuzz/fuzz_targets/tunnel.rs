@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use hawser_multipath::{Resequencer, Tag};
-use hawser_wire::tunnel::{Header, Hello};
+use hawser_wire::tunnel::{HEADER_LEN, Header, Hello};
 use libfuzzer_sys::fuzz_target;
 
 const LIMIT: usize = 64;
@@ -18,12 +18,12 @@ fuzz_target!(|input: &[u8]| {
     let mut now = Instant::now();
     let (mut came, mut passed) = (0, 0);
     let mut resequencer = Resequencer::new(LIMIT);
-    for (number, datagram) in input.chunks(8).enumerate() {
+    for (number, datagram) in input.chunks(HEADER_LEN).enumerate() {
         let Ok((header, _)) = Header::parse(datagram) else { continue };
-        assert_eq!(header.emit(), datagram[..8]);
-        let Header { flow, sequence, behind, paths, .. } = header;
+        assert_eq!(header.emit(), datagram[..HEADER_LEN]);
+        let Header { flow, sequence, behind, paths, kept, .. } = header;
         came += 1;
-        let tag = Tag { flow, sequence, behind, paths };
+        let tag = Tag { flow, sequence, behind, paths, kept };
         resequencer.push(now, number % 17, tag, (), &mut |()| passed += 1);
         assert!(resequencer.held() <= LIMIT + 1);
         now += Duration::from_millis(3);

@@ -109,6 +109,38 @@ def test_packets_pass_as_they_come_where_that_is_wanted(lab: Lab, resequence: bo
     assert (order["overflowed"] > 0) is not resequence
 
 
+LOSSES = """
+table ip hawser_losses {
+  chain losses {
+    type filter hook forward priority 0;
+    meta l4proto udp meta length > 1000 numgen random mod 100 == 0 drop
+  }
+}
+"""
+"""One large packet of QUIC in a hundred is lost in the network."""
+
+
+@pytest.mark.parametrize("recovery", ["resend", "none"])
+def test_tcp_does_not_see_what_paths_lose(lab: Lab, recovery: str) -> None:
+    one, two = pair(lab.paths((10, 10, 10, 10)), paths=PATHS, recovery=recovery)
+    (lab.folder / "losses.nft").write_text(LOSSES)
+    lab.at(0, "nft", "-f", str(lab.folder / "losses.nft"))
+    result = lab.iperf("-O", "1", seconds=3)
+    assert result["end"]["sum_received"]["bits_per_second"] > 10e6
+    retransmitted = result["end"]["sum_sent"]["retransmits"]
+    resent, duplicates = (
+        one.group()["recovery"]["resent"],
+        two.group()["order"]["duplicates"],
+    )
+    if recovery == "resend":
+        assert resent > 40
+        assert retransmitted < resent / 4
+        assert duplicates < resent / 4
+    else:
+        assert resent == 0
+        assert retransmitted > 20
+
+
 def test_a_path_that_goes_dark_is_left_and_used_again(lab: Lab) -> None:
     one, _ = pair(lab.paths((10, 10, 10, 10)), paths=PATHS)
     rule = ("from", "198.18.1.0/24", "to", "198.18.3.0/24", "priority", "50", "blackhole")

@@ -53,10 +53,14 @@ impl<T> Backlog<T> {
     /// Accepts from now on that packets wait so long that all paths are kept busy: `spread` is how much
     /// longer a packet takes on the slowest path in use, `round_trip` the longest without queues.
     ///
-    /// A flow whose window is cut by CUBIC (to 0.7) keeps a queue of 0.43 round trips from running dry.
-    pub fn accept(&mut self, spread: Duration, round_trip: Duration) {
-        self.codel.set_target(spread.mul_f64(1.5) + (round_trip / 3).max(LEAST_TARGET));
-        self.codel.set_interval(round_trip * 2);
+    /// A flow whose window is cut by CUBIC (to 0.7) keeps a queue of 0.43 round trips from running dry. Where
+    /// packets are `resent`, those behind them leave the other end together, a round trip late, and so do their
+    /// acknowledgements and what comes upon these.
+    pub fn accept(&mut self, spread: Duration, round_trip: Duration, resent: bool) {
+        let target = spread.mul_f64(1.5) + (round_trip / 3).max(LEAST_TARGET);
+        let burst = if resent { round_trip } else { Duration::ZERO };
+        self.codel.set_target(target + burst);
+        self.codel.set_interval((round_trip + burst) * 2);
     }
 
     /// Delay that is accepted.
@@ -75,6 +79,12 @@ impl<T> Backlog<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
+    }
+
+    /// The packet that has waited longest.
+    #[must_use]
+    pub fn peek(&self) -> Option<&T> {
+        self.slots.front().and_then(Option::as_ref).map(|entry| &entry.item)
     }
 
     /// Bytes of the packet that has waited longest.
@@ -154,6 +164,7 @@ mod tests {
         let now = Instant::now();
         let mut backlog = Backlog::new(10_000);
         (0..6).for_each(|n| backlog.push(now, 100, n));
+        assert_eq!(backlog.peek(), Some(&0));
         assert_eq!(backlog.take(now, 250), Some(3));
         assert_eq!(backlog.take(now, 250), Some(4));
         assert_eq!(backlog.take(now, 0), Some(0));

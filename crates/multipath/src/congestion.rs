@@ -30,6 +30,9 @@ const JITTER: f64 = 5.0;
 const RISES: f64 = 20.0;
 const LONGEST_RISES: f64 = 0.25;
 
+/// Where more than so many times the standing amount seems to stand in the queue, the path's delay varies.
+const VARYING: f64 = 3.0;
+
 /// Rises that a busy machine makes, seconds.
 const LATE: f64 = 0.0015;
 
@@ -212,6 +215,12 @@ impl Congestion {
         self.window = self.window.max(self.least());
     }
 
+    /// Bytes of a packet.
+    #[must_use]
+    pub fn packet(&self) -> f64 {
+        self.packet
+    }
+
     /// Bytes that may be under way.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates; never negative
@@ -296,7 +305,7 @@ impl Congestion {
         let next = next.clamp(self.least(), 2.0 * self.window);
         // A window that was not used has not been found too small.
         self.window = if round.is_full() && !self.startup { next } else { next.min(self.window) };
-        if !self.startup {
+        if !self.startup && self.rate > Rate::ZERO {
             // What was right for a rate that has fallen since.
             let carried = self.rate.bytes_per_second() * base + self.standing();
             self.window = self.window.min(2.0 * carried + self.least());
@@ -401,10 +410,14 @@ impl Congestion {
         LEAST_WINDOW * self.packet
     }
 
-    /// The window with which the queue runs empty.
+    /// The window with which the queue runs empty. Where most of what seems to stand in it is delay that varies, the
+    /// path's own delay under load is far above the shortest seen, and a window for that would leave it idle.
     fn drained(&self) -> f64 {
         let base = self.base().unwrap_or_default().as_secs_f64();
-        (0.75 * self.rate.bytes_per_second() * base).max(self.least()).min(self.window)
+        let varies = self.standing() > VARYING * self.wanted();
+        let empty = 0.75 * self.rate.bytes_per_second() * base;
+        let kept = if varies { 0.75 * self.window } else { self.least() };
+        empty.max(kept).min(self.window)
     }
 }
 
@@ -556,6 +569,34 @@ mod tests {
                 assert!(used > least, "{mbps} Mbit/s, {delay} ms, seed {seed}: {used}");
             }
         }
+    }
+
+    /// A long path whose first packets are too few to make a queue, and of which some are lost.
+    #[test]
+    fn what_was_not_measured_bounds_nothing() {
+        let start = Instant::now();
+        let ms = Duration::from_millis;
+        let mut congestion = Congestion::new(start, PACKET);
+        (congestion.window, congestion.startup) = (60_000.0, false);
+        for round in 0..10 {
+            let now = start + ms(40 * (round + 1));
+            congestion.on_ack(now, now - ms(40), PACKET.into());
+            congestion.on_acks_end(now, 58_500);
+        }
+        assert_eq!(congestion.rate, Rate::ZERO);
+        assert!(congestion.window() > 50_000, "{}", congestion.window());
+    }
+
+    #[test]
+    fn a_path_that_varies_is_not_left_idle_to_see_its_delay() {
+        let mut congestion = Congestion::new(Instant::now(), PACKET);
+        congestion.window = 1e6;
+        congestion.rate = Rate::from_bytes_per_second(1e6);
+        congestion.jitter.mean = 0.1;
+        assert!(congestion.base.note(Instant::now(), Duration::from_millis(20)));
+        assert!(congestion.drained() < 20_000.0);
+        congestion.jitter.rise = 0.01;
+        assert!((congestion.drained() - 750_000.0).abs() < 1.0);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Many paths used as one, as state machines without I/O and without a clock.
 //!
-//! A packet goes through these parts, the first four at the sender:
+//! A packet goes through these parts, the first five at the sender:
 //!
 //! 1. [`Sequencer`] numbers it within its flow.
 //! 2. [`Backlog`] holds it, and drops what would make the queue stand too long ([`CoDel`]).
 //! 3. [`Scheduler`] says which packet goes next on which path, from a [`View`] of each path.
 //! 4. [`Congestion`] says how much a path carries with a short queue, and [`Path`] what the path is like.
-//! 5. [`Resequencer`] at the receiver brings a flow's packets back into order.
+//! 5. [`Recovery`] sends again what a path has lost.
+//! 6. [`Resequencer`] at the receiver brings a flow's packets back into order.
 //!
 //! A stream of bytes goes as pieces that [`Outbound`] numbers and [`Inbound`] puts together again.
 //!
@@ -18,8 +19,10 @@ mod codel;
 mod congestion;
 mod filter;
 mod lane;
+mod past;
 mod path;
 mod rate;
+mod recovery;
 mod resequencer;
 mod scheduler;
 mod sequencer;
@@ -31,6 +34,7 @@ pub use congestion::Congestion;
 pub use lane::{Inbound, Outbound, Piece, Violation};
 pub use path::{ACK_DELAY, Path, State, View};
 pub use rate::Rate;
+pub use recovery::{Kept, Recovery, UnderWay};
 pub use resequencer::{Counters as ResequencerCounters, Resequencer};
 pub use scheduler::{Choice, Policy, Scheduler};
 pub use sequencer::{FLOWS, MAX_PATHS, Sequencer, Tag, flow};

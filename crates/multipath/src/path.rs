@@ -19,6 +19,9 @@ const HEAVY_LOSS: f64 = 0.3;
 /// Time over which loss is measured.
 const LOSS_SPAN: Duration = Duration::from_secs(1);
 
+/// Spans over which the usual loss is a mean.
+const USUAL: f64 = 8.0;
+
 /// What a path is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -49,6 +52,9 @@ pub struct View {
     pub delay: Duration,
     /// Largest packet that it takes whole, bytes.
     pub largest: u64,
+    /// How much later than they come those of its packets are handed on, on average, that go again where they are
+    /// lost: the time that it takes to find out, times the share of the time in which something is missing.
+    pub resend: Duration,
 }
 
 impl View {
@@ -88,12 +94,15 @@ struct Loss {
     acked: u64,
     lost: u64,
     share: f64,
+    /// Over the last seconds in which anything was sent.
+    usual: f64,
 }
 
 impl Loss {
     fn note(&mut self, now: Instant, acked: u64, lost: u64) {
         if now.saturating_duration_since(self.since) >= LOSS_SPAN {
             self.share = self.lost as f64 / (self.acked + self.lost).max(1) as f64;
+            self.usual += (self.share - self.usual) / USUAL;
             (self.since, self.acked, self.lost) = (now, 0, 0);
         }
         self.acked += acked;
@@ -129,7 +138,7 @@ impl Path {
             rtt: None,
             waiting: None,
             heard: false,
-            loss: Loss { since: now, acked: 0, lost: 0, share: 0.0 },
+            loss: Loss { since: now, acked: 0, lost: 0, share: 0.0, usual: 0.0 },
             totals: Totals::default(),
         }
     }
@@ -172,6 +181,12 @@ impl Path {
     #[must_use]
     pub fn jitter(&self) -> Duration {
         self.rtt.map_or(Duration::ZERO, |(_, variation)| variation)
+    }
+
+    /// How long it may take until what is lost has gone twice more: that it is lost is known after a round trip.
+    #[must_use]
+    pub fn resend_time(&self) -> Option<Duration> {
+        Some(self.rtt()? * 2 + self.jitter() * 4)
     }
 
     /// Share of bytes lost, of those that were sent in the last seconds.
@@ -250,7 +265,14 @@ impl Path {
             rate,
             delay: base / 2,
             largest,
+            resend: self.resend(),
         }
+    }
+
+    fn resend(&self) -> Duration {
+        let round_trip = self.rtt().unwrap_or_default();
+        let sent = self.congestion.rate().bytes(round_trip) as f64 / self.congestion.packet();
+        round_trip.mul_f64((sent * self.loss.usual).clamp(0.0, 1.0))
     }
 }
 
@@ -299,12 +321,27 @@ mod tests {
         assert_eq!(later(9000), State::Up, "it gets another chance");
     }
 
+    /// 625 kB/s at 20 ms are eight packets a round trip.
+    #[test]
+    fn loss_delays_in_proportion() {
+        let start = Instant::now();
+        let mut path = known(start);
+        assert_eq!(path.view(start, 0, 0).resend, Duration::ZERO);
+        for n in 0..40 {
+            path.on_ack(start + ms(30 * n + 20), start + ms(30 * n), 1485);
+            path.on_lost(start + ms(30 * n + 20), 15, false);
+        }
+        let resend = path.view(start + ms(1200), 0, 0).resend.as_secs_f64();
+        assert!((0.00017..0.00023).contains(&resend), "{resend}");
+    }
+
     #[test]
     fn arrival_counts_the_queue() {
         let rate = Rate::from_bytes_per_second(125_000.0);
         let delay = ms(3);
         let (state, room) = (State::Up, 3000);
-        let mut view = View { state, room, queued: 0, rate, delay, largest: 1400 };
+        let resend = Duration::ZERO;
+        let mut view = View { state, room, queued: 0, rate, delay, largest: 1400, resend };
         assert_eq!(view.arrival(1250), ms(13));
         view.sent(2500);
         assert_eq!((view.arrival(1250), view.room), (ms(33), 500));

@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::{
+    past::{MEMORY, Past},
     sequencer::{FLOWS, MAX_PATHS, Tag},
     spread::Spread,
 };
@@ -18,8 +19,8 @@ use crate::{
 /// nothing is worth waiting for.
 const SPAN: u32 = 4096;
 
-/// Packets of the past of which it is known whether they were given up: they may still come.
-const PAST: u32 = 128;
+/// Packets after the last one that goes again if it is lost for which a flow is taken to be of that kind.
+const KEPT: u8 = 32;
 
 /// What has happened so far. `in_order + late + resequenced + duplicates` is what came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct Resequencer<T> {
     /// Flows with a gap.
     gaps: Vec<u16>,
     spread: Spread,
+    /// Of flows whose packets go again if they are lost.
+    resent: Spread,
     held: usize,
     limit: usize,
     counters: Counters,
@@ -65,29 +68,25 @@ struct Flow<T> {
     slots: VecDeque<Slot<T>>,
     /// When the first packet behind the gap came.
     since: Option<Instant>,
-    /// Bit `i`: `next - 1 - i` was given up.
-    given_up: u128,
+    /// What was given up of those before `next`.
+    past: Past,
     /// When those behind the youngest of these had begun to wait.
     gave_up: Option<Instant>,
     /// For each path, the number before which all had left when the packet left that came last on it.
     left: [Option<u32>; MAX_PATHS],
+    /// Packets to come of which none need go again for the flow no longer to count as one of those.
+    kept: u8,
 }
 
 impl<T> Flow<T> {
-    const fn new() -> Self {
-        let slots = VecDeque::new();
-        Self { next: 0, slots, since: None, given_up: 0, gave_up: None, left: [None; MAX_PATHS] }
+    fn new() -> Self {
+        let (slots, past, left) = (VecDeque::new(), Past::default(), [None; MAX_PATHS]);
+        Self { next: 0, slots, since: None, past, gave_up: None, left, kept: 0 }
     }
 
     fn advance(&mut self, given_up: bool) {
+        self.past.note(self.next, given_up);
         self.next = self.next.wrapping_add(1);
-        self.given_up = self.given_up << 1 | u128::from(given_up);
-    }
-
-    /// The bit of a number before `next`, if that is not too long ago.
-    fn past(&self, sequence: u32) -> Option<u128> {
-        let ago = self.next.wrapping_sub(sequence).wrapping_sub(1);
-        (ago < PAST).then(|| 1 << ago)
     }
 
     /// Gives up those that must have come by now if they still came on one of these paths; how many.
@@ -122,7 +121,8 @@ impl<T> Resequencer<T> {
     pub fn new(limit: usize) -> Self {
         let flows = std::iter::repeat_with(|| None).take(FLOWS).collect();
         let (gaps, counters) = (Vec::with_capacity(64), Counters::default());
-        Self { flows, gaps, spread: Spread::new(), held: 0, limit, counters }
+        let (spread, resent) = (Spread::new(), Spread::new());
+        Self { flows, gaps, spread, resent, held: 0, limit, counters }
     }
 
     /// Begins anew: what waits is dropped, what has been counted stays.
@@ -150,9 +150,11 @@ impl<T> Resequencer<T> {
         self.spread.deadline()
     }
 
-    /// Waits at least this long from now on: the difference of the paths' delays.
-    pub fn set_spread(&mut self, spread: Duration) {
+    /// Waits at least this long from now on: the difference of the paths' delays. For packets that go again
+    /// where they are lost, `round_trip` longer.
+    pub fn set_spread(&mut self, spread: Duration, round_trip: Duration) {
         self.spread.set_floor(spread);
+        self.resent.set_floor(spread + round_trip);
     }
 
     /// Takes a packet that came on a path; gives `pass` what may now go on, in order.
@@ -169,6 +171,7 @@ impl<T> Resequencer<T> {
         if let (Some(left), Some(before)) = (flow.left.get_mut(path), tag.left_before()) {
             *left = Some(before);
         }
+        flow.kept = if tag.kept { KEPT } else { flow.kept.saturating_sub(1) };
         let ahead = tag.sequence.wrapping_sub(flow.next);
         if ahead == 0 && flow.slots.is_empty() {
             flow.advance(false);
@@ -176,7 +179,7 @@ impl<T> Resequencer<T> {
             pass(packet);
             return;
         }
-        if ahead > u32::MAX - SPAN {
+        if ahead > u32::MAX / 2 {
             self.past(now, tag, packet, pass);
         } else if ahead >= SPAN {
             self.restart(now, tag, packet, pass);
@@ -193,16 +196,15 @@ impl<T> Resequencer<T> {
     /// A packet whose turn has been: it was given up, or has come already.
     fn past(&mut self, now: Instant, tag: Tag, packet: T, pass: &mut impl FnMut(T)) {
         let Some(flow) = known(&mut self.flows, tag.flow) else { return };
-        // Of what is longer ago nothing is known: a copy more does less harm than a packet less.
-        if let Some(bit) = flow.past(tag.sequence) {
-            if flow.given_up & bit == 0 {
-                self.counters.duplicates += 1;
-                return;
-            }
-            flow.given_up &= !bit;
+        // What is longer ago than is known may have come already: nothing passes twice.
+        let ago = flow.next.wrapping_sub(tag.sequence);
+        if ago > MEMORY || !flow.past.take(tag.sequence) {
+            self.counters.duplicates += 1;
+            return;
         }
         if let Some(since) = flow.gave_up {
-            self.spread.note(now, now.saturating_duration_since(since));
+            let wait = now.saturating_duration_since(since);
+            if flow.kept > 0 { &mut self.resent } else { &mut self.spread }.note(now, wait);
         }
         self.counters.late += 1;
         pass(packet);
@@ -213,7 +215,7 @@ impl<T> Resequencer<T> {
         while self.give_up(now, tag.flow, pass) {}
         let Some(flow) = known(&mut self.flows, tag.flow) else { return };
         flow.next = tag.sequence.wrapping_add(1);
-        flow.given_up = 0;
+        flow.past = Past::default();
         self.counters.in_order += 1;
         pass(packet);
     }
@@ -231,7 +233,8 @@ impl<T> Resequencer<T> {
         self.counters.in_order += u64::from(ahead == 0);
         match flow.since {
             Some(since) if ahead == 0 => {
-                self.spread.note(now, now.saturating_duration_since(since));
+                let wait = now.saturating_duration_since(since);
+                if flow.kept > 0 { &mut self.resent } else { &mut self.spread }.note(now, wait);
             }
             None => {
                 flow.since = Some(now);
@@ -311,11 +314,7 @@ impl<T> Resequencer<T> {
     /// When [`Resequencer::expire`] is to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.gaps
-            .iter()
-            .filter_map(|number| self.since(*number))
-            .min()
-            .map(|since| since + self.spread.deadline())
+        self.gaps.iter().filter_map(|number| self.due(*number)).min()
     }
 
     /// Gives up what has been waited for too long.
@@ -327,13 +326,14 @@ impl<T> Resequencer<T> {
     }
 
     fn overdue(&self, now: Instant) -> Option<u16> {
-        let deadline = self.spread.deadline();
-        let is_overdue = |since: Instant| now.saturating_duration_since(since) >= deadline;
-        self.gaps.iter().find(|number| self.since(**number).is_some_and(is_overdue)).copied()
+        self.gaps.iter().find(|number| self.due(**number).is_some_and(|due| due <= now)).copied()
     }
 
-    fn since(&self, number: u16) -> Option<Instant> {
-        self.flows.get(usize::from(number))?.as_ref()?.since
+    /// When what is missing of a flow has been waited for long enough.
+    fn due(&self, number: u16) -> Option<Instant> {
+        let flow = self.flows.get(usize::from(number))?.as_ref()?;
+        let spread = if flow.kept > 0 { &self.resent } else { &self.spread };
+        Some(flow.since? + spread.deadline())
     }
 }
 
@@ -352,12 +352,14 @@ mod tests {
         start: Instant,
         /// Those in use.
         paths: u16,
+        /// Whether packets go again.
+        kept: bool,
     }
 
     impl Bench {
         fn new(limit: usize) -> Self {
             let (resequencer, start) = (Resequencer::new(limit), Instant::now());
-            Self { resequencer, passed: vec![], start, paths: 0b11 }
+            Self { resequencer, passed: vec![], start, paths: 0b11, kept: false }
         }
 
         fn at(&self, ms: u64) -> Instant {
@@ -365,7 +367,7 @@ mod tests {
         }
 
         fn push(&mut self, ms: u64, path: usize, sequence: u32, behind: u16) {
-            let tag = Tag { flow: 5, sequence, behind, paths: self.paths };
+            let tag = Tag { flow: 5, sequence, behind, paths: self.paths, kept: self.kept };
             let now = self.at(ms);
             self.resequencer.push(now, path, tag, sequence, &mut |packet| self.passed.push(packet));
         }
@@ -461,6 +463,34 @@ mod tests {
         bench.expire(500);
         assert_eq!(bench.passed, [1, 3, 5, 7]);
         assert_eq!(bench.resequencer.poll_timeout(), None);
+    }
+
+    #[test]
+    fn what_goes_again_is_waited_for_longer() {
+        for (kept, passed) in [(false, [0, 2].as_slice()), (true, &[0, 1, 2])] {
+            let mut bench = Bench { kept, ..Bench::new(10) };
+            let ms = Duration::from_millis;
+            bench.resequencer.set_spread(ms(10), ms(100));
+            bench.push(0, 0, 0, 1);
+            bench.push(1, 1, 2, 3);
+            bench.expire(100);
+            bench.push(105, 0, 1, 0);
+            bench.push(106, 0, 2, 0);
+            assert_eq!(bench.passed.get(..passed.len()), Some(passed));
+            assert_eq!(bench.resequencer.counters().duplicates, 1);
+        }
+    }
+
+    #[test]
+    fn copies_from_long_ago_do_not_pass() {
+        let mut bench = Bench::new(10);
+        (0..20_000).filter(|n| *n != 19_000).for_each(|n| bench.push(0, 0, n, 0));
+        for n in [19_999, 19_000, 19_000, 15_000, 3] {
+            bench.push(1, 0, n, 0);
+        }
+        assert_eq!(bench.passed.len(), 20_000);
+        assert_eq!(bench.passed.last(), Some(&19_000));
+        assert_eq!(bench.resequencer.counters().duplicates, 4);
     }
 
     #[test]

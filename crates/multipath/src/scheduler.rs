@@ -20,6 +20,9 @@ const LONGEST_LEAD: Duration = Duration::from_millis(150);
 /// Delay that a share of the whole rate is worth: a path that adds a tenth may lead by a tenth of it.
 const WORTH: f64 = 2.0;
 
+/// The same of the delay with what it takes until what is lost has gone again.
+const WORTH_RESENT: f64 = 0.5;
+
 /// What decides about the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
@@ -57,13 +60,33 @@ pub struct Scheduler {
 
 /// Paths in the order in which a packet would arrive on them.
 struct Order {
-    paths: [(usize, Duration, Rate, bool); MAX_PATHS],
+    paths: [Place; MAX_PATHS],
     len: usize,
+}
+
+/// A path, when a packet would arrive on it, its rate, and whether it has room.
+#[derive(Clone, Copy)]
+struct Place {
+    path: usize,
+    arrival: Duration,
+    rate: Rate,
+    room: bool,
+    resend: Duration,
+}
+
+impl Place {
+    const NONE: Self = Self {
+        path: 0,
+        arrival: Duration::MAX,
+        rate: Rate::ZERO,
+        room: false,
+        resend: Duration::ZERO,
+    };
 }
 
 impl Order {
     fn new(views: &[View], bytes: u64, usable: impl Fn(&View) -> bool) -> Self {
-        let mut order = Self { paths: [(0, Duration::MAX, Rate::ZERO, false); MAX_PATHS], len: 0 };
+        let mut order = Self { paths: [Place::NONE; MAX_PATHS], len: 0 };
         for (index, view) in views.iter().enumerate().take(MAX_PATHS) {
             if usable(view) && view.largest >= bytes {
                 order.insert(index, view, bytes);
@@ -75,17 +98,18 @@ impl Order {
     fn insert(&mut self, index: usize, view: &View, bytes: u64) {
         let arrival = view.arrival(bytes);
         let known = self.paths.get(..self.len).unwrap_or_default();
-        let place = known.partition_point(|(_, other, ..)| *other <= arrival);
+        let place = known.partition_point(|other| other.arrival <= arrival);
         if let Some(tail) = self.paths.get_mut(place..=self.len) {
             tail.rotate_right(1);
             if let Some(first) = tail.first_mut() {
-                *first = (index, arrival, view.rate, view.room >= bytes);
+                let (rate, room, resend) = (view.rate, view.room >= bytes, view.resend);
+                *first = Place { path: index, arrival, rate, room, resend };
             }
             self.len += 1;
         }
     }
 
-    fn paths(&self) -> &[(usize, Duration, Rate, bool)] {
+    fn paths(&self) -> &[Place] {
         self.paths.get(..self.len).unwrap_or_default()
     }
 }
@@ -97,14 +121,15 @@ impl Scheduler {
         Self { policy, ..Self::default() }
     }
 
-    /// What to send next of a backlog of so many bytes, whose first packet has `head` bytes. None: wait.
-    pub fn next(&mut self, views: &[View], backlog: u64, head: u64) -> Option<Choice> {
+    /// What to send next of a backlog of so many bytes, whose first packet has `head` bytes, and goes again if it
+    /// is lost where it is `kept`. None: wait.
+    pub fn next(&mut self, views: &[View], backlog: u64, head: u64, kept: bool) -> Option<Choice> {
         let usable = usable(views)?;
         let may = |view: &View| view.state == usable && view.largest >= head;
         let has_room = |view: &View| may(view) && view.room >= head;
         let numbered = || views.iter().enumerate().take(MAX_PATHS);
         let path = match self.policy {
-            Policy::EarliestDelivery => return earliest(views, backlog, head, may),
+            Policy::EarliestDelivery => return earliest(views, backlog, head, kept, may),
             Policy::Single => {
                 numbered().find(|(_, view)| may(view)).filter(|(_, view)| has_room(view))?.0
             }
@@ -133,8 +158,8 @@ impl Scheduler {
     pub fn copy(&self, views: &[View], bytes: u64, first: usize) -> Option<usize> {
         let usable = usable(views)?;
         let order = Order::new(views, bytes, |view| view.state == usable);
-        let other = order.paths().iter().find(|(path, .., room)| *path != first && *room);
-        other.map(|(path, ..)| *path)
+        let other = order.paths().iter().find(|place| place.path != first && place.room);
+        other.map(|place| place.path)
     }
 
     /// The path that got least for its rate.
@@ -161,14 +186,18 @@ fn earliest(
     views: &[View],
     backlog: u64,
     head: u64,
+    kept: bool,
     may: impl Fn(&View) -> bool,
 ) -> Option<Choice> {
     let order = Order::new(views, head, may);
-    let first = order.paths().first()?.1;
+    let first = order.paths().first()?.arrival;
     let mut faster = Rate::ZERO;
-    for (number, &(path, arrival, rate, room)) in order.paths().iter().enumerate() {
+    for (number, place) in order.paths().iter().enumerate() {
+        let Place { path, arrival, rate, room, resend } = *place;
         let lead = arrival.saturating_sub(first);
-        if number > 0 && lead > longest_lead(rate, faster) {
+        let late = number > 0 && lead > longest_lead(rate, faster);
+        let resent = number > 0 && kept && !resend.is_zero();
+        if late || (resent && lead + resend > worth(WORTH_RESENT, rate, faster)) {
             continue;
         }
         faster = faster + rate;
@@ -176,9 +205,7 @@ fn earliest(
             continue;
         }
         let before = order.paths().get(..number).unwrap_or_default();
-        let carried = |&(_, earlier, rate, _): &(usize, Duration, Rate, bool)| {
-            rate.bytes(arrival.saturating_sub(earlier))
-        };
+        let carried = |earlier: &Place| earlier.rate.bytes(arrival.saturating_sub(earlier.arrival));
         let skip = before.iter().map(carried).sum();
         if skip < backlog {
             return Some(Choice { path, skip });
@@ -189,8 +216,13 @@ fn earliest(
 
 /// How much longer a packet may take on a path of this rate than on those that are faster.
 fn longest_lead(rate: Rate, faster: Rate) -> Duration {
+    worth(WORTH, rate, faster).min(LONGEST_LEAD)
+}
+
+/// What a path of this rate adds to those that are faster, as a delay: `whole` seconds for as much as all of them.
+fn worth(whole: f64, rate: Rate, faster: Rate) -> Duration {
     let share = rate.bytes_per_second() / faster.bytes_per_second().max(1.0);
-    Duration::from_secs_f64(WORTH * share.min(1.0)).min(LONGEST_LEAD)
+    Duration::from_secs_f64(whole * share.min(1.0))
 }
 
 /// How much longer a packet of so many bytes takes on the slowest path that is worth it than on the
@@ -198,9 +230,9 @@ fn longest_lead(rate: Rate, faster: Rate) -> Duration {
 #[must_use]
 pub(crate) fn spread(views: &[View], bytes: u64) -> Duration {
     let order = Order::new(views, bytes, |view| view.state == State::Up);
-    let first = order.paths().first().map_or(Duration::ZERO, |path| path.1);
+    let first = order.paths().first().map_or(Duration::ZERO, |place| place.arrival);
     let (mut faster, mut longest) = (Rate::ZERO, Duration::ZERO);
-    for &(_, arrival, rate, _) in order.paths() {
+    for &Place { arrival, rate, .. } in order.paths() {
         let lead = arrival.saturating_sub(first);
         if lead <= longest_lead(rate, faster) || lead.is_zero() {
             longest = longest.max(lead);
@@ -235,6 +267,7 @@ mod tests {
             rate: Rate::from_bytes_per_second(mbps * 125_000.0),
             delay: Duration::from_millis(delay_ms),
             largest: 1500,
+            resend: Duration::ZERO,
         }
     }
 
@@ -242,9 +275,9 @@ mod tests {
     fn the_fastest_with_room_takes_the_head() {
         let mut scheduler = Scheduler::default();
         let views = [view(1.0, 0, 9000, 0), view(33.0, 0, 9000, 0)];
-        assert_eq!(scheduler.next(&views, 99_000, 1000), Some(Choice { path: 1, skip: 0 }));
+        assert_eq!(scheduler.next(&views, 99_000, 1000, true), Some(Choice { path: 1, skip: 0 }));
         let queued = [view(1.0, 0, 9000, 0), view(33.0, 0, 9000, 90_000)];
-        assert_eq!(scheduler.next(&queued, 99_000, 1000), Some(Choice { path: 0, skip: 0 }));
+        assert_eq!(scheduler.next(&queued, 99_000, 1000, true), Some(Choice { path: 0, skip: 0 }));
     }
 
     #[test]
@@ -252,20 +285,34 @@ mod tests {
         let mut scheduler = Scheduler::default();
         // 8 ms on the slow one, 0.5 ms on the other, which carries 30 kB in the time between
         let views = [view(1.0, 0, 9000, 0), view(32.0, 0, 0, 1000)];
-        let choice = scheduler.next(&views, 99_000, 1000);
+        let choice = scheduler.next(&views, 99_000, 1000, true);
         assert_eq!(choice, Some(Choice { path: 0, skip: 30_000 }));
-        assert_eq!(scheduler.next(&views, 30_000, 1000), None, "too little to send for it");
+        assert_eq!(scheduler.next(&views, 30_000, 1000, true), None, "too little to send for it");
     }
 
     #[test]
     fn what_comes_too_late_is_not_used() {
         let mut scheduler = Scheduler::default();
         let far = [view(50.0, 10, 0, 0), view(50.0, 200, 9000, 0)];
-        assert_eq!(scheduler.next(&far, 9_000_000, 1000), None);
+        assert_eq!(scheduler.next(&far, 9_000_000, 1000, true), None);
         // one in a thousand is not worth 50 ms
         let weak = [view(1000.0, 10, 0, 0), view(1.0, 60, 9000, 0)];
-        assert_eq!(scheduler.next(&weak, 99_000_000, 1000), None);
+        assert_eq!(scheduler.next(&weak, 99_000_000, 1000, true), None);
         assert_eq!(scheduler.spread(&weak, 1000), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_thin_path_is_not_worth_waiting_for_what_it_loses() {
+        let mut scheduler = Scheduler::default();
+        let mut views = [view(300.0, 8, 0, 0), view(30.0, 40, 9000, 0)];
+        let chosen = |scheduler: &mut Scheduler, views: &[View], kept| {
+            scheduler.next(views, 99_000_000, 1000, kept).map(|choice| choice.path)
+        };
+        views[1].resend = Duration::from_millis(10);
+        assert_eq!(chosen(&mut scheduler, &views, true), Some(1));
+        views[1].resend = Duration::from_millis(80);
+        assert_eq!(chosen(&mut scheduler, &views, true), None);
+        assert_eq!(chosen(&mut scheduler, &views, false), Some(1), "nobody waits");
     }
 
     #[test]
@@ -273,13 +320,13 @@ mod tests {
         let mut scheduler = Scheduler::default();
         let mut views = [view(10.0, 0, 9000, 0), view(10.0, 5, 9000, 0)];
         views[0].state = State::Degraded;
-        assert_eq!(scheduler.next(&views, 1000, 1000).unwrap().path, 1);
+        assert_eq!(scheduler.next(&views, 1000, 1000, true).unwrap().path, 1);
         views[1].state = State::Down;
-        assert_eq!(scheduler.next(&views, 1000, 1000).unwrap().path, 0);
+        assert_eq!(scheduler.next(&views, 1000, 1000, true).unwrap().path, 0);
         views[0].state = State::Probing;
-        assert_eq!(scheduler.next(&views, 1000, 1000), None);
+        assert_eq!(scheduler.next(&views, 1000, 1000, true), None);
         views[1].state = State::Standby;
-        assert_eq!(scheduler.next(&views, 1000, 1000).unwrap().path, 1);
+        assert_eq!(scheduler.next(&views, 1000, 1000, true).unwrap().path, 1);
     }
 
     #[test]
@@ -296,8 +343,8 @@ mod tests {
         let mut scheduler = Scheduler::default();
         let mut views = [view(10.0, 0, 9000, 0), view(10.0, 5, 9000, 0)];
         views[0].largest = 1200;
-        assert_eq!(scheduler.next(&views, 1400, 1400).unwrap().path, 1);
-        assert_eq!(scheduler.next(&views, 1200, 1200).unwrap().path, 0);
+        assert_eq!(scheduler.next(&views, 1400, 1400, true).unwrap().path, 1);
+        assert_eq!(scheduler.next(&views, 1200, 1200, true).unwrap().path, 0);
     }
 
     #[test]
@@ -305,7 +352,9 @@ mod tests {
         let views = [view(10.0, 9, 9000, 0), view(30.0, 5, 9000, 0), view(10.0, 1, 9000, 0)];
         let picks = |policy, count| {
             let mut scheduler = Scheduler::new(policy);
-            (0..count).map(|_| scheduler.next(&views, 9000, 1000).unwrap().path).collect::<Vec<_>>()
+            (0..count)
+                .map(|_| scheduler.next(&views, 9000, 1000, true).unwrap().path)
+                .collect::<Vec<_>>()
         };
         assert_eq!(picks(Policy::RoundRobin, 4), [1, 2, 0, 1]);
         assert_eq!(picks(Policy::LowestDelay, 2), [2, 2]);

@@ -18,7 +18,8 @@ const UNDER_WAY: Duration = Duration::from_millis(500);
 /// What a packet carries so that the other end can restore its flow's order.
 ///
 /// Paths keep order. So a packet of a flow that left before another one, and has not come when on every
-/// path that it may have taken a packet has come that left after it, is lost.
+/// path that it may have taken a packet has come that left after it, is lost. One that goes again if it is
+/// lost ([`crate::Recovery`]) counts as one that has not left until that is settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
     /// Its flow, below [`FLOWS`].
@@ -30,6 +31,8 @@ pub struct Tag {
     pub behind: u16,
     /// Paths on which packets of the flow may be under way: bit `i` for path `i`.
     pub paths: u16,
+    /// Whether it goes again if it is lost.
+    pub kept: bool,
 }
 
 impl Tag {
@@ -81,14 +84,24 @@ impl Sequencer {
         sequence
     }
 
-    /// The tag of a packet that now goes on a path.
-    pub fn tag(&mut self, now: Instant, flow: u16, sequence: u32, path: usize) -> Tag {
+    /// The tag of a packet that now goes on a path; one that is `kept` is to be settled later.
+    pub fn tag(&mut self, now: Instant, flow: u16, sequence: u32, path: usize, kept: bool) -> Tag {
         let Some(known) = self.flow(flow) else { return Tag { flow, sequence, ..Tag::default() } };
-        known.leave(sequence);
+        if !kept {
+            known.leave(sequence);
+        }
         let paths = known.note(now, path);
         let behind = sequence.wrapping_add(1).wrapping_sub(known.first);
         let behind = if behind > u32::MAX / 2 { 0 } else { behind };
-        Tag { flow, sequence, behind: u16::try_from(behind).unwrap_or(Tag::UNKNOWN), paths }
+        let behind = u16::try_from(behind).unwrap_or(Tag::UNKNOWN);
+        Tag { flow, sequence, behind, paths, kept }
+    }
+
+    /// A packet that was kept will not go again: it has come, or is given up.
+    pub fn settle(&mut self, flow: u16, sequence: u32) {
+        if let Some(known) = self.flow(flow) {
+            known.leave(sequence);
+        }
     }
 
     fn flow(&mut self, flow: u16) -> Option<&mut Flow> {
@@ -145,9 +158,27 @@ mod tests {
     fn a_tag_tells_what_has_not_left_yet() {
         let (mut sequencer, now) = (Sequencer::default(), Instant::now());
         (0..6).for_each(|_| assert!(sequencer.number(7) < 6));
-        let mut behind = |sequence| sequencer.tag(now, 7, sequence, 0).behind;
+        let mut behind = |sequence| sequencer.tag(now, 7, sequence, 0, false).behind;
         // 0 leaves; 3 before 1 and 2; then 1, 5, 2, and 4 last.
         assert_eq!([0, 3, 1, 5, 2, 4].map(&mut behind), [0, 3, 0, 4, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_kept_has_not_left_until_it_is_settled() {
+        let (mut sequencer, now) = (Sequencer::default(), Instant::now());
+        let mut send = |sequencer: &mut Sequencer, kept| {
+            let sequence = sequencer.number(7);
+            sequencer.tag(now, 7, sequence, 0, kept).behind
+        };
+        let behind = [true, true, false].map(|kept| send(&mut sequencer, kept));
+        assert_eq!(behind, [1, 2, 3]);
+        sequencer.settle(7, 1);
+        assert_eq!(send(&mut sequencer, false), 4);
+        sequencer.settle(7, 0);
+        assert_eq!(send(&mut sequencer, true), 1);
+        // Once more, and what never was.
+        (0..9).for_each(|sequence| sequencer.settle(7, sequence));
+        assert_eq!(send(&mut sequencer, false), 0);
     }
 
     #[test]
@@ -155,7 +186,7 @@ mod tests {
         let (mut sequencer, start) = (Sequencer::default(), Instant::now());
         let mut paths = |ms, path| {
             let sequence = sequencer.number(7);
-            sequencer.tag(start + Duration::from_millis(ms), 7, sequence, path).paths
+            sequencer.tag(start + Duration::from_millis(ms), 7, sequence, path, false).paths
         };
         assert_eq!((paths(0, 0), paths(10, 2), paths(400, 0)), (0b001, 0b101, 0b101));
         assert_eq!((paths(600, 0), paths(1200, 1), paths(9000, 3)), (0b101, 0b011, 0b1000));
@@ -165,8 +196,8 @@ mod tests {
     fn what_is_out_of_range_is_harmless() {
         let (mut sequencer, now) = (Sequencer::default(), Instant::now());
         assert_eq!(sequencer.number(u16::MAX), 0);
-        assert_eq!(sequencer.tag(now, u16::MAX, 3, 99).paths, 0);
-        assert_eq!(sequencer.tag(now, 1, 77_000, 99).paths, 0);
+        assert_eq!(sequencer.tag(now, u16::MAX, 3, 99, false).paths, 0);
+        assert_eq!(sequencer.tag(now, 1, 77_000, 99, true).paths, 0);
         assert!(usize::from(flow(u64::MAX)) < FLOWS);
     }
 }

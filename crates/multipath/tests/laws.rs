@@ -24,7 +24,7 @@ fn arrivals(ways: &[Way]) -> Vec<Vec<(Tag, usize)>> {
     let mut paths = vec![Vec::new(); PATHS];
     for (number, (path, lost)) in ways.iter().enumerate() {
         let sequence = sequencer.number(9);
-        let tag = sequencer.tag(start, 9, sequence, *path);
+        let tag = sequencer.tag(start, 9, sequence, *path, false);
         if !lost {
             paths[*path].push((tag, number));
         }
@@ -88,12 +88,12 @@ proptest! {
 
     #[test]
     fn no_packet_panics(
-        packets in proptest::collection::vec((any::<u16>(), any::<u32>(), any::<u16>(), any::<u16>(), 0..20_usize), 0..200),
+        packets in proptest::collection::vec((any::<u16>(), any::<u32>(), any::<u16>(), any::<u16>(), any::<bool>(), 0..20_usize), 0..200),
     ) {
         let (now, mut count) = (Instant::now(), 0);
         let mut resequencer = Resequencer::new(50);
-        for (flow, sequence, behind, paths, path) in packets.iter().copied() {
-            let tag = Tag { flow, sequence, behind, paths };
+        for (flow, sequence, behind, paths, kept, path) in packets.iter().copied() {
+            let tag = Tag { flow, sequence, behind, paths, kept };
             resequencer.push(now, path, tag, (), &mut |()| count += 1);
         }
         prop_assert!(resequencer.held() <= 51 && count <= packets.len());
@@ -116,9 +116,10 @@ proptest! {
             rate: Rate::from_bytes_per_second(*rate),
             delay: Duration::from_millis(*delay),
             largest: 1400,
+            resend: Duration::ZERO,
         }).collect();
         let mut scheduler = Scheduler::new(policy);
-        if let Some(Choice { path, skip }) = scheduler.next(&views, backlog, 1000) {
+        if let Some(Choice { path, skip }) = scheduler.next(&views, backlog, 1000, true) {
             prop_assert!(views[path].room >= 1000 && skip < backlog);
             prop_assert!(![State::Probing, State::Down].contains(&views[path].state));
         }

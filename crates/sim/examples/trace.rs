@@ -1,4 +1,4 @@
-//! Half a second a line: `cargo run -p hawser-sim --example trace -- rtt_40 tcp 1`.
+//! Half a second a line: `cargo run -p hawser-sim --example trace -- rtt_40 tcp 1 [none]`.
 #![allow(clippy::print_stdout)]
 
 use std::time::{Duration, Instant};
@@ -11,20 +11,23 @@ fn main() {
     let name = arguments.next().unwrap_or_default();
     let kind = if arguments.next().as_deref() == Some("quic") { Kind::Quic } else { Kind::Tcp };
     let flows = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let recovers = arguments.next().as_deref() != Some("none");
     let mut all = RATIOS.iter().chain(ENVIRONMENTS);
     let Some(links) = all.find(|known| known.name == name).map(|known| known.links) else {
         println!("no environment {name:?}");
         return;
     };
-    let setup = Setup { links, policy: Policy::EarliestDelivery, kind, flows, seed: 1 };
+    let setup = Setup { links, policy: Policy::EarliestDelivery, kind, flows, seed: 1, recovers };
     let Ok(mut world) = World::new(Instant::now(), &setup) else { return };
     for line in 1..=24 {
         let outcome = world.run(Duration::from_millis(500));
         let paths: Vec<String> = world.views().iter().map(describe).collect();
         let (time, goodput) = (f64::from(line) / 2.0, outcome.goodput_mbps);
         println!(
-            "{time:5.1} s {goodput:7.2} Mbit/s, {} B wait: {}",
+            "{time:5.1} s {goodput:7.2} Mbit/s, {} B wait, {} again, {:?}: {}",
             world.backlog(),
+            outcome.resent,
+            outcome.resequencer,
             paths.join(" ")
         );
     }

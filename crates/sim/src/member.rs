@@ -6,7 +6,7 @@ use std::{
 };
 
 use hawser_impair::{Channel, Instant as ChannelInstant, Loss, Profile, ValueError};
-use hawser_multipath::{ACK_DELAY, Path, Tag};
+use hawser_multipath::{ACK_DELAY, Kept, Path, State, Tag, UnderWay};
 
 use crate::{
     environment::Link,
@@ -84,6 +84,9 @@ pub(crate) struct Member {
     next: u64,
     flight: VecDeque<Outstanding>,
     in_flight: u64,
+    /// Inner packets under way that go again if they are lost; and what came of those that no longer are.
+    under_way: UnderWay<u64, Inner>,
+    pub(crate) news: News,
     heard: Nanos,
     /// Numbers that came and are not acknowledged yet.
     pub(crate) to_ack: Vec<u64>,
@@ -91,6 +94,13 @@ pub(crate) struct Member {
     pub(crate) wake: Option<Nanos>,
     /// Packets vanish.
     pub(crate) cut: bool,
+}
+
+/// What came of inner packets.
+#[derive(Default)]
+pub(crate) struct News {
+    pub(crate) came: Vec<Kept<Inner>>,
+    pub(crate) lost: Vec<Kept<Inner>>,
 }
 
 struct Outstanding {
@@ -114,6 +124,8 @@ impl Member {
             next: 0,
             flight: VecDeque::new(),
             in_flight: 0,
+            under_way: UnderWay::default(),
+            news: News::default(),
             heard: 0,
             to_ack: Vec::new(),
             wake: None,
@@ -126,11 +138,18 @@ impl Member {
         &mut self,
         epoch: std::time::Instant,
         now: Nanos,
-        inner: Option<(Tag, Inner)>,
+        inner: Option<(Tag, Kept<Inner>)>,
         bytes: u32,
     ) {
         let number = self.next;
         self.next += 1;
+        let inner = inner.map(|(tag, packet)| {
+            let item = packet.item;
+            if tag.kept {
+                self.under_way.sent(number, packet, |_| {});
+            }
+            (tag, item)
+        });
         self.flight.push_back(Outstanding { number, at: now, bytes: bytes.into(), acked: false });
         self.in_flight += u64::from(bytes);
         self.path.on_sent(epoch + Duration::from_nanos(now), bytes.into());
@@ -163,6 +182,7 @@ impl Member {
                 entry.acked = true;
                 self.in_flight -= entry.bytes;
                 self.path.on_ack(at(now), at(entry.at), entry.bytes);
+                self.under_way.acked(entry.number, |packet| self.news.came.push(packet));
             }
         }
         self.lose(at(now), largest);
@@ -175,10 +195,18 @@ impl Member {
             self.flight.pop_front_if(|e| e.acked || e.number + OVERTAKEN <= largest)
         {
             lost += if entry.acked { 0 } else { entry.bytes };
+            self.under_way.lost(entry.number, |packet| self.news.lost.push(packet));
         }
         if lost > 0 {
             self.in_flight -= lost;
             self.path.on_lost(now, lost, false);
+        }
+    }
+
+    /// What a path that is silent may have lost goes again on others.
+    pub(crate) fn give_up_if_silent(&mut self, now: std::time::Instant) {
+        if matches!(self.path.state(now), State::Degraded | State::Down) {
+            self.news.lost.extend(self.under_way.take_all());
         }
     }
 

@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use hawser_impair::{Instant as ChannelInstant, ValueError};
 use hawser_multipath::{
-    ACK_DELAY, Backlog, Policy, Resequencer, ResequencerCounters, Scheduler, Sequencer, View,
+    ACK_DELAY, Backlog, Kept, Policy, Recovery, Resequencer, ResequencerCounters, Scheduler,
+    Sequencer, Tag, View,
 };
 
 use crate::{
     environment::Link,
     events::{Events, Nanos, nanos},
     flow::{Flow, Kind, PACKET, Receiver, SEGMENT},
-    member::{Inner, Member, OVERHEAD, Reply},
+    member::{Inner, Member, News, OVERHEAD, Reply},
 };
 
 /// Bytes that the sending gateway holds.
@@ -30,6 +31,8 @@ pub struct Setup<'a> {
     pub flows: usize,
     /// Seed of everything that is left to chance.
     pub seed: u64,
+    /// Whether the gateway sends again what paths lose.
+    pub recovers: bool,
 }
 
 /// What came of it.
@@ -39,6 +42,8 @@ pub struct Outcome {
     pub goodput_mbps: f64,
     /// Of the resequencer.
     pub resequencer: ResequencerCounters,
+    /// Packets that went again.
+    pub resent: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -60,6 +65,9 @@ pub struct World {
     scheduler: Scheduler,
     sequencer: Sequencer,
     backlog: Backlog<(u16, u32, Inner)>,
+    recovery: Recovery<Inner>,
+    recovers: bool,
+    resent: u64,
     resequencer: Resequencer<Inner>,
     flows: Vec<Flow>,
     receivers: Vec<Receiver>,
@@ -88,6 +96,9 @@ impl World {
             scheduler: Scheduler::new(setup.policy),
             sequencer: Sequencer::default(),
             backlog: Backlog::new(BACKLOG),
+            recovery: Recovery::default(),
+            recovers: setup.recovers,
+            resent: 0,
             resequencer: Resequencer::new(8192),
             flows: (0..setup.flows).map(|_| Flow::new(setup.kind)).collect(),
             receivers: (0..setup.flows).map(|_| Receiver::default()).collect(),
@@ -151,6 +162,7 @@ impl World {
         Outcome {
             goodput_mbps: bytes as f64 * 8.0 / span.as_secs_f64() / 1e6,
             resequencer: self.resequencer.counters(),
+            resent: self.resent,
         }
     }
 
@@ -214,21 +226,46 @@ impl World {
         views.clear();
         views.extend(self.members.iter().map(|member| member.path.view(now, 0, size)));
         let spread = self.scheduler.spread(&views, size);
-        let delays = views.iter().map(|view| view.delay);
-        self.backlog.accept(spread, delays.max().unwrap_or_default() * 2);
-        self.resequencer.set_spread(spread);
-        while !self.backlog.is_empty() {
-            let Some(choice) = self.scheduler.next(&views, self.backlog.bytes(), size) else {
-                break;
-            };
-            let Some((flow, sequence, inner)) = self.backlog.take(now, choice.skip) else { break };
-            let tag = self.sequencer.tag(now, flow, sequence, choice.path);
-            if let Some(view) = views.get_mut(choice.path) {
+        let delay = views.iter().map(|view| view.delay).max().unwrap_or_default();
+        self.backlog.accept(spread, delay * 2, self.recovery.is_recent(now));
+        let times = self.members.iter().filter_map(|member| member.path.resend_time());
+        self.resequencer.set_spread(spread, times.max().unwrap_or_default());
+        self.recover();
+        while let Some((path, packet)) = self.next(&views, size) {
+            let tag = self.sequencer.tag(now, packet.flow, packet.sequence, path, self.recovers);
+            if let Some(view) = views.get_mut(path) {
                 view.sent(size);
             }
-            self.send(choice.path, Some((tag, inner)), PACKET + OVERHEAD);
+            self.send(path, Some((tag, packet)), PACKET + OVERHEAD);
         }
         self.views = views;
+    }
+
+    /// The packet that goes next, and its path: first what was lost.
+    fn next(&mut self, views: &[View], size: u64) -> Option<(usize, Kept<Inner>)> {
+        if !self.recovery.is_empty() {
+            let choice = self.scheduler.next(views, 1, size, self.recovers)?;
+            self.resent += 1;
+            return self.recovery.take().map(|packet| (choice.path, packet));
+        }
+        let backlog = Some(self.backlog.bytes()).filter(|bytes| *bytes > 0)?;
+        let choice = self.scheduler.next(views, backlog, size, self.recovers)?;
+        let since = self.instant();
+        let (flow, sequence, item) = self.backlog.take(since, choice.skip)?;
+        Some((choice.path, Kept { flow, sequence, len: PACKET, since, item }))
+    }
+
+    /// Takes note of what came of packets.
+    fn recover(&mut self) {
+        let now = self.instant();
+        for member in &mut self.members {
+            member.give_up_if_silent(now);
+            let News { came, lost } = std::mem::take(&mut member.news);
+            let given_up = lost.into_iter().filter_map(|packet| self.recovery.add(now, packet));
+            for packet in given_up.chain(came) {
+                self.sequencer.settle(packet.flow, packet.sequence);
+            }
+        }
     }
 
     fn probe(&mut self, number: usize) {
@@ -242,13 +279,13 @@ impl World {
         }
     }
 
-    fn send(&mut self, number: usize, inner: Option<(hawser_multipath::Tag, Inner)>, bytes: u32) {
+    fn send(&mut self, number: usize, inner: Option<(Tag, Kept<Inner>)>, bytes: u32) {
         let (epoch, now) = (self.epoch, self.now);
         let Some(member) = self.members.get_mut(number) else { return };
-        let was_idle = member.path.in_flight() == 0;
+        let arms = member.path.in_flight() == 0 && inner.is_some();
         member.send(epoch, now, inner, bytes);
         self.arm_channel(number);
-        if was_idle && inner.is_some() {
+        if arms {
             self.arm_probe(number);
         }
     }

@@ -23,6 +23,7 @@ pub mod rewrite;
 pub mod segment;
 pub mod srh;
 pub mod stream;
+pub mod tcp;
 pub mod tunnel;
 pub mod udp;
 pub mod vxlan;

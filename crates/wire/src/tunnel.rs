@@ -14,13 +14,14 @@ pub const HEADER_LEN: usize = 10;
 pub const FLOW_MAX: u16 = 0xfff;
 
 const CUT: u16 = 0x1000;
-const RESERVED: u16 = 0xe000;
+const KEPT: u16 = 0x2000;
+const RESERVED: u16 = 0xc000;
 
 /// The header before an inner packet.
 ///
 /// ```text
-/// byte  0 .. 1                                 2 .. 5             6 .. 7     8 .. 9
-///       3 bits 0, 1 bit cut, 12 bits flow      sequence number    behind     paths
+/// byte  0 .. 1                                            2 .. 5             6 .. 7     8 .. 9
+///       2 bits 0, 1 bit kept, 1 bit cut, 12 bits flow     sequence number    behind     paths
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -28,10 +29,12 @@ pub struct Header {
     pub flow: u16,
     /// Whether the packet was cut from a larger one, so that its checksums are known to be right.
     pub cut: bool,
+    /// Whether it goes again if it is lost.
+    pub kept: bool,
     /// Number within the flow.
     pub sequence: u32,
-    /// When the packet left, the flow's packets before it that had not left yet began so far back; 0: all
-    /// had left. 65535: not known.
+    /// When the packet left, the flow's packets before it that had not left yet, or may go again, began so far
+    /// back; 0: none. 65535: not known.
     pub behind: u16,
     /// Paths on which packets of the flow may be under way: bit `i` for member path `i`.
     pub paths: u16,
@@ -53,12 +56,13 @@ impl Header {
         };
         let word = u16::from_be_bytes([f1, f0]);
         if word & RESERVED != 0 {
-            let found = u64::from(word >> 13);
+            let found = u64::from(word >> 14);
             return Err(Malformed { field: "reserved bits", offset: 0, found, expected: "0" });
         }
         let header = Self {
             flow: word & FLOW_MAX,
             cut: word & CUT != 0,
+            kept: word & KEPT != 0,
             sequence: u32::from_be_bytes([s3, s2, s1, s0]),
             behind: u16::from_be_bytes([b1, b0]),
             paths: u16::from_be_bytes([p1, p0]),
@@ -70,7 +74,8 @@ impl Header {
     #[must_use]
     pub const fn emit(&self) -> [u8; HEADER_LEN] {
         let cut = if self.cut { CUT } else { 0 };
-        let [f1, f0] = (self.flow & FLOW_MAX | cut).to_be_bytes();
+        let kept = if self.kept { KEPT } else { 0 };
+        let [f1, f0] = (self.flow & FLOW_MAX | cut | kept).to_be_bytes();
         let [s3, s2, s1, s0] = self.sequence.to_be_bytes();
         let [b1, b0] = self.behind.to_be_bytes();
         let [p1, p0] = self.paths.to_be_bytes();
@@ -170,8 +175,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_survives(flow in 0..=FLOW_MAX, cut: bool, sequence: u32, behind: u16, paths: u16, packet: Vec<u8>) {
-            let header = Header { flow, cut, sequence, behind, paths };
+        fn a_header_survives(flow in 0..=FLOW_MAX, cut: bool, kept: bool, sequence: u32, behind: u16, paths: u16, packet: Vec<u8>) {
+            let header = Header { flow, cut, kept, sequence, behind, paths };
             let bytes = [header.emit().as_slice(), &packet].concat();
             prop_assert_eq!(Header::parse(&bytes), Ok((header, packet.as_slice())));
         }

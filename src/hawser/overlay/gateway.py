@@ -14,6 +14,7 @@ from hawser.spec.overlay import (
     Encryption,
     Overlay,
     Placement,
+    Recovery,
     TrafficType,
     Transport,
 )
@@ -70,6 +71,8 @@ def _transport(overlay: Overlay, branch: str) -> dict[str, object]:
         transport["lane"] = {traffic.value: way.value for traffic, way in overlay.lane.items()}
     if overlay.congestion is not Congestion.DELAY:
         transport["congestion"] = overlay.congestion.value
+    if overlay.recovery is not Recovery.RESEND:
+        transport["recovery"] = overlay.recovery.value
     if not overlay.resequence:
         transport["resequence"] = False
     return transport

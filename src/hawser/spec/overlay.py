@@ -53,6 +53,15 @@ class Congestion(StrEnum):
     """By the rate that was acknowledged and the shortest round trip."""
 
 
+class Recovery(StrEnum):
+    """What becomes of packets of the `quic` transport that a path loses."""
+
+    RESEND = "resend"
+    """Those of TCP are sent again on the path on which they arrive first."""
+    NONE = "none"
+    """They are lost."""
+
+
 class SwitchKind(StrEnum):
     """What leads subflows along their member paths, by swapping addresses (004 section III)."""
 
@@ -164,6 +173,8 @@ class Overlay(Model):
     carries as streams; what is left out goes packet by packet."""
     congestion: Congestion = Congestion.DELAY
     """How much of the `quic` transport may be under way on a path."""
+    recovery: Recovery = Recovery.RESEND
+    """Whether the `quic` transport sends again what its paths lose."""
     resequence: bool = True
     """Whether the `quic` transport brings the packets of a flow back into order; false only to see
     what that is worth."""

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use self::transport::{Congestion, Kind, LaneDocument, TlsDocument};
+pub(crate) use self::transport::{Congestion, Kind, LaneDocument, Recovery, TlsDocument};
 use self::{
     classifier::{Classifier, ClassifierDocument},
     switch::{Switch, SwitchDocument},
@@ -237,6 +237,7 @@ impl Config {
             let kind = value(serde_json::to_value(transport.kind));
             let lane = value(serde_json::to_value(transport.lane));
             let congestion = value(serde_json::to_value(transport.congestion));
+            let recovery = value(serde_json::to_value(transport.recovery));
             [
                 ("branch", Value::from(branch.as_str())),
                 ("id", (*id).into()),
@@ -245,6 +246,7 @@ impl Config {
                 ("transport.kind", kind),
                 ("transport.lane", lane),
                 ("transport.congestion", congestion),
+                ("transport.recovery", recovery),
                 ("transport.resequence", transport.resequence.into()),
             ]
         };
@@ -511,15 +513,17 @@ pub(crate) mod tests {
     fn only_quic_has_a_choice_of_its_own() {
         let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
         let made = |kind, congestion, resequence| {
-            let transport = json!({"kind": kind, "tls": tls.clone(), "congestion": congestion, "resequence": resequence});
+            let recovery = if resequence { "resend" } else { "none" };
+            let transport = json!({"kind": kind, "tls": tls.clone(), "congestion": congestion, "recovery": recovery,
+                "resequence": resequence});
             with("/transport", transport)
         };
         let (plain, chosen) = (made("quic", "delay", true), made("quic", "bbr", false));
         let differences = parse(&plain).unwrap().fixed_differences(&parse(&chosen).unwrap());
         let differences: Vec<_> = differences.iter().map(|error| error.field.as_str()).collect();
-        let both = ["transport.congestion", "transport.resequence"];
-        assert_eq!(differences, both);
-        assert_eq!(fields(&made("mptcp", "cubic", false)), both);
+        let all = ["transport.congestion", "transport.recovery", "transport.resequence"];
+        assert_eq!(differences, all);
+        assert_eq!(fields(&made("mptcp", "cubic", false)), all);
         assert_eq!(fields(&made("quic", "vegas", true)), ["transport.congestion"]);
     }
 

@@ -99,8 +99,19 @@ pub(super) struct GroupCounters {
     pub(super) ends: Ends,
     /// What came from the peer, in which order; the `quic` transport counts it.
     pub(super) order: Order,
+    /// Packets to the peer that the `quic` transport kept for the case that they are lost.
+    pub(super) recovery: RecoveryCounters,
     /// TCP connections that the `quic` transport terminated.
     pub(super) lane: LaneCounters,
+}
+
+/// Packets that paths lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct RecoveryCounters {
+    /// Sent again; each time counts.
+    pub(super) resent: u64,
+    /// Not sent again: it was too late, or there was no room to keep them.
+    pub(super) given_up: u64,
 }
 
 /// TCP connections that were terminated and carried as streams (the TCP lane).

@@ -8,7 +8,15 @@ from hawser.spec.address import RESERVED
 from hawser.spec.check.topology import near
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.overlay import MAX_BRANCHES, Branch, Congestion, Encryption, Overlay, Transport
+from hawser.spec.overlay import (
+    MAX_BRANCHES,
+    Branch,
+    Congestion,
+    Encryption,
+    Overlay,
+    Recovery,
+    Transport,
+)
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
@@ -32,6 +40,9 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     if overlay.congestion is not Congestion.DELAY and overlay.transport not in _PACKETS:
         message = f"found {overlay.congestion.value} with the {overlay.transport.value} transport"
         yield Issue(("overlay", "congestion"), f"{message}, expected it only with quic")
+    if overlay.recovery is not Recovery.RESEND and overlay.transport not in _PACKETS:
+        message = f"found {overlay.recovery.value} with the {overlay.transport.value} transport"
+        yield Issue(("overlay", "recovery"), f"{message}, expected it only with quic")
     if not overlay.resequence and overlay.transport not in _PACKETS:
         message = f"found false with the {overlay.transport.value} transport"
         yield Issue(("overlay", "resequence"), f"{message}, expected it only with quic")

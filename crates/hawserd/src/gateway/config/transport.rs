@@ -31,6 +31,9 @@ pub(crate) struct TransportDocument {
     /// How much of `quic` may be under way on a path.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) congestion: Congestion,
+    /// What becomes of packets of `quic` that a path loses.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) recovery: Recovery,
     /// Whether `quic` brings the packets of a flow back into order before they leave the tunnel; false only
     /// to see what that is worth.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
@@ -57,6 +60,18 @@ pub(crate) enum Congestion {
     Delay,
     Cubic,
     Bbr,
+}
+
+/// What becomes of packets that a path loses. `resend`: those of TCP are sent again on the path on which they
+/// arrive first, and the peer waits for them: an inner flow takes no loss of a path for congestion. `none`: they
+/// are lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Recovery {
+    #[default]
+    Resend,
+    None,
 }
 
 /// How TCP of a type of traffic is carried; left out: as any other traffic.
@@ -144,6 +159,10 @@ pub(super) fn check(check: &mut Check, document: &Document) {
     if document.transport.kind != Kind::Quic && document.transport.congestion != Congestion::Delay {
         let found = serde_json::to_value(document.transport.congestion).unwrap_or_default();
         check.error("transport.congestion", found, "nothing, for only quic has one of its own");
+    }
+    if document.transport.kind != Kind::Quic && document.transport.recovery != Recovery::Resend {
+        let found = serde_json::to_value(document.transport.recovery).unwrap_or_default();
+        check.error("transport.recovery", found, "nothing, for only quic loses single packets");
     }
     if document.transport.kind != Kind::Quic && !document.transport.resequence {
         check.error("transport.resequence", false, "nothing, for only quic sends out of order");

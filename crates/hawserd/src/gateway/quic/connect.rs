@@ -45,6 +45,7 @@ impl Quic {
                 self.connect(number, place, now);
             }
         }
+        self.recover_silent(now);
         for group in self.peers.values_mut().flat_map(|peer| peer.groups.values_mut()) {
             group.active = true;
         }
@@ -280,9 +281,10 @@ impl Quic {
             && let Some(link) = self.link_mut(socket, old)
         {
             link.connection.close(now, DONE, "replaced".into());
-            let parcels = link.take_back();
+            let (parcels, news) = (link.take_back(), link.last_news());
             if let Some(group) = self.group_mut(place.peer, place.group) {
                 group.lane.again(parcels);
+                group.recover(now, news);
             }
         }
         if anew {
@@ -304,8 +306,11 @@ impl Quic {
 
     /// A path is gone; what it had not delivered goes on others, if there are any.
     fn leave_link(&mut self, number: usize, handle: ConnectionHandle, place: Place) {
-        let parcels = self.link_mut(number, handle).map(Link::take_back).unwrap_or_default();
+        let link = self.link_mut(number, handle);
+        let taken = link.map(|link| (link.take_back(), link.last_news()));
+        let (parcels, news) = taken.unwrap_or_default();
         let Some(group) = self.group_mut(place.peer, place.group) else { return };
+        group.recover(Instant::now(), news);
         if group.is_up() {
             group.lane.again(parcels);
             group.active = true;

@@ -15,12 +15,12 @@ use quinn_proto::{
     congestion::{BbrConfig, Controller, ControllerFactory, CubicConfig},
 };
 
-use super::settings::LARGEST;
+use super::{recover::Ledger, settings::LARGEST};
 use crate::gateway::config::Congestion;
 
 /// A path model that the event loop and the connection share. Both are on one thread.
 #[derive(Clone, Debug)]
-pub(super) struct Shared(Arc<Mutex<Path>>, Arc<Gate>, Congestion);
+pub(super) struct Shared(Arc<Mutex<Path>>, Arc<Gate>, Congestion, Ledger);
 
 /// Share of the window by which it may be exceeded by packets that carry acknowledgements.
 const ANSWERS: u64 = 4;
@@ -39,7 +39,8 @@ struct Gate {
 
 impl Shared {
     pub(super) fn new(now: Instant, packet: u16, congestion: Congestion) -> Self {
-        Self(Arc::new(Mutex::new(Path::new(now, packet))), Arc::default(), congestion)
+        let path = Arc::new(Mutex::new(Path::new(now, packet)));
+        Self(path, Arc::default(), congestion, Ledger::default())
     }
 
     /// The controller that decides on the window, if it is not the model's own.
@@ -53,6 +54,11 @@ impl Shared {
 
     pub(super) fn get(&self) -> MutexGuard<'_, Path> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Packets under way that go again if they are lost.
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.3
     }
 
     /// From now on the connection sends no more than the window takes; or as much as it has.
@@ -147,6 +153,7 @@ impl Controller for Model {
             self.used_up = self.path.is_used_up();
         }
         self.acked.push((sent, bytes));
+        self.path.ledger().acked(sent);
         let idle = !self.used_up;
         self.standard(|standard| standard.on_ack(now, sent, bytes, idle, rtt));
     }
@@ -165,6 +172,10 @@ impl Controller for Model {
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, lost: u64) {
         self.standard(|standard| standard.on_congestion_event(now, sent, persistent, lost));
         self.update(|path, _| path.on_lost(now, lost, persistent));
+        // Marks of congestion (RFC 9000 section 13.4.2) are no loss.
+        if lost > 0 {
+            self.path.ledger().lost(sent);
+        }
     }
 
     fn on_mtu_update(&mut self, packet: u16) {

@@ -7,15 +7,17 @@ use hawser_multipath::{Tag, flow as number_of};
 use hawser_netdev::tun::Read;
 use hawser_wire::{
     flow, ip,
+    ipv4::protocol::TCP,
     join::Join,
     segment::Large,
+    tcp,
     tunnel::{HEADER_LEN, Header},
 };
 use quinn_proto::ConnectionHandle;
 
 use super::{
     Quic,
-    group::{Group, Incoming},
+    group::{Departure, Group, Incoming},
     link::Link,
     settings::INNER_MTU,
     socket::Socket,
@@ -75,12 +77,16 @@ impl Quic {
         let Some(group) = peer.groups.values_mut().nth(index) else { return };
         let flow = number_of(hash);
         match large {
-            None => group.enqueue(now, flow, false, room(&mut self.arena, bytes)),
+            None => {
+                let kept = tcp::is_awaited(&packet);
+                group.enqueue(now, flow, false, kept, room(&mut self.arena, bytes));
+            }
             Some(Some(large)) => {
+                let kept = packet.protocol() == TCP;
                 for number in 0..large.count() {
                     let mut bytes = blank(&mut self.arena, large.len(number));
                     large.write(number, bytes.get_mut(HEADER_LEN..).unwrap_or_default());
-                    group.enqueue(now, flow, true, bytes);
+                    group.enqueue(now, flow, true, kept, bytes);
                 }
             }
             Some(None) => self.counters.drops.malformed += 1,
@@ -123,8 +129,7 @@ impl Quic {
     pub(super) fn transmit(&mut self, now: Instant) {
         loop {
             let more = self.schedule(now);
-            self.flush(now);
-            if !more {
+            if !self.flush(now) && !more {
                 return;
             }
         }
@@ -138,7 +143,7 @@ impl Quic {
                 continue;
             }
             group.refresh(&mut self.sockets, now);
-            group.adapt(Link::weight(INNER_MTU.into()));
+            group.adapt(now, Link::weight(INNER_MTU.into()));
             let messages_first = group.lane.goes_first();
             for messages in [messages_first, !messages_first] {
                 group.active |= match (messages, &mut self.lane) {
@@ -152,8 +157,9 @@ impl Quic {
         more
     }
 
-    /// Lets connections send what they have, and takes note of what has happened to them.
-    fn flush(&mut self, now: Instant) {
+    /// Lets connections send what they have, and takes note of what has happened to them; whether packets that
+    /// wait may go now.
+    fn flush(&mut self, now: Instant) -> bool {
         let numbers: Vec<usize> = self.sockets.keys().copied().collect();
         for number in numbers {
             // What is taken note of may give a connection something to send.
@@ -165,6 +171,8 @@ impl Quic {
                 self.attend(number, &handles, now);
             }
         }
+        let mut groups = self.peers.values().flat_map(|peer| peer.groups.values());
+        groups.any(|group| group.active && group.has_work())
     }
 
     /// Lets the connections of a socket send; says which were active.
@@ -176,14 +184,14 @@ impl Quic {
         for (handle, link) in links.iter_mut().filter(|(_, link)| link.active) {
             link.active = false;
             handles.push(*handle);
-            link.flush(now, most, &mut self.transmit, |transmit, contents| {
+            link.flush(now, most, &mut self.train, |transmit, contents| {
                 socket.send(transmit, contents)
             });
             if let Some(place) = link.place
                 && let Some(peer) = self.peers.get_mut(&place.peer)
                 && let Some(group) = peer.groups.get_mut(&place.group)
             {
-                group.active |= group.has_work();
+                group.recover(now, link.news());
             }
         }
         socket.links = links;
@@ -196,13 +204,17 @@ fn give_packets(group: &mut Group, sockets: &mut BTreeMap<usize, Socket>, now: I
     let mut given = false;
     for _ in 0..BURST {
         let Some(copies) = group.next(now, Link::weight) else { break };
-        for (member, datagram) in copies.into_iter().flatten() {
-            let place = group.members.get(member).and_then(|member| member.link);
+        for Departure { path, datagram, kept } in copies.into_iter().flatten() {
+            let place = group.members.get(path).and_then(|member| member.link);
             let link = place.and_then(|(socket, handle)| {
                 sockets.get_mut(&socket).and_then(|s| s.links.get_mut(&handle))
             });
-            if !link.is_some_and(|link| link.give(datagram)) {
+            let name = kept.as_ref().map(|packet| (packet.flow, packet.sequence));
+            if !link.is_some_and(|link| link.give(datagram, kept)) {
                 group.counters.drops.send_failed += 1;
+                if let Some((flow, sequence)) = name {
+                    group.sequencer.settle(flow, sequence);
+                }
             }
         }
         given = true;
@@ -280,8 +292,8 @@ fn take(
         group.counters.drops.foreign_source += 1;
         return;
     }
-    let Header { flow, cut, sequence, behind, paths } = header;
+    let Header { flow, cut, kept, sequence, behind, paths } = header;
     let incoming = Incoming { packet: datagram.slice(HEADER_LEN..), cut };
-    let tag = Tag { flow, sequence, behind, paths };
+    let tag = Tag { flow, sequence, behind, paths, kept };
     group.resequencer.push(now, member, tag, incoming, &mut |incoming| out.write(&incoming));
 }

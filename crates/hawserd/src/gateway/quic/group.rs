@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use hawser_multipath::{
-    Backlog, MAX_PATHS, Refused, Resequencer, Scheduler, Sequencer, State, Tag, View,
+    Backlog, Kept, MAX_PATHS, Recovery, Refused, Resequencer, Scheduler, Sequencer, State, Tag,
+    View,
 };
 use hawser_wire::tunnel::{HEADER_LEN, Header};
 use quinn_proto::ConnectionHandle;
 
-use super::lane::Queue;
+use super::{lane::Queue, recover::Inner};
 use crate::gateway::{
     config::{self, Class},
     counters::GroupCounters,
@@ -29,6 +30,16 @@ pub(super) struct Outgoing {
     pub(super) flow: u16,
     pub(super) sequence: u32,
     pub(super) cut: bool,
+    /// Whether it goes again if it is lost.
+    pub(super) kept: bool,
+}
+
+/// A packet that goes on a path.
+pub(super) struct Departure {
+    pub(super) path: usize,
+    pub(super) datagram: Bytes,
+    /// What is kept of it.
+    pub(super) kept: Option<Kept<Inner>>,
 }
 
 /// A packet from the peer.
@@ -52,9 +63,14 @@ pub(super) struct Member {
 pub(super) struct Group {
     pub(super) config: config::Group,
     pub(super) members: Vec<Member>,
+    recovers: bool,
     pub(super) backlog: Backlog<Outgoing>,
     pub(super) scheduler: Scheduler,
     pub(super) sequencer: Sequencer,
+    /// What paths have lost.
+    pub(super) recovery: Recovery<Inner>,
+    /// How long it takes at most until what a path lost has come after all.
+    pub(super) resend_time: Duration,
     pub(super) resequencer: Resequencer<Incoming>,
     pub(super) counters: GroupCounters,
     /// What the peer's numbers belong to.
@@ -67,15 +83,24 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// With a queue of so many bytes; without `resequence`, packets pass as they come.
-    pub(super) fn new(config: config::Group, queue_bytes: u64, resequence: bool) -> Self {
+    /// With a queue of so many bytes; without `resequence`, packets pass as they come; where it `recovers`, some
+    /// go again if they are lost.
+    pub(super) fn new(
+        config: config::Group,
+        queue_bytes: u64,
+        resequence: bool,
+        recovers: bool,
+    ) -> Self {
         let members = config.paths.iter().map(|_| Member::default()).collect();
         Self {
             config,
             members,
+            recovers,
             backlog: Backlog::new(queue_bytes),
             scheduler: Scheduler::default(),
             sequencer: Sequencer::default(),
+            recovery: Recovery::default(),
+            resend_time: Duration::ZERO,
             resequencer: Resequencer::new(if resequence { HELD } else { 0 }),
             counters: GroupCounters::default(),
             session: None,
@@ -97,7 +122,7 @@ impl Group {
 
     /// Whether there may be something to send.
     pub(super) fn has_work(&self) -> bool {
-        !(self.backlog.is_empty() && self.lane.is_idle())
+        !(self.backlog.is_empty() && self.recovery.is_empty() && self.lane.is_idle())
     }
 
     /// Whether a path is there that answers.
@@ -106,15 +131,23 @@ impl Group {
         self.is_up() && (self.views.is_empty() || !self.views.iter().all(silent))
     }
 
-    /// Takes a packet, or counts why not.
-    pub(super) fn enqueue(&mut self, now: Instant, flow: u16, cut: bool, bytes: BytesMut) {
+    /// Takes a packet, or counts why not; one that is `kept` goes again if it is lost.
+    pub(super) fn enqueue(
+        &mut self,
+        now: Instant,
+        flow: u16,
+        cut: bool,
+        kept: bool,
+        bytes: BytesMut,
+    ) {
         let len = u32::try_from(bytes.len() - HEADER_LEN).unwrap_or(u32::MAX);
+        let kept = kept && self.recovers;
         let is_up = self.is_up();
         let drops = &mut self.counters.drops;
         match self.backlog.admit(len) {
             Ok(()) => {
                 let sequence = self.sequencer.number(flow);
-                self.backlog.push(now, len, Outgoing { bytes, flow, sequence, cut });
+                self.backlog.push(now, len, Outgoing { bytes, flow, sequence, cut, kept });
                 self.active = true;
             }
             Err(Refused::Full) if is_up => drops.queue_full += 1,
@@ -124,15 +157,19 @@ impl Group {
     }
 
     /// The next packet, complete, and the path it goes on; and where it is small and urgent, a copy on
-    /// another path.
+    /// another path. What a path has lost goes first.
     pub(super) fn next(
         &mut self,
         now: Instant,
         weight: impl Fn(u64) -> u64,
-    ) -> Option<[Option<(usize, Bytes)>; 2]> {
+    ) -> Option<[Option<Departure>; 2]> {
+        if !self.recovery.is_empty() {
+            return self.again(now, weight).map(|departure| [Some(departure), None]);
+        }
         let head = u64::from(self.backlog.head()?);
-        let choice = self.scheduler.next(&self.views, self.backlog.bytes(), weight(head))?;
-        let mut packet = self.backlog.take(now, choice.skip)?;
+        let kept = self.backlog.peek().is_some_and(|packet| packet.kept);
+        let choice = self.scheduler.next(&self.views, self.backlog.bytes(), weight(head), kept)?;
+        let packet = self.backlog.take(now, choice.skip)?;
         let len = packet.bytes.len() - HEADER_LEN;
         let size = weight(len as u64);
         self.counters.sent.add(1, len);
@@ -146,22 +183,45 @@ impl Group {
         let copy = other.map(|path| {
             self.note(path, size, len);
             let bytes = BytesMut::from(packet.bytes.as_ref());
-            let mut copy = Outgoing { bytes, ..packet };
-            self.stamp(now, path, &mut copy);
-            (path, copy.bytes.freeze())
+            self.depart(now, path, Outgoing { bytes, ..packet }, None)
         });
-        self.stamp(now, choice.path, &mut packet);
-        Some([Some((choice.path, packet.bytes.freeze())), copy])
+        let since = packet.kept.then_some(now);
+        Some([Some(self.depart(now, choice.path, packet, since)), copy])
     }
 
-    /// Writes the header of a packet that goes on a path.
-    fn stamp(&mut self, now: Instant, path: usize, packet: &mut Outgoing) {
-        let Outgoing { bytes, flow, sequence, cut } = packet;
-        let Tag { flow, sequence, behind, paths } = self.sequencer.tag(now, *flow, *sequence, path);
-        let header = Header { flow, cut: *cut, sequence, behind, paths };
+    /// A packet that a path has lost, and the path on which it arrives first.
+    fn again(&mut self, now: Instant, weight: impl Fn(u64) -> u64) -> Option<Departure> {
+        let size = weight(self.recovery.head()?.into());
+        let choice = self.scheduler.next(&self.views, 1, size, true)?;
+        let Kept { flow, sequence, len, since, item } = self.recovery.take()?;
+        self.counters.recovery.resent += 1;
+        self.note(choice.path, size, len as usize);
+        self.lane.note_packet(size);
+        let bytes = BytesMut::from(item.datagram.as_ref());
+        let packet = Outgoing { bytes, flow, sequence, cut: item.cut, kept: true };
+        Some(self.depart(now, choice.path, packet, Some(since)))
+    }
+
+    /// Completes a packet that goes on a path; it is kept where it is known since when.
+    fn depart(
+        &mut self,
+        now: Instant,
+        path: usize,
+        packet: Outgoing,
+        since: Option<Instant>,
+    ) -> Departure {
+        let Outgoing { mut bytes, flow, sequence, cut, kept } = packet;
+        let Tag { behind, paths, .. } = self.sequencer.tag(now, flow, sequence, path, kept);
+        let header = Header { flow, cut, kept, sequence, behind, paths };
         if let Some(place) = bytes.get_mut(..HEADER_LEN) {
             place.copy_from_slice(&header.emit());
         }
+        let datagram = bytes.freeze();
+        let kept = since.map(|since| {
+            let len = u32::try_from(datagram.len() - HEADER_LEN).unwrap_or(u32::MAX);
+            Kept { flow, sequence, len, since, item: Inner { datagram: datagram.clone(), cut } }
+        });
+        Departure { path, datagram, kept }
     }
 
     /// Counts a packet that goes on a path.
@@ -175,12 +235,13 @@ impl Group {
     }
 
     /// Sets what follows from the paths: how long packets may wait here, and at the other end.
-    pub(super) fn adapt(&mut self, size: u64) {
+    pub(super) fn adapt(&mut self, now: Instant, size: u64) {
         let spread = self.scheduler.spread(&self.views, size);
         let up = self.views.iter().filter(|view| view.state == State::Up);
         let delay = up.map(|view| view.delay).max().unwrap_or_default();
-        self.backlog.accept(spread, delay * 2);
-        self.resequencer.set_spread(spread.min(Duration::from_millis(150)));
+        self.backlog.accept(spread, delay * 2, self.recovery.is_recent(now));
+        let spread = spread.min(Duration::from_millis(150));
+        self.resequencer.set_spread(spread, self.resend_time);
     }
 }
 

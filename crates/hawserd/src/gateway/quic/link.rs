@@ -1,18 +1,25 @@
 //! The QUIC connection of one member path.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
-use hawser_multipath::{Rate, State, View};
+use hawser_multipath::{Kept, Rate, State, View};
 use hawser_tls::{CertificateDer, Identity, is_certificate_of};
 use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello};
-use quinn_proto::{Connection, Dir, FrameStats, ReadError, StreamId, VarInt};
+use quinn_proto::{
+    Connection, ConnectionStats, Dir, FrameStats, ReadError, StreamId, Transmit, VarInt,
+};
 
 use super::{
     controller::Shared,
     lane::Parcels,
+    recover::{Inner, News},
     settings::{LARGEST, SEND_BUFFER},
     socket::Place,
+    train::Train,
 };
 
 /// The other end must have said who it is after this time.
@@ -35,7 +42,11 @@ pub(super) const DARK: View = View {
     rate: Rate::ZERO,
     delay: Duration::ZERO,
     largest: 0,
+    resend: Duration::ZERO,
 };
+
+/// What [`Link::waiting`] says where nothing waits: room that the connection leaves.
+const EMPTY: u64 = size_of::<Bytes>() as u64;
 
 /// Frames with something of ours that come before an acknowledgement is due (RFC 9000 section 13.2.2).
 const ANSWER_AFTER: u64 = 2;
@@ -60,6 +71,10 @@ pub(super) struct Link {
     asked: Instant,
     /// Messages of TCP connections.
     pub(super) parcels: Parcels,
+    /// Datagrams that wait in the connection: what each takes there, and what is kept of it.
+    given: VecDeque<(u64, Option<Kept<Inner>>)>,
+    /// When it last sent anything.
+    clock: Instant,
     /// Frames that came before the last acknowledgement went.
     answered: u64,
     /// Whether something has happened that may give it something to send.
@@ -92,6 +107,8 @@ impl Link {
             said: Vec::new(),
             asked: now,
             parcels: Parcels::default(),
+            given: VecDeque::new(),
+            clock: now,
             answered: 0,
             active: true,
         }
@@ -194,48 +211,112 @@ impl Link {
         &mut self,
         now: Instant,
         most: usize,
-        buffer: &mut Vec<u8>,
-        mut send: impl FnMut(&quinn_proto::Transmit, &[u8]) -> bool,
+        train: &mut Train,
+        mut send: impl FnMut(&Transmit, &[u8]) -> bool,
     ) {
         let batch = self.batch(most);
         let streams = self.parcels.are_under_way();
         self.parcels.note_lost(self.path.get().totals().lost);
         self.path.hold(streams);
-        loop {
-            buffer.clear();
-            let before = self.waiting();
-            let batch = if streams { batch.min(self.path.free(LARGEST)) } else { batch };
-            let prior = self.connection.stats();
-            let came = frames_of(&prior.frame_rx);
-            self.path.answer(came >= self.answered + ANSWER_AFTER);
-            let Some(transmit) = self.connection.poll_transmit(now, batch, buffer) else { break };
-            let after = self.connection.stats().frame_tx;
-            if after.acks > prior.frame_tx.acks {
-                self.answered = came;
-            }
-            // What carries acknowledgements alone is not acknowledged, and so never under way.
-            let carries = frames_of(&after) > frames_of(&prior.frame_tx);
-            let gone = match streams {
-                true if carries => transmit.size as u64,
-                true => 0,
-                false => before.saturating_sub(self.waiting()),
-            };
-            if gone > 0 {
-                self.parcels.note_sent(&transmit);
-                self.path.get().on_sent(now, gone);
-            }
+        while let Some(transmit) = self.make(now, batch, streams, &mut train.buffer) {
             // What the kernel does not take counts as lost on the path.
-            send(&transmit, buffer.get(..transmit.size).unwrap_or_default());
+            train.push(transmit, batch, &mut send);
         }
+        train.finish(&mut send);
         if !self.path.held_back() {
             self.parcels.all_sent();
         }
     }
 
-    /// Gives it a datagram.
-    pub(super) fn give(&mut self, datagram: Bytes) -> bool {
+    /// The next datagrams to be sent, of which it notes what they carry. Of packets that are kept it must be known
+    /// which of them are lost, by when they were sent: so these go one at a time.
+    fn make(
+        &mut self,
+        now: Instant,
+        batch: usize,
+        streams: bool,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        buffer.clear();
+        let before = self.waiting();
+        let most = match (self.given.is_empty(), streams) {
+            (false, _) => 1,
+            (true, true) => batch.min(self.path.free(LARGEST)),
+            (true, false) => batch,
+        };
+        self.clock = now.max(self.clock + Duration::from_nanos(1));
+        let prior = streams.then(|| self.connection.stats());
+        if let Some(prior) = &prior {
+            self.path.answer(frames_of(&prior.frame_rx) >= self.answered + ANSWER_AFTER);
+        }
+        let transmit = self.connection.poll_transmit(self.clock, most, buffer)?;
+        let datagrams = before.saturating_sub(self.waiting());
+        self.departed(datagrams);
+        let gone = prior.map_or(datagrams, |prior| self.carried(&prior, transmit.size as u64));
+        if gone > 0 {
+            self.parcels.note_sent(&transmit);
+            self.path.get().on_sent(now, gone);
+        }
+        Some(transmit)
+    }
+
+    /// Bytes under way of what was just made. What carries acknowledgements alone is not acknowledged, and so never
+    /// under way.
+    fn carried(&mut self, prior: &ConnectionStats, size: u64) -> u64 {
+        let after = self.connection.stats().frame_tx;
+        if after.acks > prior.frame_tx.acks {
+            self.answered = frames_of(&prior.frame_rx);
+        }
+        if frames_of(&after) > frames_of(&prior.frame_tx) { size } else { 0 }
+    }
+
+    /// Datagrams have left that took so many bytes in the connection.
+    fn departed(&mut self, bytes: u64) {
+        let mut left = bytes;
+        while left > 0
+            && let Some((taken, kept)) = self.given.pop_front()
+        {
+            left = left.saturating_sub(taken);
+            if let Some(packet) = kept {
+                self.path.ledger().sent(self.clock, packet);
+            }
+        }
+    }
+
+    /// Gives it a datagram, which goes again if it is lost where something is kept of it.
+    pub(super) fn give(&mut self, datagram: Bytes, kept: Option<Kept<Inner>>) -> bool {
         self.active = true;
-        self.connection.datagrams().send(datagram, false).is_ok()
+        let before = self.waiting();
+        if before == EMPTY && !self.given.is_empty() {
+            self.forget_given();
+        }
+        if self.connection.datagrams().send(datagram, false).is_err() {
+            return false;
+        }
+        if kept.is_some() || !self.given.is_empty() {
+            let taken = self.waiting().saturating_sub(before);
+            self.given.push_back((taken, kept));
+        }
+        true
+    }
+
+    /// Datagrams that wait have become too long for the path, and the connection has dropped them.
+    fn forget_given(&mut self) {
+        for packet in self.given.drain(..).filter_map(|(_, kept)| kept) {
+            self.path.ledger().not_sent(packet);
+        }
+    }
+
+    /// What became of packets since it was last asked.
+    pub(super) fn news(&mut self) -> News {
+        self.path.ledger().news()
+    }
+
+    /// What became of packets, now that nothing more will.
+    pub(super) fn last_news(&mut self) -> News {
+        self.forget_given();
+        self.path.ledger().give_up();
+        self.news()
     }
 
     /// Asks a silent path whether it is back.

@@ -7,9 +7,11 @@ mod forward;
 mod group;
 pub(super) mod lane;
 mod link;
+mod recover;
 mod report;
 mod settings;
 mod socket;
+mod train;
 
 use std::{
     collections::BTreeMap,
@@ -33,10 +35,11 @@ use self::{
     link::Link,
     settings::Settings,
     socket::{Place, Purpose, Room, Socket},
+    train::Train,
 };
 use super::{
     command::{Apply, Command, Inbox},
-    config::{self, Config},
+    config::{self, Config, Recovery},
     counters::{StrangerCounters, TunCounters},
     placement::{Carriers, Places},
     table::Table,
@@ -94,6 +97,7 @@ pub(super) struct Quic {
     read: Box<[u8]>,
     arena: BytesMut,
     transmit: Vec<u8>,
+    train: Train,
     join: Join,
     /// Where TCP of some traffic is terminated.
     lane: Option<Lane>,
@@ -137,6 +141,7 @@ impl Quic {
             read: vec![0; hawser_netdev::tun::MAX_PACKET_LEN].into_boxed_slice(),
             arena: BytesMut::new(),
             transmit: Vec::new(),
+            train: Train::default(),
             join: Join::default(),
             lane,
             stopping: false,
@@ -239,12 +244,13 @@ impl Quic {
         let own = config.document.id;
         let queue = u64::from(config.document.queue_bytes);
         let in_order = config.document.transport.resequence;
+        let recovers = config.document.transport.recovery == Recovery::Resend;
         let mut old = std::mem::take(&mut self.peers);
         for peer in &config.peers {
             let mut groups = old.remove(&peer.id).map(|peer| peer.groups).unwrap_or_default();
             groups.retain(|_, group| peer.groups.contains(&group.config));
             for group in &peer.groups {
-                let new = || Group::new(group.clone(), queue, in_order);
+                let new = || Group::new(group.clone(), queue, in_order, recovers);
                 let known = groups.entry(group.id).or_insert_with(new);
                 known.backlog.set_limit(queue);
             }

@@ -56,7 +56,8 @@ impl Group {
                 break;
             }
             let backlog = self.backlog_of(lane);
-            let Some(choice) = self.scheduler.next(&self.views, backlog, LEAST_PACKET) else {
+            let Some(choice) = self.scheduler.next(&self.views, backlog, LEAST_PACKET, false)
+            else {
                 break;
             };
             let Some((parcel, data)) = self.next_message(lane, choice.path) else { continue };
@@ -132,10 +133,14 @@ impl Group {
     ) {
         let leeway = self.leeway(sockets);
         self.views.clear();
+        self.resend_time = Duration::ZERO;
         for member in &self.members {
             let link = member.link.and_then(|(socket, handle)| {
                 sockets.get_mut(&socket).and_then(|s| s.links.get_mut(&handle))
             });
+            if let Some(time) = link.as_ref().and_then(|link| link.path.get().resend_time()) {
+                self.resend_time = self.resend_time.max(time);
+            }
             let view = link.map_or(crate::gateway::quic::link::DARK, |link| link.view(now, leeway));
             self.views.push(view);
         }

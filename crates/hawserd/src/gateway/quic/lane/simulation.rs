@@ -21,6 +21,7 @@ use crate::gateway::{
     quic::{
         link::Link,
         settings::{INNER_MTU, LARGEST, Settings},
+        train::Train,
     },
 };
 
@@ -214,7 +215,7 @@ impl Simulation {
     fn settle(&mut self, side: usize, sends: bool) {
         let now = self.now;
         let gateway = &mut self.gateways[side];
-        let mut buffer = Vec::new();
+        let mut train = Train::default();
         let mut more = true;
         while more {
             let heard = gateway.hear(now);
@@ -231,7 +232,7 @@ impl Simulation {
                 if backlog == 0 {
                     break;
                 }
-                let Some(choice) = scheduler.next(&views, backlog, PACKET) else { break };
+                let Some(choice) = scheduler.next(&views, backlog, PACKET, false) else { break };
                 let parcel = if gateway.first.is_empty() {
                     let worth = views[choice.path].rate.bytes(Duration::from_millis(4));
                     let most = (worth / u64::from(LARGEST)).clamp(1, 16) as usize * FULL;
@@ -248,7 +249,7 @@ impl Simulation {
                 given = true;
             }
             for (path, link) in links.iter_mut().enumerate() {
-                link.flush(now, BATCH, &mut buffer, |transmit, contents| {
+                link.flush(now, BATCH, &mut train, |transmit, contents| {
                     let one = transmit.segment_size.unwrap_or(contents.len());
                     for datagram in contents.chunks(one) {
                         self.network.send(now, path, 1 - side, datagram);

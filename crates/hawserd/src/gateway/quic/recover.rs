@@ -1,0 +1,140 @@
+//! What paths lose goes again (docs/adr/0136).
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use hawser_multipath::{Kept, State, UnderWay};
+
+use super::{Quic, group::Group, socket::Place};
+
+/// A packet that was neither acknowledged nor lost for so long belongs to an address that we no longer have.
+const FORGOTTEN: Duration = Duration::from_secs(1);
+
+/// An inner packet that is kept: with its header, as it went.
+pub(super) struct Inner {
+    pub(super) datagram: Bytes,
+    pub(super) cut: bool,
+}
+
+/// The packets under way on a path, by when the connection sent them: it says no more of a packet that came, or of
+/// the last one that is lost. No two packets leave at the same moment.
+#[derive(Clone, Default)]
+pub(super) struct Ledger(Arc<Mutex<Entries>>);
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Ledger")
+    }
+}
+
+#[derive(Default)]
+struct Entries {
+    under_way: UnderWay<Instant, Inner>,
+    news: News,
+}
+
+/// What became of packets.
+#[derive(Default)]
+pub(super) struct News {
+    /// Came, by flow and number.
+    came: Vec<(u16, u32)>,
+    lost: Vec<Kept<Inner>>,
+    given_up: Vec<(u16, u32)>,
+}
+
+fn name(packet: &Kept<Inner>) -> (u16, u32) {
+    (packet.flow, packet.sequence)
+}
+
+impl Ledger {
+    fn get(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn sent(&self, at: Instant, packet: Kept<Inner>) {
+        let Entries { under_way, news } = &mut *self.get();
+        under_way.sent(at, packet, |old| news.given_up.push(name(&old)));
+    }
+
+    pub(super) fn acked(&self, sent: Instant) {
+        let Entries { under_way, news } = &mut *self.get();
+        under_way.acked(sent, |packet| news.came.push(name(&packet)));
+    }
+
+    /// What was sent up to then and has not come is lost.
+    pub(super) fn lost(&self, sent: Instant) {
+        let Entries { under_way, news } = &mut *self.get();
+        under_way.lost(sent, |packet| news.lost.push(packet));
+    }
+
+    /// The connection did not send a packet.
+    pub(super) fn not_sent(&self, packet: Kept<Inner>) {
+        self.get().news.lost.push(packet);
+    }
+
+    /// Nothing that is under way will come.
+    pub(super) fn give_up(&self) {
+        let Entries { under_way, news } = &mut *self.get();
+        news.lost.extend(under_way.take_all());
+    }
+
+    pub(super) fn news(&self) -> News {
+        std::mem::take(&mut self.get().news)
+    }
+}
+
+impl Group {
+    /// Takes note of what became of packets.
+    pub(super) fn recover(&mut self, now: Instant, news: News) {
+        let News { came, lost, given_up } = news;
+        self.counters.recovery.given_up += given_up.len() as u64;
+        for (flow, sequence) in came.into_iter().chain(given_up) {
+            self.sequencer.settle(flow, sequence);
+        }
+        for packet in lost {
+            if let Some(late) = self.recovery.add(now, packet) {
+                self.counters.recovery.given_up += 1;
+                self.sequencer.settle(late.flow, late.sequence);
+            }
+        }
+        for late in self.recovery.expire(now) {
+            self.counters.recovery.given_up += 1;
+            self.sequencer.settle(late.flow, late.sequence);
+        }
+        self.active |= self.has_work();
+    }
+}
+
+impl Quic {
+    /// What was given to paths that have become silent goes on others, if there are any.
+    pub(super) fn recover_silent(&mut self, now: Instant) {
+        let mut places: Vec<(Place, State)> = Vec::new();
+        for link in self.sockets.values().flat_map(|socket| socket.links.values()) {
+            if let Some(place) = link.place.filter(|_| link.up) {
+                let state = link.path.get().state(now);
+                if let Some(old) = now.checked_sub(FORGOTTEN) {
+                    link.path.ledger().lost(old);
+                }
+                places.push((place, state));
+            }
+        }
+        for link in self.sockets.values().flat_map(|socket| socket.links.values()) {
+            let Some(place) = link.place.filter(|_| link.up) else { continue };
+            let other = |(other, state): &(Place, State)| {
+                (other.peer, other.group) == (place.peer, place.group) && *state == State::Up
+            };
+            let state = link.path.get().state(now);
+            if matches!(state, State::Degraded | State::Down) && places.iter().any(other) {
+                link.path.ledger().give_up();
+            }
+            let news = link.path.ledger().news();
+            let peer = self.peers.get_mut(&place.peer);
+            if let Some(group) = peer.and_then(|peer| peer.groups.get_mut(&place.group)) {
+                group.recover(now, news);
+            }
+        }
+    }
+}
