@@ -579,8 +579,9 @@ mod tests {
         let mut congestion = Congestion::new(start, PACKET);
         (congestion.window, congestion.startup) = (60_000.0, false);
         for round in 0..10 {
-            let now = start + ms(40 * (round + 1));
-            congestion.on_ack(now, now - ms(40), PACKET.into());
+            let sent = start + ms(40 * round);
+            let now = sent + ms(40);
+            congestion.on_ack(now, sent, PACKET.into());
             congestion.on_acks_end(now, 58_500);
         }
         assert_eq!(congestion.rate, Rate::ZERO);

@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn what_is_kept_has_not_left_until_it_is_settled() {
         let (mut sequencer, now) = (Sequencer::default(), Instant::now());
-        let mut send = |sequencer: &mut Sequencer, kept| {
+        let send = |sequencer: &mut Sequencer, kept| {
             let sequence = sequencer.number(7);
             sequencer.tag(now, 7, sequence, 0, kept).behind
         };
