@@ -12,6 +12,7 @@ use std::{
 };
 
 use axum::Router;
+use prometheus_client::{encoding::text::encode, registry::Registry};
 use rustix::fs::{FlockOperation, flock};
 use tokio::{
     runtime::{self, Runtime},
@@ -31,6 +32,13 @@ pub(crate) enum Error {
     /// The kernel refused.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
+}
+
+/// The metrics in Prometheus' text format.
+pub(crate) fn prometheus_text(registry: &Registry) -> String {
+    let mut text = String::new();
+    let _ = encode(&mut text, registry); // writing to a string cannot fail
+    text
 }
 
 /// A bound control socket that nobody serves yet.

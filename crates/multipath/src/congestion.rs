@@ -6,11 +6,15 @@
 //! round trip (as in Copa, Arun and Balakrishnan, NSDI 2018), so jitter does not pass for a queue; loss
 //! takes away what was lost, and does not halve the window, so noise does not pass for congestion.
 
+mod jitter;
 mod loss;
 
 use std::time::{Duration, Instant};
 
-use self::loss::{Recent, is_much};
+use self::{
+    jitter::Jitter,
+    loss::{Recent, is_much},
+};
 use crate::{filter::WindowedMin, rate::Rate};
 
 /// Packets that stand in the queue of a slow path.
@@ -19,25 +23,8 @@ const STANDING_PACKETS: f64 = 3.0;
 /// Time for which data stands in the queue of a fast path: what a busy machine is late by.
 const STANDING_TIME: f64 = 0.008;
 
-/// Deviations of the round trip that are not taken for a queue: with 3, two paths of 20 ms of jitter
-/// give 27 % of their sum in `crates/sim`, with 5, 64 %.
-const JITTER: f64 = 5.0;
-
-/// Mean rises of the round trip that are not taken for a queue where the path itself varies, and the longest
-/// such time, seconds. A path that keeps packets in order while its delay varies takes longer the more it
-/// carries, for each waits for the slowest before it, and its delay never again falls to that of a lone packet:
-/// two paths of 20 ms of jitter each way give 2 % of their sum in `crates/sim` without this, and 95 % with it.
-const RISES: f64 = 20.0;
-const LONGEST_RISES: f64 = 0.25;
-
 /// Where more than so many times the standing amount seems to stand in the queue, the path's delay varies.
 const VARYING: f64 = 3.0;
-
-/// Rises that a busy machine makes, seconds.
-const LATE: f64 = 0.0015;
-
-/// Acknowledgements within this time are a bunch, and tell of one moment.
-const BUNCH: Duration = Duration::from_millis(2);
 
 /// Rate before anything is known, bytes a second.
 const FIRST_RATE: f64 = 625_000.0;
@@ -123,50 +110,6 @@ impl Round {
 
     fn is_full(&self) -> bool {
         self.full * 2 >= self.batches
-    }
-}
-
-/// How much round trips vary, seconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Jitter {
-    mean: f64,
-    last: f64,
-    /// From one to the next, besides what a packet in the queue makes out: a queue changes slowly.
-    deviation: f64,
-    /// The least of the last few, and of those before.
-    recent: [f64; 2],
-    count: u32,
-    /// From one bunch of acknowledgements to the next, besides what a packet in the queue makes out. What bursts
-    /// of our own do to a queue is no rise: its packets are acknowledged a packet's time apart.
-    rise: f64,
-    heard: Option<Instant>,
-}
-
-impl Jitter {
-    /// Samples of which the least tells of a queue (as in `HyStart`, RFC 9406 section 4.2).
-    const SAMPLES: u32 = 2;
-
-    /// `grain` is what a single packet in the queue makes out.
-    fn note(&mut self, now: Instant, rtt: f64, grain: f64) {
-        if self.mean <= 0.0 {
-            (self.mean, self.last, self.recent) = (rtt, rtt, [rtt; 2]);
-        }
-        let difference = ((rtt - self.last).abs() - grain).max(0.0);
-        self.deviation += (difference - self.deviation) / 16.0;
-        if self.heard.is_none_or(|last| now.saturating_duration_since(last) >= BUNCH) {
-            self.rise += ((rtt - self.last - grain).max(0.0) - self.rise) / 16.0;
-        }
-        (self.last, self.heard) = (rtt, Some(now));
-        self.mean += (rtt - self.mean) / 16.0;
-        self.count += 1;
-        if self.count.is_multiple_of(Self::SAMPLES) {
-            self.recent = [f64::INFINITY, self.recent[0]];
-        }
-        self.recent[0] = self.recent[0].min(rtt);
-    }
-
-    fn least(&self) -> f64 {
-        self.recent[0].min(self.recent[1])
     }
 }
 
@@ -391,9 +334,7 @@ impl Congestion {
     fn standing(&self) -> f64 {
         // A path cannot vary by much more than its own delay: what seems so are bursts of our own.
         let most = self.base().unwrap_or_default().as_secs_f64() * 2.0;
-        let deviation = (JITTER * self.jitter.deviation).min(most);
-        let rises = (RISES * (self.jitter.rise - LATE)).min(LONGEST_RISES);
-        self.wanted() + deviation.max(rises) * self.current()
+        self.wanted() + self.jitter.no_queue(most) * self.current()
     }
 
     /// What the window lets through, bytes a second.

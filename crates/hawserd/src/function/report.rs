@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use hawser_bpf::nsh::{Count, Event, Step};
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::node::{Counted, Error, Node};
+use crate::control;
 
 /// Counters since the daemon started. Bytes are of Ethernet frames as they came in.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -169,7 +170,5 @@ pub(crate) fn prometheus(counters: &Counters) -> String {
     registry.register("bytes", "Bytes of Ethernet frames by path, index and kind", bytes);
     registry.register("served", "Packets that the function has served", served);
     registry.register("drops", "Packets dropped by cause", drops(&counters.drops));
-    let mut text = String::new();
-    let _ = encode(&mut text, &registry); // writing to a string cannot fail
-    text
+    control::prometheus_text(&registry)
 }

@@ -138,8 +138,7 @@ async fn counters(State(api): State<Api>) -> Result<Json<Counters>, Failure> {
 }
 
 async fn read_metrics(State(api): State<Api>) -> Result<Response, Failure> {
-    let text = metrics(&api.status().await?, &api.counters().await?)
-        .map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let text = metrics(&api.status().await?, &api.counters().await?);
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

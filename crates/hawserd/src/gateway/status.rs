@@ -4,7 +4,7 @@ use std::{sync::atomic::AtomicU64, time::Duration};
 
 use hawser_netdev::tun::Offload;
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
@@ -15,6 +15,7 @@ use super::{
     counters::{GroupCounters, StrangerCounters, TunCounters},
     switch::{self, SwitchCounters},
 };
+use crate::control;
 
 /// `GET /v1/status`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -187,7 +188,7 @@ pub(super) struct Cause {
 }
 
 /// `GET /metrics`: both of the above in the text format of Prometheus.
-pub(super) fn metrics(status: &Status, counters: &Counters) -> Result<String, std::fmt::Error> {
+pub(super) fn metrics(status: &Status, counters: &Counters) -> String {
     let mut registry = Registry::with_prefix("hawser_gateway");
     register_groups(&mut registry, status);
     register_paths(&mut registry, status);
@@ -197,9 +198,7 @@ pub(super) fn metrics(status: &Status, counters: &Counters) -> Result<String, st
     if let Some(counters) = &counters.switch {
         switch::register(&mut registry, counters);
     }
-    let mut text = String::new();
-    encode(&mut text, &registry)?;
-    Ok(text)
+    control::prometheus_text(&registry)
 }
 
 fn register_groups(registry: &mut Registry, status: &Status) {

@@ -3,7 +3,7 @@
 use hawser_impair::Tally;
 use hdrhistogram::Histogram;
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
@@ -14,6 +14,7 @@ use super::{
     emulator::{Emulator, Path},
     port::Port,
 };
+use crate::control;
 
 /// Counters since the daemon started. A drop that was asked for stands under `paths` as `drop_loss`
 /// or `drop_queue`; every other one is the emulator's own failing.
@@ -189,9 +190,7 @@ pub(crate) fn prometheus(counters: &Counters) -> String {
     registry.register("bytes", "Bytes of Ethernet frames by element and kind", bytes);
     registry.register("drops", "Packets dropped by element and cause", drops);
     registry.register("lateness_seconds", "How much later than due packets were sent", lateness);
-    let mut text = String::new();
-    let _ = encode(&mut text, &registry); // writing to a string cannot fail
-    text
+    control::prometheus_text(&registry)
 }
 
 fn label(element: &str, kind: &str) -> Labels {

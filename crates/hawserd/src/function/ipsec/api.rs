@@ -8,7 +8,7 @@ use std::{
 
 use axum::{Json, Router, extract::State, routing::get};
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
@@ -24,6 +24,7 @@ use super::{
     document::Document,
     keys::Event,
 };
+use crate::control;
 
 /// Who carries the packets.
 const ENGINE: &str = "hawserd";
@@ -172,8 +173,6 @@ impl Report {
         registry.register("packets", "Packets by what became of them", packets);
         registry.register("bytes", "Bytes inside the tunnel by what became of them", bytes);
         registry.register("drops", "Packets dropped by cause", drops(&self.drops));
-        let mut text = String::new();
-        let _ = encode(&mut text, &registry); // writing to a string cannot fail
-        text
+        control::prometheus_text(&registry)
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::Ipv6Addr, time::Instant};
 
 use axum::{Json, Router, extract::State, routing::get};
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
@@ -20,6 +20,7 @@ use super::{
     Node,
     document::Document,
 };
+use crate::control;
 
 /// What the API's handlers share.
 pub(crate) struct Api {
@@ -122,7 +123,5 @@ fn prometheus(counters: &Counters) -> String {
     registry.register("bytes", "Bytes of Ethernet frames by segment and direction", bytes);
     registry.register("learned", "Packets whose headers were new, and kept", learned);
     registry.register("drops", "Packets dropped by cause", drops(&counters.drops));
-    let mut text = String::new();
-    let _ = encode(&mut text, &registry); // writing to a string cannot fail
-    text
+    control::prometheus_text(&registry)
 }
