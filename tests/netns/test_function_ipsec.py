@@ -9,6 +9,7 @@ import json
 import re
 import secrets
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -85,7 +86,11 @@ class Ends:
 
 
 @pytest.fixture
-def ends(deploy: Callable[[NetworkPlan], LocalLab]) -> Iterator[Ends]:
+def ends(
+    request: pytest.FixtureRequest, deploy: Callable[[NetworkPlan], LocalLab]
+) -> Iterator[Ends]:
+    """Give a tunnel; its parameter are the packets after which a renews the keys."""
+    after: int | None = getattr(request, "param", None)
     plan = network(load("x.yaml", lambda _: WORKFLOW).variants[0].scenario)
     lab = deploy(plan)
     a, b = (lab.nodes[name] for name in "ab")
@@ -111,7 +116,7 @@ def ends(deploy: Callable[[NetworkPlan], LocalLab]) -> Iterator[Ends]:
     tell_keys(other / "strongswan.conf")
     environment = strongswan.environment(other)
     charon = b.start(strongswan.COMMAND, log=other / "charon.log", env=environment)
-    end = TunnelEnd(lab.directory, folder, first, a, secret)
+    end = TunnelEnd(lab.directory, folder, first, a, secret, after)
     try:
         wait_for(strongswan.socket(other).is_socket)
         strongswan.load(other, b)
@@ -193,25 +198,94 @@ def test_tshark_reads_what_is_sealed(ends: Ends, tmp_path: Path) -> None:
     assert len({row["esp.spi"] for row in sent}) == 2
 
 
+@pytest.mark.parametrize("ends", [200], indirect=True)
+def test_keys_are_renewed_after_so_many_packets(ends: Ends, tmp_path: Path) -> None:
+    file = tmp_path / "esp.pcap"
+    capture = captured(ends, file)
+    sent = ends.a.run(["ping", "-q", "-c", "600", "-i", "0.002", B], timeout=20).stdout
+    assert " 0% packet loss" in sent
+    assert not ends.dropped()
+    finish(capture)
+    fields = ["esp.spi", "esp.sequence", "ip.src"]
+    rows = list(decrypted(file, {}, fields))
+    address = str(ends.lab.plan.addresses["a"])
+    numbers = [
+        int(row["esp.sequence"]) for row in rows if row["ip.src"] == address and row["esp.spi"]
+    ]
+    assert len(numbers) == 600
+    assert numbers.count(1) >= 2, "a key did not serve for all"
+    assert max(numbers) < 400
+
+
+def test_code_points_are_copied_to_the_outside(ends: Ends, tmp_path: Path) -> None:
+    cut = ["ethtool", "-K", "f0", "tx-udp-segmentation", "off"]  # else batches are captured whole
+    ends.a.run(cut, timeout=5)
+    file = tmp_path / "esp.pcap"
+    capture = captured(ends, file)
+    for tos in ("0xb8", "0x28", "0x02", "0xbb"):
+        assert ping(ends.a, B, "-Q", tos) == 3
+    script = (
+        "import socket\n"
+        "s = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(2)]\n"
+        "s[1].setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 0x48)\n"
+        f"for n in range(40): s[n // 4 % 2].sendto(bytes(500), ({B!r}, 9))\n"
+    )
+    ends.a.run(["python3", "-c", script], timeout=10)
+    wait_for(lambda: ends.counters().sealed.packets >= 3 * 4 + 40)
+    finish(capture)
+    fields = ["esp.spi", "ip.src", "ip.dsfield"]
+    outer = list(decrypted(file, ends.associations(), fields, "f"))
+    inner = list(decrypted(file, ends.associations(), fields, "l"))
+    address = str(ends.lab.plan.addresses["a"])
+    seen = [
+        (around["ip.dsfield"], each["ip.dsfield"])
+        for around, each in zip(outer, inner, strict=True)
+        if around["esp.spi"] and around["ip.src"] == address and each["ip.src"] == A
+    ]
+    assert len(seen) == 3 * 4 + 40
+    assert all(outside == inside for outside, inside in seen)
+    assert {outside for outside, _ in seen} == {"0xb8", "0x28", "0x02", "0xbb", "0x48", "0x00"}
+
+
 def captured(ends: Ends, file: Path) -> Background:
     """Begin to capture what passes between the ends."""
-    options = ["--immediate-mode", "-U", "-i", "near", "-w", str(file)]
+    # In immediate mode packets of any length have room for the longest: 2 MiB are for few of them.
+    options = ["--immediate-mode", "-B", "32768", "-U", "-i", "near", "-w", str(file)]
     capture = ends.b.start(["tcpdump", *options, "udp port 4500"])
     wait_for(lambda: file.exists() and file.stat().st_size > 0)
     return capture
 
 
+def finish(capture: Background) -> None:
+    """End a capture when it has written what came; it is a little behind."""
+    time.sleep(0.5)
+    capture.stop()
+
+
 def decrypted(
-    file: Path, associations: Mapping[str, str], fields: list[str]
+    file: Path, associations: Mapping[str, str], fields: list[str], which: str = "l"
 ) -> Iterator[dict[str, str]]:
-    """Give fields of each packet of a capture; what is inside of ESP, as tshark decrypts it."""
+    """Give fields of each packet of a capture; what is inside of ESP, as tshark decrypts it.
+
+    Of fields that a packet has inside and outside, `which` is wanted: the first or the last.
+    """
     preferences = ["esp.enable_encryption_decode:TRUE"]
     for spi, key in associations.items():
         cipher = "AES-GCM with 16 octet ICV [RFC4106]"
         preferences.append(f'uat:esp_sa:"IPv4","*","*","{spi}","{cipher}","0x{key}","NULL",""')
     options = [part for each in preferences for part in ("-o", each)]
     wanted = [part for field in fields for part in ("-e", field)]
-    command = ["tshark", "-r", str(file), *options, "-T", "fields", "-E", "occurrence=l", *wanted]
+    command = [
+        "tshark",
+        "-r",
+        str(file),
+        *options,
+        "-T",
+        "fields",
+        "-E",
+        f"occurrence={which}",
+        *wanted,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         yield dict(zip(fields, line.split("\t"), strict=True))

@@ -52,6 +52,12 @@ impl Outbound {
         self.spi
     }
 
+    /// Packets sealed so far: the number of the last.
+    #[must_use]
+    pub fn sealed(&self) -> u32 {
+        self.sequence
+    }
+
     /// Writes one packet into `out`, whose length is [`sealed_len`] of `len`. `write` is given the place
     /// for the `len` bytes of data, of the protocol `next_header`.
     pub fn seal(
@@ -105,7 +111,11 @@ mod tests {
         outbound.sequence = u32::MAX - 1;
         let mut out = vec![0; sealed_len(5)];
         assert_eq!(outbound.seal(4, 5, &mut out, |_| {}), Ok(()));
-        assert_eq!(outbound.seal(4, 5, &mut out, |_| {}), Err(Error::Exhausted));
+        assert_eq!(out[4..8], u32::MAX.to_be_bytes());
+        for _ in 0..3 {
+            assert_eq!(outbound.seal(4, 5, &mut out, |_| {}), Err(Error::Exhausted));
+            assert_eq!(outbound.sealed(), u32::MAX, "none is used twice");
+        }
     }
 
     #[test]

@@ -1,11 +1,24 @@
 //! UDP sockets that have one interface, one address and one peer.
 
+#![allow(unsafe_code)] // sendmsg with control messages has no safe form
+
 use std::{
     io,
+    mem::{size_of, zeroed},
     net::{SocketAddrV4, UdpSocket},
+    os::fd::AsRawFd,
+    ptr,
 };
 
+use libc::{c_int, c_uint, cmsghdr, msghdr};
 use socket2::{Domain, Protocol, Socket, Type};
+
+/// Room for what tells the kernel how to send: two values of at most four bytes.
+const CONTROL: usize = 64;
+
+/// Aligned as its headers must be.
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
 
 /// Opens a socket for what passes between two addresses by one interface, whatever the routes say.
 pub fn between(
@@ -21,6 +34,51 @@ pub fn between(
     Ok(socket.into())
 }
 
+/// Sends datagrams to the peer in one system call: those of `size` bytes that `contents` is cut into
+/// (`UDP_SEGMENT`), of which the last may be shorter, or one of any length. `tos` is what their IPv4 headers
+/// have there, code point and ECN (RFC 2474, RFC 3168).
+///
+/// # Errors
+/// The kernel's: `EIO` where a route's device cannot cut, `WouldBlock` where its buffer is full.
+pub fn send(socket: &UdpSocket, contents: &[u8], size: Option<u16>, tos: u8) -> io::Result<()> {
+    let mut control = Control([0; CONTROL]);
+    let mut parts =
+        libc::iovec { iov_base: contents.as_ptr().cast_mut().cast(), iov_len: contents.len() };
+    // SAFETY: zero is a value of every field.
+    let mut message: msghdr = unsafe { zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut parts, 1);
+    (message.msg_control, message.msg_controllen) = (control.0.as_mut_ptr().cast(), CONTROL);
+    // SAFETY: `message` has room for control messages behind its pointer.
+    let first = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    let mut used = put(first, libc::IPPROTO_IP, libc::IP_TOS, c_int::from(tos));
+    if let Some(size) = size {
+        // SAFETY: `first` is a header of `message`, whose length is set.
+        let next = unsafe { libc::CMSG_NXTHDR(&raw const message, first) };
+        used += put(next, libc::SOL_UDP, libc::UDP_SEGMENT, size);
+    }
+    message.msg_controllen = used;
+    // SAFETY: what `message` points to outlives the call, and the kernel only reads it.
+    match unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a control message of an integer of at most four bytes; the bytes that it takes.
+fn put<T: Copy>(header: *mut cmsghdr, level: c_int, kind: c_int, value: T) -> usize {
+    const { assert!(size_of::<T>() <= size_of::<c_int>()) };
+    #[allow(clippy::cast_possible_truncation)] // four bytes at most
+    let len = size_of::<T>() as c_uint;
+    // SAFETY: `header` is one of the two in `Control`, which has room for both with their values.
+    unsafe {
+        (*header).cmsg_level = level;
+        (*header).cmsg_type = kind;
+        (*header).cmsg_len = libc::CMSG_LEN(len) as usize;
+        ptr::write_unaligned(libc::CMSG_DATA(header).cast(), value);
+        libc::CMSG_SPACE(len) as usize
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -29,6 +87,45 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn datagrams_are_cut_and_marked() {
+        let peer = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let SocketAddr::V4(remote) = peer.local_addr().unwrap() else { unreachable!() };
+        let own = between("lo", SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), remote).unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket2::SockRef::from(&peer).set_recv_tos_v4(true).unwrap();
+        for (contents, size, tos, lengths) in [
+            (&[1; 25][..], Some(10), 0xb8, &[10, 10, 5][..]),
+            (&[2; 40], None, 0x2 | 0x28, &[40]),
+            (&[3; 7], Some(100), 0, &[7]),
+        ] {
+            send(&own, contents, size, tos).unwrap();
+            for len in lengths {
+                assert_eq!(received(&peer), (*len, tos));
+            }
+        }
+        peer.set_nonblocking(true).unwrap();
+        assert!(peer.recv(&mut [0; 16]).is_err(), "there are no more");
+        assert!(send(&own, &vec![0; 70_000], None, 0).is_err(), "too long");
+    }
+
+    /// Length and the header's second byte of a datagram that comes.
+    fn received(socket: &UdpSocket) -> (usize, u8) {
+        let (mut room, mut control) = ([0; 2048], Control([0; CONTROL]));
+        let mut parts = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        // SAFETY: zero is a value of every field; what it points to outlives the call.
+        unsafe {
+            let mut message: msghdr = zeroed();
+            (message.msg_iov, message.msg_iovlen) = (&raw mut parts, 1);
+            (message.msg_control, message.msg_controllen) =
+                (control.0.as_mut_ptr().cast(), CONTROL);
+            let len = libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0);
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            assert_eq!((*header).cmsg_type, libc::IP_TOS);
+            (usize::try_from(len).unwrap(), *libc::CMSG_DATA(header))
+        }
+    }
 
     #[test]
     fn it_hears_its_peer_only() {

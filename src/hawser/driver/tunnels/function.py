@@ -35,9 +35,23 @@ class TunnelEnd(SupervisedProcess):
     role: Role = "ipsec"
 
     def __init__(
-        self, directory: Path, folder: Path, plan: TunnelPlan, node: NamespaceNode, secret: str
+        self,
+        directory: Path,
+        folder: Path,
+        plan: TunnelPlan,
+        node: NamespaceNode,
+        secret: str,
+        rekey_after: int | None = None,
     ) -> None:
         """Start it; it is not connected yet.
+
+        Args:
+            directory: of the lab.
+            folder: of its files.
+            plan: of the tunnel, at this end.
+            node: where it runs.
+            secret: that both ends share.
+            rekey_after: packets sealed with one key; half of all there can be if left out.
 
         Raises:
             NodeError: it cannot be started.
@@ -47,6 +61,7 @@ class TunnelEnd(SupervisedProcess):
         self.folder = folder
         """Of its files."""
         self._at = node
+        self._rekey_after = rekey_after
         strongswan.write(folder, plan, secret)
         config = folder / "ipsec.json"
         config.write_text(json.dumps(self._config()))
@@ -56,6 +71,9 @@ class TunnelEnd(SupervisedProcess):
 
     def _config(self) -> dict[str, object]:
         """Give its configuration (schemas/ipsec-config.schema.json)."""
+        rekey: dict[str, object] = {"command": strongswan.rekey(self.folder, self._plan.name)}
+        if self._rekey_after is not None:
+            rekey["after"] = self._rekey_after
         return {
             "version": 1,
             "control": str(self.control),
@@ -68,6 +86,7 @@ class TunnelEnd(SupervisedProcess):
                 "command": strongswan.COMMAND,
                 "port": strongswan.PORT,
                 "peer_port": strongswan.PEER_PORT,
+                "rekey": rekey,
             },
         }
 

@@ -180,8 +180,17 @@ def initiate(folder: Path, node: NamespaceNode, name: str) -> None:
     _swanctl(folder, node, "--initiate", "--child", name)
 
 
+def rekey(folder: Path, name: str) -> list[str]:
+    """Give the command that has an end renew the keys of a tunnel."""
+    return _command(folder, "--rekey", "--child", name)
+
+
+def _command(folder: Path, *arguments: str) -> list[str]:
+    return ["swanctl", *arguments, "--uri", f"unix://{socket(folder)}"]
+
+
 def _swanctl(folder: Path, node: NamespaceNode, *arguments: str) -> None:
-    command = ["swanctl", *arguments, "--uri", f"unix://{socket(folder)}"]
+    command = _command(folder, *arguments)
     node.run(command, timeout=_CONNECT_SECONDS, env=environment(folder))
 
 

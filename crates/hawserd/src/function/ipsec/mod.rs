@@ -11,6 +11,7 @@ pub(crate) mod document;
 mod inward;
 mod keys;
 mod outward;
+mod rekey;
 mod socket;
 
 use std::{
@@ -42,6 +43,7 @@ use self::{
     inward::{Inside, Inward},
     keys::Event,
     outward::{Batch, Outward},
+    rekey::Rekey,
     socket::{Socket, UDP_MAX_LEN},
 };
 use crate::{
@@ -147,6 +149,7 @@ fn carry(
     let socket = Socket::open(document).with_context(|| format!("UDP port 4500 at {interface}"))?;
     let (socket, tun) = (Arc::new(socket), Arc::new(device(document)?));
     let Ike { port, peer_port, .. } = document.ike;
+    let rekey = document.ike.rekey.as_ref().map(asking).transpose()?;
     let ike =
         UdpSocket::bind((PEER, peer_port)).with_context(|| format!("UDP {PEER}:{peer_port}"))?;
     ike.connect((Ipv4Addr::LOCALHOST, port)).context("key exchange")?;
@@ -160,6 +163,8 @@ fn carry(
         events: outward_events,
         association: None,
         batch: Batch::default(),
+        dscp: document.dscp,
+        rekey,
     };
     let inside = Inside {
         tun,
@@ -173,6 +178,15 @@ fn carry(
     spawn("open", ended.clone(), || opening.run().context("packets out of the tunnel"))?;
     spawn("ike", ended.clone(), move || negotiate(&ike, &socket).context("key exchange"))?;
     Ok(Telling { outward, inward })
+}
+
+/// Begins to wait for when keys are to be renewed.
+fn asking(rekey: &document::Rekey) -> anyhow::Result<Rekey> {
+    let (ask, asked) = mpsc::channel();
+    let command = rekey.command.clone();
+    let serve = move || rekey::serve(&command, &asked);
+    thread::Builder::new().name("rekey".into()).spawn(serve).context("thread")?;
+    Ok(Rekey::new(rekey.after, ask))
 }
 
 /// Sends what charon has to say to the other end. What is lost it says again.

@@ -15,7 +15,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{
     counters::{Cause, Counters},
+    document::Dscp,
     keys::Event,
+    rekey::Rekey,
     socket::{Socket, UDP_MAX_LEN},
 };
 
@@ -30,6 +32,8 @@ pub(super) struct Outward {
     pub(super) events: Receiver<Event>,
     pub(super) association: Option<Outbound>,
     pub(super) batch: Batch,
+    pub(super) dscp: Dscp,
+    pub(super) rekey: Option<Rekey>,
 }
 
 /// Sealed packets of one length, but for the last, which go in one system call.
@@ -40,7 +44,8 @@ pub(super) struct Batch {
     packets: usize,
     /// Bytes as they were inside.
     inside: usize,
-    ecn: u8,
+    /// What the headers outside have.
+    tos: u8,
     /// Nothing may follow.
     closed: bool,
 }
@@ -62,6 +67,9 @@ impl Outward {
                 }
             }
             self.flush();
+            if let (Some(rekey), Some(held)) = (&mut self.rekey, &self.association) {
+                rekey.sealed(held.sealed());
+            }
         }
     }
 
@@ -72,6 +80,7 @@ impl Outward {
                 Ok(Event::Outbound(spi, keys)) => {
                     self.flush();
                     self.association = Outbound::new(spi, &keys);
+                    self.rekey.iter_mut().for_each(Rekey::renewed);
                 }
                 Ok(Event::OutboundGone(spi)) => {
                     self.association.take_if(|held| held.spi() == spi);
@@ -89,12 +98,12 @@ impl Outward {
             self.counters.dropped(Cause::Selector, 1);
             return;
         };
-        let ecn = packet.ecn();
+        let tos = self.dscp.outside(packet.dscp() << 2 | packet.ecn());
         match read.segmentation.map(|cut| Large::new(bytes, cut)) {
-            None => self.push(ecn, bytes.len(), |to| to.copy_from_slice(bytes)),
+            None => self.push(tos, bytes.len(), |to| to.copy_from_slice(bytes)),
             Some(Some(large)) => {
                 for number in 0..large.count() {
-                    self.push(ecn, large.len(number), |to| large.write(number, to));
+                    self.push(tos, large.len(number), |to| large.write(number, to));
                 }
             }
             Some(None) => self.counters.dropped(Cause::Malformed, 1),
@@ -102,9 +111,9 @@ impl Outward {
     }
 
     /// Seals a packet of `len` bytes, behind those that wait to be sent.
-    fn push(&mut self, ecn: u8, len: usize, write: impl FnOnce(&mut [u8])) {
+    fn push(&mut self, tos: u8, len: usize, write: impl FnOnce(&mut [u8])) {
         let sealed = sealed_len(len);
-        if !self.batch.takes(sealed, ecn, self.socket.max_batch()) {
+        if !self.batch.takes(sealed, tos, self.socket.max_batch()) {
             self.flush();
         }
         let Some(association) = &mut self.association else {
@@ -115,7 +124,7 @@ impl Outward {
         self.batch.bytes.resize(before + sealed, 0);
         let place = self.batch.bytes.get_mut(before..).unwrap_or_default();
         match association.seal(IPIP, len, place, write) {
-            Ok(()) => self.batch.added(sealed, len, ecn),
+            Ok(()) => self.batch.added(sealed, len, tos),
             Err(error) => {
                 self.batch.bytes.truncate(before);
                 let exhausted = error == Error::Exhausted;
@@ -128,7 +137,7 @@ impl Outward {
     fn flush(&mut self) {
         let batch = &mut self.batch;
         if batch.packets > 0 {
-            match self.socket.send(&batch.bytes, batch.size, batch.ecn) {
+            match self.socket.send(&batch.bytes, batch.size, batch.tos) {
                 Ok(()) => self.counters.sealed.add(batch.packets, batch.inside),
                 Err(_) => self.counters.dropped(Cause::SendFailed, batch.packets),
             }
@@ -139,14 +148,14 @@ impl Outward {
 
 impl Batch {
     /// Whether a packet may follow.
-    fn takes(&self, sealed: usize, ecn: u8, most: usize) -> bool {
+    fn takes(&self, sealed: usize, tos: u8, most: usize) -> bool {
         let fits = self.packets < most && self.bytes.len() + sealed <= UDP_MAX_LEN;
-        self.packets == 0 || fits && !self.closed && sealed <= self.size && ecn == self.ecn
+        self.packets == 0 || fits && !self.closed && sealed <= self.size && tos == self.tos
     }
 
-    fn added(&mut self, sealed: usize, len: usize, ecn: u8) {
+    fn added(&mut self, sealed: usize, len: usize, tos: u8) {
         if self.packets == 0 {
-            (self.size, self.ecn) = (sealed, ecn);
+            (self.size, self.tos) = (sealed, tos);
         }
         self.closed = sealed < self.size;
         self.packets += 1;

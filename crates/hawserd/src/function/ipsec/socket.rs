@@ -2,15 +2,17 @@
 
 use std::{
     io::{self, IoSliceMut},
-    net::{SocketAddr, SocketAddrV4, UdpSocket},
+    net::{SocketAddrV4, UdpSocket},
     os::fd::{AsFd, BorrowedFd},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use hawser_netdev::udp;
 use hawser_wire::esp::UDP_PORT;
-use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
     net::sockopt,
 };
 
@@ -33,9 +35,8 @@ const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 pub(super) struct Socket {
     udp: UdpSocket,
     state: UdpSocketState,
-    remote: SocketAddr,
     /// Whether the kernel may cut batches.
-    cuts: bool,
+    cuts: AtomicBool,
 }
 
 impl Socket {
@@ -47,37 +48,32 @@ impl Socket {
         // Beyond what the system allows where that is permitted.
         let _ = sockopt::set_socket_recv_buffer_size_force(&udp, BUFFER);
         let _ = state.set_send_buffer_size((&udp).into(), BUFFER);
-        Ok(Self { udp, state, remote: remote.into(), cuts: udp_offload::works() })
+        Ok(Self { udp, state, cuts: udp_offload::works().into() })
     }
 
     /// Datagrams that one batch may have.
     pub(super) fn max_batch(&self) -> usize {
-        if self.cuts { self.state.max_gso_segments().max(1) } else { 1 }
+        if self.cuts.load(Ordering::Relaxed) { self.state.max_gso_segments().max(1) } else { 1 }
     }
 
-    /// Sends a batch of datagrams of `size` bytes, but for the last; waits where the kernel's buffer is
-    /// full.
-    pub(super) fn send(&self, batch: &[u8], size: usize, ecn: u8) -> io::Result<()> {
-        match self.send_at_once(batch, size, ecn) {
+    /// Sends a batch of datagrams of `size` bytes, but for the last, with `tos` in their IPv4 headers; waits
+    /// where the kernel's buffer is full.
+    pub(super) fn send(&self, batch: &[u8], size: usize, tos: u8) -> io::Result<()> {
+        match self.send_at_once(batch, size, tos) {
             // A route whose device cannot cut: from now on there are no batches.
-            Err(_) if batch.len() > size && self.max_batch() == 1 => {
-                batch.chunks(size).try_for_each(|one| self.send_at_once(one, size, ecn))
+            Err(e) if batch.len() > size && e.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
+                self.cuts.store(false, Ordering::Relaxed);
+                batch.chunks(size).try_for_each(|one| self.send_at_once(one, size, tos))
             }
             result => result,
         }
     }
 
-    fn send_at_once(&self, contents: &[u8], size: usize, ecn: u8) -> io::Result<()> {
-        let transmit = Transmit {
-            destination: self.remote,
-            ecn: EcnCodepoint::from_bits(ecn),
-            contents,
-            segment_size: (contents.len() > size).then_some(size),
-            src_ip: None,
-        };
+    fn send_at_once(&self, contents: &[u8], size: usize, tos: u8) -> io::Result<()> {
+        let cut = if contents.len() > size { u16::try_from(size).ok() } else { None };
         let mut refused = false;
         loop {
-            match self.state.try_send((&self.udp).into(), &transmit) {
+            match udp::send(&self.udp, contents, cut, tos) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     poll(&mut [PollFd::new(&self.udp, PollFlags::OUT)], Some(&PATIENCE))?;
                 }
