@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from driver_traffic import ping, tcp, wait_for
@@ -218,21 +219,44 @@ def fetch(client: NamespaceNode) -> str:
 
 @pytest.mark.measures
 @pytest.mark.parametrize("fail", ["closed", "open"])
-def test_a_killed_program_closes_or_opens_its_chain(deploy: Deploy, fail: str) -> None:
-    lab = deploy(planned(SLEEPER, f"steering: nsh, fail: {fail}"))
+@pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
+def test_a_killed_program_closes_or_opens_its_chain(
+    deploy: Deploy, steering: str, fail: str
+) -> None:
+    lab = deploy(planned(SLEEPER, f"steering: {steering}, fail: {fail}"))
     with Echoes(lab) as echoes:
         wait_for(lambda: passed(lab, "x") > 20)
         lab.apply("function:x", Change(up=False))
         killed = time.time()
-        time.sleep(0.5)
-        dropped = counters(lab, "n2").drops["no_hop"]
+        time.sleep(0.2)
+        before = lost(lab, steering)
+        time.sleep(0.3)
+        dropped = lost(lab, steering) - before
         lab.apply("function:x", Change(up=True))
-        before = passed(lab, "x")
-        wait_for(lambda: passed(lab, "x") > before + 20, 10)
+        passed_before = passed(lab, "x")
+        wait_for(lambda: passed(lab, "x") > passed_before + 20, 10)
         answers = echoes.answers()
     meanwhile = [at for at in answers if killed + 0.2 < at < killed + 0.5]
-    assert bool(meanwhile) is (fail == "open")
-    assert (dropped > 5) is (fail == "closed")
+    if fail == "open":
+        gaps = [b - a for a, b in pairwise(answers) if killed - 0.1 < a]
+        assert max(gaps) < 0.2
+        assert dropped == 0
+    else:
+        assert not meanwhile
+        assert dropped > 5
+
+
+def lost(lab: LocalLab, steering: str) -> int:
+    """Packets that came as far as the function x and no further."""
+    match steering:
+        case "nsh":
+            return counters(lab, "n2").drops["no_hop"]
+        case "srv6":
+            ways = counters(lab, "x-proxy").proxies
+            return sum(way.toward.packets - way.returned.packets for way in ways)
+        case _:
+            port = lab.nodes["x"].counters()["f0"]
+            return port["rx_packets"] - port["tx_packets"]
 
 
 @pytest.mark.measures

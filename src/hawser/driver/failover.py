@@ -15,7 +15,7 @@ from hawser.driver.daemon import SupervisedDaemon, SupervisedProcess
 from hawser.node import sysctl
 from hawser.node.base import NodeError
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.chain.failure import configurations
+from hawser.overlay.chain.failure import configurations, passed_by
 from hawser.overlay.plan import FUNCTION_ROLES, NetworkPlan
 
 _POLL = 0.01
@@ -23,7 +23,7 @@ _FORWARDING = ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding")
 
 
 class Failover:
-    """Tells the forwarders of a lab which instances of functions run.
+    """Tells the forwarders of a lab which instances of functions run, and rules with them.
 
     A function that is killed is known at once: its process is a child of this one. So its chain
     fails as it is meant to within some milliseconds.
@@ -43,6 +43,8 @@ class Failover:
         self._programs: dict[str, SupervisedProcess] = {}
         self._down: set[str] = set()
         self._lock = threading.Lock()
+        self._passed_by: frozenset[int] = frozenset()
+        """Routing tables that nothing is led to."""
         self._told: dict[str, dict[str, Any]] = dict(configurations(plan, ()))
 
     def watch(self, programs: Iterable[SupervisedProcess]) -> None:
@@ -77,6 +79,16 @@ class Failover:
             for forwarder, config in configurations(self._plan, self._down):
                 if config != self._told[forwarder]:
                     self._tell(forwarder, config)
+            self._lead()
+
+    def _lead(self) -> None:
+        """Let rules lead packets to functions, or past them where a chain fails open."""
+        before, after = self._passed_by, passed_by(self._plan, self._down)
+        self._passed_by = after
+        for node in self._nodes.values():
+            with contextlib.suppress(NodeError):  # the lab is being removed
+                node.lead(after - before, there=False)
+                node.lead(before - after, there=True)
 
     def _tell(self, forwarder: str, config: dict[str, Any]) -> None:
         """Tell a forwarder; one that does not answer now finds it when it is started again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -114,6 +114,15 @@ class NamespaceNode:
         others = tuple(each for each in self.shapers if each != before)
         self.shapers = (*others, after)
         return moment
+
+    def lead(self, tables: Collection[int], *, there: bool) -> None:
+        """Make its rules that lead to these routing tables, or remove them.
+
+        Raises:
+            NodeError: the kernel refuses.
+        """
+        if any(rule.table in tables for rule in self.plan.rules):
+            self.netlink(lambda route: network.lead(route, self.plan, tables, there=there))
 
     def netlink(self, work: Callable[[IPRoute], T]) -> T:
         """Do `work` inside the namespace with a route socket.
