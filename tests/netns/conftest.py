@@ -14,8 +14,9 @@ from disturbance import run_undisturbed
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.overlay.plan import NetworkPlan
 
-TOGETHER = {"test_bench_lab.py", "test_run_finished.py"}
-"""Files of which one process runs all: one test removes what another left, or all need one run."""
+TOGETHER = {"test_bench_lab.py", "test_function_behaviours.py", "test_run_finished.py"}
+"""Files of which one process runs all: one test removes what another left, or all need one run, or
+one lab."""
 
 _numbers = itertools.count()
 

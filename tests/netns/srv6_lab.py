@@ -16,10 +16,12 @@ encapsulation: so links are wider than those of hosts.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,10 @@ _numbers = itertools.count()
 
 FORWARD, REVERSE = "5f00:f::1", "5f00:f::2"
 """Segments of the proxy."""
+CROSS_CONNECT_IPV4, CROSS_CONNECT_IPV6 = "End.DX4 nh4 0.0.0.0", "End.DX6 nh6 ::"
 ADDRESSES = {"a": ("10.1.0.1", "fd01::2"), "b": ("10.2.0.1", "fd02::2")}
 """Of the hosts behind the ends."""
-_ENDS = {4: "End.DX4 nh4 0.0.0.0", 6: "End.DX6 nh6 ::"}
+_ENDS = {4: CROSS_CONNECT_IPV4, 6: CROSS_CONNECT_IPV6}
 _MAC = {"r": "02:00:00:00:00:01", "f0": "02:00:00:00:00:02", "f1": "02:00:00:00:00:03"}
 _NAMES = ("ha", "a", "r", "b", "hb", "px", "fn")
 
@@ -161,12 +164,9 @@ class Srv6:
                 f"h{end}", "-6 route add default via {}::1".format("fd01" if end == "a" else "fd02")
             )
             for family in (4, 6):
-                encap = f"encap seg6 mode {self._mode} segs {segment},5f00:{far}::{family}"
-                to = ADDRESSES[far][family == 6]
-                self.ip(end, f"-{family} route add {to} {encap} dev c0")
-                action = f"encap seg6local action {_ENDS[family]}"
-                self.ip(end, f"-6 route add 5f00:{end}::{family} {action} dev c0")
-        self.ip("r", "-6 route add 5f00:f::/64 via fd00:f::2")
+                self.lead(end, family, [segment, f"5f00:{far}::{family}"], self._mode)
+                self.segment(end, f"5f00:{end}::{family}", _ENDS[family])
+        self.lead_to_proxy()
         for number, other in ((0, 1), (1, 0)):
             for family, via in ((4, f"10.9.{other}.1"), (6, f"fd09:{other}::1")):
                 table = 100 + number
@@ -174,8 +174,29 @@ class Srv6:
                 route = f"default via {via} dev f{other} table {table}"
                 self.ip("fn", f"-{family} route add {route}")
 
+    def lead(self, end: str, family: int, segments: Sequence[str], mode: str) -> None:
+        """Lead packets that go to the other end's host by a segment list."""
+        to = ADDRESSES["b" if end == "a" else "a"][family == 6]
+        encap = f"encap seg6 mode {mode} segs {','.join(segments)}"
+        self.ip(end, f"-{family} route replace {to} {encap} dev c0")
+
+    def lead_to_proxy(self, *, known: bool = True) -> None:
+        """Have the router know the proxy's segments, or not."""
+        self.ip("r", "-6 route flush 5f00:f::/64")
+        if known:
+            self.ip("r", "-6 route add 5f00:f::/64 via fd00:f::2")
+
+    def segment(self, label: str, address: str, action: str, device: str = "c0") -> None:
+        """Give a node a segment of the kernel's, whose packets are counted."""
+        encap = f"encap seg6local action {action} count"
+        self.ip(label, f"-6 route replace {address} {encap} dev {device}")
+
+    def came_to(self, label: str, address: str) -> int:
+        """Packets that came to a segment of the kernel's, errors not among them."""
+        (route,) = json.loads(self.at(label, "ip", "-j", "-s", "-6", "route", "show", address))
+        return int(route["stats64"]["packets"])
+
     def set_end(self, family: int) -> None:
         """Make the ends of static proxies take off what carries this family."""
         for end in "ab":
-            action = f"encap seg6local action {_ENDS[family]}"
-            self.ip(end, f"-6 route replace 5f00:{end}::46 {action} dev c0")
+            self.segment(end, f"5f00:{end}::46", _ENDS[family])
