@@ -19,6 +19,7 @@ import pytest
 from driver_traffic import iperf_server, ping, tcp, wait_for
 
 from hawser.control.client import DaemonClient
+from hawser.driver.capabilities import missing
 from hawser.driver.local import LocalLab
 from hawser.node import namespace
 from hawser.node.netns import NamespaceNode
@@ -166,6 +167,32 @@ def test_ipv6_is_led_too(deploy: Deploy, proxy: str | None, mode: str) -> None:
     assert ping(client, SERVER) == 3
     assert tcp(client, server, str(address), 1)["bits_per_second"] > 20e6
     assert passed(lab, "f1") > 1000
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "function: End.X",
+        "function: End.X, mode: encap.red",
+        "function: End.X, mode: insert",
+        "last: End.DT",
+        "last: End.DT46",
+        "last: End.DT46, function: End.X, mode: encap.red",
+    ],
+)
+def test_segments_do_what_a_workflow_asks_for(deploy: Deploy, how: str) -> None:
+    plan = planned(f"steering: srv6, srv6: {{ipv6: true, {how}}}", functions="[f1, f3, f2]")
+    if lacking := missing(plan):
+        pytest.skip(lacking[0])
+    lab = deploy(plan)
+    client, server = lab.nodes["client"], lab.nodes["server"]
+    (address,) = (a.ip for a in server.plan.interfaces[0].addresses if a.version == 6)
+    for number, target in enumerate((SERVER, str(address)), 1):
+        assert ping(client, target) == 3
+        assert all(passed(lab, each) >= 6 * number for each in ("f1", "f2", "f3"))
+    for each in ("f1", "f2", "f3"):
+        knows = lab.nodes[each].run(["ip", "-6", "route"], timeout=5).stdout
+        assert ("seg6local" in knows) == ("End.X" not in how)
 
 
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])

@@ -57,6 +57,7 @@ _KERNEL: tuple[_Row, ...] = (
     ("netem", features.netem, "the WAN emulator in user space", _KERNEL_MODULE),
     ("ipip", features.ipip, "encapsulation in hawserd", _KERNEL_MODULE),
     ("seg6", features.seg6, "", _KERNEL_MODULE),
+    ("vrf", features.vrf, "End.DX4 and End.DX6 (srv6: {last: End.DX})", _KERNEL_MODULE),
     (
         "tproxy",
         features.tproxy,
@@ -131,6 +132,8 @@ def _needs(plan: NetworkPlan) -> Iterator[str]:
         yield "xdp"
     if any(node.segments for node in plan.nodes):
         yield "seg6"
+    if any(node.vrfs for node in plan.nodes):
+        yield "vrf"
     if any(_has_lane(each) for each in plan.daemons):
         yield "tproxy"
 

@@ -21,8 +21,9 @@ from pyroute2.netlink import genlmsg
 from pyroute2.protocols import ETH_P_ALL
 
 from hawser.node import namespace, tc
+from hawser.node import seg6 as segment_routing
 from hawser.node.base import NodeError
-from hawser.overlay.plan import ClassPlan, ShaperPlan
+from hawser.overlay.plan import ClassPlan, ShaperPlan, VrfPlan
 
 _TUNSETIFF = 0x4004_54CA
 _IFF_TUN_NO_PI = 0x1001
@@ -167,6 +168,12 @@ def seg6() -> None:
             oif=index,
             encap={"type": "seg6", "mode": "encap", "segs": "2001:db8::1"},
         )
+
+
+def vrf() -> None:
+    """Routing tables with a device, to which segments may lead (End.DT4, End.DT46)."""
+    with IPRoute() as route:
+        segment_routing.vrf(route, VrfPlan(name=_A, table=100))
 
 
 def openvswitch() -> None:

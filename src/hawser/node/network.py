@@ -6,7 +6,7 @@ All functions act in the namespace of their `IPRoute` and of the calling thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
@@ -92,7 +92,10 @@ def configure(route: IPRoute, plan: NodePlan, shapers: tuple[ShaperPlan, ...]) -
     for source, target in plan.redirects:
         with step(f"redirect from {source} to {target}"):
             tc.redirect(route, index[source], index[target])
-    _layer3(route, plan, index)
+    for vrf in plan.vrfs:
+        with step(f"VRF {vrf.name}"):
+            seg6.vrf(route, vrf)
+    _layer3(route, plan, indices(route))
     sysctl.write({k: v for k, v in plan.sysctl.items() if sysctl.of_interface(k)})
 
 
@@ -150,9 +153,8 @@ def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
     for each in plan.routes:
         with step(f"route to {each.to}"):
             _route(route, each, index[each.interface])
-    for number, rule in enumerate(plan.rules):
-        with step(f"rule for table {rule.table}"):
-            _rule(route, rule, _RULES_FROM + number)
+    tables = {rule.table for rule in plan.rules}
+    lead(route, plan, tables, there=True)
     for segment in plan.segments:
         with step(f"segment {segment.segment}"):
             seg6.local(route, segment, index[segment.interface])
@@ -191,7 +193,15 @@ def _family(network: IPv4Network | IPv6Network) -> int:
     return AF_INET if isinstance(network, IPv4Network) else AF_INET6
 
 
-def _rule(route: IPRoute, plan: RulePlan, priority: int) -> None:
+def lead(route: IPRoute, plan: NodePlan, tables: Collection[int], *, there: bool) -> None:
+    """Make all rules of a node that lead to these tables, or remove them."""
+    for number, rule in enumerate(plan.rules):
+        if rule.table in tables:
+            with step(f"rule for table {rule.table}"):
+                _rule(route, "add" if there else "del", rule, _RULES_FROM + number)
+
+
+def _rule(route: IPRoute, what: str, plan: RulePlan, priority: int) -> None:
     values: dict[str, object] = {
         "src": plan.source and str(plan.source),
         "dst": plan.to and str(plan.to),
@@ -202,7 +212,7 @@ def _rule(route: IPRoute, plan: RulePlan, priority: int) -> None:
     }
     options = {name: value for name, value in values.items() if value is not None}
     family = AF_INET6 if plan.family == 6 else AF_INET
-    route.rule("add", family=family, priority=priority, table=plan.table, **options)
+    route.rule(what, family=family, priority=priority, table=plan.table, **options)
 
 
 def _unshaped(interface: Mapping[str, int]) -> dict[str, int]:

@@ -9,8 +9,12 @@ from socket import AF_INET6
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl.rtmsg import rtmsg_base
 
-from hawser.overlay.plan import SegmentPlan
+from hawser.node import sysctl
+from hawser.overlay.plan import SegmentPlan, VrfPlan
 from hawser.spec.chain import Encapsulation
+
+STRICT = "net.vrf.strict_mode"
+"""Kernel setting: there where it has VRF devices."""
 
 _PREFIX = 128
 _BY_DESTINATION = "0.0.0.0"  # noqa: S104 (not listened on)
@@ -43,6 +47,17 @@ def encapsulation(segments: Sequence[IPv6Address], mode: Encapsulation) -> dict[
     }
 
 
+def vrf(route: IPRoute, plan: VrfPlan) -> None:
+    """Make a VRF of the namespace's node, so that segments may lead to its table.
+
+    For that a table must have one VRF alone (`strict_mode`), which is off at first.
+    """
+    route.link("add", ifname=plan.name, kind="vrf", vrf_table=plan.table)
+    index = route.link_lookup(ifname=plan.name)[0]
+    route.link("set", index=index, state="up")
+    sysctl.write({STRICT: "1"})
+
+
 def local(route: IPRoute, plan: SegmentPlan, index: int) -> None:
     """Make a segment of the namespace's node.
 
@@ -52,9 +67,16 @@ def local(route: IPRoute, plan: SegmentPlan, index: int) -> None:
         index: an interface other than the loopback, with which the kernel forgets what to do.
     """
     encap: dict[str, object] = {"type": "seg6local", "action": plan.behaviour}
-    if plan.behaviour == "End.DX4":
-        encap["nh4"] = _BY_DESTINATION
-    elif plan.behaviour == "End.DX6":
-        encap["nh6"] = "::"
+    match plan.behaviour:
+        case "End.DX4":
+            encap["nh4"] = _BY_DESTINATION
+        case "End.DX6":
+            encap["nh6"] = "::"
+        case "End.X":
+            encap["nh6"] = str(plan.via)
+        case "End.DT6":
+            encap["table"] = plan.table
+        case "End.DT4" | "End.DT46":
+            encap["vrf_table"] = plan.table
     destination = f"{plan.segment}/{_PREFIX}"
     route.route("add", family=AF_INET6, dst=destination, oif=index, encap=encap)

@@ -99,9 +99,21 @@ class SegmentPlan(Model):
     """A segment of this node, and what happens to packets that come to it (RFC 8986)."""
 
     segment: IPv6Address
-    behaviour: Literal["End", "End.DX4", "End.DX6"]
+    behaviour: Literal["End", "End.X", "End.DX4", "End.DX6", "End.DT4", "End.DT6", "End.DT46"]
     """What comes out at End.DX4 and End.DX6 goes on by the node's routes."""
     interface: str
+    via: IPv6Address | None = None
+    """Of End.X: the neighbour that packets go to."""
+    table: int | None = None
+    """Of End.DT4, End.DT6 and End.DT46: the routing table by which what comes out goes on; but for
+    End.DT6 there is a VRF with it."""
+
+
+class VrfPlan(Model):
+    """A routing table with a device, in which what the device brings is looked up."""
+
+    name: str
+    table: int
 
 
 class MptcpEndpoint(Model):
@@ -125,6 +137,7 @@ class NodePlan(Model):
     rules: tuple[RulePlan, ...] = ()
     mptcp: tuple[MptcpEndpoint, ...] = ()
     segments: tuple[SegmentPlan, ...] = ()
+    vrfs: tuple[VrfPlan, ...] = ()
     sysctl: dict[str, str] = {}
     cpu: float | None = None
     """Cores that all its programs together may use; None: no limit."""
@@ -275,6 +288,8 @@ class CoursePlan(Model):
     """Its segment list, with `srv6`."""
     proxies: dict[str, Proxy] = {}
     """What stands in for which function."""
+    tables: tuple[int, ...] = ()
+    """Routing tables to which rules lead its packets, with `srv6` and `routes`."""
 
 
 class ChainPlan(Model):

@@ -72,6 +72,26 @@ class Encapsulation(StrEnum):
     """H.Insert: behind the header that IPv6 packets have; IPv4 packets as with `encap`."""
 
 
+class FunctionSegment(StrEnum):
+    """What a function's segment does (RFC 8986 section 4)."""
+
+    END = "End"
+    """The function has it, and sends packets on to the next."""
+    CROSS_CONNECT = "End.X"
+    """Its node has it, and sends packets to the function, which need not know of segments."""
+
+
+class LastSegment(StrEnum):
+    """What takes the header off behind the last function (RFC 8986 section 4)."""
+
+    CROSS_CONNECT = "End.DX"
+    """End.DX4 and End.DX6: packets go on by the node's routes."""
+    TABLE = "End.DT"
+    """End.DT4 and End.DT6: packets go on by a routing table of their own."""
+    ONE_TABLE = "End.DT46"
+    """The same, with one segment for both families."""
+
+
 class Action(StrEnum):
     """What happens to a packet at a firewall."""
 
@@ -177,6 +197,10 @@ class Srv6(Model):
     """What is put in front of packets."""
     ipv6: bool = False
     """Whether the chain's ends have IPv6 addresses too, and packets between these are led."""
+    function: FunctionSegment = FunctionSegment.END
+    """What the segments of functions do; one behind a proxy has the proxy's."""
+    last: LastSegment = LastSegment.CROSS_CONNECT
+    """What takes the header off; all but `End.DX` need a kernel with VRF devices."""
 
 
 class Chain(Model):
@@ -206,6 +230,11 @@ class Chain(Model):
         return self.srv6 is not None and self.srv6.ipv6
 
     @property
+    def segments(self) -> Srv6:
+        """How segment routing leads it."""
+        return self.srv6 or Srv6()
+
+    @property
     def encapsulation(self) -> Encapsulation:
         """What segment routing puts in front of its packets."""
-        return (self.srv6 or Srv6()).mode
+        return self.segments.mode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
-from hawser.spec.chain import Steering
+from hawser.spec.chain import Chain, LastSegment, Steering
 from hawser.spec.check.topology import channels
 from hawser.spec.measurement import Iperf3, Protocol
 from hawser.spec.overlay import Transport
@@ -27,6 +27,8 @@ class Feature(StrEnum):
     """Programs in the driver of a port, which lead packets by NSH."""
     SEG6 = "seg6"
     """Segment routing over IPv6."""
+    VRF = "vrf"
+    """Routing tables with a device, for the last segments of chains."""
 
 
 def needs(scenario: Scenario) -> frozenset[Feature]:
@@ -50,7 +52,13 @@ def _needs(scenario: Scenario) -> Iterator[Feature]:
         if scenario.overlay.transport is Transport.MPTCP:
             yield Feature.MPTCP
     for chain in scenario.chains.values():
-        if chain.steering is Steering.NSH:
-            yield Feature.XDP
-        if chain.steering is Steering.SRV6:
-            yield Feature.SEG6
+        yield from _leads(chain)
+
+
+def _leads(chain: Chain) -> Iterator[Feature]:
+    if chain.steering is Steering.NSH:
+        yield Feature.XDP
+    if chain.steering is Steering.SRV6:
+        yield Feature.SEG6
+        if chain.segments.last is not LastSegment.CROSS_CONNECT:
+            yield Feature.VRF

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from spec_files import loaded, mistakes
 
 from hawser.overlay import NetworkPlan, network
-from hawser.overlay.chain.failure import configurations
+from hawser.overlay.chain.failure import configurations, passed_by
 from hawser.overlay.plan import CoursePlan, NodePlan, RoutePlan
-from hawser.spec.chain import Encapsulation, Proxy
+from hawser.spec.chain import Encapsulation, FunctionSegment, LastSegment, Proxy
 from hawser.spec.units import Duration
 
 Drawn = dict[str, Any]
@@ -45,6 +45,11 @@ def files(draw: st.DrawFn, steering: str) -> Drawn:
         for number in range(length)
     }
     chain = {"from": "client", "to": "server", "functions": draw(st.permutations(list(functions)))}
+    if steering == "srv6":
+        chain["srv6"] = {
+            "function": draw(st.sampled_from([*FunctionSegment])),
+            "last": draw(st.sampled_from([*LastSegment])),
+        }
     return {
         "hawser": 1,
         "name": "random",
@@ -90,15 +95,22 @@ class Follower:
 
     def plain(self, node: str, incoming: str, target: IPv4Address) -> Iterator[str]:
         """Nodes that a packet passes by routes alone, until it is there."""
+        table = None
         for _ in range(100):
             if self.at[target] == node:
                 return
-            route = lookup(self.nodes[node], target, incoming)
+            route = lookup(self.nodes[node], target, incoming, table)
+            table = None
             if route.segments:
                 for here in self.segments(node, route.segments):
                     yield here
                     node = here
                 incoming = ""
+                (end,) = (s for s in self.nodes[node].segments if s.segment == route.segments[-1])
+                table = end.table
+                assert (end.interface, table) in {
+                    (vrf.name, vrf.table) for vrf in self.nodes[node].vrfs
+                } or end.behaviour == "End.DX4"
             else:
                 node, incoming = self.peer[node, route.interface]
                 yield node
@@ -107,7 +119,13 @@ class Follower:
     def segments(self, node: str, segments: tuple[IPv6Address, ...]) -> Iterator[str]:
         for place, segment in enumerate(segments):
             for _ in range(100):
-                if any(each.segment == segment for each in self.nodes[node].segments):
+                own = [each for each in self.nodes[node].segments if each.segment == segment]
+                if own and own[0].via:
+                    node = self.peer[node, own[0].interface][0]
+                    assert self.at[own[0].via] == node
+                    assert not self.nodes[node].segments, "it knows of none"
+                    yield node
+                if own:
                     break
                 if proxy := self.proxy(node, segment):
                     yield self.proxied(node, proxy, segments[place + 1 :])
@@ -180,13 +198,19 @@ class Follower:
         return [self.function[node] for node in passed if node in self.function]
 
 
-def lookup(node: NodePlan, target: IPv4Address, incoming: str | None) -> RoutePlan:
+def lookup(
+    node: NodePlan, target: IPv4Address, incoming: str | None, table: int | None = None
+) -> RoutePlan:
     """The kernel's choice: rules in their order, then the longest prefix of the main table."""
-    tables = [
-        rule.table
-        for rule in node.rules
-        if rule.incoming == incoming and rule.to is not None and target in rule.to
-    ]
+    tables = (
+        [table]
+        if table
+        else [
+            rule.table
+            for rule in node.rules
+            if rule.incoming == incoming and rule.to is not None and target in rule.to
+        ]
+    )
     for table in (*tables, None):
         found = [
             route
@@ -205,7 +229,8 @@ def lookup(node: NodePlan, target: IPv4Address, incoming: str | None) -> RoutePl
 
 
 def lookup6(node: NodePlan, target: IPv6Address) -> RoutePlan:
-    found = [r for r in node.routes if isinstance(r.to, IPv6Network) and target in r.to]
+    six = (r for r in node.routes if isinstance(r.to, IPv6Network) and r.table is None)
+    found = [r for r in six if target in r.to]
     return max(found, key=lambda route: route.to.prefixlen)
 
 
@@ -345,6 +370,42 @@ def test_a_reduced_list_leaves_more_room() -> None:
     assert plan.chains[0].mtu == 1500 - 40 - 8 - 2 * 16
 
 
+@pytest.mark.parametrize(
+    ("last", "behaviours", "lists"),
+    [
+        ("End.DX", ["End.DX4", "End.DX6"], ["5f00:0:3::1", "5f00:0:3::6:1"]),
+        ("End.DT", ["End.DT4", "End.DT6"], ["5f00:0:3::1", "5f00:0:3::6:1"]),
+        ("End.DT46", ["End.DT46"], ["5f00:0:3::1", "5f00:0:3::1"]),
+    ],
+)
+def test_headers_come_off_as_asked(last: str, behaviours: list[str], lists: list[str]) -> None:
+    how = f"ipv6: true, last: {last}, function: End.X"
+    text = TWO.replace("[f1, fw]", f"[f1, idle]\n    symmetric: true\n    srv6: {{{how}}}")
+    text = text.replace("    symmetric: true", "    steering: srv6")
+    plan = network(loaded(text).variants[0].scenario)
+    nodes = {node.name: node for node in plan.nodes}
+    led = [r for r in nodes["n1"].routes if r.segments and str(r.segments[0])[-1] == "3"]
+    assert sorted({str(r.segments[-1]) for r in led if r.segments[-1] in _ends(1)}) == sorted(
+        set(lists)
+    )
+    n2 = nodes["n2"]
+    mine = [each for each in n2.segments if each.segment in _ends(1)]
+    assert [each.behaviour for each in mine] == behaviours
+    cross = [each for each in n2.segments if each.behaviour == "End.X"]
+    assert {str(each.segment) for each in cross} == {"5f00:0:3:1::3", "5f00:0:3:2::3"}
+    if last == "End.DX":
+        assert not n2.vrfs
+        return
+    vrf = n2.vrfs[0]
+    assert all((each.interface, each.table) == (vrf.name, vrf.table) for each in mine)
+    onward = [route for route in n2.routes if route.table == vrf.table]
+    assert [(route.to.version, route.interface) for route in onward] == [(4, "near"), (6, "near")]
+
+
+def _ends(course: int) -> set[IPv6Address]:
+    return {IPv6Address(f"5f00:0:3::{course}"), IPv6Address(f"5f00:0:3::6:{course}")}
+
+
 def test_ipv6_leaves_by_a_segment_of_its_own() -> None:
     chain = "[f1, idle]\n    steering: srv6\n    srv6: {ipv6: true}"
     text = TWO.replace("[f1, fw]", chain).replace("cpu: 0.5", "proxy: static")
@@ -363,6 +424,23 @@ def test_ipv6_leaves_by_a_segment_of_its_own() -> None:
         ["5f00:0:3:2::1", "5f00:0:3::6:1"],
         ["5f00:0:3::6:2"],
     ]
+
+
+@pytest.mark.parametrize(("steering", "proxy"), [("srv6", "static"), ("routes", None)])
+@pytest.mark.parametrize("fail", ["open", "closed"])
+def test_rules_lead_past_what_is_down(steering: str, proxy: str | None, fail: str) -> None:
+    how = f"[f1, idle]\n    steering: {steering}\n    fail: {fail}"
+    text = TWO.replace("[f1, fw]", how)
+    if proxy:
+        text = text.replace("cpu: 0.5", f"proxy: {proxy}")
+    plan = network(loaded(text).variants[0].scenario)
+    rules = [rule for node in plan.nodes for rule in node.rules if node.name in {"n1", "n2"}]
+    assert rules
+    led = {rule.table for rule in rules}
+    assert {t for chain in plan.chains for c in chain.courses for t in c.tables} == led
+    for down in ["f1", *(["f1-proxy"] if proxy else [])]:
+        assert passed_by(plan, [down]) == (led if fail == "open" else set())
+    assert passed_by(plan, []) == set()
 
 
 class TestFailure:

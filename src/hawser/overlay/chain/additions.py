@@ -13,6 +13,7 @@ from hawser.overlay.plan import (
     RoutePlan,
     RulePlan,
     SegmentPlan,
+    VrfPlan,
 )
 
 _FIRST_TABLE = 1001
@@ -30,6 +31,7 @@ class Additions:
     routes: defaultdict[str, list[RoutePlan]] = field(default_factory=_lists)
     rules: defaultdict[str, list[RulePlan]] = field(default_factory=_lists)
     segments: defaultdict[str, list[SegmentPlan]] = field(default_factory=_lists)
+    vrfs: defaultdict[str, list[VrfPlan]] = field(default_factory=_lists)
     addresses: defaultdict[str, list[IPv6Interface]] = field(default_factory=_lists)
     """By port (`node.port`)."""
     sysctl: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
@@ -40,11 +42,18 @@ class Additions:
     daemons: list[DaemonPlan] = field(default_factory=list)
     tables: int = 0
     """Routing tables in use."""
+    leading: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Those to which rules lead the packets of a course, by its number."""
 
     def table(self) -> int:
         """Take a routing table."""
         self.tables += 1
         return _FIRST_TABLE + self.tables - 1
+
+    def leads(self, course: int) -> int:
+        """Take a routing table to which rules lead a course's packets."""
+        self.leading[course].append(self.table())
+        return self.leading[course][-1]
 
     def node(self, plan: NodePlan) -> NodePlan:
         """Give a node with what is added to it."""
@@ -55,6 +64,7 @@ class Additions:
                 "routes": (*plan.routes, *dict.fromkeys(self.routes[name])),
                 "rules": (*plan.rules, *self.rules[name]),
                 "segments": (*plan.segments, *dict.fromkeys(self.segments[name])),
+                "vrfs": (*plan.vrfs, *self.vrfs[name]),
                 "sysctl": {**plan.sysctl, **self.sysctl[name]},
             }
         )

@@ -1,48 +1,50 @@
 """IPv6 packets between the ends of a chain that is steered by SRv6.
 
-The ends get addresses on their links, and routes to each other by way of the classifier. At the
-last function's node End.DX6 takes the header off. A header that was inserted goes on to the target,
-which looks past it: no segments are left.
+The ends get addresses on their links, and routes to each other by way of the classifier. A header
+that was inserted goes on to the target, which looks past it: no segments are left.
 """
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv6Network
 
 from hawser.overlay.chain.additions import Additions
 from hawser.overlay.chain.layout import Layout, Led, out
-from hawser.overlay.plan import RoutePlan, RulePlan, SegmentPlan
+from hawser.overlay.chain.segments import segments
+from hawser.overlay.plan import RoutePlan, RulePlan
 from hawser.spec.chain import Encapsulation
 from hawser.spec.course import Course
 from hawser.spec.match import PROTOCOLS
 
 _EVERYTHING = IPv6Network("::/0")
 
-ROUTER = {
+_EACH = ("all", "default")
+PLAIN_ROUTER = {
     f"net.ipv6.conf.{name}.{key}": value
-    for name in ("all", "default")
+    for name in _EACH
     for key, value in (
         ("disable_ipv6", "0"),
         ("forwarding", "1"),
-        ("seg6_enabled", "1"),
         # Addresses are given, and known to be nobody else's.
         ("accept_ra", "0"),
         ("accept_dad", "0"),
     )
 }
+"""Settings of a node that routes IPv6, but has no segments."""
+ROUTER = PLAIN_ROUTER | {f"net.ipv6.conf.{name}.seg6_enabled": "1" for name in _EACH}
 """Settings of a node that routes IPv6 and has segments."""
 
 
-def lead(
-    layout: Layout, added: Additions, led: Led, course: Course, segments: tuple[IPv6Address, ...]
-) -> None:
-    """Add what leads a course's IPv6 packets; segments lead to where they leave it."""
+def lead(layout: Layout, added: Additions, led: Led, number: int) -> None:
+    """Add what leads a course's IPv6 packets."""
+    course = led.courses[number]
     target = IPv6Network(layout.address6(course.legs[-1][-1].neighbour).ip)
     for hop in (course.access, *course.legs[-1]):
         for port in (out(hop), hop.neighbour):
             added.addresses[port].append(layout.address6(port))
             added.sysctl[port.partition(".")[0]] |= ROUTER
-    access, table = course.access, added.table()
+    access, table = course.access, added.leads(number)
+    listed = segments(layout, led, number, family=6)
     inserted = led.chain.encapsulation is Encapsulation.INSERTED
     via = layout.address6(access.neighbour).ip
     start = RoutePlan(to=target, via=via, interface=access.interface, mtu=led.mtu)
@@ -52,15 +54,11 @@ def lead(
             to=_EVERYTHING,
             interface=layout.departure(course),
             table=table,
-            segments=segments[:-1] if inserted else segments,
+            segments=listed[:-1] if inserted else listed,
             mode=led.chain.encapsulation,
         )
     )
     added.rules[course.classifier].append(_rule(led, course, target, table))
-    if not inserted:
-        interface = course.legs[-1][0].interface
-        end = SegmentPlan(segment=segments[-1], behaviour="End.DX6", interface=interface)
-        added.segments[course.last].append(end)
     for hop in course.legs[-1]:
         via = layout.address6(hop.neighbour).ip
         onward = RoutePlan(to=target, via=None if via in target else via, interface=hop.interface)

@@ -9,6 +9,7 @@ from hawser.overlay.address import Addresses
 from hawser.overlay.chain import bare, nsh, routes, srv6
 from hawser.overlay.chain.additions import Additions
 from hawser.overlay.chain.layout import OWN_PORT, SIDES, Instance, Layout, Led
+from hawser.overlay.chain.segments import segments
 from hawser.overlay.plan import (
     ChainPlan,
     CoursePlan,
@@ -53,7 +54,7 @@ def chained(scenario: Scenario, plan: NetworkPlan, addresses: Addresses) -> Netw
             "addresses": named,
             "programs": tuple(bare.programs(layout, named)),
             "tunnels": (*plan.tunnels, *bare.tunnels(layout)),
-            "chains": tuple(_chain(layout, led) for led in layout.led),
+            "chains": tuple(_chain(layout, added, led) for led in layout.led),
             "instances": {
                 name: tuple(each.name for each in found) for name, found in layout.instances.items()
             },
@@ -191,18 +192,18 @@ def _link(layout: Layout, port: str) -> Link:
     return next(link for link in layout.topology.links.values() if port in link.ends)
 
 
-def _chain(layout: Layout, led: Led) -> ChainPlan:
+def _chain(layout: Layout, added: Additions, led: Led) -> ChainPlan:
     return ChainPlan(
         name=led.name,
         steering=led.chain.steering,
         mode=led.chain.encapsulation if led.chain.steering is Steering.SRV6 else None,
         fail=led.chain.fail,
         mtu=led.mtu,
-        courses=tuple(_course(layout, led, number) for number in led.courses),
+        courses=tuple(_course(layout, added, led, number) for number in led.courses),
     )
 
 
-def _course(layout: Layout, led: Led, number: int) -> CoursePlan:
+def _course(layout: Layout, added: Additions, led: Led, number: int) -> CoursePlan:
     course = led.courses[number]
     led_by_segments = led.chain.steering is Steering.SRV6
     return CoursePlan(
@@ -210,8 +211,9 @@ def _course(layout: Layout, led: Led, number: int) -> CoursePlan:
         number=number,
         functions=course.functions,
         way=tuple(_way(course)),
-        segments=srv6.segments(layout, number, course) if led_by_segments else (),
+        segments=segments(layout, led, number) if led_by_segments else (),
         proxies=_proxies(layout, course),
+        tables=tuple(added.leading[number]),
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv6Address, IPv6Network
 from typing import Any, TypeVar
 
-from hawser.overlay.chain import bare
+from hawser.overlay.chain import bare, ipv6
 from hawser.overlay.chain.additions import Additions
 from hawser.overlay.chain.layout import OWN_PORT, SIDES, Instance, Layout
 from hawser.overlay.plan import DaemonPlan, RoutePlan, RulePlan
@@ -29,18 +29,6 @@ _VERSION = 1
 _NODE = "net"
 """The proxy's port to its node."""
 _EVERYTHING6 = IPv6Network("::/0")
-
-_IPV6 = {
-    f"net.ipv6.conf.{name}.{key}": value
-    for name in ("all", "default")
-    for key, value in (
-        ("disable_ipv6", "0"),
-        ("forwarding", "1"),
-        ("accept_ra", "0"),
-        ("accept_dad", "0"),
-    )
-}
-"""A function behind a proxy routes IPv6, but does not look at segments."""
 
 
 def stand_in(
@@ -104,7 +92,7 @@ def _begin(added: Additions, instance: Instance) -> DaemonPlan:
 
 def _function(added: Additions, instance: Instance) -> None:
     """Let the function pass what comes by one side on by the other, of either family."""
-    added.sysctl[instance.name] |= _IPV6
+    added.sysctl[instance.name] |= ipv6.PLAIN_ROUTER
     for (incoming, _), (outgoing, _), side in zip(
         SIDES, reversed(SIDES), reversed(instance.sides), strict=True
     ):
@@ -117,14 +105,16 @@ def _function(added: Additions, instance: Instance) -> None:
         added.rules[instance.name] += rules
 
 
-def _own(layout: Layout, instance: Instance, course: Course, ipv6: bool) -> Iterator[RoutePlan]:
+def _own(
+    layout: Layout, instance: Instance, course: Course, carries_ipv6: bool
+) -> Iterator[RoutePlan]:
     """Lead what a program sends itself to the end of a course."""
     if not instance.function.kind.bare:
         return
     (_, (interface, _)), (_, side) = _along(course, SIDES), _along(course, instance.sides)
     for address in layout.of(course.target):
         yield RoutePlan(to=address, via=side.ends[0].ip, interface=interface)
-    if ipv6:
+    if carries_ipv6:
         end = IPv6Network(layout.address6(course.legs[-1][-1].neighbour).ip)
         yield RoutePlan(to=end, via=side.ends6[0].ip, interface=interface)
 

@@ -23,9 +23,9 @@ Step = tuple[str, str, IPv4Address, str]
 
 def steer(layout: Layout, added: Additions) -> None:
     """Add the rules and routes of all chains that are steered by routes."""
-    for led, _, course in layout.by(Steering.ROUTES):
+    for led, number, course in layout.by(Steering.ROUTES):
         for node, incoming, via, interface in _steps(layout, course):
-            table = added.table()
+            table = added.leads(number)
             route = RoutePlan(to=EVERYTHING, via=via, interface=interface, table=table)
             added.routes[node].append(route)
             added.rules[node] += rules(layout, led, course, incoming, table)

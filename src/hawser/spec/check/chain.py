@@ -166,9 +166,6 @@ def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iter
     if chain.match.dscp is not None:
         message = f"found a code point, which {chain.steering} does not look at; {expected}"
         yield Issue((*loc, "match", "dscp"), message)
-    if chain.fail == "open":
-        message = f"found open, but {chain.steering} does not know of a function's end; {expected}"
-        yield Issue((*loc, "fail"), message)
     for number, name in enumerate(chain.functions):
         function = functions.get(name)
         if function is None:
