@@ -58,7 +58,7 @@ impl Label {
     /// The agent's port that it stands for.
     #[must_use]
     pub const fn agent_port(self) -> u16 {
-        port(self.destination, self.group)
+        port(self.destination as u16, self.group)
     }
 
     /// Where the path leads.
@@ -89,8 +89,8 @@ impl Label {
 /// Port on which branch `destination` takes connections of path group `group`: the label with source
 /// and member path still zero. Only the low four bits of each count.
 #[must_use]
-pub const fn port(destination: u8, group: u8) -> u16 {
-    ((destination as u16 & 0xf) << 12) | (group as u16 & 0xf)
+pub const fn port(destination: u16, group: u8) -> u16 {
+    ((destination & 0xf) << 12) | (group as u16 & 0xf)
 }
 
 /// Whether agents use this port: 0x`d00g`.

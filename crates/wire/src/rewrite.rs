@@ -144,7 +144,8 @@ fn ports(packet: &Packet<'_>, place: Place) -> Option<Ports> {
     if !carried || !plain {
         return None;
     }
-    let port = |at: usize| packet.payload().get(at..)?.first_chunk().copied().map(u16::from_be_bytes);
+    let port =
+        |at: usize| packet.payload().get(at..)?.first_chunk().copied().map(u16::from_be_bytes);
     Some(match place {
         Place::Source => Ports::Source(port(SOURCE)?),
         Place::Destination => Ports::Destination(port(DESTINATION)?),

@@ -67,12 +67,18 @@ impl Label {
             [("source port", 0, source_port), ("destination port", 2, destination_port)]
         {
             if port >> LOW < FIRST {
-                return Err(Malformed { field, offset, found: port.into(), expected: "4096 to 65535" });
+                return Err(Malformed {
+                    field,
+                    offset,
+                    found: port.into(),
+                    expected: "4096 to 65535",
+                });
             }
         }
         let (from, to) = (source_port >> LOW, destination_port >> LOW);
         if from == to {
-            let (found, expected) = (destination_port.into(), "a port of another branch than the source's");
+            let (found, expected) =
+                (destination_port.into(), "a port of another branch than the source's");
             return Err(Malformed { field: "destination port", offset: 2, found, expected });
         }
         let direction = if from < to { Direction::Forward } else { Direction::Return };
