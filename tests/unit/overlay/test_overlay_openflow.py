@@ -179,7 +179,10 @@ def test_marks() -> None:
         ({"output": {"port": "c", "class": None}}, "found port 'c'"),
         ({"output": "agent"}, "no address of the agent"),
         ({"output": {"port": "a", "class": 0x10200}}, "minor number 0x200"),
-        ({"match": {"from": "agent", "source": "9.9.9.9", "destination": "1.1.1.1"}}, "exactly"),
+        (
+            {"match": {"from": "agent", "source": "9.9.9.9", "destination": "1.1.1.1"}},
+            "both of a wide",
+        ),
         (
             {
                 "match": {
