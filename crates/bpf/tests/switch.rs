@@ -84,6 +84,10 @@ fn decide(
     if !written {
         return dropped(|d| &mut d.ttl);
     }
+    // What stays as it is, is at its port already.
+    if agent && flow.key.ports.place() == Place::Both && flow.key == flow.write {
+        return Verdict::Pass;
+    }
     if flow.output == Output::Agent { Verdict::Pass } else { Verdict::Redirect }
 }
 

@@ -267,13 +267,22 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
 	return 0;
 }
 
+/* Whether an entry leaves our agent's packet as it is, on a direct path with a wide label: at the port that it
+ * goes to, it would be found again. */
+static __always_inline int stays(const struct headers *h, const struct switch_entry *entry,
+				 const struct switch_key *key)
+{
+	return key->from == FROM_AGENT && key->place == PLACE_BOTH &&
+	       h->ip.saddr == entry->source && h->ip.daddr == entry->destination;
+}
+
 /* Carry out an entry. */
 static __always_inline int carry(struct __sk_buff *skb, struct headers *h, struct switch_entry *entry,
 				 const struct switch_key *key)
 {
 	struct bpf_redir_neigh next = { .nh_family = 2 /* AF_INET */, .ipv4_nh = entry->next_hop };
 	struct size size = size_of(skb, h->ip.protocol);
-	int transit = key->from == FROM_WAN && entry->interface, verdict;
+	int transit = key->from == FROM_WAN && entry->interface, verdict, stay;
 
 	if (!is_sound(&h->ip, skb->len))
 		return drop(DROP_MALFORMED);
@@ -285,13 +294,18 @@ static __always_inline int carry(struct __sk_buff *skb, struct headers *h, struc
 	if (verdict)
 		return verdict;
 	h = headers(skb);
-	if (!h || rewrite(skb, h, entry, key->place, transit))
+	if (!h)
+		return drop(DROP_FAILED);
+	stay = stays(h, entry, key);
+	if (stay && skb->ifindex != entry->interface)
+		return bpf_redirect_neigh(entry->interface, &next, sizeof(next), 0);
+	if (!stay && rewrite(skb, h, entry, key->place, transit))
 		return drop(DROP_FAILED);
 	count(entry->count, &size);
-	if (!entry->interface)
-		return TC_ACT_OK;
-	if (entry->priority)
+	if (entry->interface && entry->priority)
 		skb->priority = entry->priority;
+	if (!entry->interface || stay)
+		return TC_ACT_OK;
 	return bpf_redirect_neigh(entry->interface, &next, sizeof(next), 0);
 }
 
