@@ -467,7 +467,15 @@ fn a_wide_label_is_both_ports_of_udp_and_stays() {
         output: Output::Port { interface: LOOPBACK, next_hop, priority: 0 },
         count: 1,
     };
-    switch.install(&[flow]).unwrap();
+    // On a direct path all stays as our agent sent it: sent to its port, it would be found there again.
+    let direct = Tuple { source: here, destination: there, ports };
+    let direct = Flow { from: From::Agent, key: direct, write: direct, count: 2, ..flow };
+    switch.install(&[flow, direct]).unwrap();
+    let packet = ip_packet((here, there, from, to), protocol::UDP, &[0; 16]);
+    let sent = [&[0; 12][..], &[8, 0], &packet].concat();
+    let outcome = switch.run(From::Agent, &sent).unwrap();
+    assert_eq!((outcome.verdict, outcome.bytes), (Verdict::Pass, sent));
+    assert_eq!(switch.count(2).unwrap().packets, 1);
     let frame = |from, to, protocol| {
         let packet = ip_packet((there, here, from, to), protocol, &[0; 16]);
         [&[0; 12][..], &[8, 0], &packet].concat()
