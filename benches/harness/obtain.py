@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -63,6 +64,7 @@ def from_system(command: str, package: str) -> Program:
     return Program(path, _first(r"(\d+(?:\.\d+)+)", _output([path, "--version"])))
 
 
+@functools.cache  # what a bench measures does not change while it runs
 def hawserd() -> Program:
     """Build this repository's daemon.
 

@@ -94,30 +94,46 @@ def _links(lab: Lab, way: Sequence[Namespace]) -> list[Link]:
 
 def hawser(program: str, row: Row) -> None:
     """`hawserd function`: functions that send on to the next one."""
-    for number, (function, into) in enumerate(zip(row.functions, row.links, strict=False)):
-        out = row.links[number + 1]
-        hop = {"spi": 1, "si": 254 - number, "to": [_target("out", out)]}
-        ports = {"in": into.into, "out": out.out}
-        _start(program, function, "forwarder", ports, hops=[hop])
+    for number, function in enumerate(row.functions):
+        into, out = row.links[number : number + 2]
+        _forwarder(program, function, into, out, [_onward(1, 254 - number, "out", out.into)])
 
 
 def steered(program: str, lab: Lab, length: int) -> Row:
-    """`hawserd function`: a forwarder that classifies what comes from `gen`, and functions."""
+    """`hawserd function`: a forwarder that classifies, and functions that are passed both ways."""
     gen, sff, sink = (lab.namespace(label) for label in ("gen", "sff", "sink"))
     functions = [lab.namespace(f"f{number}") for number in range(1, length + 1)]
     way = [gen, sff, *functions, *([sff] if functions else []), sink]
     first, *between, end = _links(lab, way)
-    last = 255 - length
     ports = {"gen": first.into, "sink": end.out}
-    hops: list[object] = [{"spi": 1, "si": last, "end": {"port": "sink"}}]
+    hops: list[object] = [
+        {"spi": spi, "si": 255 - length, "end": {"port": port}}
+        for spi, port in ((1, "sink"), (2, "gen"))
+    ]
     if between:
         ports |= {"out": between[0].out, "in": between[-1].into}
-        hops.append({"spi": 1, "si": 255, "to": [_target("out", between[0])]})
-    rules = [{"port": "gen", "spi": 1}]
+        hops.append(_onward(1, 255, "out", between[0].into))
+        hops.append(_onward(2, 255, "in", between[-1].out))
+    rules = [{"port": "gen", "spi": 1}, {"port": "sink", "spi": 2}]
     other = {"gen": {"port": "sink"}, "sink": {"port": "gen"}}
     _start(program, sff, "sff", ports, hops=hops, rules=rules, otherwise=other)
-    hawser(program, Row(gen, functions, sink, between))
+    for number, function in enumerate(functions):
+        into, out = between[number : number + 2]
+        there = _onward(1, 254 - number, "out", out.into)
+        back = _onward(2, 255 - length + number, "in", into.out)
+        _forwarder(program, function, into, out, [there, back])
     return Row(gen, functions, sink, [first, *between, end])
+
+
+def _forwarder(
+    program: str, function: Namespace, into: Link, out: Link, hops: Sequence[object]
+) -> None:
+    _start(program, function, "forwarder", {"in": into.into, "out": out.out}, hops=hops)
+
+
+def _onward(spi: int, si: int, port: str, neighbour: Port) -> dict[str, object]:
+    """What has this path and, by now, this index goes on to a neighbour."""
+    return {"spi": spi, "si": si, "to": [{"port": port, "mac": neighbour.mac}]}
 
 
 def firewall(program: str, rules: int, row: Row) -> None:
@@ -125,7 +141,7 @@ def firewall(program: str, rules: int, row: Row) -> None:
     (function,), (into, out) = row.functions, row.links
     file = function.directory / "rules.json"
     file.write_text(json.dumps({"rules": [*map(_denied, range(rules - 1)), {"action": "allow"}]}))
-    hop = {"spi": 1, "si": 254, "to": [_target("out", out)]}
+    hop = _onward(1, 254, "out", out.into)
     guard = {"rules_file": str(file), "otherwise": "deny"}
     ports = {"in": into.into, "out": out.out}
     _start(program, function, "firewall", ports, hops=[hop], firewall=guard)
@@ -142,10 +158,6 @@ def _denied(number: int) -> dict[str, object]:
         {"dscp": number % 63},
     )
     return {**hosts, **looks[number % len(looks)]}
-
-
-def _target(port: str, link: Link) -> dict[str, str]:
-    return {"port": port, "mac": link.into.mac}
 
 
 def _start(
@@ -233,11 +245,11 @@ def _inside(namespace: Namespace, *command: str) -> None:
         raise SampleError(f"{' '.join(command)}: {done.stderr or done.stdout}")
 
 
-def python(row: Row) -> None:
-    """A script that forwards packet by packet, as the only function."""
+def python(way: str, row: Row) -> None:
+    """A script that forwards packet by packet, in this way, as the only function."""
     (namespace,), (into, out) = row.functions, row.links
     script = str(Path(__file__).with_name("nsh_forward.py"))
-    command = [sys.executable, script, into.into.device, out.out.device, out.into.mac]
+    command = [sys.executable, script, way, into.into.device, out.out.device, out.into.mac]
     daemon = namespace.start(command)
     _take_frames(into, out)
     until(lambda: "ready" in daemon.said(), "the script is ready", daemons=[daemon])

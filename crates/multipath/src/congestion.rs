@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use self::{
     jitter::Jitter,
-    loss::{Recent, is_much},
+    loss::{Recent, is_light, is_much},
 };
 use crate::{filter::WindowedMin, rate::Rate};
 
@@ -51,9 +51,14 @@ const CARRIED: Duration = Duration::from_millis(100);
 const HOPE_AFTER: f64 = 1.0;
 
 /// Where less than this share of the standing amount is seen in the queue, the window grows by so much
-/// more a round: the rate has risen, or the first growth ended too early.
+/// more a round: the rate has risen.
 const UNSEEN: f64 = 0.25;
 const EXPLORING: f64 = 0.05;
+
+/// So much more where it is below this share of what the rate fills: the first growth ended too early, for its bursts
+/// stood in the queue of a long path.
+const FILLING: f64 = 0.25;
+const SHORT: f64 = 0.75;
 
 /// Least share of the standing amount that a small buffer leaves, and that light loss does.
 const LEAST_ROOM: f64 = 0.02;
@@ -242,8 +247,8 @@ impl Congestion {
         let (base, rtt) = (base.as_secs_f64(), rtt.as_secs_f64().max(1e-6));
         let (queue, standing) = (self.window * (1.0 - base / rtt), self.standing());
         let settled = self.window - queue + standing;
-        let unseen = queue < standing * UNSEEN && round.lost == 0;
-        let further = if unseen { EXPLORING * self.window } else { 0.0 };
+        let unseen = queue < standing * UNSEEN;
+        let further = if unseen { self.further(&round, base) } else { 0.0 };
         let next = 0.5 * self.window + 0.5 * settled + further;
         let next = next.clamp(self.least(), 2.0 * self.window);
         // A window that was not used has not been found too small.
@@ -253,6 +258,15 @@ impl Congestion {
             let carried = self.rate.bytes_per_second() * base + self.standing();
             self.window = self.window.min(2.0 * carried + self.least());
         }
+    }
+
+    /// By how much more the window grows after a round in which no queue was seen.
+    fn further(&self, round: &Round, base: f64) -> f64 {
+        if !is_light(round.lost as f64, round.acked as f64) {
+            return 0.0;
+        }
+        let short = self.window < SHORT * self.rate.bytes_per_second() * base;
+        self.window * if short { FILLING } else { EXPLORING }
     }
 
     /// Takes away what was lost, and learns that the path's buffer is small.

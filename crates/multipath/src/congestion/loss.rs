@@ -28,6 +28,11 @@ impl Recent {
     }
 }
 
+/// Whether no more is lost than what is put up with.
+pub(super) fn is_light(lost: f64, acked: f64) -> bool {
+    lost <= NOISE * (lost + acked)
+}
+
 /// Whether more is lost than this share, beyond doubt: by two standard deviations and a packet. Of a few
 /// packets one that was lost by chance is a large share.
 pub(super) fn is_much(lost: f64, acked: f64, share: f64, packet: f64) -> bool {

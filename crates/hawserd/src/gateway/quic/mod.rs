@@ -10,6 +10,8 @@ mod link;
 mod recover;
 mod report;
 mod settings;
+#[cfg(test)]
+mod simulation;
 mod socket;
 mod train;
 

@@ -138,3 +138,77 @@ impl Quic {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::gateway::quic::{
+        link::Link,
+        simulation::{Gateway, Simulation, Wire},
+    };
+
+    /// Sends datagrams with numbers, and takes note of those that come and of what is told of those that it sent.
+    #[derive(Default)]
+    struct Numbers {
+        most: u32,
+        sent: u32,
+        received: BTreeSet<u32>,
+        came: Vec<u32>,
+        lost: Vec<u32>,
+    }
+
+    impl Gateway for Numbers {
+        fn take(&mut self, bytes: Vec<u8>) {
+            let number = u32::from_be_bytes(bytes[..4].try_into().unwrap());
+            assert!(self.received.insert(number), "{number} came twice");
+        }
+
+        fn give(&mut self, now: Instant, links: &mut [&mut Link]) -> bool {
+            let mut given = false;
+            for link in links {
+                // Of odd lengths, so that not all fill a packet, and some share one.
+                while self.sent < self.most && link.view(now, 0).room > 1500 {
+                    let len = 100 + (self.sent as usize * 37) % 1000;
+                    let mut datagram = self.sent.to_be_bytes().to_vec();
+                    datagram.resize(len, 0);
+                    let datagram = Bytes::from(datagram);
+                    let item = Inner { datagram: datagram.clone(), cut: false };
+                    let (sequence, len) = (self.sent, 1);
+                    let kept = Kept { flow: 0, sequence, len, since: now, item };
+                    if !link.give(datagram, Some(kept)) {
+                        break;
+                    }
+                    self.sent += 1;
+                    given = true;
+                }
+                let News { came, lost, given_up } = link.news();
+                assert_eq!(given_up, []);
+                self.came.extend(came.iter().map(|(_, sequence)| sequence));
+                self.lost.extend(lost.iter().map(|packet| packet.sequence));
+            }
+            given
+        }
+    }
+
+    /// What is told of each datagram, once: that it came if it did, or else that it is lost.
+    #[test]
+    fn every_datagram_is_told_of_as_it_fared() {
+        let delay = Duration::from_millis(20);
+        for loss in [0.0, 0.01, 0.1] {
+            let wires = [Wire { mbps: 10.0, delay, loss }; 2];
+            let sender = Numbers { most: 4000, ..Numbers::default() };
+            let mut simulation = Simulation::new(&wires, 9, [sender, Numbers::default()]);
+            simulation.run(simulation.now + Duration::from_secs(20));
+            let [sender, receiver] = &simulation.gateways;
+            let mut told: Vec<_> = sender.came.iter().chain(&sender.lost).copied().collect();
+            told.sort_unstable();
+            assert_eq!(told, (0..4000).collect::<Vec<_>>(), "with a loss of {loss}");
+            let late: Vec<_> =
+                sender.lost.iter().filter(|n| receiver.received.contains(n)).collect();
+            assert!(late.is_empty(), "with a loss of {loss}, told to be lost: {late:?}");
+            assert!(loss > 0.0 || sender.lost.is_empty());
+        }
+    }
+}
