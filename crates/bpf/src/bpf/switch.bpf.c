@@ -68,7 +68,8 @@ struct headers {
 	struct iphdr ip;
 	__be16 source_port;
 	__be16 destination_port;
-	__be32 rest; /* of the shortest header, UDP's */
+	__be16 udp_length; /* the rest of the shortest header */
+	__be16 udp_check;
 };
 
 static __always_inline int drop(__u32 cause)
@@ -245,10 +246,14 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
 	__u32 at = L4 + (is_udp ? 6 : 16), change = difference(&h->ip, entry);
 	__u64 sum = (__u16)~h->ip.check;
 
-	if (bpf_l4_csum_replace(skb, at, 0, change, BPF_F_PSEUDO_HDR | flags))
+	if (is_udp && skb->gso_size) {
+		/* it is of the pseudo header alone until the packet is cut; where the port does not compute
+		 * checksums, the kernel does not say so, and the helpers would take it for a whole one */
+		h->udp_check = fold((__u64)h->udp_check + change);
+	} else if (bpf_l4_csum_replace(skb, at, 0, change, BPF_F_PSEUDO_HDR | flags) ||
+		   (place != PLACE_BOTH && bpf_l4_csum_replace(skb, at, old, entry->port, 2 | flags))) {
 		return -1;
-	if (place != PLACE_BOTH && bpf_l4_csum_replace(skb, at, old, entry->port, 2 | flags))
-		return -1;
+	}
 	h = headers(skb);
 	if (!h)
 		return -1;
