@@ -42,6 +42,23 @@ def entries(gateway: int, paths: dict[int, tuple[Hop, ...]] = PATHS) -> list[dic
     return [entry for number, entry in found if number == gateway]
 
 
+def wide_entries(gateway: int) -> list[dict[str, Any]]:
+    """The same with wide labels: both ports, which stay as they are."""
+    found = []
+    for entry in entries(gateway):
+        member = int(entry["name"][1])
+        there = wide_ports(member)
+        here = there if "forward" in entry["name"] else there[::-1]
+        match = {**entry["match"], "source_port": here[0], "destination_port": here[1]}
+        found.append(entry | {"match": match, "write": {**entry["write"], "port": None}})
+    return found
+
+
+def wide_ports(member: int) -> tuple[int, int]:
+    """Source and destination port of a member path, forward."""
+    return (64 + 1) << 6 | member, (64 + 2) << 6 | GROUP
+
+
 def ports(gateway: int) -> list[dict[str, str]]:
     """WAN ports of a gateway, as configurations have them."""
     return [

@@ -19,7 +19,7 @@ NOISE = """
 import os, socket
 noise = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for length in range(1, 1400):
-    noise.sendto(os.urandom(length), ("198.18.0.2", 0x2000))
+    noise.sendto(os.urandom(length), ("198.18.0.2", 66 << 6))
 """
 """Packets of nobody, sent to where a gateway takes connections."""
 

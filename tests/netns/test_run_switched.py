@@ -186,6 +186,64 @@ def reconnects(lab: LocalLab, gateway: str, branch: str) -> int:
     return sum(g.reconnects for peer in status.peers if peer.branch == branch for g in peer.groups)
 
 
+QUIC = (
+    "overlay.transport=quic",
+    "overlay.encryption=tls13",
+    "overlay.branches.b1.id=20",
+    "overlay.branches.b2.id=959",
+    "overlay.branches.b3.id=700",
+    "overlay.path_groups={one: {id: 40, paths: [b1.a>b2.a, b1.b>b3.b>b3.a>b2.b]}}",
+)
+"""A direct path and one through branch 3, with numbers that only wide labels hold."""
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("switch", ["bpf", "openflow"])
+def test_quic_goes_over_transit_gateways(deploy: Deploy, switch: str) -> None:
+    """One connection over both paths at once; over the direct one alone while the other is cut."""
+    lab = deploy(plan(f"overlay.switch={switch}", *QUIC))
+    wait_for(lambda: paths_up(lab) == 2)
+    assert goodput(lab, 3) > 45, "more than the 40 Mbit/s of one access"
+    passed = way(lab, switch, "gw3")
+    assert passed["forward transit"] > 3000
+    assert passed["return transit"] > 300
+    assert not any("source" in name or "destination" in name for name, n in passed.items() if n)
+    with transfer(lab, 4):
+        for at, up in ((1.5, False), (1.5, True)):
+            time.sleep(at)
+            for port in GONE["transit branch"]:
+                lab.apply(port, Change(up=up))
+    again = way(lab, switch, "gw3")["forward transit"]
+    goodput(lab, 2)
+    assert way(lab, switch, "gw3")["forward transit"] > again + 1000, "the path is used again"
+    assert reconnects(lab, "gw1", "b2") == 0
+
+
+def paths_up(lab: LocalLab) -> int:
+    """Paths from branch 1 to 2 that carry."""
+    with DaemonClient(lab.daemons["gw1"].control) as client:
+        status: Any = client.status()
+    groups = next(peer.groups for peer in status.peers if peer.branch == "b2")
+    return sum(group.subflows for group in groups)
+
+
+def way(lab: LocalLab, switch: str, gateway: str) -> dict[str, int]:
+    """Packets from branch 1 to 2 and back that a gateway led on, by direction and place."""
+    if switch == "openflow":
+        time.sleep(1.2)  # the controller reads its switches once a second
+        tables = counters(lab, "ssc")["switches"]
+        listed = next(each for each in tables if each["name"] == gateway)["entries"]
+    else:
+        listed = counters(lab, gateway)["switch"]["entries"]
+    counted: dict[str, int] = {}
+    for each in listed:
+        pair, _, _, direction, *place = each["name"].split()
+        if pair == "b1>b2":
+            name = " ".join((direction, *place))
+            counted[name] = counted.get(name, 0) + each["packets"]
+    return counted
+
+
 def test_ip_in_ip_has_a_tunnel_a_group(deploy: Deploy) -> None:
     lab = deploy(plan("overlay.transport=ipip", 'overlay.path_groups="${tunnels}"'))
     target = str(lab.plan.addresses["h2"])

@@ -8,8 +8,8 @@ use hawser_bpf::switch::{Drops, Flow, From, Output, Switch, Verdict};
 use hawser_wire::{
     checksum::Sum,
     ipv4::{self, Packet, protocol},
-    label::Label,
-    rewrite::{self, Key, Place, Tuple},
+    label::{Label, wide},
+    rewrite::{self, Place, Ports, Tuple},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -19,7 +19,7 @@ const HEADERS: usize = ETHERNET + 28;
 /// The loopback: the one interface that every namespace has.
 const LOOPBACK: u32 = 1;
 
-type Table = BTreeMap<(From, Key), Flow>;
+type Table = BTreeMap<(From, Tuple), Flow>;
 /// Frames, and whether the agent sent them.
 type Frames = Vec<(bool, Vec<u8>)>;
 
@@ -55,11 +55,9 @@ fn decide(
         return if agent { Verdict::Pass } else { dropped(|d| &mut d.malformed) };
     }
     let header: Header = Header(frame[ETHERNET..HEADERS].try_into().unwrap());
-    let found = Place::BOTH.into_iter().find_map(|place| {
-        let key = header.key(place)?;
-        table.get(&(from, key)).map(|flow| (place, *flow))
-    });
-    let Some((place, flow)) = found else {
+    let found =
+        Place::ALL.into_iter().find_map(|place| table.get(&(from, header.key(place)?)).copied());
+    let Some(flow) = found else {
         return match (agent, unmatched(table, own, &header, frame)) {
             (true, _) | (_, Unmatched::Pass) => Verdict::Pass,
             (_, Unmatched::Tell) => Verdict::Drop,
@@ -81,10 +79,14 @@ fn decide(
         if transit && !rewrite::decrement_ttl(packet) {
             return false;
         }
-        rewrite::rewrite(packet, place, flow.write)
+        rewrite::rewrite(packet, flow.write)
     });
     if !written {
         return dropped(|d| &mut d.ttl);
+    }
+    // What stays as it is, is at its port already.
+    if agent && flow.key.ports.place() == Place::Both && flow.key == flow.write {
+        return Verdict::Pass;
     }
     if flow.output == Output::Agent { Verdict::Pass } else { Verdict::Redirect }
 }
@@ -119,10 +121,11 @@ fn unmatched(
     if is_about_switched(table, header, &frame[ETHERNET..]) {
         return Unmatched::Tell;
     }
-    let port = |place| header.key(place).map_or(0, |key| key.tuple.port);
-    let is_label = |place| Label::parse(port(place)).is_some();
-    let labelled = is_label(Place::Destination)
-        || is_label(Place::Source) && (!nat || port(Place::Destination) >= 0x1000);
+    let ports = if header.has_ports() { [header.word(20), header.word(22)] } else { [0; 2] };
+    let is_label = |port| Label::parse(port).is_some();
+    let labelled = is_label(ports[1])
+        || is_label(ports[0]) && (!nat || ports[1] >= 0x1000)
+        || header.0[9] == protocol::UDP && wide::Label::parse(ports[0], ports[1]).is_ok();
     match (labelled, header.more_fragments()) {
         (false, _) => Unmatched::Pass,
         (true, false) => Unmatched::NoEntry,
@@ -141,9 +144,9 @@ fn is_about_switched(table: &Table, header: &Header, packet: &[u8]) -> bool {
         bytes[at + 2..at + 4].copy_from_slice(&length.to_be_bytes());
     }
     let Ok(error) = Packet::parse(&bytes) else { return false };
-    Place::BOTH.into_iter().any(|place| {
-        Key::of_answer_to_quoted(&error, place).is_some_and(|key| {
-            key.tuple.destination == header.destination() && table.contains_key(&(From::Wan, key))
+    Place::ALL.into_iter().any(|place| {
+        Tuple::of_answer_to_quoted(&error, place).is_some_and(|key| {
+            key.destination == header.destination() && table.contains_key(&(From::Wan, key))
         })
     })
 }
@@ -168,13 +171,17 @@ impl Header {
         <[u8; 4]>::try_from(&self.0[16..20]).unwrap().into()
     }
 
-    fn key(&self, place: Place) -> Option<Key> {
+    fn has_ports(&self) -> bool {
         let carried = matches!(self.0[9], protocol::TCP | protocol::UDP);
-        let plain = self.0[0] == 0x45 && self.word(6) << 3 == 0;
+        carried && self.0[0] == 0x45 && self.word(6) << 3 == 0
+    }
+
+    fn key(&self, place: Place) -> Option<Tuple> {
         let source = <[u8; 4]>::try_from(&self.0[12..16]).unwrap().into();
-        let port = self.word(if place == Place::Source { 20 } else { 22 });
-        let tuple = Tuple { source, destination: self.destination(), port };
-        (carried && plain).then_some(Key { tuple, place })
+        let has_both = place != Place::Both || self.0[9] == protocol::UDP;
+        let ports = ports_of(place, self.word(20), self.word(22));
+        let tuple = Tuple { source, destination: self.destination(), ports };
+        (self.has_ports() && has_both).then_some(tuple)
     }
 
     fn is_sound(&self, frame: usize) -> bool {
@@ -189,23 +196,25 @@ fn address() -> impl Strategy<Value = Ipv4Addr> {
     (1..3_u8).prop_map(|n| Ipv4Addr::new(198, 18, 77, n))
 }
 
+fn ports_of(place: Place, source: u16, destination: u16) -> Ports {
+    match place {
+        Place::Source => Ports::Source(source),
+        Place::Destination => Ports::Destination(destination),
+        Place::Both => Ports::Both { source, destination },
+    }
+}
+
 fn label() -> impl Strategy<Value = u16> {
     prop_oneof![
-        9 => (0..3_u16, 0..3_u16, 0..2_u16).prop_map(|(d, s, m)| (d << 12) | (s << 8) | (m << 4)),
+        6 => (0..3_u16, 0..3_u16, 0..2_u16).prop_map(|(d, s, m)| (d << 12) | (s << 8) | (m << 4)),
+        3 => (63..66_u16, 0..2_u16).prop_map(|(b, m)| (b << 6) | m),
         1 => any::<u16>(),
     ]
 }
 
-fn place() -> impl Strategy<Value = Place> {
-    prop_oneof![Just(Place::Source), Just(Place::Destination)]
-}
-
-fn tuple() -> impl Strategy<Value = Tuple> {
-    (address(), address(), label()).prop_map(|(source, destination, port)| Tuple {
-        source,
-        destination,
-        port,
-    })
+/// Addresses and both ports.
+fn ends() -> impl Strategy<Value = (Ipv4Addr, Ipv4Addr, u16, u16)> {
+    (address(), address(), label(), label())
 }
 
 fn flow() -> impl Strategy<Value = Flow> {
@@ -214,32 +223,38 @@ fn flow() -> impl Strategy<Value = Flow> {
         let port = Output::Port { interface: LOOPBACK, next_hop, priority };
         if agent { Output::Agent } else { port }
     });
-    (any::<bool>(), tuple(), place(), tuple(), output).prop_map(
-        |(agent, tuple, place, write, output)| Flow {
-            from: if agent { From::Agent } else { From::Wan },
-            key: Key { tuple, place },
-            write,
-            // what the agent sends always leaves
-            output: match output {
-                Output::Agent if agent => {
-                    let next_hop = Ipv4Addr::LOCALHOST;
-                    Output::Port { interface: LOOPBACK, next_hop, priority: 0 }
-                }
-                output => output,
-            },
-            count: 0,
+    (any::<bool>(), ends(), 0..3_usize, ends(), output).prop_map(
+        |(agent, (source, destination, from, to), place, write, output)| {
+            let ports = ports_of(Place::ALL[place], from, to);
+            let to_ports = match ports {
+                Ports::Both { .. } => ports, // they stay
+                _ => ports_of(Place::ALL[place], write.2, write.3),
+            };
+            Flow {
+                from: if agent { From::Agent } else { From::Wan },
+                key: Tuple { source, destination, ports },
+                write: Tuple { source: write.0, destination: write.1, ports: to_ports },
+                // what the agent sends always leaves
+                output: match output {
+                    Output::Agent if agent => {
+                        let next_hop = Ipv4Addr::LOCALHOST;
+                        Output::Port { interface: LOOPBACK, next_hop, priority: 0 }
+                    }
+                    output => output,
+                },
+                count: 0,
+            }
         },
     )
 }
 
-fn ip_packet(tuple: Tuple, place: Place, protocol: u8, other: u16, payload: &[u8]) -> Vec<u8> {
-    let ports = match place {
-        Place::Source => [tuple.port, other],
-        Place::Destination => [other, tuple.port],
-    };
-    let repr =
-        ipv4::Repr { source: tuple.source, destination: tuple.destination, protocol, ttl: 64 };
-    let ports = ports.map(u16::to_be_bytes).concat();
+fn ip_packet(
+    (source, destination, from, to): (Ipv4Addr, Ipv4Addr, u16, u16),
+    protocol: u8,
+    payload: &[u8],
+) -> Vec<u8> {
+    let repr = ipv4::Repr { source, destination, protocol, ttl: 64 };
+    let ports = [from, to].map(u16::to_be_bytes).concat();
     let mut bytes = repr.emit(ports.len() + payload.len()).unwrap().to_vec();
     bytes.extend(ports);
     bytes.extend_from_slice(payload);
@@ -252,9 +267,9 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     let ttl = prop_oneof![Just(1_u8), Just(2), Just(64)];
     let fragment =
         prop_oneof![5 => Just(0_u16), 1 => Just(0x2000), 1 => Just(0x2001), 1 => Just(7)];
-    let plain = (tuple(), place(), protocols, label(), payload, ttl, fragment)
-        .prop_map(|(tuple, place, protocol, other, payload, ttl, fragment)| {
-            let mut packet = ip_packet(tuple, place, protocol, other, &payload);
+    let plain = (ends(), protocols, payload, ttl, fragment)
+        .prop_map(|(ends, protocol, payload, ttl, fragment)| {
+            let mut packet = ip_packet(ends, protocol, &payload);
             packet[6..8].copy_from_slice(&fragment.to_be_bytes());
             packet[8] = ttl;
             packet[10..12].fill(0);
@@ -384,11 +399,11 @@ fn a_full_table_loads_fast() {
             let tuple = Tuple {
                 source: Ipv4Addr::from_bits(0xc612_0000 + n / 512),
                 destination: next_hop,
-                port: u16::try_from(n % 512).unwrap(),
+                ports: Ports::Destination(u16::try_from(n % 512).unwrap()),
             };
             Flow {
                 from: From::Wan,
-                key: Key { tuple, place: Place::Destination },
+                key: tuple,
                 write: tuple,
                 output: Output::Port { interface: LOOPBACK, next_hop, priority: 0 },
                 count: n,
@@ -407,11 +422,11 @@ fn entries_are_counted_and_replaced() {
     let tuple = |port| Tuple {
         source: Ipv4Addr::new(198, 18, 77, 2),
         destination: Ipv4Addr::new(198, 18, 77, 1),
-        port,
+        ports: Ports::Destination(port),
     };
     let flow = |write| Flow {
         from: From::Wan,
-        key: Key { tuple: tuple(0x2114), place: Place::Destination },
+        key: tuple(0x2114),
         write: tuple(write),
         output: Output::Port {
             interface: LOOPBACK,
@@ -420,7 +435,8 @@ fn entries_are_counted_and_replaced() {
         },
         count: 7,
     };
-    let packet = ip_packet(tuple(0x2114), Place::Destination, protocol::UDP, 9, &[0; 16]);
+    let Tuple { source, destination, .. } = tuple(0);
+    let packet = ip_packet((source, destination, 9, 0x2114), protocol::UDP, &[0; 16]);
     let frame = [&[0; 12][..], &[8, 0], &packet].concat();
     for (times, write) in [(1, 0x2004), (2, 0x2005)] {
         switch.install(&[flow(write)]).unwrap();
@@ -434,4 +450,49 @@ fn entries_are_counted_and_replaced() {
     assert_eq!(switch.count(7).unwrap().packets, 0);
     switch.install(&[]).unwrap();
     assert_eq!(switch.run(From::Wan, &frame).unwrap().verdict, Verdict::Drop);
+}
+
+#[test]
+fn a_wide_label_is_both_ports_of_udp_and_stays() {
+    let Some(mut switch) = switch() else { return };
+    let [here, there, next] = [1, 2, 3].map(|n| Ipv4Addr::new(198, 18, 77, n));
+    switch.set_own(&[(here, true)].into()).unwrap();
+    let (from, to) = wide::Label::new(700, 20, 64, 40).unwrap().ports(wide::Direction::Forward);
+    let ports = Ports::Both { source: from, destination: to };
+    let next_hop = Ipv4Addr::LOCALHOST;
+    let flow = Flow {
+        from: From::Wan,
+        key: Tuple { source: there, destination: here, ports },
+        write: Tuple { source: here, destination: next, ports },
+        output: Output::Port { interface: LOOPBACK, next_hop, priority: 0 },
+        count: 1,
+    };
+    // On a direct path all stays as our agent sent it: sent to its port, it would be found there again.
+    let direct = Tuple { source: here, destination: there, ports };
+    let direct = Flow { from: From::Agent, key: direct, write: direct, count: 2, ..flow };
+    switch.install(&[flow, direct]).unwrap();
+    let packet = ip_packet((here, there, from, to), protocol::UDP, &[0; 16]);
+    let sent = [&[0; 12][..], &[8, 0], &packet].concat();
+    let outcome = switch.run(From::Agent, &sent).unwrap();
+    assert_eq!((outcome.verdict, outcome.bytes), (Verdict::Pass, sent));
+    assert_eq!(switch.count(2).unwrap().packets, 1);
+    let frame = |from, to, protocol| {
+        let packet = ip_packet((there, here, from, to), protocol, &[0; 16]);
+        [&[0; 12][..], &[8, 0], &packet].concat()
+    };
+    let outcome = switch.run(From::Wan, &frame(from, to, protocol::UDP)).unwrap();
+    assert_eq!(outcome.verdict, Verdict::Redirect);
+    assert_eq!(outcome.bytes[26..34], [here.octets(), next.octets()].concat());
+    assert_eq!(outcome.bytes[34..38], [from.to_be_bytes(), to.to_be_bytes()].concat());
+    // Labels that nobody knows: of another member path, of the other direction.
+    for (from, to) in [(from + 1, to), (to, from)] {
+        let outcome = switch.run(From::Wan, &frame(from, to, protocol::UDP)).unwrap();
+        assert_eq!(outcome.verdict, Verdict::Drop);
+    }
+    assert_eq!(switch.drops().unwrap().no_entry, 2);
+    // What has no label: of one branch alone, and with a port that NAT may have taken.
+    for (from, to) in [(4096, 4097), (from, 4095)] {
+        let outcome = switch.run(From::Wan, &frame(from, to, protocol::UDP)).unwrap();
+        assert_eq!(outcome.verdict, Verdict::Pass, "{from} {to}");
+    }
 }

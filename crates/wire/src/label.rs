@@ -4,7 +4,9 @@
 //! branch, member path and path group, 4 bits each, 0x`dsmg`. At the agents both middle nibbles are
 //! zero. Branches and groups are 0 to 15, member paths 1 to 16, where 16 is written as nibble 0. Branch
 //! 0 listens nowhere, as of two branches the lower connects, and has no member path 16, which would
-//! look like a port of an agent.
+//! look like a port of an agent. [`wide`] labels hold more, in both ports.
+
+pub mod wide;
 
 /// Highest branch.
 pub const BRANCH_MAX: u8 = 15;
@@ -56,7 +58,7 @@ impl Label {
     /// The agent's port that it stands for.
     #[must_use]
     pub const fn agent_port(self) -> u16 {
-        port(self.destination, self.group)
+        port(self.destination as u16, self.group)
     }
 
     /// Where the path leads.
@@ -87,26 +89,14 @@ impl Label {
 /// Port on which branch `destination` takes connections of path group `group`: the label with source
 /// and member path still zero. Only the low four bits of each count.
 #[must_use]
-pub const fn port(destination: u8, group: u8) -> u16 {
-    ((destination as u16 & 0xf) << 12) | (group as u16 & 0xf)
+pub const fn port(destination: u16, group: u8) -> u16 {
+    ((destination & 0xf) << 12) | (group as u16 & 0xf)
 }
 
 /// Whether agents use this port: 0x`d00g`.
 #[must_use]
 pub const fn is_agent_port(port: u16) -> bool {
     port & 0x0ff0 == 0 && port >> 12 != 0
-}
-
-/// Width of the parts of a label on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Format {
-    /// 4 bits each, in one port.
-    #[default]
-    Narrow,
-    /// 10 bits for each branch and 6 for member path and group, in both ports of UDP. Reserved: nothing
-    /// writes it.
-    Wide,
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! IP address swapping: new addresses and one new port in packets of TCP and UDP over IPv4, and in the
+//! IP address swapping: new addresses and new ports in packets of TCP and UDP over IPv4, and in the
 //! packets that ICMP errors quote. Checksums are updated, never computed anew: a packet that was
 //! damaged before is still damaged afterwards (RFC 1624 section 5).
 
@@ -9,74 +9,115 @@ use crate::{
     ipv4::{self, Packet, protocol},
 };
 
-/// Addresses and the port that holds a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Tuple {
-    /// Source address.
-    pub source: Ipv4Addr,
-    /// Destination address.
-    pub destination: Ipv4Addr,
-    /// The port that holds a label.
-    pub port: u16,
-}
-
-/// Which port holds the label.
+/// Which ports hold a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
     /// The source port: return direction of a path.
     Source,
     /// The destination port: forward direction of a path.
     Destination,
+    /// Both ports of UDP: a wide label, in either direction.
+    Both,
 }
 
 impl Place {
-    /// Both, in the order in which they are tried.
-    pub const BOTH: [Self; 2] = [Self::Destination, Self::Source];
+    /// All, in the order in which they are tried.
+    pub const ALL: [Self; 3] = [Self::Both, Self::Destination, Self::Source];
 
-    /// Where the port stands, from the start of the header of TCP or UDP.
-    const fn offset(self) -> usize {
-        match self {
-            Self::Source => 0,
-            Self::Destination => 2,
-        }
-    }
-
-    /// The other one.
+    /// Where it is in answers.
     #[must_use]
     pub const fn opposite(self) -> Self {
         match self {
             Self::Source => Self::Destination,
             Self::Destination => Self::Source,
+            Self::Both => Self::Both,
         }
     }
 }
 
-/// What entries of a switch are found by.
+/// The ports that hold a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    /// Addresses and port.
-    pub tuple: Tuple,
-    /// Which port.
-    pub place: Place,
+pub enum Ports {
+    /// The source port.
+    Source(u16),
+    /// The destination port.
+    Destination(u16),
+    /// Both.
+    Both {
+        /// The source port.
+        source: u16,
+        /// The destination port.
+        destination: u16,
+    },
 }
 
-impl Key {
-    /// The key of a packet; none where it is not TCP or UDP, is a later fragment or has options.
+impl Ports {
+    /// Which they are.
     #[must_use]
-    pub fn of(packet: &Packet<'_>, place: Place) -> Option<Self> {
-        let port = port(packet, place)?;
-        let tuple = Tuple { source: packet.source(), destination: packet.destination(), port };
-        Some(Self { tuple, place })
+    pub const fn place(self) -> Place {
+        match self {
+            Self::Source(_) => Place::Source,
+            Self::Destination(_) => Place::Destination,
+            Self::Both { .. } => Place::Both,
+        }
     }
 
-    /// The key by which an answer comes back to the packet that an ICMP error quotes; none where it is
-    /// no ICMP error, or quotes nothing of ours.
+    /// As answers have them.
+    #[must_use]
+    pub const fn turned(self) -> Self {
+        match self {
+            Self::Source(port) => Self::Destination(port),
+            Self::Destination(port) => Self::Source(port),
+            Self::Both { source, destination } => {
+                Self::Both { source: destination, destination: source }
+            }
+        }
+    }
+
+    /// Source and destination port, where they are among them.
+    #[must_use]
+    pub const fn split(self) -> (Option<u16>, Option<u16>) {
+        match self {
+            Self::Source(port) => (Some(port), None),
+            Self::Destination(port) => (None, Some(port)),
+            Self::Both { source, destination } => (Some(source), Some(destination)),
+        }
+    }
+}
+
+/// Addresses and the ports that hold a label: what entries of a switch are found by, and what they write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tuple {
+    /// Source address.
+    pub source: Ipv4Addr,
+    /// Destination address.
+    pub destination: Ipv4Addr,
+    /// The ports that hold a label.
+    pub ports: Ports,
+}
+
+impl Tuple {
+    /// What a packet has; none where it is not TCP or UDP (for both ports: not UDP), is a later fragment
+    /// or has options.
+    #[must_use]
+    pub fn of(packet: &Packet<'_>, place: Place) -> Option<Self> {
+        let ports = ports(packet, place)?;
+        Some(Self { source: packet.source(), destination: packet.destination(), ports })
+    }
+
+    /// What an answer to the packet has that an ICMP error quotes; none where it is no ICMP error, or
+    /// quotes nothing of ours.
     #[must_use]
     pub fn of_answer_to_quoted(error: &Packet<'_>, place: Place) -> Option<Self> {
         let quoted = Packet::parse_quoted(quoted(error)?).ok()?;
-        let port = port(&quoted, place.opposite())?;
-        let tuple = Tuple { source: quoted.destination(), destination: quoted.source(), port };
-        Some(Self { tuple, place })
+        Some(Self::of(&quoted, place.opposite())?.turned())
+    }
+
+    /// As answers have it.
+    #[must_use]
+    pub const fn turned(self) -> Self {
+        let Self { source, destination, ports } = self;
+        Self { source: destination, destination: source, ports: ports.turned() }
     }
 }
 
@@ -93,24 +134,44 @@ fn quoted<'a>(error: &Packet<'a>) -> Option<&'a [u8]> {
     }
 }
 
-fn port(packet: &Packet<'_>, place: Place) -> Option<u16> {
-    let carried = matches!(packet.protocol(), protocol::TCP | protocol::UDP);
+fn ports(packet: &Packet<'_>, place: Place) -> Option<Ports> {
     let plain = packet.header_len() == ipv4::HEADER_LEN && !packet.is_later_fragment();
-    let bytes = packet.payload().get(place.offset()..)?.first_chunk()?;
-    (carried && plain).then(|| u16::from_be_bytes(*bytes))
+    let carried = match packet.protocol() {
+        protocol::UDP => true,
+        protocol::TCP => place != Place::Both,
+        _ => false,
+    };
+    if !carried || !plain {
+        return None;
+    }
+    let port =
+        |at: usize| packet.payload().get(at..)?.first_chunk().copied().map(u16::from_be_bytes);
+    Some(match place {
+        Place::Source => Ports::Source(port(SOURCE)?),
+        Place::Destination => Ports::Destination(port(DESTINATION)?),
+        Place::Both => Ports::Both { source: port(SOURCE)?, destination: port(DESTINATION)? },
+    })
 }
 
-/// Writes addresses and a port into a packet of TCP or UDP. `bytes` begin with the IPv4 header and may
-/// end early, as in an ICMP error: what is not there is not updated. Without a port for it nothing
+/// Where the ports stand in the header of TCP and UDP.
+const SOURCE: usize = 0;
+const DESTINATION: usize = 2;
+
+/// Writes addresses and ports into a packet of TCP or UDP. `bytes` begin with the IPv4 header and may
+/// end early, as in an ICMP error: what is not there is not updated. Without such ports nothing
 /// changes, and the answer is false.
-pub fn rewrite(bytes: &mut [u8], place: Place, write: Tuple) -> bool {
+pub fn rewrite(bytes: &mut [u8], write: Tuple) -> bool {
     let Ok(packet) = Packet::parse_quoted(bytes) else { return false };
-    let (Some(old_port), protocol) = (port(&packet, place), packet.protocol()) else {
-        return false;
-    };
-    let old = Tuple { source: packet.source(), destination: packet.destination(), port: old_port };
+    let protocol = packet.protocol();
+    let Some(old) = Tuple::of(&packet, write.ports.place()) else { return false };
     update(bytes, 10, |sum| addresses(sum, old, write));
-    let l4 = |sum| checksum::update(addresses(sum, old, write), old.port, write.port);
+    let l4 = |sum| {
+        let (was, is) = (old.ports.split(), write.ports.split());
+        let changed = [was.0.zip(is.0), was.1.zip(is.1)].into_iter().flatten();
+        changed
+            .filter(|(old, new)| old != new)
+            .fold(addresses(sum, old, write), |sum, (old, new)| checksum::update(sum, old, new))
+    };
     match protocol {
         protocol::TCP => update(bytes, ipv4::HEADER_LEN + 16, l4),
         _ => update(bytes, ipv4::HEADER_LEN + 6, |sum| match l4(sum) {
@@ -121,7 +182,12 @@ pub fn rewrite(bytes: &mut [u8], place: Place, write: Tuple) -> bool {
     }
     put(bytes, 12, write.source.octets());
     put(bytes, 16, write.destination.octets());
-    put(bytes, ipv4::HEADER_LEN + place.offset(), write.port.to_be_bytes());
+    let (source, destination) = write.ports.split();
+    for (at, port) in [(SOURCE, source), (DESTINATION, destination)] {
+        if let Some(port) = port {
+            put(bytes, ipv4::HEADER_LEN + at, port.to_be_bytes());
+        }
+    }
     true
 }
 
@@ -136,19 +202,13 @@ pub fn decrement_ttl(bytes: &mut [u8]) -> bool {
 }
 
 /// Turns an ICMP error about a packet that was rewritten into one about the packet as it was before,
-/// for whoever sent that: `write` and `place` are those of the entry that
-/// [`Key::of_answer_to_quoted`] finds. The answer has the source `from`.
+/// for whoever sent that: `write` is that of the entry that [`Tuple::of_answer_to_quoted`] finds. The
+/// answer has the source `from`.
 #[must_use]
-pub fn rewrite_error(
-    error: &Packet<'_>,
-    place: Place,
-    write: Tuple,
-    from: Ipv4Addr,
-) -> Option<Vec<u8>> {
+pub fn rewrite_error(error: &Packet<'_>, write: Tuple, from: Ipv4Addr) -> Option<Vec<u8>> {
     let mut message = error.payload().to_vec();
     quoted(error)?;
-    let before = Tuple { source: write.destination, destination: write.source, port: write.port };
-    if !rewrite(message.get_mut(ICMP_LEN..)?, place.opposite(), before) {
+    if !rewrite(message.get_mut(ICMP_LEN..)?, write.turned()) {
         return None;
     }
     put(&mut message, 2, [0, 0]);
@@ -189,23 +249,29 @@ mod tests {
 
     use super::*;
 
-    fn tuple() -> impl Strategy<Value = Tuple> {
-        (any::<u32>(), any::<u32>(), any::<u16>()).prop_map(|(source, destination, port)| Tuple {
-            source: source.into(),
-            destination: destination.into(),
-            port,
+    /// A tuple, and another one of the same place.
+    fn tuples() -> impl Strategy<Value = (Tuple, Tuple)> {
+        let ends = any::<(u32, u32, u16, u16)>();
+        (ends, ends, 0..3_usize).prop_map(|(one, other, place)| {
+            let made = |(source, destination, from, to): (u32, u32, u16, u16)| Tuple {
+                source: source.into(),
+                destination: destination.into(),
+                ports: match Place::ALL[place] {
+                    Place::Source => Ports::Source(from),
+                    Place::Destination => Ports::Destination(to),
+                    Place::Both => Ports::Both { source: from, destination: to },
+                },
+            };
+            (made(one), made(other))
         })
     }
 
-    fn place() -> impl Strategy<Value = Place> {
-        prop_oneof![Just(Place::Source), Just(Place::Destination)]
-    }
-
     /// A packet of TCP or UDP with right checksums.
-    fn packet() -> impl Strategy<Value = Vec<u8>> {
+    fn packet() -> impl Strategy<Value = (Vec<u8>, Tuple)> {
         let payload = proptest::collection::vec(any::<u8>(), 20..100);
-        (tuple(), any::<bool>(), payload).prop_map(|(tuple, tcp, payload)| {
-            build(tuple, if tcp { protocol::TCP } else { protocol::UDP }, payload)
+        (tuples(), any::<bool>(), payload).prop_map(|((tuple, write), tcp, payload)| {
+            let tcp = tcp && write.ports.place() != Place::Both;
+            (build(tuple, if tcp { protocol::TCP } else { protocol::UDP }, payload), write)
         })
     }
 
@@ -243,12 +309,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn checksums_stay_right(mut bytes in packet(), place in place(), write in tuple()) {
+        fn checksums_stay_right((mut bytes, write) in packet()) {
             assert_valid(&bytes);
-            prop_assert!(rewrite(&mut bytes, place, write));
+            prop_assert!(rewrite(&mut bytes, write));
             assert_valid(&bytes);
-            let key = Key::of(&Packet::parse(&bytes).unwrap(), place).unwrap();
-            prop_assert_eq!(key, Key { tuple: write, place });
+            let found = Tuple::of(&Packet::parse(&bytes).unwrap(), write.ports.place());
+            prop_assert_eq!(found, Some(write));
             prop_assert!(decrement_ttl(&mut bytes));
             assert_valid(&bytes);
             prop_assert_eq!(bytes[8], 8);
@@ -256,20 +322,20 @@ mod tests {
 
         /// What is written back is what it was, but for the two forms of zero (RFC 1624 section 3).
         #[test]
-        fn rewriting_back_restores(bytes in packet(), place in place(), write in tuple()) {
+        fn rewriting_back_restores((bytes, write) in packet()) {
             let mut copy = bytes.clone();
-            let old = Key::of(&Packet::parse(&bytes).unwrap(), place).unwrap();
-            rewrite(&mut copy, place, write);
-            rewrite(&mut copy, place, old.tuple);
+            let old = Tuple::of(&Packet::parse(&bytes).unwrap(), write.ports.place()).unwrap();
+            rewrite(&mut copy, write);
+            rewrite(&mut copy, old);
             assert_valid(&copy);
             prop_assert_eq!(copy, bytes);
         }
 
         /// A wrong checksum is wrong by as much afterwards.
         #[test]
-        fn damage_is_not_repaired(mut bytes in packet(), place in place(), write in tuple()) {
+        fn damage_is_not_repaired((mut bytes, write) in packet()) {
             bytes[34] ^= 1;
-            rewrite(&mut bytes, place, write);
+            rewrite(&mut bytes, write);
             let packet = Packet::parse(&bytes).unwrap();
             let (source, destination) = (packet.source(), packet.destination());
             prop_assert_ne!(
@@ -278,23 +344,22 @@ mod tests {
         }
 
         #[test]
-        fn no_checksum_stays_none(mut bytes in packet(), write in tuple()) {
+        fn no_checksum_stays_none((mut bytes, write) in packet()) {
             bytes[9] = protocol::UDP;
             bytes[26..28].copy_from_slice(&[0, 0]);
-            rewrite(&mut bytes, Place::Source, write);
+            prop_assert!(rewrite(&mut bytes, write));
             prop_assert_eq!(&bytes[26..28], &[0, 0]);
         }
 
         #[test]
         fn errors_about_a_rewritten_packet_are_about_the_original(
-            original in packet(),
-            place in place(),
-            write in tuple(),
+            (original, write) in packet(),
             words in 14..60_usize,
         ) {
-            let own = Key::of(&Packet::parse(&original).unwrap(), place).unwrap();
+            let place = write.ports.place();
+            let own = Tuple::of(&Packet::parse(&original).unwrap(), place).unwrap();
             let mut sent = original.clone();
-            rewrite(&mut sent, place, write);
+            rewrite(&mut sent, write);
             let quote = &sent[..(2 * words).min(sent.len())];
             let message = [&[3, 4, 0, 0, 0, 0, 5, 120][..], quote].concat();
             let header = ipv4::Repr {
@@ -307,34 +372,33 @@ mod tests {
             let error = Packet::parse(&error).unwrap();
 
             // the entry by which answers return
-            let back = place.opposite();
-            let key = Key::of_answer_to_quoted(&error, back).unwrap();
-            let reverse = |t: Tuple| Tuple { source: t.destination, destination: t.source, port: t.port };
-            prop_assert_eq!(key, Key { tuple: reverse(write), place: back });
+            let found = Tuple::of_answer_to_quoted(&error, place.opposite());
+            prop_assert_eq!(found, Some(write.turned()));
             let from = Ipv4Addr::new(192, 0, 2, 1);
-            let told = rewrite_error(&error, back, reverse(own.tuple), from).unwrap();
+            let told = rewrite_error(&error, own.turned(), from).unwrap();
             let told = Packet::parse(&told).unwrap();
-            prop_assert_eq!((told.source(), told.destination()), (from, own.tuple.source));
+            prop_assert_eq!((told.source(), told.destination()), (from, own.source));
             prop_assert_eq!(Sum::default().bytes(told.payload()).finish(), [0, 0]);
             prop_assert_eq!(&told.payload()[4..8], &[0, 0, 5, 120]);
             prop_assert_eq!(&told.payload()[8..], &original[..quote.len()]);
         }
 
         #[test]
-        fn no_bytes_panic(mut bytes: Vec<u8>, place in place(), write in tuple()) {
+        fn no_bytes_panic(mut bytes: Vec<u8>, (write, _) in tuples()) {
             if let Ok(packet) = Packet::parse(&bytes) {
-                let _ = Key::of(&packet, place);
-                let _ = Key::of_answer_to_quoted(&packet, place);
-                let _ = rewrite_error(&packet, place, write, write.source);
+                let _ = Tuple::of(&packet, write.ports.place());
+                let _ = Tuple::of_answer_to_quoted(&packet, write.ports.place());
+                let _ = rewrite_error(&packet, write, write.source);
             }
-            rewrite(&mut bytes, place, write);
+            rewrite(&mut bytes, write);
             decrement_ttl(&mut bytes);
         }
     }
 
     #[test]
     fn the_last_hop_is_the_last() {
-        let tuple = Tuple { source: [1; 4].into(), destination: [2; 4].into(), port: 3 };
+        let ports = Ports::Source(3);
+        let tuple = Tuple { source: [1; 4].into(), destination: [2; 4].into(), ports };
         let mut bytes = build(tuple, protocol::TCP, vec![0; 20]);
         bytes[8] = 1;
         assert!(!decrement_ttl(&mut bytes));

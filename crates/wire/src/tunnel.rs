@@ -84,11 +84,11 @@ impl Header {
 }
 
 const MAGIC: [u8; 4] = *b"HWSQ";
-const VERSION: u8 = 1;
-const FIXED_LEN: usize = 24;
+const VERSION: u8 = 3;
+const FIXED_LEN: usize = 25;
 
 /// A hello of this version says more, before the name.
-const VERSION_LANE: u8 = 2;
+const VERSION_LANE: u8 = 4;
 const LANE_LEN: usize = 4;
 
 /// Longest branch name: that of a DNS label (RFC 1035 section 2.3.4).
@@ -100,16 +100,17 @@ pub const HELLO_MAX_LEN: usize = FIXED_LEN + LANE_LEN + MAX_NAME_LEN;
 /// Who speaks on a connection, and which path it is. It fills its direction of the stream.
 ///
 /// ```text
-/// byte  0 .. 3   4         5           6       7        8 .. 23   24 ...
+/// byte  0 .. 3   4         5 .. 6      7       8        9 .. 24   25 ...
 ///       "HWSQ"   version   branch id   group   member   session   branch name
 /// ```
 ///
-/// In version 2, who speaks takes the TCP lane ([`crate::lane`]), and the name stands from byte 28 on:
-/// bytes 24 .. 27 are an address of the gateway's own, to which the lane does not lead (0.0.0.0: none).
+/// The version is 3. In version 4, who speaks takes the TCP lane ([`crate::lane`]), and the name stands from
+/// byte 29 on: bytes 25 .. 28 are an address of the gateway's own, to which the lane does not lead (0.0.0.0:
+/// none). Versions 1 and 2 had one byte for the branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
     /// Number of the speaker's branch.
-    pub id: u8,
+    pub id: u16,
     /// Path group.
     pub group: u8,
     /// Member path of the group, from 0.
@@ -127,7 +128,7 @@ impl<'a> Hello<'a> {
     /// Reads all that came on the stream.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let wrong = |field, offset, found, expected| Malformed { field, offset, found, expected };
-        let short = wrong("hello length", 0, bytes.len() as u64, "25 to 91");
+        let short = wrong("hello length", 0, bytes.len() as u64, "26 to 92");
         let (magic, rest) = bytes.split_first_chunk::<4>().ok_or(short)?;
         if bytes.len() <= FIXED_LEN {
             return Err(short);
@@ -135,7 +136,8 @@ impl<'a> Hello<'a> {
         if *magic != MAGIC {
             return Err(wrong("hello magic", 0, u32::from_be_bytes(*magic).into(), "HWSQ"));
         }
-        let ([version, id, group, member], rest) = rest.split_first_chunk::<4>().ok_or(short)?;
+        let ([version, high, low, group, member], rest) =
+            rest.split_first_chunk::<5>().ok_or(short)?;
         let (session, rest) = rest.split_first_chunk::<16>().ok_or(short)?;
         let (lane, name) = match *version {
             VERSION => (None, rest),
@@ -143,7 +145,7 @@ impl<'a> Hello<'a> {
                 let (own, name) = rest.split_first_chunk::<LANE_LEN>().ok_or(short)?;
                 (Some(Ipv4Addr::from(*own)), name)
             }
-            _ => return Err(wrong("hello version", 4, (*version).into(), "1 or 2")),
+            _ => return Err(wrong("hello version", 4, (*version).into(), "3 or 4")),
         };
         if !(1..=MAX_NAME_LEN).contains(&name.len()) {
             return Err(short);
@@ -151,7 +153,8 @@ impl<'a> Hello<'a> {
         let start = bytes.len() - name.len();
         let branch = std::str::from_utf8(name)
             .map_err(|e| wrong("branch name", start, e.valid_up_to() as u64, "UTF-8 text"))?;
-        Ok(Self { id: *id, group: *group, member: *member, session: *session, lane, branch })
+        let (id, group, member) = (u16::from_be_bytes([*high, *low]), *group, *member);
+        Ok(Self { id, group, member, session: *session, lane, branch })
     }
 
     /// As it is sent. A name that is too long is cut.
@@ -159,7 +162,8 @@ impl<'a> Hello<'a> {
     pub fn emit(&self) -> Vec<u8> {
         let name = self.branch.as_bytes();
         let version = if self.lane.is_some() { VERSION_LANE } else { VERSION };
-        let fixed = [version, self.id, self.group, self.member];
+        let [high, low] = self.id.to_be_bytes();
+        let fixed = [version, high, low, self.group, self.member];
         let own = self.lane.map(|own| own.octets());
         let own = own.as_ref().map_or([].as_slice(), |own| own.as_slice());
         let name = name.get(..MAX_NAME_LEN).unwrap_or(name);
@@ -182,7 +186,7 @@ mod tests {
         }
 
         #[test]
-        fn a_hello_survives(id: u8, group: u8, member: u8, session: [u8; 16], own: Option<[u8; 4]>, branch in "[a-z]{1,63}") {
+        fn a_hello_survives(id: u16, group: u8, member: u8, session: [u8; 16], own: Option<[u8; 4]>, branch in "[a-z]{1,63}") {
             let lane = own.map(Into::into);
             let hello = Hello { id, group, member, session, lane, branch: &branch };
             let bytes = hello.emit();
@@ -200,12 +204,12 @@ mod tests {
     fn errors_name_the_field() {
         let (session, lane) = ([7; 16], None);
         let good = Hello { id: 1, group: 0, member: 3, session, lane, branch: "b1" }.emit();
-        for (byte, field) in [(0, "hello magic"), (4, "hello version"), (24, "branch name")] {
+        for (byte, field) in [(0, "hello magic"), (4, "hello version"), (25, "branch name")] {
             let mut bad = good.clone();
             bad[byte] = 0xff;
             assert_eq!(Hello::parse(&bad).unwrap_err().field, field);
         }
-        for len in [0, 3, 4, 23, 24] {
+        for len in [0, 3, 4, 24, 25] {
             assert_eq!(Hello::parse(&good[..len]).unwrap_err().field, "hello length");
         }
         assert_eq!(

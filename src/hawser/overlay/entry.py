@@ -13,7 +13,11 @@ Port16 = Annotated[int, Field(ge=1, le=0xFFFF)]
 
 
 class EntryMatch(Model):
-    """What a packet of an entry looks like. Holds for TCP and UDP alike."""
+    """What a packet of an entry looks like.
+
+    A narrow label is one port: the destination's forward, the source's in return. It holds for TCP
+    and UDP alike. A wide label is both ports of UDP.
+    """
 
     from_: Annotated[Literal["agent", "wan"], Field(alias="from")]
     """Sent by the gateway's own stack, or come in at a WAN port."""
@@ -21,13 +25,17 @@ class EntryMatch(Model):
     destination: IPv4Address
     source_port: Port16 | None = None
     destination_port: Port16 | None = None
-    """The one that holds the label: the destination's forward, the source's in return."""
 
     @model_validator(mode="after")
-    def _one_port(self) -> Self:
-        if (self.source_port is None) == (self.destination_port is None):
-            raise ValueError("expected exactly one of source_port and destination_port")
+    def _a_port(self) -> Self:
+        if self.source_port is None and self.destination_port is None:
+            raise ValueError("expected source_port, destination_port, or both of a wide label")
         return self
+
+    @property
+    def wide(self) -> bool:
+        """Whether both ports are the label."""
+        return self.source_port is not None and self.destination_port is not None
 
 
 class EntryWrite(Model):
@@ -35,8 +43,8 @@ class EntryWrite(Model):
 
     source: IPv4Address
     destination: IPv4Address
-    port: Port16
-    """Instead of the port that was matched."""
+    port: Port16 | None = None
+    """Instead of the port that was matched; none where both were, which stay."""
 
 
 class EntryOutput(Model):
@@ -56,3 +64,10 @@ class Entry(Model):
     write: EntryWrite
     output: EntryOutput | Literal["agent"]
     """`agent`: to this gateway's own stack."""
+
+    @model_validator(mode="after")
+    def _writes_what_it_matches(self) -> Self:
+        if self.match.wide != (self.write.port is None):
+            wanted = "none, for a wide label stays" if self.match.wide else "one"
+            raise ValueError(f"write.port: found {self.write.port}, expected {wanted}")
+        return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations, cycle, islice, product
 
-from hawser.spec.overlay import Branch, Overlay, SwitchKind, TrafficType
+from hawser.spec.overlay import Branch, Overlay, SwitchKind, TrafficType, Transport
 from hawser.spec.route import Stop, hops, leased, route_branches, switch_kind, turned
 from hawser.spec.topology import Topology
 
@@ -21,7 +21,7 @@ class Path:
     """A member path."""
 
     agents: tuple[Port, Port]
-    """Whose addresses its subflow has at the agents, at the first and the second branch."""
+    """Whose addresses it has at the agents, at the first and the second branch."""
     hops: tuple[tuple[Port, Port], ...]
     """Its WAN hops: where packets leave a branch and where they arrive."""
 
@@ -43,7 +43,7 @@ Groups = dict[Pair, list[Group]]
 def groups(topology: Topology, overlay: Overlay) -> Groups:
     """Give the groups of every pair of branches: those described, else the default ones."""
     switched = switch_kind(topology, overlay) is not SwitchKind.NONE
-    given = _given(overlay, switched=switched)
+    given = _given(overlay, switched=switched and overlay.transport is Transport.MPTCP)
     by_id = sorted(overlay.branches, key=lambda name: overlay.branches[name].id)
     return {
         pair: given.get(pair) or _default(topology, overlay, pair, switched=switched)
@@ -71,7 +71,7 @@ def _ordered(overlay: Overlay, route: str) -> str:
 
 
 def _paths(overlay: Overlay, pair: Pair, routes: list[str], *, switched: bool) -> tuple[Path, ...]:
-    """Give each subflow its path; without a switch, a subflow's addresses are its path."""
+    """Give each subflow that is switched its path; else a path's ends are its addresses."""
     ways = [
         tuple((_port(overlay, out), _port(overlay, into)) for out, into in hops(route))
         for route in routes
@@ -109,7 +109,10 @@ def _direct(overlay: Overlay, pair: Pair) -> list[tuple[Stop, Stop]]:
 
 
 def _repeated(overlay: Overlay, pair: Pair, ways: list[tuple[Stop, Stop]]) -> tuple[Path, ...]:
-    """Give every subflow one of the paths, in turn."""
+    """Give every subflow one of the paths, in turn. With `quic` a path need not be repeated."""
+    if overlay.transport is Transport.QUIC:
+        found = [(_port(overlay, out), _port(overlay, into)) for out, into in ways]
+        return tuple(Path(way, (way,)) for way in found)
     agents = _every(*(overlay.branches[name] for name in pair))
     ports = [(_port(overlay, out), _port(overlay, into)) for out, into in ways]
     return tuple(

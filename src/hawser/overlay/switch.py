@@ -1,13 +1,16 @@
 """Every flow entry of every gateway: IP address swapping along all member paths (004 section III).
 
-A subflow between the agents of two branches has the addresses of two of their WAN ports. The
-source gateway writes the addresses of the first WAN hop and the path's label instead, each transit
-gateway those of the next hop, and the destination gateway what the agent wrote. On the way back
-the label is in the source port.
+A subflow of Multipath TCP between the agents of two branches has the addresses of two of their WAN
+ports. The source gateway writes the addresses of the first WAN hop and the path's label instead,
+each transit gateway those of the next hop, and the destination gateway what the agent wrote. On the
+way back the label is in the source port.
 
     b1, agent   p11 > p21 0x2004      writes  p11 > p31 0x2114    out of p11
     b3          p11 > p31 0x2114      writes  p31 > p21 0x2114    out of p31
     b2          p31 > p21 0x2114      writes  p11 > p21 0x2004    to the agent
+
+A connection of QUIC is a member path from the start. Its agents have the wide label as their ports,
+and only addresses are written.
 """
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ from typing import Literal
 from hawser.overlay.address import Addresses
 from hawser.overlay.entry import Entry, EntryMatch, EntryOutput, EntryWrite
 from hawser.overlay.group import Group, Groups, Pair, Path, groups
-from hawser.overlay.label import agent_port, label
+from hawser.overlay.label import agent_port, label, wide_label
 from hawser.overlay.priority import Levels, levels
 from hawser.spec.model import Model
-from hawser.spec.overlay import Branch, Overlay, SwitchKind
+from hawser.spec.overlay import Branch, Overlay, SwitchKind, Transport
 from hawser.spec.route import switch_kind
 from hawser.spec.topology import Topology
 from hawser.spec.workflow import Scenario
@@ -103,8 +106,10 @@ class _Leg:
     """What the agent that sends writes, and reads as source and destination."""
     ways: tuple[tuple[str, str], ...]
     """WAN hops in this direction."""
-    agent_port: int
-    label: int
+    agent_port: int | None
+    """None with a wide label, which the agent has as well."""
+    label: int | tuple[int, int]
+    """A wide one: source and destination port."""
     direction: Direction
     traffic_class: int
 
@@ -123,6 +128,7 @@ class _Writer:
         self._ids = {name: branch.id for name, branch in overlay.branches.items()}
         self._addresses = addresses
         self._classes = classes
+        self._wide = overlay.transport is Transport.QUIC
 
     def all(self, every: Groups) -> Iterator[tuple[str, Entry]]:
         """Give all entries, each with its gateway."""
@@ -142,13 +148,15 @@ class _Writer:
             ("forward", path.hops),
             ("return", back),
         )
+        ports = wide_label(destination, source, member, group.number)
         for direction, hops in ways:
+            wide = ports if direction == "forward" else ports[::-1]
             yield _Leg(
                 name=f"{first}>{second} g{group.number} m{member} {direction}",
                 agents=agents if direction == "forward" else agents[::-1],
                 ways=hops,
-                agent_port=agent_port(destination, group.number),
-                label=label(destination, source, member, group.number),
+                agent_port=None if self._wide else agent_port(destination, group.number),
+                label=wide if self._wide else label(destination, source, member, group.number),
                 direction=direction,
                 traffic_class=self._classes.class_of(group.traffic, len(path.hops)),
             )
@@ -156,7 +164,7 @@ class _Writer:
     def _leg(self, leg: _Leg) -> Iterator[tuple[str, Entry]]:
         """Give the entries of one direction: at the source, at each transit, at the destination."""
         out, into = leg.ways[0]
-        sent = self._match(leg, "agent", leg.agents, leg.agent_port)
+        sent = self._match(leg, "agent", leg.agents, leg.agent_port or leg.label)
         yield _node(out), self._onwards(leg, "source", sent, (out, into))
         for place, (left, arrived) in enumerate(leg.ways, 1):
             came = self._match(leg, "wan", (self._ip(left), self._ip(arrived)), leg.label)
@@ -171,13 +179,14 @@ class _Writer:
         leg: _Leg,
         origin: Literal["agent", "wan"],
         ends: tuple[IPv4Address, IPv4Address],
-        port: int,
+        label: int | tuple[int, int],
     ) -> EntryMatch:
-        forward = leg.direction == "forward"
         values = {"from": origin, "source": ends[0], "destination": ends[1]}
-        return EntryMatch.model_validate(
-            values | {"destination_port" if forward else "source_port": port}
-        )
+        if isinstance(label, tuple):
+            ports = {"source_port": label[0], "destination_port": label[1]}
+        else:
+            ports = {"destination_port" if leg.direction == "forward" else "source_port": label}
+        return EntryMatch.model_validate(values | ports)
 
     def _onwards(self, leg: _Leg, where: str, match: EntryMatch, hop: tuple[str, str]) -> Entry:
         out, into = hop
@@ -185,7 +194,11 @@ class _Writer:
         return Entry(
             name=f"{leg.name} {where}",
             match=match,
-            write=EntryWrite(source=self._ip(out), destination=self._ip(into), port=leg.label),
+            write=EntryWrite(
+                source=self._ip(out),
+                destination=self._ip(into),
+                port=leg.label if isinstance(leg.label, int) else None,
+            ),
             output=EntryOutput.model_validate({"port": _port(out), "class": traffic_class}),
         )
 

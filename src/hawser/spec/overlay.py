@@ -12,14 +12,18 @@ from hawser.spec.match import Match
 from hawser.spec.model import Model, Name, PortName
 from hawser.spec.units import Size
 
-MAX_BRANCHES = 16
-"""Branches of one SD-WAN: a path label has 4 bits for each of its fields."""
+MAX_BRANCHES = 960
+"""Branches of one SD-WAN: a wide path label has 10 bits for a branch, of which 64 values are left
+out."""
 
-MAX_GROUPS = 16
-"""Path groups of one pair of branches."""
+MAX_GROUPS = 64
+"""Path groups of one pair of branches: a wide path label has 6 bits for them."""
 
 MAX_PATHS = 16
-"""Member paths of one group."""
+"""Member paths of one group: of a narrow label, and of what the `quic` transport says of paths."""
+
+NARROW = 16
+"""Branches, and groups of a pair, with the `mptcp` transport: 4 bits each of a path label."""
 
 
 class Transport(StrEnum):
@@ -63,7 +67,7 @@ class Recovery(StrEnum):
 
 
 class SwitchKind(StrEnum):
-    """What leads subflows along their member paths, by swapping addresses (004 section III)."""
+    """What leads packets along their member paths, by swapping addresses (004 section III)."""
 
     BPF = "bpf"
     """TC programs at the WAN ports."""
@@ -115,7 +119,7 @@ class Branch(Model):
     """A site: a LAN behind a gateway with one or more WAN ports."""
 
     id: Annotated[int, Field(ge=0, le=MAX_BRANCHES - 1)]
-    """Number of the branch in path labels; unique."""
+    """Number of the branch in path labels; unique. With the `mptcp` transport at most 15."""
     gateway: Name
     """The node that is the branch's gateway (MMSG)."""
     wan: Annotated[tuple[PortName, ...], Field(min_length=1)]
@@ -145,7 +149,7 @@ class PathGroup(Model):
 
     id: Annotated[int, Field(ge=0, le=MAX_GROUPS - 1)] | None = None
     """Number of the group in path labels; its place among the groups of the two branches if left
-    out."""
+    out. With the `mptcp` transport at most 15."""
     traffic: Annotated[Literal[TrafficType.I, TrafficType.II], Field(alias="class")] = (
         TrafficType.II
     )
@@ -183,7 +187,8 @@ class Overlay(Model):
     path_groups: dict[Name, PathGroup] = {}
     """By default one group for each pair of branches, with every pair of their WAN ports."""
     switch: SwitchKind | None = None
-    """What leads subflows through other branches; `bpf` where a path needs it, else none."""
+    """What leads paths through other branches, with the `mptcp` and `quic` transports; `bpf` where
+    a path needs it, else none."""
     placement: Placement = Placement.FLOW_HASH
     """How inner flows are placed on the groups to a branch."""
     priority: Priority = Priority.HOPS

@@ -57,10 +57,10 @@ def turned(route: str) -> str:
 def switch_kind(topology: Topology, overlay: Overlay) -> SwitchKind:
     """Give the switch of an overlay: the one it names, else the one that its paths need.
 
-    Subflows over other branches need one, and so do leased lines, which not every port reaches.
-    Only subflows are switched: without the `mptcp` transport there is none.
+    Paths over other branches need one, and so do leased lines, which not every port reaches. Only
+    `mptcp` and `quic` have labels that a switch knows.
     """
-    if overlay.transport is not Transport.MPTCP:
+    if overlay.transport not in (Transport.MPTCP, Transport.QUIC):
         return SwitchKind.NONE
     if overlay.switch is not None:
         return overlay.switch

@@ -17,18 +17,23 @@ from hawser.controller.openflow.errors import PER_SECOND, Errors
 from hawser.controller.openflow.icmp import MOST, Found, Translated, checksum, returns, translate
 from hawser.overlay.openflow import OpenFlowSwitch
 from hawser.overlay.openflow.switch import mac
-from worked_example import AGENT, address, entries, label, ports
+from worked_example import AGENT, address, entries, label, ports, wide_entries, wide_ports
 
 ROUTER = "203.0.113.1"
 
 
-def switch(number: int) -> OpenFlowSwitch:
+def switch(number: int, *, wide: bool = False) -> OpenFlowSwitch:
     named = [
         {"name": p["name"], "addresses": [p["address"]], "next_hop": p["next_hop"]}
         for p in ports(number)
     ]
     return OpenFlowSwitch.model_validate(
-        {"name": "gw", "socket": "of", "ports": named, "entries": entries(number)}
+        {
+            "name": "gw",
+            "socket": "of",
+            "ports": named,
+            "entries": wide_entries(number) if wide else entries(number),
+        }
     )
 
 
@@ -104,6 +109,21 @@ def test_an_error_is_about_the_packet_as_it_came(
     assert told[20:22] == packet[20:22]
     assert told[24:28] == packet[24:28]
     assert told[28:] == before[:length]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_error_about_a_wide_label_is_led_back_and_ports_stay(way: str) -> None:
+    gateway, (source, destination, _), (came_from, came_to, _) = WAYS[way]
+    there = wide_ports(1)[:: -1 if "return" in way else 1]
+    table = returns(switch(gateway, wide=True).entries)
+    sent, before = (
+        segment(*ends, there, 17) for ends in ((source, destination), (came_from, came_to))
+    )
+    found = translate(error(sent, source), table, 9)
+    assert isinstance(found, Translated)
+    assert found.packet[28:] == before
+    assert checksum(found.packet[20:]) == 0
+    assert translate(error(segment(source, destination, there), source), table, 9) is Found.OWN
 
 
 TABLE = returns(switch(3).entries)

@@ -43,7 +43,7 @@ def file(
                     "gateway": f"gw{i}",
                     "wan": list(wan[i]),
                     "lan": "lan",
-                    "prefix": f"10.{i}.0.0/24",
+                    "prefix": f"10.{i % 250}.{i // 250}.0/24",
                 }
                 for i in ids
             },
@@ -111,10 +111,9 @@ def _fits(entry: Entry, origin: str, packet: Packet) -> bool:
 
 
 def _written(entry: Entry, packet: Packet) -> Packet:
-    write, forward = entry.write, entry.match.destination_port is not None
-    return Packet(
-        write.source,
-        write.destination,
-        packet.source_port if forward else write.port,
-        write.port if forward else packet.destination_port,
-    )
+    write, match = entry.write, entry.match
+    ports = packet.source_port, packet.destination_port
+    if write.port is not None:
+        forward = match.destination_port is not None
+        ports = (ports[0], write.port) if forward else (write.port, ports[1])
+    return Packet(write.source, write.destination, *ports)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from hawser.overlay.openflow import ControllerConfig, Flow, OpenFlowSwitch, flows
 from hawser.overlay.openflow.switch import mac, mark
-from worked_example import AGENT, address, entries, label, ports
+from worked_example import AGENT, address, entries, label, ports, wide_entries
 
 WAN_A, WAN_B, AGENT_A, AGENT_B = 1, 2, 1001, 1002
 OUT_A, OUT_B = 501, 502
@@ -109,6 +109,41 @@ def test_udp_is_like_tcp() -> None:
         assert tcp.output == udp.output
 
 
+def wide(number: int) -> OpenFlowSwitch:
+    return switch(number, entries=wide_entries(number))
+
+
+def test_a_wide_label_is_both_ports_of_udp_and_stays() -> None:
+    (flow,) = (flow for flow in flows(wide(3)) if flow.counter == "m1 return")
+    assert (flow.match["ip_proto"], flow.match["udp_src"], flow.match["udp_dst"]) == (
+        17,
+        0x1084,
+        0x1041,
+    )
+    assert [name for name, _ in flow.write] == ["eth_src", "eth_dst", "ipv4_src", "ipv4_dst"]
+    with pytest.raises(ValidationError, match="expected none, for a wide label stays"):
+        switch(3, entries=[entry | {"write": entries(3)[0]["write"]} for entry in wide_entries(3)])
+
+
+def test_wide_labels_that_no_entry_knows_go_nowhere() -> None:
+    table = flows(wide(3))
+    packet: Packet = {
+        "in_port": WAN_A,
+        "eth_dst": mac(IPv4Address(address("3a"))),
+        "eth_type": 0x0800,
+        "ip_frag": 0,
+        "ip_proto": 17,
+        "ipv4_src": address("1a"),
+        "ipv4_dst": address("3a"),
+        "udp_src": 0x1041,
+        "udp_dst": 0x1084,
+    }
+    assert carried(table, packet).counter == "m1 forward"
+    assert carried(table, {**packet, "udp_src": 0x1042}).counter == "no_entry"
+    assert carried(table, {**packet, "udp_dst": 0x10C4}).counter == "no_entry"
+    assert carried(table, {**packet, "udp_dst": 4000}).counter == "own"
+
+
 def test_a_class_marks_the_sender() -> None:
     marked = [e | {"output": {"port": "a", "class": 0x10011}} for e in entries(1)[:1]]
     written = [dict(flow.write) for flow in flows(switch(1, entries=marked)) if flow.write]
@@ -144,7 +179,10 @@ def test_marks() -> None:
         ({"output": {"port": "c", "class": None}}, "found port 'c'"),
         ({"output": "agent"}, "no address of the agent"),
         ({"output": {"port": "a", "class": 0x10200}}, "minor number 0x200"),
-        ({"match": {"from": "agent", "source": "9.9.9.9", "destination": "1.1.1.1"}}, "exactly"),
+        (
+            {"match": {"from": "agent", "source": "9.9.9.9", "destination": "1.1.1.1"}},
+            "both of a wide",
+        ),
         (
             {
                 "match": {

@@ -16,7 +16,7 @@ from switched import Network, Packet, file
 from hawser.overlay import network
 from hawser.overlay.entry import Entry
 from hawser.overlay.group import Path, groups
-from hawser.overlay.label import agent_port, label
+from hawser.overlay.label import agent_port, label, wide_label
 from hawser.overlay.plan import ShaperPlan, class_id
 from hawser.spec.workflow import Scenario
 
@@ -246,8 +246,10 @@ def follow(
     there = groups(found.topology, found.overlay)[first, second]
     path = next(g for g in there if g.number == group).paths[member - 1]
     ends = [net.addresses.wan[port] for port in path.agents]
-    port = agent_port(branches[second].id, group)
-    sent = Packet(ends[0].port.ip, ends[1].listen.ip, EPHEMERAL[member], port)
+    ports = EPHEMERAL[member], agent_port(branches[second].id, group)
+    if found.overlay.transport == "quic":
+        ports = wide_label(branches[second].id, branches[first].id, member, group)
+    sent = Packet(ends[0].port.ip, ends[1].listen.ip, *ports)
     passed, got = net.send(branches[first].gateway, sent)
     assert got == sent
     answer = Packet(sent.destination, sent.source, sent.destination_port, sent.source_port)
@@ -259,16 +261,23 @@ def follow(
 
 @st.composite
 def plans(draw: st.DrawFn) -> dict[str, Any]:
-    """Branches with one to three ports and random path groups between some of them."""
-    ids = draw(st.lists(st.integers(1, 15), min_size=2, max_size=6, unique=True))
+    """Branches with one to three ports and random path groups between some of them.
+
+    With quic there may be more branches, and any number of paths.
+    """
+    transport = draw(st.sampled_from(["mptcp", "quic"]))
+    most = 15 if transport == "mptcp" else 959
+    ids = draw(st.lists(st.integers(1, most), min_size=2, max_size=6, unique=True))
     wan = {i: "abc"[: draw(st.integers(1, 3))] for i in ids}
     found = []
     for first, second in combinations(ids, 2):
         for _ in range(draw(st.integers(0, 3))):
             one, other = draw(st.permutations((first, second)))
             number = len(wan[one]) * len(wan[other])
+            if transport == "quic":
+                number = draw(st.integers(1, 16))
             found.append([draw(routes(wan, one, other)) for _ in range(number)])
-    return file(wan, found, switch="bpf")
+    return file(wan, found, switch="bpf", transport=transport)
 
 
 @st.composite
@@ -312,6 +321,69 @@ def test_labels_are_as_published() -> None:
     }
     assert len(every) == 2 * 2 * 16 * 2
     assert agent_port(2, 4) not in {label(2, 0, m, 4) for m in range(1, 16)}
+
+
+def test_wide_labels_are_both_ports() -> None:
+    assert [hex(port) for port in wide_label(2, 1, 1, 4)] == ["0x1041", "0x1084"]
+    assert wide_label(2, 1, 64, 4) == (0x1040, 0x1084)
+    assert wide_label(959, 0, 63, 63) == (0x103F, 0xFFFF)
+
+
+def test_the_entries_of_quic_write_addresses_alone() -> None:
+    """The worked example, with both ports as the label from agent to agent."""
+    document = file(FIVE, [EXAMPLE], transport="quic")
+    document["overlay"]["path_groups"]["pg0"]["id"] = 40
+    net = Network(scenario(document))
+    ports = {"forward": (0x1041, 0x10A8), "return": (0x10A8, 0x1041)}
+    for gateway, place in (("gw1", "source"), ("gw3", "transit"), ("gw2", "destination")):
+        (entry,) = (e for e in net.entries[gateway] if e.name == f"b1>b2 g40 m1 forward {place}")
+        assert (entry.match.source_port, entry.match.destination_port) == ports["forward"]
+        assert entry.write.port is None
+    assert {
+        (e.match.source_port, e.match.destination_port)
+        for e in net.entries["gw3"]
+        if e.name.startswith("b1>b2 g40 m1 return")
+    } == {ports["return"]}
+
+
+def test_the_gateways_of_quic_take_a_path_where_it_begins_and_ends() -> None:
+    """Not each pair of ports, as with mptcp; and direct ones only where no leased line is."""
+    config: Any = network(scenario(file(FIVE, [EXAMPLE], transport="quic"))).daemons[0].config
+    (group,) = next(p for p in config["peers"] if p["branch"] == "b2")["groups"]
+    one, two = ("198.18.0.2", "198.18.0.10"), ("198.18.0.18", "198.18.0.26")
+    ends = [(one[0], two[0]), (one[1], two[0]), (one[0], two[1]), (one[1], two[1])]
+    assert [(path["local"], path["remote"]) for path in group["paths"]] == ends
+    assert config["switch"]["kind"] == "bpf"
+    document = file({1: "ab", 2: "ab"}, transport="quic")
+    for port in ("gw1.b", "gw2.b"):
+        document["topology"]["internet"]["ports"][port]["type"] = "leased"
+    found = scenario(document)
+    assert found.overlay is not None
+    ((second, first),) = groups(found.topology, found.overlay).values()
+    assert (ways(second.paths), ways(first.paths)) == (["a>a", "b>b"], ["b>b"])
+
+
+def test_quic_takes_more_branches_and_groups_than_mptcp() -> None:
+    """20 branches, numbers up to 959, and 40 groups of 16 paths between two of them."""
+    wan = dict.fromkeys((*range(19), 959), "ab")
+    between = [f"b{i}.a>b{i}.b" for i in range(1, 17)]
+    paths = [[f"b0.a>{transit}>b959.a" for transit in between]] * 40
+    document = file(wan, paths, transport="quic")
+    found = scenario(document)
+    net = Network(found)
+    for group, member in ((0, 1), (39, 16)):
+        passed, _ = follow(net, found, "b0", "b959", group, member)
+        assert passed[1:3] == [f"gw{member}.a", f"gw{member}.b"]
+    for transport, number in (("quic", 65), ("mptcp", 17)):
+        over = file({1: "a", 2: "a"}, [["b1.a>b2.a"]] * number, transport=transport, switch="bpf")
+        (wrong,) = mistakes(json.dumps(over))
+        assert f"one group more than the {number - 1}" in wrong
+    document["overlay"]["transport"] = "mptcp"
+    assert "found 20 branches, expected at most 16" in mistakes(json.dumps(document))[0]
+    few = file({1: "a", 16: "a"})
+    assert "found 16, expected 0 to 15: with the mptcp" in mistakes(json.dumps(few))[0]
+    few["overlay"]["transport"] = "quic"
+    assert mistakes(json.dumps(few)) == []
 
 
 def test_as_much_as_labels_can_tell_apart() -> None:

@@ -68,7 +68,8 @@ struct headers {
 	struct iphdr ip;
 	__be16 source_port;
 	__be16 destination_port;
-	__be32 rest; /* of the shortest header, UDP's */
+	__be16 udp_length; /* the rest of the shortest header */
+	__be16 udp_check;
 };
 
 static __always_inline int drop(__u32 cause)
@@ -125,19 +126,26 @@ static __always_inline struct switch_entry *find(const struct switch_key *key)
 	return set ? bpf_map_lookup_elem(set, key) : 0;
 }
 
-/* The entry of a packet with ports, and which of them it matched. */
+/* The entry of a packet with ports, and which of them it matched. Labels of both are UDP's alone. */
 static __always_inline struct switch_entry *entry_of(const struct headers *h, struct switch_key *key)
 {
 	struct switch_entry *entry;
 
 	key->source = h->ip.saddr;
 	key->destination = h->ip.daddr;
-	key->port = h->destination_port;
+	key->source_port = h->source_port;
+	key->destination_port = h->destination_port;
+	key->place = PLACE_BOTH;
+	entry = h->ip.protocol == IPPROTO_UDP ? find(key) : 0;
+	if (entry)
+		return entry;
+	key->source_port = 0;
 	key->place = PLACE_DESTINATION;
 	entry = find(key);
 	if (entry)
 		return entry;
-	key->port = h->source_port;
+	key->source_port = h->source_port;
+	key->destination_port = 0;
 	key->place = PLACE_SOURCE;
 	return find(key);
 }
@@ -228,7 +236,7 @@ static __always_inline __u32 difference(const struct iphdr *ip, const struct swi
 	return (sum & 0xffffffff) + (sum >> 32);
 }
 
-/* Write addresses, port and, in transit, time to live. */
+/* Write addresses, the port that holds a label alone and, in transit, time to live. */
 static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
 				   const struct switch_entry *entry, __u8 place, int transit)
 {
@@ -238,9 +246,14 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
 	__u32 at = L4 + (is_udp ? 6 : 16), change = difference(&h->ip, entry);
 	__u64 sum = (__u16)~h->ip.check;
 
-	if (bpf_l4_csum_replace(skb, at, 0, change, BPF_F_PSEUDO_HDR | flags) ||
-	    bpf_l4_csum_replace(skb, at, old, entry->port, 2 | flags))
+	if (is_udp && skb->gso_size) {
+		/* it is of the pseudo header alone until the packet is cut; where the port does not compute
+		 * checksums, the kernel does not say so, and the helpers would take it for a whole one */
+		h->udp_check = fold((__u64)h->udp_check + change);
+	} else if (bpf_l4_csum_replace(skb, at, 0, change, BPF_F_PSEUDO_HDR | flags) ||
+		   (place != PLACE_BOTH && bpf_l4_csum_replace(skb, at, old, entry->port, 2 | flags))) {
 		return -1;
+	}
 	h = headers(skb);
 	if (!h)
 		return -1;
@@ -254,9 +267,18 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
 	h->ip.daddr = entry->destination;
 	if (place == PLACE_SOURCE)
 		h->source_port = entry->port;
-	else
+	else if (place == PLACE_DESTINATION)
 		h->destination_port = entry->port;
 	return 0;
+}
+
+/* Whether an entry leaves our agent's packet as it is, on a direct path with a wide label: at the port that it
+ * goes to, it would be found again. */
+static __always_inline int stays(const struct headers *h, const struct switch_entry *entry,
+				 const struct switch_key *key)
+{
+	return key->from == FROM_AGENT && key->place == PLACE_BOTH &&
+	       h->ip.saddr == entry->source && h->ip.daddr == entry->destination;
 }
 
 /* Carry out an entry. */
@@ -265,7 +287,7 @@ static __always_inline int carry(struct __sk_buff *skb, struct headers *h, struc
 {
 	struct bpf_redir_neigh next = { .nh_family = 2 /* AF_INET */, .ipv4_nh = entry->next_hop };
 	struct size size = size_of(skb, h->ip.protocol);
-	int transit = key->from == FROM_WAN && entry->interface, verdict;
+	int transit = key->from == FROM_WAN && entry->interface, verdict, stay;
 
 	if (!is_sound(&h->ip, skb->len))
 		return drop(DROP_MALFORMED);
@@ -277,13 +299,18 @@ static __always_inline int carry(struct __sk_buff *skb, struct headers *h, struc
 	if (verdict)
 		return verdict;
 	h = headers(skb);
-	if (!h || rewrite(skb, h, entry, key->place, transit))
+	if (!h)
+		return drop(DROP_FAILED);
+	stay = stays(h, entry, key);
+	if (stay && skb->ifindex != entry->interface)
+		return bpf_redirect_neigh(entry->interface, &next, sizeof(next), 0);
+	if (!stay && rewrite(skb, h, entry, key->place, transit))
 		return drop(DROP_FAILED);
 	count(entry->count, &size);
-	if (!entry->interface)
-		return TC_ACT_OK;
-	if (entry->priority)
+	if (entry->interface && entry->priority)
 		skb->priority = entry->priority;
+	if (!entry->interface || stay)
+		return TC_ACT_OK;
 	return bpf_redirect_neigh(entry->interface, &next, sizeof(next), 0);
 }
 
@@ -305,11 +332,17 @@ static __always_inline int is_about_switched(struct __sk_buff *skb, const struct
 	key.destination = quoted.ip.saddr;
 	if (key.destination != h->ip.daddr)
 		return 0;
-	key.port = quoted.source_port;
+	key.source_port = quoted.destination_port;
+	key.destination_port = quoted.source_port;
+	key.place = PLACE_BOTH;
+	if (quoted.ip.protocol == IPPROTO_UDP && find(&key))
+		return 1;
+	key.source_port = 0;
 	key.place = PLACE_DESTINATION;
 	if (find(&key))
 		return 1;
-	key.port = quoted.destination_port;
+	key.source_port = quoted.destination_port;
+	key.destination_port = 0;
 	key.place = PLACE_SOURCE;
 	return find(&key) != 0;
 }
@@ -322,11 +355,20 @@ static __always_inline int is_label(__be16 port)
 	return to && to != from && (p & 0x0ff0);
 }
 
+/* Whether the ports are a label together: of two branches, each from 64 on in the upper ten bits. */
+static __always_inline int is_wide_label(const struct headers *h)
+{
+	__u16 from = bpf_ntohs(h->source_port), to = bpf_ntohs(h->destination_port);
+
+	return h->ip.protocol == IPPROTO_UDP && from >= LABEL_MIN && to >= LABEL_MIN &&
+	       from >> 6 != to >> 6;
+}
+
 /* Whether a packet claims to be on a path. Where there is NAT, low ports are its own: the port that an
  * answer comes from may look like a label. */
 static __always_inline int is_labelled(const struct headers *h, __u32 nat)
 {
-	return is_label(h->destination_port) ||
+	return is_label(h->destination_port) || is_wide_label(h) ||
 	       (is_label(h->source_port) && (!nat || bpf_ntohs(h->destination_port) >= LABEL_MIN));
 }
 

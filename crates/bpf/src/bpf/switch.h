@@ -9,22 +9,24 @@
 #define SWITCH_COUNTS 65536 /* counters: twice the entries, so that those of a new set find room */
 
 enum switch_from { FROM_AGENT, FROM_WAN };
-enum switch_place { PLACE_DESTINATION, PLACE_SOURCE };
+enum switch_place { PLACE_DESTINATION, PLACE_SOURCE, PLACE_BOTH };
 
 /* What entries are found by. */
 struct switch_key {
 	__be32 source;
 	__be32 destination;
-	__be16 port;
+	__be16 source_port; /* 0 where it does not hold the label */
+	__be16 destination_port; /* 0 where it does not hold the label */
 	__u8 from; /* enum switch_from */
-	__u8 place; /* enum switch_place: which port holds the label */
+	__u8 place; /* enum switch_place: which ports hold the label */
+	__u16 pad;
 };
 
 /* What a packet carries afterwards, and where it goes. */
 struct switch_entry {
 	__be32 source;
 	__be32 destination;
-	__be16 port;
+	__be16 port; /* where one port holds the label; a label of both stays */
 	__u16 pad;
 	__u32 interface; /* 0: to our own stack */
 	__be32 next_hop;
@@ -59,7 +61,7 @@ struct switch_event {
 	__u8 data[SWITCH_SNAP]; /* from the IP header */
 };
 
-_Static_assert(sizeof(struct switch_key) == 12, "switch_key");
+_Static_assert(sizeof(struct switch_key) == 16, "switch_key");
 _Static_assert(sizeof(struct switch_entry) == 28, "switch_entry");
 _Static_assert(sizeof(struct switch_count) == 16, "switch_count");
 _Static_assert(sizeof(struct switch_event) == 16 + SWITCH_SNAP, "switch_event");

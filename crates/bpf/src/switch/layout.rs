@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
-use hawser_wire::rewrite::{self, Place};
+use hawser_wire::rewrite::{Place, Ports, Tuple};
 
 use super::{Flow, From, Output};
 
@@ -17,20 +17,28 @@ pub(crate) const EVENT_HEAD: usize = 16;
 pub(crate) struct Key {
     source: [u8; 4],
     destination: [u8; 4],
-    port: [u8; 2],
+    source_port: [u8; 2],
+    destination_port: [u8; 2],
     from: u8,
     place: u8,
+    pad: [u8; 2],
 }
 
 impl Key {
-    pub(crate) fn new(from: From, key: rewrite::Key) -> Self {
-        let rewrite::Key { tuple, place } = key;
+    pub(crate) fn new(from: From, key: Tuple) -> Self {
+        let (source_port, destination_port) = key.ports.split();
         Self {
-            source: tuple.source.octets(),
-            destination: tuple.destination.octets(),
-            port: tuple.port.to_be_bytes(),
+            source: key.source.octets(),
+            destination: key.destination.octets(),
+            source_port: source_port.unwrap_or(0).to_be_bytes(),
+            destination_port: destination_port.unwrap_or(0).to_be_bytes(),
             from: u8::from(from == From::Wan),
-            place: u8::from(place == Place::Source),
+            place: match key.ports.place() {
+                Place::Destination => 0,
+                Place::Source => 1,
+                Place::Both => 2,
+            },
+            pad: [0; 2],
         }
     }
 }
@@ -57,10 +65,14 @@ impl Entry {
                 (interface, next_hop.octets(), priority)
             }
         };
+        let port = match flow.write.ports {
+            Ports::Source(port) | Ports::Destination(port) => port,
+            Ports::Both { .. } => 0, // it stays
+        };
         Self {
             source: flow.write.source.octets(),
             destination: flow.write.destination.octets(),
-            port: flow.write.port.to_be_bytes(),
+            port: port.to_be_bytes(),
             pad: [0; 2],
             interface,
             next_hop,
@@ -71,7 +83,7 @@ impl Entry {
 }
 
 const _: () = {
-    assert!(size_of::<Key>() == 12);
+    assert!(size_of::<Key>() == 16);
     assert!(size_of::<Entry>() == 28);
 };
 

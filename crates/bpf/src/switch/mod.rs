@@ -15,7 +15,7 @@ use aya::{
         tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, TcHandle},
     },
 };
-use hawser_wire::rewrite::{Key, Tuple};
+use hawser_wire::rewrite::Tuple;
 
 use self::layout::{EVENT_HEAD, Entry};
 pub use crate::count::Count;
@@ -71,8 +71,8 @@ pub struct Flow {
     /// Where its packets come from.
     pub from: From,
     /// What they are found by.
-    pub key: Key,
-    /// What they carry afterwards.
+    pub key: Tuple,
+    /// What they carry afterwards: the same ports as in `key`, of which both stay as they are.
     pub write: Tuple,
     /// Where they go.
     pub output: Output,

@@ -10,6 +10,7 @@ use std::{
     path::PathBuf,
 };
 
+use hawser_wire::label;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,9 +35,9 @@ pub(crate) struct Document {
     /// Name of this branch; with TLS also the name in its certificate.
     #[schemars(regex(pattern = NAME))]
     pub(crate) branch: String,
-    /// Number of this branch in path labels.
-    #[schemars(range(max = 15))]
-    pub(crate) id: u8,
+    /// Number of this branch in path labels; with `mptcp` at most 15.
+    #[schemars(range(max = 959))]
+    pub(crate) id: u16,
     /// Unix socket of the control API.
     #[schemars(length(min = 1, max = 107))]
     pub(crate) control: PathBuf,
@@ -55,7 +56,7 @@ pub(crate) struct Document {
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) placement: Placement,
     /// The other branches.
-    #[schemars(length(max = 14))]
+    #[schemars(length(max = 959))]
     pub(crate) peers: Vec<PeerDocument>,
     /// Leads packets between the agent and the WAN ports; null for plain routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,14 +114,15 @@ pub(crate) struct PeerDocument {
     /// Its name.
     #[schemars(regex(pattern = NAME))]
     pub(crate) branch: String,
-    /// Its number in path labels. Of two branches the one with the lower number connects.
-    #[schemars(range(max = 15))]
-    pub(crate) id: u8,
+    /// Its number in path labels; with `mptcp` at most 15. Of two branches the one with the lower number
+    /// connects.
+    #[schemars(range(max = 959))]
+    pub(crate) id: u16,
     /// Addresses behind it, such as `10.2.0.0/24`.
     #[schemars(length(min = 1, max = 1024))]
     pub(crate) prefixes: Vec<String>,
-    /// Path groups: each is one connection.
-    #[schemars(length(min = 1, max = 16))]
+    /// Path groups: each is one connection; with `quic`, one a path.
+    #[schemars(length(min = 1, max = 64))]
     pub(crate) groups: Vec<GroupDocument>,
 }
 
@@ -128,8 +130,8 @@ pub(crate) struct PeerDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupDocument {
-    /// Number of the group in path labels.
-    #[schemars(range(max = 15))]
+    /// Number of the group in path labels; with `mptcp` at most 15.
+    #[schemars(range(max = 63))]
     pub(crate) id: u8,
     /// Which traffic of the branch uses the group.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -174,7 +176,7 @@ pub(crate) struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) branch: String,
-    pub(crate) id: u8,
+    pub(crate) id: u16,
     pub(crate) prefixes: Vec<IpNet>,
     pub(crate) groups: Vec<Group>,
 }
@@ -212,8 +214,10 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let classifier = document.classifier.as_ref();
     let classifier = classifier.map(|section| classifier::check(&mut check, section));
     let config = Config { document, address, source, peers, switch, classifier };
-    if config.document.transport.kind == Kind::Ipip {
-        check.ipip(&config.peers);
+    match config.document.transport.kind {
+        Kind::Ipip => check.ipip(&config.peers),
+        Kind::Mptcp => check.narrow_labels(&config),
+        Kind::Quic => {}
     }
     if check.errors.is_empty() { Ok(config) } else { Err(Invalid { errors: check.errors }) }
 }
@@ -374,6 +378,25 @@ impl Check {
         Some(address)
     }
 
+    /// The path labels of `mptcp` have four bits for branches and for groups.
+    fn narrow_labels(&mut self, config: &Config) {
+        let branches = format!("0 to {}, for mptcp", label::BRANCH_MAX);
+        if config.document.id > u16::from(label::BRANCH_MAX) {
+            self.error("id", config.document.id, &branches);
+        }
+        for (i, peer) in config.peers.iter().enumerate() {
+            if peer.id > u16::from(label::BRANCH_MAX) {
+                self.error(&format!("peers[{i}].id"), peer.id, &branches);
+            }
+            for (j, group) in peer.groups.iter().enumerate() {
+                if group.id > label::GROUP_MAX {
+                    let expected = format!("0 to {}, for mptcp", label::GROUP_MAX);
+                    self.error(&format!("peers[{i}].groups[{j}].id"), group.id, &expected);
+                }
+            }
+        }
+    }
+
     /// The `ipip` transport carries IPv4 in IPv4 and tells peers apart by their address.
     fn ipip(&mut self, peers: &[Peer]) {
         let mut pairs = BTreeSet::new();
@@ -442,6 +465,8 @@ pub(crate) mod tests {
             ("/version", json!(2), "version"),
             ("/branch", json!("B 1"), "branch"),
             ("/id", json!(16), "id"),
+            ("/id", json!(960), "id"),
+            ("/peers/0/id", json!(16), "peers[0].id"),
             ("/id", json!(2), "peers[0].id"),
             ("/branch", json!("b2"), "peers[0].branch"),
             ("/source", json!("10.1.0"), "source"),
@@ -453,6 +478,7 @@ pub(crate) mod tests {
             ("/transport/tls", json!({"certificate": "a", "key": "b"}), "transport.tls.ca"),
             ("/peers/0/prefixes/0", json!("10.2.0.1/24"), "peers[0].prefixes[0]"),
             ("/peers/0/groups/0/id", json!(16), "peers[0].groups[0].id"),
+            ("/peers/0/groups/0/id", json!(64), "peers[0].groups[0].id"),
             ("/peers/0/groups/0/paths", json!([]), "peers[0].groups[0].paths"),
             (
                 "/peers/0/groups/0/paths/0/remote",
@@ -472,7 +498,7 @@ pub(crate) mod tests {
 
     #[test]
     fn all_errors_come_at_once() {
-        let mut document = with("/id", json!(16));
+        let mut document = with("/id", json!(960));
         document["mtu"] = json!(1);
         document["peers"][0].as_object_mut().unwrap().remove("branch");
         let mut seen = fields(&document);
@@ -486,6 +512,17 @@ pub(crate) mod tests {
         let twin = document["peers"][0].clone();
         document["peers"].as_array_mut().unwrap().push(twin);
         assert_eq!(fields(&document), ["peers[1].branch", "peers[1].id", "peers[1].prefixes[0]"]);
+    }
+
+    #[test]
+    fn labels_of_quic_are_wide() {
+        let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
+        let mut document = with("/transport", json!({"kind": "quic", "tls": tls}));
+        (document["id"], document["peers"][0]["id"]) = (json!(700), json!(959));
+        document["peers"][0]["groups"][0]["id"] = json!(63);
+        assert!(parse(&document).is_ok());
+        document["transport"] = json!({"kind": "mptcp"});
+        assert_eq!(fields(&document), ["id", "peers[0].id", "peers[0].groups[0].id"]);
     }
 
     #[test]

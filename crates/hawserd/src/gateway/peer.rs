@@ -24,7 +24,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(config: config::Peer, own_id: u8, queue_bytes: usize) -> Self {
+    pub(super) fn new(config: config::Peer, own_id: u16, queue_bytes: usize) -> Self {
         let groups = config.groups.iter().map(|g| Group::new(g.clone(), queue_bytes)).collect();
         Self { we_connect: own_id < config.id, groups, config }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hawser_wire::{flow, ip};
+use hawser_wire::{flow, ip, label::wide};
 
 use super::{
     config::{
@@ -21,8 +21,9 @@ const WAYS: usize = 4;
 /// A flow that was not seen for this long is forgotten, and may take another group.
 const IDLE_S: u32 = 60;
 
-/// Peers and groups have numbers of four bits.
-const NUMBERS: usize = 16;
+/// Numbers of peers and groups, as wide path labels have them.
+const PEERS: usize = wide::BRANCH_MAX as usize + 1;
+const GROUPS: usize = wide::GROUP_MAX as usize + 1;
 
 /// A path group as far as placing flows on it goes.
 pub(super) trait Carrier {
@@ -39,7 +40,7 @@ pub(super) trait Carrier {
 pub(super) trait Carriers {
     type Group: Carrier;
 
-    fn id(&self) -> u8;
+    fn id(&self) -> u16;
 
     /// In the order of the places that are given.
     fn groups(&self) -> impl Iterator<Item = &Self::Group> + Clone;
@@ -62,7 +63,7 @@ impl Carrier for Group {
 impl Carriers for Peer {
     type Group = Group;
 
-    fn id(&self) -> u8 {
+    fn id(&self) -> u16 {
         self.config.id
     }
 
@@ -87,7 +88,7 @@ struct Flow {
     /// Its hash; 0: the place is free.
     hash: u64,
     seen_s: u32,
-    peer: u8,
+    peer: u16,
     group: u8,
 }
 
@@ -97,9 +98,9 @@ pub(super) struct Places {
     start: Instant,
     table: Box<[[Flow; WAYS]]>,
     /// Remembered flows of each peer and group, by their numbers.
-    counts: [[u32; NUMBERS]; NUMBERS],
+    counts: Box<[[u32; GROUPS]]>,
     /// Turns of `round_robin` of each peer, by class.
-    turns: [[usize; 2]; NUMBERS],
+    turns: Box<[[usize; 2]]>,
     /// Where the search for forgotten flows goes on.
     swept: usize,
 }
@@ -111,8 +112,8 @@ impl Places {
             policy,
             start: now,
             table: vec![[Flow::default(); WAYS]; FLOWS_MAX / WAYS].into_boxed_slice(),
-            counts: Default::default(),
-            turns: Default::default(),
+            counts: vec![[0; GROUPS]; PEERS].into_boxed_slice(),
+            turns: vec![[0; 2]; PEERS].into_boxed_slice(),
             swept: 0,
         }
     }
@@ -123,7 +124,7 @@ impl Places {
     }
 
     /// Flows on a group.
-    pub(super) fn flows(&self, peer: u8, group: u8) -> u32 {
+    pub(super) fn flows(&self, peer: u16, group: u8) -> u32 {
         let of_peer = self.counts.get(usize::from(peer));
         of_peer.and_then(|counts| counts.get(usize::from(group))).copied().unwrap_or(0)
     }

@@ -299,7 +299,7 @@ impl Tunnels {
         Status::new(branch, self.started.elapsed(), self.tun.offload(), peers.collect())
     }
 
-    fn group_status(&self, peer: u8, group: &config::Group) -> GroupStatus {
+    fn group_status(&self, peer: u16, group: &config::Group) -> GroupStatus {
         GroupStatus {
             id: group.id,
             up: true,

@@ -29,10 +29,12 @@ _ERRORS = (3, 11, 12)
 _TTL = 64
 _SOURCE_PORT, _DESTINATION_PORT = 0, 2
 """Where the ports stand in the header of TCP and UDP."""
+_BOTH_PORTS = -1
+"""The label is wide: both ports of UDP, the source's first."""
 _OPPOSITE = {_SOURCE_PORT: _DESTINATION_PORT, _DESTINATION_PORT: _SOURCE_PORT}
 
 Key = tuple[bytes, bytes, int, int]
-"""Addresses of a packet, the port that holds the label, and where that stands."""
+"""Addresses of a packet, the ports that hold the label, and where those stand."""
 Returns = Mapping[Key, Entry]
 
 
@@ -103,15 +105,18 @@ def checksum(data: bytes) -> int:
 
 @dataclass(frozen=True)
 class _Swap:
-    """Addresses and a port as they are written."""
+    """Addresses and a port as they are written; no port where the label is wide, and stays."""
 
     source: bytes
     destination: bytes
-    port: int
+    port: int | None
 
 
 def _key(entry: Entry) -> Key:
     match = entry.match
+    if match.source_port and match.destination_port:
+        ports = match.source_port << 16 | match.destination_port
+        return match.source.packed, match.destination.packed, ports, _BOTH_PORTS
     place = _SOURCE_PORT if match.destination_port is None else _DESTINATION_PORT
     port = match.destination_port or match.source_port or 0
     return match.source.packed, match.destination.packed, port, place
@@ -135,10 +140,12 @@ def _answered(error: bytes, quoted: bytes, table: Returns) -> tuple[Entry, int] 
     """Find the entry that an answer to the quoted packet matches, and where that has its label."""
     if not _has_ports(quoted) or quoted[12:16] != error[16:20]:
         return None
-    for place in (_DESTINATION_PORT, _SOURCE_PORT):
-        at = _HEADER + _OPPOSITE[place]
-        port = int.from_bytes(quoted[at : at + 2])
-        entry = table.get((quoted[16:20], quoted[12:16], port, place))
+    source, destination = _words(quoted[_HEADER : _HEADER + 4])
+    places = {_DESTINATION_PORT: source, _SOURCE_PORT: destination}
+    if quoted[9] == _UDP:
+        places = {_BOTH_PORTS: destination << 16 | source, **places}
+    for place, ports in places.items():
+        entry = table.get((quoted[16:20], quoted[12:16], ports, place))
         if entry is not None:
             return entry, place
     return None
@@ -160,15 +167,18 @@ def _rewritten(quoted: bytes, write: _Swap, place: int) -> bytes:
 
     Checksums are updated, never computed anew (RFC 1624, equation 3): what was damaged stays so.
     """
-    result, at = bytearray(quoted), _HEADER + _OPPOSITE[place]
+    result = bytearray(quoted)
     written = _words(write.source + write.destination)
     addresses = list(zip(_words(quoted[12:20]), written, strict=True))
-    ports = [(int.from_bytes(quoted[at : at + 2]), write.port)]
+    ports: list[tuple[int, int]] = []
+    if write.port is not None:
+        at = _HEADER + _OPPOSITE[place]
+        ports = [(int.from_bytes(quoted[at : at + 2]), write.port)]
+        result[at : at + 2] = write.port.to_bytes(2)
     _update(result, 10, addresses, may_be_absent=False)
     udp = quoted[9] == _UDP
     _update(result, _HEADER + (6 if udp else 16), addresses + ports, may_be_absent=udp)
     result[12:20] = write.source + write.destination
-    result[at : at + 2] = write.port.to_bytes(2)
     return bytes(result)
 
 

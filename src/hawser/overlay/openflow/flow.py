@@ -114,6 +114,7 @@ def _arp(place: int, port: OpenFlowPort) -> Iterator[Flow]:
 
 def _own(switch: OpenFlowSwitch) -> Iterator[Flow]:
     """Let the gateway's own packets pass by the port of their address; all else matches nothing."""
+    wide = any(entry.match.wide for entry in switch.entries)
     yield _unmatched(0, {})
     for place, port in enumerate(switch.ports):
         wan, agent = FIRST_WAN + place, FIRST_AGENT + place
@@ -122,7 +123,7 @@ def _own(switch: OpenFlowSwitch) -> Iterator[Flow]:
             yield _own_flow(ENTRIES, 10, sent, FIRST_OUT + place, "own")
             taken: dict[str, Value] = {"in_port": wan, "eth_type": _IPV4, "ipv4_dst": address}
             yield _own_flow(ENTRIES, 10, taken, agent, "own")
-            for ports in _below_labels():
+            for ports in _below_labels(wide=wide):
                 yield _own_flow(ENTRIES, 12, {**taken, **ports}, agent, "own")
             yield from _errors(taken, agent)
     yield from _labelled(switch)
@@ -139,13 +140,14 @@ def _errors(taken: dict[str, Value], agent: int) -> Iterator[Flow]:
         yield flow.model_copy(update={"report": True})
 
 
-def _below_labels() -> Iterator[dict[str, Value]]:
+def _below_labels(*, wide: bool) -> Iterator[dict[str, Value]]:
     """Give what TCP and UDP for the gateway itself has as its port: an agent's, or a smaller one.
 
-    A label names two branches in its first two nibbles, neither of which is 0.
+    A label names two branches in its first two nibbles, neither of which is 0. Where labels are
+    wide, agents have no ports but those of labels, all of which entries know.
     """
     for number, protocol in _PROTOCOLS.items():
-        for mask in (0xF000, 0x0F00):
+        for mask in (0xF000,) if wide and protocol == "udp" else (0xF000, 0x0F00):
             yield {"ip_proto": number, f"{protocol}_dst": (0, mask)}
 
 
@@ -155,7 +157,8 @@ def _labelled(switch: OpenFlowSwitch) -> Iterator[Flow]:
     Of source ports only labels between the same branches as those of the entries: others may be
     servers' ports.
     """
-    returned = {each for entry in switch.entries if (each := entry.match.source_port)}
+    narrow = (entry.match for entry in switch.entries if not entry.match.wide)
+    returned = {match.source_port for match in narrow if match.source_port}
     branches = sorted({port & 0xFF00 for port in returned if not _is_below(port)})
     for number, protocol in _PROTOCOLS.items():
         packet: dict[str, Value] = {"eth_type": _IPV4, "ip_proto": number}
@@ -183,11 +186,16 @@ def _own_flow(
 
 
 def _entries(switch: OpenFlowSwitch) -> Iterator[Flow]:
-    """Match no port numbers without a protocol: so every entry is two, one for TCP, one for UDP."""
+    """Match no port numbers without a protocol.
+
+    So every entry with a narrow label is two, one for TCP, one for UDP; one with a wide label is
+    for UDP.
+    """
     for entry in switch.entries:
         came, (output, sender, receiver) = _came(switch, entry), leaves(switch, entry)
         for number, protocol in _PROTOCOLS.items():
-            labelled = f"{protocol}_{'dst' if entry.match.source_port is None else 'src'}"
+            if entry.match.wide and protocol != "udp":
+                continue
             yield Flow(
                 table=ENTRIES,
                 priority=20,
@@ -197,20 +205,33 @@ def _entries(switch: OpenFlowSwitch) -> Iterator[Flow]:
                     "ip_proto": number,
                     "ipv4_src": str(entry.match.source),
                     "ipv4_dst": str(entry.match.destination),
-                    labelled: entry.match.destination_port or entry.match.source_port or 0,
+                    **_label(entry, protocol),
                 },
                 write=(
                     ("eth_src", sender),
                     ("eth_dst", receiver),
                     ("ipv4_src", str(entry.write.source)),
                     ("ipv4_dst", str(entry.write.destination)),
-                    (labelled, entry.write.port),
+                    *_written(entry, protocol),
                 ),
                 decrement=came < FIRST_AGENT and output < FIRST_AGENT,
                 output=output,
                 kind="entry",
                 counter=entry.name,
             )
+
+
+def _label(entry: Entry, protocol: str) -> dict[str, int]:
+    """Give the ports that hold the label."""
+    ports = {"src": entry.match.source_port, "dst": entry.match.destination_port}
+    return {f"{protocol}_{end}": port for end, port in ports.items() if port is not None}
+
+
+def _written(entry: Entry, protocol: str) -> Iterator[tuple[str, int]]:
+    """Give the port to write in the place of a narrow label; a wide one stays."""
+    if entry.write.port is not None:
+        for name in _label(entry, protocol):
+            yield name, entry.write.port
 
 
 def _came(switch: OpenFlowSwitch, entry: Entry) -> int:

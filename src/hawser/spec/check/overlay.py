@@ -10,6 +10,7 @@ from hawser.spec.errors import found
 from hawser.spec.explain import Loc
 from hawser.spec.overlay import (
     MAX_BRANCHES,
+    NARROW,
     Branch,
     Congestion,
     Encryption,
@@ -26,9 +27,15 @@ _PACKETS = (Transport.QUIC, Transport.NONE)
 
 def overlay(overlay: Overlay) -> Iterator[Issue]:
     """Check branches by themselves."""
-    if len(overlay.branches) > MAX_BRANCHES:
-        message = f"found {len(overlay.branches)} branches, expected at most {MAX_BRANCHES}"
-        yield Issue(("overlay", "branches"), f"{message}: a path label has 4 bits for a branch")
+    narrow = overlay.transport is Transport.MPTCP
+    most, bits = (NARROW, 4) if narrow else (MAX_BRANCHES, 10)
+    if len(overlay.branches) > most:
+        message = f"found {len(overlay.branches)} branches, expected at most {most}"
+        yield Issue(
+            ("overlay", "branches"), f"{message}: a path label has {bits} bits for a branch"
+        )
+    elif narrow:
+        yield from _narrow(overlay)
     yield from _unique(overlay)
     yield from _prefixes(overlay)
     if overlay.transport is Transport.QUIC and overlay.encryption is Encryption.NONE:
@@ -46,6 +53,14 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     if not overlay.resequence and overlay.transport not in _PACKETS:
         message = f"found false with the {overlay.transport.value} transport"
         yield Issue(("overlay", "resequence"), f"{message}, expected it only with quic")
+
+
+def _narrow(overlay: Overlay) -> Iterator[Issue]:
+    """The path labels of Multipath TCP have 4 bits for a branch; groups are counted elsewhere."""
+    wanted = f"expected 0 to {NARROW - 1}: with the mptcp transport a path label has 4 bits for it"
+    for name, branch in overlay.branches.items():
+        if branch.id >= NARROW:
+            yield Issue(("overlay", "branches", name, "id"), f"found {branch.id}, {wanted}")
 
 
 def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:

@@ -10,6 +10,7 @@ from hawser.spec.explain import Loc
 from hawser.spec.overlay import (
     MAX_GROUPS,
     MAX_PATHS,
+    NARROW,
     Branch,
     Overlay,
     PathGroup,
@@ -28,6 +29,9 @@ from hawser.spec.route import (
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
+_SWITCHED = (Transport.MPTCP, Transport.QUIC)
+"""Transports whose paths a switch leads."""
+
 
 def path_groups(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     """Check the path groups of an overlay whose branches fit the topology."""
@@ -40,8 +44,8 @@ def path_groups(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     yield from _labels(overlay, sound)
     if overlay.transport is Transport.IPIP:
         yield from _tunnels(sound)
-    if overlay.transport is Transport.MPTCP:
-        yield from _subflows(overlay)
+    if overlay.transport in _SWITCHED:
+        yield from _subflows(overlay, sound)
         yield from _apart(topology, overlay, sound)
 
 
@@ -115,7 +119,7 @@ def _twice(passed: list[Stop]) -> str | None:
 
 
 def _unswitched(overlay: Overlay) -> str | None:
-    if overlay.transport is Transport.MPTCP and overlay.switch is SwitchKind.NONE:
+    if overlay.transport in _SWITCHED and overlay.switch is SwitchKind.NONE:
         return "found a path through another branch, which needs a switch: bpf or openflow"
     return None
 
@@ -167,20 +171,26 @@ def _one_each(overlay: Overlay, group: PathGroup, loc: Loc) -> Iterator[Issue]:
 
 def _labels(overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
     """No two groups of a pair of branches may have the same number, nor more than there are."""
+    narrow = overlay.transport is Transport.MPTCP
+    groups_most = NARROW if narrow else MAX_GROUPS
     pairs: dict[frozenset[str], dict[int, str]] = {}
     for name, group in groups.items():
         pair = frozenset(route_branches(group.paths[0]))
         numbers = pairs.setdefault(pair, {})
         loc: Loc = ("overlay", "path_groups", name)
         between = " and ".join(sorted(pair))
-        if len(group.paths) > (most := _most([overlay.branches[branch] for branch in pair])):
+        ends = [overlay.branches[branch] for branch in pair]
+        if len(group.paths) > (most := _most(ends) if narrow else MAX_PATHS):
             message = f"found {len(group.paths)} member paths, expected at most {most}"
             yield Issue((*loc, "paths"), f"{message} between {between}")
-        if len(numbers) == MAX_GROUPS:
-            message = f"found one group more than the {MAX_GROUPS} that {between} may have"
+        if len(numbers) == groups_most:
+            message = f"found one group more than the {groups_most} that {between} may have"
             yield Issue(loc, message, key=True)
             continue
         number = len(numbers) if group.id is None else group.id
+        if number >= groups_most:
+            message = f"found {number}, expected 0 to {groups_most - 1}"
+            yield Issue((*loc, "id"), f"{message}: with the mptcp transport it has 4 bits")
         if number in numbers:
             where = loc if group.id is None else (*loc, "id")
             message = f"found the number {number} of group {numbers[number]} again, between"
@@ -204,16 +214,19 @@ def _tunnels(groups: dict[str, PathGroup]) -> Iterator[Issue]:
         ends.setdefault(pair, name)
 
 
-def _subflows(overlay: Overlay) -> Iterator[Issue]:
-    names = list(overlay.branches)
-    for index, first in enumerate(names):
-        for second in names[index + 1 :]:
-            ends = overlay.branches[first], overlay.branches[second]
-            count, most = len(ends[0].wan) * len(ends[1].wan), _most(ends)
-            if count > most:
-                message = f"found {count} paths to branch {first}, expected at most {most}"
-                message += ": a path label has no more numbers for them"
-                yield Issue(("overlay", "branches", second, "wan"), message)
+def _subflows(overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
+    """Each pair of WAN ports has a path; with quic, only where no group is described."""
+    narrow = overlay.transport is Transport.MPTCP
+    described = {frozenset(route_branches(group.paths[0])) for group in groups.values()}
+    for first, second in combinations(overlay.branches, 2):
+        if not narrow and {first, second} in described:
+            continue
+        ends = overlay.branches[first], overlay.branches[second]
+        count, most = len(ends[0].wan) * len(ends[1].wan), _most(ends) if narrow else MAX_PATHS
+        if count > most:
+            message = f"found {count} paths to branch {first}, expected at most {most}"
+            message += ": a path label has no more numbers for them" if narrow else " a group"
+            yield Issue(("overlay", "branches", second, "wan"), message)
 
 
 def _most(ends: Sequence[Branch]) -> int:

@@ -100,7 +100,7 @@ fn addresses(config: &Config) -> BTreeSet<SocketAddr> {
 /// Who a connection says it is from.
 struct Introduction {
     branch: String,
-    id: u8,
+    id: u16,
     group: u8,
 }
 
@@ -219,7 +219,7 @@ fn introduction(link: &mut Link, now: Instant) -> Result<Option<Introduction>, L
         link.receive(now, |record| match record {
             Record::Hello(hello) => {
                 let branch = hello.branch.to_owned();
-                said = Some(Introduction { branch, id: hello.id, group: hello.group });
+                said = Some(Introduction { branch, id: hello.id.into(), group: hello.group });
                 Ok(ControlFlow::Break(()))
             }
             _ => Err(LinkError::Protocol("the first record is not a hello")),

@@ -124,6 +124,7 @@ impl Agent {
         let (id, branch) = (self.config.document.id, self.config.document.branch.clone());
         let Some(place) = self.group_mut(peer, group) else { return Ok(()) };
         let mut hello = Vec::new();
+        let id = u8::try_from(id).unwrap_or(u8::MAX); // the configuration has no such number
         Hello { id, group: place.config.id, branch: &branch }.emit(&mut hello);
         let Some(link) = &mut place.link else { return Ok(()) };
         link.say(now, &hello)
@@ -253,7 +254,7 @@ fn check_hello(
     peer: &crate::gateway::config::Peer,
     group: u8,
 ) -> Result<(), LinkError> {
-    if (hello.branch, hello.id, hello.group) == (&peer.branch, peer.id, group) {
+    if (hello.branch, u16::from(hello.id), hello.group) == (&peer.branch, peer.id, group) {
         return Ok(());
     }
     let Hello { branch, id, group: found } = hello;

@@ -6,8 +6,8 @@ use std::{
 };
 
 use hawser_wire::{
-    label::{self, Label},
-    rewrite::{Key, Tuple},
+    label::{self, Label, wide},
+    rewrite::{Ports, Tuple},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,8 @@ pub(crate) enum PortKind {
     Leased,
 }
 
-/// A flow entry. It holds for TCP and UDP alike.
+/// A flow entry. With a narrow label, in one port, it holds for TCP and UDP alike; with a wide one, in both,
+/// for UDP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EntryDocument {
@@ -83,8 +84,8 @@ pub(crate) struct EntryDocument {
     pub(crate) output: OutputDocument,
 }
 
-/// The packets that an entry is about. Exactly one of the ports is given: the destination port holds
-/// the label in the forward direction of a path, the source port in the return direction.
+/// The packets that an entry is about. Of a narrow label exactly one of the ports is given: the destination port
+/// holds it in the forward direction of a path, the source port in the return direction. A wide label is both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MatchDocument {
@@ -94,10 +95,10 @@ pub(crate) struct MatchDocument {
     pub(crate) source: String,
     /// Destination address.
     pub(crate) destination: String,
-    /// Source port: return direction.
+    /// Source port: return direction; or half of a wide label.
     #[serde(default)]
     pub(crate) source_port: Option<u16>,
-    /// Destination port: forward direction.
+    /// Destination port: forward direction; or half of a wide label.
     #[serde(default)]
     pub(crate) destination_port: Option<u16>,
 }
@@ -121,8 +122,9 @@ pub(crate) struct WriteDocument {
     pub(crate) source: String,
     /// Destination address.
     pub(crate) destination: String,
-    /// The port in the place of the one that was matched.
-    pub(crate) port: u16,
+    /// The port in the place of the one that was matched; null where both were, which stay.
+    #[serde(default)]
+    pub(crate) port: Option<u16>,
 }
 
 /// Where packets go.
@@ -179,7 +181,7 @@ pub(crate) struct Port {
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) from: From,
-    pub(crate) key: Key,
+    pub(crate) key: Tuple,
     pub(crate) write: Tuple,
     pub(crate) output: Output,
 }
@@ -263,37 +265,47 @@ fn parse_entry(
     let destination = check.host_v4(&format!("{field}.match.destination"), &key.destination);
     let to_source = check.host_v4(&format!("{field}.write.source"), &write.source);
     let to_destination = check.host_v4(&format!("{field}.write.destination"), &write.destination);
-    let port = one_port(check, field, key);
+    let ports = ports(check, field, document);
     let output = output(check, field, &document.output, names);
-    let (place, port) = port?;
-    let tuple = Tuple { source: source?, destination: destination?, port };
+    let (ports, written) = ports?;
     let entry = Entry {
         name: document.name.clone(),
         from: key.from,
-        key: Key { tuple, place },
-        write: Tuple { source: to_source?, destination: to_destination?, port: write.port },
+        key: Tuple { source: source?, destination: destination?, ports },
+        write: Tuple { source: to_source?, destination: to_destination?, ports: written },
         output: output?,
     };
     labels(check, field, &entry);
     Some(entry)
 }
 
-fn one_port(
-    check: &mut Check,
-    field: &str,
-    key: &MatchDocument,
-) -> Option<(hawser_wire::rewrite::Place, u16)> {
-    use hawser_wire::rewrite::Place;
-    match (key.source_port, key.destination_port) {
-        (Some(port), None) => Some((Place::Source, port)),
-        (None, Some(port)) => Some((Place::Destination, port)),
-        _ => {
-            let found = serde_json::to_value(key).unwrap_or_default();
-            let expected = "exactly one of source_port and destination_port";
-            check.error(&format!("{field}.match"), found, expected);
-            None
+/// The ports that an entry matches, and writes.
+fn ports(check: &mut Check, field: &str, document: &EntryDocument) -> Option<(Ports, Ports)> {
+    let (key, write) = (&document.key, document.write.port);
+    let one = match (key.source_port, key.destination_port) {
+        (Some(source), Some(destination)) => {
+            let both = Ports::Both { source, destination };
+            if let Some(port) = write {
+                let expected = "null, for a label of both ports stays";
+                check.error(&format!("{field}.write.port"), port, expected);
+            }
+            return write.is_none().then_some((both, both));
         }
-    }
+        (Some(port), None) => (Ports::Source(port), write.map(Ports::Source)),
+        (None, Some(port)) => (Ports::Destination(port), write.map(Ports::Destination)),
+        (None, None) => {
+            let found = serde_json::to_value(key).unwrap_or_default();
+            let expected = "source_port, destination_port, or both of a wide label";
+            check.error(&format!("{field}.match"), found, expected);
+            return None;
+        }
+    };
+    let (matched, Some(written)) = one else {
+        let expected = "the port in the place of the one that was matched";
+        check.error(&format!("{field}.write.port"), serde_json::Value::Null, expected);
+        return None;
+    };
+    Some((matched, written))
 }
 
 fn output(
@@ -324,11 +336,11 @@ fn addresses(
     let agent = |address| own(address) || agents.contains(&address);
     let (what, address, known) = match entry.from {
         From::Agent => {
-            let source = entry.key.tuple.source;
+            let source = entry.key.source;
             ("source", source, agent(source))
         }
         From::Wan => {
-            let destination = entry.key.tuple.destination;
+            let destination = entry.key.destination;
             ("destination", destination, own(destination))
         }
     };
@@ -356,7 +368,7 @@ fn addresses(
     }
 }
 
-/// On the WAN a port is a path label, at the agent it is the agent's own port.
+/// On the WAN a port is a path label, at the agent it is the agent's own port. A wide label is the same at both.
 fn labels(check: &mut Check, field: &str, entry: &Entry) {
     let mut port = |field: String, port: u16, agent: bool| {
         if agent && !label::is_agent_port(port) {
@@ -365,12 +377,28 @@ fn labels(check: &mut Check, field: &str, entry: &Entry) {
             check.error(&field, port, "a path label 0xdsmg of two different branches d and s");
         }
     };
-    let matched = match entry.key.place {
-        hawser_wire::rewrite::Place::Source => "source_port",
-        hawser_wire::rewrite::Place::Destination => "destination_port",
-    };
-    port(format!("{field}.match.{matched}"), entry.key.tuple.port, entry.from == From::Agent);
-    port(format!("{field}.write.port"), entry.write.port, entry.output == Output::Agent);
+    let (from_agent, to_agent) = (entry.from == From::Agent, entry.output == Output::Agent);
+    match (entry.key.ports, entry.write.ports) {
+        (Ports::Source(matched), Ports::Source(written)) => {
+            port(format!("{field}.match.source_port"), matched, from_agent);
+            port(format!("{field}.write.port"), written, to_agent);
+        }
+        (Ports::Destination(matched), Ports::Destination(written)) => {
+            port(format!("{field}.match.destination_port"), matched, from_agent);
+            port(format!("{field}.write.port"), written, to_agent);
+        }
+        (Ports::Both { source, destination }, _) => {
+            if let Err(error) = wide::Label::parse(source, destination) {
+                let field = match error.field {
+                    "source port" => format!("{field}.match.source_port"),
+                    _ => format!("{field}.match.destination_port"),
+                };
+                let expected = format!("{}, as in a wide label", error.expected);
+                check.error(&field, error.found, &expected);
+            }
+        }
+        _ => {} // the places are the same
+    }
 }
 
 #[cfg(test)]
@@ -427,7 +455,7 @@ pub(crate) mod tests {
     fn the_worked_example_is_good() {
         let switch = parse(&switched()).unwrap().switch.unwrap();
         assert_eq!(switch.entries.len(), 4);
-        assert_eq!(switch.entries[0].write.port, 0x2114);
+        assert_eq!(switch.entries[0].write.ports, Ports::Destination(0x2114));
         assert_eq!(switch.entries[0].output, Output::Port { port: 0, class: Some(0x10001) });
         assert_eq!(switch.entries[1].output, Output::Agent);
     }
@@ -445,7 +473,8 @@ pub(crate) mod tests {
             ("/ports/0/type", json!("dsl"), "ports[0].type"),
             ("/entries/1/name", json!("source"), "entries[1].name"),
             ("/entries/0/match/source", json!("198.18.9.9"), "entries[0].match.source"),
-            ("/entries/0/match/source_port", json!(0x2004), "entries[0].match"),
+            ("/entries/0/match/source_port", json!(0x2004), "entries[0].write.port"),
+            ("/entries/0/write/port", json!(null), "entries[0].write.port"),
             ("/entries/0/match/destination_port", json!(null), "entries[0].match"),
             (
                 "/entries/0/match/destination_port",
@@ -476,6 +505,28 @@ pub(crate) mod tests {
                 "{pointer} = {value}: {seen:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_wide_label_is_both_ports_and_stays() {
+        let mut document = switched();
+        for (index, ports) in [(0, (0x1041, 0x1084)), (2, (0xf001, 0xffff))] {
+            let entry = &mut document["switch"]["entries"][index];
+            (entry["match"]["source_port"], entry["match"]["destination_port"]) =
+                (json!(ports.0), json!(ports.1));
+            entry["write"]["port"] = json!(null);
+        }
+        let switch = parse(&document).unwrap().switch.unwrap();
+        let both = Ports::Both { source: 0x1041, destination: 0x1084 };
+        assert_eq!((switch.entries[0].key.ports, switch.entries[0].write.ports), (both, both));
+        let port = |name: &str, value: u16| {
+            let mut document = document.clone();
+            document["switch"]["entries"][0]["match"][name] = json!(value);
+            fields(&document)
+        };
+        assert_eq!(port("source_port", 4095), ["switch.entries[0].match.source_port"]);
+        assert_eq!(port("destination_port", 4095), ["switch.entries[0].match.destination_port"]);
+        assert_eq!(port("destination_port", 0x1042), ["switch.entries[0].match.destination_port"]);
     }
 
     #[test]

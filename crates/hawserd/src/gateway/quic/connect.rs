@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, time::Instant};
 
 use bytes::BytesMut;
-use hawser_wire::{label, tunnel::Hello};
+use hawser_wire::tunnel::Hello;
 use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, Dir, Event, Incoming, StreamEvent,
 };
@@ -39,10 +39,10 @@ impl Quic {
                     link.active = true;
                 }
             }
-            if let Purpose::Makes(place) = socket.purpose
+            if let Purpose::Makes { place, remote } = socket.purpose
                 && socket.links.is_empty()
             {
-                self.connect(number, place, now);
+                self.connect(number, place, remote, now);
             }
         }
         self.recover_silent(now);
@@ -52,12 +52,10 @@ impl Quic {
     }
 
     /// Makes the connection of a path, if it is time.
-    fn connect(&mut self, number: usize, place: Place, now: Instant) {
+    fn connect(&mut self, number: usize, place: Place, remote: SocketAddr, now: Instant) {
         let Some(peer) = self.peers.get_mut(&place.peer) else { return };
         let name = peer.config.branch.clone();
         let Some(group) = peer.groups.get_mut(&place.group) else { return };
-        let Some(path) = group.config.paths.get(usize::from(place.member)) else { return };
-        let remote = SocketAddr::new(path.remote, label::port(place.peer, place.group));
         let Some(member) = group.members.get_mut(usize::from(place.member)) else { return };
         if !member.retry.is_due(now) {
             return;

@@ -28,7 +28,7 @@ use hawser_netdev::{
     tun::Tun,
 };
 use hawser_tls::Identity;
-use hawser_wire::{join::Join, label};
+use hawser_wire::{join::Join, label::wide};
 use quinn_proto::ConnectionHandle;
 
 use self::{
@@ -66,7 +66,7 @@ struct Peer {
 impl Carriers for Peer {
     type Group = Group;
 
-    fn id(&self) -> u8 {
+    fn id(&self) -> u16 {
         self.config.id
     }
 
@@ -85,11 +85,11 @@ pub(super) struct Quic {
     tun: Tun,
     poller: Poller,
     inbox: Inbox,
-    peers: BTreeMap<u8, Peer>,
+    peers: BTreeMap<u16, Peer>,
     places: Places,
     table: Table,
     /// Number of the peer behind each index of the table.
-    ids: Vec<u8>,
+    ids: Vec<u16>,
     sockets: BTreeMap<usize, Socket>,
     next_socket: usize,
     counters: TunCounters,
@@ -279,7 +279,7 @@ impl Quic {
         self.sockets.values().any(|known| (known.address, known.purpose) == (address, purpose))
     }
 
-    fn group_mut(&mut self, peer: u8, group: u8) -> Option<&mut Group> {
+    fn group_mut(&mut self, peer: u16, group: u8) -> Option<&mut Group> {
         self.peers.get_mut(&peer)?.groups.get_mut(&group)
     }
 
@@ -288,8 +288,8 @@ impl Quic {
     }
 }
 
-/// The sockets of a configuration: one where others connect to us, one for each path that we connect.
-/// The latter's address has no port: any will do.
+/// The sockets of a configuration: one where others connect to us, one for each path that we connect. Their
+/// ports are the path's label.
 fn wanted_sockets(config: &Config) -> Vec<(SocketAddr, Purpose)> {
     let own = config.document.id;
     let mut wanted = Vec::new();
@@ -298,10 +298,14 @@ fn wanted_sockets(config: &Config) -> Vec<(SocketAddr, Purpose)> {
             for (member, path) in (0_u8..).zip(&group.paths) {
                 let entry = if own < peer.id {
                     let place = Place { peer: peer.id, group: group.id, member };
-                    (SocketAddr::new(path.local, 0), Purpose::Makes(place))
+                    let remote = wide::listener_port(peer.id, group.id);
+                    let remote = SocketAddr::new(path.remote, remote);
+                    let address =
+                        SocketAddr::new(path.local, wide::connector_port(own, member + 1));
+                    (address, Purpose::Makes { place, remote })
                 } else {
-                    let address = SocketAddr::new(path.local, label::port(own, group.id));
-                    (address, Purpose::Takes { group: group.id })
+                    let port = wide::listener_port(own, group.id);
+                    (SocketAddr::new(path.local, port), Purpose::Takes { group: group.id })
                 };
                 if !wanted.contains(&entry) {
                     wanted.push(entry);

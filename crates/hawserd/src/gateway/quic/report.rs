@@ -28,7 +28,7 @@ impl Quic {
         Status::new(branch, now - self.started, self.tun.offload(), peers)
     }
 
-    fn group_status(&self, peer: u8, group: &Group, now: Instant) -> GroupStatus {
+    fn group_status(&self, peer: u16, group: &Group, now: Instant) -> GroupStatus {
         let up = group.members.iter().filter(|member| member.link.is_some()).count();
         let made: u64 = group.members.iter().map(|member| member.connections).sum();
         let remote = group.config.paths.first().map(|path| path.remote.to_string());

@@ -11,7 +11,7 @@ use std::{
 use bytes::BytesMut;
 use quinn_proto::{ConnectionHandle, Endpoint, EndpointConfig, ServerConfig};
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
-use rustix::net::sockopt;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 use super::{link::Link, settings::LARGEST};
 
@@ -40,13 +40,13 @@ pub(super) enum Purpose {
     /// Takes the connections of a path group's paths that end at its address.
     Takes { group: u8 },
     /// Makes the connection of one path.
-    Makes(Place),
+    Makes { place: Place, remote: SocketAddr },
 }
 
 /// A member path: of which peer and group, and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    pub(super) peer: u8,
+    pub(super) peer: u16,
     pub(super) group: u8,
     pub(super) member: u8,
 }
@@ -69,7 +69,7 @@ impl Socket {
         server: Option<ServerConfig>,
     ) -> io::Result<Self> {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("UDP socket {address}: {e}"));
-        let udp = UdpSocket::bind(address).map_err(named)?;
+        let udp = bind(address, purpose).map_err(named)?;
         let state = UdpSocketState::new((&udp).into()).map_err(named)?;
         // Beyond what the system allows where that is permitted.
         let _ = sockopt::set_socket_recv_buffer_size_force(&udp, BUFFER);
@@ -117,6 +117,23 @@ impl Socket {
         }
         count == BATCH_SIZE
     }
+}
+
+/// Several sockets have one port: those of paths to other peers or of other groups, and where others connect to us,
+/// if the number of a group is that of a member path. They are told apart by where they lead.
+fn bind(address: SocketAddr, purpose: Purpose) -> io::Result<UdpSocket> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let udp = net::socket_with(family, SocketType::DGRAM, flags, Some(net::ipproto::UDP))?;
+    sockopt::set_socket_reuseport(&udp, true)?;
+    net::bind(&udp, &address)?;
+    if let Purpose::Makes { remote, .. } = purpose {
+        net::connect(&udp, &remote)?;
+    }
+    Ok(udp.into())
 }
 
 impl AsFd for Socket {

@@ -8,11 +8,11 @@ use hawser_wire::{
     checksum::Sum,
     icmpv4,
     ipv4::Packet,
-    rewrite::{self, Key, Place, Tuple},
+    rewrite::{self, Place, Tuple},
 };
 
 /// Entries by which answers come back: what they write, and where they lead.
-pub(super) type Returns = HashMap<Key, (Tuple, Output)>;
+pub(super) type Returns = HashMap<Tuple, (Tuple, Output)>;
 
 /// Sends what an event asks for, while the budget lasts.
 pub(super) fn answer(event: Event<'_>, returns: &Returns, budget: &mut u32) {
@@ -44,11 +44,11 @@ fn led_back(bytes: &[u8], returns: &Returns) -> Option<Vec<u8>> {
     if sums.iter().any(|bytes| Sum::default().bytes(bytes).finish() != [0, 0]) {
         return None;
     }
-    Place::BOTH.into_iter().find_map(|place| {
-        let key = Key::of_answer_to_quoted(&error, place)?;
+    Place::ALL.into_iter().find_map(|place| {
+        let key = Tuple::of_answer_to_quoted(&error, place)?;
         let (write, output) = returns.get(&key).copied()?;
         let from = if output == Output::Agent { error.source() } else { write.source };
-        rewrite::rewrite_error(&error, place, write, from)
+        rewrite::rewrite_error(&error, write, from)
     })
 }
 
@@ -56,7 +56,10 @@ fn led_back(bytes: &[u8], returns: &Returns) -> Option<Vec<u8>> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use hawser_wire::ipv4::{Repr, protocol};
+    use hawser_wire::{
+        ipv4::{Repr, protocol},
+        rewrite::Ports,
+    };
     use proptest::prelude::*;
 
     use super::*;
@@ -67,9 +70,13 @@ mod tests {
     const ROUTER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
     fn returns() -> Returns {
-        let tuple = |source, destination, port| Tuple { source, destination, port };
-        let key = Key { tuple: tuple(NEXT, OWN, 0x2114), place: Place::Source };
-        Returns::from([(key, (tuple(FAR, OWN, 0x2004), Output::Agent))])
+        let tuple = |source, destination, ports| Tuple { source, destination, ports };
+        let narrow = |source, port| tuple(source, OWN, Ports::Source(port));
+        let wide = Ports::Both { source: 0x1084, destination: 0x1041 };
+        Returns::from([
+            (narrow(NEXT, 0x2114), (narrow(FAR, 0x2004), Output::Agent)),
+            (tuple(NEXT, OWN, wide), (tuple(FAR, OWN, wide), Output::Agent)),
+        ])
     }
 
     fn packet(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, payload: &[u8]) -> Vec<u8> {
@@ -95,6 +102,26 @@ mod tests {
         let quoted = Packet::parse(&told.payload()[8..]).unwrap();
         assert_eq!((quoted.source(), quoted.destination()), (OWN, FAR));
         assert_eq!(quoted.payload()[..4], [0x90, 1, 0x20, 0x04]);
+    }
+
+    #[test]
+    fn an_error_about_a_wide_label_is_led_back_and_ports_stay() {
+        let header = [0x10, 0x41, 0x10, 0x84, 0, 8, 0, 0];
+        let message = |protocol| {
+            let sent = packet(OWN, NEXT, protocol, &header);
+            let mut message = [&[3, 4, 0, 0, 0, 0, 5, 120][..], &sent].concat();
+            let sum = Sum::default().bytes(&message).finish();
+            message[2..4].copy_from_slice(&sum);
+            packet(ROUTER, OWN, protocol::ICMP, &message)
+        };
+        let told = message(protocol::UDP);
+        let told = compose(Event::IcmpError { packet: &told }, &returns()).unwrap();
+        let told = Packet::parse(&told).unwrap();
+        let quoted = Packet::parse(&told.payload()[8..]).unwrap();
+        assert_eq!((quoted.source(), quoted.destination()), (OWN, FAR));
+        assert_eq!(quoted.payload(), header);
+        let tcp = message(protocol::TCP);
+        assert_eq!(compose(Event::IcmpError { packet: &tcp }, &returns()), None);
     }
 
     #[test]

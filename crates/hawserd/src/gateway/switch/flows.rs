@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context;
 use hawser_bpf::switch::{COUNTS, Count, Flow, From, Output};
 use hawser_netdev::interface;
-use hawser_wire::rewrite::Key;
+use hawser_wire::rewrite::Tuple;
 
 use super::counters::EntryCounters;
 use crate::gateway::config::switch as config;
@@ -68,7 +68,7 @@ fn flow(entry: &config::Entry, ports: &[(u32, Ipv4Addr)]) -> Flow {
 #[derive(Default)]
 pub(super) struct Names {
     in_order: Vec<(String, u32)>,
-    places: BTreeMap<(String, From, Key), u32>,
+    places: BTreeMap<(String, From, Tuple), u32>,
 }
 
 impl Names {
@@ -110,15 +110,15 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
-    use hawser_wire::rewrite::{Place, Tuple};
+    use hawser_wire::rewrite::Ports;
 
     use super::*;
 
     fn entry(name: &str, port: u16) -> (String, Flow) {
         let any = Ipv4Addr::LOCALHOST;
-        let tuple = Tuple { source: any, destination: any, port };
-        let key = Key { tuple, place: Place::Source };
-        let flow = Flow { from: From::Wan, key, write: tuple, output: Output::Agent, count: 0 };
+        let tuple = Tuple { source: any, destination: any, ports: Ports::Source(port) };
+        let output = Output::Agent;
+        let flow = Flow { from: From::Wan, key: tuple, write: tuple, output, count: 0 };
         (name.into(), flow)
     }
 

@@ -128,7 +128,7 @@ impl Quic {
     }
 
     /// A peer connects only as somebody behind it, and only to hosts that are not behind a peer.
-    fn may_connect(&self, peer: u8, source: IpAddr, destination: IpAddr) -> bool {
+    fn may_connect(&self, peer: u16, source: IpAddr, destination: IpAddr) -> bool {
         let behind = |address| self.table.peer(address).and_then(|index| self.ids.get(index));
         let (IpAddr::V4(_), IpAddr::V4(to)) = (source, destination) else { return false };
         let own = self.lane.as_ref().is_some_and(|lane| lane.own == to);

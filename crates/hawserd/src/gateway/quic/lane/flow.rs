@@ -20,7 +20,7 @@ const SHARE: u64 = 8;
 /// Which connection: of which peer and group, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Name {
-    pub(super) peer: u8,
+    pub(super) peer: u16,
     pub(super) group: u8,
     pub(super) number: u32,
 }

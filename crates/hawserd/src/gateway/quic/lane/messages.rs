@@ -147,7 +147,7 @@ impl Quic {
     }
 
     /// Nothing of the group's connections is known to the peer any more: they are reset.
-    pub(in crate::gateway::quic) fn end_flows(&mut self, peer: u8, group: u8) {
+    pub(in crate::gateway::quic) fn end_flows(&mut self, peer: u16, group: u8) {
         let Some(lane) = &mut self.lane else { return };
         lane.changed = true;
         for slot in lane.all_of(peer, group) {
@@ -166,7 +166,7 @@ impl Quic {
     pub(in crate::gateway::quic) fn forget_flows(&mut self) {
         let Some(lane) = &mut self.lane else { return };
         lane.changed = true;
-        let exists = |peer: u8, group: u8| {
+        let exists = |peer: u16, group: u8| {
             let group = self.peers.get(&peer).and_then(|peer| peer.groups.get(&group));
             group.is_some_and(|group| group.lane.flows > 0)
         };

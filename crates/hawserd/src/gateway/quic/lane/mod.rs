@@ -156,7 +156,7 @@ impl Lane {
         Some(flow)
     }
 
-    fn all_of(&self, peer: u8, group: u8) -> Vec<usize> {
+    fn all_of(&self, peer: u16, group: u8) -> Vec<usize> {
         let of = |name: &Name| (name.peer, name.group) == (peer, group);
         self.slots.iter().filter(|(name, _)| of(name)).map(|(_, slot)| *slot).collect()
     }
