@@ -18,6 +18,8 @@ from hawser.spec.validate import report, validate
 
 LINK = "rate: 1 Gbit/s, queue: 1 MB"
 """What joins nodes of the source's platform."""
+_VALUES = {"false", "true", "null", "no", "yes", "off", "on", "n", "y"}
+"""Words that are no text in YAML of one version or another."""
 PROTOCOLS = {"1": "icmp", "6": "tcp", "17": "udp"}
 
 
@@ -70,7 +72,7 @@ def words(wanted: Sequence[str], taken: Sequence[str]) -> list[str]:
     found: list[str] = []
     for place, name in enumerate(wanted, 1):
         word = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:25]
-        good = re.fullmatch(r"[a-z][a-z0-9-]*", word) and word not in (*taken, *found)
+        good = re.fullmatch(r"[a-z][a-z0-9-]*", word) and word not in (*taken, *found, *_VALUES)
         found.append(word if good else f"function-{place}")
     return found
 

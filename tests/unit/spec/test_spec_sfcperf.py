@@ -173,6 +173,13 @@ def test_these_are_refused(change: dict[str, Any], wanted: str) -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["FALSE", "True", "null", "yes", "-No-", "n", "on"])
+def test_a_name_that_yaml_reads_as_a_value_gets_another(name: str) -> None:
+    chain = {"Chain": {"chain": [{"name": name, "node": "x"}]}}
+    scenario = loaded(read({**CHAIN, "SFC": {**CHAIN["SFC"], **chain}}).text).variants[0].scenario
+    assert list(scenario.functions) == ["function-1"]
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", "null", '{"tests": 1}', "\x00"])
 def test_what_is_no_workflow_is_refused(text: str) -> None:
     with pytest.raises(SpecErrors):
