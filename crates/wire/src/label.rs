@@ -60,30 +60,6 @@ impl Label {
     pub const fn agent_port(self) -> u16 {
         port(self.destination as u16, self.group)
     }
-
-    /// Where the path leads.
-    #[must_use]
-    pub const fn destination(self) -> u8 {
-        self.destination
-    }
-
-    /// Where the path begins.
-    #[must_use]
-    pub const fn source(self) -> u8 {
-        self.source
-    }
-
-    /// Member path, from 1.
-    #[must_use]
-    pub const fn member(self) -> u8 {
-        self.member
-    }
-
-    /// Path group.
-    #[must_use]
-    pub const fn group(self) -> u8 {
-        self.group
-    }
 }
 
 /// Port on which branch `destination` takes connections of path group `group`: the label with source
@@ -135,8 +111,8 @@ mod tests {
                 Some(label) => {
                     let read = Label::parse(label.port()).unwrap();
                     prop_assert_eq!(read, label);
-                    prop_assert_eq!((read.destination(), read.source()), (d, s));
-                    prop_assert_eq!((read.member(), read.group()), (m, g));
+                    prop_assert_eq!((read.destination, read.source), (d, s));
+                    prop_assert_eq!((read.member, read.group), (m, g));
                 }
                 None => prop_assert!(
                     d == 0 || d > 15 || s > 15 || d == s || m == 0 || m > 16 || g > 15

@@ -104,30 +104,6 @@ impl Label {
             Direction::Return => (listens, connects),
         }
     }
-
-    /// Where the path leads.
-    #[must_use]
-    pub const fn destination(self) -> u16 {
-        self.destination
-    }
-
-    /// Where the path begins.
-    #[must_use]
-    pub const fn source(self) -> u16 {
-        self.source
-    }
-
-    /// Member path, from 1.
-    #[must_use]
-    pub const fn member(self) -> u8 {
-        self.member
-    }
-
-    /// Path group.
-    #[must_use]
-    pub const fn group(self) -> u8 {
-        self.group
-    }
 }
 
 /// Port on which branch `destination` takes connections of path group `group`. Only what is in range
@@ -199,8 +175,8 @@ mod tests {
                     let (source_port, destination_port) = label.ports(direction);
                     prop_assert!(source_port >= 4096 && destination_port >= 4096);
                     prop_assert_eq!(Label::parse(source_port, destination_port), Ok((label, direction)));
-                    prop_assert_eq!((label.destination(), label.source()), (d, s));
-                    prop_assert_eq!((label.member(), label.group()), (m, g));
+                    prop_assert_eq!((label.destination, label.source), (d, s));
+                    prop_assert_eq!((label.member, label.group), (m, g));
                 },
                 None => prop_assert!(d > 959 || s >= d || m == 0 || m > 64 || g > 63),
             }

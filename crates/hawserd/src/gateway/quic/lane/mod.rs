@@ -44,8 +44,8 @@ const MEMORY: u64 = 64 << 20;
 const MEMORY_UNSENT: u64 = 32 << 20;
 
 /// Window of a connection: at first, where memory is short, and the largest. What a path loses is missing for a
-/// round trip, or two, and what follows waits behind it: 8 MiB hold back two paths of 140 Mbit/s with round trips
-/// of 0.3 s and 1 % of loss.
+/// round trip, or two, and what follows waits behind it: 8 MiB hold back two paths that together carry
+/// 140 Mbit/s, with round trips of 0.3 s and 1 % of loss.
 const FIRST_WINDOW: u64 = 256 << 10;
 const LEAST_WINDOW: u64 = 16 << 10;
 const MOST_WINDOW: u64 = 24 << 20;
