@@ -6,10 +6,11 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
-from gateway_lab import Gateway, Lab, pki, until
+from gateway_lab import Gateway, Lab, pki, run, until
 
 pytestmark = [pytest.mark.root, pytest.mark.measures]
 
@@ -72,6 +73,29 @@ def test_the_largest_packet_passes_whole_and_a_larger_one_in_fragments(lab: Lab)
     assert link["mtu"] == 1428
     for size in (link["mtu"] - 28, 20_000):
         assert "1 received" in lab.at(1, "ping", "-c1", "-W2", "-s", str(size), "10.2.0.1")
+
+
+def test_hosts_learn_which_segments_fit(lab: Lab) -> None:
+    """Of hosts that know only their own link's MTU, seen where a SYN comes out."""
+    pair(lab.direct())
+    for number, other in ((1, 2), (2, 1)):
+        route = f"10.{other}.0.0/24 dev hawser0 src 10.{number}.0.1 advmss 1460"
+        lab.at(number, "ip", "route", "replace", *route.split())
+    capture = lab.folder / "syn.pcap"
+    syns = ("-i", "hawser0", "-w", str(capture), "-c", "4", "tcp[tcpflags] & tcp-syn != 0")
+    tcpdump = lab.start(2, "tcpdump", "--immediate-mode", "-Z", "root", *syns, stderr=PIPE)
+    assert tcpdump.stderr is not None
+    assert "listening" in tcpdump.stderr.readline()
+    lab.iperf(seconds=1)
+    assert tcpdump.wait(10) == 0
+    fields = ("tcp.srcport", "tcp.options.mss_val", "tcp.checksum.status")
+    wanted = [part for field in fields for part in ("-e", field)]
+    tshark = ("tshark", "-r", str(capture), "-o", "tcp.check_checksum:TRUE", "-T", "fields")
+    seen = [line.split() for line in run(*tshark, *wanted).splitlines()]
+    came = [line for line in seen if line[0] != "5201"]
+    went = [line for line in seen if line[0] == "5201"]
+    assert [line[1:] for line in came] == [["1388", "1"]] * 2
+    assert [line[1] for line in went] == ["1460"] * 2, "as the host wrote it"
 
 
 @pytest.mark.parametrize("rates", [(10, 10, 10, 10), (1, 2, 4, 33)])

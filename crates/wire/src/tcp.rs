@@ -1,9 +1,25 @@
 //! TCP headers (RFC 9293 section 3.1), as far as a tunnel looks into them.
 
-use crate::{ip, ipv4::protocol::TCP};
+use crate::{
+    checksum::update,
+    field::{clamp, put},
+    ip,
+    ipv4::{self, protocol::TCP},
+    ipv6,
+};
 
 /// FIN, SYN, RST.
 const SAYS_MORE: u8 = 0x07;
+
+const SYN: u8 = 0x02;
+
+/// Bytes of a header without options.
+const HEADER_LEN: usize = 20;
+
+/// Kinds of options (RFC 9293 section 3.2); the first two are alone, without a length.
+const END: u8 = 0;
+const NO_OPERATION: u8 = 1;
+const MAXIMUM_SEGMENT_SIZE: u8 = 2;
 
 /// Whether a packet is of TCP and says more than which bytes have come: where it is lost the other end waits for
 /// it, while a later acknowledgement stands for an earlier one. Not of fragments.
@@ -21,9 +37,73 @@ pub fn is_awaited(packet: &ip::Packet<'_>) -> bool {
     segment.len() > usize::from(offset >> 4) * 4 || flags & SAYS_MORE != 0
 }
 
+/// Lowers the maximum segment size that a SYN announces to what a packet of `mtu` bytes has room for, header
+/// options not counted (RFC 6691 section 2); whether it was larger. All else stays as it is.
+///
+/// Without it the first segments of a connection are too large for a tunnel, and the answer to that (RFC 1191)
+/// costs more than a round trip: Linux takes the segments that it cuts anew for lost, and its window grows no
+/// more as at the start.
+pub fn lower_segment_size(packet: &mut [u8], mtu: u16) -> bool {
+    let Some((transport, most)) = syn(packet, mtu) else { return false };
+    let Some(segment) = packet.get_mut(transport..) else { return false };
+    let Some(at) = segment_size_at(segment) else { return false };
+    let field = |at: usize| segment.get(at..at + 2)?.first_chunk().copied().map(u16::from_be_bytes);
+    let (Some(old), Some(sum)) = (field(at), field(16)) else { return false };
+    if old <= most {
+        return false;
+    }
+    // At an odd place the two bytes are of two words, each the other half of its own: the sum of words
+    // whose bytes are swapped is the swapped sum (RFC 1071 section 2 (B)).
+    let sum = if at % 2 == 0 {
+        update(sum, old, most)
+    } else {
+        update(sum, old.swap_bytes(), most.swap_bytes())
+    };
+    put(segment, at, most);
+    put(segment, 16, sum);
+    true
+}
+
+/// Where the TCP header of a SYN begins, and the largest segment that goes into a packet of `mtu` bytes.
+fn syn(packet: &[u8], mtu: u16) -> Option<(usize, u16)> {
+    let packet = ip::Packet::parse(packet).ok()?;
+    let (transport, payload) = match packet {
+        ip::Packet::V4(packet) if packet.is_later_fragment() => return None,
+        ip::Packet::V4(packet) => (packet.header_len(), packet.payload()),
+        ip::Packet::V6(packet) => (ipv6::HEADER_LEN, packet.payload()),
+    };
+    let fixed = match packet {
+        ip::Packet::V4(_) => ipv4::HEADER_LEN,
+        ip::Packet::V6(_) => ipv6::HEADER_LEN,
+    };
+    let is_syn = packet.protocol() == TCP && payload.get(13)? & SYN != 0;
+    is_syn.then_some((transport, mtu.saturating_sub(clamp(fixed + HEADER_LEN))))
+}
+
+/// Where the value of the option stands in a TCP header.
+fn segment_size_at(segment: &[u8]) -> Option<usize> {
+    let len = usize::from(segment.get(12)? >> 4) * 4;
+    let options = segment.get(..len)?;
+    let mut at = HEADER_LEN;
+    loop {
+        match *options.get(at)? {
+            END => return None,
+            NO_OPERATION => at += 1,
+            kind => match (kind, options.get(at + 1)?) {
+                (MAXIMUM_SEGMENT_SIZE, 4) => return (at + 4 <= len).then_some(at + 2),
+                (_, 0 | 1) => return None,
+                (_, len) => at += usize::from(*len),
+            },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::checksum::Sum;
 
     /// An IPv4 packet of this protocol with a TCP header of 24 bytes.
     fn awaited(protocol: u8, fragment: u8, flags: u8, payload: usize) -> bool {
@@ -49,5 +129,93 @@ mod tests {
         );
         assert!(!awaited(17, 0, ACK, 1), "not TCP");
         assert!(!awaited(TCP, 0x20, ACK, 1), "a fragment");
+    }
+
+    /// A SYN with these options, and a complete checksum.
+    fn syn_with(v6: bool, options: &[u8]) -> Vec<u8> {
+        let mut segment = vec![0; 20 + options.len().next_multiple_of(4)];
+        segment[..4].copy_from_slice(&[0x12, 0x34, 0, 80]);
+        segment[12] = u8::try_from(segment.len() / 4).unwrap() << 4;
+        segment[13] = SYN;
+        segment[20..20 + options.len()].copy_from_slice(options);
+        let mut packet = if v6 {
+            let (source, destination) = ("2001:db8::1".parse().unwrap(), "::2".parse().unwrap());
+            let header = ipv6::Repr { source, destination, next_header: TCP, hop_limit: 9 };
+            header.emit(segment.len()).unwrap().to_vec()
+        } else {
+            let (source, destination) = ([10, 1, 0, 2].into(), [10, 2, 0, 2].into());
+            let header = ipv4::Repr { source, destination, protocol: TCP, ttl: 9 };
+            header.emit(segment.len()).unwrap().to_vec()
+        };
+        let start = packet.len();
+        packet.extend(segment);
+        let sum = sum(&packet, start).to_be_bytes();
+        packet[start + 16..start + 18].copy_from_slice(&sum);
+        packet
+    }
+
+    /// Over the pseudo-header and the segment: 0 of a packet whose checksum is right.
+    fn sum(packet: &[u8], start: usize) -> u16 {
+        let addresses = if start == 20 { &packet[12..20] } else { &packet[8..40] };
+        let segment = &packet[start..];
+        let sum = Sum::default().bytes(addresses).word(TCP.into()).word(clamp(segment.len()));
+        u16::from_be_bytes(sum.bytes(segment).finish())
+    }
+
+    #[test]
+    fn a_segment_size_is_lowered_to_what_there_is_room_for() {
+        let options = [2, 4, 0x05, 0xb4, 4, 2, 1, 3, 3, 7];
+        let mut packet = syn_with(false, &options);
+        assert!(!lower_segment_size(&mut packet, 1500), "1460 fit");
+        assert!(lower_segment_size(&mut packet, 1428));
+        assert_eq!(packet[42..44], 1388_u16.to_be_bytes());
+        assert!(!lower_segment_size(&mut packet, 1500), "never higher");
+        let mut packet = syn_with(true, &options);
+        assert!(lower_segment_size(&mut packet, 1428));
+        assert_eq!(packet[62..64], 1368_u16.to_be_bytes());
+    }
+
+    #[test]
+    fn nothing_but_the_size_of_a_syn_is_lowered() {
+        let size = [2, 4, 0x05, 0xb4];
+        let unchanged = |change: fn(&mut Vec<u8>)| {
+            let mut packet = syn_with(false, &size);
+            change(&mut packet);
+            let before = packet.clone();
+            !lower_segment_size(&mut packet, 1000) && packet == before
+        };
+        assert!(!unchanged(|_| {}));
+        assert!(unchanged(|packet| packet[33] = 0x10), "no SYN");
+        assert!(unchanged(|packet| packet[9] = 17), "no TCP");
+        assert!(unchanged(|packet| packet[7] = 1), "a later fragment");
+        assert!(unchanged(|packet| packet[41] = 3), "an option of another length");
+        assert!(unchanged(|packet| packet[41] = 0), "an option without length");
+        assert!(unchanged(|packet| packet[40] = END), "the end before it");
+        assert!(unchanged(|packet| packet[32] = 4 << 4), "a header that is too short");
+        assert!(unchanged(|packet| packet[32] = 15 << 4), "a header that is too long");
+    }
+
+    proptest! {
+        /// At even and odd places, among others.
+        #[test]
+        fn the_checksum_stays_right(v6: bool, before in 0..5_usize, size: u16, mtu in 100..2000_u16) {
+            let [high, low] = size.to_be_bytes();
+            let options = [&vec![NO_OPERATION; before][..], &[2, 4, high, low, 3, 3, 7]].concat();
+            let mut packet = syn_with(v6, &options);
+            let start = if v6 { 40 } else { 20 };
+            let room = mtu - start as u16 - 20;
+            prop_assert_eq!(lower_segment_size(&mut packet, mtu), size > room);
+            prop_assert_eq!(sum(&packet, start), 0);
+            let at = start + 20 + before + 2;
+            prop_assert_eq!(&packet[at..at + 2], &size.min(room).to_be_bytes());
+        }
+
+        #[test]
+        fn no_bytes_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..90), mtu: u16) {
+            if let Some(first) = bytes.first_mut() {
+                *first = if *first % 2 == 0 { 0x45 } else { 0x60 };
+            }
+            lower_segment_size(&mut bytes, mtu);
+        }
     }
 }

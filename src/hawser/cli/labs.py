@@ -29,11 +29,12 @@ _PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
 def deploy(
     file: options.FileArgument,
     variant: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--variant",
             metavar="VARIANT",
-            help="Which variant, written as for `run --only`; needed where there are several.",
+            help="Which variant: VALUE or AXIS=VALUE, repeated until one is left; needed where "
+            "there are several.",
         ),
     ] = None,
     name: Annotated[
@@ -56,7 +57,7 @@ def deploy(
     from hawser.driver.local import LocalDriver
     from hawser.engine import labs
 
-    workflow = chosen.source(file, settings, [variant] if variant else None).workflow
+    workflow = chosen.source(file, settings, variant).workflow
     driver = LocalDriver()
     lab = labs.deploy(driver, workflow, name or workflow.name)
     found = replace(

@@ -37,6 +37,7 @@ EXAMPLES = {
     "plan": ("hawser plan workflows/quickstart.yaml", "hawser plan FILE --only ipomp --json"),
     "deploy": (
         "hawser deploy workflows/quickstart.yaml --variant ipomp",
+        "hawser deploy FILE --variant environment=baseline --variant scheme=tcp-over-quic",
         "hawser deploy FILE --name lab1 --supervise",
     ),
     "inspect": ("hawser inspect", "hawser inspect quickstart --json"),

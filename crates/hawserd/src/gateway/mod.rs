@@ -132,14 +132,13 @@ impl Engine {
         tun: Tun,
         inbox: Inbox,
     ) -> Result<Self, Failure> {
-        let mut mtu = config.document.tun.mtu;
+        let mut mtu = setup::mtu(config);
         let engine = match config.document.transport.kind {
             Kind::Mptcp => {
                 let agent = Agent::new(config.clone(), identity, TUNING, tun, inbox);
                 Self::Mptcp(Box::new(agent.map_err(lacking_mptcp)?))
             }
             Kind::Quic => {
-                mtu = mtu.min(quic::MTU);
                 let identity = identity.context("transport.tls")?;
                 let agent = Quic::new(config.clone(), &identity, session()?, tun, inbox);
                 Self::Quic(Box::new(agent.map_err(lacking)?))
@@ -147,7 +146,7 @@ impl Engine {
             Kind::Ipip => {
                 let tunnels =
                     Tunnels::new(config.clone(), tun, inbox).map_err(anyhow::Error::from)?;
-                mtu = tunnels.mtu().map_or(mtu, |path| path.min(mtu));
+                mtu = tunnels.mtu();
                 Self::Ipip(Box::new(tunnels))
             }
         };

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use super::{
     breakout,
     config::{Config, Kind, Peer, TlsDocument},
-    quic::lane,
+    quic::{self, lane},
 };
 use crate::config::{FieldError, Invalid};
 
@@ -79,6 +79,15 @@ fn revoked(tls: &TlsDocument) -> Result<Revoked, Invalid> {
     if errors.is_empty() { Ok(revoked) } else { Err(Invalid { errors }) }
 }
 
+/// The device's MTU, which may be less where a path carries less.
+pub(super) fn mtu(config: &Config) -> u16 {
+    let mtu = config.document.tun.mtu;
+    match config.document.transport.kind {
+        Kind::Quic => mtu.min(quic::MTU),
+        Kind::Mptcp | Kind::Ipip => mtu,
+    }
+}
+
 /// Brings the device up and adds the routes; `mtu` is that of the device.
 pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()> {
     let (routes, interface) = network(config)?;
@@ -101,8 +110,8 @@ pub(super) async fn unset_network(config: &Config) -> anyhow::Result<()> {
 /// Brings about what differs from `old`.
 pub(super) async fn change_network(old: &Config, new: &Config) -> anyhow::Result<()> {
     let (routes, interface) = network(new)?;
-    if old.document.tun.mtu != new.document.tun.mtu {
-        routes.bring_up(interface, new.document.tun.mtu, TUN_QUEUE).await?;
+    if mtu(old) != mtu(new) {
+        routes.bring_up(interface, mtu(new), TUN_QUEUE).await?;
     }
     if old.address != new.address {
         if let Some(address) = old.address {

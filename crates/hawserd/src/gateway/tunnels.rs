@@ -13,7 +13,7 @@ use hawser_netdev::{
     poll::{Interest, Poller},
     tun::Tun,
 };
-use hawser_wire::{flow, ip};
+use hawser_wire::{flow, ip, tcp};
 use rustix::io::Errno;
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
     counters::{GroupCounters, PeerDrops, StrangerCounters, TunCounters},
     peer::Peer,
     placement::Places,
+    setup,
     status::{Counters, GroupStatus, NumberedCounters, PeerCounters, PeerStatus, Status},
     table::Table,
 };
@@ -92,6 +93,8 @@ pub(super) struct Tunnels {
     targets: [usize; BATCH],
     incoming: Batch,
     counters: TunCounters,
+    /// See [`Tunnels::mtu`].
+    mtu: u16,
     stopping: bool,
 }
 
@@ -114,6 +117,7 @@ impl Tunnels {
             targets: [0; BATCH],
             incoming: Batch::new(SLOT),
             counters: TunCounters::default(),
+            mtu: 0,
             stopping: false,
             config: config.clone(),
         };
@@ -121,9 +125,9 @@ impl Tunnels {
         Ok(this)
     }
 
-    /// Largest packet that all paths take, as far as the kernel knows.
-    pub(super) fn mtu(&self) -> Option<u16> {
-        self.ends.iter().filter_map(|end| end.tunnel.mtu().ok()).min()
+    /// The largest packet that the device and, as far as the kernel knows, all paths take.
+    pub(super) fn mtu(&self) -> u16 {
+        self.mtu
     }
 
     /// Carries packets until told to stop.
@@ -148,7 +152,11 @@ impl Tunnels {
         for _ in 0..BUDGET {
             while let Some(space) = self.outgoing.space() {
                 match self.tun.read(space) {
-                    Ok(read) => self.sort(read.len, now),
+                    Ok(read) => {
+                        let packet = space.get_mut(..read.len).unwrap_or_default();
+                        tcp::lower_segment_size(packet, self.mtu);
+                        self.sort(read.len, now);
+                    }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                         self.flush();
                         return Ok(());
@@ -267,6 +275,8 @@ impl Tunnels {
         for (index, end) in self.ends.iter().enumerate() {
             self.poller.modify(&end.tunnel, index as u64, Interest::Read)?;
         }
+        let path = self.ends.iter().filter_map(|end| end.tunnel.mtu().ok()).min();
+        self.mtu = path.unwrap_or(u16::MAX).min(setup::mtu(&config));
         self.peers = self.placed(&config);
         self.places.set_policy(config.document.placement);
         self.table = Table::new(config.peers.iter());

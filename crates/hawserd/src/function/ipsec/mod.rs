@@ -158,6 +158,7 @@ fn carry(
     let (inward, inward_events) = mpsc::channel();
     let sealing = Outward {
         tun: Arc::clone(&tun),
+        mtu: document.mtu,
         socket: Arc::clone(&socket),
         counters: Arc::clone(counters),
         events: outward_events,

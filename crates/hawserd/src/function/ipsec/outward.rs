@@ -10,7 +10,7 @@ use std::{
 
 use hawser_esp::{Error, Outbound, sealed_len};
 use hawser_netdev::tun::{MAX_PACKET_LEN, Read, Tun};
-use hawser_wire::{ipv4, ipv4::protocol::IPIP, segment::Large};
+use hawser_wire::{ipv4, ipv4::protocol::IPIP, segment::Large, tcp};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{
@@ -27,6 +27,8 @@ const BURST: usize = 64;
 /// The thread that seals.
 pub(super) struct Outward {
     pub(super) tun: Arc<Tun>,
+    /// The device's.
+    pub(super) mtu: u16,
     pub(super) socket: Arc<Socket>,
     pub(super) counters: Arc<Counters>,
     pub(super) events: Receiver<Event>,
@@ -61,7 +63,11 @@ impl Outward {
             }
             for _ in 0..BURST {
                 match self.tun.read(&mut space) {
-                    Ok(read) => self.packet(space.get(..read.len).unwrap_or_default(), &read),
+                    Ok(read) => {
+                        let packet = space.get_mut(..read.len).unwrap_or_default();
+                        tcp::lower_segment_size(packet, self.mtu);
+                        self.packet(packet, &read);
+                    }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => return Err(error),
                 }

@@ -8,10 +8,11 @@ use hawser_wire::{
     icmpv4::{self, Unreachable},
     ip,
     record::{self, HEADER_LEN, Segmentation},
+    tcp,
 };
 
 use super::Agent;
-use crate::gateway::placement::class;
+use crate::gateway::{placement::class, setup};
 
 /// ICMP errors sent in one tick, at most (RFC 1812 section 4.3.2.8).
 pub(super) const ICMP_BUDGET: u32 = 10;
@@ -102,8 +103,9 @@ impl Agent {
 
     /// Finds out where the packet goes that was just read, and adds it to the run.
     fn sort(&mut self, read: Read, now: Instant) {
-        let space = self.staging.space();
-        let Ok(packet) = ip::Packet::parse(space.get(..read.len).unwrap_or_default()) else {
+        let bytes = self.staging.space().get_mut(..read.len).unwrap_or_default();
+        tcp::lower_segment_size(bytes, setup::mtu(&self.config));
+        let Ok(packet) = ip::Packet::parse(bytes) else {
             self.counters.drops.malformed += 1;
             return;
         };

@@ -22,7 +22,7 @@ use super::{
     settings::INNER_MTU,
     socket::Socket,
 };
-use crate::gateway::{counters::TunCounters, placement::class};
+use crate::gateway::{counters::TunCounters, placement::class, setup};
 
 /// Bytes read from the device before others get their turn.
 const READ_BUDGET: usize = 256 << 10;
@@ -45,7 +45,9 @@ impl Quic {
             let read = self.tun.read(&mut space);
             if let Ok(read) = &read {
                 budget = budget.saturating_sub(read.len.max(64));
-                self.sort(space.get(..read.len).unwrap_or_default(), read, now);
+                let packet = space.get_mut(..read.len).unwrap_or_default();
+                tcp::lower_segment_size(packet, setup::mtu(&self.config));
+                self.sort(packet, read, now);
             }
             self.read = space;
             match read {
