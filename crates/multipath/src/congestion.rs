@@ -34,6 +34,9 @@ const FIRST_RATE: f64 = 625_000.0;
 const FIRST_WINDOW: f64 = 4.0;
 const LEAST_WINDOW: f64 = 2.0;
 
+/// Packets of a window with which the first round trips of no flow have to wait.
+const KNOWN: f64 = 64.0;
+
 /// Half of the time for which the shortest round trip is believed to be the path's own.
 const BASE_SPAN: Duration = Duration::from_secs(5);
 
@@ -177,6 +180,12 @@ impl Congestion {
         window as u64
     }
 
+    /// Whether the first growth has neither met a queue nor gone so far that no flow would wait for it.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.startup && self.window < KNOWN * self.packet
+    }
+
     /// Shortest round trip of the last seconds: the path's own, without a queue.
     #[must_use]
     pub fn base(&self) -> Option<Duration> {
@@ -218,7 +227,12 @@ impl Congestion {
         self.round.full += u32::from(full);
         self.round.rtt = Some(self.round.rtt.map_or(rtt, |least| least.min(rtt)));
         self.jitter.note(now, rtt.as_secs_f64(), self.grain());
-        self.measure(now, acked, in_flight, rtt);
+        if (full && !self.startup) || !self.varies() {
+            self.measure(now, acked, in_flight, rtt);
+        } else {
+            // Each round trip is longer than the shortest: it tells nothing of who waits for whom.
+            self.last_ack = now;
+        }
         self.at_least(now, acked);
         if self.startup && full {
             self.window += acked as f64;
@@ -292,7 +306,8 @@ impl Congestion {
         let queue = self.window * (1.0 - base / least.max(1e-6));
         let much = is_much(*lost as f64, *acked as f64, STARTUP_LOSS, self.packet);
         // Bursts of our own stand in the queue for a little.
-        let seen = least > base + (base / 16.0).min(LONGEST_DOUBT);
+        let varies = if self.is_new() { self.jitter.no_queue(base) } else { 0.0 };
+        let seen = least > base + (base / 16.0).min(LONGEST_DOUBT).max(varies);
         if (seen && queue > self.wanted()) || much {
             self.startup = false;
             self.window = (self.window * base / least + self.standing()).max(self.least());
@@ -337,6 +352,18 @@ impl Congestion {
         self.carried = Carried { since: now, acked: 0 };
     }
 
+    /// Round trip of packets that meet no queue, as far as is known: the path's own, and where that varies what is
+    /// usual, for the shortest is far below it.
+    #[must_use]
+    pub fn usual(&self) -> Duration {
+        let base = self.base().unwrap_or_default();
+        if !self.varies() {
+            return base;
+        }
+        let most = base.as_secs_f64() + self.jitter.no_queue(base.as_secs_f64() * 2.0);
+        base.max(Duration::from_secs_f64(self.jitter.mean.min(most)))
+    }
+
     /// Bytes that are to stand in the queue.
     fn wanted(&self) -> f64 {
         let rate = self.rate.bytes_per_second().min(self.current());
@@ -365,13 +392,17 @@ impl Congestion {
         LEAST_WINDOW * self.packet
     }
 
+    /// Whether most of what seems to stand in the queue is delay that varies.
+    fn varies(&self) -> bool {
+        self.standing() > VARYING * self.wanted()
+    }
+
     /// The window with which the queue runs empty. Where most of what seems to stand in it is delay that varies, the
     /// path's own delay under load is far above the shortest seen, and a window for that would leave it idle.
     fn drained(&self) -> f64 {
         let base = self.base().unwrap_or_default().as_secs_f64();
-        let varies = self.standing() > VARYING * self.wanted();
         let empty = 0.75 * self.rate.bytes_per_second() * base;
-        let kept = if varies { 0.75 * self.window } else { self.least() };
+        let kept = if self.varies() { 0.75 * self.window } else { self.least() };
         empty.max(kept).min(self.window)
     }
 }

@@ -16,6 +16,9 @@ const LEAST_SILENCE: Duration = Duration::from_millis(60);
 /// Share of packets lost from which on a path is degraded.
 const HEAVY_LOSS: f64 = 0.3;
 
+/// Bytes with which a path is tried before packets of flows are, at most.
+const FILL: u64 = 256 << 10;
+
 /// Time over which loss is measured.
 const LOSS_SPAN: Duration = Duration::from_secs(1);
 
@@ -149,6 +152,13 @@ impl Path {
         &self.congestion
     }
 
+    /// Whether it is worth packets for nobody to learn what it carries: it has carried next to nothing yet, and a flow
+    /// would wait for the first growth of its window, and take that for a queue.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.heard && self.congestion.is_new() && self.totals.sent < FILL
+    }
+
     /// Bytes that may be under way.
     #[must_use]
     pub fn window(&self) -> u64 {
@@ -256,14 +266,14 @@ impl Path {
     #[must_use]
     pub fn view(&self, now: Instant, waiting: u64, largest: u64) -> View {
         let rate = self.congestion.hope(now);
-        let base = self.congestion.base().unwrap_or_default();
+        let usual = self.congestion.usual();
         let promised = self.in_flight + waiting;
         View {
             state: self.state(now),
             room: self.window().saturating_sub(promised),
-            queued: promised.saturating_sub(rate.bytes(base)),
+            queued: promised.saturating_sub(rate.bytes(usual)),
             rate,
-            delay: base / 2,
+            delay: usual / 2,
             largest,
             resend: self.resend(),
         }
@@ -305,6 +315,16 @@ mod tests {
         path.on_ack(start + ms(500), start + ms(480), 1500);
         path.on_acks_end(start + ms(500), 0);
         assert_eq!(path.state(start + ms(500)), State::Up);
+    }
+
+    #[test]
+    fn a_path_is_new_until_it_has_carried_something() {
+        let start = Instant::now();
+        assert!(!Path::new(start, 1500).is_new(), "it has not answered yet");
+        let mut path = known(start);
+        assert!(path.is_new());
+        path.on_sent(start, FILL);
+        assert!(!path.is_new());
     }
 
     #[test]

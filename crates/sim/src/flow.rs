@@ -15,7 +15,16 @@ const BETA: f64 = 0.7;
 /// Segments that a receiver takes ahead of the application: 6 MB, as Linux's `tcp_rmem` allows.
 const RECEIVE_WINDOW: f64 = 4300.0;
 
+/// Growth with each acknowledgement before anything was lost, as in Linux: a twentieth of the window a round trip.
+const UNTRIED: f64 = 0.05;
+
 const MS: f64 = 1e6;
+
+/// HyStart: segments from which on it judges, round trips that a round's least is of, and nanoseconds between the
+/// acknowledgements of a train.
+const LOW_WINDOW: f64 = 16.0;
+const SAMPLES: u32 = 8;
+const TRAIN: Nanos = 2_000_000;
 
 /// How a flow recovers from loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +47,7 @@ pub(crate) struct Flow {
     threshold: f64,
     cubic: Cubic,
     rtt: Rtt,
+    start: SlowStart,
     /// Loss below this segment belongs to the reduction that was made.
     recovery: Option<u64>,
     undo: Option<(f64, f64)>,
@@ -63,6 +73,18 @@ struct Cubic {
     estimate: f64,
 }
 
+/// A round of the first growth, with HyStart as Linux has it (`net/ipv4/tcp_cubic.c`).
+#[derive(Clone, Copy, Default)]
+struct SlowStart {
+    /// The first segment of the next round.
+    end: u64,
+    began: Nanos,
+    /// When the last acknowledgement of the train came.
+    last: Nanos,
+    least: f64,
+    samples: u32,
+}
+
 #[derive(Clone, Copy)]
 struct Rtt {
     smoothed: f64,
@@ -81,6 +103,7 @@ impl Flow {
             threshold: f64::INFINITY,
             cubic: Cubic::default(),
             rtt: Rtt { smoothed: 0.0, variation: 0.0, least: f64::INFINITY },
+            start: SlowStart::default(),
             recovery: None,
             undo: None,
             patience: 1.0,
@@ -106,8 +129,10 @@ impl Flow {
     /// The receiver has told that it got a segment that was sent at `at` (the timestamp that it echoes);
     /// `copy` says that it had it already.
     pub(crate) fn on_ack(&mut self, now: Nanos, segment: u64, at: Nanos, copy: bool) {
-        self.rtt.sample(now.saturating_sub(at) as f64);
+        let rtt = now.saturating_sub(at) as f64;
+        self.rtt.sample(rtt);
         self.backoff = 1.0;
+        self.end_slow_start(now, rtt);
         if copy {
             self.undo();
             return;
@@ -129,6 +154,20 @@ impl Flow {
         }
         self.grow(now);
         self.detect(now);
+    }
+
+    /// A delay that grows ends the first growth, before loss would.
+    fn end_slow_start(&mut self, now: Nanos, rtt: f64) {
+        if self.kind != Kind::Tcp || self.window >= self.threshold || self.window < LOW_WINDOW {
+            return;
+        }
+        let oldest = self.flight.first_key_value().map_or(self.next, |(segment, _)| *segment);
+        if oldest > self.start.end {
+            self.start = SlowStart::round(now, self.next);
+        }
+        if self.start.ends(now, rtt, self.rtt.least) {
+            self.threshold = self.window;
+        }
     }
 
     fn undo(&mut self) {
@@ -201,7 +240,8 @@ impl Flow {
     pub(crate) fn timeout(&self) -> Option<Nanos> {
         let oldest = self.flight.values().map(|sent| sent.at).max()?;
         let known = self.rtt.smoothed > 0.0;
-        let wait = (self.rtt.smoothed + 4.0 * self.rtt.variation).max(200.0 * MS);
+        // The least is of the variation in Linux, 200 ms.
+        let wait = self.rtt.smoothed + (4.0 * self.rtt.variation).max(200.0 * MS);
         let wait = if known { wait * self.backoff } else { 1000.0 * MS };
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds at most
         let wait = wait as Nanos;
@@ -217,6 +257,29 @@ impl Flow {
             self.recovery = None;
             self.again.extend(std::mem::take(&mut self.flight).into_keys());
         }
+    }
+}
+
+impl SlowStart {
+    fn round(now: Nanos, end: u64) -> Self {
+        Self { end, began: now, last: now, least: f64::INFINITY, samples: 0 }
+    }
+
+    /// An acknowledgement came: whether acknowledgements have come in one train for half of the shortest round
+    /// trip, or the round's first round trips are longer than it by an eighth.
+    fn ends(&mut self, now: Nanos, rtt: f64, shortest: f64) -> bool {
+        if now - self.last <= TRAIN {
+            self.last = now;
+            if (now - self.began) as f64 > (shortest + MS) / 2.0 {
+                return true;
+            }
+        }
+        self.least = self.least.min(rtt);
+        if self.samples < SAMPLES {
+            self.samples += 1;
+            return false;
+        }
+        self.least > shortest + (shortest / 8.0).clamp(4.0 * MS, 16.0 * MS)
     }
 }
 
@@ -253,7 +316,8 @@ impl Cubic {
         let t = ((now - epoch) as f64 + rtt) / 1e9 - k;
         let target = (self.top.max(self.estimate) + C * t * t * t).clamp(window, 1.5 * window);
         let reno = 3.0 * (1.0 - BETA) / (1.0 + BETA) / window;
-        ((target - window) / window).max(reno)
+        let untried = if self.top > 0.0 { 0.0 } else { UNTRIED };
+        ((target - window) / window).max(reno).max(untried)
     }
 }
 

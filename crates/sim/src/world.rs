@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hawser_impair::{Instant as ChannelInstant, ValueError};
 use hawser_multipath::{
-    ACK_DELAY, Backlog, Kept, Policy, Recovery, Resequencer, ResequencerCounters, Scheduler,
+    ACK_DELAY, Backlog, Kept, Path, Policy, Recovery, Resequencer, ResequencerCounters, Scheduler,
     Sequencer, Tag, View,
 };
 
@@ -255,6 +255,16 @@ impl World {
         Some((choice.path, Kept { flow, sequence, len: PACKET, since, item }))
     }
 
+    /// Fills a path of which nothing is known yet with packets for nobody.
+    fn fill(&mut self, number: usize) {
+        let (now, size) = (self.instant(), PACKET + OVERHEAD);
+        let room = |path: &Path| path.view(now, 0, 0).room >= size.into();
+        let new = |member: &&Member| member.path.is_new() && room(&member.path);
+        while self.members.get(number).filter(new).is_some() {
+            self.send(number, None, size);
+        }
+    }
+
     /// Takes note of what came of packets.
     fn recover(&mut self) {
         let now = self.instant();
@@ -355,6 +365,7 @@ impl World {
                     if let Some(member) = self.members.get_mut(number) {
                         member.on_ack(epoch, now, &numbers);
                     }
+                    self.fill(number);
                 }
                 Reply::Inner(inner, copy) => {
                     if let Some(flow) = self.flows.get_mut(inner.flow) {

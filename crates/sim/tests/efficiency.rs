@@ -90,6 +90,15 @@ fn a_path_that_goes_dark_costs_no_more_than_its_share() {
 }
 
 #[test]
+fn paths_are_tried_before_the_first_flow_begins() {
+    let mut world = world(ENVIRONMENTS[0].links);
+    world.run(Duration::from_millis(900));
+    let shares = world.shares();
+    assert!(shares.iter().all(|sent| (90_000..300_000).contains(sent)), "{shares:?}");
+    assert!(world.views().iter().all(|view| view.room > 60 * 1500));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_packets() {
     let run = || {
         let mut world = world(ENVIRONMENTS[11].links);

@@ -17,6 +17,16 @@ const CUT: u16 = 0x1000;
 const KEPT: u16 = 0x2000;
 const RESERVED: u16 = 0xc000;
 
+/// First byte of a datagram for nobody, with which a path is filled to learn what it carries: both reserved bits of
+/// a [`Header`] are set.
+pub const FILLER: u8 = 0xc0;
+
+/// Whether a datagram is one for nobody.
+#[must_use]
+pub fn is_filler(datagram: &[u8]) -> bool {
+    datagram.first() == Some(&FILLER)
+}
+
 /// The header before an inner packet.
 ///
 /// ```text

@@ -164,6 +164,7 @@ def test_bad_options_are_told(
         ("exec", "no-such-lab/h1", "--", "true"),
         ("deploy", "good.yaml"),
         ("deploy", "good.yaml", "--variant", "small", "--name", "Not a name"),
+        ("deploy", "good.yaml", "--variant", "small", "--variant", "no-such-label"),
     ],
 )
 def test_what_is_not_there_is_told(

@@ -11,7 +11,7 @@ use hawser_wire::{
     join::Join,
     segment::Large,
     tcp,
-    tunnel::{HEADER_LEN, Header},
+    tunnel::{HEADER_LEN, Header, is_filler},
 };
 use quinn_proto::ConnectionHandle;
 
@@ -186,6 +186,7 @@ impl Quic {
         for (handle, link) in links.iter_mut().filter(|(_, link)| link.active) {
             link.active = false;
             handles.push(*handle);
+            link.fill(now);
             link.flush(now, most, &mut self.train, |transmit, contents| {
                 socket.send(transmit, contents)
             });
@@ -281,6 +282,9 @@ fn take(
     out: &mut Out<'_>,
     owns: impl Fn(std::net::IpAddr) -> bool,
 ) {
+    if is_filler(datagram) {
+        return;
+    }
     let Ok((header, packet)) = Header::parse(datagram) else {
         group.counters.drops.malformed += 1;
         return;

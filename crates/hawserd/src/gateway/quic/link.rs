@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use hawser_multipath::{Kept, Rate, State, View};
 use hawser_tls::{CertificateDer, Identity, is_certificate_of};
-use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello};
+use hawser_wire::tunnel::{FILLER, HEADER_LEN, HELLO_MAX_LEN, Hello};
 use quinn_proto::{
     Connection, ConnectionStats, Dir, FrameStats, ReadError, StreamId, Transmit, VarInt,
 };
@@ -50,6 +50,9 @@ const EMPTY: u64 = size_of::<Bytes>() as u64;
 
 /// Frames with something of ours that come before an acknowledgement is due (RFC 9000 section 13.2.2).
 const ANSWER_AFTER: u64 = 2;
+
+/// A packet for nobody, and the most of which there is need.
+static FILLING: [u8; LARGEST as usize] = [FILLER; LARGEST as usize];
 
 /// What a connection is closed with.
 pub(super) const DONE: VarInt = VarInt::from_u32(0);
@@ -204,6 +207,21 @@ impl Link {
     fn batch(&self, most: usize) -> usize {
         let bytes = self.path.get().congestion().rate().bytes(PIECE_TIME);
         (bytes as usize / usize::from(LARGEST)).clamp(1, most)
+    }
+
+    /// Fills a path of which nothing is known yet with packets for nobody (docs/adr/0139).
+    pub(super) fn fill(&mut self, now: Instant) {
+        while self.up && self.path.get().is_new() {
+            let size = self.connection.datagrams().max_size().unwrap_or(0).min(FILLING.len());
+            let room = self.view(now, 0).room >= size as u64 + OVERHEAD;
+            let Some(packet) = FILLING.get(..size).filter(|packet| room && !packet.is_empty())
+            else {
+                return;
+            };
+            if !self.give(Bytes::from_static(packet), None) {
+                return;
+            }
+        }
     }
 
     /// Sends what it has, at most so many datagrams in one piece; `send` gives one to the kernel.
