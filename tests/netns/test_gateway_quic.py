@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import PIPE
@@ -74,22 +73,6 @@ def test_the_largest_packet_passes_whole_and_a_larger_one_in_fragments(lab: Lab)
     assert link["mtu"] == 1428
     for size in (link["mtu"] - 28, 20_000):
         assert "1 received" in lab.at(1, "ping", "-c1", "-W2", "-s", str(size), "10.2.0.1")
-
-
-def test_a_path_is_tried_when_it_comes_up(lab: Lab) -> None:
-    """By packets for nobody, before there are any others."""
-    one, two = pair(lab.paths((10, 10, 10, 10)), paths=PATHS)
-    until(lambda: min(path["sent_bytes"] for path in paths_of(one)) > 20_000, "all are tried")
-    time.sleep(1)
-    sent = [path["sent_bytes"] for path in paths_of(one)]
-    time.sleep(1)
-    assert [path["sent_bytes"] for path in paths_of(one)] == pytest.approx(sent, abs=1000), "once"
-    assert max(sent) < 300_000
-    counters = two.group()
-    assert counters["received"]["packets"] == 0
-    assert not counters["drops"]["malformed"]
-    known = [path["rate_bps"] / 1e6 for path in paths_of(one)]
-    assert known == pytest.approx([10] * PATHS, rel=0.35)
 
 
 def test_hosts_learn_which_segments_fit(lab: Lab) -> None:

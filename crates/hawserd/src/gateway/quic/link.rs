@@ -352,3 +352,45 @@ impl Link {
 fn frames_of(stats: &FrameStats) -> u64 {
     stats.stream + stats.datagram
 }
+
+#[cfg(test)]
+mod tests {
+    use hawser_wire::tunnel::is_filler;
+
+    use super::*;
+    use crate::gateway::quic::simulation::{Gateway, Simulation, Wire};
+
+    /// Has nothing to send.
+    #[derive(Default)]
+    struct Idle {
+        received: usize,
+    }
+
+    impl Gateway for Idle {
+        fn take(&mut self, bytes: Vec<u8>) {
+            assert!(is_filler(&bytes));
+            self.received += bytes.len();
+        }
+
+        fn give(&mut self, now: Instant, links: &mut [&mut Link]) -> bool {
+            for link in links {
+                link.up = true;
+                link.fill(now);
+            }
+            false
+        }
+    }
+
+    #[test]
+    fn a_path_is_filled_once_when_it_comes_up() {
+        let wires = [Wire { mbps: 50.0, delay: Duration::from_millis(20), loss: 0.0 }; 2];
+        let mut simulation = Simulation::new(&wires, 3, [Idle::default(), Idle::default()]);
+        let mut received = [2, 6].map(|seconds| {
+            simulation.run(simulation.now + Duration::from_secs(seconds));
+            [0, 1].map(|side| simulation.gateways[side].received)
+        });
+        assert_eq!(received[0], received[1], "and no more later");
+        received[0].sort_unstable();
+        assert!(received[0][0] > 2 * 60_000 && received[0][1] < 2 * 300_000, "{received:?}");
+    }
+}
