@@ -20,7 +20,7 @@ const UNTRIED: f64 = 0.05;
 
 const MS: f64 = 1e6;
 
-/// HyStart: segments from which on it judges, round trips that a round's least is of, and nanoseconds between the
+/// `HyStart`: segments from which on it judges, round trips that a round's least is of, and nanoseconds between the
 /// acknowledgements of a train.
 const LOW_WINDOW: f64 = 16.0;
 const SAMPLES: u32 = 8;
@@ -73,7 +73,7 @@ struct Cubic {
     estimate: f64,
 }
 
-/// A round of the first growth, with HyStart as Linux has it (`net/ipv4/tcp_cubic.c`).
+/// A round of the first growth, with `HyStart` as Linux has it (`net/ipv4/tcp_cubic.c`).
 #[derive(Clone, Copy, Default)]
 struct SlowStart {
     /// The first segment of the next round.
@@ -270,7 +270,7 @@ impl SlowStart {
     fn ends(&mut self, now: Nanos, rtt: f64, shortest: f64) -> bool {
         if now - self.last <= TRAIN {
             self.last = now;
-            if (now - self.began) as f64 > (shortest + MS) / 2.0 {
+            if (now - self.began) as f64 > f64::midpoint(shortest, MS) {
                 return true;
             }
         }

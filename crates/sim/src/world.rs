@@ -259,8 +259,8 @@ impl World {
     fn fill(&mut self, number: usize) {
         let (now, size) = (self.instant(), PACKET + OVERHEAD);
         let room = |path: &Path| path.view(now, 0, 0).room >= size.into();
-        let new = |member: &&Member| member.path.is_new() && room(&member.path);
-        while self.members.get(number).filter(new).is_some() {
+        let new = |member: &Member| member.path.is_new() && room(&member.path);
+        while self.members.get(number).is_some_and(new) {
             self.send(number, None, size);
         }
     }
