@@ -227,7 +227,9 @@ impl Congestion {
         self.round.full += u32::from(full);
         self.round.rtt = Some(self.round.rtt.map_or(rtt, |least| least.min(rtt)));
         self.jitter.note(now, rtt.as_secs_f64(), self.grain());
-        if (full && !self.startup) || !self.varies() {
+        // Before a rate is known, what a packet takes on a slow path seems to be delay that varies.
+        let unknown = self.rate == Rate::ZERO;
+        if unknown || (full && !self.startup) || !self.varies() {
             self.measure(now, acked, in_flight, rtt);
         } else {
             // Each round trip is longer than the shortest: it tells nothing of who waits for whom.
