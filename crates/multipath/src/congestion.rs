@@ -37,6 +37,9 @@ const LEAST_WINDOW: f64 = 2.0;
 /// Packets of a window with which the first round trips of no flow have to wait.
 const KNOWN: f64 = 64.0;
 
+/// Bytes a second up to which a packet takes so long (5 ms) that two of them look like delay that varies.
+const SLOW: f64 = 300_000.0;
+
 /// Half of the time for which the shortest round trip is believed to be the path's own.
 const BASE_SPAN: Duration = Duration::from_secs(5);
 
@@ -227,9 +230,7 @@ impl Congestion {
         self.round.full += u32::from(full);
         self.round.rtt = Some(self.round.rtt.map_or(rtt, |least| least.min(rtt)));
         self.jitter.note(now, rtt.as_secs_f64(), self.grain());
-        // Before a rate is known, what a packet takes on a slow path seems to be delay that varies.
-        let unknown = self.rate == Rate::ZERO;
-        if unknown || (full && !self.startup) || !self.varies() {
+        if (full && !self.startup) || !self.varies_by_itself() {
             self.measure(now, acked, in_flight, rtt);
         } else {
             // Each round trip is longer than the shortest: it tells nothing of who waits for whom.
@@ -359,7 +360,7 @@ impl Congestion {
     #[must_use]
     pub fn usual(&self) -> Duration {
         let base = self.base().unwrap_or_default();
-        if !self.varies() {
+        if !self.varies_by_itself() {
             return base;
         }
         let most = base.as_secs_f64() + self.jitter.no_queue(base.as_secs_f64() * 2.0);
@@ -397,6 +398,12 @@ impl Congestion {
     /// Whether most of what seems to stand in the queue is delay that varies.
     fn varies(&self) -> bool {
         self.standing() > VARYING * self.wanted()
+    }
+
+    /// The same, of paths that are not so slow that it is packets of our own that make their delay vary; a path whose
+    /// rate is not known yet may be one.
+    fn varies_by_itself(&self) -> bool {
+        self.rate.bytes_per_second() > SLOW && self.varies()
     }
 
     /// The window with which the queue runs empty. Where most of what seems to stand in it is delay that varies, the
