@@ -6,12 +6,14 @@
 //! round trip (as in Copa, Arun and Balakrishnan, NSDI 2018), so jitter does not pass for a queue; loss
 //! takes away what was lost, and does not halve the window, so noise does not pass for congestion.
 
+mod carried;
 mod jitter;
 mod loss;
 
 use std::time::{Duration, Instant};
 
 use self::{
+    carried::{Busy, Carried},
     jitter::Jitter,
     loss::{Recent, is_light, is_much},
 };
@@ -45,13 +47,6 @@ const BASE_SPAN: Duration = Duration::from_secs(5);
 
 /// Shortest time between two decisions.
 const LEAST_ROUND: Duration = Duration::from_millis(4);
-
-/// Busy time and packets over which the rate is measured, at least.
-const BUSY: Duration = Duration::from_millis(30);
-const BUSY_PACKETS: f64 = 8.0;
-
-/// Time over which what was acknowledged says what the path carries at least.
-const CARRIED: Duration = Duration::from_millis(100);
 
 /// Seconds without a measurement after which a path is thought better of.
 const HOPE_AFTER: f64 = 1.0;
@@ -124,20 +119,6 @@ impl Round {
     }
 }
 
-/// A measurement of the rate: what was acknowledged in the time in which the path was busy.
-#[derive(Clone, Copy, Debug, Default)]
-struct Busy {
-    acked: u64,
-    time: Duration,
-}
-
-/// What was acknowledged since.
-#[derive(Clone, Copy, Debug)]
-struct Carried {
-    since: Instant,
-    acked: u64,
-}
-
 impl Congestion {
     /// A path that nothing is known about, with packets of so many bytes.
     #[must_use]
@@ -153,7 +134,7 @@ impl Congestion {
             jitter: Jitter::default(),
             round: Round::new(now),
             busy: Busy::default(),
-            carried: Carried { since: now, acked: 0 },
+            carried: Carried::new(now),
             recent: Recent::default(),
             last_ack: now,
             rate: Rate::ZERO,
@@ -327,14 +308,8 @@ impl Congestion {
             return;
         }
         self.last_full = now;
-        self.busy.acked += acked;
-        self.busy.time += since;
-        let enough = self.busy.time >= BUSY && self.busy.acked as f64 >= BUSY_PACKETS * self.packet;
-        if !enough && self.busy.time < BUSY * 10 {
-            return;
-        }
-        let Busy { acked, time } = std::mem::take(&mut self.busy);
-        let (seen, known) = (Rate::new(acked, time), self.rate);
+        let Some(seen) = self.busy.add(acked, since, self.packet) else { return };
+        let known = self.rate;
         let (old, new) = (known.bytes_per_second(), seen.bytes_per_second());
         let mean = Rate::from_bytes_per_second(0.75 * old + 0.25 * new);
         self.rate = if known == Rate::ZERO { seen } else { mean };
@@ -343,16 +318,8 @@ impl Congestion {
     /// A path carries at least what was acknowledged, over a time in which acknowledgements that come in
     /// bunches do not matter.
     fn at_least(&mut self, now: Instant, acked: u64) {
-        self.carried.acked += acked;
-        let time = now.saturating_duration_since(self.carried.since);
-        if time < CARRIED {
-            return;
-        }
-        let seen = Rate::new(self.carried.acked, time);
-        if seen > self.rate() {
-            self.rate = seen;
-        }
-        self.carried = Carried { since: now, acked: 0 };
+        let seen = self.carried.add(now, acked).filter(|seen| *seen > self.rate());
+        self.rate = seen.unwrap_or(self.rate);
     }
 
     /// Round trip of packets that meet no queue, as far as is known: the path's own, and where that varies what is

@@ -51,7 +51,7 @@ const EMPTY: u64 = size_of::<Bytes>() as u64;
 /// Frames with something of ours that come before an acknowledgement is due (RFC 9000 section 13.2.2).
 const ANSWER_AFTER: u64 = 2;
 
-/// A packet for nobody, and the most of which there is need.
+/// A packet for nobody, as long as any; shorter ones are its beginning.
 static FILLING: [u8; LARGEST as usize] = [FILLER; LARGEST as usize];
 
 /// What a connection is closed with.
@@ -213,12 +213,9 @@ impl Link {
     pub(super) fn fill(&mut self, now: Instant) {
         while self.up && self.path.get().is_new() {
             let size = self.connection.datagrams().max_size().unwrap_or(0).min(FILLING.len());
-            let room = self.view(now, 0).room >= size as u64 + OVERHEAD;
-            let Some(packet) = FILLING.get(..size).filter(|packet| room && !packet.is_empty())
-            else {
-                return;
-            };
-            if !self.give(Bytes::from_static(packet), None) {
+            let packet = Bytes::from_static(FILLING.get(..size).unwrap_or_default());
+            let has_room = self.view(now, 0).room >= size as u64 + OVERHEAD;
+            if size == 0 || !has_room || !self.give(packet, None) {
                 return;
             }
         }
