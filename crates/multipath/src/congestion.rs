@@ -83,6 +83,8 @@ pub struct Congestion {
     draining: bool,
     /// Share of the standing amount that the path's buffer has room for.
     room: f64,
+    /// Share of the delay that varies which is believed to be no queue: much loss says that it is one.
+    belief: f64,
     base: WindowedMin<Duration>,
     jitter: Jitter,
     round: Round,
@@ -130,6 +132,7 @@ impl Congestion {
             startup: true,
             draining: false,
             room: 1.0,
+            belief: 1.0,
             base: WindowedMin::new(BASE_SPAN),
             jitter: Jitter::default(),
             round: Round::new(now),
@@ -241,7 +244,7 @@ impl Congestion {
         let round = std::mem::replace(&mut self.round, Round::new(now));
         self.draining = false;
         let (Some(base), Some(rtt)) = (self.base(), round.rtt) else { return };
-        self.shrink(&round);
+        let heavy = self.shrink(&round);
         let (base, rtt) = (base.as_secs_f64(), rtt.as_secs_f64().max(1e-6));
         let (queue, standing) = (self.window * (1.0 - base / rtt), self.standing());
         let settled = self.window - queue + standing;
@@ -250,7 +253,8 @@ impl Congestion {
         let next = 0.5 * self.window + 0.5 * settled + further;
         let next = next.clamp(self.least(), 2.0 * self.window);
         // A window that was not used has not been found too small.
-        self.window = if round.is_full() && !self.startup { next } else { next.min(self.window) };
+        let may_grow = round.is_full() && !self.startup && !heavy;
+        self.window = if may_grow { next } else { next.min(self.window) };
         if !self.startup && self.rate > Rate::ZERO {
             // What was right for a rate that has fallen since.
             let carried = self.rate.bytes_per_second() * base + self.standing();
@@ -267,8 +271,8 @@ impl Congestion {
         self.window * if short { FILLING } else { EXPLORING }
     }
 
-    /// Takes away what was lost, and learns that the path's buffer is small.
-    fn shrink(&mut self, round: &Round) {
+    /// Takes away what was lost, and learns that the path's buffer is small; whether much was.
+    fn shrink(&mut self, round: &Round) -> bool {
         let lost = round.lost as f64;
         let heavy = self.recent.note(round.lost, round.acked, self.packet);
         let room = match round.lost {
@@ -278,9 +282,12 @@ impl Congestion {
             _ => (self.room * 0.9).max(self.room.min(NOISY_ROOM)),
         };
         self.room = room.clamp(LEAST_ROOM, 1.0);
+        self.belief = (self.belief + 0.005).min(1.0);
         if heavy {
+            self.belief *= 0.5;
             self.window = (self.window - lost).max(self.window / 2.0).max(self.least());
         }
+        heavy
     }
 
     /// The first growth ends when a queue shows, or when much is lost.
@@ -345,7 +352,7 @@ impl Congestion {
     fn standing(&self) -> f64 {
         // A path cannot vary by much more than its own delay: what seems so are bursts of our own.
         let most = self.base().unwrap_or_default().as_secs_f64() * 2.0;
-        self.wanted() + self.jitter.no_queue(most) * self.current()
+        self.wanted() + self.belief * self.jitter.no_queue(most) * self.current()
     }
 
     /// What the window lets through, bytes a second.
@@ -384,200 +391,4 @@ impl Congestion {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-
-    use super::*;
-
-    const PACKET: u16 = 1500;
-
-    /// A link with a queue of 50 packets, and a sender that always has something to send.
-    struct Link {
-        rate: Rate,
-        delay: Duration,
-        loss: u64,
-        /// State of xorshift64*, and the share of packets that are lost by chance.
-        random: Option<(u64, f64)>,
-        capacity: u64,
-        free: Instant,
-        under_way: VecDeque<(Instant, Instant, bool)>,
-        congestion: Congestion,
-        sent: u64,
-        lost: u64,
-        delivered: u64,
-        longest: Duration,
-        /// Some packets are late, and those behind them with them.
-        varies: bool,
-    }
-
-    impl Link {
-        fn new(start: Instant, mbps: f64, delay_ms: u64, loss: u64) -> Self {
-            Self {
-                rate: Rate::from_bytes_per_second(mbps * 125_000.0),
-                delay: Duration::from_millis(delay_ms) + Duration::from_micros(200),
-                loss,
-                random: None,
-                capacity: 50,
-                free: start,
-                under_way: VecDeque::new(),
-                congestion: Congestion::new(start, PACKET),
-                sent: 0,
-                lost: 0,
-                delivered: 0,
-                longest: Duration::ZERO,
-                varies: false,
-            }
-        }
-
-        fn in_flight(&self) -> u64 {
-            self.under_way.len() as u64 * u64::from(PACKET)
-        }
-
-        fn run(&mut self, mut now: Instant, until: Instant) {
-            while now < until {
-                while self.in_flight() + u64::from(PACKET) <= self.congestion.window() {
-                    self.send(now);
-                }
-                let Some((sent, back, lost)) = self.under_way.pop_front() else { return };
-                now = now.max(back);
-                if lost {
-                    self.lost += 1;
-                    self.congestion.on_lost(PACKET.into(), false);
-                    continue;
-                }
-                self.delivered += u64::from(PACKET);
-                self.longest = self.longest.max(now - sent);
-                self.congestion.on_ack(now, sent, PACKET.into());
-                self.congestion.on_acks_end(now, self.in_flight());
-            }
-        }
-
-        /// Share of it that is used between two times.
-        fn used(&mut self, from: Instant, until: Instant) -> f64 {
-            self.run(self.free, from);
-            (self.delivered, self.longest) = (0, Duration::ZERO);
-            self.run(from, until);
-            self.delivered as f64 / self.rate.bytes(until - from) as f64
-        }
-
-        fn send(&mut self, now: Instant) {
-            self.sent += 1;
-            let full = self.free > now + self.rate.time(self.capacity * u64::from(PACKET));
-            let mut lost = full || (self.loss > 0 && self.sent.is_multiple_of(self.loss));
-            if let Some((state, share)) = &mut self.random {
-                *state ^= *state >> 12;
-                *state ^= *state << 25;
-                *state ^= *state >> 27;
-                let word = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11;
-                lost |= (word as f64 / (1_u64 << 53) as f64) < *share;
-            }
-            self.free = self.free.max(now)
-                + if full { Duration::ZERO } else { self.rate.time(PACKET.into()) };
-            // One packet in ten is late by up to 60 ms.
-            let late = if self.sent.is_multiple_of(10) { self.sent * 37 % 61 } else { 0 };
-            let late = Duration::from_millis(if self.varies { late } else { 0 });
-            let before = self.under_way.back().map_or(now, |(_, back, _)| *back);
-            let back = (self.free + self.delay + late).max(before);
-            self.under_way.push_back((now, back, lost));
-        }
-    }
-
-    /// Share of the link used, and the longest round trip, in the last five of ten seconds.
-    fn settled(mbps: f64, delay_ms: u64, loss: u64) -> (f64, Duration) {
-        let start = Instant::now();
-        let mut link = Link::new(start, mbps, delay_ms, loss);
-        let seconds = Duration::from_secs;
-        (link.used(start + seconds(5), start + seconds(10)), link.longest)
-    }
-
-    #[test]
-    fn links_are_full_and_their_queues_short() {
-        for mbps in [1.0, 10.0, 33.0, 100.0] {
-            for delay in [0, 20, 80] {
-                let (share, longest) = settled(mbps, delay, 0);
-                let extra = longest.saturating_sub(Duration::from_millis(delay)).as_secs_f64();
-                let allowed = (10.0 * 12e-3 / mbps).max(0.03);
-                assert!(share > 0.93, "{mbps} Mbit/s, {delay} ms: {share}");
-                assert!(extra < allowed, "{mbps} Mbit/s, {delay} ms: {extra} s");
-            }
-        }
-    }
-
-    #[test]
-    fn random_loss_takes_less_than_a_third() {
-        for delay in [5, 20] {
-            let (share, _) = settled(50.0, delay, 50);
-            assert!(share > 0.7, "{delay} ms: {share}");
-        }
-    }
-
-    /// Loss by chance, also of the first packets, is no reason to use less of a path.
-    #[test]
-    fn light_random_loss_takes_what_it_takes() {
-        for (mbps, delay, share, least) in [
-            (50.0, 40, 0.005, 0.95),
-            (50.0, 40, 0.02, 0.93),
-            (15.0, 120, 0.01, 0.93),
-            (15.0, 120, 0.02, 0.8),
-            (100.0, 100, 0.005, 0.85),
-        ] {
-            for seed in 1..9_u64 {
-                let start = Instant::now();
-                let at = |seconds| start + Duration::from_secs(seconds);
-                let mut link = Link::new(start, mbps, delay, 0);
-                link.capacity = 1000;
-                link.random = Some((seed.wrapping_mul(0x9E37_79B9_7F4A_7C15), share));
-                let used = link.used(at(5), at(10));
-                assert!(used > least, "{mbps} Mbit/s, {delay} ms, seed {seed}: {used}");
-            }
-        }
-    }
-
-    /// A long path whose first packets are too few to make a queue, and of which some are lost.
-    #[test]
-    fn what_was_not_measured_bounds_nothing() {
-        let start = Instant::now();
-        let ms = Duration::from_millis;
-        let mut congestion = Congestion::new(start, PACKET);
-        (congestion.window, congestion.startup) = (60_000.0, false);
-        for round in 0..10 {
-            let sent = start + ms(40 * round);
-            let now = sent + ms(40);
-            congestion.on_ack(now, sent, PACKET.into());
-            congestion.on_acks_end(now, 58_500);
-        }
-        assert_eq!(congestion.rate, Rate::ZERO);
-        assert!(congestion.window() > 50_000, "{}", congestion.window());
-    }
-
-    #[test]
-    fn a_path_that_varies_is_not_left_idle_to_see_its_delay() {
-        let mut congestion = Congestion::new(Instant::now(), PACKET);
-        congestion.window = 1e6;
-        congestion.rate = Rate::from_bytes_per_second(1e6);
-        congestion.jitter.mean = 0.1;
-        assert!(congestion.base.note(Instant::now(), Duration::from_millis(20)));
-        assert!(congestion.drained() < 20_000.0);
-        congestion.jitter.rise = 0.01;
-        assert!((congestion.drained() - 750_000.0).abs() < 1.0);
-    }
-
-    #[test]
-    fn delays_that_vary_are_no_queue() {
-        let start = Instant::now();
-        let mut link = Link { varies: true, ..Link::new(start, 50.0, 5, 0) };
-        link.run(start, start + Duration::from_secs(5));
-        let share = link.delivered as f64 / link.rate.bytes(Duration::from_secs(5)) as f64;
-        assert!(share > 0.5, "{share}");
-    }
-
-    #[test]
-    fn the_rate_is_found() {
-        let start = Instant::now();
-        let mut link = Link::new(start, 33.0, 10, 0);
-        link.run(start, start + Duration::from_secs(3));
-        let found = link.congestion.rate().bits_per_second() / 1e6;
-        assert!((31.0..35.0).contains(&found), "{found}");
-        assert_eq!(link.congestion.base(), Some(link.delay + link.rate.time(PACKET.into())));
-    }
-}
+mod tests;

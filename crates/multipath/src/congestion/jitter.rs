@@ -16,6 +16,10 @@ const LONGEST_RISES: f64 = 0.25;
 /// Rises that a busy machine makes, seconds.
 const LATE: f64 = 0.0015;
 
+/// Where acknowledgements come all the time, rises are forgotten in about this time, seconds: a rise that a machine
+/// without time has made would else stay for good.
+const FORGOTTEN: f64 = 0.25;
+
 /// Acknowledgements within this time are a bunch, and tell of one moment.
 const BUNCH: Duration = Duration::from_millis(2);
 
@@ -47,8 +51,11 @@ impl Jitter {
         }
         let difference = ((rtt - self.last).abs() - grain).max(0.0);
         self.deviation += (difference - self.deviation) / 16.0;
-        if self.heard.is_none_or(|last| now.saturating_duration_since(last) >= BUNCH) {
+        let silence = self.heard.map_or(BUNCH, |last| now.saturating_duration_since(last));
+        if silence >= BUNCH {
             self.rise += ((rtt - self.last - grain).max(0.0) - self.rise) / 16.0;
+        } else {
+            self.rise -= self.rise * silence.as_secs_f64() / FORGOTTEN;
         }
         (self.last, self.heard) = (rtt, Some(now));
         self.mean += (rtt - self.mean) / 16.0;
