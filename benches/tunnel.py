@@ -17,14 +17,14 @@ from harness.result import Check, at_least, at_most
 from harness.samples import Samples
 from harness.traffic import echo, iperf_goodput, start_tcp, tcp
 from harness.usage import memory_mib
-from peers.hawser import Transport, gateways, hub
+from peers.hawser import Transport, gateways, hub, lane
 from peers.openvpn import openvpn
-from peers.tunnel import Start, bare
+from peers.tunnel import Start, Tunnel, bare
 from peers.wireguard import wireguard
 
 _BARE, _WIREGUARD = "bare veth", "wireguard-go"
 _PLAIN, _TLS, _IPIP = "hawser mptcp", "hawser mptcp tls", "hawser ipip"
-_QUIC = "hawser quic"
+_QUIC, _LANE = "hawser quic", "hawser quic lane"
 _BRANCHES = 4
 _PATHS, _PATH_MBIT = 4, 250
 
@@ -39,7 +39,8 @@ of Ethernet frames both ways, with a queue of 300 kB. Memory is the resident set
 daemon: its peak with four streams; and for a gateway with four connected branches, idle and at its
 peak while sending to all four. wireguard-go and boringtun: ChaCha20-Poly1305, MTU 1420. openvpn:
 UDP, AES-256-GCM, no kernel offload. hawser: IP over one MPTCP connection, MTU 1500, without and
-with TLS 1.3; quic is IP in QUIC datagrams, always encrypted; ipip is plain encapsulation."""
+with TLS 1.3; quic is IP in QUIC datagrams, always encrypted, and with its lane TCP of hosts behind
+the gateways, terminated there and carried as streams; ipip is plain encapsulation."""
 
 _METRICS = (
     Metric("goodput_1", "Gbit/s", "1 stream"),
@@ -59,12 +60,24 @@ def _transfer(start: Start, effort: Effort, streams: int) -> Mapping[str, float]
     with Lab() as lab:
         a, b = lab.pair()
         tunnel = start(a, b)
-        moved = tcp(
-            *(a, b, tunnel.server),
-            streams=streams,
-            seconds=effort.seconds,
-            daemons=tunnel.daemons,
-        )
+        return _moved(a, b, tunnel, effort, streams)
+
+
+def _lane_transfer(program: str, effort: Effort, streams: int) -> Mapping[str, float]:
+    with Lab() as lab:
+        site = lane(lab, program, lab.pair())
+        return _moved(site.client, site.server, site.tunnel, effort, streams)
+
+
+def _moved(
+    client: Namespace, server: Namespace, tunnel: Tunnel, effort: Effort, streams: int
+) -> Mapping[str, float]:
+    moved = tcp(
+        *(client, server, tunnel.server),
+        streams=streams,
+        seconds=effort.seconds,
+        daemons=tunnel.daemons,
+    )
     values = {f"goodput_{streams}": moved.goodput}
     if streams == 1:
         values["machine_cpu"] = moved.machine_cpu
@@ -98,17 +111,28 @@ def _branches(program: str, transport: Transport, effort: Effort) -> Mapping[str
 
 def _paths(program: str, effort: Effort) -> Mapping[str, float]:
     with Lab() as lab:
-        a, b = lab.pair()
-        for _ in range(1, _PATHS):
-            lab.link(a, b)
-        for end in (a, b):
-            for path in range(_PATHS):
-                _shape(end, f"wan{path}")
+        a, b = _shaped(lab)
         tunnel = gateways(program, "quic", _PATHS)(a, b)
-        moved = tcp(
-            *(a, b, tunnel.server), streams=1, seconds=effort.seconds, daemons=tunnel.daemons
-        )
-    return {"goodput_paths": moved.goodput}
+        moved = _moved(a, b, tunnel, effort, 1)
+    return {"goodput_paths": moved["goodput_1"]}
+
+
+def _lane_paths(program: str, effort: Effort) -> Mapping[str, float]:
+    with Lab() as lab:
+        site = lane(lab, program, _shaped(lab), _PATHS)
+        moved = _moved(site.client, site.server, site.tunnel, effort, 1)
+    return {"goodput_paths": moved["goodput_1"]}
+
+
+def _shaped(lab: Lab) -> tuple[Namespace, Namespace]:
+    """Two namespaces and four shaped links."""
+    a, b = lab.pair()
+    for _ in range(1, _PATHS):
+        lab.link(a, b)
+    for end in (a, b):
+        for path in range(_PATHS):
+            _shape(end, f"wan{path}")
+    return a, b
 
 
 def _shape(end: Namespace, device: str) -> None:
@@ -155,6 +179,16 @@ def _hawser(name: str, transport: Transport, effort: Effort) -> Peer:
     return Peer(name, program.version, cases)
 
 
+def _quic_lane(effort: Effort) -> Peer:
+    program = hawserd()
+    cases: dict[str, Measure] = {
+        "1 stream": partial(_lane_transfer, program.path, effort, 1),
+        "4 streams": partial(_lane_transfer, program.path, effort, 4),
+        "4 paths": partial(_lane_paths, program.path, effort),
+    }
+    return Peer(_LANE, program.version, cases)
+
+
 _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
     _BARE: _bare,
     _WIREGUARD: _wireguard_go,
@@ -163,6 +197,7 @@ _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
     _PLAIN: partial(_hawser, _PLAIN, "mptcp"),
     _TLS: partial(_hawser, _TLS, "mptcp+tls"),
     _QUIC: partial(_hawser, _QUIC, "quic"),
+    _LANE: _quic_lane,
     _IPIP: partial(_hawser, _IPIP, "ipip"),
 }
 
@@ -197,11 +232,14 @@ def _checks(samples: Samples) -> list[Check]:
             memory(peer, "memory_branches_load", "4 branches load", 256),
             memory(peer, "memory_load", "4 streams", 256),
         ]
-    paths = samples.median(_QUIC, "goodput_paths")
+    paths, lane_paths = (samples.median(each, "goodput_paths") for each in (_QUIC, _LANE))
     checks += [
         times_wireguard(_QUIC, 1.5),
         at_least(f"{_QUIC}, 4 paths of {_PATH_MBIT} Mbit/s, Gbit/s, at least", paths, 0.9),
+        times_wireguard(_LANE, 1.5),
+        at_least(f"{_LANE}, 4 paths of {_PATH_MBIT} Mbit/s, Gbit/s, at least", lane_paths, 0.9),
         memory(_QUIC, "memory_load", "4 streams", 128),
+        memory(_LANE, "memory_load", "4 streams", 128),
         memory(_QUIC, "memory_branches_load", "4 branches load", 128),
     ]
     return checks
@@ -223,6 +261,8 @@ _TOOLS = (
     ("ip", "iproute2"),
     ("ss", "iproute2"),
     ("tc", "iproute2"),
+    ("nft", "nftables"),
+    ("sysctl", "procps"),
     ("iperf3", "iperf3"),
     ("ping", "iputils-ping"),
 )

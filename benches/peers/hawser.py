@@ -9,23 +9,24 @@ from pathlib import Path
 from typing import Literal
 
 from harness.bench import SampleError
-from harness.lab import Daemon, Lab, Namespace
+from harness.lab import Daemon, Lab, Namespace, until
 from harness.pki import Authority
 from hawser.control.client import ControlError, DaemonClient
 from hawser.control.model import GatewayStatus
 from peers.tunnel import Start, Tunnel, wait_until_up
 
-Transport = Literal["mptcp", "mptcp+tls", "quic", "ipip"]
-_ENCRYPTED = ("mptcp+tls", "quic")
+Transport = Literal["mptcp", "mptcp+tls", "quic", "quic+lane", "ipip"]
+_ENCRYPTED = ("mptcp+tls", "quic", "quic+lane")
 
 
 @dataclass(frozen=True)
 class _Branch:
-    """A branch and the addresses of its gateway that each other branch, by id, reaches it at."""
+    """A branch, the addresses of its gateway that each other branch, by id, reaches it at, and its hosts."""
 
     id: int
     namespace: Namespace
     outer: dict[int, tuple[str, ...]]
+    hosts: tuple[str, ...] = ()
 
     @property
     def inner(self) -> str:
@@ -42,6 +43,35 @@ def gateways(program: str, transport: Transport, paths: int = 1) -> Start:
         return Tunnel(b.inner, daemons)
 
     return start
+
+
+@dataclass(frozen=True)
+class Site:
+    """Hosts behind two gateways: those of the gateways themselves have no lane."""
+
+    client: Namespace
+    server: Namespace
+    tunnel: Tunnel
+
+
+def lane(lab: Lab, program: str, ends: tuple[Namespace, Namespace], paths: int = 1) -> Site:
+    """A host behind each of two gateways, which terminate their TCP connections."""
+    a, b = ends
+    (client, near), (server, far) = _host(lab, a, "client"), _host(lab, b, "server")
+    outer = [tuple(f"198.18.{path}.{end}" for path in range(paths)) for end in (1, 2)]
+    first, second = _Branch(1, a, {2: outer[0]}, (near,)), _Branch(2, b, {1: outer[1]}, (far,))
+    daemons = _start(program, "quic+lane", first, [second])
+    rules = ["nft", "list", "table", "inet", "hawser_lane"]
+    until(lambda: far in a.run(rules), "the gateway takes connections", daemons=daemons)
+    return Site(client, server, Tunnel(far, daemons))
+
+
+def _host(lab: Lab, gateway: Namespace, label: str) -> tuple[Namespace, str]:
+    host = lab.namespace(label)
+    address, router = lab.link(host, gateway)
+    host.ip("route", "add", "default", "via", router)
+    gateway.run(["sysctl", "--quiet", "--write", "net.ipv4.ip_forward=1"])
+    return host, address
 
 
 @dataclass(frozen=True)
@@ -128,8 +158,9 @@ def _transport(transport: Transport, authority: Authority, name: str) -> dict[st
         return {"kind": "mptcp", "tls": None}
     certificate, key = authority.issue(name)
     files = {"certificate": certificate, "key": key, "ca": authority.certificate}
-    kind = transport.partition("+")[0]
-    return {"kind": kind, "tls": {role: str(file) for role, file in files.items()}}
+    kind, _, choice = transport.partition("+")
+    lane = {"lane": {"II": "tcp"}} if choice == "lane" else {}
+    return {"kind": kind, "tls": {role: str(file) for role, file in files.items()}, **lane}
 
 
 def _peer(own: _Branch, other: _Branch) -> dict[str, object]:
@@ -137,6 +168,6 @@ def _peer(own: _Branch, other: _Branch) -> dict[str, object]:
     return {
         "branch": f"b{other.id}",
         "id": other.id,
-        "prefixes": [f"10.{other.id}.0.0/24"],
+        "prefixes": [f"10.{other.id}.0.0/24", *(f"{host}/32" for host in other.hosts)],
         "groups": [{"id": 0, "paths": [{"local": near, "remote": far} for near, far in ends]}],
     }

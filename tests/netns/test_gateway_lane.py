@@ -29,6 +29,7 @@ RATES = (10, 10, 10, 10)
 PORT = 7000
 CLIENT, SERVER = 3, 4
 ADDRESSES = {CLIENT: "10.1.0.2", SERVER: "10.2.0.2"}
+IPV6 = {CLIENT: "2001:db8:1::2", SERVER: "2001:db8:2::2"}
 
 
 @pytest.fixture
@@ -46,10 +47,24 @@ def hosts(lab: Lab) -> None:
         run("ip", "-n", name, "route", "add", "default", "via", f"10.{gateway}.0.1")
 
 
-def gateways(lab: Lab, lanes: tuple[bool, bool] = (True, True)) -> tuple[Gateway, Gateway]:
+def hosts_with_ipv6(lab: Lab) -> None:
+    """Give the hosts and gateways IPv6 addresses as well."""
+    for number, gateway in ((CLIENT, 1), (SERVER, 2)):
+        net = f"2001:db8:{gateway}:"
+        lab.at(gateway, "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        for at, host in ((gateway, 1), (number, 2)):
+            lab.at(at, "ip", "address", "add", f"{net}:{host}/64", "dev", "lan", "nodad")
+        lab.at(number, "ip", "-6", "route", "add", "default", "via", f"{net}:1")
+
+
+def gateways(
+    lab: Lab, lanes: tuple[bool, bool] = (True, True), *, ipv6: bool = False
+) -> tuple[Gateway, Gateway]:
     """Both gateways, started, with all paths up."""
     lab.paths(RATES)
     hosts(lab)
+    if ipv6:
+        hosts_with_ipv6(lab)
     files = pki(lab.folder, ["b1", "b2"])
     made = lab.gateway(1, 2), lab.gateway(2, 1)
     for gateway, lane in zip(made, lanes, strict=True):
@@ -58,6 +73,10 @@ def gateways(lab: Lab, lanes: tuple[bool, bool] = (True, True)) -> tuple[Gateway
         gateway.config["transport"] = {"kind": "quic", "tls": files[name]}
         if lane:
             gateway.config["transport"]["lane"] = {"II": "tcp"}
+        if ipv6:
+            own, peer = gateway.config["id"], gateway.config["peers"][0]
+            gateway.config["source6"] = f"2001:db8:{own}::1"
+            peer["prefixes"].append(f"2001:db8:{peer['id']}::/64")
         gateway.start()
     wait_for_paths(*made, lane=all(lanes))
     return made
@@ -106,7 +125,7 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 LISTEN = """
-server = socket.create_server(("", port))
+server = socket.create_server(("", port), family=socket.AF_INET)
 print("listens")
 stream, client = server.accept()
 """
@@ -115,11 +134,19 @@ CONNECT = """
 stream = socket.create_connection(("10.2.0.2", port), 10)
 stream.settimeout(None)
 """
+CONNECT6 = CONNECT.replace("10.2.0.2", IPV6[SERVER])
 
 
-def listening(lab: Lab, code: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:  # noqa: ANN401
+def listening(
+    lab: Lab,
+    code: str,
+    *arguments: str,
+    family: str = "AF_INET",
+    **options: Any,  # noqa: ANN401
+) -> subprocess.Popen[str]:
     """A server that takes one connection, and then does what `code` says."""
-    server = start(lab, SERVER, LISTEN + textwrap.dedent(code), *arguments, **options)
+    listen = LISTEN.replace("AF_INET", family)
+    server = start(lab, SERVER, listen + textwrap.dedent(code), *arguments, **options)
     assert line(server) == "listens"
     return server
 
@@ -145,18 +172,21 @@ while part := stream.recv(1 << 16):
 """
 
 
-def test_both_ends_see_each_other_and_half_close(lab: Lab) -> None:
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_both_ends_see_each_other_and_half_close(lab: Lab, *, ipv6: bool) -> None:
     """The server answers only after the client has ended, and more than it was sent."""
-    one, two = gateways(lab)
-    answer = SEND + "print(json.dumps([client, stream.getsockname(), seen.hexdigest()]))"
-    server = listening(lab, RECEIVE + answer, "6")
-    told = "print(json.dumps([stream.getsockname(), seen.hexdigest()]))"
-    client = connecting(lab, SEND + RECEIVE + told, "3")
+    one, two = gateways(lab, ipv6=ipv6)
+    answer = SEND + "print(json.dumps([client[:2], stream.getsockname()[:2], seen.hexdigest()]))"
+    server = listening(lab, RECEIVE + answer, "6", family="AF_INET6" if ipv6 else "AF_INET")
+    told = "print(json.dumps([stream.getsockname()[:2], seen.hexdigest()]))"
+    connect = CONNECT6 if ipv6 else CONNECT
+    client = start(lab, CLIENT, connect + SEND + RECEIVE + told, "3")
     block = bytes(range(251)) * 4000
     name, back = json.loads(said(client))
     seen, own, there = json.loads(said(server))
-    assert (seen, own) == (name, ["10.2.0.2", PORT])
-    assert name[0] == "10.1.0.2"
+    addresses = IPV6 if ipv6 else ADDRESSES
+    assert (seen, own) == (name, [addresses[SERVER], PORT])
+    assert name[0] == addresses[CLIENT]
     assert there == hashlib.sha256(block * 3).hexdigest()
     assert back == hashlib.sha256(block * 6).hexdigest()
     until(lambda: flows(one) == flows(two) == 0, "the connection has ended")

@@ -3,13 +3,15 @@
 
 use std::{
     io::{self, IoSlice},
-    net::{Ipv4Addr, Shutdown, SocketAddr},
+    net::{IpAddr, Shutdown, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
     time::Duration,
 };
 
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+
+use crate::options;
 
 const BACKLOG: i32 = 1024;
 
@@ -25,10 +27,11 @@ const MAX_PARTS: usize = 64;
 pub struct Listener(Socket);
 
 impl Listener {
-    /// Listens on a free port of the loopback.
-    pub fn bind() -> io::Result<Self> {
-        let socket = socket()?;
-        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+    /// Listens on a free port of an address of the loopback, for connections of its family.
+    pub fn bind(loopback: IpAddr) -> io::Result<Self> {
+        let address = SocketAddr::from((loopback, 0));
+        let socket = socket(address)?;
+        socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         Ok(Self(socket))
     }
@@ -60,7 +63,7 @@ pub struct Stream(Socket);
 impl Stream {
     /// Begins to connect as `source`; the stream becomes writable when it is done or has failed.
     pub fn connect(source: SocketAddr, destination: SocketAddr) -> io::Result<Self> {
-        let socket = socket()?;
+        let socket = socket(source)?;
         // The same port may connect to several destinations.
         socket.set_reuse_address(true)?;
         socket.bind(&source.into())?;
@@ -117,10 +120,16 @@ impl AsFd for Stream {
     }
 }
 
-fn socket() -> io::Result<Socket> {
+/// A socket of the family of `address`, and of that alone.
+fn socket(address: SocketAddr) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking().cloexec();
-    let socket = Socket::new(Domain::IPV4, kind, Some(Protocol::TCP))?;
-    socket.set_ip_transparent_v4(true)?;
+    let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
+    if address.is_ipv4() {
+        socket.set_ip_transparent_v4(true)?;
+    } else {
+        socket.set_only_v6(true)?;
+        options::set(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1)?;
+    }
     Ok(socket)
 }
 

@@ -3,7 +3,7 @@
 //! One QUIC connection is one member path. Its first bidirectional stream carries a [`Hello`] each way;
 //! a DATAGRAM frame (RFC 9221) carries an inner IP packet behind a [`Header`].
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::Malformed;
 
@@ -98,14 +98,36 @@ const VERSION: u8 = 3;
 const FIXED_LEN: usize = 25;
 
 /// A hello of this version says more, before the name.
-const VERSION_LANE: u8 = 4;
-const LANE_LEN: usize = 4;
+const VERSION_LANE: u8 = 5;
+const LANE_LEN: usize = 20;
 
 /// Longest branch name: that of a DNS label (RFC 1035 section 2.3.4).
 pub const MAX_NAME_LEN: usize = 63;
 
 /// Bytes of the longest [`Hello`].
 pub const HELLO_MAX_LEN: usize = FIXED_LEN + LANE_LEN + MAX_NAME_LEN;
+
+/// Addresses of a gateway's own: connections to them are not for the TCP lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// Of IPv4, if it has one.
+    pub v4: Option<Ipv4Addr>,
+    /// Of IPv6, if it has one.
+    pub v6: Option<Ipv6Addr>,
+}
+
+impl Own {
+    fn from_octets(&[a, b, c, d, ref v6 @ ..]: &[u8; LANE_LEN]) -> Self {
+        let (v4, v6) = (Ipv4Addr::new(a, b, c, d), Ipv6Addr::from(*v6));
+        Self { v4: (!v4.is_unspecified()).then_some(v4), v6: (!v6.is_unspecified()).then_some(v6) }
+    }
+
+    fn octets(self) -> Vec<u8> {
+        let v4 = self.v4.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
+        let v6 = self.v6.unwrap_or(Ipv6Addr::UNSPECIFIED).octets();
+        [v4.as_slice(), &v6].concat()
+    }
+}
 
 /// Who speaks on a connection, and which path it is. It fills its direction of the stream.
 ///
@@ -114,9 +136,9 @@ pub const HELLO_MAX_LEN: usize = FIXED_LEN + LANE_LEN + MAX_NAME_LEN;
 ///       "HWSQ"   version   branch id   group   member   session   branch name
 /// ```
 ///
-/// The version is 3. In version 4, who speaks takes the TCP lane ([`crate::lane`]), and the name stands from
-/// byte 29 on: bytes 25 .. 28 are an address of the gateway's own, to which the lane does not lead (0.0.0.0:
-/// none). Versions 1 and 2 had one byte for the branch.
+/// The version is 3. In version 5, who speaks takes the TCP lane ([`crate::lane`]), and the name stands from
+/// byte 45 on: bytes 25 .. 28 and 29 .. 44 are the [`Own`] addresses, of IPv4 and of IPv6 (all 0: none). Version 4
+/// had no IPv6 address, versions 1 and 2 one byte for the branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
     /// Number of the speaker's branch.
@@ -128,8 +150,8 @@ pub struct Hello<'a> {
     /// Chosen by chance when the speaker starts: what ties the paths of a group together. Another one
     /// says that its numbers begin anew.
     pub session: [u8; 16],
-    /// Where the speaker takes the TCP lane: an address of its own, to which that does not lead.
-    pub lane: Option<Ipv4Addr>,
+    /// Where the speaker takes the TCP lane: addresses to which that does not lead.
+    pub lane: Option<Own>,
     /// Name of the speaker's branch, 1 to [`MAX_NAME_LEN`] bytes.
     pub branch: &'a str,
 }
@@ -138,7 +160,7 @@ impl<'a> Hello<'a> {
     /// Reads all that came on the stream.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let wrong = |field, offset, found, expected| Malformed { field, offset, found, expected };
-        let short = wrong("hello length", 0, bytes.len() as u64, "26 to 92");
+        let short = wrong("hello length", 0, bytes.len() as u64, "26 to 108");
         let (magic, rest) = bytes.split_first_chunk::<4>().ok_or(short)?;
         if bytes.len() <= FIXED_LEN {
             return Err(short);
@@ -152,10 +174,10 @@ impl<'a> Hello<'a> {
         let (lane, name) = match *version {
             VERSION => (None, rest),
             VERSION_LANE => {
-                let (own, name) = rest.split_first_chunk::<LANE_LEN>().ok_or(short)?;
-                (Some(Ipv4Addr::from(*own)), name)
+                let (own, name) = rest.split_first_chunk().ok_or(short)?;
+                (Some(Own::from_octets(own)), name)
             }
-            _ => return Err(wrong("hello version", 4, (*version).into(), "3 or 4")),
+            _ => return Err(wrong("hello version", 4, (*version).into(), "3 or 5")),
         };
         if !(1..=MAX_NAME_LEN).contains(&name.len()) {
             return Err(short);
@@ -174,10 +196,9 @@ impl<'a> Hello<'a> {
         let version = if self.lane.is_some() { VERSION_LANE } else { VERSION };
         let [high, low] = self.id.to_be_bytes();
         let fixed = [version, high, low, self.group, self.member];
-        let own = self.lane.map(|own| own.octets());
-        let own = own.as_ref().map_or([].as_slice(), |own| own.as_slice());
+        let own = self.lane.map(Own::octets);
         let name = name.get(..MAX_NAME_LEN).unwrap_or(name);
-        [MAGIC.as_slice(), &fixed, &self.session, own, name].concat()
+        [MAGIC.as_slice(), &fixed, &self.session, &own.unwrap_or_default(), name].concat()
     }
 }
 
@@ -196,8 +217,9 @@ mod tests {
         }
 
         #[test]
-        fn a_hello_survives(id: u16, group: u8, member: u8, session: [u8; 16], own: Option<[u8; 4]>, branch in "[a-z]{1,63}") {
-            let lane = own.map(Into::into);
+        fn a_hello_survives(id: u16, group: u8, member: u8, session: [u8; 16], lane: bool, v4 in 1_u32.., v6 in 1_u128.., has: (bool, bool), branch in "[a-z]{1,63}") {
+            let own = Own { v4: has.0.then(|| v4.into()), v6: has.1.then(|| v6.into()) };
+            let lane = lane.then_some(own);
             let hello = Hello { id, group, member, session, lane, branch: &branch };
             let bytes = hello.emit();
             prop_assert_eq!(Hello::parse(&bytes), Ok(hello));

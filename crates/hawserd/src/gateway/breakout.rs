@@ -6,7 +6,10 @@
 use std::{fmt::Write as _, net::Ipv4Addr};
 
 use anyhow::Context;
-use hawser_netdev::{interface, routes::Routes};
+use hawser_netdev::{
+    interface,
+    routes::{Family, Routes},
+};
 
 use super::{
     config::{
@@ -67,12 +70,12 @@ fn routers(switch: &Switch) -> anyhow::Result<Vec<(u32, Ipv4Addr)>> {
 fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String {
     let lan = &classifier.lan;
     let ports = list(internet(switch).map(|port| format!("\"{}\"", port.interface)));
-    let peers = prefixes(config.peers.iter());
+    let peers = prefixes(Family::V4, config.peers.iter());
     let elsewhere =
         peers.map_or("goto direct".into(), |peers| format!("ip daddr != {peers} goto direct"));
     let mut rules = String::new();
     for rule in &classifier.rules {
-        if let Some(conditions) = conditions(rule) {
+        if let Some(conditions) = conditions(Family::V4, rule) {
             let _ = writeln!(rules, "\t\t{conditions}{}", verdict(rule.kind));
         }
     }

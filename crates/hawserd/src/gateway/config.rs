@@ -6,7 +6,7 @@ mod transport;
 
 use std::{
     collections::BTreeSet,
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::PathBuf,
 };
 
@@ -46,6 +46,9 @@ pub(crate) struct Document {
     /// Source of packets that the gateway itself sends to other branches: its LAN address.
     #[serde(default)]
     pub(crate) source: Option<String>,
+    /// Source of its IPv6 packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) source6: Option<String>,
     /// How packets are carried.
     pub(crate) transport: TransportDocument,
     /// Bytes held for each path group of a peer while its connection is slow or down.
@@ -167,6 +170,7 @@ pub(crate) struct Config {
     pub(crate) document: Document,
     pub(crate) address: Option<IpNet>,
     pub(crate) source: Option<Ipv4Addr>,
+    pub(crate) source6: Option<Ipv6Addr>,
     pub(crate) peers: Vec<Peer>,
     pub(crate) switch: Option<Switch>,
     pub(crate) classifier: Option<Classifier>,
@@ -204,6 +208,8 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let address = address.and_then(|text| check.read("tun.address", text, "10.1.0.1/24"));
     let source = document.source.as_deref();
     let source = source.and_then(|text| check.read("source", text, "10.1.0.1"));
+    let source6 = document.source6.as_deref();
+    let source6 = source6.and_then(|text| check.read("source6", text, "2001:db8:1::1"));
     transport::check(&mut check, &document);
     check.identities(&document);
     let peers: Vec<Peer> =
@@ -213,7 +219,7 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let switch = switch.map(|section| switch::check(&mut check, section, &agents));
     let classifier = document.classifier.as_ref();
     let classifier = classifier.map(|section| classifier::check(&mut check, section));
-    let config = Config { document, address, source, peers, switch, classifier };
+    let config = Config { document, address, source, source6, peers, switch, classifier };
     match config.document.transport.kind {
         Kind::Ipip => check.ipip(&config.peers),
         Kind::Mptcp => check.narrow_labels(&config),
@@ -470,6 +476,7 @@ pub(crate) mod tests {
             ("/id", json!(2), "peers[0].id"),
             ("/branch", json!("b2"), "peers[0].branch"),
             ("/source", json!("10.1.0"), "source"),
+            ("/source6", json!("10.1.0.1"), "source6"),
             ("/queue_bytes", json!(-1), "queue_bytes"),
             ("/tun/mtu", json!(100), "tun.mtu"),
             ("/tun/name", json!("a-name-that-is-long"), "tun.name"),

@@ -9,6 +9,8 @@ use std::{
 use anyhow::Context;
 use ipnet::IpNet;
 
+use hawser_netdev::routes::Family;
+
 use super::config::{Peer, classifier::Rule};
 
 /// A set; none where it would be empty.
@@ -17,19 +19,38 @@ pub(super) fn list(items: impl Iterator<Item = String>) -> Option<String> {
     (!items.is_empty()).then(|| format!("{{ {} }}", items.join(", ")))
 }
 
-/// The IPv4 prefixes behind peers.
-pub(super) fn prefixes<'a>(peers: impl Iterator<Item = &'a Peer>) -> Option<String> {
+/// The prefixes of a family behind peers.
+pub(super) fn prefixes<'a>(
+    family: Family,
+    peers: impl Iterator<Item = &'a Peer>,
+) -> Option<String> {
     let every = peers.flat_map(|peer| &peer.prefixes);
-    list(every.filter(|net| matches!(net, IpNet::V4(_))).map(ToString::to_string))
+    list(every.filter(|net| family_of(net) == family).map(ToString::to_string))
 }
 
-/// What a rule of the classifier asks for, with a space behind it; none where it is about IPv6.
-pub(super) fn conditions(rule: &Rule) -> Option<String> {
-    let mut line = String::new();
+/// The family of a network.
+pub(super) fn family_of(net: &IpNet) -> Family {
+    match net {
+        IpNet::V4(_) => Family::V4,
+        IpNet::V6(_) => Family::V6,
+    }
+}
+
+/// What nftables calls the header of a family.
+pub(super) fn header(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ip",
+        Family::V6 => "ip6",
+    }
+}
+
+/// What a rule of the classifier asks of packets of a family, with a space behind it; none where it is about another.
+pub(super) fn conditions(family: Family, rule: &Rule) -> Option<String> {
+    let (mut line, ip) = (String::new(), header(family));
     for (what, net) in [("saddr", rule.source), ("daddr", rule.destination)] {
         match net {
-            Some(IpNet::V6(_)) => return None,
-            Some(IpNet::V4(net)) => drop(write!(line, "ip {what} {net} ")),
+            Some(net) if family_of(&net) != family => return None,
+            Some(net) => drop(write!(line, "{ip} {what} {net} ")),
             None => {}
         }
     }
@@ -44,7 +65,7 @@ pub(super) fn conditions(rule: &Rule) -> Option<String> {
         }
     }
     if let Some(dscp) = rule.dscp {
-        let _ = write!(line, "ip dscp {dscp} ");
+        let _ = write!(line, "{ip} dscp {dscp} ");
     }
     Some(line)
 }

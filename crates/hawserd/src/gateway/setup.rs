@@ -1,5 +1,7 @@
 //! What surrounds an agent: the device, its routes, the files of its identity.
 
+use std::net::IpAddr;
+
 use anyhow::Context;
 use hawser_netdev::{
     routes::{self, Routes},
@@ -124,8 +126,9 @@ pub(super) async fn change_network(old: &Config, new: &Config) -> anyhow::Result
     for prefix in old.peers.iter().flat_map(|peer| &peer.prefixes).filter(|p| !has(new, p)) {
         routes.remove(interface, *prefix).await?;
     }
-    let source_changed = old.source != new.source;
+    let source_changed = (old.source, old.source6) != (new.source, new.source6);
     add_routes(&routes, interface, new, |prefix| source_changed || !has(old, prefix)).await?;
+    lane::set(&routes, new).await?;
     breakout::set(&routes, Some(old), new).await
 }
 
@@ -147,7 +150,11 @@ async fn add_routes(
 ) -> anyhow::Result<()> {
     let prefixes = |peer: &Peer| peer.prefixes.clone();
     for prefix in config.peers.iter().flat_map(prefixes).filter(wanted) {
-        routes.add(interface, prefix, config.source).await?;
+        let source = match prefix {
+            IpNet::V4(_) => config.source.map(IpAddr::V4),
+            IpNet::V6(_) => config.source6.map(IpAddr::V6),
+        };
+        routes.add(interface, prefix, source).await?;
     }
     Ok(())
 }

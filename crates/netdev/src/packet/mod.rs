@@ -5,7 +5,6 @@
 //! kernel has yet to compute stays its business.
 #![allow(unsafe_code)]
 
-mod options;
 pub mod plain;
 mod ring;
 mod socket;

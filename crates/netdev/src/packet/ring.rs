@@ -11,7 +11,8 @@ use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::{VNET_HEADER, options};
+use super::VNET_HEADER;
+use crate::options;
 
 /// Besides the frame, a slot holds the kernel's header, the link address, padding, the
 /// `virtio_net_hdr` and a VLAN tag: 32 + 20 + 16 + 16 + 10 + 4, rounded up.

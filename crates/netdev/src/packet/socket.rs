@@ -4,8 +4,9 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use super::VNET_HEADER;
 use super::ring::{Frame, Ring};
-use super::{VNET_HEADER, options};
+use crate::options;
 
 /// Frames handed to the kernel in one call, at most.
 pub const BATCH: usize = 32;

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use hawser_multipath::{Kept, Rate, State, View};
 use hawser_tls::{CertificateDer, Identity, is_certificate_of};
-use hawser_wire::tunnel::{FILLER, HEADER_LEN, HELLO_MAX_LEN, Hello};
+use hawser_wire::tunnel::{FILLER, HEADER_LEN, HELLO_MAX_LEN, Hello, Own};
 use quinn_proto::{
     Connection, ConnectionStats, Dir, FrameStats, ReadError, StreamId, Transmit, VarInt,
 };
@@ -88,7 +88,7 @@ pub(super) struct Link {
 pub(super) struct Said {
     pub(super) place: Place,
     pub(super) session: [u8; 16],
-    pub(super) lane: Option<std::net::Ipv4Addr>,
+    pub(super) lane: Option<Own>,
     pub(super) branch: String,
 }
 

@@ -122,7 +122,9 @@ impl Quic {
         let settings = Settings::new(identity, &config).map_err(io::Error::other)?;
         let lane = used.then(|| Lane::new(&config)).transpose()?;
         if let Some(lane) = &lane {
-            poller.add(lane.listener(), lane::LISTENER, Interest::Read)?;
+            for (token, listener) in lane.listeners() {
+                poller.add(listener, token, Interest::Read)?;
+            }
         }
         let mut this = Self {
             settings,
@@ -172,7 +174,7 @@ impl Quic {
                 match event.token {
                     TUN => self.forward(now)?,
                     INBOX => self.obey(now),
-                    lane::LISTENER => self.accept(now),
+                    lane::LISTENER | lane::LISTENER6 => self.accept(event.token, now),
                     lane::FLOWS.. => self.flow_event(*event),
                     socket => self.receive(usize::try_from(socket).unwrap_or(usize::MAX), now),
                 }

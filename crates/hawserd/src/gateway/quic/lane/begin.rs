@@ -15,6 +15,7 @@ use hawser_wire::{
     flow::mix,
     ipv4::protocol::TCP,
     lane::{Kind, Message, Reason},
+    tunnel::Own,
 };
 
 use super::{
@@ -30,11 +31,13 @@ use crate::gateway::{
 const ACCEPTS: usize = 64;
 
 impl Quic {
-    /// Accepts connections of clients.
-    pub(in crate::gateway::quic) fn accept(&mut self, now: Instant) {
+    /// Accepts connections of clients, from the listening socket with this token.
+    pub(in crate::gateway::quic) fn accept(&mut self, token: u64, now: Instant) {
         for _ in 0..ACCEPTS {
-            let Some(lane) = &self.lane else { return };
-            match lane.listener.accept() {
+            let lane = self.lane.as_ref();
+            let found = lane.and_then(|lane| lane.listeners().find(|(of, _)| *of == token));
+            let Some((_, listener)) = found else { return };
+            match listener.accept() {
                 Ok(stream) => self.accepted(stream, now),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => tracing::debug!(%error, "a connection that went away"),
@@ -130,12 +133,11 @@ impl Quic {
     /// A peer connects only as somebody behind it, and only to hosts that are not behind a peer.
     fn may_connect(&self, peer: u16, source: IpAddr, destination: IpAddr) -> bool {
         let behind = |address| self.table.peer(address).and_then(|index| self.ids.get(index));
-        let (IpAddr::V4(_), IpAddr::V4(to)) = (source, destination) else { return false };
-        let own = self.lane.as_ref().is_some_and(|lane| lane.own == to);
-        let nowhere = to.is_loopback() || to.is_multicast() || to.is_broadcast();
+        let Some(own) = self.lane.as_ref().map(|lane| lane.own) else { return false };
         behind(source) == Some(&peer)
             && behind(destination).is_none()
-            && !(own || nowhere || to.is_unspecified())
+            && source.is_ipv4() == destination.is_ipv4()
+            && is_host(own, destination)
     }
 
     /// Something has happened to a connection.
@@ -182,6 +184,18 @@ impl Quic {
 
 fn token(lane: &Lane) -> u64 {
     FLOWS + lane.next_slot() as u64
+}
+
+/// Whether an address may be that of one host, beside the gateway.
+fn is_host(own: Own, address: IpAddr) -> bool {
+    let nobody = address.is_loopback() || address.is_multicast() || address.is_unspecified();
+    let special = match address {
+        IpAddr::V4(v4) => v4.is_broadcast() || own.v4 == Some(v4),
+        IpAddr::V6(v6) => {
+            v6.to_ipv4_mapped().is_some() || v6.is_unicast_link_local() || own.v6 == Some(v6)
+        }
+    };
+    !(nobody || special)
 }
 
 fn hash(client: SocketAddr, server: SocketAddr) -> u64 {

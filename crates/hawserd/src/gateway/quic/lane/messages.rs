@@ -185,7 +185,7 @@ impl Quic {
                 let own = peer.groups.values().find_map(|group| group.lane.peer)?;
                 Some((&peer.config, own))
             });
-            let rules = ruleset(&self.config, lane.port, peers);
+            let rules = ruleset(&self.config, lane.ports, &peers);
             lane.changed = !lane.intercept.change(rules);
         }
         for group in self.peers.values_mut().flat_map(|peer| peer.groups.values_mut()) {

@@ -16,24 +16,25 @@ mod simulation;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     io,
-    net::Ipv4Addr,
+    net::{Ipv4Addr, Ipv6Addr},
     time::Duration,
 };
 
 use hawser_netdev::transparent::Listener;
-use hawser_wire::lane::Message;
+use hawser_wire::{lane::Message, tunnel::Own};
 
 pub(in crate::gateway) use self::intercept::{remove, set};
 pub(super) use self::parcels::{Parcel, Parcels};
 use self::{
     flow::{Flow, Name},
-    intercept::{Intercept, ruleset},
+    intercept::{Intercept, Ports, ruleset},
 };
 use super::socket::Place;
 use crate::gateway::{config::Config, counters::LaneCounters};
 
-/// Where the listening socket and connections begin among the tokens of the event loop.
+/// Where the listening sockets, of IPv4 and of IPv6, and connections begin among the tokens of the event loop.
 pub(super) const LISTENER: u64 = u64::MAX - 2;
+pub(super) const LISTENER6: u64 = u64::MAX - 3;
 pub(super) const FLOWS: u64 = 1 << 40;
 
 /// Connections at a time.
@@ -59,12 +60,14 @@ const REMEMBERED: usize = 4096;
 /// All connections.
 pub(super) struct Lane {
     listener: Listener,
-    port: u16,
+    /// None where the kernel has no IPv6.
+    listener6: Option<Listener>,
+    ports: Ports,
     intercept: Intercept,
     /// Whether the rules may have to change.
     pub(super) changed: bool,
-    /// An address of this gateway's own, to which the lane does not lead.
-    pub(super) own: Ipv4Addr,
+    /// Addresses of this gateway's own, to which the lane does not lead.
+    pub(super) own: Own,
     flows: Vec<Option<Flow>>,
     free: Vec<usize>,
     slots: HashMap<Name, usize>,
@@ -84,17 +87,20 @@ impl Lane {
         let unsupported = |error: anyhow::Error| {
             io::Error::new(io::ErrorKind::Unsupported, format!("TPROXY ({error:#})"))
         };
-        let listener = Listener::bind()?;
-        let port = listener.port()?;
-        let rules = ruleset(config, port, std::iter::empty());
+        let listener = Listener::bind(Ipv4Addr::LOCALHOST.into())?;
+        let listener6 = Listener::bind(Ipv6Addr::LOCALHOST.into()).ok();
+        let v6 = listener6.as_ref().map(Listener::port).transpose()?;
+        let ports = Ports { v4: listener.port()?, v6 };
+        let rules = ruleset(config, ports, &std::iter::empty());
         let intercept = Intercept::new(rules).map_err(unsupported)?;
         raise_limit();
         Ok(Self {
             listener,
-            port,
+            listener6,
+            ports,
             intercept,
             changed: false,
-            own: config.source.unwrap_or(Ipv4Addr::UNSPECIFIED),
+            own: Own { v4: config.source, v6: config.source6 },
             flows: Vec::new(),
             free: Vec::new(),
             slots: HashMap::new(),
@@ -106,8 +112,10 @@ impl Lane {
         })
     }
 
-    pub(super) fn listener(&self) -> &Listener {
-        &self.listener
+    /// The listening sockets, with their tokens.
+    pub(super) fn listeners(&self) -> impl Iterator<Item = (u64, &Listener)> {
+        let v6 = self.listener6.iter().map(|listener| (LISTENER6, listener));
+        std::iter::once((LISTENER, &self.listener)).chain(v6)
     }
 
     /// Window of another connection.
@@ -173,8 +181,8 @@ fn raise_limit() {
 /// What a path group has of it.
 #[derive(Default)]
 pub(super) struct Queue {
-    /// Where the peer takes the lane: its own address.
-    pub(super) peer: Option<Ipv4Addr>,
+    /// Where the peer takes the lane: its own addresses.
+    pub(super) peer: Option<Own>,
     /// What goes first: what is not data, and what is sent again.
     first: VecDeque<Parcel>,
     /// Connections that may have something to send.

@@ -1,4 +1,5 @@
-//! Socket options and addresses of packet sockets.
+//! Socket options, and addresses of packet sockets.
+#![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
 use std::io;
@@ -9,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 ///
 /// # Safety
 /// Only for `repr(C)` types of integers.
-pub(super) unsafe trait Plain: Copy {}
+pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: an integer.
 unsafe impl Plain for c_int {}
@@ -19,7 +20,7 @@ unsafe impl Plain for libc::tpacket_req {}
 unsafe impl Plain for libc::tpacket_stats {}
 
 /// Sets a socket option.
-pub(super) fn set<T: Plain>(
+pub(crate) fn set<T: Plain>(
     fd: BorrowedFd<'_>,
     level: c_int,
     name: c_int,
@@ -32,7 +33,7 @@ pub(super) fn set<T: Plain>(
 }
 
 /// Reads a socket option.
-pub(super) fn get<T: Plain>(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
+pub(crate) fn get<T: Plain>(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
     // SAFETY: zero is a value of every plain struct.
     let mut value: T = unsafe { zeroed() };
     let mut size = length::<T>();
@@ -44,7 +45,7 @@ pub(super) fn get<T: Plain>(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io
 }
 
 /// Index of an interface of this network namespace.
-pub(super) fn interface_index(name: &str) -> io::Result<u32> {
+pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: `name` ends in a zero byte and outlives the call.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
@@ -55,7 +56,7 @@ pub(super) fn interface_index(name: &str) -> io::Result<u32> {
 
 /// Receives frames of this protocol (in network byte order; 0 is none) from, and sends to, one
 /// interface only.
-pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, protocol: u16) -> io::Result<()> {
+pub(crate) fn bind(fd: BorrowedFd<'_>, interface: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: zero is a value of every field.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::c_ushort::try_from(libc::AF_PACKET).unwrap_or_default();
@@ -68,7 +69,7 @@ pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, protocol: u16) -> io::Res
 }
 
 /// Largest packet of an interface, without the Ethernet header.
-pub(super) fn mtu(fd: BorrowedFd<'_>, name: &str) -> io::Result<usize> {
+pub(crate) fn mtu(fd: BorrowedFd<'_>, name: &str) -> io::Result<usize> {
     // SAFETY: zero is a value of every field.
     let mut request: libc::ifreq = unsafe { zeroed() };
     let room = request.ifr_name.len() - 1; // a zero byte ends it
@@ -83,12 +84,12 @@ pub(super) fn mtu(fd: BorrowedFd<'_>, name: &str) -> io::Result<usize> {
 }
 
 /// `ETH_P_ALL` in network byte order.
-pub(super) fn every_protocol() -> u16 {
+pub(crate) fn every_protocol() -> u16 {
     u16::try_from(libc::ETH_P_ALL).unwrap_or_default().to_be()
 }
 
 /// The kernel's error for a result below zero.
-pub(super) fn check(result: c_int) -> io::Result<()> {
+pub(crate) fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
