@@ -236,7 +236,6 @@ def _checks(samples: Samples) -> list[Check]:
     checks += [
         times_wireguard(_QUIC, 1.5),
         at_least(f"{_QUIC}, 4 paths of {_PATH_MBIT} Mbit/s, Gbit/s, at least", paths, 0.9),
-        times_wireguard(_LANE, 1.5),
         at_least(f"{_LANE}, 4 paths of {_PATH_MBIT} Mbit/s, Gbit/s, at least", lane_paths, 0.9),
         memory(_QUIC, "memory_load", "4 streams", 128),
         memory(_LANE, "memory_load", "4 streams", 128),

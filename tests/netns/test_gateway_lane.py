@@ -334,6 +334,8 @@ def left_behind(lab: Lab) -> str:
     """What of the lane is in the network of gateway 1."""
     rules = lab.at(1, "nft", "list", "ruleset") + lab.at(1, "ip", "rule")
     route = lab.at(1, "ip", "route", "show", "table", "18508", check=False)
+    rules += lab.at(1, "ip", "-6", "rule")
+    route += lab.at(1, "ip", "-6", "route", "show", "table", "18508", check=False)
     return "\n".join(each for each in (rules + route).splitlines() if "hawser_lane" in each
                      or "18508" in each or "local default" in each)  # fmt: skip
 
@@ -343,7 +345,7 @@ def test_a_gateway_that_dies_resets_and_leaves_nothing(lab: Lab) -> None:
 
     Stopped: the same at once on both sides, and nothing of it is left.
     """
-    one, two = gateways(lab)
+    one, two = gateways(lab, ipv6=True)
     server, client = chatting(lab)
     one.stop(signal.SIGKILL)
     assert said(client).splitlines()[-1] == "reset"
@@ -378,13 +380,17 @@ def test_who_does_not_take_the_lane_gets_datagrams(lab: Lab) -> None:
 
 def test_only_connections_of_hosts_take_the_lane(lab: Lab) -> None:
     """Those of and to the gateways themselves, and all that is not TCP, go as datagrams."""
-    one, _ = gateways(lab)
-    assert "1 received" in lab.at(CLIENT, "ping", "-c1", "-W2", ADDRESSES[SERVER])
-    to_gateway = start(lab, 2, LISTEN + RECEIVE + "print(seen.hexdigest())")
-    assert line(to_gateway) == "listens"
-    said(start(lab, CLIENT, CONNECT.replace("10.2.0.2", "10.2.0.1") + SEND, "1"))
+    one, _ = gateways(lab, ipv6=True)
+    for addresses in (ADDRESSES, IPV6):
+        ping = ("ping", "-c1", "-W1", addresses[SERVER])
+        until(lambda ping=ping: "1 received" in lab.at(CLIENT, *ping, check=False), "echoes pass")
     digest = hashlib.sha256(bytes(range(251)) * 4000).hexdigest()
-    assert said(to_gateway) == digest
+    for family, own in (("AF_INET", "10.2.0.1"), ("AF_INET6", "2001:db8:2::1")):
+        listen = LISTEN.replace("AF_INET", family)
+        to_gateway = start(lab, 2, listen + RECEIVE + "print(seen.hexdigest())")
+        assert line(to_gateway) == "listens"
+        said(start(lab, CLIENT, CONNECT.replace("10.2.0.2", own) + SEND, "1"))
+        assert said(to_gateway) == digest
     assert lane(one)["opened"] == 0
 
 

@@ -476,7 +476,6 @@ pub(crate) mod tests {
             ("/id", json!(2), "peers[0].id"),
             ("/branch", json!("b2"), "peers[0].branch"),
             ("/source", json!("10.1.0"), "source"),
-            ("/source6", json!("10.1.0.1"), "source6"),
             ("/queue_bytes", json!(-1), "queue_bytes"),
             ("/tun/mtu", json!(100), "tun.mtu"),
             ("/tun/name", json!("a-name-that-is-long"), "tun.name"),
@@ -501,6 +500,15 @@ pub(crate) mod tests {
         for (pointer, value, field) in cases {
             assert_eq!(fields(&with(pointer, value.clone())), [field], "{pointer} = {value}");
         }
+    }
+
+    #[test]
+    fn own_addresses_are_of_their_family() {
+        let mut document = sample();
+        document["source6"] = json!("2001:db8:1::1");
+        assert_eq!(parse(&document).unwrap().source6, "2001:db8:1::1".parse().ok());
+        document["source6"] = json!("10.1.0.1");
+        assert_eq!(fields(&document), ["source6"]);
     }
 
     #[test]
