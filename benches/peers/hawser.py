@@ -21,7 +21,7 @@ _ENCRYPTED = ("mptcp+tls", "quic", "quic+lane")
 
 @dataclass(frozen=True)
 class _Branch:
-    """A branch, the addresses of its gateway that each other branch, by id, reaches it at; hosts."""
+    """A branch, the addresses at which each other branch, by id, reaches its gateway, and hosts."""
 
     id: int
     namespace: Namespace
