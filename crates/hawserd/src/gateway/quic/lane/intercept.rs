@@ -27,11 +27,11 @@ pub(in crate::gateway) async fn set(routes: &Routes, config: &Config) -> Result<
 
 /// Takes away what [`set`] and [`Intercept`] made.
 pub(in crate::gateway) async fn remove(routes: &Routes, config: &Config) -> anyhow::Result<()> {
-    let used = config.document.transport.lane.is_used();
-    if used {
-        nft::run("table inet hawser_lane\ndelete table inet hawser_lane\n")?;
+    if !config.document.transport.lane.is_used() {
+        return Ok(());
     }
-    for family in [Family::V4, Family::V6].into_iter().filter(|_| used) {
+    nft::run("table inet hawser_lane\ndelete table inet hawser_lane\n")?;
+    for family in [Family::V4, Family::V6] {
         routes.forget_kept(family, MARK).await?;
     }
     Ok(())
@@ -97,8 +97,9 @@ pub(super) fn ruleset<'a>(
     let [mut chains, mut new] = [String::new(), String::new()];
     let v4 = (Family::V4, Some(ports.v4), own(|own| own.v4.map(|own| own.to_string())));
     let v6 = (Family::V6, ports.v6, own(|own| own.v6.map(|own| own.to_string())));
+    let families = families(config);
     for (family, port, own) in [v4, v6] {
-        let Some(port) = port else { continue };
+        let Some(port) = port.filter(|_| families.contains(&family)) else { continue };
         chains += &take(config, family, port);
         if let Some(peers) = prefixes(family, peers.clone().map(|(peer, _)| peer)) {
             new += &begins(config, family, &peers, own);
