@@ -18,7 +18,10 @@ def good() -> dict[tuple[str, str], float]:
         values[peer, "memory_branches_load"] = 256.0
     quic = {"goodput_1": 3.0, "goodput_paths": 0.9}
     quic |= {"memory_load": 128.0, "memory_branches_load": 128.0}
-    return values | {("hawser quic", metric): value for metric, value in quic.items()}
+    values |= {("hawser quic", metric): value for metric, value in quic.items()}
+    return values | {
+        ("hawser quic lane", metric): quic[metric] for metric in ("goodput_paths", "memory_load")
+    }
 
 
 def sampled(values: dict[tuple[str, str], float]) -> Samples:
@@ -33,7 +36,7 @@ def sampled(values: dict[tuple[str, str], float]) -> Samples:
 def test_all_hold_at_their_limits() -> None:
     checks = tunnel._checks(sampled(good()))
     assert all(check.ok for check in checks)
-    assert len(checks) == 14
+    assert len(checks) == 16
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,8 @@ def test_all_hold_at_their_limits() -> None:
         ("hawser quic", "goodput_paths", 0.899, "4 paths of 250 Mbit/s"),
         ("hawser quic", "memory_load", 128.1, "4 streams"),
         ("hawser quic", "memory_branches_load", 128.1, "4 branches load"),
+        ("hawser quic lane", "goodput_paths", 0.899, "4 paths of 250 Mbit/s"),
+        ("hawser quic lane", "memory_load", 128.1, "4 streams"),
     ],
 )
 def test_each_fails_beyond_its_limit(peer: str, metric: str, value: float, check: str) -> None:
@@ -60,10 +65,10 @@ def test_each_fails_beyond_its_limit(peer: str, metric: str, value: float, check
 
 def test_memory_is_judged_by_the_largest_sample() -> None:
     samples = sampled({key: v for key, v in good().items() if key[1] != "memory_load"})
-    for peer in (*PEERS, "hawser quic"):
+    for peer in (*PEERS, "hawser quic", "hawser quic lane"):
         for round_ in range(5):
             samples.add(peer, round_, {"memory_load": 300.0 if round_ == 4 else 100.0})
-    assert sum(not check.ok for check in tunnel._checks(samples)) == 3
+    assert sum(not check.ok for check in tunnel._checks(samples)) == 4
 
 
 def test_without_the_peer_no_claim_holds() -> None:
