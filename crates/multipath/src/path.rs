@@ -268,10 +268,13 @@ impl Path {
         let rate = self.congestion.hope(now);
         let usual = self.congestion.usual();
         let promised = self.in_flight + waiting;
+        // What stands in the queue is what was measured to do so: a path that nobody has filled for some seconds would
+        // else be given its whole window at once, and others nothing.
+        let under_way = self.congestion.rate().bytes(usual);
         View {
             state: self.state(now),
             room: self.window().saturating_sub(promised),
-            queued: promised.saturating_sub(rate.bytes(usual)),
+            queued: promised.saturating_sub(under_way),
             rate,
             delay: usual / 2,
             largest,
