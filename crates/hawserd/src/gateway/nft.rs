@@ -7,9 +7,8 @@ use std::{
 };
 
 use anyhow::Context;
-use ipnet::IpNet;
-
 use hawser_netdev::routes::Family;
+use ipnet::IpNet;
 
 use super::config::{Peer, classifier::Rule};
 

@@ -5,6 +5,7 @@
 //! kernel has yet to compute stays its business.
 #![allow(unsafe_code)]
 
+mod address;
 pub mod plain;
 mod ring;
 mod socket;

@@ -4,8 +4,8 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::VNET_HEADER;
 use super::ring::{Frame, Ring};
+use super::{VNET_HEADER, address};
 use crate::options;
 
 /// Frames handed to the kernel in one call, at most.
@@ -29,7 +29,7 @@ impl Socket {
     /// # Errors
     /// The kernel's: `ENODEV` for an unknown interface, `EPERM` without `CAP_NET_RAW`.
     pub fn open(interface: &str, ring: Option<usize>) -> io::Result<Self> {
-        let index = options::interface_index(interface)?;
+        let index = address::interface_index(interface)?;
         let fd = open()?;
         for (level, name, value) in [
             (
@@ -45,10 +45,10 @@ impl Socket {
         ] {
             options::set(fd.as_fd(), level, name, value)?;
         }
-        let frame = options::mtu(fd.as_fd(), interface)? + ETHERNET_OVERHEAD;
+        let frame = address::mtu(fd.as_fd(), interface)? + ETHERNET_OVERHEAD;
         let ring = ring.map(|bytes| Ring::new(fd.as_fd(), frame, bytes)).transpose()?;
-        let protocol = if ring.is_some() { options::every_protocol() } else { 0 };
-        options::bind(fd.as_fd(), index, protocol)?;
+        let protocol = if ring.is_some() { address::every_protocol() } else { 0 };
+        address::bind(fd.as_fd(), index, protocol)?;
         Ok(Self { ring, frame, fd })
     }
 
