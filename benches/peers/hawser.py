@@ -159,8 +159,8 @@ def _transport(transport: Transport, authority: Authority, name: str) -> dict[st
     certificate, key = authority.issue(name)
     files = {"certificate": certificate, "key": key, "ca": authority.certificate}
     kind, _, choice = transport.partition("+")
-    lane = {"lane": {"II": "tcp"}} if choice == "lane" else {}
-    return {"kind": kind, "tls": {role: str(file) for role, file in files.items()}, **lane}
+    opted = {"lane": {"II": "tcp"}} if choice == "lane" else {}
+    return {"kind": kind, "tls": {role: str(file) for role, file in files.items()}, **opted}
 
 
 def _peer(own: _Branch, other: _Branch) -> dict[str, object]:
