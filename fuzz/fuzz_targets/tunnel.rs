@@ -24,7 +24,7 @@ fuzz_target!(|input: &[u8]| {
         let Header { flow, sequence, behind, paths, kept, .. } = header;
         came += 1;
         let tag = Tag { flow, sequence, behind, paths, kept };
-        resequencer.push(now, number % 17, tag, (), &mut |()| passed += 1);
+        resequencer.push(now, number % 17, tag, ((), number % 3 > 0), &mut |()| passed += 1);
         assert!(resequencer.held() <= LIMIT + 1);
         now += Duration::from_millis(3);
         resequencer.expire(now, &mut |()| passed += 1);

@@ -13,6 +13,9 @@ pub const ACK_DELAY: Duration = Duration::from_millis(2);
 /// Shortest silence that says something: a busy machine is late by less.
 const LEAST_SILENCE: Duration = Duration::from_millis(60);
 
+/// The same where other paths have answered meanwhile: it is not the machine then.
+const LEAST_ALONE: Duration = Duration::from_millis(20);
+
 /// Share of packets lost from which on a path is degraded.
 const HEAVY_LOSS: f64 = 0.3;
 
@@ -85,7 +88,11 @@ pub struct Path {
     rtt: Option<(Duration, Duration)>,
     /// Since when an answer is awaited.
     waiting: Option<Instant>,
-    heard: bool,
+    /// When the last one came; and the last one of all paths of its group.
+    heard: Option<Instant>,
+    group_heard: Option<Instant>,
+    /// When it last answered again after it had been down.
+    back: Option<Instant>,
     loss: Loss,
     totals: Totals,
 }
@@ -140,7 +147,9 @@ impl Path {
             in_flight: 0,
             rtt: None,
             waiting: None,
-            heard: false,
+            heard: None,
+            group_heard: None,
+            back: None,
             loss: Loss { since: now, acked: 0, lost: 0, share: 0.0, usual: 0.0 },
             totals: Totals::default(),
         }
@@ -156,7 +165,7 @@ impl Path {
     /// would wait for the first growth of its window, and take that for a queue.
     #[must_use]
     pub fn is_new(&self) -> bool {
-        self.heard && self.congestion.is_new() && self.totals.sent < FILL
+        self.heard.is_some() && self.congestion.is_new() && self.totals.sent < FILL
     }
 
     /// Bytes that may be under way.
@@ -218,12 +227,16 @@ impl Path {
         self.waiting.get_or_insert(now);
     }
 
-    /// A packet was acknowledged.
+    /// A packet was acknowledged. The first acknowledgement after the path was down tells that it is back, and not how
+    /// long a round trip takes: it may be about packets from before.
     pub fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64) {
-        self.congestion.on_ack(now, sent, bytes);
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.totals.acked += bytes;
         self.loss.note(now, bytes, 0);
+        if self.is_down(now) {
+            return;
+        }
+        self.congestion.on_ack(now, sent, bytes);
         let rtt = now.saturating_duration_since(sent);
         self.rtt = Some(match self.rtt {
             None => (rtt, rtt / 2),
@@ -235,31 +248,73 @@ impl Path {
 
     /// All packets of one acknowledgement were told.
     pub fn on_acks_end(&mut self, now: Instant, in_flight: u64) {
-        self.heard = true;
+        if self.is_down(now) {
+            self.back = Some(now);
+        }
+        self.heard = Some(now);
         self.in_flight = in_flight;
         self.waiting = (in_flight > 0).then_some(now);
         self.congestion.on_acks_end(now, in_flight);
     }
 
-    /// Packets were lost.
-    pub fn on_lost(&mut self, now: Instant, bytes: u64, persistent: bool) {
+    /// Packets were lost, the last of which left at `sent`. What was lost while the path was down says nothing of what
+    /// it loses now.
+    pub fn on_lost(&mut self, now: Instant, sent: Instant, bytes: u64, persistent: bool) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.totals.lost += bytes;
-        self.loss.note(now, 0, bytes);
-        self.congestion.on_lost(bytes, persistent);
+        let counted = if self.back.is_some_and(|back| sent < back) { 0 } else { bytes };
+        self.loss.note(now, 0, counted);
+        self.congestion.on_lost(counted, persistent);
+    }
+
+    /// When it last answered.
+    #[must_use]
+    pub fn heard(&self) -> Option<Instant> {
+        self.heard
+    }
+
+    /// When a path of its group, this or another, last answered.
+    pub fn note_group_heard(&mut self, at: Option<Instant>) {
+        self.group_heard = at;
     }
 
     /// What it may be used for.
     #[must_use]
     pub fn state(&self, now: Instant) -> State {
-        let Some((rtt, variation)) = self.rtt.filter(|_| self.heard) else { return State::Probing };
-        let patience = (rtt + variation * 4 + ACK_DELAY).max(LEAST_SILENCE);
-        match self.waiting.map(|since| now.saturating_duration_since(since)) {
-            Some(silence) if silence > patience * 2 => State::Down,
-            Some(silence) if silence > patience => State::Degraded,
-            _ if self.loss(now) > HEAVY_LOSS => State::Degraded,
-            _ => State::Up,
+        let Some(patience) = self.patience() else { return State::Probing };
+        let alone = self.group_heard.map_or(Duration::ZERO, |at| self.silence(at));
+        if self.is_down(now) {
+            State::Down
+        } else if self.silence(now) > patience.max(LEAST_SILENCE)
+            || alone > patience.max(LEAST_ALONE)
+            || self.loss(now) > HEAVY_LOSS
+        {
+            State::Degraded
+        } else {
+            State::Up
         }
+    }
+
+    fn is_down(&self, now: Instant) -> bool {
+        self.patience().is_some_and(|patience| self.silence(now) > patience.max(LEAST_SILENCE) * 2)
+    }
+
+    /// How long an answer has been awaited by then.
+    fn silence(&self, now: Instant) -> Duration {
+        self.waiting.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    /// When it will have been silent for too long, if it stays so; none if it has been, or nothing is awaited.
+    #[must_use]
+    pub fn silent_at(&self, now: Instant) -> Option<Instant> {
+        let at = self.waiting? + self.patience()?.max(LEAST_ALONE);
+        (at >= now).then_some(at)
+    }
+
+    /// How long an answer may take (RFC 9002 section 6.2.1); none before one came.
+    fn patience(&self) -> Option<Duration> {
+        let (rtt, variation) = self.rtt.filter(|_| self.heard.is_some())?;
+        Some(rtt + variation * 4 + ACK_DELAY)
     }
 
     /// What the scheduler sees; `waiting` bytes have been given to the transport and not been sent.
@@ -320,6 +375,46 @@ mod tests {
         assert_eq!(path.state(start + ms(500)), State::Up);
     }
 
+    /// Dead for a second: the answer is about what came before, and all since then is lost.
+    #[test]
+    fn what_happens_while_a_path_is_down_says_nothing_of_it() {
+        let start = Instant::now();
+        let mut path = known(start);
+        path.on_sent(start + ms(100), 30_000);
+        path.on_sent(start + ms(1000), 60);
+        path.on_ack(start + ms(1120), start + ms(100), 1500);
+        path.on_acks_end(start + ms(1120), 28_560);
+        path.on_lost(start + ms(1120), start + ms(1000), 28_560, false);
+        assert_eq!((path.rtt(), path.totals().lost), (Some(ms(20)), 28_560));
+        path.on_acks_end(start + ms(1120), 0);
+        path.on_sent(start + ms(2200), 1500);
+        path.on_ack(start + ms(2230), start + ms(2200), 1500);
+        path.on_acks_end(start + ms(2230), 0);
+        let now = start + ms(2230);
+        assert_eq!((path.state(now), path.loss(now)), (State::Up, 0.0));
+        assert!(path.rtt() > Some(ms(20)));
+    }
+
+    #[test]
+    fn silence_says_more_where_others_answer() {
+        let start = Instant::now();
+        let mut path = known(start);
+        for n in 1..40 {
+            path.on_ack(start + ms(n + 20), start + ms(n), 1500);
+        }
+        path.on_sent(start + ms(100), 1500);
+        let mut state = |now, heard| {
+            path.note_group_heard(Some(start + ms(heard)));
+            path.state(start + ms(now))
+        };
+        assert_eq!(state(155, 115), State::Up, "nobody answers: the machine may be late");
+        assert_eq!(state(120, 120), State::Up, "its answer may still come");
+        assert_eq!(state(125, 125), State::Degraded);
+        let at = path.silent_at(start + ms(100)).unwrap() - start;
+        assert!((ms(122)..ms(123)).contains(&at), "{at:?}");
+        assert_eq!(path.silent_at(start + ms(124)), None);
+    }
+
     #[test]
     fn a_path_is_new_until_it_has_carried_something() {
         let start = Instant::now();
@@ -336,7 +431,7 @@ mod tests {
         let mut path = known(start);
         for n in 0..30 {
             path.on_sent(start + ms(50 * n), 1500);
-            path.on_lost(start + ms(50 * n), 1500, false);
+            path.on_lost(start + ms(50 * n), start + ms(50 * n), 1500, false);
         }
         path.on_acks_end(start + ms(1500), 0);
         let later = |n| path.state(start + ms(n));
@@ -352,7 +447,7 @@ mod tests {
         assert_eq!(path.view(start, 0, 0).resend, Duration::ZERO);
         for n in 0..40 {
             path.on_ack(start + ms(30 * n + 20), start + ms(30 * n), 1485);
-            path.on_lost(start + ms(30 * n + 20), 15, false);
+            path.on_lost(start + ms(30 * n + 20), start + ms(30 * n), 15, false);
         }
         let resend = path.view(start + ms(1200), 0, 0).resend.as_secs_f64();
         assert!((0.00017..0.00023).contains(&resend), "{resend}");

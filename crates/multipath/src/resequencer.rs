@@ -25,7 +25,7 @@ const KEPT: u8 = 32;
 /// What has happened so far. `in_order + late + resequenced + duplicates` is what came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Came in order and passed at once.
+    /// Came in order, or needs none, and passed at once.
     pub in_order: u64,
     /// Came before one that it belongs behind, and waited.
     pub resequenced: u64,
@@ -59,6 +59,18 @@ enum Slot<T> {
     /// Will not come.
     Lost,
     Here(T, Instant),
+    /// Came, and did not wait for those before it.
+    Passed(Instant),
+}
+
+impl<T> Slot<T> {
+    /// When it came.
+    fn came(&self) -> Option<Instant> {
+        match self {
+            Self::Missing | Self::Lost => None,
+            Self::Here(_, at) | Self::Passed(at) => Some(*at),
+        }
+    }
 }
 
 struct Flow<T> {
@@ -157,13 +169,14 @@ impl<T> Resequencer<T> {
         self.resent.set_floor(spread + round_trip);
     }
 
-    /// Takes a packet that came on a path; gives `pass` what may now go on, in order.
+    /// Takes a packet that came on a path; gives `pass` what may now go on, in order. Where the packet `waits` for
+    /// nobody, it goes on at once, and others wait for it as for any.
     pub fn push(
         &mut self,
         now: Instant,
         path: usize,
         tag: Tag,
-        packet: T,
+        (packet, waits): (T, bool),
         pass: &mut impl FnMut(T),
     ) {
         let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
@@ -184,7 +197,7 @@ impl<T> Resequencer<T> {
         } else if ahead >= SPAN {
             self.restart(now, tag, packet, pass);
         } else {
-            self.hold(now, tag, ahead, packet, pass);
+            self.hold(now, tag, ahead, (packet, waits), pass);
         }
         self.lose(now, tag, pass);
         if self.held > self.limit {
@@ -220,17 +233,30 @@ impl<T> Resequencer<T> {
         pass(packet);
     }
 
-    fn hold(&mut self, now: Instant, tag: Tag, ahead: u32, packet: T, pass: &mut impl FnMut(T)) {
+    fn hold(
+        &mut self,
+        now: Instant,
+        tag: Tag,
+        ahead: u32,
+        (packet, waits): (T, bool),
+        pass: &mut impl FnMut(T),
+    ) {
         let Some(flow) = known(&mut self.flows, tag.flow) else { return };
         let Some(slot) = flow.slot(ahead) else { return };
-        if let Slot::Here(..) = slot {
+        if slot.came().is_some() {
             self.counters.duplicates += 1;
             return;
         }
-        *slot = Slot::Here(packet, now);
-        self.held += 1;
-        self.counters.resequenced += u64::from(ahead > 0);
-        self.counters.in_order += u64::from(ahead == 0);
+        if waits {
+            *slot = Slot::Here(packet, now);
+            self.held += 1;
+        } else {
+            *slot = Slot::Passed(now);
+            pass(packet);
+        }
+        let held = waits && ahead > 0;
+        self.counters.resequenced += u64::from(held);
+        self.counters.in_order += u64::from(!held);
         match flow.since {
             Some(since) if ahead == 0 => {
                 let wait = now.saturating_duration_since(since);
@@ -274,6 +300,7 @@ impl<T> Resequencer<T> {
                     pass(packet);
                     false
                 }
+                Slot::Passed(_) => false,
             };
             if lost {
                 flow.gave_up = flow.since.or(Some(now));
@@ -282,10 +309,7 @@ impl<T> Resequencer<T> {
             moved = true;
         }
         if moved {
-            let since = flow.slots.iter().find_map(|slot| match slot {
-                Slot::Here(_, since) => Some(*since),
-                _ => None,
-            });
+            let since = flow.slots.iter().find_map(Slot::came);
             if since.is_none() {
                 self.gaps.retain(|gap| *gap != number);
             }
@@ -304,7 +328,7 @@ impl<T> Resequencer<T> {
             match slot {
                 Slot::Missing => *slot = Slot::Lost,
                 Slot::Lost => {}
-                Slot::Here(..) => break,
+                Slot::Here(..) | Slot::Passed(_) => break,
             }
         }
         self.drain(now, number, pass);
@@ -354,12 +378,14 @@ mod tests {
         paths: u16,
         /// Whether packets go again.
         kept: bool,
+        /// Whether they wait.
+        waits: bool,
     }
 
     impl Bench {
         fn new(limit: usize) -> Self {
             let (resequencer, start) = (Resequencer::new(limit), Instant::now());
-            Self { resequencer, passed: vec![], start, paths: 0b11, kept: false }
+            Self { resequencer, passed: vec![], start, paths: 0b11, kept: false, waits: true }
         }
 
         fn at(&self, ms: u64) -> Instant {
@@ -369,7 +395,8 @@ mod tests {
         fn push(&mut self, ms: u64, path: usize, sequence: u32, behind: u16) {
             let tag = Tag { flow: 5, sequence, behind, paths: self.paths, kept: self.kept };
             let now = self.at(ms);
-            self.resequencer.push(now, path, tag, sequence, &mut |packet| self.passed.push(packet));
+            let packet = (sequence, self.waits);
+            self.resequencer.push(now, path, tag, packet, &mut |packet| self.passed.push(packet));
         }
 
         fn expire(&mut self, ms: u64) {
@@ -396,6 +423,28 @@ mod tests {
         assert_eq!(bench.passed, [0]);
         bench.push(9, 0, 1, 0);
         assert_eq!(bench.passed, [0, 1, 2, 3]);
+        assert_eq!(bench.resequencer.poll_timeout(), None);
+    }
+
+    #[test]
+    fn what_needs_no_order_waits_for_nobody() {
+        let mut bench = Bench::new(10);
+        bench.push(0, 0, 0, 0);
+        bench.waits = false;
+        (3..40).for_each(|n| bench.push(1, 1, n, 0));
+        bench.push(2, 1, 5, 0);
+        bench.waits = true;
+        bench.push(3, 1, 40, 0);
+        assert_eq!(bench.passed, (0..1).chain(3..40).collect::<Vec<_>>());
+        assert_eq!(bench.resequencer.held(), 1);
+        bench.push(4, 0, 1, 0);
+        bench.expire(100);
+        assert_eq!(bench.passed[38..], [1, 40]);
+        bench.push(101, 0, 2, 0);
+        assert_eq!(bench.passed.last(), Some(&2));
+        let counters = bench.resequencer.counters();
+        let Counters { in_order, late, resequenced, duplicates, .. } = counters;
+        assert_eq!((in_order, late, resequenced, duplicates), (39, 1, 1, 1));
         assert_eq!(bench.resequencer.poll_timeout(), None);
     }
 

@@ -45,7 +45,7 @@ fn passed(paths: Vec<Vec<(Tag, usize)>>, turns: &[usize], limit: usize) -> Vec<u
             break;
         };
         let (tag, packet) = queues[path].next().unwrap();
-        resequencer.push(now, path, tag, packet, &mut |packet| passed.push(packet));
+        resequencer.push(now, path, tag, (packet, true), &mut |packet| passed.push(packet));
     }
     resequencer.expire(start + Duration::from_mins(1), &mut |packet| passed.push(packet));
     assert_eq!((resequencer.held(), resequencer.poll_timeout()), (0, None));
@@ -94,7 +94,7 @@ proptest! {
         let mut resequencer = Resequencer::new(50);
         for (flow, sequence, behind, paths, kept, path) in packets.iter().copied() {
             let tag = Tag { flow, sequence, behind, paths, kept };
-            resequencer.push(now, path, tag, (), &mut |()| count += 1);
+            resequencer.push(now, path, tag, ((), true), &mut |()| count += 1);
         }
         prop_assert!(resequencer.held() <= 51 && count <= packets.len());
     }

@@ -185,21 +185,25 @@ impl Member {
                 self.under_way.acked(entry.number, |packet| self.news.came.push(packet));
             }
         }
-        self.lose(at(now), largest);
+        self.lose(epoch, now, largest);
         self.path.on_acks_end(at(now), self.in_flight);
     }
 
-    fn lose(&mut self, now: std::time::Instant, largest: u64) {
-        let mut lost = 0;
+    fn lose(&mut self, epoch: std::time::Instant, now: Nanos, largest: u64) {
+        let (mut lost, mut last) = (0, 0);
         while let Some(entry) =
             self.flight.pop_front_if(|e| e.acked || e.number + OVERTAKEN <= largest)
         {
-            lost += if entry.acked { 0 } else { entry.bytes };
+            if !entry.acked {
+                lost += entry.bytes;
+                last = entry.at;
+            }
             self.under_way.lost(entry.number, |packet| self.news.lost.push(packet));
         }
         if lost > 0 {
             self.in_flight -= lost;
-            self.path.on_lost(now, lost, false);
+            let at = |nanos| epoch + Duration::from_nanos(nanos);
+            self.path.on_lost(at(now), at(last), lost, false);
         }
     }
 

@@ -222,6 +222,8 @@ impl World {
     /// Sends what there is room for.
     fn pump(&mut self) {
         let (now, size) = (self.instant(), u64::from(PACKET + OVERHEAD));
+        let heard = self.members.iter().filter_map(|member| member.path.heard()).max();
+        self.members.iter_mut().for_each(|member| member.path.note_group_heard(heard));
         let mut views = std::mem::take(&mut self.views);
         views.clear();
         views.extend(self.members.iter().map(|member| member.path.view(now, 0, size)));
@@ -321,7 +323,7 @@ impl World {
             at_once |= member.received(packet.number);
             if let Some((tag, inner)) = packet.inner {
                 self.resequencer
-                    .push(now, number, tag, inner, &mut |inner| self.passed.push(inner));
+                    .push(now, number, tag, (inner, true), &mut |inner| self.passed.push(inner));
             }
         }
         if at_once {

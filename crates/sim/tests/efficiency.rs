@@ -89,6 +89,23 @@ fn a_path_that_goes_dark_costs_no_more_than_its_share() {
     assert!(back > 0.97 * limit, "{back} of {limit} Mbit/s after it came back");
 }
 
+/// A path that works for a second and is dead for a second, again and again, of four.
+#[test]
+fn a_path_that_flaps_takes_nothing_from_the_others() {
+    let links = [Link { delay_ms: 10.0, ..RATIOS[0].links[0] }; 4];
+    let others = 30.0 * payload_share();
+    let mut world = world(&links);
+    world.run(Duration::from_secs(4));
+    let seconds: Vec<f64> = (0..20)
+        .map(|second| {
+            world.cut(0, second % 2 == 0);
+            world.run(Duration::from_secs(1)).goodput_mbps
+        })
+        .collect();
+    let least = seconds.iter().copied().fold(f64::MAX, f64::min);
+    assert!(least > 0.97 * others, "{others:.1} by the others: {seconds:.1?}");
+}
+
 #[test]
 fn paths_are_tried_before_the_first_flow_begins() {
     let mut world = world(ENVIRONMENTS[0].links);

@@ -21,20 +21,29 @@ const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 const MAXIMUM_SEGMENT_SIZE: u8 = 2;
 
-/// Whether a packet is of TCP and says more than which bytes have come: where it is lost the other end waits for
-/// it, while a later acknowledgement stands for an earlier one. Not of fragments.
+/// What a packet of TCP says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// Only which bytes have come: a later acknowledgement stands for an earlier one, and no order is needed.
+    Received,
+    /// More: where it is lost the other end waits for it.
+    More,
+}
+
+/// What a packet says, if it is of TCP and no fragment.
 #[must_use]
-pub fn is_awaited(packet: &ip::Packet<'_>) -> bool {
+pub fn says(packet: &ip::Packet<'_>) -> Option<Says> {
     let segment = match packet {
-        ip::Packet::V4(packet) if packet.is_fragment() => return false,
+        ip::Packet::V4(packet) if packet.is_fragment() => return None,
         ip::Packet::V4(packet) => packet.payload(),
         ip::Packet::V6(packet) => packet.payload(),
     };
     if packet.protocol() != TCP {
-        return false;
+        return None;
     }
-    let (Some(offset), Some(flags)) = (segment.get(12), segment.get(13)) else { return false };
-    segment.len() > usize::from(offset >> 4) * 4 || flags & SAYS_MORE != 0
+    let (offset, flags) = (segment.get(12)?, segment.get(13)?);
+    let more = segment.len() > usize::from(offset >> 4) * 4 || flags & SAYS_MORE != 0;
+    Some(if more { Says::More } else { Says::Received })
 }
 
 /// Lowers the maximum segment size that a SYN announces to what a packet of `mtu` bytes has room for, header
@@ -106,7 +115,7 @@ mod tests {
     use crate::checksum::Sum;
 
     /// An IPv4 packet of this protocol with a TCP header of 24 bytes.
-    fn awaited(protocol: u8, fragment: u8, flags: u8, payload: usize) -> bool {
+    fn said(protocol: u8, fragment: u8, flags: u8, payload: usize) -> Option<Says> {
         let mut bytes = vec![0; 20 + 24 + payload];
         let len = u8::try_from(bytes.len()).unwrap();
         let mut put = |at: usize, value: u8| bytes[at] = value;
@@ -116,19 +125,19 @@ mod tests {
         put(9, protocol);
         put(20 + 12, 6 << 4);
         put(20 + 13, flags);
-        is_awaited(&ip::Packet::parse(&bytes).unwrap())
+        says(&ip::Packet::parse(&bytes).unwrap())
     }
 
     #[test]
-    fn acknowledgements_alone_are_not_awaited() {
+    fn what_is_no_acknowledgement_alone_says_more() {
         const ACK: u8 = 0x10;
-        assert!(!awaited(TCP, 0, ACK, 0));
-        assert!(awaited(TCP, 0, ACK, 1));
-        assert!(
-            awaited(TCP, 0, ACK | 0x01, 0) && awaited(TCP, 0, 0x02, 0) && awaited(TCP, 0, 0x04, 0)
-        );
-        assert!(!awaited(17, 0, ACK, 1), "not TCP");
-        assert!(!awaited(TCP, 0x20, ACK, 1), "a fragment");
+        assert_eq!(said(TCP, 0, ACK, 0), Some(Says::Received));
+        assert_eq!(said(TCP, 0, ACK, 1), Some(Says::More));
+        for flags in [ACK | 0x01, 0x02, 0x04] {
+            assert_eq!(said(TCP, 0, flags, 0), Some(Says::More));
+        }
+        assert_eq!(said(17, 0, ACK, 1), None, "not TCP");
+        assert_eq!(said(TCP, 0x20, ACK, 1), None, "a fragment");
     }
 
     /// A SYN with these options, and a complete checksum.

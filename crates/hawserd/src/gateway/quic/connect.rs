@@ -45,7 +45,6 @@ impl Quic {
                 self.connect(number, place, remote, now);
             }
         }
-        self.recover_silent(now);
         for group in self.peers.values_mut().flat_map(|peer| peer.groups.values_mut()) {
             group.active = true;
         }

@@ -171,7 +171,7 @@ impl Controller for Model {
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, lost: u64) {
         self.standard(|standard| standard.on_congestion_event(now, sent, persistent, lost));
-        self.update(|path, _| path.on_lost(now, lost, persistent));
+        self.update(|path, _| path.on_lost(now, sent, lost, persistent));
         // Marks of congestion (RFC 9000 section 13.4.2) are no loss.
         if lost > 0 {
             self.path.ledger().lost(sent);

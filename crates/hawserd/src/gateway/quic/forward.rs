@@ -10,7 +10,7 @@ use hawser_wire::{
     ipv4::protocol::TCP,
     join::Join,
     segment::Large,
-    tcp,
+    tcp::{self, Says},
     tunnel::{HEADER_LEN, Header, is_filler},
 };
 use quinn_proto::ConnectionHandle;
@@ -80,7 +80,7 @@ impl Quic {
         let flow = number_of(hash);
         match large {
             None => {
-                let kept = tcp::is_awaited(&packet);
+                let kept = tcp::says(&packet) == Some(Says::More);
                 group.enqueue(now, flow, false, kept, room(&mut self.arena, bytes));
             }
             Some(Some(large)) => {
@@ -301,5 +301,6 @@ fn take(
     let Header { flow, cut, kept, sequence, behind, paths } = header;
     let incoming = Incoming { packet: datagram.slice(HEADER_LEN..), cut };
     let tag = Tag { flow, sequence, behind, paths, kept };
-    group.resequencer.push(now, member, tag, incoming, &mut |incoming| out.write(&incoming));
+    let waits = tcp::says(&parsed) != Some(Says::Received);
+    group.resequencer.push(now, member, tag, (incoming, waits), &mut |packet| out.write(&packet));
 }

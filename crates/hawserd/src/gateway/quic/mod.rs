@@ -159,6 +159,7 @@ impl Quic {
     pub(super) fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         let mut next_tick = Instant::now();
+        let mut next_look = next_tick;
         while !self.stopping {
             let now = Instant::now();
             if now >= next_tick {
@@ -167,7 +168,7 @@ impl Quic {
                 self.places.sweep(now, TICK);
                 next_tick = now + TICK;
             }
-            let wake = self.next_timeout().map_or(next_tick, |at| at.min(next_tick));
+            let wake = self.next_timeout().unwrap_or(next_tick).min(next_tick).min(next_look);
             self.poller.wait(wake.saturating_duration_since(Instant::now()), &mut ready)?;
             let now = Instant::now();
             for event in &ready {
@@ -180,6 +181,9 @@ impl Quic {
                 }
             }
             self.run_timers(now);
+            if now >= next_look {
+                next_look = self.recover_silent(now);
+            }
             self.attend_lane(now);
             self.transmit(now);
             while self.attend_lane(now) {

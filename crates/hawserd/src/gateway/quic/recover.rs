@@ -1,6 +1,7 @@
 //! What paths lose goes again (docs/adr/0136).
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -8,10 +9,13 @@ use std::{
 use bytes::Bytes;
 use hawser_multipath::{Kept, State, UnderWay};
 
-use super::{Quic, group::Group, socket::Place};
+use super::{Quic, TICK, group::Group, socket::Place};
 
 /// A packet that was neither acknowledged nor lost for so long belongs to an address that we no longer have.
 const FORGOTTEN: Duration = Duration::from_secs(1);
+
+/// Paths are looked at so much later than they may be silent: others are to have answered by then.
+const LATER: Duration = Duration::from_millis(2);
 
 /// An inner packet that is kept: with its header, as it went.
 pub(super) struct Inner {
@@ -109,33 +113,52 @@ impl Group {
 }
 
 impl Quic {
-    /// What was given to paths that have become silent goes on others, if there are any.
-    pub(super) fn recover_silent(&mut self, now: Instant) {
+    /// What was given to paths that have become silent goes on others, if there are any; says when to look again.
+    pub(super) fn recover_silent(&mut self, now: Instant) -> Instant {
+        let heard = self.heard();
         let mut places: Vec<(Place, State)> = Vec::new();
+        let mut next = now + TICK;
         for link in self.sockets.values().flat_map(|socket| socket.links.values()) {
-            if let Some(place) = link.place.filter(|_| link.up) {
-                let state = link.path.get().state(now);
-                if let Some(old) = now.checked_sub(FORGOTTEN) {
-                    link.path.ledger().lost(old);
-                }
-                places.push((place, state));
-            }
+            let Some(place) = link.place.filter(|_| link.up) else { continue };
+            let mut path = link.path.get();
+            path.note_group_heard(heard.get(&(place.peer, place.group)).copied());
+            next = path.silent_at(now).map_or(next, |at| next.min(at + LATER));
+            places.push((place, path.state(now)));
         }
         for link in self.sockets.values().flat_map(|socket| socket.links.values()) {
             let Some(place) = link.place.filter(|_| link.up) else { continue };
             let other = |(other, state): &(Place, State)| {
                 (other.peer, other.group) == (place.peer, place.group) && *state == State::Up
             };
-            let state = link.path.get().state(now);
-            if matches!(state, State::Degraded | State::Down) && places.iter().any(other) {
-                link.path.ledger().give_up();
+            let ledger = link.path.ledger();
+            if let Some(old) = now.checked_sub(FORGOTTEN) {
+                ledger.lost(old);
             }
-            let news = link.path.ledger().news();
+            let silent = matches!(link.path.get().state(now), State::Degraded | State::Down);
+            if silent && places.iter().any(other) {
+                ledger.give_up();
+            }
+            let news = ledger.news();
             let peer = self.peers.get_mut(&place.peer);
             if let Some(group) = peer.and_then(|peer| peer.groups.get_mut(&place.group)) {
                 group.recover(now, news);
             }
         }
+        next
+    }
+
+    /// When a path of each group of each peer last answered.
+    fn heard(&self) -> BTreeMap<(u16, u8), Instant> {
+        let mut heard = BTreeMap::new();
+        for link in self.sockets.values().flat_map(|socket| socket.links.values()) {
+            if let Some(place) = link.place
+                && let Some(at) = link.path.get().heard()
+            {
+                let last = heard.entry((place.peer, place.group)).or_insert(at);
+                *last = at.max(*last);
+            }
+        }
+        heard
     }
 }
 
