@@ -1,8 +1,12 @@
 //! What is known of one path, from what its transport tells.
 
-use std::time::{Duration, Instant};
+use std::{
+    cmp::Reverse,
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
-use crate::{congestion::Congestion, rate::Rate};
+use crate::{congestion::Congestion, filter::WindowedMin, rate::Rate};
 
 /// The other end is to hold back an acknowledgement no longer than this (`Requested Max Ack Delay`,
 /// draft-ietf-quic-ack-frequency section 4). With the 25 ms of RFC 9000 section 18.2 a packet that goes alone
@@ -13,8 +17,18 @@ pub const ACK_DELAY: Duration = Duration::from_millis(2);
 /// Shortest silence that says something: a busy machine is late by less.
 const LEAST_SILENCE: Duration = Duration::from_millis(60);
 
-/// The same where other paths have answered meanwhile: it is not the machine then.
-const LEAST_ALONE: Duration = Duration::from_millis(20);
+/// By how much an answer must be late where other paths have answered meanwhile: it is not the machine then.
+const LEAST_LATE: Duration = Duration::from_millis(15);
+
+/// Time over which it is known by how much answers are late, and by how many times that they are to be.
+const LATE_SPAN: Duration = Duration::from_secs(2);
+const LATE_TIMES: u32 = 2;
+
+/// Packets that leave within this time count as one where it is asked how long they are under way.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// Moments that are known, at most: seconds, of which no path needs so many.
+const MOMENTS: usize = 4096;
 
 /// Share of packets lost from which on a path is degraded.
 const HEAVY_LOSS: f64 = 0.3;
@@ -88,9 +102,14 @@ pub struct Path {
     rtt: Option<(Duration, Duration)>,
     /// Since when an answer is awaited.
     waiting: Option<Instant>,
+    /// Moments at which packets left that came after all that were acknowledged.
+    left: VecDeque<Instant>,
     /// When the last one came; and the last one of all paths of its group.
     heard: Option<Instant>,
     group_heard: Option<Instant>,
+    /// By how much the one that is being told is late, and the longest of that.
+    late: Option<Duration>,
+    latest: WindowedMin<Reverse<Duration>>,
     /// When it last answered again after it had been down.
     back: Option<Instant>,
     loss: Loss,
@@ -147,8 +166,11 @@ impl Path {
             in_flight: 0,
             rtt: None,
             waiting: None,
+            left: VecDeque::new(),
             heard: None,
             group_heard: None,
+            late: None,
+            latest: WindowedMin::new(LATE_SPAN),
             back: None,
             loss: Loss { since: now, acked: 0, lost: 0, share: 0.0, usual: 0.0 },
             totals: Totals::default(),
@@ -225,6 +247,10 @@ impl Path {
         self.in_flight += bytes;
         self.totals.sent += bytes;
         self.waiting.get_or_insert(now);
+        let is_new = self.left.back().is_none_or(|last| now >= *last + MOMENT);
+        if is_new && self.left.len() < MOMENTS {
+            self.left.push_back(now);
+        }
     }
 
     /// A packet was acknowledged. The first acknowledgement after the path was down tells that it is back, and not how
@@ -233,6 +259,10 @@ impl Path {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.totals.acked += bytes;
         self.loss.note(now, bytes, 0);
+        if self.late.is_none() {
+            self.late = self.expected().map(|at| now.saturating_duration_since(at));
+        }
+        while self.left.pop_front_if(|left| *left <= sent).is_some() {}
         if self.is_down(now) {
             return;
         }
@@ -248,12 +278,18 @@ impl Path {
 
     /// All packets of one acknowledgement were told.
     pub fn on_acks_end(&mut self, now: Instant, in_flight: u64) {
+        let late = self.late.take();
         if self.is_down(now) {
             self.back = Some(now);
+        } else if let Some(late) = late {
+            self.latest.note(now, Reverse(late));
         }
         self.heard = Some(now);
         self.in_flight = in_flight;
         self.waiting = (in_flight > 0).then_some(now);
+        if in_flight == 0 {
+            self.left.clear();
+        }
         self.congestion.on_acks_end(now, in_flight);
     }
 
@@ -282,11 +318,11 @@ impl Path {
     #[must_use]
     pub fn state(&self, now: Instant) -> State {
         let Some(patience) = self.patience() else { return State::Probing };
-        let alone = self.group_heard.map_or(Duration::ZERO, |at| self.silence(at));
+        let alone = self.group_heard.zip(self.overdue()).is_some_and(|(heard, due)| heard > due);
         if self.is_down(now) {
             State::Down
         } else if self.silence(now) > patience.max(LEAST_SILENCE)
-            || alone > patience.max(LEAST_ALONE)
+            || alone
             || self.loss(now) > HEAVY_LOSS
         {
             State::Degraded
@@ -307,8 +343,21 @@ impl Path {
     /// When it will have been silent for too long, if it stays so; none if it has been, or nothing is awaited.
     #[must_use]
     pub fn silent_at(&self, now: Instant) -> Option<Instant> {
-        let at = self.waiting? + self.patience()?.max(LEAST_ALONE);
-        (at >= now).then_some(at)
+        self.overdue().filter(|at| *at >= now)
+    }
+
+    /// When the next answer is expected: a round trip after the packet that has been under way for longest.
+    fn expected(&self) -> Option<Instant> {
+        let (waiting, rtt) = self.waiting.zip(self.rtt())?;
+        let oldest = self.left.front().map_or(waiting, |left| waiting.min(*left));
+        Some(waiting.max(oldest + rtt))
+    }
+
+    /// When it is overdue: later than the round trip varies, and than answers of late were.
+    fn overdue(&self) -> Option<Instant> {
+        let latest = self.latest.get().map_or(Duration::ZERO, |Reverse(late)| late * LATE_TIMES);
+        let varies = self.jitter() * 4 + ACK_DELAY;
+        Some(self.expected()? + varies.max(latest).max(LEAST_LATE))
     }
 
     /// How long an answer may take (RFC 9002 section 6.2.1); none before one came.
@@ -395,24 +444,45 @@ mod tests {
         assert!(path.rtt() > Some(ms(20)));
     }
 
+    /// A packet every millisecond, acknowledged after 20 ms.
+    fn busy(start: Instant) -> Path {
+        let mut path = known(start);
+        for n in 0..=80 {
+            path.on_sent(start + ms(n), 1500);
+            if let Some(sent) = n.checked_sub(20) {
+                path.on_ack(start + ms(n), start + ms(sent), 1500);
+                path.on_acks_end(start + ms(n), 30_000);
+            }
+        }
+        path
+    }
+
     #[test]
     fn silence_says_more_where_others_answer() {
         let start = Instant::now();
-        let mut path = known(start);
-        for n in 1..40 {
-            path.on_ack(start + ms(n + 20), start + ms(n), 1500);
-        }
-        path.on_sent(start + ms(100), 1500);
+        let mut path = busy(start);
         let mut state = |now, heard| {
             path.note_group_heard(Some(start + ms(heard)));
             path.state(start + ms(now))
         };
-        assert_eq!(state(155, 115), State::Up, "nobody answers: the machine may be late");
-        assert_eq!(state(120, 120), State::Up, "its answer may still come");
-        assert_eq!(state(125, 125), State::Degraded);
-        let at = path.silent_at(start + ms(100)).unwrap() - start;
-        assert!((ms(122)..ms(123)).contains(&at), "{at:?}");
-        assert_eq!(path.silent_at(start + ms(124)), None);
+        assert_eq!(state(135, 90), State::Up, "nobody answers: the machine may be late");
+        assert_eq!(state(95, 95), State::Up, "its answer may still come");
+        assert_eq!(state(97, 97), State::Degraded);
+        assert_eq!(path.silent_at(start + ms(80)).map(|at| at - start), Some(ms(96)));
+        assert_eq!(path.silent_at(start + ms(97)), None);
+    }
+
+    #[test]
+    fn an_answer_is_due_a_round_trip_after_what_it_is_about() {
+        let start = Instant::now();
+        let mut path = busy(start);
+        for sent in 61..=80 {
+            path.on_ack(start + ms(sent + 20), start + ms(sent), 1500);
+            path.on_acks_end(start + ms(sent + 20), (80 - sent) * 1500);
+        }
+        path.on_sent(start + ms(200), 1500);
+        let due = path.silent_at(start + ms(200)).unwrap() - start;
+        assert!((ms(235)..ms(236)).contains(&due), "{due:?}");
     }
 
     #[test]
