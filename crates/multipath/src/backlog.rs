@@ -58,9 +58,10 @@ impl<T> Backlog<T> {
     /// acknowledgements and what comes upon these.
     pub fn accept(&mut self, spread: Duration, round_trip: Duration, resent: bool) {
         let target = spread.mul_f64(1.5) + (round_trip / 3).max(LEAST_TARGET);
-        let burst = if resent { round_trip } else { Duration::ZERO };
-        self.codel.set_target(target + burst);
-        self.codel.set_interval((round_trip + burst) * 2);
+        let target = if resent { target + round_trip } else { target };
+        self.codel.set_target(target);
+        // A loss is seen behind what stands here, and shows here when the window has shrunk, a round trip later.
+        self.codel.set_interval((round_trip + target) * 2);
     }
 
     /// Delay that is accepted.
