@@ -167,6 +167,13 @@ impl Congestion {
         window as u64
     }
 
+    /// The same without regard to the moments for which the queue is let run empty.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates; never negative
+    pub fn open_window(&self) -> u64 {
+        self.window as u64
+    }
+
     /// Whether the first growth has neither met a queue nor gone so far that no flow would wait for it.
     #[must_use]
     pub fn is_new(&self) -> bool {

@@ -369,7 +369,7 @@ impl Path {
     /// What the scheduler sees; `waiting` bytes have been given to the transport and not been sent.
     #[must_use]
     pub fn view(&self, now: Instant, waiting: u64, largest: u64) -> View {
-        let rate = self.congestion.hope(now);
+        let rate = self.allowed(self.congestion.hope(now));
         let usual = self.congestion.usual();
         let promised = self.in_flight + waiting;
         // What stands in the queue is what was measured to do so: a path that nobody has filled for some seconds would
@@ -384,6 +384,17 @@ impl Path {
             largest,
             resend: self.resend(),
         }
+    }
+
+    /// As much of a rate as the window lets through, which a path that is back opens anew.
+    fn allowed(&self, rate: Rate) -> Rate {
+        let usual = self.congestion.usual();
+        if usual.is_zero() {
+            return rate;
+        }
+        let window = self.window.unwrap_or_else(|| self.congestion.open_window()) as f64;
+        let most = window / usual.as_secs_f64();
+        Rate::from_bytes_per_second(rate.bytes_per_second().min(most))
     }
 
     fn resend(&self) -> Duration {
