@@ -40,6 +40,11 @@ const FIRST_PACKET: u16 = 1200;
 /// path takes less, discovery finds it (RFC 8899).
 pub(super) const LARGEST: u16 = 1472;
 
+/// Packets after which the other end is to acknowledge, or else after [`ACK_DELAY`] (draft-ietf-quic-ack-frequency
+/// section 4). With every second one (RFC 9000 section 13.2.2), what acknowledges the inner acknowledgements of a
+/// stream takes 1 % of its path.
+const ACK_AFTER: VarInt = VarInt::from_u32(9);
+
 /// A path that seems to take only small packets is asked again after this time, and then at this interval:
 /// a path that was cut looks alike, and would come back without carrying full packets.
 const COOLDOWN: Duration = Duration::from_millis(250);
@@ -134,7 +139,7 @@ impl Settings {
             .interval(AGAIN)
             .black_hole_cooldown(COOLDOWN);
         let mut acknowledgements = AckFrequencyConfig::default();
-        acknowledgements.max_ack_delay(Some(ACK_DELAY));
+        acknowledgements.max_ack_delay(Some(ACK_DELAY)).ack_eliciting_threshold(ACK_AFTER);
         let mut config = TransportConfig::default();
         config
             .ack_frequency_config(Some(acknowledgements))
