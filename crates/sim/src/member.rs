@@ -190,20 +190,20 @@ impl Member {
     }
 
     fn lose(&mut self, epoch: std::time::Instant, now: Nanos, largest: u64) {
-        let (mut lost, mut last) = (0, 0);
+        let (mut lost, mut sent) = (0, now);
         while let Some(entry) =
             self.flight.pop_front_if(|e| e.acked || e.number + OVERTAKEN <= largest)
         {
             if !entry.acked {
                 lost += entry.bytes;
-                last = entry.at;
+                sent = entry.at;
             }
             self.under_way.lost(entry.number, |packet| self.news.lost.push(packet));
         }
         if lost > 0 {
             self.in_flight -= lost;
             let at = |nanos| epoch + Duration::from_nanos(nanos);
-            self.path.on_lost(at(now), at(last), lost, false);
+            self.path.on_lost(at(now), at(sent), lost, false);
         }
     }
 
