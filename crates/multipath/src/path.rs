@@ -260,7 +260,9 @@ impl Path {
         self.totals.acked += bytes;
         self.loss.note(now, bytes, 0);
         if self.late.is_none() {
-            self.late = self.expected().map(|at| now.saturating_duration_since(at));
+            // By what others say: a busy machine is late on all paths.
+            let group_heard = self.group_heard.unwrap_or(now);
+            self.late = self.expected().map(|at| group_heard.saturating_duration_since(at));
         }
         while self.left.pop_front_if(|left| *left <= sent).is_some() {}
         if self.is_down(now) {
@@ -311,7 +313,7 @@ impl Path {
 
     /// When a path of its group, this or another, last answered.
     pub fn note_group_heard(&mut self, at: Option<Instant>) {
-        self.group_heard = at;
+        self.group_heard = self.group_heard.max(at);
     }
 
     /// What it may be used for.
@@ -340,10 +342,12 @@ impl Path {
         self.waiting.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    /// When it will have been silent for too long, if it stays so; none if it has been, or nothing is awaited.
+    /// When its silence will next say something, if it stays silent; none where it says all, or nothing is awaited.
     #[must_use]
     pub fn silent_at(&self, now: Instant) -> Option<Instant> {
-        self.overdue().filter(|at| *at >= now)
+        let patience = self.patience()?.max(LEAST_SILENCE);
+        let at = [self.overdue(), self.waiting.map(|since| since + patience)];
+        at.into_iter().flatten().filter(|at| *at >= now).min()
     }
 
     /// When the next answer is expected: a round trip after the packet that has been under way for longest.
@@ -480,7 +484,8 @@ mod tests {
         assert_eq!(state(95, 95), State::Up, "its answer may still come");
         assert_eq!(state(97, 97), State::Degraded);
         assert_eq!(path.silent_at(start + ms(80)).map(|at| at - start), Some(ms(96)));
-        assert_eq!(path.silent_at(start + ms(97)), None);
+        assert_eq!(path.silent_at(start + ms(97)).map(|at| at - start), Some(ms(140)));
+        assert_eq!(path.silent_at(start + ms(141)), None);
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub(super) struct Group {
     pub(super) recovery: Recovery<Inner>,
     /// How long it takes at most until what a path lost has come after all.
     pub(super) resend_time: Duration,
+    /// When a path last answered.
+    pub(super) heard: Option<Instant>,
     pub(super) resequencer: Resequencer<Incoming>,
     pub(super) counters: GroupCounters,
     /// What the peer's numbers belong to.
@@ -108,6 +110,7 @@ impl Group {
             sequencer: Sequencer::default(),
             recovery: Recovery::default(),
             resend_time: Duration::ZERO,
+            heard: None,
             resequencer: Resequencer::new(if resequence { HELD } else { 0 }),
             counters: GroupCounters::default(),
             session: None,

@@ -134,12 +134,16 @@ impl Group {
         let leeway = self.leeway(sockets);
         self.views.clear();
         self.resend_time = Duration::ZERO;
+        let last_heard = self.heard;
         for member in &self.members {
             let link = member.link.and_then(|(socket, handle)| {
                 sockets.get_mut(&socket).and_then(|s| s.links.get_mut(&handle))
             });
-            if let Some(time) = link.as_ref().and_then(|link| link.path.get().resend_time()) {
-                self.resend_time = self.resend_time.max(time);
+            if let Some(link) = &link {
+                let mut path = link.path.get();
+                path.note_group_heard(last_heard);
+                self.heard = self.heard.max(path.heard());
+                self.resend_time = self.resend_time.max(path.resend_time().unwrap_or_default());
             }
             let view = link.map_or(crate::gateway::quic::link::DARK, |link| link.view(now, leeway));
             self.views.push(view);
