@@ -176,6 +176,10 @@ mod tests {
     #[derive(Default)]
     struct Numbers {
         most: u32,
+        /// Whether what silent paths have is given up.
+        gives_up: bool,
+        /// Bytes of the shortest; 1000 more has the longest.
+        least: usize,
         sent: u32,
         received: BTreeSet<u32>,
         came: Vec<u32>,
@@ -191,9 +195,13 @@ mod tests {
         fn give(&mut self, now: Instant, links: &mut [&mut Link]) -> bool {
             let mut given = false;
             for link in links {
+                let silent = matches!(link.path.get().state(now), State::Degraded | State::Down);
+                if self.gives_up && silent {
+                    link.path.ledger().give_up();
+                }
                 // Of odd lengths, so that not all fill a packet, and some share one.
                 while self.sent < self.most && link.view(now, 0).room > 1500 {
-                    let len = 100 + (self.sent as usize * 37) % 1000;
+                    let len = self.least + (self.sent as usize * 37) % 1000;
                     let mut datagram = self.sent.to_be_bytes().to_vec();
                     datagram.resize(len, 0);
                     let datagram = Bytes::from(datagram);
@@ -221,7 +229,7 @@ mod tests {
         let delay = Duration::from_millis(20);
         for loss in [0.0, 0.01, 0.1] {
             let wires = [Wire { mbps: 10.0, delay, loss }; 2];
-            let sender = Numbers { most: 4000, ..Numbers::default() };
+            let sender = Numbers { most: 4000, least: 100, ..Numbers::default() };
             let mut simulation = Simulation::new(&wires, 9, [sender, Numbers::default()]);
             simulation.run(simulation.now + Duration::from_secs(20));
             let [sender, receiver] = &simulation.gateways;
@@ -232,6 +240,28 @@ mod tests {
                 sender.lost.iter().filter(|n| receiver.received.contains(n)).collect();
             assert!(late.is_empty(), "with a loss of {loss}, told to be lost: {late:?}");
             assert!(loss > 0.0 || sender.lost.is_empty());
+        }
+    }
+
+    /// The same where a path is cut again and again; what it has not acknowledged by then may have come.
+    #[test]
+    fn nothing_is_forgotten_when_a_path_is_cut() {
+        let wires = [Wire { mbps: 10.0, delay: Duration::from_millis(10), loss: 0.0 }; 2];
+        for least in [100, 420] {
+            let sender = Numbers { most: 60_000, least, gives_up: true, ..Numbers::default() };
+            let mut simulation = Simulation::new(&wires, 5, [sender, Numbers::default()]);
+            for turn in 0..40 {
+                simulation.run(simulation.now + Duration::from_millis(700 + turn));
+                simulation.cut(0, turn % 2 == 0);
+            }
+            simulation.gateways[0].most = simulation.gateways[0].sent;
+            simulation.run(simulation.now + Duration::from_secs(5));
+            let [sender, receiver] = &simulation.gateways;
+            let told: BTreeSet<u32> = sender.came.iter().chain(&sender.lost).copied().collect();
+            assert_eq!(told.len(), sender.sent as usize);
+            let gone: Vec<_> =
+                sender.came.iter().filter(|n| !receiver.received.contains(n)).collect();
+            assert!(gone.is_empty(), "told to have come: {gone:?}");
         }
     }
 }

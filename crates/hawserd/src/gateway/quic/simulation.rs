@@ -28,6 +28,8 @@ pub(super) struct Wire {
 /// What is under way.
 struct Network {
     wires: Vec<Wire>,
+    /// Wires on which everything vanishes.
+    cut: Vec<bool>,
     /// When each wire is free again, each way.
     free: Vec<[Instant; 2]>,
     coming: BTreeMap<(Instant, u64), (usize, usize, BytesMut)>,
@@ -49,7 +51,7 @@ impl Network {
         let free = self.free[path][to].max(now);
         let bits = (datagram.len() + 42) as f64 * 8.0;
         let full = free > now + Duration::from_secs_f64(1000.0 * 12_112.0 / (wire.mbps * 1e6));
-        if full || self.random() < wire.loss {
+        if full || self.cut[path] || self.random() < wire.loss {
             return;
         }
         let free = free + Duration::from_secs_f64(bits / (wire.mbps * 1e6));
@@ -124,6 +126,7 @@ impl<G: Gateway> Simulation<G> {
         let now = Instant::now();
         let network = Network {
             wires: wires.to_vec(),
+            cut: vec![false; wires.len()],
             free: vec![[now; 2]; wires.len()],
             coming: BTreeMap::new(),
             count: 0,
@@ -171,6 +174,11 @@ impl<G: Gateway> Simulation<G> {
 
     fn links(&mut self) -> impl Iterator<Item = &mut Link> {
         self.ends.iter_mut().flatten().filter_map(End::link)
+    }
+
+    /// Lets everything vanish on a wire, or pass again.
+    pub(super) fn cut(&mut self, path: usize, cut: bool) {
+        self.network.cut[path] = cut;
     }
 
     /// Lets time pass until then.
