@@ -14,6 +14,7 @@
 //! Time is an argument. Nothing allocates for a packet once buffers have grown to what is in use.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod backlog;
 mod codel;
 mod congestion;
@@ -28,11 +29,12 @@ mod scheduler;
 mod sequencer;
 mod spread;
 
+pub use answers::ACK_DELAY;
 pub use backlog::{Backlog, Refused};
 pub use codel::CoDel;
 pub use congestion::Congestion;
 pub use lane::{Inbound, Outbound, Piece, Violation};
-pub use path::{ACK_DELAY, Path, State, View};
+pub use path::{Path, State, View};
 pub use rate::Rate;
 pub use recovery::{Kept, Recovery, UnderWay};
 pub use resequencer::{Counters as ResequencerCounters, Resequencer};

@@ -1,34 +1,12 @@
 //! What is known of one path, from what its transport tells.
 
-use std::{
-    cmp::Reverse,
-    collections::VecDeque,
-    time::{Duration, Instant},
+use std::time::{Duration, Instant};
+
+use crate::{
+    answers::{Answers, Silence},
+    congestion::Congestion,
+    rate::Rate,
 };
-
-use crate::{congestion::Congestion, filter::WindowedMin, rate::Rate};
-
-/// The other end is to hold back an acknowledgement no longer than this (`Requested Max Ack Delay`,
-/// draft-ietf-quic-ack-frequency section 4). With the 25 ms of RFC 9000 section 18.2 a packet that goes alone
-/// looks as if it had taken 25 ms of the path: so a path that was thought slow got single packets, and was
-/// thought slow for ever.
-pub const ACK_DELAY: Duration = Duration::from_millis(2);
-
-/// Shortest silence that says something: a busy machine is late by less.
-const LEAST_SILENCE: Duration = Duration::from_millis(60);
-
-/// By how much an answer must be late where other paths have answered meanwhile: it is not the machine then.
-const LEAST_LATE: Duration = Duration::from_millis(15);
-
-/// Time over which it is known by how much answers are late, and by how many times that they are to be.
-const LATE_SPAN: Duration = Duration::from_secs(2);
-const LATE_TIMES: u32 = 2;
-
-/// Packets that leave within this time count as one where it is asked how long they are under way.
-const MOMENT: Duration = Duration::from_millis(1);
-
-/// Moments that are known, at most: seconds, of which no path needs so many.
-const MOMENTS: usize = 4096;
 
 /// Share of packets lost from which on a path is degraded.
 const HEAVY_LOSS: f64 = 0.3;
@@ -98,20 +76,7 @@ pub struct Path {
     /// What another controller allows, where one decides.
     window: Option<u64>,
     in_flight: u64,
-    /// Smoothed round trip, its variation and the variation of single ones (RFC 9002 section 5.3).
-    rtt: Option<(Duration, Duration)>,
-    /// Since when an answer is awaited.
-    waiting: Option<Instant>,
-    /// Moments at which packets left that came after all that were acknowledged.
-    left: VecDeque<Instant>,
-    /// When the last one came; and the last one of all paths of its group.
-    heard: Option<Instant>,
-    group_heard: Option<Instant>,
-    /// By how much the one that is being told is late, and the longest of that.
-    late: Option<Duration>,
-    latest: WindowedMin<Reverse<Duration>>,
-    /// When it last answered again after it had been down.
-    back: Option<Instant>,
+    answers: Answers,
     loss: Loss,
     totals: Totals,
 }
@@ -164,14 +129,7 @@ impl Path {
             congestion: Congestion::new(now, packet),
             window: None,
             in_flight: 0,
-            rtt: None,
-            waiting: None,
-            left: VecDeque::new(),
-            heard: None,
-            group_heard: None,
-            late: None,
-            latest: WindowedMin::new(LATE_SPAN),
-            back: None,
+            answers: Answers::new(),
             loss: Loss { since: now, acked: 0, lost: 0, share: 0.0, usual: 0.0 },
             totals: Totals::default(),
         }
@@ -187,7 +145,7 @@ impl Path {
     /// would wait for the first growth of its window, and take that for a queue.
     #[must_use]
     pub fn is_new(&self) -> bool {
-        self.heard.is_some() && self.congestion.is_new() && self.totals.sent < FILL
+        self.answers.heard().is_some() && self.congestion.is_new() && self.totals.sent < FILL
     }
 
     /// Bytes that may be under way.
@@ -215,13 +173,13 @@ impl Path {
     /// Smoothed round trip.
     #[must_use]
     pub fn rtt(&self) -> Option<Duration> {
-        self.rtt.map(|(smoothed, _)| smoothed)
+        self.answers.rtt()
     }
 
     /// Variation of the round trip (RFC 9002 section 5.3).
     #[must_use]
     pub fn jitter(&self) -> Duration {
-        self.rtt.map_or(Duration::ZERO, |(_, variation)| variation)
+        self.answers.jitter()
     }
 
     /// How long it may take until what is lost has gone twice more: that it is lost is known after a round trip.
@@ -246,52 +204,23 @@ impl Path {
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         self.in_flight += bytes;
         self.totals.sent += bytes;
-        self.waiting.get_or_insert(now);
-        let is_new = self.left.back().is_none_or(|last| now >= *last + MOMENT);
-        if is_new && self.left.len() < MOMENTS {
-            self.left.push_back(now);
-        }
+        self.answers.on_sent(now);
     }
 
-    /// A packet was acknowledged. The first acknowledgement after the path was down tells that it is back, and not how
-    /// long a round trip takes: it may be about packets from before.
+    /// A packet was acknowledged.
     pub fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.totals.acked += bytes;
         self.loss.note(now, bytes, 0);
-        if self.late.is_none() {
-            // By what others say: a busy machine is late on all paths.
-            let group_heard = self.group_heard.unwrap_or(now);
-            self.late = self.expected().map(|at| group_heard.saturating_duration_since(at));
+        if self.answers.on_ack(now, sent) {
+            self.congestion.on_ack(now, sent, bytes);
         }
-        while self.left.pop_front_if(|left| *left <= sent).is_some() {}
-        if self.is_down(now) {
-            return;
-        }
-        self.congestion.on_ack(now, sent, bytes);
-        let rtt = now.saturating_duration_since(sent);
-        self.rtt = Some(match self.rtt {
-            None => (rtt, rtt / 2),
-            Some((smoothed, variation)) => {
-                ((smoothed * 7 + rtt) / 8, (variation * 3 + smoothed.abs_diff(rtt)) / 4)
-            }
-        });
     }
 
     /// All packets of one acknowledgement were told.
     pub fn on_acks_end(&mut self, now: Instant, in_flight: u64) {
-        let late = self.late.take();
-        if self.is_down(now) {
-            self.back = Some(now);
-        } else if let Some(late) = late {
-            self.latest.note(now, Reverse(late));
-        }
-        self.heard = Some(now);
         self.in_flight = in_flight;
-        self.waiting = (in_flight > 0).then_some(now);
-        if in_flight == 0 {
-            self.left.clear();
-        }
+        self.answers.on_acks_end(now, in_flight > 0);
         self.congestion.on_acks_end(now, in_flight);
     }
 
@@ -300,7 +229,7 @@ impl Path {
     pub fn on_lost(&mut self, now: Instant, sent: Instant, bytes: u64, persistent: bool) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.totals.lost += bytes;
-        let counted = if self.back.is_some_and(|back| sent < back) { 0 } else { bytes };
+        let counted = if self.answers.was_down(sent) { 0 } else { bytes };
         self.loss.note(now, 0, counted);
         self.congestion.on_lost(counted, persistent);
     }
@@ -308,66 +237,30 @@ impl Path {
     /// When it last answered.
     #[must_use]
     pub fn heard(&self) -> Option<Instant> {
-        self.heard
+        self.answers.heard()
     }
 
     /// When a path of its group, this or another, last answered.
     pub fn note_group_heard(&mut self, at: Option<Instant>) {
-        self.group_heard = self.group_heard.max(at);
+        self.answers.note_group_heard(at);
+    }
+
+    /// When its silence will next change its state, if it stays silent; none where it has, or nothing is awaited.
+    #[must_use]
+    pub fn silent_at(&self, now: Instant) -> Option<Instant> {
+        self.answers.silent_at(now)
     }
 
     /// What it may be used for.
     #[must_use]
     pub fn state(&self, now: Instant) -> State {
-        let Some(patience) = self.patience() else { return State::Probing };
-        let alone = self.group_heard.zip(self.overdue()).is_some_and(|(heard, due)| heard > due);
-        if self.is_down(now) {
-            State::Down
-        } else if self.silence(now) > patience.max(LEAST_SILENCE)
-            || alone
-            || self.loss(now) > HEAVY_LOSS
-        {
-            State::Degraded
-        } else {
-            State::Up
+        match self.answers.silence(now) {
+            None => State::Probing,
+            Some(Silence::Down) => State::Down,
+            Some(Silence::Long) => State::Degraded,
+            Some(Silence::Usual) if self.loss(now) > HEAVY_LOSS => State::Degraded,
+            Some(Silence::Usual) => State::Up,
         }
-    }
-
-    fn is_down(&self, now: Instant) -> bool {
-        self.patience().is_some_and(|patience| self.silence(now) > patience.max(LEAST_SILENCE) * 2)
-    }
-
-    /// How long an answer has been awaited by then.
-    fn silence(&self, now: Instant) -> Duration {
-        self.waiting.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
-    }
-
-    /// When its silence will next say something, if it stays silent; none where it says all, or nothing is awaited.
-    #[must_use]
-    pub fn silent_at(&self, now: Instant) -> Option<Instant> {
-        let patience = self.patience()?.max(LEAST_SILENCE);
-        let at = [self.overdue(), self.waiting.map(|since| since + patience)];
-        at.into_iter().flatten().filter(|at| *at >= now).min()
-    }
-
-    /// When the next answer is expected: a round trip after the packet that has been under way for longest.
-    fn expected(&self) -> Option<Instant> {
-        let (waiting, rtt) = self.waiting.zip(self.rtt())?;
-        let oldest = self.left.front().map_or(waiting, |left| waiting.min(*left));
-        Some(waiting.max(oldest + rtt))
-    }
-
-    /// When it is overdue: later than the round trip varies, and than answers of late were.
-    fn overdue(&self) -> Option<Instant> {
-        let latest = self.latest.get().map_or(Duration::ZERO, |Reverse(late)| late * LATE_TIMES);
-        let varies = self.jitter() * 4 + ACK_DELAY;
-        Some(self.expected()? + varies.max(latest).max(LEAST_LATE))
-    }
-
-    /// How long an answer may take (RFC 9002 section 6.2.1); none before one came.
-    fn patience(&self) -> Option<Duration> {
-        let (rtt, variation) = self.rtt.filter(|_| self.heard.is_some())?;
-        Some(rtt + variation * 4 + ACK_DELAY)
     }
 
     /// What the scheduler sees; `waiting` bytes have been given to the transport and not been sent.
@@ -457,48 +350,6 @@ mod tests {
         let now = start + ms(2230);
         assert_eq!((path.state(now), path.loss(now)), (State::Up, 0.0));
         assert!(path.rtt() > Some(ms(20)));
-    }
-
-    /// A packet every millisecond, acknowledged after 20 ms.
-    fn busy(start: Instant) -> Path {
-        let mut path = known(start);
-        for n in 0..=80 {
-            path.on_sent(start + ms(n), 1500);
-            if let Some(sent) = n.checked_sub(20) {
-                path.on_ack(start + ms(n), start + ms(sent), 1500);
-                path.on_acks_end(start + ms(n), 30_000);
-            }
-        }
-        path
-    }
-
-    #[test]
-    fn silence_says_more_where_others_answer() {
-        let start = Instant::now();
-        let mut path = busy(start);
-        let mut state = |now, heard| {
-            path.note_group_heard(Some(start + ms(heard)));
-            path.state(start + ms(now))
-        };
-        assert_eq!(state(135, 90), State::Up, "nobody answers: the machine may be late");
-        assert_eq!(state(95, 95), State::Up, "its answer may still come");
-        assert_eq!(state(97, 97), State::Degraded);
-        assert_eq!(path.silent_at(start + ms(80)).map(|at| at - start), Some(ms(96)));
-        assert_eq!(path.silent_at(start + ms(97)).map(|at| at - start), Some(ms(140)));
-        assert_eq!(path.silent_at(start + ms(141)), None);
-    }
-
-    #[test]
-    fn an_answer_is_due_a_round_trip_after_what_it_is_about() {
-        let start = Instant::now();
-        let mut path = busy(start);
-        for sent in 61..=80 {
-            path.on_ack(start + ms(sent + 20), start + ms(sent), 1500);
-            path.on_acks_end(start + ms(sent + 20), (80 - sent) * 1500);
-        }
-        path.on_sent(start + ms(200), 1500);
-        let due = path.silent_at(start + ms(200)).unwrap() - start;
-        assert!((ms(235)..ms(236)).contains(&due), "{due:?}");
     }
 
     #[test]
