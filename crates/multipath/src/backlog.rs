@@ -115,9 +115,9 @@ impl<T> Backlog<T> {
         self.slots.push_back(Some(Entry { item, len, since: now }));
     }
 
-    /// Takes out the packet behind the first `skip` bytes; none where that is all there is.
-    pub fn take(&mut self, now: Instant, skip: u64) -> Option<T> {
-        let index = self.index(skip)?;
+    /// Takes out the first packet behind `skip` bytes whose length `fits`; none where there is none.
+    pub fn take(&mut self, now: Instant, skip: u64, fits: impl Fn(u32) -> bool) -> Option<T> {
+        let index = self.index(skip, fits)?;
         let entry = self.slots.get_mut(index)?.take()?;
         self.bytes -= u64::from(entry.len);
         if index == 0 {
@@ -133,12 +133,12 @@ impl<T> Backlog<T> {
         Some(entry.item)
     }
 
-    /// Where the packet stands behind the first `skip` bytes.
-    fn index(&self, skip: u64) -> Option<usize> {
+    /// Where the first packet stands behind `skip` bytes whose length `fits`.
+    fn index(&self, skip: u64, fits: impl Fn(u32) -> bool) -> Option<usize> {
         let mut before = 0;
         for (index, slot) in self.slots.iter().enumerate() {
             if let Some(Entry { len, .. }) = slot {
-                if before >= skip {
+                if before >= skip && fits(*len) {
                     return Some(index);
                 }
                 before += u64::from(*len);
@@ -166,13 +166,25 @@ mod tests {
         let mut backlog = Backlog::new(10_000);
         (0..6).for_each(|n| backlog.push(now, 100, n));
         assert_eq!(backlog.peek(), Some(&0));
-        assert_eq!(backlog.take(now, 250), Some(3));
-        assert_eq!(backlog.take(now, 250), Some(4));
-        assert_eq!(backlog.take(now, 0), Some(0));
-        assert_eq!(backlog.take(now, 200), Some(5));
-        assert_eq!(backlog.take(now, 200), None);
-        assert_eq!((backlog.take(now, 0), backlog.take(now, 0)), (Some(1), Some(2)));
-        assert!(backlog.is_empty() && backlog.take(now, 0).is_none());
+        let mut take = |skip| backlog.take(now, skip, |_| true);
+        assert_eq!(
+            [250, 250, 0, 200, 200].map(&mut take),
+            [Some(3), Some(4), Some(0), Some(5), None]
+        );
+        assert_eq!([0, 0, 0].map(take), [Some(1), Some(2), None]);
+        assert!(backlog.is_empty());
+    }
+
+    #[test]
+    fn a_path_takes_what_fits() {
+        let now = Instant::now();
+        let mut backlog = Backlog::new(10_000);
+        for len in [200, 1400, 1400, 1000, 1400] {
+            backlog.push(now, len, len);
+        }
+        let mut take = |skip| backlog.take(now, skip, |len| len <= 1200);
+        assert_eq!([300, 300, 0, 0].map(&mut take), [Some(1000), None, Some(200), None]);
+        assert_eq!(backlog.bytes(), 3 * 1400);
     }
 
     #[test]
@@ -190,7 +202,7 @@ mod tests {
         let mut backlog = Backlog::new(1 << 20);
         (0..1000).for_each(|n| backlog.push(start, 1000, n));
         for n in 0..1000 {
-            assert!(backlog.take(start + Duration::from_millis(10 * n), 0).is_some());
+            assert!(backlog.take(start + Duration::from_millis(10 * n), 0, |_| true).is_some());
         }
         assert_eq!(backlog.admit(1000), Ok(()));
     }
@@ -203,7 +215,7 @@ mod tests {
         let mut refused = 0;
         for n in 0..40 {
             let now = start + Duration::from_millis(10 * n);
-            assert!(backlog.take(now, 0).is_some());
+            assert!(backlog.take(now, 0, |_| true).is_some());
             refused += u32::from(backlog.admit(1000) == Err(Refused::Delay));
         }
         assert!((2..10).contains(&refused), "{refused}");

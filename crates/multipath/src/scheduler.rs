@@ -152,7 +152,7 @@ impl Scheduler {
         Some(Choice { path, skip: 0 })
     }
 
-    /// The path for a copy of an urgent packet that was given to `first`: another one that has room, and of
+    /// The path for a copy of a packet, urgent or lost before, that was given to `first`: another one that has room, and of
     /// those the one on which it arrives first.
     #[must_use]
     pub fn copy(&self, views: &[View], bytes: u64, first: usize) -> Option<usize> {

@@ -135,13 +135,13 @@ proptest! {
         for (number, (len, skip)) in steps.iter().enumerate() {
             backlog.push(now, *len, (number, *len));
             bytes += u64::from(*len);
-            if let Some((number, len)) = backlog.take(now, *skip) {
+            if let Some((number, len)) = backlog.take(now, *skip, |_| true) {
                 bytes -= u64::from(len);
                 seen.push(number);
             }
             prop_assert_eq!(backlog.bytes(), bytes);
         }
-        seen.extend(std::iter::from_fn(|| backlog.take(now, 0)).map(|(number, _)| number));
+        seen.extend(std::iter::from_fn(|| backlog.take(now, 0, |_| true)).map(|(number, _)| number));
         seen.sort_unstable();
         prop_assert_eq!(seen, (0..steps.len()).collect::<Vec<_>>());
     }

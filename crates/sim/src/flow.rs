@@ -41,6 +41,8 @@ pub(crate) struct Flow {
     kind: Kind,
     next: u64,
     flight: BTreeMap<u64, Sent>,
+    /// All before this one have come.
+    acked: u64,
     /// Segments that were given up as lost and are to be sent again.
     again: BTreeSet<u64>,
     window: f64,
@@ -57,6 +59,18 @@ pub(crate) struct Flow {
     backoff: f64,
     seen_reordering: bool,
     newest: (Nanos, u64),
+}
+
+/// What a receiver tells when a segment comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledged {
+    pub(crate) segment: u64,
+    /// When it was sent: the timestamp that is echoed.
+    pub(crate) at: Nanos,
+    /// Whether it had come already.
+    pub(crate) copy: bool,
+    /// All before this one have come.
+    pub(crate) next: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -98,6 +112,7 @@ impl Flow {
             kind,
             next: 0,
             flight: BTreeMap::new(),
+            acked: 0,
             again: BTreeSet::new(),
             window: 10.0,
             threshold: f64::INFINITY,
@@ -126,15 +141,20 @@ impl Flow {
         Some(segment)
     }
 
-    /// The receiver has told that it got a segment that was sent at `at` (the timestamp that it echoes);
-    /// `copy` says that it had it already.
-    pub(crate) fn on_ack(&mut self, now: Nanos, segment: u64, at: Nanos, copy: bool) {
+    /// The receiver has told that it got a segment.
+    pub(crate) fn on_ack(&mut self, now: Nanos, told: Acknowledged) {
+        let Acknowledged { segment, at, copy, next } = told;
         let rtt = now.saturating_sub(at) as f64;
         self.rtt.sample(rtt);
         self.backoff = 1.0;
         self.end_slow_start(now, rtt);
         if copy {
             self.undo();
+            return;
+        }
+        let overtaken = segment < self.acked;
+        self.advance(now, segment, next);
+        if overtaken {
             return;
         }
         let Some(sent) = self.flight.remove(&segment) else {
@@ -154,6 +174,19 @@ impl Flow {
         }
         self.grow(now);
         self.detect(now);
+    }
+
+    /// All before `next` have come: an acknowledgement makes up for those before it that others have overtaken.
+    fn advance(&mut self, now: Nanos, told: u64, next: u64) {
+        self.acked = self.acked.max(next);
+        while let Some(first) = self.flight.first_entry()
+            && *first.key() < self.acked
+            && *first.key() != told
+        {
+            first.remove();
+            self.grow(now);
+        }
+        self.again = self.again.split_off(&self.acked);
     }
 
     /// A delay that grows ends the first growth, before loss would.
@@ -331,15 +364,13 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Takes a segment; whether it had it already.
-    pub(crate) fn on_segment(&mut self, segment: u64) -> bool {
-        if segment < self.next || !self.ahead.insert(segment) {
-            return true;
-        }
+    /// Takes a segment that was sent at `at`.
+    pub(crate) fn on_segment(&mut self, segment: u64, at: Nanos) -> Acknowledged {
+        let copy = segment < self.next || !self.ahead.insert(segment);
         while self.ahead.remove(&self.next) {
             self.next += 1;
             self.delivered += SEGMENT;
         }
-        false
+        Acknowledged { segment, at, copy, next: self.next }
     }
 }

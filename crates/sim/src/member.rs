@@ -11,6 +11,7 @@ use hawser_multipath::{ACK_DELAY, Kept, Path, State, Tag, UnderWay};
 use crate::{
     environment::Link,
     events::{Nanos, nanos},
+    flow::Acknowledged,
 };
 
 /// Bytes that the tunnel adds to an inner packet: Ethernet, IPv4, UDP, QUIC, our header.
@@ -19,7 +20,8 @@ pub(crate) const OVERHEAD: u32 = 14 + 20 + 8 + 24 + 3 + 10;
 /// Packets after which an acknowledgement goes at once (RFC 9000 section 13.2.2).
 const ACK_EVERY: usize = 2;
 
-/// Packets by which others must overtake one before it counts as lost (RFC 9002 section 6.1.1).
+/// Packets by which others must overtake one before it counts as lost, if it has not been under way for 9/8 of a
+/// round trip (RFC 9002 section 6.1).
 const OVERTAKEN: u64 = 3;
 
 /// An inner packet.
@@ -41,8 +43,8 @@ pub(crate) struct Packet {
 pub(crate) enum Reply {
     /// These packets of the path came.
     Ack(Vec<u64>),
-    /// The receiver of a flow got a segment; whether it had it already.
-    Inner(Inner, bool),
+    /// The receiver of a flow got a segment.
+    Inner(usize, Acknowledged),
 }
 
 /// The way back: as long as the way there, and it varies as much; nothing waits on it, and nothing is lost.
@@ -191,9 +193,12 @@ impl Member {
 
     fn lose(&mut self, epoch: std::time::Instant, now: Nanos, largest: u64) {
         let (mut lost, mut sent) = (0, now);
-        while let Some(entry) =
-            self.flight.pop_front_if(|e| e.acked || e.number + OVERTAKEN <= largest)
-        {
+        let late = nanos(self.path.rtt().unwrap_or_default() * 9 / 8);
+        let overtaken = |entry: &Outstanding| {
+            entry.number + OVERTAKEN <= largest
+                || (entry.number < largest && entry.at + late <= now)
+        };
+        while let Some(entry) = self.flight.pop_front_if(|entry| entry.acked || overtaken(entry)) {
             if !entry.acked {
                 lost += entry.bytes;
                 sent = entry.at;

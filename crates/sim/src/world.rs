@@ -233,28 +233,36 @@ impl World {
         let times = self.members.iter().filter_map(|member| member.path.resend_time());
         self.resequencer.set_spread(spread, times.max().unwrap_or_default());
         self.recover();
-        while let Some((path, packet)) = self.next(&views, size) {
-            let tag = self.sequencer.tag(now, packet.flow, packet.sequence, path, self.recovers);
-            if let Some(view) = views.get_mut(path) {
-                view.sent(size);
+        while let Some(([path, copy], packet)) = self.next(&views, size) {
+            for (path, kept) in [(path, self.recovers), (copy, false)] {
+                let Some(path) = path else { continue };
+                let (flow, sequence) = (packet.flow, packet.sequence);
+                let tag = self.sequencer.tag(now, flow, sequence, path, self.recovers);
+                if let Some(view) = views.get_mut(path) {
+                    view.sent(size);
+                }
+                let tag = Tag { kept, ..tag };
+                self.send(path, Some((tag, packet.clone())), PACKET + OVERHEAD);
             }
-            self.send(path, Some((tag, packet)), PACKET + OVERHEAD);
         }
         self.views = views;
     }
 
-    /// The packet that goes next, and its path: first what was lost.
-    fn next(&mut self, views: &[View], size: u64) -> Option<(usize, Kept<Inner>)> {
+    /// The packet that goes next, its path, and that of a copy: first what was lost.
+    fn next(&mut self, views: &[View], size: u64) -> Option<([Option<usize>; 2], Kept<Inner>)> {
         if !self.recovery.is_empty() {
-            let choice = self.scheduler.next(views, 1, size, self.recovers)?;
+            let path = self.scheduler.next(views, 1, size, self.recovers)?.path;
             self.resent += 1;
-            return self.recovery.take().map(|packet| (choice.path, packet));
+            let packet = self.recovery.take()?;
+            let copied = self.recovery.is_short();
+            let copy = copied.then(|| self.scheduler.copy(views, size, path)).flatten();
+            return Some(([Some(path), copy], packet));
         }
         let backlog = Some(self.backlog.bytes()).filter(|bytes| *bytes > 0)?;
         let choice = self.scheduler.next(views, backlog, size, self.recovers)?;
         let since = self.instant();
-        let (flow, sequence, item) = self.backlog.take(since, choice.skip)?;
-        Some((choice.path, Kept { flow, sequence, len: PACKET, since, item }))
+        let (flow, sequence, item) = self.backlog.take(since, choice.skip, |_| true)?;
+        Some(([Some(choice.path), None], Kept { flow, sequence, len: PACKET, since, item }))
     }
 
     /// Fills a path of which nothing is known yet with packets for nobody.
@@ -369,11 +377,11 @@ impl World {
                     }
                     self.fill(number);
                 }
-                Reply::Inner(inner, copy) => {
-                    if let Some(flow) = self.flows.get_mut(inner.flow) {
-                        flow.on_ack(now, inner.segment, inner.sent, copy);
+                Reply::Inner(number, acknowledged) => {
+                    if let Some(flow) = self.flows.get_mut(number) {
+                        flow.on_ack(now, acknowledged);
                     }
-                    self.offer(inner.flow);
+                    self.offer(number);
                 }
             }
             self.pump();
@@ -387,9 +395,9 @@ impl World {
         let back = backs.min_by_key(|(_, base)| *base).map_or(0, |(number, _)| number);
         for inner in std::mem::take(&mut self.passed) {
             let Some(receiver) = self.receivers.get_mut(inner.flow) else { continue };
-            let copy = receiver.on_segment(inner.segment);
+            let acknowledged = receiver.on_segment(inner.segment, inner.sent);
             if let Some(member) = self.members.get_mut(back) {
-                member.back.send(self.now, Reply::Inner(inner, copy));
+                member.back.send(self.now, Reply::Inner(inner.flow, acknowledged));
             }
         }
         self.arm_return(back);

@@ -174,12 +174,14 @@ impl Group {
         weight: impl Fn(u64) -> u64,
     ) -> Option<[Option<Departure>; 2]> {
         if !self.recovery.is_empty() {
-            return self.again(now, weight).map(|departure| [Some(departure), None]);
+            return self.again(now, weight);
         }
         let head = u64::from(self.backlog.head()?);
         let kept = self.backlog.peek().is_some_and(|packet| packet.kept);
         let choice = self.scheduler.next(&self.views, self.backlog.bytes(), weight(head), kept)?;
-        let packet = self.backlog.take(now, choice.skip)?;
+        let largest = self.views.get(choice.path).map_or(0, |view| view.largest);
+        let fits = |len: u32| weight(len.into()) <= largest;
+        let packet = self.backlog.take(now, choice.skip, fits)?;
         let len = packet.bytes.len() - HEADER_LEN;
         let size = weight(len as u64);
         self.counters.sent.add(1, len);
@@ -190,26 +192,36 @@ impl Group {
         } else {
             None
         };
-        let copy = other.map(|path| {
-            self.note(path, size, len);
-            let bytes = BytesMut::from(packet.bytes.as_ref());
-            self.depart(now, path, Outgoing { bytes, ..packet }, None)
-        });
+        let copy = other.map(|path| self.copy(now, path, size, &packet));
         let since = packet.kept.then_some(now);
         Some([Some(self.depart(now, choice.path, packet, since)), copy])
     }
 
-    /// A packet that a path has lost, and the path on which it arrives first.
-    fn again(&mut self, now: Instant, weight: impl Fn(u64) -> u64) -> Option<Departure> {
+    /// A packet that a path has lost, and the path on which it arrives first; and a copy of it on another.
+    fn again(
+        &mut self,
+        now: Instant,
+        weight: impl Fn(u64) -> u64,
+    ) -> Option<[Option<Departure>; 2]> {
         let size = weight(self.recovery.head()?.into());
         let choice = self.scheduler.next(&self.views, 1, size, true)?;
         let Kept { flow, sequence, len, since, item } = self.recovery.take()?;
         self.counters.recovery.resent += 1;
         self.note(choice.path, size, len as usize);
         self.lane.note_packet(size);
+        let copied = self.recovery.is_short();
+        let other = copied.then(|| self.scheduler.copy(&self.views, size, choice.path)).flatten();
         let bytes = BytesMut::from(item.datagram.as_ref());
         let packet = Outgoing { bytes, flow, sequence, cut: item.cut, kept: true };
-        Some(self.depart(now, choice.path, packet, Some(since)))
+        let copy = other.map(|path| self.copy(now, path, size, &packet));
+        Some([Some(self.depart(now, choice.path, packet, Some(since))), copy])
+    }
+
+    /// A copy of a packet, which goes on another path.
+    fn copy(&mut self, now: Instant, path: usize, size: u64, packet: &Outgoing) -> Departure {
+        self.note(path, size, packet.bytes.len() - HEADER_LEN);
+        let bytes = BytesMut::from(packet.bytes.as_ref());
+        self.depart(now, path, Outgoing { bytes, ..*packet }, None)
     }
 
     /// Completes a packet that goes on a path; it is kept where it is known since when.
