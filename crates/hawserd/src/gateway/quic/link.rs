@@ -308,6 +308,10 @@ impl Link {
         if self.connection.datagrams().send(datagram, false).is_err() {
             return false;
         }
+        if kept.is_some() && self.given.is_empty() && before > EMPTY {
+            // What was not worth a note by itself leaves first.
+            self.given.push_back((before - EMPTY, None));
+        }
         if kept.is_some() || !self.given.is_empty() {
             let taken = self.waiting().saturating_sub(before);
             self.given.push_back((taken, kept));

@@ -180,6 +180,8 @@ mod tests {
         gives_up: bool,
         /// Bytes of the shortest; 1000 more has the longest.
         least: usize,
+        /// Of so many, the first is not kept; 0: all are.
+        turn: u32,
         sent: u32,
         received: BTreeSet<u32>,
         came: Vec<u32>,
@@ -208,7 +210,8 @@ mod tests {
                     let item = Inner { datagram: datagram.clone(), cut: false };
                     let (sequence, len) = (self.sent, 1);
                     let kept = Kept { flow: 0, sequence, len, since: now, item };
-                    if !link.give(datagram, Some(kept)) {
+                    let kept = (self.turn == 0 || sequence % self.turn > 0).then_some(kept);
+                    if !link.give(datagram, kept) {
                         break;
                     }
                     self.sent += 1;
@@ -227,15 +230,19 @@ mod tests {
     #[test]
     fn every_datagram_is_told_of_as_it_fared() {
         let delay = Duration::from_millis(20);
-        for loss in [0.0, 0.01, 0.1] {
+        for (loss, turn) in [(0.0, 0), (0.01, 0), (0.1, 0), (0.1, 3), (0.1, 10)] {
             let wires = [Wire { mbps: 10.0, delay, loss }; 2];
-            let sender = Numbers { most: 4000, least: 100, ..Numbers::default() };
+            let sender = Numbers { most: 4000, least: 100, turn, ..Numbers::default() };
             let mut simulation = Simulation::new(&wires, 9, [sender, Numbers::default()]);
             simulation.run(simulation.now + Duration::from_secs(20));
             let [sender, receiver] = &simulation.gateways;
             let mut told: Vec<_> = sender.came.iter().chain(&sender.lost).copied().collect();
             told.sort_unstable();
-            assert_eq!(told, (0..4000).collect::<Vec<_>>(), "with a loss of {loss}");
+            let kept = (0..4000).filter(|n| turn == 0 || n % turn > 0);
+            assert_eq!(told, kept.collect::<Vec<_>>(), "with a loss of {loss}");
+            let gone: Vec<_> =
+                sender.came.iter().filter(|n| !receiver.received.contains(n)).collect();
+            assert!(gone.is_empty(), "with a loss of {loss}, told to have come: {gone:?}");
             let late: Vec<_> =
                 sender.lost.iter().filter(|n| receiver.received.contains(n)).collect();
             assert!(late.is_empty(), "with a loss of {loss}, told to be lost: {late:?}");
