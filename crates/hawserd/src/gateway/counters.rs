@@ -110,6 +110,8 @@ pub(super) struct GroupCounters {
 pub(super) struct RecoveryCounters {
     /// Sent again; each time counts.
     pub(super) resent: u64,
+    /// Copies of these, at the same time on another path.
+    pub(super) copied: u64,
     /// Not sent again: it was too late, or there was no room to keep them.
     pub(super) given_up: u64,
 }

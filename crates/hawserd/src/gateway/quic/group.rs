@@ -213,6 +213,7 @@ impl Group {
         let other = copied.then(|| self.scheduler.copy(&self.views, size, choice.path)).flatten();
         let bytes = BytesMut::from(item.datagram.as_ref());
         let packet = Outgoing { bytes, flow, sequence, cut: item.cut, kept: true };
+        self.counters.recovery.copied += u64::from(other.is_some());
         let copy = other.map(|path| self.copy(now, path, size, &packet));
         Some([Some(self.depart(now, choice.path, packet, Some(since))), copy])
     }
