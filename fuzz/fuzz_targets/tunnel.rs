@@ -1,12 +1,12 @@
 //! Whatever comes through the tunnel is a header and a packet, or an error: nothing panics, what is read
-//! is written the same, and the resequencer stays within its bounds.
+//! is written the same, compressed packets are restored or refused, and the resequencer stays within its bounds.
 
 #![no_main]
 
 use std::time::{Duration, Instant};
 
-use hawser_multipath::{Resequencer, Tag};
-use hawser_wire::tunnel::{HEADER_LEN, Header, Hello};
+use hawser_multipath::{Decompressor, Resequencer, Tag};
+use hawser_wire::tunnel::{Form, HEADER_LEN, Header, Hello};
 use libfuzzer_sys::fuzz_target;
 
 const LIMIT: usize = 64;
@@ -18,10 +18,19 @@ fuzz_target!(|input: &[u8]| {
     let mut now = Instant::now();
     let (mut came, mut passed) = (0, 0);
     let mut resequencer = Resequencer::new(LIMIT);
+    let mut decompressor = Decompressor::default();
     for (number, datagram) in input.chunks(HEADER_LEN).enumerate() {
         let Ok((header, _)) = Header::parse(datagram) else { continue };
         assert_eq!(header.emit(), datagram[..HEADER_LEN]);
-        let Header { flow, sequence, behind, paths, kept, .. } = header;
+        let Header { flow, form, sequence, behind, paths, kept, .. } = header;
+        let behind_it = &input[number * HEADER_LEN + HEADER_LEN..];
+        match form {
+            Form::Plain => {}
+            Form::Context => decompressor.learn(flow, sequence, behind_it),
+            Form::Compressed => {
+                let _ = decompressor.restore(flow, behind_it);
+            }
+        }
         came += 1;
         let tag = Tag { flow, sequence, behind, paths, kept };
         resequencer.push(now, number % 17, tag, ((), number % 3 > 0), &mut |()| passed += 1);

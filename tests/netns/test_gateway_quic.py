@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import PIPE
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import pytest
@@ -162,6 +163,38 @@ def test_tcp_does_not_see_what_paths_lose(lab: Lab, recovery: str) -> None:
     else:
         assert resent == 0
         assert retransmitted > 20
+
+
+@pytest.mark.parametrize("compresses", [True, False])
+def test_headers_of_tcp_are_compressed(lab: Lab, compresses: bool) -> None:
+    one, two = pair(lab.paths((10, 10, 10, 10)), paths=PATHS, header_compression=compresses)
+    lab.iperf(seconds=2)
+    sent, headers = one.group()["sent"], one.group()["headers"]
+    came, drops = two.group()["received"], two.group()["drops"]
+    assert (came["packets"], came["bytes"]) == (sent["packets"], sent["bytes"])
+    assert (drops["malformed"], drops["unknown_context"]) == (0, 0)
+    if compresses:
+        assert headers["compressed"] > 0.8 * sent["packets"]
+        assert headers["spared_bytes"] > 24 * headers["compressed"]
+    else:
+        assert headers["compressed"] == headers["spared_bytes"] == 0
+
+
+def test_flows_go_on_when_a_group_is_changed_at_one_end(lab: Lab) -> None:
+    """It begins anew, and knows nothing of what was said to the one before."""
+    one, two = pair(lab.direct())
+    server = lab.start(2, "iperf3", "-s", "-1", stdout=DEVNULL)
+    until(lambda: ":5201" in lab.at(2, "ss", "-Hltn"), "iperf3 listens")
+    client = lab.start(1, "iperf3", "-c", "10.2.0.1", "-b", "20M", "-t", "4", stdout=DEVNULL)
+    until(lambda: one.group()["headers"]["compressed"] > 1000, "headers are compressed")
+    new = copy.deepcopy(two.config)
+    new["peers"][0]["groups"][0]["class"] = "I"
+    assert two.ask("PUT", "/v1/config", new)[0] == 200
+    until(lambda: two.group()["drops"]["unknown_context"] > 0, "a context is missed")
+    seen = one.group()["headers"]["compressed"]
+    until(lambda: one.group()["headers"]["compressed"] > seen + 1000, "and another is used")
+    assert (client.wait(10), server.wait(10)) == (0, 0)
+    assert two.group()["drops"]["malformed"] == 0
 
 
 def test_a_path_that_goes_dark_is_left_and_used_again(lab: Lab) -> None:

@@ -9,6 +9,8 @@
 //! 5. [`Recovery`] sends again what a path has lost.
 //! 6. [`Resequencer`] at the receiver brings a flow's packets back into order.
 //!
+//! Meanwhile [`Compressor`] and [`Decompressor`] make packets of a flow shorter that begin alike.
+//!
 //! A stream of bytes goes as pieces that [`Outbound`] numbers and [`Inbound`] puts together again.
 //!
 //! Time is an argument. Nothing allocates for a packet once buffers have grown to what is in use.
@@ -19,6 +21,7 @@ mod backlog;
 mod codel;
 mod congestion;
 mod filter;
+mod headers;
 mod lane;
 mod past;
 mod path;
@@ -33,6 +36,7 @@ pub use answers::ACK_DELAY;
 pub use backlog::{Backlog, Refused};
 pub use codel::CoDel;
 pub use congestion::Congestion;
+pub use headers::{Compressor, Decompressor, Packed, Unknown};
 pub use lane::{Inbound, Outbound, Piece, Violation};
 pub use path::{Path, State, View};
 pub use rate::Rate;

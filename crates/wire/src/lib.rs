@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod context;
 pub mod esp;
 pub mod ethernet;
 pub mod flow;

@@ -15,11 +15,16 @@ pub const FLOW_MAX: u16 = 0xfff;
 
 const CUT: u16 = 0x1000;
 const KEPT: u16 = 0x2000;
-const RESERVED: u16 = 0xc000;
+const CONTEXT: u16 = 0x4000;
+const COMPRESSED: u16 = 0x8000;
+const FORM: u16 = CONTEXT | COMPRESSED;
 
-/// First byte of a datagram for nobody, with which a path is filled to learn what it carries: both reserved bits of
-/// a [`Header`] are set.
+/// First byte of a datagram for nobody, with which a path is filled to learn what it carries: both bits of the
+/// [`Form`] are set, as in no [`Header`].
 pub const FILLER: u8 = 0xc0;
+
+/// First byte of a datagram that says of which flow a context is not known.
+const UNKNOWN: u8 = 0xc1;
 
 /// Whether a datagram is one for nobody.
 #[must_use]
@@ -27,16 +32,66 @@ pub fn is_filler(datagram: &[u8]) -> bool {
     datagram.first() == Some(&FILLER)
 }
 
+/// The datagram that says that a packet of this flow could not be restored: bytes 1 and 2 are the flow's number.
+#[must_use]
+pub const fn unknown_context(flow: u16) -> [u8; 3] {
+    let [high, low] = flow.to_be_bytes();
+    [UNKNOWN, high, low]
+}
+
+/// The flow of which a datagram says that its context is not known; none where it says nothing of that kind.
+#[must_use]
+pub fn flow_of_unknown_context(datagram: &[u8]) -> Option<u16> {
+    match datagram {
+        &[UNKNOWN, high, low] => Some(u16::from_be_bytes([high, low])),
+        _ => None,
+    }
+}
+
+/// What stands behind a [`Header`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A packet.
+    Plain,
+    /// A packet whose beginning is the context of others of its flow.
+    Context,
+    /// A packet that was compressed with a [`Context`](crate::context::Context).
+    Compressed,
+}
+
+impl Form {
+    fn from_bits(word: u16) -> Option<Self> {
+        match word & FORM {
+            0 => Some(Self::Plain),
+            CONTEXT => Some(Self::Context),
+            COMPRESSED => Some(Self::Compressed),
+            _ => None,
+        }
+    }
+
+    const fn bits(self) -> u16 {
+        match self {
+            Self::Plain => 0,
+            Self::Context => CONTEXT,
+            Self::Compressed => COMPRESSED,
+        }
+    }
+}
+
 /// The header before an inner packet.
 ///
 /// ```text
-/// byte  0 .. 1                                            2 .. 5             6 .. 7     8 .. 9
-///       2 bits 0, 1 bit kept, 1 bit cut, 12 bits flow     sequence number    behind     paths
+/// byte  0 .. 1                                          2 .. 5             6 .. 7     8 .. 9
+///       2 bits form, 1 bit kept, 1 bit cut, 12 bits flow  sequence number    behind     paths
 /// ```
+///
+/// The form is 0 plain, 1 context, 2 compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Flow of the packet.
     pub flow: u16,
+    /// What stands behind the header.
+    pub form: Form,
     /// Whether the packet was cut from a larger one, so that its checksums are known to be right.
     pub cut: bool,
     /// Whether it goes again if it is lost.
@@ -65,12 +120,13 @@ impl Header {
             });
         };
         let word = u16::from_be_bytes([f1, f0]);
-        if word & RESERVED != 0 {
+        let Some(form) = Form::from_bits(word) else {
             let found = u64::from(word >> 14);
-            return Err(Malformed { field: "reserved bits", offset: 0, found, expected: "0" });
-        }
+            return Err(Malformed { field: "form", offset: 0, found, expected: "0 to 2" });
+        };
         let header = Self {
             flow: word & FLOW_MAX,
+            form,
             cut: word & CUT != 0,
             kept: word & KEPT != 0,
             sequence: u32::from_be_bytes([s3, s2, s1, s0]),
@@ -85,7 +141,7 @@ impl Header {
     pub const fn emit(&self) -> [u8; HEADER_LEN] {
         let cut = if self.cut { CUT } else { 0 };
         let kept = if self.kept { KEPT } else { 0 };
-        let [f1, f0] = (self.flow & FLOW_MAX | cut | kept).to_be_bytes();
+        let [f1, f0] = (self.flow & FLOW_MAX | cut | kept | self.form.bits()).to_be_bytes();
         let [s3, s2, s1, s0] = self.sequence.to_be_bytes();
         let [b1, b0] = self.behind.to_be_bytes();
         let [p1, p0] = self.paths.to_be_bytes();
@@ -94,11 +150,11 @@ impl Header {
 }
 
 const MAGIC: [u8; 4] = *b"HWSQ";
-const VERSION: u8 = 3;
+const VERSION: u8 = 6;
 const FIXED_LEN: usize = 25;
 
 /// A hello of this version says more, before the name.
-const VERSION_LANE: u8 = 5;
+const VERSION_LANE: u8 = 7;
 const LANE_LEN: usize = 20;
 
 /// Longest branch name: that of a DNS label (RFC 1035 section 2.3.4).
@@ -136,9 +192,9 @@ impl Own {
 ///       "HWSQ"   version   branch id   group   member   session   branch name
 /// ```
 ///
-/// The version is 3. In version 5, who speaks takes the TCP lane ([`crate::lane`]), and the name stands from
-/// byte 45 on: bytes 25 .. 28 and 29 .. 44 are the [`Own`] addresses, of IPv4 and of IPv6 (all 0: none). Version 4
-/// had no IPv6 address, versions 1 and 2 one byte for the branch.
+/// The version is 6. In version 7, who speaks takes the TCP lane ([`crate::lane`]), and the name stands from
+/// byte 45 on: bytes 25 .. 28 and 29 .. 44 are the [`Own`] addresses, of IPv4 and of IPv6 (all 0: none). Versions 3 and 5
+/// had no compressed packets, version 4 no IPv6 address, versions 1 and 2 one byte for the branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
     /// Number of the speaker's branch.
@@ -147,8 +203,8 @@ pub struct Hello<'a> {
     pub group: u8,
     /// Member path of the group, from 0.
     pub member: u8,
-    /// Chosen by chance when the speaker starts: what ties the paths of a group together. Another one
-    /// says that its numbers begin anew.
+    /// Chosen by chance when the speaker starts, and another for a group that is changed: what ties the paths of a
+    /// group together. Another one says that its numbers begin anew.
     pub session: [u8; 16],
     /// Where the speaker takes the TCP lane: addresses to which that does not lead.
     pub lane: Option<Own>,
@@ -177,7 +233,7 @@ impl<'a> Hello<'a> {
                 let (own, name) = rest.split_first_chunk().ok_or(short)?;
                 (Some(Own::from_octets(own)), name)
             }
-            _ => return Err(wrong("hello version", 4, (*version).into(), "3 or 5")),
+            _ => return Err(wrong("hello version", 4, (*version).into(), "6 or 7")),
         };
         if !(1..=MAX_NAME_LEN).contains(&name.len()) {
             return Err(short);
@@ -210,8 +266,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_survives(flow in 0..=FLOW_MAX, cut: bool, kept: bool, sequence: u32, behind: u16, paths: u16, packet: Vec<u8>) {
-            let header = Header { flow, cut, kept, sequence, behind, paths };
+        fn a_header_survives(flow in 0..=FLOW_MAX, form in 0..3_usize, cut: bool, kept: bool, sequence: u32, behind: u16, paths: u16, packet: Vec<u8>) {
+            let form = [Form::Plain, Form::Context, Form::Compressed][form];
+            let header = Header { flow, form, cut, kept, sequence, behind, paths };
             let bytes = [header.emit().as_slice(), &packet].concat();
             prop_assert_eq!(Header::parse(&bytes), Ok((header, packet.as_slice())));
         }
@@ -229,6 +286,14 @@ mod tests {
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
             let _ = Header::parse(&bytes);
             let _ = Hello::parse(&bytes);
+        }
+
+        #[test]
+        fn an_unknown_context_is_no_packet(flow in 0..=FLOW_MAX) {
+            let datagram = unknown_context(flow);
+            prop_assert_eq!(flow_of_unknown_context(&datagram), Some(flow));
+            prop_assert!(Header::parse(&[datagram.as_slice(), &[0; HEADER_LEN]].concat()).is_err());
+            prop_assert!(!is_filler(&datagram) && flow_of_unknown_context(&[FILLER; 3]).is_none());
         }
     }
 
@@ -248,7 +313,7 @@ mod tests {
             Hello::parse(&[good, vec![b'a'; 62]].concat()).unwrap_err().field,
             "hello length"
         );
-        assert_eq!(Header::parse(&[0xff; HEADER_LEN]).unwrap_err().field, "reserved bits");
+        assert_eq!(Header::parse(&[0xff; HEADER_LEN]).unwrap_err().field, "form");
         assert_eq!(Header::parse(&[0; HEADER_LEN - 1]).unwrap_err().field, "datagram length");
     }
 }

@@ -75,6 +75,8 @@ def _transport(overlay: Overlay, branch: str) -> dict[str, object]:
         transport["recovery"] = overlay.recovery.value
     if not overlay.resequence:
         transport["resequence"] = False
+    if not overlay.header_compression:
+        transport["header_compression"] = False
     return transport
 
 

@@ -182,6 +182,9 @@ class Overlay(Model):
     resequence: bool = True
     """Whether the `quic` transport brings the packets of a flow back into order; false only to see
     what that is worth."""
+    header_compression: bool = True
+    """Whether the `quic` transport compresses headers of TCP; false only to see what that is
+    worth."""
     branches: dict[Name, Branch]
     """The sites, by name."""
     path_groups: dict[Name, PathGroup] = {}

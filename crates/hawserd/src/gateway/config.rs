@@ -16,11 +16,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use self::transport::{Congestion, Kind, LaneDocument, Recovery, TlsDocument};
+pub(crate) use self::transport::{
+    Congestion, Kind, LaneDocument, Recovery, TlsDocument, TransportDocument,
+};
 use self::{
     classifier::{Classifier, ClassifierDocument},
     switch::{Switch, SwitchDocument},
-    transport::TransportDocument,
 };
 use crate::config::{FieldError, Invalid, typed};
 
@@ -243,21 +244,17 @@ impl Config {
     pub(crate) fn fixed_differences(&self, new: &Self) -> Vec<FieldError> {
         let fixed = |document: &Document| {
             let Document { branch, id, control, tun, transport, .. } = document;
-            let value = |part: Result<Value, _>| part.unwrap_or_default();
-            let kind = value(serde_json::to_value(transport.kind));
-            let lane = value(serde_json::to_value(transport.lane));
-            let congestion = value(serde_json::to_value(transport.congestion));
-            let recovery = value(serde_json::to_value(transport.recovery));
             [
                 ("branch", Value::from(branch.as_str())),
                 ("id", (*id).into()),
                 ("control", control.to_string_lossy().into()),
                 ("tun.name", tun.name.as_str().into()),
-                ("transport.kind", kind),
-                ("transport.lane", lane),
-                ("transport.congestion", congestion),
-                ("transport.recovery", recovery),
+                ("transport.kind", value(transport.kind)),
+                ("transport.lane", value(transport.lane)),
+                ("transport.congestion", value(transport.congestion)),
+                ("transport.recovery", value(transport.recovery)),
                 ("transport.resequence", transport.resequence.into()),
+                ("transport.header_compression", transport.header_compression.into()),
             ]
         };
         fixed(&self.document)
@@ -269,6 +266,10 @@ impl Config {
             })
             .collect()
     }
+}
+
+fn value(part: impl Serialize) -> Value {
+    serde_json::to_value(part).unwrap_or_default()
 }
 
 /// Collects errors.
@@ -567,14 +568,14 @@ pub(crate) mod tests {
         let made = |kind, congestion, resequence| {
             let recovery = if resequence { "resend" } else { "none" };
             let transport = json!({"kind": kind, "tls": tls.clone(), "congestion": congestion, "recovery": recovery,
-                "resequence": resequence});
+                "resequence": resequence, "header_compression": resequence});
             with("/transport", transport)
         };
-        let (plain, chosen) = (made("quic", "delay", true), made("quic", "bbr", false));
+        let [plain, chosen] = [made("quic", "delay", true), made("quic", "bbr", false)];
         let differences = parse(&plain).unwrap().fixed_differences(&parse(&chosen).unwrap());
-        let differences: Vec<_> = differences.iter().map(|error| error.field.as_str()).collect();
-        let all = ["transport.congestion", "transport.recovery", "transport.resequence"];
-        assert_eq!(differences, all);
+        let all = ["congestion", "recovery", "resequence", "header_compression"];
+        let all = all.map(|field| format!("transport.{field}"));
+        assert!(differences.iter().map(|error| &error.field).eq(&all), "{differences:?}");
         assert_eq!(fields(&made("mptcp", "cubic", false)), all);
         assert_eq!(fields(&made("quic", "vegas", true)), ["transport.congestion"]);
     }

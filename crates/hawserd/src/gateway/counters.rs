@@ -52,6 +52,8 @@ pub(super) struct PeerDrops {
     pub(super) malformed: u64,
     /// From the peer: its source is not behind the peer.
     pub(super) foreign_source: u64,
+    /// From the peer: compressed with a context that is not known here.
+    pub(super) unknown_context: u64,
 }
 
 /// Connections of a group that ended, by cause.
@@ -101,6 +103,8 @@ pub(super) struct GroupCounters {
     pub(super) order: Order,
     /// Packets to the peer that the `quic` transport kept for the case that they are lost.
     pub(super) recovery: RecoveryCounters,
+    /// Packets to the peer whose headers the `quic` transport compressed.
+    pub(super) headers: HeaderCounters,
     /// TCP connections that the `quic` transport terminated.
     pub(super) lane: LaneCounters,
 }
@@ -114,6 +118,15 @@ pub(super) struct RecoveryCounters {
     pub(super) copied: u64,
     /// Not sent again: it was too late, or there was no room to keep them.
     pub(super) given_up: u64,
+}
+
+/// Header compression.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct HeaderCounters {
+    /// Packets that were compressed.
+    pub(super) compressed: u64,
+    /// Bytes that these have become shorter.
+    pub(super) spared_bytes: u64,
 }
 
 /// TCP connections that were terminated and carried as streams (the TCP lane).

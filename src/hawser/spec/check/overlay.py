@@ -53,6 +53,9 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     if not overlay.resequence and overlay.transport not in _PACKETS:
         message = f"found false with the {overlay.transport.value} transport"
         yield Issue(("overlay", "resequence"), f"{message}, expected it only with quic")
+    if not overlay.header_compression and overlay.transport not in _PACKETS:
+        message = f"found false with the {overlay.transport.value} transport"
+        yield Issue(("overlay", "header_compression"), f"{message}, expected it only with quic")
 
 
 def _narrow(overlay: Overlay) -> Iterator[Issue]:

@@ -38,6 +38,10 @@ pub(crate) struct TransportDocument {
     /// to see what that is worth.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub(crate) resequence: bool,
+    /// Whether `quic` compresses the headers of packets of TCP, where what is lost is sent again; false only to see
+    /// what that is worth.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub(crate) header_compression: bool,
 }
 
 fn yes() -> bool {
@@ -166,6 +170,9 @@ pub(super) fn check(check: &mut Check, document: &Document) {
     }
     if document.transport.kind != Kind::Quic && !document.transport.resequence {
         check.error("transport.resequence", false, "nothing, for only quic sends out of order");
+    }
+    if document.transport.kind != Kind::Quic && !document.transport.header_compression {
+        check.error("transport.header_compression", false, "nothing, for only quic has it");
     }
     if document.tun.name.len() > tun::MAX_NAME_LEN {
         check.error("tun.name", document.tun.name.as_str(), "at most 15 characters");

@@ -1,6 +1,6 @@
 //! Connections: how they begin, become known, and end.
 
-use std::{io, net::SocketAddr, time::Instant};
+use std::{collections::BTreeSet, io, net::SocketAddr, time::Instant};
 
 use bytes::BytesMut;
 use hawser_wire::tunnel::Hello;
@@ -10,6 +10,7 @@ use quinn_proto::{
 
 use super::{
     Quic,
+    group::Group,
     link::{DONE, Link, OPENING, STRANGER, Said},
     settings::Settings,
     socket::{Place, Purpose, Socket},
@@ -198,8 +199,9 @@ impl Quic {
 
     fn greet(&mut self, number: usize, handle: ConnectionHandle, place: Place) {
         let (id, branch) = (self.config.document.id, self.config.document.branch.clone());
-        let Place { group, member, .. } = place;
-        let (session, lane) = (self.session, self.lane.as_ref().map(|lane| lane.own));
+        let Place { peer, group, member } = place;
+        let Some(session) = self.group_mut(peer, group).map(|group| group.session) else { return };
+        let lane = self.lane.as_ref().map(|lane| lane.own);
         if let Some(link) = self.link_mut(number, handle) {
             link.greet(&Hello { id, group, member, session, lane, branch: &branch });
         }
@@ -261,11 +263,12 @@ impl Quic {
         let place = said.place;
         let own_lane = self.lane.is_some();
         let Some(group) = self.group_mut(place.peer, place.group) else { return };
-        let anew = group.session != Some(said.session);
+        let anew = group.peer_session != Some(said.session);
         if anew {
             // The peer has begun anew: so do the numbers of its packets.
-            group.session = Some(said.session);
+            group.peer_session = Some(said.session);
             group.resequencer.reset();
+            group.forget_contexts();
             group.lane.forget_numbers();
         }
         group.lane.peer = said.lane.filter(|_| own_lane);
@@ -381,7 +384,8 @@ impl Quic {
         }
     }
 
-    /// Members whose socket has gone have no connection.
+    /// Members whose socket has gone have no connection, and connections of groups that have gone end: who made them
+    /// makes others for what there is now.
     pub(super) fn forget_links(&mut self) {
         for group in self.peers.values_mut().flat_map(|peer| peer.groups.values_mut()) {
             for member in &mut group.members {
@@ -389,6 +393,16 @@ impl Quic {
                     self.sockets.get(socket).is_some_and(|s| s.links.contains_key(handle))
                 };
                 member.link = member.link.filter(exists);
+            }
+        }
+        let groups = self.peers.values().flat_map(|peer| peer.groups.values());
+        let used: BTreeSet<_> = groups.flat_map(Group::links).collect();
+        for (number, socket) in &mut self.sockets {
+            for (handle, link) in &mut socket.links {
+                if link.up && !used.contains(&(*number, *handle)) {
+                    link.connection.close(Instant::now(), DONE, "its group has changed".into());
+                    (link.up, link.active) = (false, true);
+                }
             }
         }
     }

@@ -3,15 +3,16 @@
 use std::{collections::BTreeMap, io, time::Instant};
 
 use bytes::{Bytes, BytesMut};
-use hawser_multipath::{Tag, flow as number_of};
+use hawser_multipath::{Decompressor, Tag, Unknown, flow as number_of};
 use hawser_netdev::tun::Read;
 use hawser_wire::{
+    context::Restored,
     flow, ip,
     ipv4::protocol::TCP,
     join::Join,
     segment::Large,
     tcp::{self, Says},
-    tunnel::{HEADER_LEN, Header, is_filler},
+    tunnel::{Form, HEADER_LEN, Header, flow_of_unknown_context, is_filler, unknown_context},
 };
 use quinn_proto::ConnectionHandle;
 
@@ -109,7 +110,11 @@ impl Quic {
                     self.table.peer(address).and_then(|index| self.ids.get(index))
                         == Some(&place.peer)
                 };
-                take(group, usize::from(place.member), &datagram, now, &mut out, owns);
+                let member = usize::from(place.member);
+                if let Some(flow) = take(group, member, &datagram, now, &mut out, owns) {
+                    // Where there is no room for it, the next one will be answered.
+                    link.give(Bytes::copy_from_slice(&unknown_context(flow)), None);
+                }
             }
         }
         Out { tun: &self.tun, join: &mut self.join, counters: &mut self.counters }.flush();
@@ -273,7 +278,7 @@ impl Out<'_> {
     }
 }
 
-/// Takes a datagram from a path.
+/// Takes a datagram from a path. Gives back the flow of which no context is known here: the peer is to be told.
 fn take(
     group: &mut Group,
     member: usize,
@@ -281,26 +286,59 @@ fn take(
     now: Instant,
     out: &mut Out<'_>,
     owns: impl Fn(std::net::IpAddr) -> bool,
-) {
+) -> Option<u16> {
     if is_filler(datagram) {
-        return;
+        return None;
     }
-    let Ok((header, packet)) = Header::parse(datagram) else {
-        group.counters.drops.malformed += 1;
-        return;
+    if let Some(flow) = flow_of_unknown_context(datagram) {
+        if let Some(compressor) = &mut group.compressor {
+            compressor.forget(flow);
+        }
+        return None;
+    }
+    let unpacked = Header::parse(datagram).map_err(Unknown::Malformed);
+    let unpacked = unpacked.and_then(|(header, packet)| {
+        Ok((header, unpack(&mut group.decompressor, header, datagram.slice_ref(packet))?))
+    });
+    let (header, packet) = match unpacked {
+        Ok(unpacked) => unpacked,
+        Err(Unknown::Context(flow)) => {
+            group.counters.drops.unknown_context += 1;
+            return Some(flow);
+        }
+        Err(Unknown::Malformed(_)) => {
+            group.counters.drops.malformed += 1;
+            return None;
+        }
     };
-    let Ok(parsed) = ip::Packet::parse(packet) else {
+    let Ok(parsed) = ip::Packet::parse(&packet) else {
         group.counters.drops.malformed += 1;
-        return;
+        return None;
     };
     group.counters.received.add(1, packet.len());
     if !owns(parsed.source()) {
         group.counters.drops.foreign_source += 1;
-        return;
+        return None;
     }
-    let Header { flow, cut, kept, sequence, behind, paths } = header;
-    let incoming = Incoming { packet: datagram.slice(HEADER_LEN..), cut };
-    let tag = Tag { flow, sequence, behind, paths, kept };
+    let Header { flow, cut, kept, sequence, behind, paths, .. } = header;
     let waits = tcp::says(&parsed) != Some(Says::Received);
+    let incoming = Incoming { packet, cut };
+    let tag = Tag { flow, sequence, behind, paths, kept };
     group.resequencer.push(now, member, tag, (incoming, waits), &mut |packet| out.write(&packet));
+    None
+}
+
+/// The packet behind a header, as it was before it was compressed.
+fn unpack(known: &mut Decompressor, header: Header, packet: Bytes) -> Result<Bytes, Unknown> {
+    match header.form {
+        Form::Plain => Ok(packet),
+        Form::Context => {
+            known.learn(header.flow, header.sequence, &packet);
+            Ok(packet)
+        }
+        Form::Compressed => {
+            let Restored { head, rest } = known.restore(header.flow, &packet)?;
+            Ok([head.as_slice(), rest].concat().into())
+        }
+    }
 }

@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use hawser_multipath::{
-    Backlog, Kept, MAX_PATHS, Recovery, Refused, Resequencer, Scheduler, Sequencer, State, Tag,
-    View,
+    Backlog, Compressor, Decompressor, Kept, MAX_PATHS, Packed, Recovery, Refused, Resequencer,
+    Scheduler, Sequencer, State, Tag, View,
 };
-use hawser_wire::tunnel::{HEADER_LEN, Header};
+use hawser_wire::tunnel::{Form, HEADER_LEN, Header};
 use quinn_proto::ConnectionHandle;
 
 use super::{lane::Queue, recover::Inner};
 use crate::gateway::{
-    config::{self, Class},
+    config::{self, Class, TransportDocument},
     counters::GroupCounters,
     peer::Retry,
     placement::Carrier,
@@ -29,6 +29,9 @@ pub(super) struct Outgoing {
     pub(super) bytes: BytesMut,
     pub(super) flow: u16,
     pub(super) sequence: u32,
+    pub(super) form: Form,
+    /// Bytes that compression has made it shorter.
+    pub(super) spared: usize,
     pub(super) cut: bool,
     /// Whether it goes again if it is lost.
     pub(super) kept: bool,
@@ -73,16 +76,20 @@ pub(super) struct Group {
     pub(super) backlog: Backlog<Outgoing>,
     pub(super) scheduler: Scheduler,
     pub(super) sequencer: Sequencer,
+    /// What makes packets shorter, where that is wanted.
+    pub(super) compressor: Option<Compressor>,
     /// What paths have lost.
     pub(super) recovery: Recovery<Inner>,
     /// How long it takes at most until what a path lost has come after all.
     pub(super) resend_time: Duration,
     /// When a path last answered.
     pub(super) heard: Option<Instant>,
+    pub(super) decompressor: Decompressor,
     pub(super) resequencer: Resequencer<Incoming>,
     pub(super) counters: GroupCounters,
-    /// What the peer's numbers belong to.
-    pub(super) session: Option<[u8; 16]>,
+    /// What our numbers belong to, and the peer's.
+    pub(super) session: [u8; 16],
+    pub(super) peer_session: Option<[u8; 16]>,
     pub(super) views: Vec<View>,
     /// TCP connections that were terminated.
     pub(super) lane: Queue,
@@ -91,15 +98,15 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// With a queue of so many bytes; without `resequence`, packets pass as they come; where it `recovers`, some
-    /// go again if they are lost.
+    /// With numbers that belong to `session`, carried as said: without `resequence`, packets pass as they come; where lost ones are sent again, some are kept.
     pub(super) fn new(
         config: config::Group,
+        session: [u8; 16],
         queue_bytes: u64,
-        resequence: bool,
-        recovers: bool,
+        how: &TransportDocument,
     ) -> Self {
         let members = config.paths.iter().map(|_| Member::default()).collect();
+        let recovers = how.recovery == config::Recovery::Resend;
         Self {
             config,
             members,
@@ -108,12 +115,15 @@ impl Group {
             backlog: Backlog::new(queue_bytes),
             scheduler: Scheduler::default(),
             sequencer: Sequencer::default(),
+            compressor: how.header_compression.then(Compressor::default),
             recovery: Recovery::default(),
             resend_time: Duration::ZERO,
             heard: None,
-            resequencer: Resequencer::new(if resequence { HELD } else { 0 }),
+            decompressor: Decompressor::default(),
+            resequencer: Resequencer::new(if how.resequence { HELD } else { 0 }),
             counters: GroupCounters::default(),
-            session: None,
+            session,
+            peer_session: None,
             views: Vec::with_capacity(MAX_PATHS),
             lane: Queue::default(),
             active: false,
@@ -148,7 +158,7 @@ impl Group {
         flow: u16,
         cut: bool,
         kept: bool,
-        bytes: BytesMut,
+        mut bytes: BytesMut,
     ) {
         let len = u32::try_from(bytes.len() - HEADER_LEN).unwrap_or(u32::MAX);
         let kept = kept && self.keeps;
@@ -157,13 +167,38 @@ impl Group {
         match self.backlog.admit(len) {
             Ok(()) => {
                 let sequence = self.sequencer.number(flow);
-                self.backlog.push(now, len, Outgoing { bytes, flow, sequence, cut, kept });
+                let Packed { form, spared } = self.pack(now, flow, sequence, kept, &mut bytes);
+                bytes.advance(spared);
+                let len = len.saturating_sub(u32::try_from(spared).unwrap_or(len));
+                let packet = Outgoing { bytes, flow, sequence, form, spared, cut, kept };
+                self.backlog.push(now, len, packet);
                 self.active = true;
             }
             Err(Refused::Full) if is_up => drops.queue_full += 1,
             Err(Refused::Full) => drops.peer_down += 1,
             Err(Refused::Delay) => drops.queue_delay += 1,
         }
+    }
+
+    /// Compresses a packet. Where nothing is kept, the processor is what limits, and nothing is compressed.
+    fn pack(
+        &mut self,
+        now: Instant,
+        flow: u16,
+        sequence: u32,
+        kept: bool,
+        bytes: &mut BytesMut,
+    ) -> Packed {
+        let Some(compressor) = self.compressor.as_mut().filter(|_| self.keeps) else {
+            return Packed::PLAIN;
+        };
+        let packet = bytes.get_mut(HEADER_LEN..).unwrap_or_default();
+        let how = compressor.pack(now, flow, sequence, kept, packet);
+        if how.form == Form::Compressed {
+            self.counters.headers.compressed += 1;
+            self.counters.headers.spared_bytes += how.spared as u64;
+        }
+        how
     }
 
     /// The next packet, complete, and the path it goes on; and where it is small and urgent, a copy on
@@ -184,7 +219,7 @@ impl Group {
         let packet = self.backlog.take(now, choice.skip, fits)?;
         let len = packet.bytes.len() - HEADER_LEN;
         let size = weight(len as u64);
-        self.counters.sent.add(1, len);
+        self.counters.sent.add(1, len + packet.spared);
         self.note(choice.path, size, len);
         self.lane.note_packet(size);
         let other = if self.config.class == Class::I && len <= SMALL {
@@ -212,7 +247,8 @@ impl Group {
         let copied = self.recovery.is_short();
         let other = copied.then(|| self.scheduler.copy(&self.views, size, choice.path)).flatten();
         let bytes = BytesMut::from(item.datagram.as_ref());
-        let packet = Outgoing { bytes, flow, sequence, cut: item.cut, kept: true };
+        let Inner { form, cut, .. } = item;
+        let packet = Outgoing { bytes, flow, sequence, form, spared: 0, cut, kept: true };
         self.counters.recovery.copied += u64::from(other.is_some());
         let copy = other.map(|path| self.copy(now, path, size, &packet));
         Some([Some(self.depart(now, choice.path, packet, Some(since))), copy])
@@ -233,18 +269,25 @@ impl Group {
         packet: Outgoing,
         since: Option<Instant>,
     ) -> Departure {
-        let Outgoing { mut bytes, flow, sequence, cut, kept } = packet;
+        let Outgoing { mut bytes, flow, sequence, form, cut, kept, .. } = packet;
         let Tag { behind, paths, .. } = self.sequencer.tag(now, flow, sequence, path, kept);
-        let header = Header { flow, cut, kept, sequence, behind, paths };
+        let header = Header { flow, form, cut, kept, sequence, behind, paths };
         if let Some(place) = bytes.get_mut(..HEADER_LEN) {
             place.copy_from_slice(&header.emit());
         }
         let datagram = bytes.freeze();
         let kept = since.map(|since| {
             let len = u32::try_from(datagram.len() - HEADER_LEN).unwrap_or(u32::MAX);
-            Kept { flow, sequence, len, since, item: Inner { datagram: datagram.clone(), cut } }
+            let item = Inner { datagram: datagram.clone(), form, cut };
+            Kept { flow, sequence, len, since, item }
         });
         Departure { path, datagram, kept }
+    }
+
+    /// The peer has begun anew: it knows nothing of what was said before, nor does what it said hold.
+    pub(super) fn forget_contexts(&mut self) {
+        self.compressor = self.compressor.take().map(|_| Compressor::default());
+        self.decompressor = Decompressor::default();
     }
 
     /// Counts a packet that goes on a path.

@@ -41,7 +41,7 @@ use self::{
 };
 use super::{
     command::{Apply, Command, Inbox},
-    config::{self, Config, Recovery},
+    config::{self, Config},
     counters::{StrangerCounters, TunCounters},
     placement::{Carriers, Places},
     table::Table,
@@ -79,8 +79,10 @@ impl Carriers for Peer {
 pub(super) struct Quic {
     config: Config,
     settings: Settings,
-    /// Ties the paths together, and tells peers that we have begun anew.
-    session: [u8; 16],
+    /// Ties the paths of a group together, and tells the peer that it has begun anew: with the number of the configuration
+    /// that brought it.
+    session: u128,
+    configurations: u128,
     started: Instant,
     tun: Tun,
     poller: Poller,
@@ -128,7 +130,8 @@ impl Quic {
         }
         let mut this = Self {
             settings,
-            session,
+            session: u128::from_be_bytes(session),
+            configurations: 0,
             started: Instant::now(),
             tun,
             poller,
@@ -251,14 +254,15 @@ impl Quic {
         }
         let own = config.document.id;
         let queue = u64::from(config.document.queue_bytes);
-        let in_order = config.document.transport.resequence;
-        let recovers = config.document.transport.recovery == Recovery::Resend;
+        let how = &config.document.transport;
+        self.configurations += 1;
+        let session = (self.session ^ self.configurations).to_be_bytes();
         let mut old = std::mem::take(&mut self.peers);
         for peer in &config.peers {
             let mut groups = old.remove(&peer.id).map(|peer| peer.groups).unwrap_or_default();
             groups.retain(|_, group| peer.groups.contains(&group.config));
             for group in &peer.groups {
-                let new = || Group::new(group.clone(), queue, in_order, recovers);
+                let new = || Group::new(group.clone(), session, queue, how);
                 let known = groups.entry(group.id).or_insert_with(new);
                 known.backlog.set_limit(queue);
             }

@@ -8,6 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use hawser_multipath::{Kept, State, UnderWay};
+use hawser_wire::tunnel::Form;
 
 use super::{Quic, TICK, group::Group, socket::Place};
 
@@ -20,6 +21,7 @@ const LATER: Duration = Duration::from_millis(2);
 /// An inner packet that is kept: with its header, as it went.
 pub(super) struct Inner {
     pub(super) datagram: Bytes,
+    pub(super) form: Form,
     pub(super) cut: bool,
 }
 
@@ -95,6 +97,11 @@ impl Group {
     pub(super) fn recover(&mut self, now: Instant, news: News) {
         let News { came, lost, given_up } = news;
         self.counters.recovery.given_up += given_up.len() as u64;
+        if let Some(compressor) = &mut self.compressor {
+            for (flow, sequence) in &came {
+                compressor.came(*flow, *sequence);
+            }
+        }
         for (flow, sequence) in came.into_iter().chain(given_up) {
             self.sequencer.settle(flow, sequence);
         }
@@ -207,7 +214,7 @@ mod tests {
                     let mut datagram = self.sent.to_be_bytes().to_vec();
                     datagram.resize(len, 0);
                     let datagram = Bytes::from(datagram);
-                    let item = Inner { datagram: datagram.clone(), cut: false };
+                    let item = Inner { datagram: datagram.clone(), form: Form::Plain, cut: false };
                     let (sequence, len) = (self.sent, 1);
                     let kept = Kept { flow: 0, sequence, len, since: now, item };
                     let kept = (self.turn == 0 || sequence % self.turn > 0).then_some(kept);

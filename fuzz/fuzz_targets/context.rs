@@ -1,0 +1,26 @@
+//! A compressed packet is restored or refused, and what was compressed comes out as it went in.
+
+#![no_main]
+
+use hawser_wire::context::{Context, Restored, SPAN};
+use libfuzzer_sys::fuzz_target;
+
+fn restored(context: &Context, compressed: &[u8]) -> Option<Vec<u8>> {
+    let Restored { head, rest } = context.restore(compressed).ok()?;
+    Some([head.as_slice(), rest].concat())
+}
+
+fuzz_target!(|input: (u8, [u8; SPAN], bool, &[u8])| {
+    let (name, first, compressed, bytes) = input;
+    let context = Context::new(name, &first).unwrap();
+    if compressed {
+        let packet = restored(&context, bytes);
+        assert!(packet.is_none_or(|packet| packet.len() >= SPAN));
+        return;
+    }
+    let mut packet = bytes.to_vec();
+    match context.compress(&mut packet) {
+        Some(start) => assert_eq!(restored(&context, &packet[start..]).as_deref(), Some(bytes)),
+        None => assert_eq!(packet, bytes),
+    }
+});
