@@ -10,8 +10,8 @@ fn restored(context: &Context, compressed: &[u8]) -> Option<Vec<u8>> {
     Some([head.as_slice(), rest].concat())
 }
 
-fuzz_target!(|input: (u8, [u8; SPAN], bool, &[u8])| {
-    let (name, first, compressed, bytes) = input;
+fuzz_target!(|input: (u8, [u8; SPAN], bool, u64, &[u8])| {
+    let (name, first, compressed, mut varying, bytes) = input;
     let context = Context::new(name, &first).unwrap();
     if compressed {
         let packet = restored(&context, bytes);
@@ -19,7 +19,7 @@ fuzz_target!(|input: (u8, [u8; SPAN], bool, &[u8])| {
         return;
     }
     let mut packet = bytes.to_vec();
-    match context.compress(&mut packet) {
+    match context.compress(&mut packet, &mut varying) {
         Some(start) => assert_eq!(restored(&context, &packet[start..]).as_deref(), Some(bytes)),
         None => assert_eq!(packet, bytes),
     }

@@ -47,6 +47,9 @@ struct Sent {
     since: Instant,
     /// Whether the other end has it.
     known: bool,
+    /// Bytes that have differed from it: they are carried from then on. Packets of the same length are to stay so, for
+    /// where large ones are lost and smaller ones come, the MTU seems to have become smaller (RFC 8899 section 4.3).
+    varying: u64,
 }
 
 impl Default for Compressor {
@@ -80,7 +83,8 @@ impl Compressor {
         };
         let context = Context::new(name, packet).filter(|_| kept && is_free);
         context.map_or(Packed::PLAIN, |context| {
-            *place = Some(Box::new(Sent { context, sequence, since: now, known: false }));
+            *place =
+                Some(Box::new(Sent { context, sequence, since: now, known: false, varying: 0 }));
             Packed { form: Form::Context, spared: 0 }
         })
     }
@@ -103,8 +107,8 @@ impl Compressor {
 }
 
 impl Sent {
-    fn compress(&self, packet: &mut [u8]) -> Option<usize> {
-        self.known.then(|| self.context.compress(packet))?
+    fn compress(&mut self, packet: &mut [u8]) -> Option<usize> {
+        self.known.then(|| self.context.compress(packet, &mut self.varying))?
     }
 }
 
@@ -261,7 +265,7 @@ mod tests {
         let bytes = [1, 2, 3].map(|number| {
             receiver.learn(5, number.into(), &packet(number.into()));
             let mut bytes = packet(9);
-            let spared = context(number).compress(&mut bytes).unwrap();
+            let spared = context(number).compress(&mut bytes, &mut 0).unwrap();
             bytes.split_off(spared)
         });
         receiver.learn(5, 2, &packet(2));
