@@ -81,7 +81,7 @@ impl Form {
 /// The header before an inner packet.
 ///
 /// ```text
-/// byte  0 .. 1                                          2 .. 5             6 .. 7     8 .. 9
+/// byte  0 .. 1                                            2 .. 5             6 .. 7     8 .. 9
 ///       2 bits form, 1 bit kept, 1 bit cut, 12 bits flow  sequence number    behind     paths
 /// ```
 ///

@@ -98,7 +98,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// With numbers that belong to `session`, carried as said: without `resequence`, packets pass as they come; where lost ones are sent again, some are kept.
+    /// With numbers that belong to `session`, and a queue of so many bytes; carried as the configuration says.
     pub(super) fn new(
         config: config::Group,
         session: [u8; 16],
