@@ -8,6 +8,7 @@
 
 mod carried;
 mod jitter;
+mod load;
 mod loss;
 
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use self::{
     carried::{Busy, Carried},
     jitter::Jitter,
+    load::Load,
     loss::{Recent, is_light, is_much},
 };
 use crate::{filter::WindowedMin, rate::Rate};
@@ -96,6 +98,9 @@ pub struct Congestion {
     busy: Busy,
     carried: Carried,
     recent: Recent,
+    load: Load,
+    /// When the last acknowledgement came before which the window was full, and what was under way after it.
+    was_full: Option<(Instant, u64)>,
     last_ack: Instant,
     rate: Rate,
     /// When the window was last used up.
@@ -110,6 +115,8 @@ struct Round {
     since: Instant,
     rtt: Option<Duration>,
     acked: u64,
+    /// Round trips of all that was acknowledged, by bytes.
+    byte_seconds: f64,
     lost: u64,
     /// Batches of acknowledgements, and those before which the window was full.
     batches: u32,
@@ -118,7 +125,7 @@ struct Round {
 
 impl Round {
     const fn new(since: Instant) -> Self {
-        Self { since, rtt: None, acked: 0, lost: 0, batches: 0, full: 0 }
+        Self { since, rtt: None, acked: 0, byte_seconds: 0.0, lost: 0, batches: 0, full: 0 }
     }
 
     fn is_full(&self) -> bool {
@@ -144,6 +151,8 @@ impl Congestion {
             busy: Busy::default(),
             carried: Carried::new(now),
             recent: Recent::default(),
+            load: Load::new(BASE_SPAN),
+            was_full: None,
             last_ack: now,
             rate: Rate::ZERO,
             last_full: now,
@@ -217,11 +226,12 @@ impl Congestion {
     pub fn on_acks_end(&mut self, now: Instant, in_flight: u64) {
         let acked = std::mem::take(&mut self.batch);
         let Some(rtt) = self.batch_rtt.take() else { return };
-        let full = (in_flight + acked) as f64 + 1.5 * self.packet >= self.window() as f64;
+        let full = self.note_full(now, acked, in_flight);
         if self.base.note(now, rtt) && !self.startup && full {
             self.draining = true;
         }
         self.round.acked += acked;
+        self.round.byte_seconds += rtt.as_secs_f64() * acked as f64;
         self.round.batches += 1;
         self.round.full += u32::from(full);
         self.round.rtt = Some(self.round.rtt.map_or(rtt, |least| least.min(rtt)));
@@ -242,6 +252,17 @@ impl Congestion {
         }
     }
 
+    /// Whether the window was full before so much was acknowledged. Acknowledgements that come together leave no time to
+    /// send: all find it as the first did.
+    fn note_full(&mut self, now: Instant, acked: u64, in_flight: u64) -> bool {
+        let before = in_flight + acked;
+        let together = |(at, left)| at == now && before <= left;
+        let full = before as f64 + 1.5 * self.packet >= self.window() as f64
+            || self.was_full.is_some_and(together);
+        self.was_full = full.then_some((now, in_flight));
+        full
+    }
+
     /// Packets were lost; `persistent` says that all were, for longer than a probe takes.
     pub fn on_lost(&mut self, bytes: u64, persistent: bool) {
         self.round.lost += bytes;
@@ -257,21 +278,42 @@ impl Congestion {
         self.draining = false;
         let (Some(base), Some(rtt)) = (self.base(), round.rtt) else { return };
         let heavy = self.shrink(&round);
-        let (base, rtt) = (base.as_secs_f64(), rtt.as_secs_f64().max(1e-6));
-        let (queue, standing) = (self.window * (1.0 - base / rtt), self.standing());
-        let settled = self.window - queue + standing;
-        let unseen = queue < standing * UNSEEN;
-        let further = if unseen { self.further(&round, base) } else { 0.0 };
-        let next = 0.5 * self.window + 0.5 * settled + further;
+        self.note_load(now, &round);
+        let varying = self.varying();
+        let settled = self.settled(&round, base.as_secs_f64(), rtt.as_secs_f64().max(1e-6));
+        let next = varying.map_or(settled, |factor| self.window * factor);
         let next = next.clamp(self.least(), 2.0 * self.window);
         // A window that was not used has not been found too small.
         let may_grow = round.is_full() && !self.startup && !heavy;
         self.window = if may_grow { next } else { next.min(self.window) };
-        if !self.startup && self.rate > Rate::ZERO {
+        if varying.is_none() && !self.startup && self.rate > Rate::ZERO {
             // What was right for a rate that has fallen since.
-            let carried = self.rate.bytes_per_second() * base + self.standing();
+            let carried = self.rate.bytes_per_second() * base.as_secs_f64() + self.standing();
             self.window = self.window.min(MOST * carried + self.least());
         }
+    }
+
+    /// Half of the way to the window with which as much stands in the queue as is to.
+    fn settled(&self, round: &Round, base: f64, rtt: f64) -> f64 {
+        let (queue, standing) = (self.window * (1.0 - base / rtt), self.standing());
+        let unseen = queue < standing * UNSEEN;
+        let further = if unseen { self.further(round, base) } else { 0.0 };
+        self.window + 0.5 * (standing - queue) + further
+    }
+
+    fn note_load(&mut self, now: Instant, round: &Round) {
+        if !round.is_full() {
+            return self.load.interrupt();
+        }
+        let took = now.saturating_duration_since(round.since);
+        self.load.add(now, round.acked as f64, round.byte_seconds, took, round.batches);
+    }
+
+    /// What the window is multiplied with where the path's delay varies: its queue cannot be told from that then. Of a few
+    /// packets, means tell nothing either.
+    fn varying(&self) -> Option<f64> {
+        let known = self.window > KNOWN * self.packet && self.varies_by_itself();
+        self.load.factor(self.belief).filter(|_| known)
     }
 
     /// By how much more the window grows after a round in which no queue was seen.

@@ -17,6 +17,11 @@ impl<T: Copy + PartialOrd> WindowedMin<T> {
         Self { span, since: None, previous: None, current: None }
     }
 
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.span);
+    }
+
     /// Notes a value; whether a new half has begun with it.
     pub(crate) fn note(&mut self, now: Instant, value: T) -> bool {
         let begins =

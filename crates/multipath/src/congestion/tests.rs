@@ -19,8 +19,8 @@ struct Link {
     lost: u64,
     delivered: u64,
     longest: Duration,
-    /// Some packets are late, and those behind them with them.
-    varies: bool,
+    /// One packet in so many is late by up to so many ms, and those behind it with it.
+    late: Option<(u64, u64)>,
     /// Times in which this machine does nothing.
     stalls: Vec<(Instant, Instant)>,
     clock: Instant,
@@ -41,7 +41,7 @@ impl Link {
             lost: 0,
             delivered: 0,
             longest: Duration::ZERO,
-            varies: false,
+            late: None,
             stalls: Vec::new(),
             clock: start,
         }
@@ -95,9 +95,9 @@ impl Link {
         }
         self.free =
             self.free.max(now) + if full { Duration::ZERO } else { self.rate.time(PACKET.into()) };
-        // One packet in ten is late by up to 60 ms.
-        let late = if self.sent.is_multiple_of(10) { self.sent * 37 % 61 } else { 0 };
-        let late = Duration::from_millis(if self.varies { late } else { 0 });
+        let late = self.late.filter(|(one_in, _)| self.sent.is_multiple_of(*one_in));
+        let late = late.map_or(0, |(_, most)| self.sent * 37 % (most + 1));
+        let late = Duration::from_millis(late);
         let before = self.under_way.back().map_or(now, |(_, back, _)| *back);
         let back = (self.free + self.delay + late).max(before);
         self.under_way.push_back((now, back, lost));
@@ -188,12 +188,31 @@ fn a_path_that_varies_is_not_left_idle_to_see_its_delay() {
 fn delays_that_vary_are_no_queue() {
     for (capacity, least) in [(1000, 0.85), (200, 0.7), (50, 0.3)] {
         let start = Instant::now();
-        let mut link = Link { varies: true, capacity, ..Link::new(start, 50.0, 5, 0) };
+        let mut link = Link { late: Some((10, 60)), capacity, ..Link::new(start, 50.0, 5, 0) };
         link.run(start + Duration::from_secs(5));
         let share = link.delivered as f64 / link.rate.bytes(Duration::from_secs(5)) as f64;
         assert!(share > least, "{capacity}: {share}");
         // A short queue loses what bursts do not fit into it: that is seen, too.
         assert!(link.lost * 10 < link.sent, "{capacity}: {} of {} lost", link.lost, link.sent);
+    }
+}
+
+/// Each packet is late by some time: round trips under load are some times as long as those of a lone packet.
+#[test]
+fn paths_on_which_all_varies_are_filled() {
+    for (mbps, delay, late, capacity, least) in
+        [(100.0, 50, 120, 1000, 0.95), (50.0, 20, 90, 500, 0.85)]
+    {
+        for seed in 1..9_u64 {
+            let start = Instant::now();
+            let at = |seconds| start + Duration::from_secs(seconds);
+            let mut link =
+                Link { late: Some((1, late)), capacity, ..Link::new(start, mbps, delay, 0) };
+            link.random = Some((seed.wrapping_mul(0x9E37_79B9_7F4A_7C15), 0.01));
+            let used = link.used(at(5), at(20));
+            assert!(used > least, "{mbps} Mbit/s, seed {seed}: {used}");
+            assert!(link.lost * 30 < link.sent, "{mbps} Mbit/s, seed {seed}: {} lost", link.lost);
+        }
     }
 }
 
