@@ -56,16 +56,16 @@ pub struct Scheduler {
     turn: usize,
     /// Bytes given to each path, for [`Policy::Weighted`]; fades.
     given: [f64; MAX_PATHS],
+    /// Of the last packet.
+    order: Order,
 }
 
 /// Paths in the order in which a packet would arrive on them.
-struct Order {
-    paths: [Place; MAX_PATHS],
-    len: usize,
-}
+#[derive(Clone, Debug, Default)]
+struct Order(Vec<Place>);
 
 /// A path, when a packet would arrive on it, its rate, and whether it has room.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Place {
     path: usize,
     arrival: Duration,
@@ -74,43 +74,19 @@ struct Place {
     resend: Duration,
 }
 
-impl Place {
-    const NONE: Self = Self {
-        path: 0,
-        arrival: Duration::MAX,
-        rate: Rate::ZERO,
-        room: false,
-        resend: Duration::ZERO,
-    };
-}
-
 impl Order {
-    fn new(views: &[View], bytes: u64, usable: impl Fn(&View) -> bool) -> Self {
-        let mut order = Self { paths: [Place::NONE; MAX_PATHS], len: 0 };
-        for (index, view) in views.iter().enumerate().take(MAX_PATHS) {
+    /// Of the paths that may be used for so many bytes.
+    fn set(&mut self, views: &[View], bytes: u64, usable: impl Fn(&View) -> bool) -> &[Place] {
+        self.0.clear();
+        for (path, view) in views.iter().enumerate().take(MAX_PATHS) {
             if usable(view) && view.largest >= bytes {
-                order.insert(index, view, bytes);
+                let (arrival, room) = (view.arrival(bytes), view.room >= bytes);
+                let place = self.0.partition_point(|other| other.arrival <= arrival);
+                let View { rate, resend, .. } = *view;
+                self.0.insert(place, Place { path, arrival, rate, room, resend });
             }
         }
-        order
-    }
-
-    fn insert(&mut self, index: usize, view: &View, bytes: u64) {
-        let arrival = view.arrival(bytes);
-        let known = self.paths.get(..self.len).unwrap_or_default();
-        let place = known.partition_point(|other| other.arrival <= arrival);
-        if let Some(tail) = self.paths.get_mut(place..=self.len) {
-            tail.rotate_right(1);
-            if let Some(first) = tail.first_mut() {
-                let (rate, room, resend) = (view.rate, view.room >= bytes, view.resend);
-                *first = Place { path: index, arrival, rate, room, resend };
-            }
-            self.len += 1;
-        }
-    }
-
-    fn paths(&self) -> &[Place] {
-        self.paths.get(..self.len).unwrap_or_default()
+        &self.0
     }
 }
 
@@ -129,7 +105,9 @@ impl Scheduler {
         let has_room = |view: &View| may(view) && view.room >= head;
         let numbered = || views.iter().enumerate().take(MAX_PATHS);
         let path = match self.policy {
-            Policy::EarliestDelivery => return earliest(views, backlog, head, kept, may),
+            Policy::EarliestDelivery => {
+                return earliest(self.order.set(views, head, may), backlog, kept);
+            }
             Policy::Single => {
                 numbered().find(|(_, view)| may(view)).filter(|(_, view)| has_room(view))?.0
             }
@@ -157,8 +135,9 @@ impl Scheduler {
     #[must_use]
     pub fn copy(&self, views: &[View], bytes: u64, first: usize) -> Option<usize> {
         let usable = usable(views)?;
-        let order = Order::new(views, bytes, |view| view.state == usable);
-        let other = order.paths().iter().find(|place| place.path != first && place.room);
+        let mut order = Order::default();
+        let order = order.set(views, bytes, |view| view.state == usable);
+        let other = order.iter().find(|place| place.path != first && place.room);
         other.map(|place| place.path)
     }
 
@@ -182,17 +161,10 @@ fn usable(views: &[View]) -> Option<State> {
     any(State::Up).or_else(|| any(State::Standby)).or_else(|| any(State::Degraded))
 }
 
-fn earliest(
-    views: &[View],
-    backlog: u64,
-    head: u64,
-    kept: bool,
-    may: impl Fn(&View) -> bool,
-) -> Option<Choice> {
-    let order = Order::new(views, head, may);
-    let first = order.paths().first()?.arrival;
+fn earliest(order: &[Place], backlog: u64, kept: bool) -> Option<Choice> {
+    let first = order.first()?.arrival;
     let mut faster = Rate::ZERO;
-    for (number, place) in order.paths().iter().enumerate() {
+    for (number, place) in order.iter().enumerate() {
         let Place { path, arrival, rate, room, resend } = *place;
         let lead = arrival.saturating_sub(first);
         let late = number > 0 && lead > longest_lead(rate, faster);
@@ -204,7 +176,7 @@ fn earliest(
         if !room {
             continue;
         }
-        let before = order.paths().get(..number).unwrap_or_default();
+        let before = order.get(..number).unwrap_or_default();
         let carried = |earlier: &Place| earlier.rate.bytes(arrival.saturating_sub(earlier.arrival));
         let skip = before.iter().map(carried).sum();
         if skip < backlog {
@@ -229,10 +201,11 @@ fn worth(whole: f64, rate: Rate, faster: Rate) -> Duration {
 /// fastest: what the backlog must hold for all paths to be busy, and the resequencer wait.
 #[must_use]
 pub(crate) fn spread(views: &[View], bytes: u64) -> Duration {
-    let order = Order::new(views, bytes, |view| view.state == State::Up);
-    let first = order.paths().first().map_or(Duration::ZERO, |place| place.arrival);
+    let mut order = Order::default();
+    let order = order.set(views, bytes, |view| view.state == State::Up);
+    let first = order.first().map_or(Duration::ZERO, |place| place.arrival);
     let (mut faster, mut longest) = (Rate::ZERO, Duration::ZERO);
-    for &Place { arrival, rate, .. } in order.paths() {
+    for &Place { arrival, rate, .. } in order {
         let lead = arrival.saturating_sub(first);
         if lead <= longest_lead(rate, faster) || lead.is_zero() {
             longest = longest.max(lead);

@@ -67,20 +67,26 @@ impl<'a> Large<'a> {
         start..start.saturating_add(size).min(self.packet.len())
     }
 
+    /// What segment `number` is put together from: headers, which [`Large::complete`] sets right, and payload.
+    #[must_use]
+    pub fn parts(&self, number: usize) -> [&'a [u8]; 2] {
+        [0..self.payload, self.part(number)].map(|part| self.packet.get(part).unwrap_or_default())
+    }
+
     /// Writes segment `number` into `out`, which has [`Large::len`] bytes, with all checksums complete.
     pub fn write(&self, number: usize, out: &mut [u8]) {
-        let headers = self.packet.get(..self.payload).unwrap_or_default();
-        let part = self.packet.get(self.part(number)).unwrap_or_default();
+        let [headers, part] = self.parts(number);
         if let Some((first, rest)) = out.split_at_mut_checked(headers.len())
             && rest.len() == part.len()
         {
             first.copy_from_slice(headers);
             rest.copy_from_slice(part);
-            self.fix(number, out);
+            self.complete(number, out);
         }
     }
 
-    fn fix(&self, number: usize, segment: &mut [u8]) {
+    /// Sets numbers, flags, lengths and checksums of segment `number`, which was put together from its parts.
+    pub fn complete(&self, number: usize, segment: &mut [u8]) {
         let len = segment.len();
         let is_v4 = segment.first().is_some_and(|byte| byte >> 4 == 4);
         if is_v4 {

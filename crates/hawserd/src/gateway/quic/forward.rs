@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, time::Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hawser_multipath::{Decompressor, Tag, Unknown, flow as number_of};
 use hawser_netdev::tun::Read;
 use hawser_wire::{
@@ -27,9 +27,6 @@ use crate::gateway::{counters::TunCounters, placement::class, setup};
 
 /// Bytes read from the device before others get their turn.
 const READ_BUDGET: usize = 256 << 10;
-
-/// Memory that is taken at once for packets.
-const ARENA: usize = 256 << 10;
 
 /// Times that a connection may have something more to send after what it sent.
 const ROUNDS: usize = 8;
@@ -82,13 +79,15 @@ impl Quic {
         match large {
             None => {
                 let kept = tcp::says(&packet) == Some(Says::More);
-                group.enqueue(now, flow, false, kept, room(&mut self.arena, bytes));
+                let bytes = self.arena.join(&[&[0; HEADER_LEN], bytes]);
+                group.enqueue(now, flow, false, kept, bytes);
             }
             Some(Some(large)) => {
                 let kept = packet.protocol() == TCP;
                 for number in 0..large.count() {
-                    let mut bytes = blank(&mut self.arena, large.len(number));
-                    large.write(number, bytes.get_mut(HEADER_LEN..).unwrap_or_default());
+                    let [headers, payload] = large.parts(number);
+                    let mut bytes = self.arena.join(&[&[0; HEADER_LEN], headers, payload]);
+                    large.complete(number, bytes.get_mut(HEADER_LEN..).unwrap_or_default());
                     group.enqueue(now, flow, true, kept, bytes);
                 }
             }
@@ -228,27 +227,6 @@ fn give_packets(group: &mut Group, sockets: &mut BTreeMap<usize, Socket>, now: I
         given = true;
     }
     given
-}
-
-/// A packet behind room for its header.
-fn room(arena: &mut BytesMut, packet: &[u8]) -> BytesMut {
-    reserve(arena, packet.len());
-    arena.extend_from_slice(&[0; HEADER_LEN]);
-    arena.extend_from_slice(packet);
-    arena.split()
-}
-
-/// Room for a packet and its header.
-fn blank(arena: &mut BytesMut, len: usize) -> BytesMut {
-    reserve(arena, len);
-    arena.resize(HEADER_LEN + len, 0);
-    arena.split()
-}
-
-fn reserve(arena: &mut BytesMut, len: usize) {
-    if arena.capacity() < HEADER_LEN + len {
-        arena.reserve(ARENA.max(HEADER_LEN + len));
-    }
 }
 
 /// The way out of the tunnel: segments of a flow that come one after the other are joined.

@@ -1,6 +1,7 @@
 //! The multipath agent with the `quic` transport: one event loop between the TUN device and one QUIC
 //! connection for each member path of each group of each peer.
 
+mod arena;
 mod connect;
 mod controller;
 mod forward;
@@ -22,7 +23,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::BytesMut;
 use hawser_netdev::{
     poll::{Interest, Poller},
     tun::Tun,
@@ -32,6 +32,7 @@ use hawser_wire::{join::Join, label::wide};
 use quinn_proto::ConnectionHandle;
 
 use self::{
+    arena::Arena,
     group::Group,
     lane::Lane,
     link::Link,
@@ -99,7 +100,7 @@ pub(super) struct Quic {
     room: Room,
     /// Where packets of the device are read to, and made ready to be sent.
     read: Box<[u8]>,
-    arena: BytesMut,
+    arena: Arena,
     transmit: Vec<u8>,
     train: Train,
     join: Join,
@@ -146,7 +147,7 @@ impl Quic {
             strangers: StrangerCounters::default(),
             room: Room::new(),
             read: vec![0; hawser_netdev::tun::MAX_PACKET_LEN].into_boxed_slice(),
-            arena: BytesMut::new(),
+            arena: Arena::default(),
             transmit: Vec::new(),
             train: Train::default(),
             join: Join::default(),

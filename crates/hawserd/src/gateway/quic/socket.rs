@@ -13,7 +13,7 @@ use quinn_proto::{ConnectionHandle, Endpoint, EndpointConfig, ServerConfig};
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-use super::{link::Link, settings::LARGEST};
+use super::{arena::Arena, link::Link, settings::LARGEST};
 
 /// Bytes that wait in the kernel for a socket, each way.
 const BUFFER: usize = 4 << 20;
@@ -24,13 +24,17 @@ const PIECE: usize = 65_536;
 /// The longest UDP payload in IPv4: what a batch must not exceed either.
 const UDP_MAX_LEN: usize = 65_507;
 
-/// What datagrams are received into. The default has no room.
+/// What datagrams are received into, and kept in then. The default has no room.
 #[derive(Default)]
-pub(super) struct Room(Box<[u8]>);
+pub(super) struct Room {
+    pieces: Box<[u8]>,
+    arena: Arena,
+}
 
 impl Room {
     pub(super) fn new() -> Self {
-        Self(vec![0; PIECE * BATCH_SIZE].into_boxed_slice())
+        let pieces = vec![0; PIECE * BATCH_SIZE].into_boxed_slice();
+        Self { pieces, arena: Arena::default() }
     }
 }
 
@@ -103,13 +107,14 @@ impl Socket {
         mut take: impl FnMut(&RecvMeta, BytesMut),
     ) -> bool {
         let mut metas = [RecvMeta::default(); BATCH_SIZE];
-        let mut pieces: Vec<_> = room.0.chunks_mut(PIECE).map(IoSliceMut::new).collect();
+        let Room { pieces, arena } = room;
+        let mut pieces: Vec<_> = pieces.chunks_mut(PIECE).map(IoSliceMut::new).collect();
         // An error is of one datagram that was sent (an ICMP message): the path is found out otherwise.
         let Ok(count) = self.state.recv((&self.udp).into(), &mut pieces, &mut metas) else {
             return false;
         };
         for (meta, piece) in metas.iter().zip(&pieces).take(count) {
-            let mut bytes = BytesMut::from(piece.get(..meta.len).unwrap_or_default());
+            let mut bytes = arena.join(&[piece.get(..meta.len).unwrap_or_default()]);
             while !bytes.is_empty() {
                 let len = meta.stride.clamp(1, bytes.len());
                 take(meta, bytes.split_to(len));
