@@ -6,7 +6,19 @@ use crate::{
     field::{clamp, put},
     ipv4::protocol::TCP,
     record::{Protocol, Segmentation},
+    tcp,
 };
+
+/// What is known of a packet's TCP checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// Nothing: the packet stays alone, as it is.
+    Unknown,
+    /// It is right.
+    Right,
+    /// It was left out ([`crate::segment::Large::complete_unsummed`]).
+    LeftOut,
+}
 
 /// Bytes of a large packet, at most.
 const LARGEST: usize = u16::MAX as usize;
@@ -15,10 +27,12 @@ const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 
 /// A packet that may still grow.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Join {
     bytes: Vec<u8>,
     shape: Option<Shape>,
+    /// Of the first packet.
+    checksum: Checksum,
     parts: usize,
 }
 
@@ -37,14 +51,19 @@ struct Shape {
     closed: bool,
 }
 
+impl Default for Join {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), shape: None, checksum: Checksum::Unknown, parts: 0 }
+    }
+}
+
 impl Join {
     /// Adds a packet to what is there; false where it does not follow, and nothing has changed.
-    /// `intact` says that the packet's checksum is known to be right, for it is not looked at.
-    pub fn push(&mut self, packet: &[u8], intact: bool) -> bool {
-        let shape = if intact { Shape::of(packet) } else { None };
+    pub fn push(&mut self, packet: &[u8], checksum: Checksum) -> bool {
+        let shape = if checksum == Checksum::Unknown { None } else { Shape::of(packet) };
         if self.bytes.is_empty() {
             self.bytes.extend_from_slice(packet);
-            (self.shape, self.parts) = (shape, 1);
+            (self.shape, self.checksum, self.parts) = (shape, checksum, 1);
             return true;
         }
         let (Some(held), Some(new)) = (&mut self.shape, shape) else { return false };
@@ -77,6 +96,13 @@ impl Join {
         if self.bytes.is_empty() {
             return None;
         }
+        if self.parts == 1
+            && self.checksum == Checksum::LeftOut
+            && let Some(at) = tcp::header_at(&self.bytes)
+        {
+            let sum = tcp::checksum(&self.bytes, at);
+            put(&mut self.bytes, at + 16, u16::from_be_bytes(sum));
+        }
         let shape = self.shape.filter(|_| self.parts > 1);
         let cut = shape.map(|shape| shape.finish(&mut self.bytes));
         Some((&self.bytes, cut))
@@ -92,14 +118,7 @@ impl Join {
 /// Whether a TCP segment's checksum is right, over IPv4 without options or over IPv6.
 #[must_use]
 pub fn is_intact(packet: &[u8]) -> bool {
-    let (addresses, transport) = match packet.first() {
-        Some(0x45) => (packet.get(12..20), packet.get(20..)),
-        Some(first) if first >> 4 == 6 => (packet.get(8..40), packet.get(40..)),
-        _ => return false,
-    };
-    let (Some(addresses), Some(transport)) = (addresses, transport) else { return false };
-    let sum = Sum::default().bytes(addresses).word(TCP.into()).word(clamp(transport.len()));
-    sum.bytes(transport).finish() == [0, 0]
+    tcp::header_at(packet).is_some_and(|at| tcp::checksum(packet, at) == [0, 0])
 }
 
 impl Shape {
@@ -193,16 +212,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_cut_is_joined_and_cut_again(payload in 1..60_000_usize, size in 500..1500_u16) {
+        fn what_was_cut_is_joined_and_cut_again(payload in 1..60_000_usize, size in 500..1500_u16, left_out: bool) {
             let (packet, how) = large(payload, size);
             let segments = cut(&packet, how);
             let mut join = Join::default();
-            for segment in &segments {
+            for (number, segment) in segments.iter().enumerate() {
                 prop_assert!(is_intact(segment));
                 let mut changed = segment.clone();
                 *changed.last_mut().unwrap() ^= 1;
                 prop_assert!(!is_intact(&changed));
-                prop_assert!(join.push(segment, true));
+                let large = Large::new(&packet, how).unwrap();
+                let mut unsummed = large.parts(number).concat();
+                prop_assert!(large.complete_unsummed(number, &mut unsummed));
+                let alone = &mut Join::default();
+                prop_assert!(alone.push(&unsummed, Checksum::LeftOut));
+                prop_assert_eq!(alone.finish(), Some((segment.as_slice(), None)));
+                let (segment, checksum) = if left_out {
+                    (&unsummed, Checksum::LeftOut)
+                } else {
+                    (segment, Checksum::Right)
+                };
+                prop_assert!(join.push(segment, checksum));
             }
             prop_assert_eq!(join.parts(), segments.len());
             let (joined, again) = join.finish().unwrap();
@@ -214,7 +244,7 @@ mod tests {
         fn no_bytes_panic(packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..100), 0..5)) {
             let mut join = Join::default();
             for packet in &packets {
-                join.push(packet, true);
+                join.push(packet, Checksum::LeftOut);
                 let _ = is_intact(packet);
             }
             let _ = join.finish();
@@ -226,14 +256,16 @@ mod tests {
         let (packet, how) = large(3000, 1000);
         let segments = cut(&packet, how);
         let mut join = Join::default();
-        assert!(join.push(&segments[0], true));
-        assert!(!join.push(&segments[2], true), "there is a gap");
-        assert!(!join.push(&segments[1], false), "its checksum may be wrong");
+        assert!(join.push(&segments[0], Checksum::Right));
+        assert!(!join.push(&segments[2], Checksum::Right), "there is a gap");
+        assert!(!join.push(&segments[1], Checksum::Unknown), "its checksum may be wrong");
         let mut other = segments[1].clone();
         other[8] = 9;
-        assert!(!join.push(&other, true), "it has another TTL");
-        assert!(join.push(&segments[1], true) && join.push(&segments[2], true));
-        assert!(!join.push(&segments[1], true), "PSH ends it");
+        assert!(!join.push(&other, Checksum::Right), "it has another TTL");
+        assert!(
+            join.push(&segments[1], Checksum::Right) && join.push(&segments[2], Checksum::Right)
+        );
+        assert!(!join.push(&segments[1], Checksum::Right), "PSH ends it");
         join.clear();
         assert!(join.finish().is_none());
     }

@@ -7,6 +7,7 @@ use crate::{
     field::{clamp, put},
     ipv4::protocol::{TCP, UDP},
     record::{Protocol, Segmentation},
+    tcp,
 };
 
 const FIN: u8 = 0x01;
@@ -87,6 +88,22 @@ impl<'a> Large<'a> {
 
     /// Sets numbers, flags, lengths and checksums of segment `number`, which was put together from its parts.
     pub fn complete(&self, number: usize, segment: &mut [u8]) {
+        self.set(number, segment);
+        self.sum(segment);
+    }
+
+    /// The same, but leaves a TCP checksum to [`crate::join::Join`]: its field is 0. Whether it did.
+    pub fn complete_unsummed(&self, number: usize, segment: &mut [u8]) -> bool {
+        self.set(number, segment);
+        let unsummed = tcp::header_at(segment) == Some(self.transport);
+        if !unsummed {
+            self.sum(segment);
+        }
+        unsummed
+    }
+
+    /// Sets all but the transport's checksum, which becomes 0.
+    fn set(&self, number: usize, segment: &mut [u8]) {
         let len = segment.len();
         let is_v4 = segment.first().is_some_and(|byte| byte >> 4 == 4);
         if is_v4 {
@@ -94,30 +111,33 @@ impl<'a> Large<'a> {
         } else {
             fix_v6(segment);
         }
+        let Some(transport) = segment.get_mut(self.transport..) else { return };
+        match self.cut.protocol() {
+            Protocol::Udp => put(transport, 4, clamp(len - self.transport)),
+            Protocol::TcpV4 | Protocol::TcpV6 => self.fix_tcp(number, transport),
+        }
+        put(transport, self.cut.checksum_offset().into(), 0);
+    }
+
+    /// Sets the transport's checksum, which was 0.
+    fn sum(&self, segment: &mut [u8]) {
+        let is_v4 = segment.first().is_some_and(|byte| byte >> 4 == 4);
         let Some((network, transport)) = segment.split_at_mut_checked(self.transport) else {
             return;
         };
-        let is_last = number + 1 >= self.count();
         let protocol = match self.cut.protocol() {
-            Protocol::Udp => {
-                put(transport, 4, clamp(len - self.transport));
-                UDP
-            }
-            Protocol::TcpV4 | Protocol::TcpV6 => {
-                self.fix_tcp(number, is_last, transport);
-                TCP
-            }
+            Protocol::Udp => UDP,
+            Protocol::TcpV4 | Protocol::TcpV6 => TCP,
         };
-        let at = usize::from(self.cut.checksum_offset());
-        put(transport, at, 0);
         let addresses = if is_v4 { network.get(12..20) } else { network.get(8..40) };
         let sum = Sum::default().bytes(addresses.unwrap_or_default()).word(protocol.into());
         let sum = sum.word(clamp(transport.len())).bytes(transport).finish();
         let sum = if sum == [0, 0] { [0xff, 0xff] } else { sum };
-        put(transport, at, u16::from_be_bytes(sum));
+        put(transport, self.cut.checksum_offset().into(), u16::from_be_bytes(sum));
     }
 
-    fn fix_tcp(&self, number: usize, is_last: bool, header: &mut [u8]) {
+    fn fix_tcp(&self, number: usize, header: &mut [u8]) {
+        let is_last = number + 1 >= self.count();
         advance(header, number.saturating_mul(self.cut.size().into()));
         if let Some(flags) = header.get_mut(13) {
             if !is_last {

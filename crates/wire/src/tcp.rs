@@ -1,7 +1,7 @@
 //! TCP headers (RFC 9293 section 3.1), as far as a tunnel looks into them.
 
 use crate::{
-    checksum::update,
+    checksum::{Sum, update},
     field::{clamp, put},
     ip,
     ipv4::{self, protocol::TCP},
@@ -44,6 +44,27 @@ pub fn says(packet: &ip::Packet<'_>) -> Option<Says> {
     let (offset, flags) = (segment.get(12)?, segment.get(13)?);
     let more = segment.len() > usize::from(offset >> 4) * 4 || flags & SAYS_MORE != 0;
     Some(if more { Says::More } else { Says::Received })
+}
+
+/// Where the header of a TCP packet begins, behind IPv4 without options or IPv6 without extensions.
+#[must_use]
+pub fn header_at(packet: &[u8]) -> Option<usize> {
+    let (protocol, at) = match packet.first()? {
+        0x45 => (9, 20),
+        first if first >> 4 == 6 => (6, 40),
+        _ => return None,
+    };
+    (packet.get(protocol) == Some(&TCP) && packet.len() >= at + HEADER_LEN).then_some(at)
+}
+
+/// What the checksum of a TCP packet says with the header at `at`: `[0, 0]`, if it is right; if its field is 0, what
+/// belongs there.
+#[must_use]
+pub fn checksum(packet: &[u8], at: usize) -> [u8; 2] {
+    let addresses = if at == 20 { packet.get(12..at) } else { packet.get(8..at) };
+    let sum = Sum::default().bytes(addresses.unwrap_or_default()).word(TCP.into());
+    let segment = packet.get(at..).unwrap_or_default();
+    sum.word(clamp(segment.len())).bytes(segment).finish()
 }
 
 /// Lowers the maximum segment size that a SYN announces to what a packet of `mtu` bytes has room for, header

@@ -13,7 +13,7 @@ pub const HEADER_LEN: usize = 10;
 /// Flows that are told apart: 12 bits.
 pub const FLOW_MAX: u16 = 0xfff;
 
-const CUT: u16 = 0x1000;
+const UNSUMMED: u16 = 0x1000;
 const KEPT: u16 = 0x2000;
 const CONTEXT: u16 = 0x4000;
 const COMPRESSED: u16 = 0x8000;
@@ -81,8 +81,8 @@ impl Form {
 /// The header before an inner packet.
 ///
 /// ```text
-/// byte  0 .. 1                                            2 .. 5             6 .. 7     8 .. 9
-///       2 bits form, 1 bit kept, 1 bit cut, 12 bits flow  sequence number    behind     paths
+/// byte  0 .. 1                                                 2 .. 5             6 .. 7     8 .. 9
+///       2 bits form, 1 bit kept, 1 bit unsummed, 12 bits flow  sequence number    behind     paths
 /// ```
 ///
 /// The form is 0 plain, 1 context, 2 compressed.
@@ -92,8 +92,9 @@ pub struct Header {
     pub flow: u16,
     /// What stands behind the header.
     pub form: Form,
-    /// Whether the packet was cut from a larger one, so that its checksums are known to be right.
-    pub cut: bool,
+    /// Whether its TCP checksum was left out (its field is 0), as of segments of a larger packet: the packet is
+    /// protected by the connection, and who puts segments together again needs none of theirs.
+    pub unsummed: bool,
     /// Whether it goes again if it is lost.
     pub kept: bool,
     /// Number within the flow.
@@ -127,7 +128,7 @@ impl Header {
         let header = Self {
             flow: word & FLOW_MAX,
             form,
-            cut: word & CUT != 0,
+            unsummed: word & UNSUMMED != 0,
             kept: word & KEPT != 0,
             sequence: u32::from_be_bytes([s3, s2, s1, s0]),
             behind: u16::from_be_bytes([b1, b0]),
@@ -139,9 +140,10 @@ impl Header {
     /// As it stands before the packet.
     #[must_use]
     pub const fn emit(&self) -> [u8; HEADER_LEN] {
-        let cut = if self.cut { CUT } else { 0 };
+        let unsummed = if self.unsummed { UNSUMMED } else { 0 };
         let kept = if self.kept { KEPT } else { 0 };
-        let [f1, f0] = (self.flow & FLOW_MAX | cut | kept | self.form.bits()).to_be_bytes();
+        let word = self.flow & FLOW_MAX | unsummed | kept | self.form.bits();
+        let [f1, f0] = word.to_be_bytes();
         let [s3, s2, s1, s0] = self.sequence.to_be_bytes();
         let [b1, b0] = self.behind.to_be_bytes();
         let [p1, p0] = self.paths.to_be_bytes();
@@ -150,11 +152,11 @@ impl Header {
 }
 
 const MAGIC: [u8; 4] = *b"HWSQ";
-const VERSION: u8 = 6;
+const VERSION: u8 = 8;
 const FIXED_LEN: usize = 25;
 
 /// A hello of this version says more, before the name.
-const VERSION_LANE: u8 = 7;
+const VERSION_LANE: u8 = 9;
 const LANE_LEN: usize = 20;
 
 /// Longest branch name: that of a DNS label (RFC 1035 section 2.3.4).
@@ -192,9 +194,9 @@ impl Own {
 ///       "HWSQ"   version   branch id   group   member   session   branch name
 /// ```
 ///
-/// The version is 6. In version 7, who speaks takes the TCP lane ([`crate::lane`]), and the name stands from
-/// byte 45 on: bytes 25 .. 28 and 29 .. 44 are the [`Own`] addresses, of IPv4 and of IPv6 (all 0: none). Versions 3 and 5
-/// had no compressed packets, version 4 no IPv6 address, versions 1 and 2 one byte for the branch.
+/// The version is 8. In version 9, who speaks takes the TCP lane ([`crate::lane`]), and the name stands from
+/// byte 45 on: bytes 25 .. 28 and 29 .. 44 are the [`Own`] addresses, of IPv4 and of IPv6 (all 0: none). Versions 6 and 7
+/// left no checksum out, versions 3 and 5 had no compressed packets, version 4 no IPv6 address, versions 1 and 2 one byte for the branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
     /// Number of the speaker's branch.
@@ -233,7 +235,7 @@ impl<'a> Hello<'a> {
                 let (own, name) = rest.split_first_chunk().ok_or(short)?;
                 (Some(Own::from_octets(own)), name)
             }
-            _ => return Err(wrong("hello version", 4, (*version).into(), "6 or 7")),
+            _ => return Err(wrong("hello version", 4, (*version).into(), "8 or 9")),
         };
         if !(1..=MAX_NAME_LEN).contains(&name.len()) {
             return Err(short);
@@ -266,9 +268,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_survives(flow in 0..=FLOW_MAX, form in 0..3_usize, cut: bool, kept: bool, sequence: u32, behind: u16, paths: u16, packet: Vec<u8>) {
+        fn a_header_survives(flow in 0..=FLOW_MAX, form in 0..3_usize, unsummed: bool, kept: bool, sequence: u32, behind: u16, paths: u16, packet: Vec<u8>) {
             let form = [Form::Plain, Form::Context, Form::Compressed][form];
-            let header = Header { flow, form, cut, kept, sequence, behind, paths };
+            let header = Header { flow, form, unsummed, kept, sequence, behind, paths };
             let bytes = [header.emit().as_slice(), &packet].concat();
             prop_assert_eq!(Header::parse(&bytes), Ok((header, packet.as_slice())));
         }

@@ -15,7 +15,7 @@ use hawser_netdev::tun::Tun;
 use hawser_wire::{
     esp::{InUdp, Plain},
     ipv4::{self, protocol},
-    join::{Join, is_intact},
+    join::{Checksum, Join, is_intact},
 };
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -144,10 +144,10 @@ fn marked(packet: &[u8], ecn: u8) -> Result<Cow<'_, [u8]>, Cause> {
 
 /// Lets a packet join what waits for the device, or goes behind it.
 fn write(join: &mut Join, tun: &Tun, counters: &Counters, packet: &[u8]) {
-    let intact = is_intact(packet);
-    if !join.push(packet, intact) {
+    let checksum = if is_intact(packet) { Checksum::Right } else { Checksum::Unknown };
+    if !join.push(packet, checksum) {
         flush(join, tun, counters);
-        join.push(packet, intact);
+        join.push(packet, checksum);
     }
 }
 

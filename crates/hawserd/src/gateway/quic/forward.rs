@@ -9,7 +9,7 @@ use hawser_wire::{
     context::Restored,
     flow, ip,
     ipv4::protocol::TCP,
-    join::Join,
+    join::{Checksum, Join},
     segment::Large,
     tcp::{self, Says},
     tunnel::{Form, HEADER_LEN, Header, flow_of_unknown_context, is_filler, unknown_context},
@@ -87,8 +87,9 @@ impl Quic {
                 for number in 0..large.count() {
                     let [headers, payload] = large.parts(number);
                     let mut bytes = self.arena.join(&[&[0; HEADER_LEN], headers, payload]);
-                    large.complete(number, bytes.get_mut(HEADER_LEN..).unwrap_or_default());
-                    group.enqueue(now, flow, true, kept, bytes);
+                    let segment = bytes.get_mut(HEADER_LEN..).unwrap_or_default();
+                    let unsummed = large.complete_unsummed(number, segment);
+                    group.enqueue(now, flow, unsummed, kept, bytes);
                 }
             }
             Some(None) => self.counters.drops.malformed += 1,
@@ -238,9 +239,11 @@ struct Out<'a> {
 
 impl Out<'_> {
     fn write(&mut self, incoming: &Incoming) {
-        if !self.join.push(&incoming.packet, incoming.cut) {
+        let Incoming { packet, unsummed } = incoming;
+        let checksum = if *unsummed { Checksum::LeftOut } else { Checksum::Unknown };
+        if !self.join.push(packet, checksum) {
             self.flush();
-            self.join.push(&incoming.packet, incoming.cut);
+            self.join.push(packet, checksum);
         }
     }
 
@@ -298,9 +301,9 @@ fn take(
         group.counters.drops.foreign_source += 1;
         return None;
     }
-    let Header { flow, cut, kept, sequence, behind, paths, .. } = header;
+    let Header { flow, unsummed, kept, sequence, behind, paths, .. } = header;
     let waits = tcp::says(&parsed) != Some(Says::Received);
-    let incoming = Incoming { packet, cut };
+    let incoming = Incoming { packet, unsummed };
     let tag = Tag { flow, sequence, behind, paths, kept };
     group.resequencer.push(now, member, tag, (incoming, waits), &mut |packet| out.write(&packet));
     None

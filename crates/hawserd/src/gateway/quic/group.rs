@@ -32,7 +32,7 @@ pub(super) struct Outgoing {
     pub(super) form: Form,
     /// Bytes that compression has made it shorter.
     pub(super) spared: usize,
-    pub(super) cut: bool,
+    pub(super) unsummed: bool,
     /// Whether it goes again if it is lost.
     pub(super) kept: bool,
 }
@@ -48,7 +48,7 @@ pub(super) struct Departure {
 /// A packet from the peer.
 pub(super) struct Incoming {
     pub(super) packet: Bytes,
-    pub(super) cut: bool,
+    pub(super) unsummed: bool,
 }
 
 /// Bits a second above which nothing is kept: there the processor is what limits. Packets that are kept leave one by
@@ -156,7 +156,7 @@ impl Group {
         &mut self,
         now: Instant,
         flow: u16,
-        cut: bool,
+        unsummed: bool,
         kept: bool,
         mut bytes: BytesMut,
     ) {
@@ -170,7 +170,7 @@ impl Group {
                 let Packed { form, spared } = self.pack(now, flow, sequence, kept, &mut bytes);
                 bytes.advance(spared);
                 let len = len.saturating_sub(u32::try_from(spared).unwrap_or(len));
-                let packet = Outgoing { bytes, flow, sequence, form, spared, cut, kept };
+                let packet = Outgoing { bytes, flow, sequence, form, spared, unsummed, kept };
                 self.backlog.push(now, len, packet);
                 self.active = true;
             }
@@ -247,8 +247,8 @@ impl Group {
         let copied = self.recovery.is_short();
         let other = copied.then(|| self.scheduler.copy(&self.views, size, choice.path)).flatten();
         let bytes = BytesMut::from(item.datagram.as_ref());
-        let Inner { form, cut, .. } = item;
-        let packet = Outgoing { bytes, flow, sequence, form, spared: 0, cut, kept: true };
+        let Inner { form, unsummed, .. } = item;
+        let packet = Outgoing { bytes, flow, sequence, form, spared: 0, unsummed, kept: true };
         self.counters.recovery.copied += u64::from(other.is_some());
         let copy = other.map(|path| self.copy(now, path, size, &packet));
         Some([Some(self.depart(now, choice.path, packet, Some(since))), copy])
@@ -269,16 +269,16 @@ impl Group {
         packet: Outgoing,
         since: Option<Instant>,
     ) -> Departure {
-        let Outgoing { mut bytes, flow, sequence, form, cut, kept, .. } = packet;
+        let Outgoing { mut bytes, flow, sequence, form, unsummed, kept, .. } = packet;
         let Tag { behind, paths, .. } = self.sequencer.tag(now, flow, sequence, path, kept);
-        let header = Header { flow, form, cut, kept, sequence, behind, paths };
+        let header = Header { flow, form, unsummed, kept, sequence, behind, paths };
         if let Some(place) = bytes.get_mut(..HEADER_LEN) {
             place.copy_from_slice(&header.emit());
         }
         let datagram = bytes.freeze();
         let kept = since.map(|since| {
             let len = u32::try_from(datagram.len() - HEADER_LEN).unwrap_or(u32::MAX);
-            let item = Inner { datagram: datagram.clone(), form, cut };
+            let item = Inner { datagram: datagram.clone(), form, unsummed };
             Kept { flow, sequence, len, since, item }
         });
         Departure { path, datagram, kept }

@@ -22,7 +22,7 @@ const LATER: Duration = Duration::from_millis(2);
 pub(super) struct Inner {
     pub(super) datagram: Bytes,
     pub(super) form: Form,
-    pub(super) cut: bool,
+    pub(super) unsummed: bool,
 }
 
 /// The packets under way on a path, by when the connection sent them: it says no more of a packet that came, or of
@@ -214,7 +214,8 @@ mod tests {
                     let mut datagram = self.sent.to_be_bytes().to_vec();
                     datagram.resize(len, 0);
                     let datagram = Bytes::from(datagram);
-                    let item = Inner { datagram: datagram.clone(), form: Form::Plain, cut: false };
+                    let item =
+                        Inner { datagram: datagram.clone(), form: Form::Plain, unsummed: false };
                     let (sequence, len) = (self.sent, 1);
                     let kept = Kept { flow: 0, sequence, len, since: now, item };
                     let kept = (self.turn == 0 || sequence % self.turn > 0).then_some(kept);
