@@ -17,6 +17,10 @@ fuzz_target!(|input: (u8, u16, u8, u8, bool, &[u8])| {
     for number in 0..large.count() {
         let mut out = vec![0; large.len(number)];
         large.write(number, &mut out);
+        let mut again = out.clone();
+        if !large.complete_unsummed(number, &mut again) {
+            assert_eq!(again, out);
+        }
         payload += out.len() - cut.header_len(packet);
     }
     assert_eq!(payload, packet.len() - cut.header_len(packet));

@@ -1,10 +1,11 @@
-//! Whatever comes from a device: only the segment size that a SYN announces is lowered, and its checksum with it.
+//! Whatever comes from a device: only the segment size that a SYN announces is lowered, and its checksum with it;
+//! and no packet supersedes itself.
 //!
 //! The first two bytes of the input are the MTU.
 
 #![no_main]
 
-use hawser_wire::tcp::lower_segment_size;
+use hawser_wire::tcp::{lower_segment_size, supersedes};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -16,4 +17,5 @@ fuzz_target!(|input: &[u8]| {
     assert!(lowered || changed.is_empty());
     assert!(changed.len() <= 4);
     assert!(!lower_segment_size(&mut bytes, mtu), "once is enough");
+    assert!(!supersedes(&bytes, packet), "the numbers are the same");
 });

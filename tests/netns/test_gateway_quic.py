@@ -180,6 +180,17 @@ def test_headers_of_tcp_are_compressed(lab: Lab, compresses: bool) -> None:
         assert headers["compressed"] == headers["spared_bytes"] == 0
 
 
+@pytest.mark.parametrize("streams", [1, 4])
+def test_an_acknowledgement_takes_the_place_of_one_that_waits(lab: Lab, streams: int) -> None:
+    _one, two = pair(lab.direct())
+    lab.iperf("-P", str(streams), seconds=2)
+    counters = two.get("/v1/counters")
+    tun, group = counters["tun"], counters["peers"][0]["groups"][0]
+    left_out = [group["superseded"], *tun["drops"].values(), *group["drops"].values()]
+    assert group["superseded"] > tun["read"]["packets"] / 50
+    assert tun["read"]["packets"] == group["sent"]["packets"] + sum(left_out)
+
+
 def test_flows_go_on_when_a_group_is_changed_at_one_end(lab: Lab) -> None:
     """It begins anew, and knows nothing of what was said to the one before."""
     one, two = pair(lab.direct())

@@ -10,6 +10,9 @@ use crate::codel::CoDel;
 /// Delay that is always accepted.
 const LEAST_TARGET: Duration = Duration::from_millis(10);
 
+/// Packets that [`Backlog::recent`] looks at.
+const RECENT: usize = 8;
+
 /// Packets in the order in which they came, bounded in bytes. They need not leave in that order: a slow
 /// path takes a packet from further back, so that it arrives when its turn has come.
 pub struct Backlog<T> {
@@ -109,6 +112,12 @@ impl<T> Backlog<T> {
         Ok(())
     }
 
+    /// The last `wanted` packet among the few that came last and wait still.
+    pub fn recent(&mut self, wanted: impl Fn(&T) -> bool) -> Option<&mut T> {
+        let few = self.slots.iter_mut().rev().take(RECENT).flatten();
+        few.map(|entry| &mut entry.item).find(|item| wanted(item))
+    }
+
     /// Takes a packet that was admitted.
     pub fn push(&mut self, now: Instant, len: u32, item: T) {
         self.bytes += u64::from(len);
@@ -173,6 +182,19 @@ mod tests {
         );
         assert_eq!([0, 0, 0].map(take), [Some(1), Some(2), None]);
         assert!(backlog.is_empty());
+    }
+
+    #[test]
+    fn what_came_lately_may_be_changed_while_it_waits() {
+        let now = Instant::now();
+        let mut backlog = Backlog::new(10_000);
+        assert_eq!(backlog.recent(|_| true), None);
+        (0..20).for_each(|n| backlog.push(now, 100, n));
+        assert_eq!(backlog.recent(|n| *n < 10), None, "too long ago");
+        backlog.recent(|n| n % 5 == 1).into_iter().for_each(|n| *n = 70);
+        assert_eq!(backlog.take(now, 1600, |_| true), Some(70));
+        assert_eq!(backlog.recent(|n| n % 5 == 1), None, "it is gone");
+        assert_eq!(backlog.recent(|_| true), Some(&mut 19));
     }
 
     #[test]

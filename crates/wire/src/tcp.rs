@@ -1,5 +1,7 @@
 //! TCP headers (RFC 9293 section 3.1), as far as a tunnel looks into them.
 
+use std::ops::Range;
+
 use crate::{
     checksum::{Sum, update},
     field::{clamp, put},
@@ -12,6 +14,7 @@ use crate::{
 const SAYS_MORE: u8 = 0x07;
 
 const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
 
 /// Bytes of a header without options.
 const HEADER_LEN: usize = 20;
@@ -46,6 +49,38 @@ pub fn says(packet: &ip::Packet<'_>) -> Option<Says> {
     Some(if more { Says::More } else { Says::Received })
 }
 
+/// Whether an acknowledgement alone tells that more has come than an older one of its connection does, and else the
+/// same: the older one need not go (ACK filtering, RFC 3449 section 5.2.1).
+///
+/// As where Linux joins acknowledgements in a socket's backlog, flags and options are the same in both. So what tells of
+/// a loss (duplicates, SACK) or of congestion is never passed over.
+#[must_use]
+pub fn supersedes(newer: &[u8], older: &[u8]) -> bool {
+    let Some(at) = header_at(newer).filter(|at| is_acknowledgement(newer, *at)) else {
+        return false;
+    };
+    let number = |packet: &[u8]| field(packet, at + 8).map(u32::from_be_bytes);
+    let (Some(new), Some(old)) = (number(newer), number(older)) else { return false };
+    let same = |range: Range<usize>| newer.get(range.clone()) == older.get(range);
+    // All but the identification and checksum of IPv4, and TCP's acknowledgement number, window and checksum.
+    let alike = if at == 20 { same(0..4) && same(6..10) && same(12..at) } else { same(0..at) };
+    let alike = alike && same(at..at + 8) && same(at + 12..at + 14) && same(at + 18..newer.len());
+    alike && newer.len() == older.len() && (1..1 << 31).contains(&new.wrapping_sub(old))
+}
+
+/// Whether a packet with a TCP header at `at` is of no flag but ACK, without payload, and no fragment.
+fn is_acknowledgement(packet: &[u8], at: usize) -> bool {
+    let is_fragment =
+        at == 20 && field(packet, 6).is_none_or(|[high, low]| (high & 0x3f, low) != (0, 0));
+    let Some([offset, flags]) = field(packet, at + 12) else { return false };
+    flags == ACK && packet.len() == at + usize::from(offset >> 4) * 4 && !is_fragment
+}
+
+/// Bytes at a place.
+fn field<const N: usize>(packet: &[u8], at: usize) -> Option<[u8; N]> {
+    packet.get(at..)?.first_chunk().copied()
+}
+
 /// Where the header of a TCP packet begins, behind IPv4 without options or IPv6 without extensions.
 #[must_use]
 pub fn header_at(packet: &[u8]) -> Option<usize> {
@@ -77,8 +112,8 @@ pub fn lower_segment_size(packet: &mut [u8], mtu: u16) -> bool {
     let Some((transport, most)) = syn(packet, mtu) else { return false };
     let Some(segment) = packet.get_mut(transport..) else { return false };
     let Some(at) = segment_size_at(segment) else { return false };
-    let field = |at: usize| segment.get(at..at + 2)?.first_chunk().copied().map(u16::from_be_bytes);
-    let (Some(old), Some(sum)) = (field(at), field(16)) else { return false };
+    let word = |at| field(segment, at).map(u16::from_be_bytes);
+    let (Some(old), Some(sum)) = (word(at), word(16)) else { return false };
     if old <= most {
         return false;
     }
@@ -151,7 +186,6 @@ mod tests {
 
     #[test]
     fn what_is_no_acknowledgement_alone_says_more() {
-        const ACK: u8 = 0x10;
         assert_eq!(said(TCP, 0, ACK, 0), Some(Says::Received));
         assert_eq!(said(TCP, 0, ACK, 1), Some(Says::More));
         for flags in [ACK | 0x01, 0x02, 0x04] {
@@ -225,6 +259,55 @@ mod tests {
         assert!(unchanged(|packet| packet[32] = 15 << 4), "a header that is too long");
     }
 
+    /// An acknowledgement alone of this number, with a timestamp and a block of SACK, and a complete checksum.
+    fn acknowledgement(v6: bool, number: u32) -> Vec<u8> {
+        let options = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 1, 5, 10, 0, 0, 0, 9, 0, 0, 0, 10];
+        let mut packet = syn_with(v6, &options);
+        let at = if v6 { 40 } else { 20 };
+        packet[at + 13] = ACK;
+        packet[at + 8..at + 12].copy_from_slice(&number.to_be_bytes());
+        packet
+    }
+
+    #[test]
+    fn a_later_acknowledgement_supersedes_an_earlier_one() {
+        for v6 in [false, true] {
+            let older = acknowledgement(v6, u32::MAX - 9);
+            let mut newer = acknowledgement(v6, 20);
+            assert!(supersedes(&newer, &older));
+            assert!(!supersedes(&older, &newer), "not the other way round");
+            assert!(!supersedes(&newer, &newer), "nor a duplicate");
+            let at = if v6 { 40 } else { 20 };
+            newer[at + 14..at + 18].copy_from_slice(&[1, 2, 3, 4]);
+            assert!(supersedes(&newer, &older), "another window");
+        }
+    }
+
+    #[test]
+    fn what_says_more_is_not_superseded() {
+        let older = acknowledgement(false, 10);
+        let superseded = |change: fn(&mut Vec<u8>)| {
+            let mut packets = [acknowledgement(false, 20), older.clone()];
+            let [newer, older] = &mut packets;
+            change(newer);
+            let newer_differs = supersedes(newer, older);
+            change(older);
+            (newer_differs, supersedes(newer, older))
+        };
+        assert_eq!(superseded(|_| {}), (true, true));
+        assert_eq!(superseded(|packet| packet[5] = 7), (true, true), "another identification");
+        assert_eq!(superseded(|packet| packet[59] = 7), (false, true), "another block of SACK");
+        assert_eq!(superseded(|packet| packet[47] = 7), (false, true), "another timestamp");
+        assert_eq!(superseded(|packet| packet[1] = 3), (false, true), "marked by the network");
+        assert_eq!(superseded(|packet| packet[21] = 7), (false, true), "another port");
+        assert_eq!(superseded(|packet| packet[33] = ACK | 0x40), (false, false), "ECE");
+        assert_eq!(superseded(|packet| packet[33] = ACK | SYN), (false, false), "a SYN");
+        assert_eq!(superseded(|packet| packet.push(0)), (false, false), "data");
+        assert_eq!(superseded(|packet| packet[7] = 1), (false, false), "a later fragment");
+        assert_eq!(superseded(|packet| packet[9] = 17), (false, false), "no TCP");
+        assert_eq!(superseded(|packet| packet.truncate(40)), (false, false), "cut short");
+    }
+
     proptest! {
         /// At even and odd places, among others.
         #[test]
@@ -246,6 +329,7 @@ mod tests {
                 *first = if *first % 2 == 0 { 0x45 } else { 0x60 };
             }
             lower_segment_size(&mut bytes, mtu);
+            assert!(!supersedes(&bytes, &bytes));
         }
     }
 }

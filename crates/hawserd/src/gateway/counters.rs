@@ -105,6 +105,8 @@ pub(super) struct GroupCounters {
     pub(super) recovery: RecoveryCounters,
     /// Packets to the peer whose headers the `quic` transport compressed.
     pub(super) headers: HeaderCounters,
+    /// Acknowledgements of TCP to the peer that a later one took the place of while they waited (`quic`).
+    pub(super) superseded: u64,
     /// TCP connections that the `quic` transport terminated.
     pub(super) lane: LaneCounters,
 }

@@ -100,6 +100,8 @@ impl Quic {
     /// Takes packets out of the connections of a socket.
     pub(super) fn deliver(&mut self, number: usize, now: Instant) {
         let Some(socket) = self.sockets.get_mut(&number) else { return };
+        // Whose the last source was: mostly it is that of the next packet.
+        let mut last = None;
         for link in socket.links.values_mut().filter(|link| link.active) {
             while let Some(datagram) = link.connection.datagrams().recv() {
                 let Some(place) = link.place.filter(|_| link.up) else { continue };
@@ -108,8 +110,10 @@ impl Quic {
                 let mut out =
                     Out { tun: &self.tun, join: &mut self.join, counters: &mut self.counters };
                 let owns = |address| {
-                    self.table.peer(address).and_then(|index| self.ids.get(index))
-                        == Some(&place.peer)
+                    let owner = || self.table.peer(address).and_then(|index| self.ids.get(index));
+                    let known = last.filter(|(known, _)| *known == address);
+                    let (_, owner) = *last.insert(known.unwrap_or_else(|| (address, owner())));
+                    owner == Some(&place.peer)
                 };
                 let member = usize::from(place.member);
                 if let Some(flow) = take(group, member, &datagram, now, &mut out, owns) {
@@ -267,7 +271,7 @@ fn take(
     datagram: &Bytes,
     now: Instant,
     out: &mut Out<'_>,
-    owns: impl Fn(std::net::IpAddr) -> bool,
+    owns: impl FnOnce(std::net::IpAddr) -> bool,
 ) -> Option<u16> {
     if is_filler(datagram) {
         return None;

@@ -7,7 +7,10 @@ use hawser_multipath::{
     Backlog, Compressor, Decompressor, Kept, MAX_PATHS, Packed, Recovery, Refused, Resequencer,
     Scheduler, Sequencer, State, Tag, View,
 };
-use hawser_wire::tunnel::{Form, HEADER_LEN, Header};
+use hawser_wire::{
+    tcp,
+    tunnel::{Form, HEADER_LEN, Header},
+};
 use quinn_proto::ConnectionHandle;
 
 use super::{lane::Queue, recover::Inner};
@@ -23,6 +26,9 @@ const HELD: usize = 8192;
 
 /// Urgent packets of at most so many bytes go twice: speech, keys, acknowledgements.
 const SMALL: usize = 300;
+
+/// Bytes of the longest packet that only acknowledges: headers of IPv6 and TCP.
+const ACKNOWLEDGEMENT: usize = 40 + 60;
 
 /// A packet on its way to the peer, with room for the header before it.
 pub(super) struct Outgoing {
@@ -158,10 +164,11 @@ impl Group {
         flow: u16,
         unsummed: bool,
         kept: bool,
-        mut bytes: BytesMut,
+        bytes: BytesMut,
     ) {
         let len = u32::try_from(bytes.len() - HEADER_LEN).unwrap_or(u32::MAX);
         let kept = kept && self.keeps;
+        let Some(mut bytes) = self.supersede(flow, bytes) else { return };
         let is_up = self.is_up();
         let drops = &mut self.counters.drops;
         match self.backlog.admit(len) {
@@ -178,6 +185,22 @@ impl Group {
             Err(Refused::Full) => drops.peer_down += 1,
             Err(Refused::Delay) => drops.queue_delay += 1,
         }
+    }
+
+    /// Puts an acknowledgement of TCP in the place of the flow's last packet, if it says all that this one does
+    /// (docs/adr/0162); else gives it back.
+    fn supersede(&mut self, flow: u16, bytes: BytesMut) -> Option<BytesMut> {
+        let newer = bytes.get(HEADER_LEN..).filter(|packet| packet.len() <= ACKNOWLEDGEMENT);
+        let last = newer.and_then(|_| self.backlog.recent(|packet| packet.flow == flow));
+        if let (Some(newer), Some(last)) = (newer, last)
+            && last.form == Form::Plain
+            && last.bytes.get(HEADER_LEN..).is_some_and(|older| tcp::supersedes(newer, older))
+        {
+            last.bytes = bytes;
+            self.counters.superseded += 1;
+            return None;
+        }
+        Some(bytes)
     }
 
     /// Compresses a packet. Where nothing is kept, the processor is what limits, and nothing is compressed.
