@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -30,6 +31,20 @@ def third_peer() -> dict[str, object]:
     path = {"local": "198.18.0.1", "remote": "198.18.0.3"}
     groups = [{"id": 0, "paths": [path]}]
     return {"branch": "b3", "id": 3, "prefixes": ["10.3.0.0/24"], "groups": groups}
+
+
+@root
+@pytest.mark.parametrize(("given", "taken"), [(0, -10), (3, 3)])
+def test_packets_go_before_other_programs(lab: Lab, given: int, taken: int) -> None:
+    """Unless somebody has chosen another niceness."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, given)
+    try:
+        one, _two = lab.pair()
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, own)
+    assert one.process
+    assert os.getpriority(os.PRIO_PROCESS, one.process.pid) == taken
 
 
 @root

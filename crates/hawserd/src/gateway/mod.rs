@@ -26,7 +26,7 @@ use std::{
 };
 
 use anyhow::Context;
-use hawser_netdev::{mptcp::Tuning, tun::Tun};
+use hawser_netdev::{mptcp::Tuning, scheduling, tun::Tun};
 use hawser_tls::Identity;
 
 use self::{
@@ -108,6 +108,9 @@ fn carry(
         mailbox.send(Command::Stop);
     };
     let server = control::serve(listener, router, stop).context("control API")?;
+    if let Err(error) = scheduling::prefer() {
+        tracing::info!(%error, "packets wait for other programs: CAP_SYS_NICE is missing");
+    }
     let result = engine.run();
     server.stop();
     Ok(result.context("event loop")?)
