@@ -14,7 +14,8 @@ fuzz_target!(|text: &str| {
     let mut channel = Channel::new(Instant::from_nanos(0), profile, 0);
     let mut left = 0;
     for (packet, size) in [1, 1504, 1505, 9000, 65_535].into_iter().enumerate() {
-        left += usize::from(channel.enqueue(Instant::from_nanos(packet as u64), size, packet).is_ok());
+        left +=
+            usize::from(channel.enqueue(Instant::from_nanos(packet as u64), size, packet).is_ok());
     }
     while let Some(due) = channel.poll_timeout() {
         while channel.pop_due(due).is_some() {
