@@ -187,8 +187,8 @@ impl Group {
         }
     }
 
-    /// Puts an acknowledgement of TCP in the place of the flow's last packet, if it says all that this one does
-    /// (docs/adr/0162); else gives it back.
+    /// Puts an acknowledgement of TCP in the place of the flow's last packet that waits, if it says all that the older
+    /// one does (docs/adr/0162); else gives it back.
     fn supersede(&mut self, flow: u16, bytes: BytesMut) -> Option<BytesMut> {
         let newer = bytes.get(HEADER_LEN..).filter(|packet| packet.len() <= ACKNOWLEDGEMENT);
         let last = newer.and_then(|_| self.backlog.recent(|packet| packet.flow == flow));
