@@ -84,6 +84,13 @@ impl Sequencer {
         sequence
     }
 
+    /// The number that a flow's last packet has got; none where there was none.
+    #[must_use]
+    pub fn last(&self, flow: u16) -> Option<u32> {
+        let known = self.flows.get(usize::from(flow))?.as_ref()?;
+        Some(known.next.wrapping_sub(1))
+    }
+
     /// The tag of a packet that now goes on a path; one that is `kept` is to be settled later.
     pub fn tag(&mut self, now: Instant, flow: u16, sequence: u32, path: usize, kept: bool) -> Tag {
         let Some(known) = self.flow(flow) else { return Tag { flow, sequence, ..Tag::default() } };
@@ -152,6 +159,10 @@ mod tests {
         let mut sequencer = Sequencer::default();
         let numbers = [1, 1, 2, 1].map(|flow| sequencer.number(flow));
         assert_eq!(numbers, [0, 1, 0, 2]);
+        assert_eq!(
+            [0, 1, 2, u16::MAX].map(|flow| sequencer.last(flow)),
+            [None, Some(2), Some(0), None]
+        );
     }
 
     #[test]

@@ -187,11 +187,13 @@ impl Group {
         }
     }
 
-    /// Puts an acknowledgement of TCP in the place of the flow's last packet that waits, if it says all that the older
-    /// one does (docs/adr/0162); else gives it back.
+    /// Puts an acknowledgement of TCP in the place of the flow's last packet, if that waits still and the new one says
+    /// all that it does (docs/adr/0162); else gives it back.
     fn supersede(&mut self, flow: u16, bytes: BytesMut) -> Option<BytesMut> {
         let newer = bytes.get(HEADER_LEN..).filter(|packet| packet.len() <= ACKNOWLEDGEMENT);
-        let last = newer.and_then(|_| self.backlog.recent(|packet| packet.flow == flow));
+        let number = newer.and_then(|_| self.sequencer.last(flow));
+        let is_last = |packet: &Outgoing| packet.flow == flow && Some(packet.sequence) == number;
+        let last = number.and_then(|_| self.backlog.recent(is_last));
         if let (Some(newer), Some(last)) = (newer, last)
             && last.form == Form::Plain
             && last.bytes.get(HEADER_LEN..).is_some_and(|older| tcp::supersedes(newer, older))
@@ -348,5 +350,46 @@ impl Carrier for Group {
 
     fn queued(&self) -> u64 {
         self.backlog.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group() -> Group {
+        let how = serde_json::from_value(serde_json::json!({"kind": "quic"})).unwrap();
+        let config = config::Group { id: 0, class: Class::II, paths: Vec::new() };
+        Group::new(config, [0; 16], 1 << 20, &how)
+    }
+
+    /// A packet of TCP over IPv4, behind room for its header.
+    fn segment(acknowledged: u8, payload: usize) -> BytesMut {
+        let mut packet = vec![0; 40 + payload];
+        (packet[0], packet[9]) = (0x45, 6);
+        (packet[31], packet[32], packet[33]) = (acknowledged, 0x50, 0x10);
+        [&[0; HEADER_LEN], packet.as_slice()].concat().as_slice().into()
+    }
+
+    #[test]
+    fn an_acknowledgement_takes_the_place_of_the_last_packet_only() {
+        let (mut group, now) = (group(), Instant::now());
+        let mut superseded = |acknowledged, payload, leaves: bool| {
+            group.enqueue(now, 7, false, false, segment(acknowledged, payload));
+            if leaves {
+                let before = group.backlog.bytes() - 40 - payload as u64;
+                let last = group.backlog.take(now, before, |_| true).unwrap();
+                assert_eq!(last.bytes.len(), HEADER_LEN + 40 + payload);
+            }
+            group.counters.superseded
+        };
+        assert_eq!((superseded(1, 0, false), superseded(2, 0, false)), (0, 1));
+        assert_eq!(superseded(2, 0, false), 1, "a duplicate");
+        assert_eq!(superseded(3, 9, true), 1, "it has payload, and leaves before those that wait");
+        assert_eq!(superseded(4, 0, false), 1, "those before have been overtaken");
+        assert_eq!(superseded(5, 0, false), 2);
+        let waiting: Vec<_> = std::iter::from_fn(|| group.backlog.take(now, 0, |_| true)).collect();
+        let acknowledged = waiting.iter().map(|packet| packet.bytes[HEADER_LEN + 31]);
+        assert_eq!(acknowledged.collect::<Vec<_>>(), [2, 2, 5]);
     }
 }
