@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from statistics import median
 from typing import Any
@@ -182,6 +183,21 @@ def test_partial_checksums_and_full_frames_pass(deploy: Deploy) -> None:
     assert found["bits_per_second"] > 10e6
     with DaemonClient(lab.daemons["wan"].control) as client:
         assert all(port.drop_oversize == 0 for port in client.wan_counters().interfaces)
+
+
+def test_packets_wait_for_a_receiver_that_takes_no_more(deploy: Deploy) -> None:
+    lab = deploy(plan("delay: 1 ms, reverse: {delay: 0 ms}"))
+    assert ping(lab.nodes["a"], str(lab.plan.addresses["b"])) == 3
+    # It looks for packets 20 times a second, and has room for 256.
+    looks = ("echo 1000 > napi_defer_hard_irqs", "echo 50000000 > gro_flush_timeout")
+    inside = ["sh", "-c", " && ".join(("cd /sys/class/net/e", *looks))]
+    subprocess.run(lab.nodes["b"].attached(inside), timeout=5, check=True)
+    before = counted(lab, "link:w:forward").rx_packets
+    send(lab, 1500, 100)
+    wait_for(lambda: counted(lab, "link:w:forward").lateness_us.count - before >= 1500)
+    assert counted(lab, "link:w:forward").lateness_us.max > 20_000
+    with DaemonClient(lab.daemons["wan"].control) as client:
+        assert [port.drop_send for port in client.wan_counters().interfaces] == [0, 0]
 
 
 @pytest.mark.measures

@@ -14,7 +14,7 @@ from socket import AF_INET, AF_INET6
 
 from pyroute2 import IPRoute, NetlinkError
 
-from hawser.node import ethtool, mptcp, rtnetlink, seg6, sysctl, tc
+from hawser.node import ethtool, mptcp, napi, rtnetlink, seg6, sysctl, tc
 from hawser.node.base import NodeError
 from hawser.node.htb import needs_tree
 from hawser.overlay.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, ShaperPlan
@@ -89,6 +89,8 @@ def configure(route: IPRoute, plan: NodePlan, shapers: tuple[ShaperPlan, ...]) -
             route.link("set", index=index[interface.name], state="up")
             if interface.gro:  # not before: a veth that is down does not tell its peer (Linux 6.18)
                 ethtool.enable_gro(interface.name)
+            if interface.threaded:
+                napi.thread(route, interface.name, index[interface.name])
     for source, target in plan.redirects:
         with step(f"redirect from {source} to {target}"):
             tc.redirect(route, index[source], index[target])

@@ -59,7 +59,9 @@ def emulated(plan: NetworkPlan) -> NetworkPlan:
     if not number:
         return plan
     wired = plan.model_copy(update={"shapers": shapers, "links": tuple(links)})
-    return configured(wired.model_copy(update={"nodes": (*plan.nodes, _node(wired))}))
+    ends = {end for link in links if link.wire for end in link.ends}
+    nodes = (*(_threaded(node, ends) for node in plan.nodes), _node(wired))
+    return configured(wired.model_copy(update={"nodes": nodes}))
 
 
 def configured(plan: NetworkPlan) -> NetworkPlan:
@@ -83,6 +85,15 @@ def unwired(plan: NetworkPlan) -> Iterator[str]:
         for each in shaper.classes:
             if each.impaired and each.emulated and (shaper.node, shaper.interface) not in wired:
                 yield each.name
+
+
+def _threaded(node: NodePlan, ends: set[tuple[str, str]]) -> NodePlan:
+    """Let the ends of the emulator's wires do their own work: it would be late because of it."""
+    interfaces = tuple(
+        each.model_copy(update={"threaded": each.threaded or (node.name, each.name) in ends})
+        for each in node.interfaces
+    )
+    return node.model_copy(update={"interfaces": interfaces})
 
 
 def _marked(shaper: ShaperPlan) -> ShaperPlan:

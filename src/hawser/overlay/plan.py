@@ -48,6 +48,8 @@ class InterfacePlan(Model):
     gro: bool = False
     """Whether GRO is on though `offload` is off: only with it, or with a program of its own, an
     interface takes frames that XDP programs send."""
+    threaded: bool = False
+    """Whether a thread of the kernel's own takes in what comes, not who sends it."""
     queues: Annotated[int, Field(ge=1)] = 1
     """Queues each way: as many cores take packets from it at once."""
 

@@ -82,6 +82,20 @@ def test_a_link_becomes_two_with_the_emulator_between() -> None:
     assert emulated(made) == made
 
 
+def test_only_who_receives_from_the_emulator_does_so_by_threads() -> None:
+    assert threaded(plan("delay: 10 ms")) == set()
+    assert threaded(emulated(plan("delay: 10 ms"))) == {("a", "e"), ("b", "e")}
+
+
+def threaded(of: NetworkPlan) -> set[tuple[str, str]]:
+    return {
+        (each.name, interface.name)
+        for each in of.nodes
+        for interface in each.interfaces
+        if interface.threaded
+    }
+
+
 def test_the_other_direction_is_the_kernels() -> None:
     made = emulated(plan("reverse: {delay: 10 ms}"))
     wan = node(made, "wan")

@@ -17,6 +17,9 @@ use super::{
 
 /// Frames taken from one port before the others have their turn.
 const TURN: usize = 256;
+/// Until an interface that took no more is tried again: the time in which a receiver takes some
+/// frames in.
+const AGAIN: Duration = Duration::from_micros(50);
 /// Lateness is kept with an error of at most 1 %, up to a minute.
 const LATENESS_DIGITS: u8 = 2;
 const LATENESS_HIGHEST_NS: u64 = 60_000_000_000;
@@ -123,9 +126,10 @@ impl Emulator {
         }
     }
 
-    /// When the next packet is due.
+    /// When the next packet is due, or those that an interface did not take are to be tried again.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.paths.iter().filter_map(|path| path.channel.poll_timeout()).min()
+        let again = self.ports.iter().any(Port::is_waiting).then(|| clock::now() + AGAIN);
+        self.paths.iter().filter_map(|path| path.channel.poll_timeout()).chain(again).min()
     }
 
     /// How long packets may wait in the rings without coming out late.

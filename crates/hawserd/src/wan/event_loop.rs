@@ -13,6 +13,7 @@ use super::{
     api::Command,
     clock, counters,
     emulator::{Emulator, Intake},
+    vigil::Vigil,
 };
 
 /// Runs until it is told to stop.
@@ -25,6 +26,7 @@ pub(crate) fn run(
     for port in emulator.ports() {
         sleeper.alert.add(&port.socket, OTHER, Interest::Read)?;
     }
+    let mut vigil = Vigil::new();
     let mut patience = patience(&emulator);
     loop {
         for command in commands.try_iter() {
@@ -42,16 +44,17 @@ pub(crate) fn run(
         }
         let intake = emulator.receive();
         emulator.release();
+        let due = emulator.deadline();
+        let watch = vigil.keep(clock::now(), due.is_some());
         match (intake, patience) {
             (Intake::Part, _) => {}
             // More will come soon, and may wait: one wake-up for many packets.
             (Intake::All, Some(patience)) => {
                 let now = clock::now();
                 let soon = now + patience;
-                let due = emulator.deadline().map_or(soon, |due| due.min(soon));
-                sleeper.sleep_through(due.max(now + GATHER))?;
+                sleeper.sleep_through(due.map_or(soon, |due| due.min(soon)).max(now + GATHER))?;
             }
-            _ => sleeper.sleep(emulator.deadline())?,
+            _ => sleeper.sleep(due.into_iter().chain(watch).min())?,
         }
     }
 }

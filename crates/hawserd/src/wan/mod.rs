@@ -10,6 +10,7 @@ mod event_loop;
 mod plan;
 mod pool;
 mod port;
+mod vigil;
 
 use std::{
     io,

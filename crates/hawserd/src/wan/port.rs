@@ -4,6 +4,7 @@ use std::io;
 
 use hawser_impair::{Instant, Tally};
 use hawser_netdev::packet::{BATCH, Socket, VNET_HEADER};
+use rustix::io::Errno;
 
 use super::pool::{Pool, Slot};
 
@@ -61,31 +62,38 @@ impl Port {
         Ok(Self { name: name.into(), socket, counters: Counters::default(), outgoing })
     }
 
-    /// Adds a frame to the next batch. Tells whether the batch is full.
+    /// Adds a frame to the next batch. Tells whether a batch is full.
     pub(crate) fn queue(&mut self, frame: Outgoing) -> bool {
         self.outgoing.push(frame);
-        self.outgoing.len() == BATCH
+        self.outgoing.len().is_multiple_of(BATCH)
     }
 
-    /// Sends the batch, and gives each frame, and whether it went, to `done`.
+    /// Whether frames are gathered here.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Sends what was gathered, and gives each frame that went or was refused to `done`. Where the
+    /// interface takes no more for now, the rest waits for the next call.
     pub(crate) fn flush(&mut self, pool: &mut Pool, mut done: impl FnMut(&Outgoing)) {
-        let mut rest = self.outgoing.as_slice();
-        while !rest.is_empty() {
+        let mut at = 0;
+        while let Some(rest) = self.outgoing.get(at..).filter(|rest| !rest.is_empty()) {
             let sent = self.socket.send(rest.iter().map(|frame| pool.read(frame.slot)));
             // An error is the first frame's: the others have their chance yet.
             let (gone, tally) = match sent {
                 Ok(count) if count > 0 => (count, &mut self.counters.tx),
+                Err(error) if is_full(&error) => break,
                 _ => (1, &mut self.counters.send),
             };
-            let (batch, later) = rest.split_at(gone.min(rest.len()));
-            for frame in batch {
+            for frame in rest.iter().take(gone) {
                 let length = pool.read(frame.slot).len().saturating_sub(VNET_HEADER);
                 tally.add(u32::try_from(length).unwrap_or_default());
                 done(frame);
             }
-            rest = later;
+            at += gone;
         }
-        for frame in self.outgoing.drain(..).filter(|frame| !frame.more) {
+        let at = at.min(self.outgoing.len());
+        for frame in self.outgoing.drain(..at).filter(|frame| !frame.more) {
             pool.free(frame.slot);
         }
     }
@@ -95,4 +103,9 @@ impl Port {
         self.counters.ring += self.socket.take_ring_drops().unwrap_or_default();
         self.counters
     }
+}
+
+/// Whether the interface would take the frame later: its ring or the socket's memory is full.
+fn is_full(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::NOBUFS))
 }
