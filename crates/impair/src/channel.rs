@@ -10,6 +10,9 @@ use crate::queue::Queue;
 use crate::random::Stream;
 use crate::time::Instant;
 
+/// Where delays vary no packet is noticed later than this.
+const LATE_UNDER_JITTER: Duration = Duration::from_micros(100);
+
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -164,6 +167,16 @@ impl<T: Copy> Channel<T> {
     #[must_use]
     pub fn shortest_delay(&self) -> Duration {
         if self.profile.jitter.is_some() { Duration::ZERO } else { self.profile.delay }
+    }
+
+    /// How much later than it came a packet may be noticed, without anybody seeing that it was: it goes
+    /// in time, or, where delays vary, later by a twentieth of their deviation at most.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        match &self.profile.jitter {
+            None => self.profile.delay / 2,
+            Some(jitter) => (jitter.deviation / 20).min(LATE_UNDER_JITTER),
+        }
     }
 
     /// Packets under way behind the bottleneck, copies included.

@@ -59,8 +59,7 @@ def emulated(plan: NetworkPlan) -> NetworkPlan:
     if not number:
         return plan
     wired = plan.model_copy(update={"shapers": shapers, "links": tuple(links)})
-    ends = {end for link in links if link.wire for end in link.ends}
-    nodes = (*(_threaded(node, ends) for node in plan.nodes), _node(wired))
+    nodes = (*_receiving(wired), _node(wired))
     return configured(wired.model_copy(update={"nodes": nodes}))
 
 
@@ -87,13 +86,21 @@ def unwired(plan: NetworkPlan) -> Iterator[str]:
                 yield each.name
 
 
-def _threaded(node: NodePlan, ends: set[tuple[str, str]]) -> NodePlan:
-    """Let the ends of the emulator's wires do their own work: it would be late because of it."""
-    interfaces = tuple(
-        each.model_copy(update={"threaded": each.threaded or (node.name, each.name) in ends})
-        for each in node.interfaces
-    )
-    return node.model_copy(update={"interfaces": interfaces})
+def _receiving(plan: NetworkPlan) -> Iterator[NodePlan]:
+    """Let programs' nodes take in what the emulator sends by themselves: it would be late for that.
+
+    A gateway's daemon takes datagrams, which is little work, and less than a thread's wake-ups."""
+    ends = {end for link in plan.links if link.wire for end in link.ends}
+    relaying = {daemon.node for daemon in plan.daemons}
+    for node in plan.nodes:
+        if node.role in {"host", "gateway"} and node.name not in relaying:
+            interfaces = tuple(
+                each.model_copy(update={"threaded": (node.name, each.name) in ends})
+                for each in node.interfaces
+            )
+            yield node.model_copy(update={"interfaces": interfaces})
+        else:
+            yield node
 
 
 def _marked(shaper: ShaperPlan) -> ShaperPlan:

@@ -132,11 +132,11 @@ impl Emulator {
         self.paths.iter().filter_map(|path| path.channel.poll_timeout()).chain(again).min()
     }
 
-    /// How long packets may wait in the rings without coming out late.
+    /// How long packets may wait in the rings without anybody seeing it.
     pub(crate) fn patience(&self) -> Duration {
         let taking = self.lanes.iter().flat_map(Lane::taking);
         let paths = taking.filter_map(|number| self.paths.get(number));
-        paths.map(|path| path.channel.shortest_delay()).min().unwrap_or_default() / 2
+        paths.map(|path| path.channel.patience()).min().unwrap_or_default()
     }
 
     /// Takes in what has come, up to [`TURN`] frames a port.

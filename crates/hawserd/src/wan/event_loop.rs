@@ -28,6 +28,7 @@ pub(crate) fn run(
     }
     let mut vigil = Vigil::new();
     let mut patience = patience(&emulator);
+    let mut woke = clock::now();
     loop {
         for command in commands.try_iter() {
             match command {
@@ -44,24 +45,28 @@ pub(crate) fn run(
         }
         let intake = emulator.receive();
         emulator.release();
-        let due = emulator.deadline();
-        let watch = vigil.keep(clock::now(), due.is_some());
+        let (due, now) = (emulator.deadline(), clock::now());
+        let watch = vigil.keep(now, due.is_some());
         match (intake, patience) {
             (Intake::Part, _) => {}
             // More will come soon, and may wait: one wake-up for many packets.
             (Intake::All, Some(patience)) => {
-                let now = clock::now();
                 let soon = now + patience;
-                sleeper.sleep_through(due.map_or(soon, |due| due.min(soon)).max(now + GATHER))?;
+                let rested = (woke + APART).max(now + GATHER);
+                sleeper.sleep_through(due.map_or(soon, |due| due.min(soon)).max(rested))?;
             }
             _ => sleeper.sleep(due.into_iter().chain(watch).min())?,
         }
+        woke = clock::now();
     }
 }
 
 /// While packets come in quick succession the loop sleeps at least so long, so that it handles some
 /// at a time.
 const GATHER: Duration = Duration::from_micros(20);
+/// Its turns then begin at least so far apart: at 27 000 packets a second most of its time went into
+/// falling asleep and waking up. Packets that come at less than 10 000 a second notice nothing.
+const APART: Duration = Duration::from_micros(100);
 /// Longest time that packets wait in the rings: 4096 frames at 8 million a second.
 const LONGEST_PATIENCE: Duration = Duration::from_micros(500);
 /// For less it is not worth it.
