@@ -185,6 +185,16 @@ def test_partial_checksums_and_full_frames_pass(deploy: Deploy) -> None:
         assert all(port.drop_oversize == 0 for port in client.wan_counters().interfaces)
 
 
+@pytest.mark.measures
+def test_it_is_on_time_for_a_fast_connection_beside_a_path_that_varies(deploy: Deploy) -> None:
+    fast, shaky = "delay: 8 ms, rate: 300 Mbit/s, queue: 1514 kB", "delay: 40 ms, jitter: 8 ms"
+    lab = deploy(plan(fast, shaky))
+    found = tcp(lab.nodes["a"], lab.nodes["b"], str(lab.plan.addresses["b"]), 4)
+    assert found["bits_per_second"] > 250e6
+    for direction in ("forward", "reverse"):
+        assert counted(lab, f"link:w:{direction}").lateness_us.p99 < 1000
+
+
 def test_packets_wait_for_a_receiver_that_takes_no_more(deploy: Deploy) -> None:
     lab = deploy(plan("delay: 1 ms, reverse: {delay: 0 ms}"))
     assert ping(lab.nodes["a"], str(lab.plan.addresses["b"])) == 3

@@ -184,6 +184,21 @@ fn jitter_never_makes_a_delay_negative() {
 }
 
 #[test]
+fn a_packet_may_be_noticed_later_where_nobody_sees_it() {
+    let with = |profile| Channel::<u32>::new(at(0), profile, 1).patience();
+    let jitter = |deviation| {
+        let (distribution, correlation) = (Distribution::Normal, Probability::ZERO);
+        Some(Jitter { deviation, distribution, correlation, reorders: false })
+    };
+    assert_eq!(with(delayed(0)), Duration::ZERO);
+    assert_eq!(with(delayed(10)), Duration::from_millis(5));
+    let shaky = Profile { jitter: jitter(Duration::from_millis(1)), ..delayed(10) };
+    assert_eq!(with(shaky), Duration::from_micros(50), "a delay may be drawn that is none");
+    let shakier = Profile { jitter: jitter(Duration::from_millis(20)), ..delayed(10) };
+    assert_eq!(with(shakier), Duration::from_micros(100));
+}
+
+#[test]
 fn values_out_of_range_are_refused() {
     assert_eq!(Probability::new(1.01), Err(ValueError::Probability(1.01)));
     assert!(Probability::new(-0.1).is_err() && Probability::new(f64::NAN).is_err());

@@ -87,9 +87,10 @@ def unwired(plan: NetworkPlan) -> Iterator[str]:
 
 
 def _receiving(plan: NetworkPlan) -> Iterator[NodePlan]:
-    """Let programs' nodes take in what the emulator sends by themselves: it would be late for that.
+    """Let threads of the hosts take in what the emulator sends: it would be late if it did.
 
-    A gateway's daemon takes datagrams, which is little work, and less than a thread's wake-ups."""
+    What gateways' daemons take are datagrams: less work than the wake-ups of a thread.
+    """
     ends = {end for link in plan.links if link.wire for end in link.ends}
     relaying = {daemon.node for daemon in plan.daemons}
     for node in plan.nodes:

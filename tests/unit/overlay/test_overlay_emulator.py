@@ -9,7 +9,7 @@ from spec_files import loaded
 
 from hawser.overlay import NetworkPlan, network
 from hawser.overlay.emulator import configuration, configured, emulated, kernel_suffices, unwired
-from hawser.overlay.plan import LinkPlan, NodePlan
+from hawser.overlay.plan import DaemonPlan, LinkPlan, NodePlan
 from hawser.spec.units import Duration, Ratio
 
 TEXT = """
@@ -82,9 +82,14 @@ def test_a_link_becomes_two_with_the_emulator_between() -> None:
     assert emulated(made) == made
 
 
-def test_only_who_receives_from_the_emulator_does_so_by_threads() -> None:
-    assert threaded(plan("delay: 10 ms")) == set()
-    assert threaded(emulated(plan("delay: 10 ms"))) == {("a", "e"), ("b", "e")}
+def test_only_hosts_behind_the_emulator_take_packets_in_by_threads() -> None:
+    bare = plan("delay: 10 ms")
+    assert threaded(bare) == set()
+    assert threaded(emulated(bare)) == {("a", "e"), ("b", "e")}
+    assert threaded(emulated(plan(path="delay: 10 ms"))) == {("c", "e"), ("d", "e")}
+    daemon = DaemonPlan(node="a", role="gateway", name="a", config={})
+    relayed = bare.model_copy(update={"daemons": (daemon,)})
+    assert threaded(emulated(relayed)) == {("b", "e")}
 
 
 def threaded(of: NetworkPlan) -> set[tuple[str, str]]:
