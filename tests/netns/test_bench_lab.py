@@ -138,7 +138,7 @@ def test_killed_its_processes_die_and_the_next_bench_removes_the_rest() -> None:
         running = wait_for_iperf(process.pid)
         process.kill()
         process.wait()
-        until(lambda: not any(Path(f"/proc/{p}").exists() for p in running), "they die", 5)
+        until(lambda: not any(Path(f"/proc/{p}").exists() for p in running), "they die", 60)
         left = namespaces(process.pid)
         assert left
         assert set(left) <= set(sweep())

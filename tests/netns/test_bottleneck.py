@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_traffic import ping, wait_for
+from driver_traffic import ping
+from waiting import until
 
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.node import cgroup
@@ -33,8 +34,9 @@ pytestmark = [
     pytest.mark.skipif(not cgroup.available(), reason="no control groups of processor time here"),
 ]
 
-FUNCTION = Path(__file__).with_name("slow_function.py")
-GENERATOR = Path(__file__).with_name("slow_generator.py")
+LAB = Path(__file__).parents[1] / "lab"
+FUNCTION = LAB / "slow_function.py"
+GENERATOR = LAB / "slow_generator.py"
 
 WORKFLOW = """\
 hawser: 1
@@ -73,11 +75,11 @@ def scenario(*overrides: str) -> Scenario:
 def policer(lab: LocalLab, hook: str, limit: str) -> Iterator[None]:
     """A policer on fw, in the kernel."""
     fw = lab.nodes["fw"]
-    fw.run(["nft", "add", "table", "ip", "t"], timeout=5)
+    fw.run(["nft", "add", "table", "ip", "t"], timeout=60)
     chain = f"{{ type filter hook {hook} priority -300; }}"
-    fw.run(["nft", "add", "chain", "ip", "t", "c", chain], timeout=5)
+    fw.run(["nft", "add", "chain", "ip", "t", "c", chain], timeout=60)
     rule = ["ip", "daddr", "10.255.0.6", "limit", "rate", "over", *limit.split(), "drop"]
-    fw.run(["nft", "add", "rule", "ip", "t", "c", *rule], timeout=5)
+    fw.run(["nft", "add", "rule", "ip", "t", "c", *rule], timeout=60)
     yield
 
 
@@ -86,13 +88,13 @@ def function(lab: LocalLab, microseconds: int) -> Iterator[None]:
     """Packets pass through a program on fw, which takes so much time for each."""
     fw = lab.nodes["fw"]
     assert ping(lab.nodes["h1"], "10.255.0.6")  # so that all neighbours are known
-    fw.run(["sysctl", "-qw", "net.ipv4.ip_forward=0"], timeout=5)
+    fw.run(["sysctl", "-qw", "net.ipv4.ip_forward=0"], timeout=60)
     own = ("10.255.0.2", "10.255.0.5")
     log = lab.directory / "function.log"
     command = [sys.executable, "-S", "-E", str(FUNCTION), "x", "y", str(microseconds), *own]
     process = fw.start(command, log=log)
     try:
-        wait_for(lambda: "ready" in log.read_text())
+        until(lambda: "ready" in log.read_text())
         yield
     finally:
         process.stop()
@@ -104,7 +106,7 @@ class SlowGenerator:
     def measure(self, context: Context) -> list[Sample]:
         context.started()
         command = [sys.executable, "-S", "-E", str(GENERATOR), "10.255.0.6", "2", "500"]
-        context.lab.nodes["h1"].run(command, timeout=20)
+        context.lab.nodes["h1"].run(command, timeout=60)
         return []
 
     def seconds(self) -> float:

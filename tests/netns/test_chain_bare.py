@@ -13,8 +13,9 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from driver_traffic import ping, tcp, wait_for
+from driver_traffic import ping, tcp
 from test_chains import SERVER, Echoes, passed, sniffed
+from waiting import until
 
 from hawser.control.client import DaemonClient
 from hawser.control.model import FunctionCounters
@@ -95,7 +96,7 @@ def counters(lab: LocalLab, node: str) -> FunctionCounters:
 def connect(client: NamespaceNode, port: int) -> tuple[int, str]:
     """Ask for a connection: exit code (124: no answer) and what was said."""
     asks = ["timeout", "1", "bash", "-c", f"exec 3<>/dev/tcp/{SERVER}/{port}"]
-    done = client.run(asks, timeout=10, check=False)
+    done = client.run(asks, timeout=60, check=False)
     return done.returncode, done.stderr
 
 
@@ -108,7 +109,7 @@ def test_a_filter_of_nft_is_a_function(deploy: Deploy, steering: str) -> None:
     before = passed(lab, "g")
     assert "refused" in connect(client, 5300)[1], "the filter's reset goes the way back"
     connect(client, 5301)
-    told = client.run(["nstat", "-az", "IcmpInDestUnreachs"], timeout=5).stdout
+    told = client.run(["nstat", "-az", "IcmpInDestUnreachs"], timeout=60).stdout
     assert int(told.split()[-2]) >= 1, "and so does its ICMP error"
     assert "refused" in connect(client, 5303)[1], "that is the server's"
     assert passed(lab, "g") - before < 6
@@ -128,7 +129,7 @@ def test_masquerading_is_survived(deploy: Deploy, steering: str) -> None:
     for each, earlier in before.items():
         assert passed(lab, each) - earlier > 1000, each
     own = "10.253.4.10" if steering == "srv6" else "10.253.0.10"
-    seen = server.run(["ip", "-s", "route", "get", own], timeout=5).stdout
+    seen = server.run(["ip", "-s", "route", "get", own], timeout=60).stdout
     assert own in seen
     if steering == "nsh":
         drops = counters(lab, "n2").drops
@@ -149,14 +150,14 @@ def test_what_two_paths_share_is_refused(deploy: Deploy) -> None:
     assert drops["unknown_flow"] == drops["several_paths"] == 0
     assert connected_from(client, 20500) == "TimeoutError", "of two paths neither is guessed"
     assert counters(lab, "n2").drops["several_paths"] > 0
-    lab.nodes["x"].run(["ping", "-c", "1", "-W", "1", "10.255.0.1"], timeout=5, check=False)
+    lab.nodes["x"].run(["ping", "-c", "1", "-W", "1", "10.255.0.1"], timeout=60, check=False)
     assert counters(lab, "n2").drops["unknown_flow"] > 0
 
 
 def connected_from(client: NamespaceNode, port: int) -> str:
     """Ask for a connection from a port; what came of it."""
     ask = f"import socket; socket.create_connection(('{SERVER}', 5300), 1, ('', {port}))"
-    done = client.run(["python3", "-c", ask], timeout=5, check=False)
+    done = client.run(["python3", "-c", ask], timeout=60, check=False)
     return done.stderr.strip().splitlines()[-1].partition(":")[0]
 
 
@@ -194,7 +195,7 @@ def test_nginx_ends_connections_and_begins_its_own(
     client, server = lab.nodes["client"], lab.nodes["server"]
     web = server.start(["python3", "-c", WEB])
     try:
-        wait_for(lambda: bool(server.run(["ss", "-Hltn", "src", ":80"], timeout=5).stdout))
+        until(lambda: bool(server.run(["ss", "-Hltn", "src", ":80"], timeout=60).stdout))
         before = {each: passed(lab, each) for each in ("f1", "x", "g")}
         assert fetch(client) == "200 nginx"
         assert all(passed(lab, each) > before[each] for each in before)
@@ -205,7 +206,7 @@ def test_nginx_ends_connections_and_begins_its_own(
         time.sleep(0.2)
         assert fetch(client) == ("200 SimpleHTTP" if fail == "open" else "000 ")
         lab.apply("function:x", Change(up=True))
-        wait_for(lambda: fetch(client) == "200 nginx", 10)
+        until(lambda: fetch(client) == "200 nginx")
     finally:
         web.stop(0)
 
@@ -213,7 +214,7 @@ def test_nginx_ends_connections_and_begins_its_own(
 def fetch(client: NamespaceNode) -> str:
     """Ask the web server: the status, and by whom the answer is."""
     asks = ["curl", "-s", "-o", "/dev/null", "-m", "1", "-w", "%{http_code} %header{server}"]
-    done = client.run([*asks, f"http://{SERVER}/"], timeout=5, check=False)
+    done = client.run([*asks, f"http://{SERVER}/"], timeout=60, check=False)
     return done.stdout.partition("/")[0]
 
 
@@ -225,7 +226,7 @@ def test_a_killed_program_closes_or_opens_its_chain(
 ) -> None:
     lab = deploy(planned(SLEEPER, f"steering: {steering}, fail: {fail}"))
     with Echoes(lab) as echoes:
-        wait_for(lambda: passed(lab, "x") > 20)
+        until(lambda: passed(lab, "x") > 20)
         lab.apply("function:x", Change(up=False))
         killed = time.time()
         time.sleep(0.2)
@@ -234,7 +235,7 @@ def test_a_killed_program_closes_or_opens_its_chain(
         dropped = lost(lab, steering) - before
         lab.apply("function:x", Change(up=True))
         passed_before = passed(lab, "x")
-        wait_for(lambda: passed(lab, "x") > passed_before + 20, 10)
+        until(lambda: passed(lab, "x") > passed_before + 20)
         answers = echoes.answers()
     meanwhile = [at for at in answers if killed + 0.2 < at < killed + 0.5]
     if fail == "open":
@@ -266,8 +267,8 @@ def test_a_program_that_dies_is_started_again(deploy: Deploy) -> None:
     assert ping(client, SERVER) == 3
     first = lab.programs["x"].pid
     kill_program(lab)
-    wait_for(lambda: lab.programs["x"].pid != first, 10)
-    wait_for(lambda: ping(client, SERVER) == 3, 10)
+    until(lambda: lab.programs["x"].pid != first)
+    until(lambda: ping(client, SERVER) == 3)
     assert lab.programs["x"].restarts == 1
     assert "x died and was started again" in " ".join(lab.faults())
 
@@ -289,7 +290,7 @@ def test_a_router_forwards_but_what_its_routes_say(deploy: Deploy, steering: str
     assert passed(lab, "x") >= 6
     lab.destroy()
     lab = deploy(planned(f"{{kind: router, node: n2, routes: {routes}}}", f"steering: {steering}"))
-    done = lab.nodes["client"].run(["ping", "-c", "1", "-W", "1", SERVER], timeout=5, check=False)
+    done = lab.nodes["client"].run(["ping", "-c", "1", "-W", "1", SERVER], timeout=60, check=False)
     assert "prohibited" in done.stdout + done.stderr or "filtered" in done.stdout + done.stderr
 
 
@@ -312,7 +313,7 @@ def test_packets_between_two_functions_are_in_a_tunnel(deploy: Deploy, steering:
         assert ping(client, SERVER) == 0, "nothing goes past a tunnel that is down"
         assert counters(lab, "n1").drops["no_hop"] > 0
         lab.apply("function:dec", Change(up=True))
-        wait_for(lambda: ping(client, SERVER) == 3, 15)
+        until(lambda: ping(client, SERVER) == 3)
 
 
 PAIR = """enc: {kind: ipsec, node: n1, peer: dec}

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
-from driver_traffic import iperf_server, ping, tcp, wait_for
+from driver_traffic import iperf_server, ping, tcp
+from waiting import until
 
 from hawser.control.client import DaemonClient
 from hawser.driver.capabilities import missing
@@ -117,7 +118,7 @@ def test_tcp_passes_every_function_both_ways(deploy: Deploy, steering: str, betw
     for function, earlier in zip(("f1", "f2"), before, strict=True):
         assert passed(lab, function) - earlier > 1000
     if between:
-        text = client.run(["ping", "-c", "3", "-i", "0.05", "-q", SERVER], timeout=10).stdout
+        text = client.run(["ping", "-c", "3", "-i", "0.05", "-q", SERVER], timeout=60).stdout
         least = float(text.rpartition("= ")[2].partition("/")[0])
         assert 8 <= least < 40, "each way crosses the far link twice, 2 ms each time"
 
@@ -191,7 +192,7 @@ def test_segments_do_what_a_workflow_asks_for(deploy: Deploy, how: str) -> None:
         assert ping(client, target) == 3
         assert all(passed(lab, each) >= 6 * number for each in ("f1", "f2", "f3"))
     for each in ("f1", "f2", "f3"):
-        knows = lab.nodes[each].run(["ip", "-6", "route"], timeout=5).stdout
+        knows = lab.nodes[each].run(["ip", "-6", "route"], timeout=60).stdout
         assert ("seg6local" in knows) == ("End.X" not in how)
 
 
@@ -214,7 +215,7 @@ def test_a_match_leads_only_what_fits(deploy: Deploy, steering: str) -> None:
 def _refused(client: NamespaceNode, port: int) -> bool:
     """Ask for a connection where nobody listens: a segment there and one back."""
     connect = ["bash", "-c", f"exec 3<>/dev/tcp/{SERVER}/{port}"]
-    return "refused" in client.run(connect, timeout=10, check=False).stderr
+    return "refused" in client.run(connect, timeout=60, check=False).stderr
 
 
 @pytest.mark.measures
@@ -225,7 +226,7 @@ def test_a_firewall_of_the_workflow_has_its_rules(deploy: Deploy) -> None:
     assert tcp(client, server, SERVER, 1)["bits_per_second"] > 20e6
     with iperf_server(server):
         connect = ["timeout", "1", "bash", "-c", f"exec 3<>/dev/tcp/{SERVER}/5202"]
-        assert client.run(connect, timeout=10, check=False).returncode == 124
+        assert client.run(connect, timeout=60, check=False).returncode == 124
     with DaemonClient(lab.daemons["fw"].control) as control:
         assert control.function_counters().drops["denied"] > 0
 
@@ -247,8 +248,8 @@ def test_each_core_has_a_queue_of_its_own(deploy: Deploy) -> None:
     lab = deploy(planned("steering: nsh", workflow=text))
     for core in (0, 1):
         there = ["taskset", "-c", str(core), "ping", "-c", "50", "-i", "0.002", "-q", SERVER]
-        assert " 0% packet loss" in lab.nodes["client"].run(there, timeout=10).stdout
-    counted = lab.nodes["f1"].run(["ethtool", "-S", OWN_PORT], timeout=10).stdout
+        assert " 0% packet loss" in lab.nodes["client"].run(there, timeout=60).stdout
+    counted = lab.nodes["f1"].run(["ethtool", "-S", OWN_PORT], timeout=60).stdout
     by_queue = [int(n) for n in re.findall(r"rx_queue_\d+_xdp_packets: (\d+)", counted)]
     assert len(by_queue) == 2
     assert min(by_queue) >= 50
@@ -271,7 +272,7 @@ class Echoes:
     def answers(self) -> list[float]:
         """End them; when each answer came."""
         self._process.send_signal(signal.SIGINT)
-        text = self._process.communicate(timeout=10)[0]
+        text = self._process.communicate(timeout=60)[0]
         return [float(found) for found in re.findall(r"^\[([\d.]+)\] \d+ bytes", text, re.M)]
 
 
@@ -288,14 +289,14 @@ def drops(lab: LocalLab) -> int:
 def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
     lab = deploy(planned("fail: open"))
     with Echoes(lab) as echoes:
-        wait_for(lambda: passed(lab, "f2") > 20)
+        until(lambda: passed(lab, "f2") > 20)
         lab.apply("function:f2", Change(up=False))
         killed = time.time()
         time.sleep(0.8)
         assert passed(lab, "f1") > 20
         lab.apply("function:f2", Change(up=True))
         before = passed(lab, "f2")
-        wait_for(lambda: passed(lab, "f2") > before + 20, 10)
+        until(lambda: passed(lab, "f2") > before + 20)
         answers = echoes.answers()
     gaps = [b - a for a, b in pairwise(answers) if killed - 0.1 < a]
     assert max(gaps) < 0.2, "the chain is open within 200 ms"
@@ -306,16 +307,16 @@ def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
 def test_a_killed_function_closes_its_chain(deploy: Deploy) -> None:
     lab = deploy(planned("fail: closed"))
     with Echoes(lab) as echoes:
-        wait_for(lambda: passed(lab, "f2") > 20)
+        until(lambda: passed(lab, "f2") > 20)
         assert drops(lab) == 0
         lab.apply("function:f2", Change(up=False))
         killed = time.time()
-        wait_for(lambda: drops(lab) > 5)
+        until(lambda: drops(lab) > 5)
         assert time.time() - killed < 0.5
         time.sleep(0.3)
         lab.apply("function:f2", Change(up=True))
         before = passed(lab, "f2")
-        wait_for(lambda: passed(lab, "f2") > before + 20, 10)
+        until(lambda: passed(lab, "f2") > before + 20)
         answers = echoes.answers()
     assert not [at for at in answers if killed + 0.2 < at < killed + 0.4], "nothing passes by"
 
@@ -325,12 +326,12 @@ def test_a_killed_function_closes_its_chain(deploy: Deploy) -> None:
 def test_a_function_that_dies_fails_its_chain_at_once(deploy: Deploy, fail: str) -> None:
     lab = deploy(planned(f"fail: {fail}"))
     with Echoes(lab) as echoes:
-        wait_for(lambda: passed(lab, "f2") > 20)
+        until(lambda: passed(lab, "f2") > 20)
         os.kill(lab.daemons["f2"].pid, signal.SIGKILL)
         killed = time.time()
-        wait_for(lambda: lab.daemons["f2"].restarts == 1, 10)
+        until(lambda: lab.daemons["f2"].restarts == 1)
         before = passed(lab, "f2")
-        wait_for(lambda: passed(lab, "f2") > before + 20, 10)
+        until(lambda: passed(lab, "f2") > before + 20)
         answers = echoes.answers()
     if fail == "open":
         gaps = [b - a for a, b in pairwise(answers) if killed - 0.1 < a]
@@ -347,7 +348,7 @@ def test_a_lab_leaves_no_function_behind(deploy: Deploy) -> None:
     lab.destroy()
     assert not namespace.names(f"hawser.{lab.name}.")
     assert not lab.directory.exists()
-    wait_for(lambda: not any(_runs(pid) for pid in processes))
+    until(lambda: not any(_runs(pid) for pid in processes))
 
 
 def _runs(pid: int) -> bool:

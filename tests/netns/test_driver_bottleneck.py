@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from driver_plans import MBIT
-from driver_traffic import class_rate, wait_for
+from driver_traffic import class_rate
+from waiting import until
 
 from hawser.driver.local import LocalLab
 from hawser.node.base import Node
@@ -60,9 +61,9 @@ def goodput(lab: LocalLab, source: str, target: str) -> float:
 def _tcp(client: Node, server: Node, options: tuple[str, ...]) -> dict[str, Any]:
     running = server.start(["iperf3", "-s", "-1"])
     try:
-        wait_for(lambda: "5201" in server.run(["ss", "-ltn"], timeout=5).stdout)
+        until(lambda: "5201" in server.run(["ss", "-ltn"], timeout=60).stdout)
         command = ["iperf3", "--json", "-t", "3", "-O", "1", "-c", *options]
-        report = json.loads(client.run(command, timeout=20).stdout)
+        report = json.loads(client.run(command, timeout=60).stdout)
     finally:
         running.stop()
     result: dict[str, Any] = report["end"]["sum_received"]
@@ -123,7 +124,7 @@ def test_traffic_that_ended_is_told(deploy: Deploy) -> None:
     lab = deploy(plan("topology.internet.bottlenecks.x1.background={tcp: 2}"))
     found = [pid for pid in lab.nodes["others"].processes() if _program(pid) == "iperf3"]
     os.kill(found[0], signal.SIGKILL)
-    wait_for(lambda: lab.faults() != ())
+    until(lambda: lab.faults() != ())
     assert lab.faults()[0].startswith("background traffic: background-x1-forward ended")
 
 

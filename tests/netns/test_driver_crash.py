@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from driver_plans import branches
-from driver_traffic import wait_for
+from waiting import until
 
 from hawser.driver.local import LocalDriver
 from hawser.node import cgroup, namespace
@@ -23,7 +23,7 @@ from hawser.node.process import started
 
 pytestmark = pytest.mark.root
 
-_FOLDER = Path(__file__).parent
+_LAB = Path(__file__).parents[1] / "lab"
 _NURSERY = """
 import os, signal, sys
 from driver_plans import branches, gateway_daemon
@@ -50,8 +50,8 @@ for line in sys.stdin:
 def nursery() -> Iterator[subprocess.Popen[str]]:
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(_FOLDER), str(_FOLDER.parents[1] / "src")]),
-        "HAWSERD": str(_FOLDER / "fake_gateway.py"),
+        "PYTHONPATH": os.pathsep.join([str(_LAB), str(_LAB.parents[1] / "src")]),
+        "HAWSERD": str(_LAB / "fake_gateway.py"),
     }
     process = subprocess.Popen(
         [sys.executable, "-c", _NURSERY],
@@ -80,7 +80,7 @@ def said(process: subprocess.Popen[str]) -> Iterator[str]:
 
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: started(pid) is None)
+    until(lambda: started(pid) is None)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def test_killed_when_deployed(
     assert len(before.processes) == 3
     kill(maker)
     node = driver.attach(lab_name).nodes["h1"]
-    inside = node.run(["ip", "netns", "pids", node.namespace], timeout=5).stdout.split()
+    inside = node.run(["ip", "netns", "pids", node.namespace], timeout=60).stdout.split()
     assert len(inside) == 2  # `sleep`, and `ip` itself
     driver.destroy(lab_name)
     assert remains(lab_name) == NOTHING

@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from driver_plans import gateway_daemon, pair
-from driver_traffic import wait_for
+from waiting import until
 
 from hawser.control.client import DaemonClient
 from hawser.driver import daemon as daemons
@@ -31,7 +31,7 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 
 @pytest.fixture(autouse=True)
 def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HAWSERD", str(Path(__file__).with_name("fake_gateway.py")))
+    monkeypatch.setenv("HAWSERD", str(Path(__file__).parents[1] / "lab" / "fake_gateway.py"))
 
 
 def plan(*, tls: bool = False, **fake: str) -> NetworkPlan:
@@ -93,9 +93,9 @@ def test_a_killed_daemon_is_started_again_and_counted(deploy: Deploy) -> None:
     for restarts in (1, 2):
         before = daemon.pid
         os.kill(before, signal.SIGKILL)
-        wait_for(lambda n=restarts: daemon.restarts == n and daemon.control.exists())
+        until(lambda n=restarts: daemon.restarts == n and daemon.control.exists())
         assert daemon.pid != before
-        wait_for(lambda: _answers(daemon.control))
+        until(lambda: _answers(daemon.control))
     assert lab.daemons["gw-b"].restarts == 0
     attached = LocalDriver().attach(lab.name).daemons["gw-a"]
     assert (attached.pid, attached.restarts) == (daemon.pid, 2)
@@ -158,7 +158,7 @@ def test_supervision_outlives_a_program_that_is_away_for_a_while(
     deploy: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "hawserd"
-    program.symlink_to(Path(__file__).with_name("fake_gateway.py"))
+    program.symlink_to(Path(__file__).parents[1] / "lab" / "fake_gateway.py")
     monkeypatch.setenv("HAWSERD", str(program))
     daemon = deploy(plan()).daemons["gw-a"]
     program.rename(tmp_path / "elsewhere")
@@ -166,4 +166,4 @@ def test_supervision_outlives_a_program_that_is_away_for_a_while(
     time.sleep(0.3)
     assert daemon.restarts == 0
     (tmp_path / "elsewhere").rename(program)
-    wait_for(lambda: daemon.restarts == 1 and _answers(daemon.control))
+    until(lambda: daemon.restarts == 1 and _answers(daemon.control))

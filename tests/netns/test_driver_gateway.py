@@ -15,7 +15,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from driver_traffic import ping, wait_for
+from driver_traffic import ping
+from waiting import until
 
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.base import DriverError
@@ -94,7 +95,7 @@ def test_answers_fit_their_schemas_and_models(deploy: Deploy) -> None:
         status = client.status()
         assert (status.role, status.branch, status.connected) == ("gateway", "b1", True)
         assert [peer.branch for peer in status.peers] == ["b2"]
-        wait_for(lambda: client.status().peers[0].groups[0].subflows == 4)
+        until(lambda: client.status().peers[0].groups[0].subflows == 4)
         for name, path in (("gateway-status", "status"), ("gateway-counters", "counters")):
             answer = json.loads(client._request("GET", f"/v1/{path}"))
             jsonschema.validate(answer, schema(name))
@@ -129,5 +130,5 @@ def test_a_bad_configuration_is_refused_field_by_field(deploy: Deploy) -> None:
 def test_a_killed_gateway_comes_back_and_carries_packets(deploy: Deploy) -> None:
     lab = deploy(plan())
     os.kill(lab.daemons["gw2"].pid, signal.SIGKILL)
-    wait_for(lambda: lab.daemons["gw2"].restarts == 1)
-    wait_for(lambda: ping(lab.nodes["h1"], str(lab.plan.addresses["h2"])) == 3, seconds=10)
+    until(lambda: lab.daemons["gw2"].restarts == 1)
+    until(lambda: ping(lab.nodes["h1"], str(lab.plan.addresses["h2"])) == 3)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 from driver_plans import A, B, branches, interface, pair, whole
-from driver_traffic import ping, wait_for
+from driver_traffic import ping
+from waiting import until
 
 from hawser.driver import state
 from hawser.driver.base import DriverError
@@ -34,7 +35,7 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 
 
 def said(node: NamespaceNode, command: str) -> str:
-    return node.run(command.split(), timeout=5).stdout
+    return node.run(command.split(), timeout=60).stdout
 
 
 def available() -> list[str]:
@@ -86,7 +87,7 @@ def test_every_port_reaches_every_other_by_its_own_path(deploy: Deploy) -> None:
 def test_counters_are_exact(deploy: Deploy) -> None:
     lab = deploy(pair(whole()))
     before = lab.nodes["b"].counters()["e"]
-    lab.nodes["a"].run(["ping", "-c", "5", "-i", "0.01", "-s", "100", B], timeout=5)
+    lab.nodes["a"].run(["ping", "-c", "5", "-i", "0.01", "-s", "100", B], timeout=60)
     after = lab.nodes["b"].counters()["e"]
     frame = 14 + 20 + 8 + 100
     arp = after["rx_bytes"] - before["rx_bytes"] - 5 * frame
@@ -199,7 +200,7 @@ def test_destroy_is_idempotent(driver: LocalDriver, deploy: Deploy) -> None:
         driver.destroy(lab.name)
     assert lab.name not in driver.labs()
     with pytest.raises(NodeError, match="cannot be entered"):
-        lab.nodes["a"].run(["true"], timeout=5)
+        lab.nodes["a"].run(["true"], timeout=60)
 
 
 def test_two_may_destroy_at_once(driver: LocalDriver, deploy: Deploy) -> None:
@@ -266,30 +267,30 @@ def test_delay_is_netems_or_the_emulators(driver: LocalDriver, deploy: Deploy) -
     assert not driver.missing(plan)
     lab = deploy(plan)
     assert ("wan" in lab.daemons) == (not has("netem"))
-    report = lab.nodes["a"].run(["ping", "-c", "3", "-i", "0.1", B], timeout=5).stdout
+    report = lab.nodes["a"].run(["ping", "-c", "3", "-i", "0.1", B], timeout=60).stdout
     least = float(report.split(" = ")[1].split("/")[0])  # the first echo waits for ARP as well
     assert 20 <= least < 25
 
 
 def test_commands(deploy: Deploy) -> None:
     node = deploy(pair()).nodes["a"]
-    assert node.run(["sh", "-c", "echo $X; exit 3"], timeout=5, check=False, env={"X": "y"}) == (
-        node.run(["sh", "-c", "echo y; exit 3"], timeout=5, check=False)
+    assert node.run(["sh", "-c", "echo $X; exit 3"], timeout=60, check=False, env={"X": "y"}) == (
+        node.run(["sh", "-c", "echo y; exit 3"], timeout=60, check=False)
     )
     with pytest.raises(NodeError, match=r"exit code 1\n  why"):
-        node.run(["sh", "-c", "echo why >&2; exit 1"], timeout=5)
+        node.run(["sh", "-c", "echo why >&2; exit 1"], timeout=60)
     with pytest.raises(NodeError, match=r"took longer than 0\.1 s"):
         node.run(["sleep", "9"], timeout=0.1)
     with pytest.raises(NodeError, match="no-such-program: cannot be started: No such file"):
-        node.run(["no-such-program"], timeout=5)
+        node.run(["no-such-program"], timeout=60)
 
 
 def test_background_processes(deploy: Deploy, tmp_path: Path) -> None:
     node = deploy(pair()).nodes["a"]
     kept = node.start(["sh", "-c", "echo out; echo err >&2; sleep 60"])
     logged = node.start(["sh", "-c", "echo out; echo err >&2; sleep 60"], log=tmp_path / "log")
-    wait_for(lambda: (tmp_path / "log").read_text() == "out\nerr\n")
-    wait_for(kept.running)
+    until(lambda: (tmp_path / "log").read_text() == "out\nerr\n")
+    until(kept.running)
     time.sleep(0.1)
     done = kept.stop()
     assert (done.returncode, done.stdout, done.stderr) == (-15, "out\n", "err\n")

@@ -13,7 +13,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 from driver_plans import FRAME, MBIT, B, pair
-from driver_traffic import class_rate, ping, wait_for
+from driver_traffic import class_rate, ping
+from waiting import until
 
 from hawser.driver.local import LocalLab
 from hawser.node import namespace
@@ -118,5 +119,5 @@ def test_the_rate_of_all_changes_while_packets_flow(lab: LocalLab) -> None:
     a = lab.nodes["a"]
     with flood(a, 1, 30):
         lab.apply("link:x", Change(rate=Rate(20 * MBIT)))
-        wait_for(lambda: class_rate(a, f"{NAME}:II", 0.5) > 19 * MBIT)
+        until(lambda: class_rate(a, f"{NAME}:II", 0.5) > 19 * MBIT)
         assert class_rate(a, f"{NAME}:II", 1) == pytest.approx(20 * MBIT, rel=0.03)

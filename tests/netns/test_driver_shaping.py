@@ -10,7 +10,8 @@ from ipaddress import IPv4Network
 
 import pytest
 from driver_plans import FRAME, MBIT, A, B, branches, pair, whole
-from driver_traffic import burst, class_rate, ping, received_rate, tcp, udp_flood, wait_for
+from driver_traffic import burst, class_rate, ping, received_rate, tcp, udp_flood
+from waiting import until
 
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalDriver, LocalLab
@@ -44,7 +45,7 @@ def test_queue_counts_bytes_and_every_packet_is_accounted_for(deploy: Deploy) ->
     lab = deploy(pair(whole(0.05 * MBIT, queue)))
     assert ping(lab.nodes["a"], B) == 3  # neighbours are known from here on
     a = lab.nodes["a"]
-    wait_for(lambda: a.counters()[NAME]["backlog"] == 0)
+    until(lambda: a.counters()[NAME]["backlog"] == 0)
     before, received = a.counters()[NAME], lab.nodes["b"].counters()["e"]["rx_packets"]
     burst(a, B, 100, frame - 42)
     during = a.counters()[NAME]
@@ -54,7 +55,7 @@ def test_queue_counts_bytes_and_every_packet_is_accounted_for(deploy: Deploy) ->
     # What fits: the queue, and the burst of two full frames that leaves at once.
     assert accepted == pytest.approx(queue / frame + 2 * FRAME / frame, abs=2)
     lab.apply("link:x", Change(rate=Rate(10 * MBIT)))
-    wait_for(lambda: a.counters()[NAME]["backlog"] == 0)
+    until(lambda: a.counters()[NAME]["backlog"] == 0)
     assert lab.nodes["b"].counters()["e"]["rx_packets"] - received == accepted
 
 
@@ -78,9 +79,9 @@ def test_classes_share_the_whole_and_keep_to_their_own(deploy: Deploy) -> None:
         assert class_rate(a, "path:0:forward", 1.5) == pytest.approx(10 * MBIT, rel=0.02)
         command = ["iperf3", "-u", "-c", B, "-p", "5202", "-b", "20M", "-l", "1472", "-t", "9"]
         server = b.start(["iperf3", "-s", "-p", "5202"])
-        wait_for(lambda: "5202" in b.run(["ss", "-ltn"], timeout=5).stdout)
+        until(lambda: "5202" in b.run(["ss", "-ltn"], timeout=60).stdout)
         client = a.start([*command, "-B", sources[1]])
-        wait_for(lambda: a.counters()["path:1:forward"]["packets"] > 100)
+        until(lambda: a.counters()["path:1:forward"]["packets"] > 100)
         rate = class_rate(a, "path:1:forward", 1.5)
         client.stop()
         server.stop()
@@ -104,11 +105,11 @@ def test_queue_changes_while_packets_flow(deploy: Deploy) -> None:
     lab = deploy(pair(whole(1 * MBIT, 30 * FRAME)))
     a = lab.nodes["a"]
     with udp_flood(a, lab.nodes["b"], B, 3 * MBIT):
-        wait_for(lambda: a.counters()[NAME]["backlog"] > 25 * FRAME)
+        until(lambda: a.counters()[NAME]["backlog"] > 25 * FRAME)
         lab.apply("link:x", Change(queue=Size(10 * FRAME)))
-        wait_for(lambda: a.counters()[NAME]["backlog"] <= 10 * FRAME)
+        until(lambda: a.counters()[NAME]["backlog"] <= 10 * FRAME)
         lab.apply("link:x", Change(queue=Size(20 * FRAME)))
-        wait_for(lambda: a.counters()[NAME]["backlog"] > 15 * FRAME)
+        until(lambda: a.counters()[NAME]["backlog"] > 15 * FRAME)
 
 
 @pytest.mark.parametrize("classes", [(), (whole(),), (whole(10 * MBIT),)])
@@ -124,7 +125,7 @@ def test_down_drops_and_counts_and_up_brings_back(
         assert ping(b, A) == 0
         assert a.counters()[NAME]["drop_down"] >= 3 * round_number
         lab.apply("link:x", Change(up=True))
-        wait_for(lambda: ping(a, B) == 3)
+        until(lambda: ping(a, B) == 3)
     assert ping(b, A) == 3
     assert a.counters()[NAME]["drop_queue"] == 0
 
@@ -156,7 +157,7 @@ def test_a_port_goes_down_with_all_its_paths(deploy: Deploy) -> None:
         assert ping(gateway, target, "-I", "198.18.1.2") == 0
         assert ping(gateway, target, "-I", "198.18.1.6") == 3
     lab.apply("port:gw1.a", Change(up=True))
-    wait_for(lambda: ping(gateway, "198.18.2.2", "-I", "198.18.1.2") == 3)
+    until(lambda: ping(gateway, "198.18.2.2", "-I", "198.18.1.2") == 3)
     ports = {s.name: s.rate for s in lab.plan.shapers if s.name.startswith("port:gw1.a")}
     assert ports == dict.fromkeys(["port:gw1.a:forward", "port:gw1.a:reverse"], Rate(5 * MBIT))
 

@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from chain_lab import FORWARD, REVERSE, Chain, hop_packets, until
+from chain_lab import FORWARD, REVERSE, Chain, hop_packets
 from load_lab import hawserd
+from waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -33,7 +34,7 @@ def test_tcp_passes_a_chain(transport: str) -> None:
         with subprocess.Popen(server, stdout=subprocess.DEVNULL) as listening:
             until(lambda: "LISTEN" in chain.at("server", "ss", "-tln"), "iperf3 listens")
             text = chain.at("client", "iperf3", "-c", "10.0.0.2", "-t", "2", "--json")
-            listening.wait(10)
+            listening.wait(60)
         result = json.loads(text)
         assert result["end"]["sum_received"]["bits_per_second"] > 50e6
         assert hop_packets(chain.sff.counters(), FORWARD)[-1] > 1000

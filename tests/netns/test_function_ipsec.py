@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_traffic import ping, tcp, wait_for
+from driver_traffic import ping, tcp
+from waiting import until
 
 from hawser.control.client import DaemonClient
 from hawser.control.model import FunctionCounters
@@ -78,7 +79,7 @@ class Ends:
         command = ["swanctl", "--rekey", "--child", "t", "--uri"]
         uri = f"unix://{strongswan.socket(folder)}"
         env = strongswan.environment(folder)
-        self.lab.nodes[node].run([*command, uri], timeout=10, env=env)
+        self.lab.nodes[node].run([*command, uri], timeout=60, env=env)
 
     def associations(self) -> dict[str, str]:
         """Keys by identifier, as charon at b says; both directions, old and new."""
@@ -106,8 +107,8 @@ def ends(
     lacks = tuple(tunnels.missing(plan.model_copy(update={"tunnels": (first, second)})))
     if lacks:
         pytest.skip(lacks[0])
-    a.run(["ip", "address", "add", A, "dev", "lo"], timeout=5)
-    b.run(["ip", "address", "add", B, "dev", "lo"], timeout=5)
+    a.run(["ip", "address", "add", A, "dev", "lo"], timeout=60)
+    b.run(["ip", "address", "add", B, "dev", "lo"], timeout=60)
     secret = secrets.token_hex(16)
     folder, other = lab.directory / "own", lab.directory / "other"
     for each in (folder, other):
@@ -118,12 +119,12 @@ def ends(
     charon = b.start(strongswan.COMMAND, log=other / "charon.log", env=environment)
     end = TunnelEnd(lab.directory, folder, first, a, secret, after)
     try:
-        wait_for(strongswan.socket(other).is_socket)
+        until(strongswan.socket(other).is_socket)
         strongswan.load(other, b)
         end.load()
         end.connect()
         end.wait()
-        a.run(["ip", "route", "add", B, "dev", "esp0", "src", A], timeout=5)
+        a.run(["ip", "route", "add", B, "dev", "esp0", "src", A], timeout=60)
         yield Ends(lab, end, other)
     finally:
         end.stop()
@@ -202,7 +203,7 @@ def test_tshark_reads_what_is_sealed(ends: Ends, tmp_path: Path) -> None:
 def test_keys_are_renewed_after_so_many_packets(ends: Ends, tmp_path: Path) -> None:
     file = tmp_path / "esp.pcap"
     capture = captured(ends, file)
-    sent = ends.a.run(["ping", "-q", "-c", "600", "-i", "0.002", B], timeout=20).stdout
+    sent = ends.a.run(["ping", "-q", "-c", "600", "-i", "0.002", B], timeout=60).stdout
     assert " 0% packet loss" in sent
     assert not ends.dropped()
     finish(capture)
@@ -219,7 +220,7 @@ def test_keys_are_renewed_after_so_many_packets(ends: Ends, tmp_path: Path) -> N
 
 def test_code_points_are_copied_to_the_outside(ends: Ends, tmp_path: Path) -> None:
     cut = ["ethtool", "-K", "f0", "tx-udp-segmentation", "off"]  # else batches are captured whole
-    ends.a.run(cut, timeout=5)
+    ends.a.run(cut, timeout=60)
     file = tmp_path / "esp.pcap"
     capture = captured(ends, file)
     for tos in ("0xb8", "0x28", "0x02", "0xbb"):
@@ -230,8 +231,8 @@ def test_code_points_are_copied_to_the_outside(ends: Ends, tmp_path: Path) -> No
         "s[1].setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 0x48)\n"
         f"for n in range(40): s[n // 4 % 2].sendto(bytes(500), ({B!r}, 9))\n"
     )
-    ends.a.run(["python3", "-c", script], timeout=10)
-    wait_for(lambda: ends.counters().sealed.packets >= 3 * 4 + 40)
+    ends.a.run(["python3", "-c", script], timeout=60)
+    until(lambda: ends.counters().sealed.packets >= 3 * 4 + 40)
     finish(capture)
     fields = ["esp.spi", "ip.src", "ip.dsfield"]
     outer = list(decrypted(file, ends.associations(), fields, "f"))
@@ -252,7 +253,7 @@ def captured(ends: Ends, file: Path) -> Background:
     # In immediate mode packets of any length have room for the longest: 2 MiB are for few of them.
     options = ["--immediate-mode", "-B", "32768", "-U", "-i", "near", "-w", str(file)]
     capture = ends.b.start(["tcpdump", *options, "udp port 4500"])
-    wait_for(lambda: file.exists() and file.stat().st_size > 0)
+    until(lambda: file.exists() and file.stat().st_size > 0)
     return capture
 
 
@@ -323,7 +324,7 @@ def test_what_is_not_from_the_other_end_is_dropped_and_counted(ends: Ends, tmp_p
     }
     for cause, packet in cases.items():
         inject(ends, [packet, packet])
-        wait_for(lambda cause=cause: ends.counters().drops[cause] == 2)
+        until(lambda cause=cause: ends.counters().drops[cause] == 2)
     inject(ends, ["ff", "ff" * 3, sealed[:32], f"{sealed[:-2]}00", "00", "", f"00000000{sealed}"])
     assert ping(ends.b, A, "-I", B) == 3
     assert ping(ends.a, B) == 3
@@ -334,4 +335,4 @@ def inject(ends: Ends, packets: list[str]) -> None:
     """Send datagrams as if from charon's port at b."""
     addresses = ends.lab.plan.addresses
     what: list[Any] = [str(addresses["b"]), str(addresses["a"]), packets]
-    ends.b.run(["python3", "-c", INJECT, json.dumps(what)], timeout=10)
+    ends.b.run(["python3", "-c", INJECT, json.dumps(what)], timeout=60)

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gateway_lab import ROOT, Gateway, Lab, hawserd, run, until
+from gateway_lab import ROOT, Gateway, Lab, hawserd, run
+from waiting import until
 
 root = pytest.mark.root
 
@@ -168,7 +169,7 @@ def test_it_ends_orderly(lab: Lab) -> None:
     assert not Path(one.config["control"]).exists()
     assert "hawser0" not in run("ip", "-n", one.namespace, "link")
     assert "10.2.0.0/24" not in run("ip", "-n", one.namespace, "route")
-    until(lambda: not two.up(), "the other notices", seconds=2)
+    until(lambda: not two.up(), "the other notices")
 
 
 @root

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_lab import Gateway, Lab, pki, run, until
+from gateway_lab import Gateway, Lab, pki, run
+from waiting import until
 
 pytestmark = [pytest.mark.root, pytest.mark.measures]
 

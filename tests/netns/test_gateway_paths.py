@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gateway_lab import Gateway, Lab, until
+from gateway_lab import Gateway, Lab
 from transfer import OUTAGE, RECEIVER, sender, standstill
+from waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -36,8 +37,8 @@ class Transfer:
 
     def gap(self) -> float:
         """Wait for the end; the longest time in which nothing came. All that came is right."""
-        sent, _ = self.sender.communicate(timeout=30)
-        received, _ = self.receiver.communicate(timeout=30)
+        sent, _ = self.sender.communicate(timeout=60)
+        received, _ = self.receiver.communicate(timeout=60)
         return standstill(sent, received)
 
 

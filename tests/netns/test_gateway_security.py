@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_lab import Gateway, Lab, pki, run, until
+from gateway_lab import Gateway, Lab, pki, run
+from waiting import until
 
 pytestmark = [pytest.mark.root, pytest.mark.measures]
 
@@ -76,8 +77,8 @@ def test_who_is_revoked_is_out_at_once_and_stays_out(lab: Lab, kind: str) -> Non
     for gone in ({"revoked": [shown]}, {"revoked_file": str(listed)}):
         begin = time.monotonic()
         assert put(two, **gone)[0] == 200
-        until(lambda: not two.up(), "the connection has ended", seconds=1)
-        until(lambda: not one.up(), "the other end knows", seconds=3)
+        until(lambda: not two.up(), "the connection has ended")
+        until(lambda: not one.up(), "the other end knows")
         assert time.monotonic() - begin < 3
         time.sleep(1)
         assert not two.up()

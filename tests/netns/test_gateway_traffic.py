@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_lab import Gateway, Lab, run, until
+from gateway_lab import Gateway, Lab, run
+from waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -153,7 +154,7 @@ def test_ipip_is_what_others_take_it_for(lab: Lab) -> None:
     while "Capture started" not in capture.stderr.readline():
         assert capture.poll() is None, "tshark ended"
     lab.ping(5, 0.2)
-    rows = [line.split("\t") for line in capture.communicate(timeout=15)[0].splitlines()]
+    rows = [line.split("\t") for line in capture.communicate(timeout=60)[0].splitlines()]
     assert rows == [
         ["198.18.0.1,10.1.0.1", "198.18.0.2,10.2.0.1", "4,1", "8", "1,1"],
         ["198.18.0.2,10.2.0.1", "198.18.0.1,10.1.0.1", "4,1", "0", "1,1"],

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 from driver_plans import pair, whole
-from driver_traffic import wait_for
+from waiting import until
 
 from hawser.driver.local import LocalLab
 from hawser.node import cgroup
@@ -59,7 +59,7 @@ def test_without_a_limit_nothing_is_throttled(
 ) -> None:
     node = deploy(limited(None)).nodes["a"]
     program = node.start(BURN)
-    wait_for(lambda: (usage := node.usage()) is not None and usage.cpu_seconds > 0.1)
+    until(lambda: (usage := node.usage()) is not None and usage.cpu_seconds > 0.1)
     usage = node.usage()
     program.stop()
     assert usage is not None
@@ -94,6 +94,6 @@ def test_an_emulator_may_go_before_ordinary_processes(
     nodes = (plan.nodes[0].model_copy(update={"role": "wan"}), *plan.nodes[1:])
     node = deploy(plan.model_copy(update={"nodes": nodes})).nodes["a"]
     program = node.start([sys.executable, "-c", "import time; time.sleep(60)"])
-    wait_for(lambda: program.pid in node.processes())
+    until(lambda: program.pid in node.processes())
     os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(1))
     program.stop()

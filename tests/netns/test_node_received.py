@@ -39,7 +39,7 @@ class Rounds(threading.Event):
         while self._begun.acquire(blocking=False):
             pass
         for _ in range(2):  # the reading under way may have begun before
-            self._begun.acquire(timeout=30)
+            self._begun.acquire(timeout=60)
 
 
 def transfer(lab: LocalLab, over: Rounds) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 
 import openflow_lab
 import pytest
-from driver_traffic import wait_for
+from waiting import until
 
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver import openvswitch
@@ -146,12 +146,12 @@ def iperf(lab: LocalLab, seconds: float, limit: str = "0") -> Iterator[dict[str,
     report: dict[str, Any] = {}
     server = lab.nodes["gw2"].start(["iperf3", "-s", "-1", "-p", str(AGENT)])
     try:
-        wait_for(lambda: str(AGENT) in lab.nodes["gw2"].run(["ss", "-ltn"], timeout=5).stdout)
+        until(lambda: str(AGENT) in lab.nodes["gw2"].run(["ss", "-ltn"], timeout=60).stdout)
         command = ["iperf3", "--json", "-c", address("2a"), "-B", address("1a"), "-p", str(AGENT)]
         client = lab.nodes["gw1"].start([*command, "-t", f"{seconds:g}", "-b", limit])
         try:
             yield report
-            wait_for(lambda: not client.running(), seconds + 15)
+            until(lambda: not client.running(), seconds + 15)
         finally:
             report |= json.loads(client.stop().stdout or "{}")
     finally:
@@ -172,7 +172,7 @@ def test_tcp_through_a_transit_gateway_has_its_label_and_good_checksums_at_each_
         lab.nodes[node].start(["tcpdump", "-i", "a", "-w", str(file), "-U", "-s", "0", "tcp"])
         for node, file in files.items()
     ]
-    wait_for(lambda: all(file.exists() and file.stat().st_size for file in files.values()))
+    until(lambda: all(file.exists() and file.stat().st_size for file in files.values()))
     with iperf(lab, 1, "20M") as report:
         pass
     assert goodput(report) > 15
@@ -214,7 +214,7 @@ def test_counters_are_what_was_sent(lab: LocalLab) -> None:
     assert sorted(came) == list(range(number))
     expected = (number, number * (payload + 28))
     for node in ("gw1", "gw3", "gw2"):
-        wait_for(lambda node=node: counts(lab, node)["m1 forward"] == expected, 8)
+        until(lambda node=node: counts(lab, node)["m1 forward"] == expected)
     assert counts(lab, "gw1")["m4 forward"] == (0, 0)
     assert counts(lab, "gw1")["no_entry"] == 0
 
@@ -222,7 +222,7 @@ def test_counters_are_what_was_sent(lab: LocalLab) -> None:
 def test_pings_between_gateways_pass_but_nothing_is_relayed(lab: LocalLab) -> None:
     """Own traffic passes; forged packets are dropped, counted by cause, and come out nowhere."""
     ping = ["ping", "-c", "2", "-i", "0.1", "-W", "1", "-I", address("1a"), address("3a")]
-    assert lab.nodes["gw1"].run(ping, timeout=5, check=False).returncode == 0
+    assert lab.nodes["gw1"].run(ping, timeout=60, check=False).returncode == 0
     with frames(lab, "internet", "gw3-a") as wire:
         forged = [
             udp(address("2a"), address("3a"), 4000, label(1)),  # right label, wrong source
@@ -241,13 +241,13 @@ def test_pings_between_gateways_pass_but_nothing_is_relayed(lab: LocalLab) -> No
             for _ in range(10):
                 wire.send(frame)
         expected = {"no_entry": 60, "fragment": 20, "not_admitted": 20}
-        wait_for(lambda: expected.items() <= counts(lab, "gw3").items(), 8)
+        until(lambda: expected.items() <= counts(lab, "gw3").items())
         assert counts(lab, "gw3")["m1 forward"] == (0, 0)
         for sniffer in watch:
             assert not [f for f in came_in(sniffer) if b"forged" in f]
             sniffer.close()
         wire.send(udp(address("1a"), address("3a"), 4000, label(1)))
-        wait_for(lambda: counts(lab, "gw3")["m1 forward"][0] == 1, 8)
+        until(lambda: counts(lab, "gw3")["m1 forward"][0] == 1)
 
 
 def came_in(sniffer: socket.socket) -> list[bytes]:
@@ -286,7 +286,7 @@ def udp(
 
 def test_a_smaller_mtu_in_the_internet_is_learnt_through_transit(lab: LocalLab) -> None:
     """The router tells branch 3, whose packet it was; that tells 1, and that its agent."""
-    lab.nodes["internet"].run(["ip", "link", "set", "gw2-a", "mtu", "1280"], timeout=5)
+    lab.nodes["internet"].run(["ip", "link", "set", "gw2-a", "mtu", "1280"], timeout=60)
     with iperf(lab, 2, "20M") as report:
         pass
     assert goodput(report) > 15
@@ -340,7 +340,7 @@ def test_entries_are_replaced_under_traffic_without_loss(lab: LocalLab) -> None:
             time.sleep(0.02)
     assert len(sent) > 200, "ten and more at each replacement"
     assert sorted(came) == sent
-    marked = lab.nodes["gw1"].run(dump(lab, "gw1"), timeout=5).stdout
+    marked = lab.nodes["gw1"].run(dump(lab, "gw1"), timeout=60).stdout
     assert marked.count("set_field:02:14:") == 4, marked
 
 
@@ -363,7 +363,7 @@ def test_a_full_table_comes_within_three_seconds_and_loses_nothing(
         controller(lab).configure(config)
         took = time.monotonic() - start
         time.sleep(0.2)
-    installed = lab.nodes["gw3"].run(dump(lab, "gw3"), timeout=20).stdout
+    installed = lab.nodes["gw3"].run(dump(lab, "gw3"), timeout=60).stdout
     assert installed.count("nw_src=203.0.") == 2 * FULL
     assert sorted(came) == sent
     assert took < 3
@@ -383,11 +383,11 @@ def test_the_switch_goes_on_without_its_controller_which_finds_it_as_it_left_it(
         os.kill(ssc.pid, signal.SIGSTOP)
         time.sleep(0.2)
         os.kill(ssc.pid, signal.SIGKILL)
-        wait_for(lambda: ssc.restarts == 1 and ssc.control.exists())
-        wait_for(lambda: ready(lab), 10)
+        until(lambda: ssc.restarts == 1 and ssc.control.exists())
+        until(lambda: ready(lab))
         time.sleep(1.5)
     assert sorted(came) == sent
-    wait_for(lambda: counts(lab, "gw3")["m1 forward"][0] == len(sent), 5)  # counted all along
+    until(lambda: counts(lab, "gw3")["m1 forward"][0] == len(sent))  # counted all along
     log = (lab.directory / "logs" / "ssc.log").read_text()
     assert log.count("switch gw3:") == 1, log  # installed once, and never again
 
@@ -406,8 +406,8 @@ def test_a_restarted_switch_gets_its_entries_back_and_tcp_survives(lab: LocalLab
         vswitchd = process(lab, "gw3-ofs")
         os.kill(vswitchd.pid, signal.SIGKILL)
         killed = time.monotonic()
-        wait_for(lambda: vswitchd.restarts == 1)
-        wait_for(lambda: ready(lab) and counts(lab, "gw3")["m1 forward"][0] > 0, 10)
+        until(lambda: vswitchd.restarts == 1)
+        until(lambda: ready(lab) and counts(lab, "gw3")["m1 forward"][0] > 0)
         assert time.monotonic() - killed < 5
     assert ready(lab)  # still: the connection before has nothing more to say
     assert any("gw3-ofs died" in fault for fault in lab.faults()), "a trial would be void"
@@ -420,16 +420,16 @@ def test_connections_that_end_leave_nothing_in_the_controller(lab: LocalLab) -> 
     threads = len(list(Path(f"/proc/{ssc.pid}/task").iterdir()))
     for restarts in (1, 2):
         os.kill(vswitchd.pid, signal.SIGKILL)
-        wait_for(lambda n=restarts: vswitchd.restarts == n)
-        wait_for(lambda: ready(lab), 10)
-    wait_for(lambda: len(list(Path(f"/proc/{ssc.pid}/task").iterdir())) == threads, 5)
+        until(lambda n=restarts: vswitchd.restarts == n)
+        until(lambda: ready(lab))
+    until(lambda: len(list(Path(f"/proc/{ssc.pid}/task").iterdir())) == threads)
 
 
 def test_a_restarted_database_is_no_matter(lab: LocalLab) -> None:
     database = process(lab, "gw3-ovsdb")
     with receiver(lab) as came, stream(lab, 200) as sent:
         os.kill(database.pid, signal.SIGKILL)
-        wait_for(lambda: database.restarts == 1)
+        until(lambda: database.restarts == 1)
         time.sleep(2)
     assert sorted(came) == sent
     assert ready(lab)
@@ -438,13 +438,13 @@ def test_a_restarted_database_is_no_matter(lab: LocalLab) -> None:
 def test_flows_that_others_change_are_put_right(lab: LocalLab) -> None:
     node, command = lab.nodes["gw3"], dump(lab, "gw3")
     wanted = cookies(lab, "gw3")
-    node.run([*command[:3], "del-flows", command[-1]], timeout=5)
-    node.run([*command[:3], "add-flow", command[-1], "priority=9,actions=NORMAL"], timeout=5)
-    wait_for(lambda: cookies(lab, "gw3") == wanted, 5)
+    node.run([*command[:3], "del-flows", command[-1]], timeout=60)
+    node.run([*command[:3], "add-flow", command[-1], "priority=9,actions=NORMAL"], timeout=60)
+    until(lambda: cookies(lab, "gw3") == wanted)
 
 
 def cookies(lab: LocalLab, gateway: str) -> set[str]:
-    flows = lab.nodes[gateway].run(dump(lab, gateway), timeout=5).stdout
+    flows = lab.nodes[gateway].run(dump(lab, gateway), timeout=60).stdout
     return set(re.findall("cookie=(0x[0-9a-f]+)", flows))
 
 
@@ -462,7 +462,7 @@ def test_wrong_configurations_change_nothing(lab: LocalLab) -> None:
 
 def test_nothing_listens_on_the_network(lab: LocalLab) -> None:
     for node in ("ssc", "gw1"):
-        assert not lab.nodes[node].run(["ss", "-Hltun"], timeout=5).stdout
+        assert not lab.nodes[node].run(["ss", "-Hltun"], timeout=60).stdout
     for file in (lab.daemons["ssc"].control, lab.directory / "gw1.ofs" / "of"):
         assert file.stat().st_mode & 0o077 == 0
 
@@ -470,7 +470,7 @@ def test_nothing_listens_on_the_network(lab: LocalLab) -> None:
 def test_nothing_is_left(driver: LocalDriver, lab: LocalLab) -> None:
     pids = [each.pid for each in (*lab.switches, lab.daemons["ssc"])]
     driver.destroy(lab.name)  # as after a crash: by name alone
-    wait_for(lambda: not any(alive(pid) for pid in pids))
+    until(lambda: not any(alive(pid) for pid in pids))
     assert not lab.directory.exists()
     assert lab.name not in driver.labs()
 

@@ -125,7 +125,7 @@ def opened(lab: LocalLab, node: str, family: int, kind: int, protocol: int) -> s
 
 def silenced(lab: LocalLab) -> None:
     """Let the internet hand nothing on: nobody answers."""
-    lab.nodes["internet"].run(["sysctl", "-qw", "net.ipv4.ip_forward=0"], timeout=5)
+    lab.nodes["internet"].run(["sysctl", "-qw", "net.ipv4.ip_forward=0"], timeout=60)
 
 
 def arriving(lab: LocalLab, interface: str) -> socket.socket:
@@ -154,7 +154,7 @@ def taken(sniffer: socket.socket, *protocols: int) -> Iterator[bytes]:
 def station(lab: LocalLab, gateway: str = "gw3", port: str = "a") -> bytes:
     """Ethernet address of a gateway's own stack at a port."""
     interface = f"mpa_{'ab'.index(port)}" if lab.plan.switches else port
-    show = lab.nodes[gateway].run(["ip", "-o", "link", "show", interface], timeout=5).stdout
+    show = lab.nodes[gateway].run(["ip", "-o", "link", "show", interface], timeout=60).stdout
     return bytes.fromhex(show.split("link/ether ")[1].split()[0].replace(":", ""))
 
 

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from driver_traffic import wait_for
 from run_cli import processes
+from waiting import until
 
 from hawser.driver import names, openvswitch
 from hawser.driver.local import LocalDriver
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(bool(openvswitch.absent()), reason=f"needs Debian {openvswitch.PACKAGE}"),
 ]
 
-_HERE = Path(__file__).parent
+_LAB = Path(__file__).parents[1] / "lab"
 _MAKER = """
 import signal, sys
 import openflow_lab
@@ -52,12 +52,12 @@ def test_a_killed_maker_leaves_nothing(
     assert not (names.ROOT / lab_name).exists()
     assert not namespace.names(names.prefix(lab_name))
     assert not cgroup.names(names.prefix(lab_name))
-    wait_for(lambda: not processes(f"{names.ROOT / lab_name}/"))
+    until(lambda: not processes(f"{names.ROOT / lab_name}/"))
 
 
 def begin(lab: str) -> subprocess.Popen[str]:
     """Start a maker; it is about to deploy."""
-    folders = [_HERE, _HERE.parent, _HERE.parents[1] / "src"]
+    folders = [_LAB, _LAB.parent, _LAB.parents[1] / "src"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
     command = [sys.executable, "-c", _MAKER, lab]
     maker = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)

@@ -78,5 +78,5 @@ def check(lab: LocalLab, plan: NetworkPlan) -> None:
 def _subflows(node: NamespaceNode, port: int) -> list[tuple[str, str]]:
     """Addresses of the connections to a port."""
     command = ["ss", "-Htn", "state", "established", f"( dport = :{port} )"]
-    ends = [line.split()[2:4] for line in node.run(command, timeout=5).stdout.splitlines()]
+    ends = [line.split()[2:4] for line in node.run(command, timeout=60).stdout.splitlines()]
     return sorted((a.rpartition(":")[0], b.rpartition(":")[0]) for a, b in ends)

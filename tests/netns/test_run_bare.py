@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import run_cli
 from run_cable import only_bundle, write
-from run_cli import hawser, start, trials, until
+from run_cli import hawser, start, trials
+from waiting import until
 
 from hawser.store import Bundle
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 import run_cli
-from run_cli import REPOSITORY, command, environment, hawser, start, trials, until
+from run_cli import REPOSITORY, command, environment, hawser, start, trials
+from waiting import until
 
 from hawser.driver.local import LocalDriver
 from hawser.store import Bundle

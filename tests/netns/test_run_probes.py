@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from run_cli import until
+from waiting import until
 
 from hawser.driver.local import LocalLab
 from hawser.overlay import NetworkPlan, network

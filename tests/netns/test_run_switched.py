@@ -13,8 +13,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from driver_traffic import ping, tcp, wait_for
+from driver_traffic import ping, tcp
 from transfer import OUTAGE, RECEIVER, sender, standstill
+from waiting import until
 
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.daemon import SupervisedProcess
@@ -115,11 +116,11 @@ def transfer(lab: LocalLab, seconds: float = 4) -> Iterator[None]:
     """Send from branch 1 to 2 over one TCP connection; it never stands still for long."""
     receiver = lab.nodes["h2"].start(RECEIVER)
     try:
-        wait_for(lambda: ":7" in lab.nodes["h2"].run(["ss", "-Hltn"], timeout=5).stdout)
+        until(lambda: ":7" in lab.nodes["h2"].run(["ss", "-Hltn"], timeout=60).stdout)
         done: list[str] = []
         command = sender(str(lab.plan.addresses["h2"]), seconds)
         sending = Thread(
-            target=lambda: done.append(lab.nodes["h1"].run(command, timeout=30).stdout)
+            target=lambda: done.append(lab.nodes["h1"].run(command, timeout=60).stdout)
         )
         sending.start()
         yield
@@ -148,10 +149,10 @@ def test_a_transfer_survives_a_transit_gateway_that_is_killed(deploy: Deploy, sw
     assert carried > 200 if switch == "bpf" else carried < 10
     assert victim.pid != before
     assert reconnects(lab, "gw1", "b2") == 0
-    wait_for(lambda: transit(lab, "gw3") is not None)
+    until(lambda: transit(lab, "gw3") is not None)
     again = transit(lab, "gw3") or 0
     goodput(lab)
-    wait_for(lambda: (transit(lab, "gw3") or 0) > again + 200, 5)
+    until(lambda: (transit(lab, "gw3") or 0) > again + 200)
 
 
 def killable(lab: LocalLab, name: str) -> SupervisedProcess:
@@ -202,7 +203,7 @@ QUIC = (
 def test_quic_goes_over_transit_gateways(deploy: Deploy, switch: str) -> None:
     """One connection over both paths at once; over the direct one alone while the other is cut."""
     lab = deploy(plan(f"overlay.switch={switch}", *QUIC))
-    wait_for(lambda: paths_up(lab) == 2)
+    until(lambda: paths_up(lab) == 2)
     assert goodput(lab, 3) > 45, "more than the 40 Mbit/s of one access"
     passed = way(lab, switch, "gw3")
     assert passed["forward transit"] > 3000
@@ -250,7 +251,7 @@ def test_ip_in_ip_has_a_tunnel_a_group(deploy: Deploy) -> None:
     done = lab.nodes["h2"].start(["iperf3", "-s", "-1"])
     try:
         command = ["iperf3", "-c", target, "-P", "8", "-t", "3"]
-        lab.nodes["h1"].run(command, timeout=20)
+        lab.nodes["h1"].run(command, timeout=60)
     finally:
         done.stop()
     groups = next(p["groups"] for p in counters(lab, "gw1")["peers"] if p["branch"] == "b2")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_lab import Gateway, Lab, run, until
+from gateway_lab import Gateway, Lab, run
 from switch_lab import (
     WORKED_EXAMPLE,
     address,
@@ -25,6 +25,7 @@ from switch_lab import (
     sniff,
     switched,
 )
+from waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -231,7 +232,7 @@ def test_ports_come_and_go_with_the_configuration(lab: Lab, transit: dict[int, G
     assert gateway.get("/v1/config") == before, "nothing half done"
     # without a switch branch 3 reset the subflow: it is made again
     ping = ("ping", "-q", "-c3", "-i0.02", "-W1", "10.2.0.1")
-    until(lambda: " 0% packet loss" in lab.at(1, *ping, check=False), "pings pass", seconds=20)
+    until(lambda: " 0% packet loss" in lab.at(1, *ping, check=False), "pings pass")
 
 
 def test_a_second_switch_in_the_namespace_is_refused(lab: Lab, transit: dict[int, Gateway]) -> None:

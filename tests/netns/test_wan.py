@@ -13,7 +13,8 @@ from statistics import median
 from typing import Any
 
 import pytest
-from driver_traffic import burst, ping, tcp, wait_for
+from driver_traffic import burst, ping, tcp
+from waiting import until
 
 from hawser.control.client import DaemonClient
 from hawser.control.model import WanPath
@@ -64,7 +65,7 @@ def echoes(lab: LocalLab, source: str, target: str, count: int = 20) -> list[flo
     """Round-trip times, ms."""
     node: NamespaceNode = lab.nodes[source]
     command = ["ping", "-n", "-c", str(count), "-i", "0.02", "-W", "2"]
-    output = node.run([*command, str(lab.plan.addresses[target])], timeout=30, check=False).stdout
+    output = node.run([*command, str(lab.plan.addresses[target])], timeout=60, check=False).stdout
     answers = (line for line in output.splitlines() if "time=" in line)
     return [float(line.split("time=")[1].split()[0]) for line in answers]
 
@@ -107,7 +108,7 @@ def test_every_lost_packet_is_counted_once(deploy: Deploy) -> None:
     received = lab.nodes["b"].counters()["e"]["rx_packets"]
     for _ in range(20):
         send(lab, 50)
-    wait_for(lambda: counted(lab, "link:w:forward").rx_packets - before.rx_packets >= 1000)
+    until(lambda: counted(lab, "link:w:forward").rx_packets - before.rx_packets >= 1000)
     after = counted(lab, "link:w:forward")
     lost = after.drop_loss - before.drop_loss
     arrived = lab.nodes["b"].counters()["e"]["rx_packets"] - received
@@ -129,12 +130,12 @@ def sequence(lab: LocalLab) -> list[str]:
     """Numbers of the echoes that were answered; neighbours are set, so nothing else is sent."""
     for one, other in (("a", "b"), ("b", "a")):
         address = str(lab.plan.addresses[other])
-        link = lab.nodes[other].run(["ip", "-o", "link", "show", "e"], timeout=5).stdout
+        link = lab.nodes[other].run(["ip", "-o", "link", "show", "e"], timeout=60).stdout
         hardware = link.split("link/ether ")[1].split()[0]
         command = ["ip", "neigh", "replace", address, "lladdr", hardware, "dev", "e"]
-        lab.nodes[one].run(command, timeout=5)
+        lab.nodes[one].run(command, timeout=60)
     command = ["ping", "-n", "-c", "40", "-i", "0.01", "-W", "1", str(lab.plan.addresses["b"])]
-    output = lab.nodes["a"].run(command, timeout=20, check=False).stdout
+    output = lab.nodes["a"].run(command, timeout=60, check=False).stdout
     return [word for word in output.split() if word.startswith("icmp_seq")]
 
 
@@ -178,7 +179,7 @@ def test_what_has_no_emulator_cannot_be_delayed(deploy: Deploy) -> None:
 def test_partial_checksums_and_full_frames_pass(deploy: Deploy) -> None:
     lab = deploy(plan("delay: 1 ms"))
     a, b = lab.nodes["a"], lab.nodes["b"]
-    a.run(["ethtool", "-K", "e", "tx", "on"], timeout=5)  # TCP leaves its checksum to the device
+    a.run(["ethtool", "-K", "e", "tx", "on"], timeout=60)  # TCP leaves its checksum to the device
     found: dict[str, Any] = tcp(a, b, str(lab.plan.addresses["b"]), 1)
     assert found["bits_per_second"] > 10e6
     with DaemonClient(lab.daemons["wan"].control) as client:
@@ -202,10 +203,10 @@ def test_packets_wait_for_a_receiver_that_takes_no_more(deploy: Deploy) -> None:
     # looking.
     looks = ("echo 1000 > napi_defer_hard_irqs", "echo 200000000 > gro_flush_timeout")
     inside = ["sh", "-c", " && ".join(("cd /sys/class/net/e", *looks))]
-    subprocess.run(lab.nodes["b"].attached(inside), timeout=5, check=True)
+    subprocess.run(lab.nodes["b"].attached(inside), timeout=60, check=True)
     before = counted(lab, "link:w:forward").rx_packets
     send(lab, 1000, 100)
-    wait_for(lambda: counted(lab, "link:w:forward").lateness_us.count - before >= 1000)
+    until(lambda: counted(lab, "link:w:forward").lateness_us.count - before >= 1000)
     assert counted(lab, "link:w:forward").lateness_us.max > 20_000
     with DaemonClient(lab.daemons["wan"].control) as client:
         assert [port.drop_send for port in client.wan_counters().interfaces] == [0, 0]
@@ -217,8 +218,8 @@ def test_a_killed_emulator_comes_back_and_shows(deploy: Deploy) -> None:
     daemon = lab.daemons["wan"]
     lab.apply("link:w", Change(delay=Duration(0.02)))
     os.kill(daemon.pid, signal.SIGKILL)
-    wait_for(lambda: daemon.restarts == 1)
-    wait_for(lambda: ping(lab.nodes["a"], str(lab.plan.addresses["b"])) == 3)
+    until(lambda: daemon.restarts == 1)
+    until(lambda: ping(lab.nodes["a"], str(lab.plan.addresses["b"])) == 3)
     assert median(echoes(lab, "a", "b", 5)) == pytest.approx(40, abs=1)
 
 

@@ -26,7 +26,7 @@ print(json.dumps({"digest": digest.hexdigest(), "gap": gap}))
 _SEND = """
 import hashlib, random, socket, sys, time
 source, digest = random.Random(7), hashlib.sha256()
-with socket.create_connection((sys.argv[1], 7), timeout=30) as stream:
+with socket.create_connection((sys.argv[1], 7), timeout=60) as stream:
     print("connected", flush=True)
     end = time.monotonic() + float(sys.argv[2])
     while time.monotonic() < end:

@@ -31,11 +31,12 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 QUEUE_BYTES = 50 * 1500
@@ -61,20 +62,11 @@ def run(*command: str, check: bool = True) -> str:
     return done.stdout
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
-    """Wait for a condition, and fail when it does not come true in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not in {seconds} s: {what}")
-        time.sleep(0.02)
-
-
 class _UnixConnection(http.client.HTTPConnection):
     """HTTP on a Unix socket."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("hawserd", timeout=20)
+        super().__init__("hawserd", timeout=60)
         self._path = str(path)
 
     def connect(self) -> None:
@@ -152,7 +144,7 @@ class Gateway:
         if self.process is None:
             return None
         self.process.send_signal(sign)
-        code = self.process.wait(5)
+        code = self.process.wait(60)
         self.process = None
         return code
 
@@ -339,16 +331,23 @@ class Lab:
 
     def iperf(self, *options: str, seconds: float = 5, to: str = "10.2.0.1") -> dict[str, Any]:
         """Run iperf3 from branch 1 to branch 2; the server's view is in `server_output_json`."""
+        return self._iperf("-t", str(seconds), *options, to=to)
+
+    def transfer(self, size: str, *options: str, to: str = "10.2.0.1") -> dict[str, Any]:
+        """Send so many bytes (`8M`) from branch 1 to branch 2 by iperf3, however long it takes."""
+        return self._iperf("-n", size, *options, to=to)
+
+    def _iperf(self, *options: str, to: str) -> dict[str, Any]:
         server = self.start(2, "iperf3", "-s", "-1", "-J", stdout=subprocess.DEVNULL)
         until(lambda: ":5201" in self.at(2, "ss", "-Hltn"), "iperf3 listens")
-        command = ["iperf3", "-c", to, "-J", "--get-server-output", "-t", str(seconds), *options]
+        command = ["iperf3", "-c", to, "-J", "--get-server-output", *options]
         result: dict[str, Any] = json.loads(self.at(1, *command, check=False))
-        server.wait(10)
+        server.wait(60)
         if "error" in result:
             raise RuntimeError(result["error"])
         return result
 
-    def ping(self, count: int, interval: float = 0.01, to: str = "10.2.0.1") -> list[float]:
+    def ping(self, count: int, interval: float = 0.05, to: str = "10.2.0.1") -> list[float]:
         """Round-trip times from branch 1 to branch 2, in milliseconds, sorted."""
         return echoes(self.at(1, "ping", "-c", str(count), "-i", str(interval), to, check=False))
 

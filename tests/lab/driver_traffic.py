@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from waiting import PATIENCE, until
 
 from hawser.node import namespace
 from hawser.node.netns import NamespaceNode
@@ -17,10 +19,14 @@ _SO_SNDBUFFORCE = 32
 
 
 def ping(node: NamespaceNode, target: str, *options: str) -> int:
-    """Send three echoes and count those that came back within a second."""
+    """Send three echoes and count those that came back within a second.
+
+    `ping` waits an interval for the last answer once there was one: it is long enough for a
+    program that has to wait for a processor.
+    """
     done = node.run(
-        ["ping", "-q", "-c", "3", "-i", "0.02", "-W", "1", *options, target],
-        timeout=10,
+        ["ping", "-q", "-c", "3", "-i", "0.1", "-W", "1", *options, target],
+        timeout=60,
         check=False,
     )
     return int(done.stdout.split(" received")[0].split()[-1])
@@ -30,7 +36,7 @@ def ping(node: NamespaceNode, target: str, *options: str) -> int:
 def iperf_server(node: NamespaceNode) -> Iterator[None]:
     server = node.start(["iperf3", "--server", "--one-off", "--forceflush"])
     try:
-        wait_for(lambda: "5201" in node.run(["ss", "-ltn"], timeout=5).stdout)
+        until(lambda: "5201" in node.run(["ss", "-ltn"], timeout=60).stdout)
         yield
     finally:
         server.stop()
@@ -45,6 +51,21 @@ def tcp(client: NamespaceNode, server: NamespaceNode, target: str, seconds: int)
     return result
 
 
+def transfer(
+    client: NamespaceNode, server: NamespaceNode, target: str, size: str = "4M", *options: str
+) -> dict[str, Any]:
+    """Send so many bytes over TCP, however long it takes; the receiver's sum, as iperf3 has it.
+
+    Raises:
+        NodeError: they did not all come.
+    """
+    with iperf_server(server):
+        command = ["iperf3", "--json", "-c", target, "-n", size, *options]
+        report = json.loads(client.run(command, timeout=PATIENCE).stdout)
+    result: dict[str, Any] = report["end"]["sum_received"]
+    return result
+
+
 @contextmanager
 def udp_flood(
     client: NamespaceNode, server: NamespaceNode, target: str, rate: float, *options: str
@@ -55,7 +76,7 @@ def udp_flood(
         before = _received(server)
         process = client.start([*command, *options])
         try:
-            wait_for(lambda: _received(server) > before + 50)
+            until(lambda: _received(server) > before + 50)
             time.sleep(0.4)  # what fills a queue has come
             yield
         finally:
@@ -93,15 +114,3 @@ def burst(node: NamespaceNode, target: str, count: int, payload: int) -> None:
                 out.sendto(bytes(payload), (target, 9))
 
     namespace.inside(node.namespace, send)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 15.0) -> None:
-    """Wait until something holds.
-
-    Raises:
-        AssertionError: it did not come to hold.
-    """
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.02)

@@ -6,8 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +49,6 @@ def start(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
-
-
-def until(condition: Callable[[], object], seconds: float = 120) -> None:
-    """Wait for something to be so."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.02)
 
 
 def bundles(folder: Path) -> list[Path]:

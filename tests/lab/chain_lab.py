@@ -23,12 +23,12 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from load_lab import hawserd, run
+from waiting import until
 
 _numbers = itertools.count()
 FORWARD, REVERSE = 1, 2
@@ -93,7 +93,7 @@ class Node:
         """End it."""
         if self._process:
             self._process.send_signal(sign)
-            self._process.wait(5)
+            self._process.wait(60)
             self._process = None
 
 
@@ -231,14 +231,6 @@ class Chain:
 def mac(number: int) -> str:
     """Ethernet address of a function."""
     return f"02:00:00:00:00:{number:02x}"
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
-        time.sleep(0.02)
 
 
 def hop_packets(counters: dict[str, Any], spi: int) -> Sequence[int]:

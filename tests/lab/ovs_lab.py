@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from chain_lab import until
 from load_lab import run
+from waiting import until
 
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 
@@ -35,7 +35,7 @@ class Ovs:
     def __exit__(self, *_: object) -> None:
         for daemon in reversed(self._daemons):
             daemon.send_signal(signal.SIGTERM)
-            daemon.wait(10)
+            daemon.wait(60)
 
     def _start(self) -> None:
         database = str(self._folder / "conf.db")
@@ -70,7 +70,7 @@ class Ovs:
             run("ovs-ofctl", "-O", "OpenFlow15", "add-flow", bridge, flow)
 
     def _vsctl(self, *words: str) -> None:
-        run("ovs-vsctl", f"--db={self._socket}", "--timeout=10", *words)
+        run("ovs-vsctl", f"--db={self._socket}", "--timeout=60", *words)
 
     def _spawn(self, *command: str) -> None:
         environment = {**os.environ, "OVS_RUNDIR": str(self._folder)}

@@ -1,0 +1,45 @@
+"""Tests of speed and punctuality, judged by what the machine could do meanwhile.
+
+Each runs alone. One that fails is red only where the machine was undisturbed; elsewhere it is
+skipped, and what disturbed it is the reason. What a program does is tested in tests/netns, never
+here.
+"""
+
+from __future__ import annotations
+
+import machine
+import pytest
+from _pytest.runner import runtestprotocol
+from fixtures import deploy, driver, lab_name
+
+__all__ = ["deploy", "driver", "lab_name"]
+
+
+def pytest_report_header() -> str:
+    return f"machine: {machine.idle()}; one core counts {machine.core_rate():.0f} M a second"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Run a test and judge it by the conditions from its setup to its teardown."""
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    watch = machine.Watch()
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    conditions = watch.end()
+    for report in reports:
+        judge(report, conditions)
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def judge(report: pytest.TestReport, conditions: machine.Conditions) -> None:
+    """Turn a failure under conditions that nothing can be judged by into a skip."""
+    why = conditions.disturbed()
+    if why is None or not report.failed:
+        return
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = str(crash.message if crash else report.longrepr).partition("\n")[0]
+    path, line, _ = report.location
+    report.outcome = "skipped"
+    report.longrepr = (path, line or 0, f"Skipped: not judged, {why}; it said: {said}")
