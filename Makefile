@@ -1,7 +1,7 @@
 # The only list of commands. CI calls `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-rust test-unit test-netns test-browser fuzz lock schemas clean
+.PHONY: help setup demo check format test test-fast test-rust test-unit test-netns test-browser test-timing fuzz lock schemas clean
 
 export PYTHONPATH := src
 export UV_PYTHON_DOWNLOADS := never
@@ -34,7 +34,13 @@ format: setup ## format everything
 	$(BIN)/ruff format src tests benches tools
 	$(BIN)/ruff check --fix-only src tests benches tools
 
-test: check test-rust test-unit test-netns test-browser ## check, then every test
+PARTS := check test-rust test-unit test-netns test-browser
+
+test: setup ## check, then every test; at the end, what took how long and what was skipped
+	@$(PY) tools/parts.py $(PARTS)
+
+test-fast: setup ## what needs no lab: check, Rust and unit tests
+	@$(PY) tools/parts.py check test-rust test-unit
 
 test-rust: setup
 	PROPTEST_RNG_SEED=1 cargo test --workspace --locked
@@ -42,16 +48,15 @@ test-rust: setup
 test-unit: setup
 	HAWSER_EXAMPLES=repeat $(BIN)/pytest tests/unit -n 2
 
-# What measures runs alone, after all others. Of these four run at a time, more than there are
-# processors here. What failed is judged once more, alone, and both outcomes are told.
+# Four at a time, more than there are processors here: most of them wait most of the time.
 test-netns: setup
-	$(BIN)/pytest tests/netns -m "not measures" -n 4 || $(call again,not measures)
-	$(BIN)/pytest tests/netns -m measures || $(call again,measures)
-
-again = { [ $$? = 1 ] && echo "what failed, once more:" && $(BIN)/pytest tests/netns -m "$(1)" --last-failed; }
+	$(BIN)/pytest tests/netns -n 4
 
 test-browser: setup
 	$(BIN)/pytest tests/browser
+
+test-timing: setup ## tests of speed and punctuality, one by one: skipped where the machine is disturbed
+	$(BIN)/pytest tests/timing
 
 bench-%: setup ## run one same-run comparison, such as bench-tunnel
 	$(PY) benches/$*.py

@@ -27,19 +27,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
     conditions = watch.end()
     for report in reports:
-        judge(report, conditions)
+        machine.judge(report, conditions)
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
-
-
-def judge(report: pytest.TestReport, conditions: machine.Conditions) -> None:
-    """Turn a failure under conditions that nothing can be judged by into a skip."""
-    why = conditions.disturbed()
-    if why is None or not report.failed:
-        return
-    crash = getattr(report.longrepr, "reprcrash", None)
-    said = str(crash.message if crash else report.longrepr).partition("\n")[0]
-    path, line, _ = report.location
-    report.outcome = "skipped"
-    report.longrepr = (path, line or 0, f"Skipped: not judged, {why}; it said: {said}")
