@@ -117,10 +117,11 @@ impl Sequencer {
 }
 
 impl Flow {
-    /// A packet leaves; another time where it goes twice.
+    /// Marks a packet as having left; it may leave twice. A number that was not given out yet is ignored:
+    /// it would move `first` past `next`, and the next call would allocate up to 2^32 entries.
     fn leave(&mut self, sequence: u32) {
         let ahead = sequence.wrapping_sub(self.first);
-        if ahead > self.next.wrapping_sub(self.first) {
+        if ahead >= self.next.wrapping_sub(self.first) {
             return;
         }
         let index = ahead as usize;
@@ -189,6 +190,10 @@ mod tests {
         assert_eq!(send(&mut sequencer, true), 1);
         // Once more, and what never was.
         (0..9).for_each(|sequence| sequencer.settle(7, sequence));
+        assert!(
+            sequencer.flow(7).is_some_and(|flow| flow.left.len() < 9),
+            "no room for what never was"
+        );
         assert_eq!(send(&mut sequencer, false), 0);
     }
 
