@@ -8,9 +8,11 @@ import pytest
 from hypothesis import settings
 
 # A slow or shared machine is no mistake of what is tested. `make test` has the same examples each
-# time, so that it judges the change; pytest by hand looks for new ones.
+# time, so that it judges the change, and `make test-fast` the first of them; pytest by hand looks
+# for new ones.
 settings.register_profile("explore", deadline=None)
 settings.register_profile("repeat", deadline=None, derandomize=True)
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=20)
 settings.load_profile(os.environ.get("HAWSER_EXAMPLES", "explore"))
 
 
