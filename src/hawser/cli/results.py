@@ -138,7 +138,7 @@ def query(
 ) -> None:
     """Ask a run's samples in SQL (DuckDB)."""
     from hawser.cli import chosen
-    from hawser.store import query as ask
+    from hawser.store.query import query as ask
 
     answer = ask(chosen.bundle(run, folder), sql)
     if as_json:

@@ -9,7 +9,6 @@ from hawser.report.data import dumps, table
 from hawser.report.markdown import markdown
 from hawser.report.model import Report
 from hawser.report.page import html
-from hawser.report.poster import poster
 from hawser.report.text import renderable, text
 
 Format = Literal["html", "md", "json", "csv", "png", "text"]
@@ -26,4 +25,8 @@ _TEXT: dict[str, Callable[[Report], str]] = {
 
 def render(report: Report, form: Format) -> bytes:
     """Write a report; text is in UTF-8. The same report gives the same bytes."""
-    return poster(report) if form == "png" else _TEXT[form](report).encode()
+    if form == "png":
+        from hawser.report.poster import poster  # matplotlib takes longer to import than all else
+
+        return poster(report)
+    return _TEXT[form](report).encode()

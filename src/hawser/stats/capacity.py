@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from hawser.spec.topology import Bottleneck, Channel, Internet, Topology
 
@@ -86,7 +86,7 @@ def maximum_flow(edges: tuple[Edge, ...], source: str, target: str) -> float:
     )
     limits = [min(edge.rate, most) for edge in edges]
     scale = max((limit for limit in limits if limit < UNBOUNDED), default=1.0)
-    solved = linprog(
+    solved = scipy.optimize.linprog(
         -balance[vertices[source]],
         A_eq=balance[inner] if inner else None,
         b_eq=np.zeros(len(inner)) if inner else None,

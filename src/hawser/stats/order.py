@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from hawser.spec.model import Model
 from hawser.stats.summary import checked
@@ -62,11 +62,11 @@ def check_order(values: Sequence[float]) -> OrderCheck:
         raise ValueError("found one value, expected at least two")
     time = np.arange(n, dtype=np.float64)
     constant = np.ptp(series) == 0
-    half = float(stats.norm.ppf(1 - SIGNIFICANT / 2)) / math.sqrt(n)
+    half = float(scipy.stats.norm.ppf(1 - SIGNIFICANT / 2)) / math.sqrt(n)
     return OrderCheck(
         n=n,
-        slope=float(stats.theilslopes(series, time).slope),
-        trend_p=1.0 if constant else float(stats.kendalltau(time, series).pvalue),
+        slope=float(scipy.stats.theilslopes(series, time).slope),
+        trend_p=1.0 if constant else float(scipy.stats.kendalltau(time, series).pvalue),
         lag1=autocorrelation(series.tolist()),
         lag1_limits=(-1 / n - half, -1 / n + half),
     )

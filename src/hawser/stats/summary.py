@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from hawser.spec.model import Model
 
@@ -109,7 +109,7 @@ def t_interval(sample: Values) -> Interval | None:
     n = sample.size
     if n < 2:
         return None
-    half = stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1) * sample.std(ddof=1) / math.sqrt(n)
+    half = scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1) * sample.std(ddof=1) / math.sqrt(n)
     return Interval(low=float(sample.mean() - half), high=float(sample.mean() + half))
 
 
@@ -127,8 +127,8 @@ def bca_interval(sample: Values, seed: int) -> Interval | None:
     # The interval moves and grows with the sample; between 0 and 1 no square underflows.
     unit = (sample - least) / spread
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        found = stats.bootstrap(
+        warnings.simplefilter("ignore", scipy.stats.DegenerateDataWarning)
+        found = scipy.stats.bootstrap(
             (unit,),
             np.mean,
             n_resamples=RESAMPLES,
@@ -153,7 +153,7 @@ def median_interval(sample: Values) -> tuple[Interval | None, float | None]:
     n = sample.size
     if n < 2:
         return None, None
-    k = max(1, int(stats.binom.ppf((1 - CONFIDENCE) / 2, n, 0.5)))
+    k = max(1, int(scipy.stats.binom.ppf((1 - CONFIDENCE) / 2, n, 0.5)))
     while k > 1 and _order_confidence(n, k) < CONFIDENCE:
         k -= 1
     ordered = np.sort(sample)
@@ -162,7 +162,7 @@ def median_interval(sample: Values) -> tuple[Interval | None, float | None]:
 
 
 def _order_confidence(n: int, k: int) -> float:
-    return float(1 - 2 * stats.binom.cdf(k - 1, n, 0.5))
+    return float(1 - 2 * scipy.stats.binom.cdf(k - 1, n, 0.5))
 
 
 def _disagree(sample: Values, t: Interval | None, boot: Interval | None) -> bool:
@@ -174,8 +174,8 @@ def _disagree(sample: Values, t: Interval | None, boot: Interval | None) -> bool
     if t is None or boot is None or n < _DISAGREE_FROM or t.high == t.low:
         return False
     mean = sample.mean()
-    normal = stats.norm.ppf(0.5 + CONFIDENCE / 2)
-    widen = stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1) / normal * math.sqrt(n / (n - 1))
+    normal = scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2)
+    widen = scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1) / normal * math.sqrt(n / (n - 1))
     low, high = mean - (mean - boot.low) * widen, mean + (boot.high - mean) * widen
     apart = max(abs(low - t.low), abs(high - t.high))
     return bool(apart > _DISAGREE / math.sqrt(n) * (t.high - t.low))

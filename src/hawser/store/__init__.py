@@ -1,16 +1,14 @@
-"""Run bundles: what a run was, what it measured, and questions to it in SQL."""
+"""Run bundles: what a run was and what it measured. In SQL: `hawser.store.query`."""
 
 from hawser.store.bundle import Bundle, Trial, label
 from hawser.store.errors import BundleError, QueryError, StoreError
 from hawser.store.machine import this_machine
 from hawser.store.manifest import Machine, Manifest, Revision, TrialPlan, TrialRecord, run_id
-from hawser.store.query import Answer, query
 from hawser.store.runs import RunInfo, runs
 from hawser.store.sample import Direction, Sample
 from hawser.store.writer import RunWriter, TrialWriter
 
 __all__ = [
-    "Answer",
     "Bundle",
     "BundleError",
     "Direction",
@@ -27,7 +25,6 @@ __all__ = [
     "TrialRecord",
     "TrialWriter",
     "label",
-    "query",
     "run_id",
     "runs",
     "this_machine",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from hawser.spec.workflow import Labels, Workflow
-from hawser.store import files, table
+from hawser.store import files
 from hawser.store.bundle import (
     MANIFEST,
     PARQUET,
@@ -166,6 +166,8 @@ class RunWriter:
 
     def compile(self) -> Path:
         """Write `samples.parquet` from the finished trials and return its path."""
+        from hawser.store import table  # imports pyarrow
+
         target = self.path / PARQUET
         files.write(target, table.parquet(Bundle.open(self.path)))
         return target

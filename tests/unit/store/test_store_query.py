@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import synthetic
-from hawser.store import Bundle, QueryError, RunWriter, query, table
+from hawser.store import Bundle, QueryError, RunWriter, table
+from hawser.store.query import query
 
 
 @pytest.fixture(scope="module")

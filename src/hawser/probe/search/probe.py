@@ -12,7 +12,7 @@ from hawser.probe.base import Context, ProbeError
 from hawser.probe.load import config, samples
 from hawser.probe.load.config import Amount
 from hawser.probe.load.generator import HEADROOM, Generator, Outcome, open_generator
-from hawser.probe.search import mlr, rfc2544
+from hawser.probe.search import rfc2544
 from hawser.probe.search.back_to_back import back_to_back
 from hawser.probe.search.loss_curve import loss_curve
 from hawser.probe.search.trial import Found, Goal, Measure, SearchError, Trial
@@ -82,6 +82,10 @@ class ThroughputProbe:
         if self._spec.mode == "rfc2544":
             found = rfc2544.search(measure, goal)
         else:
+            from hawser.probe.search import (
+                mlr,
+            )  # MLRsearch inspects stacks for a while when imported
+
             found = mlr.search(measure, goal, float(self._spec.search_limit))
         if found.at_greatest and goal.greatest >= HEADROOM * limit:
             raise SearchError(
