@@ -107,7 +107,7 @@ def compiled(source: Path) -> Path:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr or done.stdout}")
     return done.stdout

@@ -40,6 +40,14 @@ QUIET = {
 
 A, B = "10.0.0.1", "10.0.0.2"
 
+_FORWARD = "link:x:forward"
+LEVELS = (
+    ClassPlan(name=f"{_FORWARD}:I", marked=True, priority=0, queue=Size(20 * FRAME)),
+    ClassPlan(name=f"{_FORWARD}:II", marked=True, priority=1, queue=Size(20 * FRAME)),
+    ClassPlan(name=f"{_FORWARD}:III", priority=2, queue=Size(20 * FRAME)),
+)
+"""Classes of strict priority for `pair`; all but the last are named by the packets."""
+
 
 def interface(name: str, *addresses: str, offload: bool = False, mtu: int = 1500) -> InterfacePlan:
     return InterfacePlan(

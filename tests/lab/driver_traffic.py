@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import secrets
 import socket
+import struct
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from driver_plans import FRAME
 from waiting import PATIENCE, until
 
 from hawser.node import namespace
@@ -18,18 +23,61 @@ _SO_SNDBUFFORCE = 32
 """Beyond net.core.wmem_max (asm-generic/socket.h)."""
 
 
-def ping(node: NamespaceNode, target: str, *options: str) -> int:
-    """Send three echoes and count those that came back within a second.
+def ping(node: NamespaceNode, target: str, source: str = "") -> int:
+    """Send three echoes and count those that are answered.
 
-    `ping` waits an interval for the last answer once there was one: it is long enough for a
-    program that has to wait for a processor.
+    Where no answer came within two seconds none is expected; where one came, the others are waited
+    for patiently. (The program `ping` waits an interval for them: too short on a slow machine.)
     """
-    done = node.run(
-        ["ping", "-q", "-c", "3", "-i", "0.1", "-W", "1", *options, target],
-        timeout=60,
-        check=False,
-    )
-    return int(done.stdout.split(" received")[0].split()[-1])
+    family, protocol = socket.AF_INET, socket.IPPROTO_ICMP
+    if ":" in target:
+        family, protocol = socket.AF_INET6, socket.IPPROTO_ICMPV6
+    with namespace.inside(
+        node.namespace, lambda: socket.socket(family, socket.SOCK_RAW, protocol)
+    ) as raw:
+        if source:
+            raw.bind((source, 0))
+        raw.settimeout(0.1)
+        identity, answered = secrets.randbelow(1 << 16), set[int]()
+        for number in (1, 2, 3):
+            with contextlib.suppress(OSError):  # no route, or no room: a missing answer says so
+                raw.sendto(_echo(family, identity, number), (target, 0))
+            end = time.monotonic() + 0.1
+            while number not in answered and time.monotonic() < end:
+                answered |= _answered(raw, identity)
+        end = time.monotonic() + _NO_ANSWER
+        while len(answered) < 3 and time.monotonic() < end:
+            if new := _answered(raw, identity) - answered:
+                answered |= new
+                end = time.monotonic() + _NEXT_ANSWER
+    return len(answered)
+
+
+_NO_ANSWER, _NEXT_ANSWER = 2.0, 10.0
+"""Seconds in which an echo is not going to be answered, and in which another one is not."""
+
+
+def _echo(family: int, identity: int, number: int) -> bytes:
+    """An echo request (RFC 792, RFC 4443); in IPv6 the kernel computes the checksum."""
+    kind, checksum = 128 << 8, 0
+    if family == socket.AF_INET:
+        kind = 8 << 8
+        total = kind + identity + number
+        checksum = ~(total + (total >> 16)) & 0xFFFF
+    return struct.pack("!HHHH", kind, checksum, identity, number)
+
+
+def _answered(raw: socket.socket, identity: int) -> set[int]:
+    """Number of the echo that is answered next; none where nothing, or something else, came."""
+    try:
+        packet = raw.recv(2048)
+    except TimeoutError:
+        return set()
+    if raw.family == socket.AF_INET:
+        packet = packet[4 * (packet[0] & 15) :]
+    kind, _, _, found, number = struct.unpack_from("!BBHHH", packet)
+    reply = 0 if raw.family == socket.AF_INET else 129
+    return {number} if (kind, found) == (reply, identity) else set()
 
 
 @contextmanager
@@ -72,7 +120,7 @@ def udp_flood(
 ) -> Iterator[None]:
     """iperf3 UDP datagrams of 1472 bytes (frames of 1514) at so many bits a second."""
     with iperf_server(server):
-        command = ["iperf3", "-u", "-c", target, "-b", str(int(rate)), "-l", "1472", "-t", "60"]
+        command = ["iperf3", "-u", "-c", target, "-b", str(int(rate)), "-l", "1472", "-t", "0"]
         before = _received(server)
         process = client.start([*command, *options])
         try:
@@ -102,6 +150,31 @@ def class_rate(node: NamespaceNode, name: str, seconds: float) -> float:
     time.sleep(seconds)
     last, end = node.counters()[name]["bytes"], time.perf_counter()
     return (last - first) * 8 / (end - start)
+
+
+@contextmanager
+def flood(node: NamespaceNode, target: str, priority: int | None, rate: float) -> Iterator[None]:
+    """Send full frames at so many bits a second, with a priority that names a shaper's class."""
+    over = threading.Event()
+
+    def send() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            if priority is not None:
+                out.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
+            start, sent = time.monotonic(), 0
+            while not over.wait(0.002):
+                due = (time.monotonic() - start) * rate / 8 / FRAME
+                while sent < due:
+                    out.sendto(bytes(FRAME - 42), (target, 9))
+                    sent += 1
+
+    thread = threading.Thread(target=namespace.inside, args=(node.namespace, send))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def burst(node: NamespaceNode, target: str, count: int, payload: int) -> None:

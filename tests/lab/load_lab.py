@@ -29,6 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from waiting import PATIENCE
+
 from peers.wire import Faults, inserted
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +48,7 @@ def hawserd() -> Path:
 
 
 def run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr or done.stdout}")
     return done.stdout
@@ -166,6 +168,23 @@ def published_flows() -> dict[str, Any]:
     }
 
 
+def over_sockets(wire: Wire, frames_per_s: float, frames: int) -> dict[str, Any]:
+    """A trial of eight flows over UDP sockets, frames of three sizes."""
+    config = wire.config(
+        source={"first": "10.21.5.1"},
+        target={"first": "10.21.5.2"},
+        source_port={"first": 10000, "count": 8},
+        target_port={"first": 10500, "count": 4},
+        flows=8,
+        sizes={"imix": {"genome": "aadg"}},
+        rate={"frames_per_s": frames_per_s},
+        amount={"frames": frames},
+    )
+    for side in ("send", "receive"):
+        config[side]["backend"] = "udp"
+    return config
+
+
 def load(config: Mapping[str, Any], namespace: str | None = None) -> dict[str, Any]:
     """Run one trial; its result.
 
@@ -188,7 +207,18 @@ def start(
         file.flush()
         inside = ["ip", "netns", "exec", namespace] if namespace else []
         command = [*inside, str(hawserd()), "load", "--config", file.name]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+
+
+def tshark(file: Path, *options: str) -> list[str]:
+    """What tshark says about a capture, with checksums checked."""
+    checks = [f"{protocol}.check_checksum:TRUE" for protocol in ("ip", "udp")]
+    preferences = [word for check in checks for word in ("-o", check)]
+    command = ["tshark", "-r", str(file), *preferences, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    return done.stdout.splitlines()
 
 
 def _up(namespace: str, port: str, address: str | None = None) -> None:

@@ -6,11 +6,18 @@ No gateway daemon runs: a TCP connection from a WAN address of gateway 1 to one 
 
 from __future__ import annotations
 
-from driver_plans import branches, gateway_daemon
+from driver_plans import FRAME, MBIT, branches, gateway_daemon
 
-from hawser.overlay.openflow import switched
-from hawser.overlay.plan import DaemonPlan, NetworkPlan
+from hawser.overlay.openflow import ControllerConfig, switched
+from hawser.overlay.plan import ClassPlan, DaemonPlan, NetworkPlan, ShaperPlan, class_id
+from hawser.spec.units import Rate, Size
 from worked_example import PATHS, Hop, entries, ports
+
+SHAPER = "port:gw1.a:forward"
+"""The shaper of `prioritised`; its classes are this, a colon, and I, II or III."""
+PRIORITY_RATE = 10 * MBIT
+PRIORITY_QUEUE = 30
+"""Full frames that wait in a class."""
 
 
 def plan(
@@ -26,6 +33,35 @@ def plan(
     if not shaped:
         update["shapers"] = ()
     return whole.model_copy(update=update)
+
+
+def prioritised(rate: float = PRIORITY_RATE) -> NetworkPlan:
+    """Two branches, and three classes at gw1.a. Path 3 (a > b) is Type I, path 1 (a > a) Type II.
+
+    Entries have the class of their path.
+    """
+    made = plan(2, {1: (("1a", "2a"),), 3: (("1a", "2b"),)})
+    queue = Size(PRIORITY_QUEUE * FRAME)
+    shaper = ShaperPlan(
+        node="gw1",
+        interface="a",
+        name=SHAPER,
+        rate=Rate(rate),
+        classes=(
+            ClassPlan(name=f"{SHAPER}:I", marked=True, priority=0, queue=queue),
+            ClassPlan(name=f"{SHAPER}:II", marked=True, priority=1, queue=queue),
+            ClassPlan(name=f"{SHAPER}:III", priority=2, queue=queue),
+        ),
+        sender_marks=True,
+    )
+    (ssc,) = made.daemons
+    config = ControllerConfig.model_validate(ssc.config).model_dump(mode="json", by_alias=True)
+    for switch in config["switches"]:
+        for entry in switch["entries"]:
+            if entry["output"] != "agent":
+                entry["output"]["class"] = class_id(0 if entry["name"].startswith("m3") else 1)
+    update = {"daemons": (ssc.model_copy(update={"config": config}),), "shapers": (shaper,)}
+    return made.model_copy(update=update)
 
 
 def bpf(count: int, paths: dict[int, tuple[Hop, ...]]) -> NetworkPlan:

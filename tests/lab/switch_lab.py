@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway_lab import Gateway, Lab, run
+from waiting import PATIENCE, until
 
 BRANCHES = range(1, 6)
 
@@ -144,6 +146,34 @@ def gateways(lab: Lab, group: int, paths: Paths) -> dict[int, Gateway]:
     return made
 
 
+def start(made: dict[int, Gateway], subflows: int) -> None:
+    """Start gateways, and wait until branch 1 has so many subflows."""
+    for number in sorted(made, reverse=True):  # the kernel tries a subflow once: transit is there
+        made[number].start()
+    until(lambda: made[1].subflows() == subflows, f"{subflows} subflows")
+
+
+VIA_3 = {1: ("1a", "2a", "1a>3a>3b>2a")}
+"""One path, through branch 3."""
+
+
+def worked_example(lab: Lab) -> dict[int, Gateway]:
+    """The worked example of document 004, section III.D, running."""
+    switched(lab)
+    endpoints(lab, 1, 2)
+    made = gateways(lab, 4, WORKED_EXAMPLE)
+    start(made, 4)
+    return made
+
+
+def transit_example(lab: Lab) -> dict[int, Gateway]:
+    """One path through branch 3, running."""
+    switched(lab, (1, 2, 3))
+    made = gateways(lab, 4, VIA_3)
+    start(made, 1)
+    return made
+
+
 def counters(gateway: Gateway) -> tuple[dict[str, int], dict[str, int]]:
     """Packets of each entry, and drops by cause."""
     found = gateway.get("/v1/counters")["switch"]
@@ -156,6 +186,14 @@ class Capture:
 
     process: subprocess.Popen[str]
     file: Path
+
+    def packets(self) -> int:
+        """How many have been written so far (file format: man 5 pcap-savefile)."""
+        data, found, at = self.file.read_bytes(), 0, 24
+        while at + 16 <= len(data):
+            at += 16 + int.from_bytes(data[at + 8 : at + 12], sys.byteorder)
+            found += at <= len(data)
+        return found
 
 
 def sniff(lab: Lab, number: int, interface: str, expression: str) -> Capture:
@@ -170,15 +208,16 @@ def sniff(lab: Lab, number: int, interface: str, expression: str) -> Capture:
     return Capture(process, file)
 
 
-def seen(capture: Capture) -> list[list[str]]:
-    """End it when nothing more comes. Of each packet, as tshark reads it: addresses, ports, whether
-    checksums are good (1), time to live.
+def seen(capture: Capture, packets: int = 0) -> list[list[str]]:
+    """End it when at least so many packets are there, and nothing more comes. Of each packet, as
+    tshark reads it: addresses, ports, whether checksums are good (1), time to live.
     """
+    until(lambda: capture.packets() >= packets, f"{packets} packets are captured")
     size = -1
     while size != (size := capture.file.stat().st_size):
         time.sleep(0.4)
     capture.process.send_signal(signal.SIGINT)
-    capture.process.communicate(timeout=60)
+    capture.process.communicate(timeout=PATIENCE)
     ports = ("tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport")
     sums = ("ip.checksum.status", "tcp.checksum.status", "udp.checksum.status")
     fields = ("ip.src", "ip.dst", *ports, *sums, "ip.ttl")

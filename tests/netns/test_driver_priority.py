@@ -5,58 +5,28 @@ a --x-- b      a's port carries 10 Mbit/s, in three levels
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 
 import pytest
-from driver_plans import FRAME, MBIT, B, pair
-from driver_traffic import class_rate, ping
+from counted_traffic import datagrams, frames, kernel_priority, kernel_rate, limit, send
+from driver_plans import FRAME, LEVELS, MBIT, B, pair
+from driver_traffic import flood, ping
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.node import namespace
-from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import ClassPlan, NetworkPlan, class_id
-from hawser.spec.units import Rate, Size
+from hawser.node import htb
+from hawser.overlay.plan import NetworkPlan, class_id
+from hawser.spec.units import Rate
 from hawser.spec.workflow import Change
 
-pytestmark = [pytest.mark.root, pytest.mark.measures]
+pytestmark = pytest.mark.root
 
 Deploy = Callable[[NetworkPlan], LocalLab]
-NAME = "link:x:forward"
-LEVELS = (
-    ClassPlan(name=f"{NAME}:I", marked=True, priority=0, queue=Size(20 * FRAME)),
-    ClassPlan(name=f"{NAME}:II", marked=True, priority=1, queue=Size(20 * FRAME)),
-    ClassPlan(name=f"{NAME}:III", priority=2, queue=Size(20 * FRAME)),
-)
-
-
-@contextmanager
-def flood(node: NamespaceNode, level: int | None, mbit: float) -> Iterator[None]:
-    """Send full frames at a rate, with the priority that names a level's class."""
-    over = threading.Event()
-
-    def send() -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-            if level is not None:
-                out.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, class_id(level))
-            start, sent = time.monotonic(), 0
-            while not over.wait(0.002):
-                due = (time.monotonic() - start) * mbit * MBIT / 8 / FRAME
-                while sent < due:
-                    out.sendto(bytes(FRAME - 42), (B, 9))
-                    sent += 1
-
-    thread = threading.Thread(target=namespace.inside, args=(node.namespace, send))
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+FIRST, SECOND, LAST = (level.name for level in LEVELS)
+SLOW = 750
+STOPPED = Change(rate=Rate(8 * SLOW))
+"""A frame leaves every two seconds. A port that was slower needs as long to take a new rate."""
 
 
 @pytest.fixture
@@ -66,58 +36,76 @@ def lab(deploy: Deploy) -> LocalLab:
     return made
 
 
-def rates(lab: LocalLab) -> list[float]:
-    """What leaves by each level, Mbit/s."""
-    found: list[float] = [0.0] * len(LEVELS)
+def burst(lab: LocalLab, level: int, count: int) -> None:
+    """Send full frames of a level."""
+    priority = class_id(level) if LEVELS[level].marked else None
+    send(lab.nodes["a"], B, frames(str(level).encode(), count), priority=priority)
 
-    def measure(index: int) -> None:
-        found[index] = class_rate(lab.nodes["a"], LEVELS[index].name, 1.5) / MBIT
 
-    threads = [threading.Thread(target=measure, args=(index,)) for index in range(len(LEVELS))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
+def counts(lab: LocalLab, what: str) -> list[int]:
+    counters = lab.nodes["a"].counters()
+    return [counters[level.name][what] for level in LEVELS]
 
 
 def test_what_is_urgent_goes_first_and_the_last_gets_what_is_left(lab: LocalLab) -> None:
     a = lab.nodes["a"]
-    with flood(a, None, 8):
-        assert rates(lab) == pytest.approx([0, 0, 8], rel=0.05, abs=0.1)
-        with flood(a, 1, 6):
-            time.sleep(0.2)
-            assert rates(lab) == pytest.approx([0, 6, 4], rel=0.05, abs=0.1)
-            with flood(a, 0, 7):
-                time.sleep(0.2)
-                urgent, second, rest = rates(lab)
-    assert urgent == pytest.approx(7, rel=0.05)
-    assert second == pytest.approx(3, rel=0.1)
-    assert rest < 0.2
-    counters = a.counters()
-    assert counters[f"{NAME}:I"]["drop_queue"] == 0
-    assert counters[f"{NAME}:III"]["drop_queue"] > 0
+    assert [kernel_priority(a, level.name) for level in LEVELS] == [0, 1, 2]
+    with datagrams(lab.nodes["b"]) as arrived:
+        lab.apply("link:x", STOPPED)
+        start = time.monotonic()
+        for level in (2, 1, 0):
+            burst(lab, level, 15)
+        burst(lab, 2, 15)
+        *others, dropped = counts(lab, "drop_queue")
+        lab.apply("link:x", Change(rate=Rate(10 * MBIT)))
+        seconds = time.monotonic() - start
+        until(lambda: len(arrived()) == 60 - dropped)
+        order = [int(datagram[:1]) for datagram in arrived()]
+    assert others == [0, 0]
+    assert (order.count(0), order.count(1), order.count(2)) == (15, 15, 30 - dropped)
+    # What left before all waited: a burst of the whole and one of the class, what the rate lets
+    # go, and what a class may send without asking. A port looks again after two seconds.
+    early = 5 + (htb.GUARANTEED + SLOW) * (seconds + FRAME / SLOW) / FRAME
+    assert 10 - early <= dropped <= 10  # 20 wait
+    last = {level: len(order) - 1 - order[::-1].index(level) for level in (0, 1)}
+    assert sum(level > 0 for level in order[: last[0]]) <= 2 * early
+    assert order[: last[1]].count(2) <= early
 
 
 def test_all_levels_go_down_and_come_back(lab: LocalLab) -> None:
-    a = lab.nodes["a"]
-    with ExitStack() as floods:
-        for level in (0, 1, None):
-            floods.enter_context(flood(a, level, 2))
-        time.sleep(0.3)
-        lab.apply("link:x", Change(up=False))
-        time.sleep(0.2)  # what waited leaves
-        assert rates(lab) == [0, 0, 0]
+    lab.apply("link:x", STOPPED)
+    before = counts(lab, "packets")
+    for level in range(3):
+        burst(lab, level, 10)
+    assert all(waiting > 0 for waiting in counts(lab, "backlog"))
+    lab.apply("link:x", Change(up=False))
+    for level in range(3):
+        burst(lab, level, 60)
+    assert counts(lab, "drop_down") == [60, 60, 60]
+    lab.apply("link:x", Change(rate=Rate(10 * MBIT)))
+    until(lambda: counts(lab, "backlog") == [0, 0, 0])  # what waited leaves
+    assert [after - b for after, b in zip(counts(lab, "packets"), before, strict=True)] == [10] * 3
+    burst(lab, 1, 60)
+    assert counts(lab, "drop_down") == [60, 120, 60]
+    with datagrams(lab.nodes["b"]) as arrived:
         lab.apply("link:x", Change(up=True))
-        assert rates(lab) == pytest.approx([2, 2, 2], rel=0.1)
-    for level in LEVELS:
-        assert a.counters()[level.name]["drop_down"] > 50
-        assert a.counters()[level.name]["drop_queue"] == 0
+        for level in range(3):
+            burst(lab, level, 10)
+        until(lambda: len(arrived()) == 30)
+        assert (
+            sorted(datagram[:1] for datagram in arrived())
+            == [b"0"] * 10 + [b"1"] * 10 + [b"2"] * 10
+        )
+    assert counts(lab, "drop_down") == [60, 120, 60]
+    assert counts(lab, "drop_queue") == [0, 0, 0]
 
 
 def test_the_rate_of_all_changes_while_packets_flow(lab: LocalLab) -> None:
     a = lab.nodes["a"]
-    with flood(a, 1, 30):
-        lab.apply("link:x", Change(rate=Rate(20 * MBIT)))
-        until(lambda: class_rate(a, f"{NAME}:II", 0.5) > 19 * MBIT)
-        assert class_rate(a, f"{NAME}:II", 1) == pytest.approx(20 * MBIT, rel=0.03)
+    with flood(a, B, class_id(1), 30 * MBIT):
+        for mbit in (10, 20, 5):
+            lab.apply("link:x", Change(rate=Rate(mbit * MBIT)))
+            assert kernel_rate(a, SECOND, whole=True) == mbit * MBIT
+            counted = limit(a, FIRST, SECOND, LAST)
+            until(lambda now=counted: now.bytes() > 500_000)
+            counted.holds(mbit * MBIT, htb.burst(mbit * MBIT // 8) + 2 * FRAME)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from encrypted_lab import encrypted_pair
 from gateway_lab import Gateway, Lab, pki, run
-from waiting import until
+from transfer import send_bytes
+from waiting import PATIENCE, until
 
 pytestmark = pytest.mark.root
 
@@ -35,10 +38,15 @@ def test_what_waits_for_a_peer_is_bounded_and_counted(lab: Lab) -> None:
     before = one.memory()[0]
     flood = "import socket; s = socket.socket(2, 2)\n"
     flood += "for _ in range(20000): s.sendto(bytes(1000), ('10.2.0.1', 9))"
-    lab.at(1, sys.executable, "-c", flood)
+
+    def dropped() -> int:
+        # where the gateway has no processor the kernel drops some before it
+        lab.at(1, sys.executable, "-c", flood)
+        return int(one.group()["drops"]["peer_down"])
+
+    until(lambda: dropped() > 10_000, "more than there is room for")
     group = one.get("/v1/status")["peers"][0]["groups"][0]
     assert 150_000 < group["queued_bytes"] <= 200_000
-    assert one.group()["drops"]["peer_down"] > 10_000
     assert one.memory()[0] - before < 8_000
     two.start()
     until(lambda: one.up() and two.up(), "up again")
@@ -62,7 +70,7 @@ import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
 s.bind((sys.argv[1], 0))
 s.connect(("198.18.0.2", int(sys.argv[2])))
-s.settimeout(5)
+s.settimeout(120)
 try:
     exec(sys.argv[3])
     print("answer", s.recv(100))
@@ -78,10 +86,11 @@ def connect(lab: Lab, script: str, source: str = "198.18.0.1") -> str:
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_noise_on_the_port_ends_only_its_own_connection(lab: Lab, tls: bool) -> None:
-    one, two = encrypted_pair(lab) if tls else lab.pair()
+    one, two = encrypted_pair(lab)[:2] if tls else lab.pair()
     for script in NOISE.values():
         said = connect(lab, script)
         assert "closed" in said or "b''" in said or "\\x15" in said, "ended, maybe with a TLS alert"
+    until(lambda: sum(strangers(two).values()) >= len(NOISE), "all are counted")
     counted = strangers(two)
     assert sum(counted.values()) == len(NOISE)
     if not tls:
@@ -93,22 +102,13 @@ def test_noise_on_the_port_ends_only_its_own_connection(lab: Lab, tls: bool) -> 
     assert len(lab.ping(5)) == 5
 
 
-def encrypted_pair(lab: Lab) -> tuple[Gateway, Gateway]:
-    made = pki(lab.folder, ["b1", "b2"])
-    one = lab.gateway(1, 2, transport={"kind": "mptcp", "tls": made["b1"]})
-    two = lab.gateway(2, 1, transport={"kind": "mptcp", "tls": made["b2"]})
-    one.start()
-    two.start()
-    until(lambda: one.up() and two.up(), "up, encrypted")
-    return one, two
-
-
 def test_an_address_that_is_no_peers_is_refused_before_it_speaks(lab: Lab) -> None:
     one, two = lab.pair()
     run("ip", "-n", one.namespace, "addr", "add", "198.18.0.9/24", "dev", "wa")
     hello = "s.sendall(b'\\x01\\x00\\x0aHWSR\\x01\\x01\\x00\\x00b1')"
     said = connect(lab, hello, source="198.18.0.9")
     assert "closed" in said or "b''" in said
+    until(lambda: strangers(two)["foreign_address"] > 0, "it is counted")
     assert strangers(two)["foreign_address"] == 1
     assert two.get("/v1/status")["peers"][0]["groups"][0]["reconnects"] == 0
 
@@ -117,8 +117,8 @@ def test_many_that_say_nothing_take_nothing(lab: Lab) -> None:
     _, two = lab.pair()
     before = two.memory()[0]
     many = "o = [socket.create_connection(('198.18.0.2', 0x2000)) for _ in range(200)]; s.close()"
-    connect(lab, f"{many}; import time; time.sleep(0.3); s = o[-1]")
-    assert strangers(two)["too_many"] >= 200 - 64
+    connect(lab, f"{many}; s = o[-1]")
+    until(lambda: strangers(two)["too_many"] >= 200 - 64, "all others are refused")
     assert two.memory()[0] - before < 64 * 192, "at most 64 stand, each with its buffers"
     assert two.up()
     assert len(lab.ping(5)) == 5
@@ -126,8 +126,8 @@ def test_many_that_say_nothing_take_nothing(lab: Lab) -> None:
 
 def test_a_peer_that_falls_silent_is_noticed_and_comes_back(lab: Lab) -> None:
     one, two = lab.pair()
-    run("ip", "-n", one.namespace, "link", "set", "wa", "down")
     started = time.monotonic()
+    run("ip", "-n", one.namespace, "link", "set", "wa", "down")
     until(lambda: not one.up() and not two.up(), "both notice")
     assert time.monotonic() - started > 2, "not at once: short outages are sat out"
     run("ip", "-n", one.namespace, "link", "set", "wa", "up")
@@ -168,43 +168,50 @@ def _refused(lab: Lab, first: dict[str, str], second: dict[str, str]) -> None:
 
 
 _WATCH = """
-import socket, sys, time
+import select, socket, sys
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+s.setsockopt(socket.SOL_SOCKET, 33, 1 << 22)  # SO_RCVBUFFORCE
 s.bind(("wa", 0))
-s.settimeout(0.1)
 print("watching", flush=True)
-seen, end = 0, time.monotonic() + 1.5
-while time.monotonic() < end:
-    try: seen += b"A-CLEAR-TEXT" in s.recv(70000)
-    except TimeoutError: pass
+seen, told = 0, False
+while True:
+    ready = select.select([s] if told else [s, sys.stdin], [], [], 0 if told else None)[0]
+    if s in ready:
+        seen += b"A-CLEAR-TEXT" in s.recv(70000)
+    elif ready:
+        told = True
+    else:
+        break
 print(seen)
 """
+"""Counts until it is told to end."""
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_the_wan_sees_clear_text_only_without_tls(lab: Lab, tls: bool) -> None:
-    import subprocess
-
-    one, _ = encrypted_pair(lab) if tls else lab.pair()
+    one, two = encrypted_pair(lab)[:2] if tls else lab.pair()
     assert one.get("/v1/status")["peers"][0]["groups"][0]["encrypted"] is tls
-    watcher = lab.start(1, sys.executable, "-c", _WATCH, stdout=subprocess.PIPE)
+    pipe = subprocess.PIPE
+    watcher = lab.start(1, sys.executable, "-c", _WATCH, stdin=pipe, stdout=pipe)
     assert watcher.stdout
     assert watcher.stdout.readline() == "watching\n"
+    before = two.group()["received"]["packets"]
     send = "import socket; s = socket.socket(2, 2)\n"
     send += "for _ in range(10): s.sendto(b'A-CLEAR-TEXT' * 50, ('10.2.0.1', 9))"
     lab.at(1, sys.executable, "-c", send)
-    assert (int(watcher.communicate(timeout=60)[0]) > 0) is not tls
+    until(lambda: two.group()["received"]["packets"] >= before + 10, "all have come")
+    assert (int(watcher.communicate("\n", timeout=PATIENCE)[0]) > 0) is not tls
 
 
 def test_tls_carries_bulk(lab: Lab) -> None:
-    one, two = encrypted_pair(lab)
-    assert lab.iperf(seconds=1)["end"]["sum_received"]["bits_per_second"] > 50e6
+    one, two, _ = encrypted_pair(lab)
+    send_bytes(lab, 16 << 20)
     until(lambda: one.group()["sent"] == two.group()["received"], "what was sent has arrived")
 
 
 def test_openssl_shakes_hands(lab: Lab) -> None:
     """TLS 1.3 with both certificates, against other people's software."""
-    _, two = encrypted_pair(lab)
+    _, two, _ = encrypted_pair(lab)
     said = lab.at(
         1, "openssl", "s_client", "-connect", f"198.18.0.2:{PORT}", "-tls1_3", "-servername", "b2",
         "-verify_return_error", "-verify_hostname", "b2", "-CAfile", str(lab.folder / "ca.pem"),

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from load_lab import Wire, load, run
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.root
 
@@ -110,7 +111,7 @@ def through(kernel: str, stream: dict[str, Any], file: Path) -> None:
 
 def tshark(file: Path, *options: str) -> list[str]:
     command = ["tshark", "-r", str(file), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     return done.stdout.splitlines()
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import random
+import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import openflow_lab
 import pytest
+from waiting import PATIENCE, until
 
 from hawser.control.client import DaemonClient
 from hawser.driver import daemon, openvswitch
@@ -54,24 +56,50 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
+PLACES = (
+    ("3a", "2a", "destination", 1),
+    ("3a", "1a", "source", 1),
+    ("3b", "2a", "destination", 2),
+    ("1a", "3a", "destination", 1),
+)
+"""What gateway 3 (the first three) and 1 send: from, to, place and member of the label."""
+LAST = b"the last one"
+"""Payload of a packet that an error quotes."""
+
+
 def error(chance: random.Random, path: int) -> bytes:
     """A router's error about a packet of a path that gateway 3 or 1 sent; some are damaged."""
-    here, there, place, member = (
-        ("3a", "2a", "destination", 1),
-        ("3a", "1a", "source", 1),
-        ("3b", "2a", "destination", 2),
-        ("1a", "3a", "destination", 1),
-    )[path]
+    here, there, place, member = PLACES[path]
     sent = packet(chance, address(here), address(there), place, label(member))
     quoted = sent[: chance.choice([28, 28, 40, 48, 548])]
-    head = bytes([chance.choice([3, 3, 3, 11, 12]), 4, 0, 0, 0, 0, 5, 120])
-    body = head[:2] + struct.pack("!H", checksum(head + quoted)) + head[4:] + quoted
-    ends = socket.inet_aton("203.0.113.1") + socket.inet_aton(address(here))
-    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 9, 0, 60, 1, 0) + ends
-    whole = bytearray(ip[:10] + struct.pack("!H", checksum(ip)) + ip[12:] + body)
+    whole = bytearray(told_of(quoted, here, chance.choice([3, 3, 3, 11, 12])))
     if chance.random() < 0.3:
         whole[chance.randrange(20, len(whole))] ^= 1 << chance.randrange(8)
     return bytes(whole[: chance.choice([len(whole)] * 9 + [chance.randrange(28, len(whole))])])
+
+
+def last_error(path: int) -> bytes:
+    """An error without damage about a UDP packet that holds `LAST`."""
+    here, there, place, member = PLACES[path]
+    ports = (1024, label(member)) if place == "destination" else (label(member), 1024)
+    body = struct.pack("!HHHH", *ports, 8 + len(LAST), 0) + LAST
+    return told_of(header(17, 0x4000, 9, address(here), address(there), body), here, 3)
+
+
+def told_of(quoted: bytes, here: str, kind: int) -> bytes:
+    """A router's error to the port that sent what is quoted."""
+    head = bytes([kind, 4, 0, 0, 0, 0, 5, 120])
+    body = head[:2] + struct.pack("!H", checksum(head + quoted)) + head[4:] + quoted
+    return header(1, 0, 60, "203.0.113.1", address(here), body)
+
+
+def header(
+    protocol: int, fragment: int, ttl: int, source: str, destination: str, body: bytes
+) -> bytes:
+    """An IP packet."""
+    ends = socket.inet_aton(source) + socket.inet_aton(destination)
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 9, fragment, ttl, protocol, 0) + ends
+    return ip[:10] + struct.pack("!H", checksum(ip)) + ip[12:] + body
 
 
 def packet(chance: random.Random, source: str, destination: str, place: str, port: int) -> bytes:
@@ -128,27 +156,55 @@ def silenced(lab: LocalLab) -> None:
     lab.nodes["internet"].run(["sysctl", "-qw", "net.ipv4.ip_forward=0"], timeout=60)
 
 
-def arriving(lab: LocalLab, interface: str) -> socket.socket:
+class Arriving:
+    """IP packets of these protocols that come in by interfaces of the internet, as they come."""
+
+    def __init__(self, lab: LocalLab, interfaces: Sequence[str], *protocols: int) -> None:
+        self._protocols = protocols
+        self._sniffers = [sniffer(lab, each) for each in interfaces]
+        self._came: list[list[bytes]] = [[] for _ in interfaces]
+
+    def __enter__(self) -> Arriving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._sniffers:
+            each.close()
+
+    def so_far(self) -> list[bytes]:
+        """All that have come, interface by interface."""
+        for made, came in zip(self._sniffers, self._came, strict=True):
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    frame, where = made.recvfrom(2048)
+                    ours = where[2] != _OUTGOING and frame[12:14] == b"\x08\x00"
+                    if ours and frame[23] in self._protocols:
+                        came.append(frame[14 : 14 + int.from_bytes(frame[16:18])])
+        return [each for came in self._came for each in came]
+
+    def wait(self, count: int) -> None:
+        """Wait until so many have come."""
+        while len(self.so_far()) < count:
+            assert select.select(self._sniffers, [], [], PATIENCE)[0], "a packet is lost"
+
+
+def sniffer(lab: LocalLab, interface: str) -> socket.socket:
     made = opened(lab, "internet", socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL))
     made.bind((interface, 0))
     made.setsockopt(socket.SOL_SOCKET, 33, 16 * 1024 * 1024)  # SO_RCVBUFFORCE
+    made.setblocking(False)
     return made
 
 
-def taken(sniffer: socket.socket, *protocols: int) -> Iterator[bytes]:
-    """IP packets of TCP and UDP (or ICMP) that came in, as they came. Closes the socket."""
-    icmp = 1 in protocols
-    sniffer.setblocking(False)
-    with sniffer, contextlib.suppress(BlockingIOError):
-        while True:
-            frame, where = sniffer.recvfrom(2048)
-            if (
-                where[2] != _OUTGOING
-                and frame[12:14] == b"\x08\x00"
-                and frame[23] in (protocols or (6, 17))
-            ):
-                whole = frame[14 : 14 + int.from_bytes(frame[16:18])]
-                yield unnumbered(whole) if icmp else whole
+def all_arrive(
+    arriving: Arriving, send: Callable[[bytes], object], packets: Iterator[bytes]
+) -> list[bytes]:
+    """Send packets one by one (a switch may change the order of flows); what comes of them."""
+    for number, each in enumerate(packets, 1):
+        send(each)
+        arriving.wait(number)
+    time.sleep(0.3)  # nothing else comes
+    return arriving.so_far()
 
 
 def station(lab: LocalLab, gateway: str = "gw3", port: str = "a") -> bytes:
@@ -161,27 +217,24 @@ def station(lab: LocalLab, gateway: str = "gw3", port: str = "a") -> bytes:
 def through_transit(lab: LocalLab) -> list[bytes]:
     """What gateway 3 makes of the packets, in order."""
     silenced(lab)
-    target = station(lab)
-    outputs = [arriving(lab, "gw3-a"), arriving(lab, "gw3-b")]
-    with opened(lab, "internet", socket.AF_PACKET, socket.SOCK_RAW, 0) as wire:
+    head = station(lab) + bytes.fromhex("0200c6120301") + b"\x08\x00"
+    with (
+        Arriving(lab, ["gw3-a", "gw3-b"], 6, 17) as arriving,
+        opened(lab, "internet", socket.AF_PACKET, socket.SOCK_RAW, 0) as wire,
+    ):
         wire.bind(("gw3-a", 0))
-        for each in transit(1):
-            wire.send(target + bytes.fromhex("0200c6120301") + b"\x08\x00" + each)
-            time.sleep(0.001)
-    time.sleep(1)
-    return [each for sniffer in outputs for each in taken(sniffer)]
+        return all_arrive(arriving, lambda each: wire.send(head + each), transit(1))
 
 
 def from_the_agent(lab: LocalLab) -> list[bytes]:
     """What gateway 1 sends of the packets, in order."""
     silenced(lab)
-    output = arriving(lab, "gw1-a")
-    with opened(lab, "gw1", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as stack:
-        for each in source(2):
-            stack.sendto(each, (address("2a"), 0))
-            time.sleep(0.001)
-    time.sleep(1)
-    return list(taken(output))
+    with (
+        Arriving(lab, ["gw1-a"], 6, 17) as arriving,
+        opened(lab, "gw1", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as stack,
+    ):
+        target = (address("2a"), 0)
+        return all_arrive(arriving, lambda each: stack.sendto(each, target), source(2))
 
 
 def errors(seed: int, paths: list[int]) -> Iterator[bytes]:
@@ -192,40 +245,53 @@ def errors(seed: int, paths: list[int]) -> Iterator[bytes]:
 
 def errors_through_transit(lab: LocalLab) -> list[bytes]:
     """What gateway 3 makes of errors about what it passed on, sorted: two ports take part."""
-    outputs = [arriving(lab, "gw3-a"), arriving(lab, "gw3-b")]
-    told(lab, "gw3", errors(3, [0, 1, 2]))
-    return sorted(each for sniffer in outputs for each in taken(sniffer, 1))
+    with Arriving(lab, ["gw3-a", "gw3-b"], 1) as arriving:
+        told(lab, "gw3", errors(3, [0, 1, 2]), arriving.so_far)
+        return sorted(map(unnumbered, arriving.so_far()))
 
 
 def errors_for_the_agent(lab: LocalLab) -> list[bytes]:
     """What gateway 1's own stack sees of errors about what it sent."""
     stack = opened(lab, "gw1", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
     stack.setsockopt(socket.SOL_SOCKET, 33, 1024 * 1024)  # SO_RCVBUFFORCE
-    told(lab, "gw1", errors(4, [3]))
-    agents = socket.inet_aton(address("2a"))
-    seen = []
     stack.setblocking(False)
-    with stack, contextlib.suppress(BlockingIOError):
-        while True:
-            each = stack.recv(2048)
-            if each[44:48] == agents:  # the stack has the error as it came, too
-                seen.append(unnumbered(each))
-    return seen
+    agents = socket.inet_aton(address("2a"))
+    seen: list[bytes] = []
+
+    def so_far() -> list[bytes]:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                each = stack.recv(2048)
+                if each[44:48] == agents:  # the stack has the error as it came, too
+                    seen.append(unnumbered(each))
+        return seen
+
+    with stack:
+        told(lab, "gw1", errors(4, [3]), so_far)
+        return so_far()
 
 
-def told(lab: LocalLab, gateway: str, frames: Iterator[bytes]) -> None:
-    """Let a router tell a gateway something; first what is nothing at all."""
+def told(
+    lab: LocalLab, gateway: str, packets: Iterator[bytes], so_far: Callable[[], list[bytes]]
+) -> None:
+    """Let a router tell a gateway something; first what is nothing at all.
+
+    They are fewer than are translated in a second. The last one of each port must be led back:
+    by then, all before it have been.
+    """
     silenced(lab)
     stations = {port: station(lab, gateway, port) for port in "ab"}
     second = socket.inet_aton(address(f"{gateway[2:]}b"))
     chance = random.Random(5)  # noqa: S311 (the same packets every time)
+    nothing = [chance.randbytes(chance.randrange(60)) for _ in range(20)]
+    last = [last_error(path) for path in ((0, 2) if gateway == "gw3" else (3,))]
     with opened(lab, "internet", socket.AF_PACKET, socket.SOCK_RAW, 0) as wire:
-        for each in (*(chance.randbytes(chance.randrange(60)) for _ in range(20)), *frames):
+        for each in (*nothing, *packets, *last):
             port = "b" if each[16:20] == second else "a"
             frame = stations[port] + bytes.fromhex("0200c6120301") + b"\x08\x00" + each
             wire.sendto(frame, (f"{gateway}-{port}", 0))
-            time.sleep(0.012)  # 100 a second are translated
-    time.sleep(0.5)
+            time.sleep(0.012)  # no more at once than a socket holds
+    until(lambda: sum(LAST in each for each in so_far()) == len(last), "the last are led back")
 
 
 def unnumbered(packet: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """Strict priority at a WAN port that Open vSwitch sends to: classes by the sender's address.
 
-    gw1 mpa_0 -[ofs]- a: 10 Mbit/s, Type I > Type II > the rest -- internet -- gw2
+    gw1 mpa_0 -[ofs]- a: Type I > Type II > the rest -- internet -- gw2
 
 Type I goes by path 3 (a > b), Type II by path 1 (a > a).
 """
@@ -9,118 +9,76 @@ from __future__ import annotations
 
 import socket
 import statistics
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-import openflow_lab
 import pytest
+from counted_traffic import kernel_priority
 from driver_plans import FRAME, MBIT
+from openflow_lab import PRIORITY_QUEUE, SHAPER, prioritised
+from waiting import PATIENCE, until
 
 from hawser.driver import openvswitch
 from hawser.driver.local import LocalLab
 from hawser.node import namespace
-from hawser.overlay.openflow import ControllerConfig
-from hawser.overlay.plan import ClassPlan, NetworkPlan, ShaperPlan, class_id
-from hawser.spec.units import Rate, Size
+from hawser.overlay.plan import NetworkPlan
 from worked_example import AGENT, address
 
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.measures,
     pytest.mark.skipif(bool(openvswitch.absent()), reason=f"needs Debian {openvswitch.PACKAGE}"),
 ]
 
-PATHS = {1: (("1a", "2a"),), 3: (("1a", "2b"),)}
-NAME = "port:gw1.a:forward"
-RATE = 10 * MBIT
-QUEUE = Size(30 * FRAME)
-LEVELS = (
-    ClassPlan(name=f"{NAME}:I", marked=True, priority=0, queue=QUEUE),
-    ClassPlan(name=f"{NAME}:II", marked=True, priority=1, queue=QUEUE),
-    ClassPlan(name=f"{NAME}:III", priority=2, queue=QUEUE),
-)
+ROUNDS = 5
+BURST = PRIORITY_QUEUE + 10
+"""Frames of Type II at once: more than their queue holds."""
+SLOW = MBIT / 2
+"""A full queue takes 0.7 s to go: time enough for one packet more to be sent meanwhile."""
 
 
-def plan() -> NetworkPlan:
-    """The lab with a shaper at gw1.a, and entries with the class of their path."""
-    made = openflow_lab.plan(2, PATHS)
-    shaper = ShaperPlan(
-        node="gw1",
-        interface="a",
-        name=NAME,
-        rate=Rate(RATE),
-        classes=LEVELS,
-        sender_marks=True,
-    )
-    (ssc,) = made.daemons
-    config = ControllerConfig.model_validate(ssc.config).model_dump(mode="json", by_alias=True)
-    for switch in config["switches"]:
-        for entry in switch["entries"]:
-            if entry["output"] != "agent":
-                entry["output"]["class"] = class_id(0 if entry["name"].startswith("m3") else 1)
-    update = {"daemons": (ssc.model_copy(update={"config": config}),), "shapers": (shaper,)}
-    return made.model_copy(update=update)
-
-
-def udp(lab: LocalLab, node: str, port: str, number: int = 0) -> socket.socket:
-    """A socket at a WAN address."""
+def udp(lab: LocalLab, node: str, where: tuple[str, int]) -> socket.socket:
     made = namespace.inside(
         lab.nodes[node].namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     )
-    made.bind((address(port), number))
-    made.settimeout(1)
+    made.bind(where)
     return made
 
 
-@contextmanager
-def flood(lab: LocalLab) -> Iterator[None]:
-    """Offer Type II twice what the port carries, in full frames."""
-    over = threading.Event()
-
-    def send() -> None:
-        with udp(lab, "gw1", "1a") as out:
-            start, sent = time.monotonic(), 0
-            while not over.wait(0.002):
-                while sent < (time.monotonic() - start) * 2 * RATE / 8 / FRAME:
-                    out.sendto(bytes(FRAME - 42), (address("2a"), AGENT))
-                    sent += 1
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        time.sleep(0.5)
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def echoes(lab: LocalLab, number: int) -> list[float]:
-    """Round-trip times of Type I echoes, ms; fails on a lost one."""
-    found = []
-    with udp(lab, "gw1", "1a") as near, udp(lab, "gw2", "2b", AGENT) as far:
-        for _ in range(number):
-            begun = time.perf_counter()
-            near.sendto(bytes(100), (address("2b"), AGENT))
-            far.sendto(*far.recvfrom(200))
-            near.recv(200)
-            found.append((time.perf_counter() - begun) * 1000)
-            time.sleep(0.005)
-    return found
-
-
 def test_type_one_goes_first(deploy: Callable[[NetworkPlan], LocalLab]) -> None:
-    """Under full load nothing of Type I is lost, and it waits for one packet at most."""
-    lab = deploy(plan())
-    idle = statistics.median(echoes(lab, 100))
-    with flood(lab):
-        loaded = statistics.median(echoes(lab, 200))
-    serialised = FRAME * 8 / RATE * 1000
-    assert loaded < idle + serialised + 2, f"idle {idle:.2f} ms, loaded {loaded:.2f} ms"
-    counts = lab.nodes["gw1"].counters()
-    assert counts[f"{NAME}:I"]["packets"] == 300
-    assert counts[f"{NAME}:I"]["drop_queue"] == 0
-    assert counts[f"{NAME}:II"]["drop_queue"] > 100
-    assert counts[f"{NAME}:III"]["packets"] < 20
+    """It overtakes what waits of Type II, and nothing of it is lost where that overflows."""
+    lab = deploy(prioritised(SLOW))
+    gw1 = lab.nodes["gw1"]
+    priorities = [kernel_priority(gw1, f"{SHAPER}:{level}") for level in ("I", "II", "III")]
+    assert priorities == sorted(set(priorities))
+    came: list[bytes] = []
+    overtaken: list[int] = []
+    with udp(lab, "gw1", (address("1a"), 0)) as near, udp(lab, "gw2", ("", AGENT)) as far:
+        far.settimeout(PATIENCE)
+        for number in range(1, ROUNDS + 1):
+            for _ in range(BURST):
+                near.sendto(b"2".ljust(FRAME - 42), (address("2a"), AGENT))
+            near.sendto(b"1", (address("2b"), AGENT))
+            until(lambda n=number: drained(lab, n), "all has left or was dropped")
+            while len(came) < left(lab, "I", "II"):
+                came.append(far.recv(FRAME)[:1])
+            last = len(came) - 1 - came[::-1].index(b"1")
+            overtaken.append(came[last:].count(b"2"))
+    assert came.count(b"1") == ROUNDS
+    assert min(overtaken) > 0
+    assert statistics.median(overtaken) > PRIORITY_QUEUE / 2
+    counted = gw1.counters()
+    assert counted[f"{SHAPER}:I"]["packets"] == ROUNDS
+    assert counted[f"{SHAPER}:I"]["drop_queue"] == 0
+    assert counted[f"{SHAPER}:II"]["drop_queue"] > 0
+    assert counted[f"{SHAPER}:III"]["packets"] < 20
+
+
+def left(lab: LocalLab, *levels: str) -> float:
+    counted = lab.nodes["gw1"].counters()
+    return sum(counted[f"{SHAPER}:{level}"]["packets"] for level in levels)
+
+
+def drained(lab: LocalLab, rounds: int) -> bool:
+    """Whether all that was sent in so many rounds is accounted for."""
+    counted = lab.nodes["gw1"].counters()
+    classes = [counted[f"{SHAPER}:{level}"] for level in ("I", "II")]
+    return sum(each["packets"] + each["drop_queue"] for each in classes) == rounds * (BURST + 1)

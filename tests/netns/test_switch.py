@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import copy
-import json
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from datagrams import Datagrams, send_datagrams
+from echoes import echoes
 from gateway_lab import Gateway, Lab, run
 from switch_lab import (
-    WORKED_EXAMPLE,
     address,
     counters,
-    endpoints,
     gateways,
     next_hop,
     seen,
     sniff,
+    start,
     switched,
+    transit_example,
+    worked_example,
 )
+from transfer import Transfer, send_bytes
 from waiting import until
 
 pytestmark = pytest.mark.root
-
-VIA_3 = {1: ("1a", "2a", "1a>3a>3b>2a")}
-"""One path, through branch 3."""
 
 
 @pytest.fixture
@@ -39,41 +37,27 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         yield lab
 
 
-def start(made: dict[int, Gateway], subflows: int) -> None:
-    for number in sorted(made, reverse=True):  # the kernel tries a subflow once: transit is there
-        made[number].start()
-    until(lambda: made[1].subflows() == subflows, f"{subflows} subflows")
-
-
 @pytest.fixture
 def example(lab: Lab) -> dict[int, Gateway]:
-    """The worked example of document 004, section III.D, running."""
-    switched(lab)
-    endpoints(lab, 1, 2)
-    made = gateways(lab, 4, WORKED_EXAMPLE)
-    start(made, 4)
-    return made
+    return worked_example(lab)
 
 
 @pytest.fixture
 def transit(lab: Lab) -> dict[int, Gateway]:
-    """One path through branch 3, running."""
-    switched(lab, (1, 2, 3))
-    made = gateways(lab, 4, VIA_3)
-    start(made, 1)
-    return made
+    return transit_example(lab)
 
 
 def no_drops(gateway: Gateway) -> bool:
     return not any(counters(gateway)[1].values())
 
 
-@pytest.mark.measures
 def test_the_worked_example_carries_tcp_and_udp(lab: Lab, example: dict[int, Gateway]) -> None:
-    assert lab.iperf("-P", "4", seconds=2)["end"]["sum_received"]["bits_per_second"] > 100e6
-    assert lab.iperf("-R", seconds=2)["end"]["sum_received"]["bits_per_second"] > 100e6
-    udp = lab.iperf("-u", "-b", "20M", seconds=1)["end"]["sum"]
-    assert udp["lost_packets"] < 5
+    transfers = [Transfer(lab, 6 << 20, port=7000 + n) for n in range(4)]
+    transfers.append(Transfer(lab, 12 << 20, to="10.1.0.1", back=True))
+    for transfer in transfers:
+        transfer.end()
+    delivery = send_datagrams(lab, 2000, size=1400).delivery()
+    assert (delivery.sent, delivery.lost) == (2000, 0)
     for number, gateway in example.items():
         packets, drops = counters(gateway)
         assert not any(drops.values()), f"b{number}: {drops}"
@@ -93,7 +77,7 @@ def test_labels_and_checksums_on_the_wire(lab: Lab, example: dict[int, Gateway])
             lab.at(number, "ethtool", "-K", wan, "tx", "off")
     through = sniff(lab, 3, "wa", "tcp")
     direct = sniff(lab, 0, "i2b", "tcp")
-    lab.iperf("-P", "4", "-b", "2M", seconds=1)
+    lab.transfer("2M", "-P", "4")
     rows = seen(through)
     one, two, three = address("1a"), address("2a"), address("3a")
     label = str(0x2114)
@@ -110,58 +94,19 @@ def test_labels_and_checksums_on_the_wire(lab: Lab, example: dict[int, Gateway])
     assert hops[one] - hops[three] == 1, "transit takes one from the time to live"
 
 
-_ECHO = """
-import socket, sys
-s = socket.socket(type=socket.SOCK_DGRAM)
-s.setsockopt(socket.SOL_SOCKET, 33, 1 << 22)  # SO_RCVBUFFORCE
-s.bind((sys.argv[1], int(sys.argv[2])))
-print("listening", flush=True)
-while True:
-    data, peer = s.recvfrom(9000)
-    s.sendto(data, peer)
-"""
-
-_STREAM = """
-import json, select, socket, sys, time
-here, there, port, seconds, rate = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
-s = socket.socket(type=socket.SOCK_DGRAM)
-s.setsockopt(socket.SOL_SOCKET, 33, 1 << 22)  # SO_RCVBUFFORCE
-s.bind((here, 0))
-s.connect((there, int(port)))
-s.setblocking(False)
-sent, got, start = 0, set(), time.monotonic()
-while (now := time.monotonic()) < start + seconds + 0.5:
-    if now < start + seconds and sent < (now - start) * rate:
-        s.send(sent.to_bytes(4, "big") + bytes(400))
-        sent += 1
-    elif select.select([s], [], [], 0.0005)[0]:
-        got.add(int.from_bytes(s.recv(9000)[:4], "big"))
-print(json.dumps({"sent": sent, "lost": sent - len(got)}))
-"""
-
-
-def stream(lab: Lab, seconds: float, rate: float = 2000) -> subprocess.Popen[str]:
+def stream(lab: Lab, count: int | None = None) -> Datagrams:
     """UDP on the path of member 1 of group 4 from branch 1 to 2, and echoes back."""
-    echo = lab.start(
-        *(2, sys.executable, "-c", _ECHO, address("2a"), str(0x2004)), stdout=subprocess.PIPE
-    )
-    assert echo.stdout
-    assert echo.stdout.readline() == "listening\n"
-    arguments = (address("1a"), address("2a"), str(0x2004), str(seconds), str(rate))
-    return lab.start(1, sys.executable, "-c", _STREAM, *arguments, stdout=subprocess.PIPE)
+    return send_datagrams(lab, count, address("1a"), address("2a"), 0x2004)
 
 
-def result(process: subprocess.Popen[str]) -> dict[str, int]:
-    found: dict[str, int] = json.loads(process.communicate(timeout=60)[0])
-    return found
+FORWARD = "b1>b2 g4 m1 forward at b3"
 
 
 def test_udp_takes_the_same_paths(lab: Lab, transit: dict[int, Gateway]) -> None:
-    before = counters(transit[3])[0]["b1>b2 g4 m1 forward at b3"]
-    found = result(stream(lab, 1))
-    assert found["lost"] == 0
-    after = counters(transit[3])[0]["b1>b2 g4 m1 forward at b3"]
-    assert after - before >= found["sent"] > 500
+    before = counters(transit[3])[0][FORWARD]
+    delivery = stream(lab, 2000).delivery()
+    assert (delivery.sent, delivery.lost) == (2000, 0)
+    assert counters(transit[3])[0][FORWARD] - before >= 2000
 
 
 def renamed(config: dict[str, Any], turn: int) -> dict[str, Any]:
@@ -174,16 +119,15 @@ def renamed(config: dict[str, Any], turn: int) -> dict[str, Any]:
 def test_entries_are_replaced_under_traffic_without_loss(
     lab: Lab, transit: dict[int, Gateway]
 ) -> None:
-    running = stream(lab, 4)
-    turns = 0
-    while running.poll() is None and turns < 60:
+    running = stream(lab)
+    for turn in range(30):
         for gateway in transit.values():
-            new = renamed(gateway.config, turns % 2)
+            new = renamed(gateway.config, turn % 2)
             assert gateway.ask("PUT", "/v1/config", new)[0] == 200
-        turns += 1
-        time.sleep(0.02)
-    found = result(running)
-    assert (found["lost"], turns > 10) == (0, True), found
+        name = f"{FORWARD} turn {turn % 2}"
+        until(lambda name=name: counters(transit[3])[0][name] > 0, "the new entries are used")
+    delivery = running.stop()
+    assert delivery.lost == 0, delivery
     assert all(no_drops(gateway) for gateway in transit.values())
 
 
@@ -197,20 +141,26 @@ def filters(gateway: Gateway) -> str:
     return "".join(line for line in "".join(shown).splitlines(True) if "handle" in line)
 
 
+def forwarded(lab: Lab) -> int:
+    """Packets that have come to the router from port b of branch 3."""
+    return int(lab.at(0, "cat", "/sys/class/net/i3b/statistics/rx_packets"))
+
+
 def test_a_killed_gateway_goes_on_forwarding_and_the_next_takes_over(
     lab: Lab, transit: dict[int, Gateway]
 ) -> None:
-    running = stream(lab, 4)
-    time.sleep(1)
+    running = stream(lab)
+    until(lambda: counters(transit[3])[0][FORWARD] > 100, "it carries")
     transit[3].stop(9)
     stale = filters(transit[3])
     assert stale.count("handle 0x1 switch_") == 4
-    time.sleep(0.5)
+    before = forwarded(lab)
+    until(lambda: forwarded(lab) > before + 200, "packets pass while no gateway runs")
     transit[3].start()
     assert filters(transit[3]).count("handle 0x1 switch_") == 4, "in the same place"
     assert filters(transit[3]) != stale
-    assert result(running)["lost"] == 0
-    assert counters(transit[3])[0]["b1>b2 g4 m1 forward at b3"] > 100
+    until(lambda: counters(transit[3])[0][FORWARD] > 100, "the next one counts")
+    assert running.stop().lost == 0
     transit[3].stop()
     assert filters(transit[3]) == ""
 
@@ -269,31 +219,32 @@ def test_what_matches_nothing_goes_nowhere(lab: Lab, transit: dict[int, Gateway]
     def forge(kind: str, port: int, source: str = next_hop("3a"), fragment: str = "0") -> None:
         lab.at(0, sys.executable, "-c", _FORGE, kind, source, target, str(port), fragment)
 
-    def grown(cause: str, before: dict[str, int]) -> int:
-        return counters(gateway)[1][cause] - before[cause]
+    def grows(cause: str, amount: int) -> None:
+        """Wait until so many more are counted, and see that it is not more."""
+
+        def grown() -> int:
+            return counters(gateway)[1][cause] - before[cause]
+
+        until(lambda: grown() >= amount, f"{amount} more dropped: {cause}")
+        assert grown() == amount
 
     answers = sniff(lab, 0, "i3a", f"src host {target} and (tcp or udp or icmp)")
     before = counters(gateway)[1]
     forge("tcp", 0x2114)  # the label of a path, from the wrong source
     forge("udp", 0x2114)
     forge("tcp", 0x2124)  # the label of a path that does not pass here
-    assert grown("no_entry", before) == 30
+    grows("no_entry", 30)
     forge("udp", 0x2114, fragment="0x2000")  # more fragments to come
-    assert grown("fragment", before) == 10
+    grows("fragment", 10)
     # routed to the gateway, not addressed to it: from the internet to a third
     lab.at(0, "ip", "route", "add", "203.0.113.9", "via", address("3a"))
     lab.at(0, "ping", "-c5", "-i0.02", "-W1", "203.0.113.9", check=False)
-    assert grown("no_entry", before) == 35
+    grows("no_entry", 35)
     assert [row for row in seen(answers) if row[0] == target and "40000" in row] == []
     # what is for the gateway itself passes
-    assert " 0% packet loss" in lab.at(0, "ping", "-c3", "-i0.02", target)
+    assert len(echoes(f"{lab.prefix}-0", target, 3)) == 3
     through = ("ping", "-q", "-c3", "-i0.1", "-W1", "10.2.0.1")
     until(lambda: " 0% packet loss" in lab.at(1, *through, check=False), "the path carries")
-
-
-def goodput(lab: Lab) -> float:
-    done = lab.iperf(seconds=2)["end"]["sum_received"]["bits_per_second"]
-    return float(done) / 1e6
 
 
 def test_a_smaller_mtu_in_the_internet_is_learnt_through_transit(
@@ -301,7 +252,7 @@ def test_a_smaller_mtu_in_the_internet_is_learnt_through_transit(
 ) -> None:
     """The router's ICMP goes to branch 3, whose packet it was, and from there to branch 1."""
     run("ip", "-n", f"{lab.prefix}-0", "link", "set", "i2a", "mtu", "1280")
-    assert goodput(lab) > 50
+    send_bytes(lab, 4 << 20)
     assert no_drops(transit[3])
 
 
@@ -313,7 +264,7 @@ def test_a_smaller_mtu_of_a_port_is_told(
     gateway = transit[number]
     wan = {3: "wb", 1: "wa"}[number]
     run("ip", "-n", gateway.namespace, "link", "set", wan, "mtu", "1280")
-    assert goodput(lab) > 50
+    send_bytes(lab, 4 << 20)
     if number == 3:
         assert counters(gateway)[1]["too_big"] > 0
 
@@ -324,5 +275,5 @@ def test_the_agents_port_may_be_another_than_the_paths(lab: Lab) -> None:
     made = gateways(lab, 4, {1: ("1a", "2a", "1b>3a>3b>2b")})
     run("ip", "-n", made[1].namespace, "link", "set", "wb", "mtu", "1280")
     start(made, 1)
-    assert goodput(lab) > 50
+    send_bytes(lab, 4 << 20)
     assert counters(made[1])[1]["too_big"] > 0

@@ -9,44 +9,16 @@ import re
 from collections.abc import Callable
 
 import pytest
-from driver_traffic import ping, tcp
+from driver_traffic import transfer
+from echoes import echoes
+from tunnel_plans import OUTER_PORT, TARGET, planned
+from waiting import until
 
-from hawser.driver import tunnels
 from hawser.driver.local import LocalLab
 from hawser.node import namespace
-from hawser.overlay import network
 from hawser.overlay.plan import NetworkPlan
-from hawser.spec import load
 
 pytestmark = pytest.mark.root
-
-WORKFLOW = """\
-hawser: 1
-name: tunnel
-title: A tunnel
-topology:
-  nodes: [h1, gw1, gw2, h2]
-  links:
-    in1: {ends: [h1.eth, gw1.lan]}
-    wan: {ends: [gw1.wan, gw2.wan], rate: 200 Mbit/s, delay: 20 ms}
-    in2: {ends: [gw2.lan, h2.eth]}
-tunnels:
-  vpn: {kind: %s, ends: [gw1.wan, gw2.wan]}
-measurements:
-  tcp: {probe: iperf3, from: h1, to: h2}
-"""
-
-TARGET = "10.255.0.10"
-OUTER_PORT = {"strongswan": "4500", "wireguard-go": "51820"}
-
-
-def planned(kind: str) -> NetworkPlan:
-    text = (WORKFLOW % kind).encode()
-    plan = network(load("x.yaml", lambda _: text).variants[0].scenario)
-    lacks = tuple(tunnels.missing(plan))
-    if lacks:
-        pytest.skip(lacks[0])
-    return plan
 
 
 @pytest.mark.parametrize("kind", OUTER_PORT)
@@ -56,8 +28,13 @@ def test_hosts_talk_through_the_tunnel(
     lab = deploy(planned(kind))
     h1, gw1, h2 = (lab.nodes[name] for name in ("h1", "gw1", "h2"))
     capture = gw1.start(["tcpdump", "-nni", "wan", "-c", "40", "--immediate-mode", "ip"])
-    assert ping(h1, TARGET) == 3
-    assert tcp(h1, h2, TARGET, 1)["bits_per_second"] > 5e6
+    assert len(echoes(h1.namespace, TARGET, 3)) == 3
+
+    def captured() -> bool:
+        assert transfer(h1, h2, TARGET, "1M")["bytes"] > 0
+        return not capture.running()
+
+    until(captured, "forty packets are captured")
     seen = capture.stop()
     packets = [line for line in seen.stdout.splitlines() if " IP " in line]
     assert len(packets) >= 40

@@ -1,0 +1,38 @@
+"""What limits a measurement is named, and nothing else, where programs get the time they want.
+
+h1 --x-- fw --y-- h2
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bottleneck_lab import FREE, LIMITED, judged, scenario
+
+from hawser.driver.local import LocalDriver
+from hawser.node import cgroup
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(not cgroup.available(), reason="no control groups of processor time here"),
+]
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_only_the_limit_is_named(
+    name: str, driver: LocalDriver, lab_name: str, tmp_path: Path
+) -> None:
+    kind, element, overrides, setups = LIMITED[name]
+    verdict = judged(driver, lab_name, tmp_path, scenario(*overrides), *setups)
+    assert [(cause.kind, cause.element) for cause in verdict.limits] == [(kind, element)]
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_nothing_is_named_where_nothing_limits(
+    name: str, driver: LocalDriver, lab_name: str, tmp_path: Path
+) -> None:
+    overrides, setups = FREE[name]
+    verdict = judged(driver, lab_name, tmp_path, scenario(*overrides), *setups)
+    assert verdict.limits == ()
+    assert verdict.nearest is not None

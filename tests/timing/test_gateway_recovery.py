@@ -1,0 +1,128 @@
+"""How soon gateways notice, recover and refuse. That they do is tested in tests/netns."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import lane_lab
+import pytest
+from encrypted_lab import encrypted_pair, fingerprint, put
+from gateway_lab import Lab
+from group_lab import cut_group_1, grouped, pings
+from lane_lab import RESET, WAIT_FOR_RESET, chatting, connecting, lane, listening, said
+from subflows import check_subflows, five_branches, wide
+from switch_lab import switched
+from transfer import OUTAGE, Transfer
+from two_groups import GROUP_PORTS, busiest, two_groups
+from waiting import until
+
+from hawser.driver.local import LocalLab
+from hawser.overlay.plan import NetworkPlan
+
+pytestmark = pytest.mark.root
+
+RATES = (10, 10, 10, 10)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with Lab(tmp_path) as lab:
+        yield lab
+
+
+def test_a_transfer_hardly_stops_when_paths_are_cut(lab: Lab) -> None:
+    one, two = lab.paths(RATES).pair(subflows=4)
+    transfer = Transfer(lab)
+    time.sleep(1)
+    mend = [lab.cut("1a", "2a"), lab.cut("1a", "2b"), lab.cut("1b", "2a")]
+    until(lambda: one.subflows() == 1, "one path is left")
+    time.sleep(0.5)
+    for each in mend:
+        each()
+    time.sleep(0.5)
+    assert transfer.end() <= OUTAGE
+    until(lambda: one.subflows() == two.subflows() == 4, "all are back")
+
+
+def test_a_transfer_hardly_stops_when_its_group_is_cut(lab: Lab) -> None:
+    one, _ = two_groups(lab.paths(RATES))
+    transfer = Transfer(lab)
+    time.sleep(1)
+    lab.cut(*GROUP_PORTS[busiest(one)])
+    time.sleep(2)
+    assert transfer.end() <= OUTAGE
+
+
+@pytest.mark.parametrize("placement", ["round_robin", "flow_hash", "least_loaded"])
+def test_flows_soon_leave_a_group_that_fails(lab: Lab, placement: str) -> None:
+    switched(lab, (1, 2, 3))
+    grouped(lab, placement=placement)
+    lab.iperf("-u", "-b", "100K", "-P", "32", seconds=1)
+    cut_group_1(lab)
+    start = time.monotonic()
+    until(lambda: pings(lab), "pings pass again")
+    assert time.monotonic() - start < 6
+
+
+@pytest.mark.parametrize("by", ["list", "file"])
+@pytest.mark.parametrize("kind", ["quic", "mptcp"])
+def test_who_is_revoked_is_out_at_once(lab: Lab, kind: str, by: str) -> None:
+    one, two, files = encrypted_pair(lab.direct(), kind)
+    shown = fingerprint(files["b1"]["certificate"])
+    listed = lab.folder / "revoked.txt"
+    listed.write_text(f"{shown}\n")
+    begin = time.monotonic()
+    gone = {"revoked": [shown]} if by == "list" else {"revoked_file": str(listed)}
+    assert put(two, **gone)[0] == 200
+    until(lambda: not two.up(), "the connection has ended")
+    until(lambda: not one.up(), "the other end knows")
+    assert time.monotonic() - begin < 3
+
+
+@pytest.mark.parametrize("by", ["server", "client"])
+def test_the_lane_carries_resets_at_once(lab: Lab, by: str) -> None:
+    lane_lab.gateways(lab)
+    codes = ("stream.sendall(b'x')\ntime.sleep(0.3)" + RESET, WAIT_FOR_RESET)
+    of_server, of_client = codes if by == "server" else codes[::-1]
+    server, client = listening(lab, of_server), connecting(lab, of_client)
+    begin = time.monotonic()
+    assert said(client if by == "server" else server) == "reset"
+    assert time.monotonic() - begin < 5
+
+
+def test_the_lane_ends_connections_of_a_silent_peer_in_time(lab: Lab) -> None:
+    """After ten seconds of silence on all paths."""
+    _, two = lane_lab.gateways(lab)
+    _, client = chatting(lab)
+    begin = time.monotonic()
+    two.stop(signal.SIGKILL)
+    assert said(client).splitlines()[-1] == "reset"
+    assert time.monotonic() - begin < 20
+
+
+def test_the_lane_soon_goes_on_without_a_path(lab: Lab) -> None:
+    """12 MB: 2.5 s over four paths, 3.4 s over three; 10 s if it waited for the path."""
+    one, _ = lane_lab.gateways(lab)
+    begin = time.monotonic()
+    server = listening(lab, lane_lab.RECEIVE + "print(seen.hexdigest())")
+    client = connecting(lab, lane_lab.SEND, "12", stdin=subprocess.DEVNULL)
+    until(lambda: lane(one)["sent_bytes"] > 2e6, "the transfer runs")
+    lab.cut("1a", "2a")
+    said(client)
+    assert said(server) == lane_lab.digest_of(12)
+    assert time.monotonic() - begin < 9
+
+
+@pytest.mark.parametrize("plan", [five_branches, wide])
+def test_all_subflows_are_there_soon(
+    deploy: Callable[[NetworkPlan], LocalLab], plan: Callable[[], NetworkPlan]
+) -> None:
+    made = plan()
+    lab = deploy(made)
+    begin = time.monotonic()
+    check_subflows(lab, made)
+    assert time.monotonic() - begin < 5
