@@ -27,8 +27,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from chain_traffic import ping_all
 from load_lab import hawserd, run
-from waiting import until
+from waiting import PATIENCE, until
 
 _numbers = itertools.count()
 FORWARD, REVERSE = 1, 2
@@ -37,12 +38,12 @@ FORWARD, REVERSE = 1, 2
 
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("chain", timeout=60)
+        super().__init__("chain", timeout=PATIENCE)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
+        self.sock.settimeout(PATIENCE)
         self.sock.connect(str(self._path))
 
 
@@ -93,7 +94,7 @@ class Node:
         """End it."""
         if self._process:
             self._process.send_signal(sign)
-            self._process.wait(60)
+            self._process.wait(PATIENCE)
             self._process = None
 
 
@@ -143,8 +144,12 @@ class Chain:
         """Run a command in a namespace."""
         return run("ip", "netns", "exec", self.namespace(label), *command)
 
+    def answered(self, count: int) -> int:
+        """Send so many echoes from client to server; how many were answered, however late."""
+        return ping_all(self.namespace("client"), "10.0.0.2", count)
+
     def ping(self, *options: str) -> str:
-        """Ping the server from the client."""
+        """Ping the server from the client; the last answer is waited for only a moment."""
         command = ["ping", "-q", "-W", "1", *options, "10.0.0.2"]
         inside = ["ip", "netns", "exec", self.namespace("client")]
         done = subprocess.run([*inside, *command], capture_output=True, text=True, check=False)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from chain_plans import SERVER
+from load_lab import run
 from waiting import PATIENCE, until
 
 from hawser.control.client import DaemonClient
@@ -23,14 +24,17 @@ SOME = 40
 """Echoes or packets that show that something is so and stays so."""
 
 
-def ping_all(namespace: str, target: str, count: int, *options: str) -> int:
-    """Send so many echoes at once, wait patiently for every answer, and count them.
+def ping_all(
+    namespace: str, target: str, count: int, *options: str, patience: float = PATIENCE
+) -> int:
+    """Send so many echoes at once, wait for every answer, and count them.
 
-    `ping` alone waits for its last answer only as long as for an earlier one.
+    `ping` alone waits for its last answer only as long as for an earlier one. Here it is `patience`
+    seconds, so it is for tests in which all are answered.
     """
-    inside = ["ip", "netns", "exec", namespace]
-    patient = ["-l", str(count), "-c", str(count), "-i", f"{PATIENCE:g}", "-W", f"{PATIENCE:g}"]
-    command = [*inside, "ping", "-q", *patient, *options, target]
+    wait = f"{patience:g}"
+    at_once = ["-q", "-l", str(count), "-c", str(count), "-i", wait, "-W", wait]
+    command = ["ip", "netns", "exec", namespace, "ping", *at_once, *options, target]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return int(done.stdout.split(" received")[0].split()[-1])
 
@@ -61,13 +65,13 @@ def lost(lab: LocalLab, steering: str) -> int:
             ways = counters(lab, "x-proxy").proxies
             return sum(way.toward.packets - way.returned.packets for way in ways)
         case _:
-            counted = kernel_counts(lab.nodes["x"], "Ip")
+            counted = kernel_counts(lab.nodes["x"].namespace, "Ip")
             return counted["InReceives"] - counted["ForwDatagrams"]
 
 
-def kernel_counts(node: NamespaceNode, protocol: str) -> dict[str, int]:
+def kernel_counts(namespace: str, protocol: str) -> dict[str, int]:
     """What the kernel counted of a protocol, `Ip` or `Icmp` (RFC 4293, RFC 2011)."""
-    text = node.run(["cat", "/proc/net/snmp"], timeout=PATIENCE).stdout
+    text = run("ip", "netns", "exec", namespace, "cat", "/proc/net/snmp")
     names, values = re.findall(rf"^{protocol}: (.*)$", text, re.M)
     return dict(zip(names.split(), map(int, values.split()), strict=True))
 
@@ -84,7 +88,7 @@ class Echoes:
         self._client = lab.nodes["client"]
         self._folder = tempfile.TemporaryDirectory(prefix="hawser-echoes-")
         self._file = Path(self._folder.name) / "answers"
-        self._earlier = kernel_counts(self._client, "Icmp")["OutEchos"]
+        self._earlier = kernel_counts(self._client.namespace, "Icmp")["OutEchos"]
         inside = self._client.attached(["ping", "-D", "-n", "-i", "0.005", SERVER])
         with self._file.open("wb") as file:
             self._process = subprocess.Popen(inside, stdout=file)
@@ -99,7 +103,7 @@ class Echoes:
 
     def sent(self) -> int:
         """Number of the last echo that was sent."""
-        return kernel_counts(self._client, "Icmp")["OutEchos"] - self._earlier
+        return kernel_counts(self._client.namespace, "Icmp")["OutEchos"] - self._earlier
 
     def answered(self) -> dict[int, float]:
         """Numbers of the echoes that were answered so far, and when that was."""

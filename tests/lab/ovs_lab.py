@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from load_lab import run
-from waiting import until
+from waiting import PATIENCE, until
 
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 
@@ -35,7 +35,7 @@ class Ovs:
     def __exit__(self, *_: object) -> None:
         for daemon in reversed(self._daemons):
             daemon.send_signal(signal.SIGTERM)
-            daemon.wait(60)
+            daemon.wait(PATIENCE)
 
     def _start(self) -> None:
         database = str(self._folder / "conf.db")
@@ -70,7 +70,7 @@ class Ovs:
             run("ovs-ofctl", "-O", "OpenFlow15", "add-flow", bridge, flow)
 
     def _vsctl(self, *words: str) -> None:
-        run("ovs-vsctl", f"--db={self._socket}", "--timeout=60", *words)
+        run("ovs-vsctl", f"--db={self._socket}", f"--timeout={PATIENCE:.0f}", *words)
 
     def _spawn(self, *command: str) -> None:
         environment = {**os.environ, "OVS_RUNDIR": str(self._folder)}

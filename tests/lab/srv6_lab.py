@@ -26,7 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from chain_lab import Node
+from chain_traffic import ping_all
 from load_lab import run
+from waiting import PATIENCE
 
 _numbers = itertools.count()
 
@@ -80,8 +82,13 @@ class Srv6:
     def ip(self, label: str, words: str) -> None:
         self.at(label, "ip", *words.split())
 
+    def answered(self, family: int, count: int, patience: float = PATIENCE) -> int:
+        """Send so many echoes from ha to hb; how many were answered, each in `patience` s."""
+        target = ADDRESSES["b"][family == 6]
+        return ping_all(self.namespace("ha"), target, count, patience=patience)
+
     def ping(self, family: int, *options: str) -> str:
-        """Ping hb from ha."""
+        """Ping hb from ha; the last answer is waited for only a moment."""
         command = self.inside("ha", "ping", "-q", "-W", "1", *options, ADDRESSES["b"][family == 6])
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 

@@ -65,7 +65,9 @@ def test_a_filter_of_nft_is_a_function(deploy: Deploy, steering: str) -> None:
     before = passed(lab, "g")
     assert "refused" in connect(client, 5300), "the filter's reset goes the way back"
     connect(client, 5301)
-    assert kernel_counts(client, "Icmp")["InDestUnreachs"] >= 1, "and so does its ICMP error"
+    assert kernel_counts(client.namespace, "Icmp")["InDestUnreachs"] >= 1, (
+        "and so does its ICMP error"
+    )
     assert "refused" in connect(client, 5303), "that is the server's"
     assert passed(lab, "g") - before < 6
     if steering == "nsh":
@@ -220,9 +222,12 @@ def test_packets_between_two_functions_are_in_a_tunnel(deploy: Deploy, steering:
     if steering == "nsh":
         lab.apply("function:dec", Change(up=False))
         until(lambda: ping(client, SERVER) == 0)
-        came, before = kernel_counts(server, "Icmp")["InEchos"], counters(lab, "n1").drops["no_hop"]
+        came, before = (
+            kernel_counts(server.namespace, "Icmp")["InEchos"],
+            counters(lab, "n1").drops["no_hop"],
+        )
         assert ping(client, SERVER) == 0, "nothing goes past a tunnel that is down"
-        assert kernel_counts(server, "Icmp")["InEchos"] == came
+        assert kernel_counts(server.namespace, "Icmp")["InEchos"] == came
         assert counters(lab, "n1").drops["no_hop"] == before + 3
         lab.apply("function:dec", Change(up=True))
         until(lambda: ping(client, SERVER) == 3)

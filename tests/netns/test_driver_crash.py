@@ -12,12 +12,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from driver_plans import branches
 from pydantic_core import PydanticSerializationError
 from waiting import PATIENCE, until
 
+from hawser.driver import state
 from hawser.driver.local import LocalDriver
 from hawser.node import cgroup, namespace
 from hawser.node.process import started
@@ -146,6 +148,24 @@ def test_interrupted_at_a_random_moment(driver: LocalDriver, lab_name: str, seed
         assert remains(lab_name) == NOTHING
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_interrupted_while_the_name_is_claimed(
+    driver: LocalDriver, lab_name: str, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Of the lab's directory only the folders before this one are there."""
+    folder, mkdir = state._FOLDERS[number], Path.mkdir
+
+    def interrupted(path: Path, *arguments: Any, **named: Any) -> None:  # noqa: ANN401
+        if path.name == folder and path.parent.name == lab_name:
+            raise KeyboardInterrupt
+        mkdir(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        driver.deploy(lab_name, branches(1))
+    assert remains(lab_name) == NOTHING
 
 
 def _deployed_until_interrupted(driver: LocalDriver, name: str, timer: threading.Timer) -> None:

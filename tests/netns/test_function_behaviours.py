@@ -23,6 +23,7 @@ from srv6_lab import (
     REVERSE,
     Srv6,
 )
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.root
 
@@ -121,25 +122,31 @@ def test_a_wrong_list_is_told_from_a_right_one(
     led(lab, Case(CROSS_CONNECTS, before=(END,)), 4)
     right = Case(CROSS_CONNECTS, before=(END,))
     with pytest.raises(AssertionError):
-        led(lab, right, 4, there=[*before, *behind, "5f00:b::46"])
+        led(lab, right, 4, there=[*before, *behind, "5f00:b::46"], patience=1)
 
 
 @pytest.mark.parametrize("lab", ["static"], indirect=True)
 def test_what_has_left_to_no_table_of_its_own_is_lost(lab: Srv6) -> None:
     with pytest.raises(AssertionError, match="packet loss"):
-        led(lab, Case({6: "End.DT6 table 301"}), 6)
+        led(lab, Case({6: "End.DT6 table 301"}), 6, patience=1)
 
 
-def led(lab: Srv6, case: Case, family: int, there: list[str] | None = None) -> None:
+def led(
+    lab: Srv6,
+    case: Case,
+    family: int,
+    there: list[str] | None = None,
+    patience: float = PATIENCE,
+) -> None:
     """Assert that pings and their answers pass all that a case names, once; `there` is a list
-    of others for the way to b."""
+    of others for the way to b. Answers are waited for so many seconds."""
     _set(lab, case, family)
     if there is not None:
         lab.lead("a", family, there, case.mode)
     _with_list(lab)
     before, passed = _came(lab, case, family), _passed(lab)
-    told = lab.ping(family, "-c", str(_PINGS), "-i", "0.01")
-    assert " 0% packet loss" in told, (told, lab.proxy.counters())
+    answered = lab.answered(family, _PINGS, patience)
+    assert answered == _PINGS, ("packet loss", answered, lab.proxy.counters())
     came = [now - then for now, then in zip(_came(lab, case, family), before, strict=True)]
     each_way = sorted({*case.before, *case.behind})
     wanted = [2 * _PINGS * (case.before + case.behind).count(each) for each in each_way]

@@ -6,84 +6,28 @@ a (hawserd) f0 ==== near b (charon, kernel-libipsec)      10.99.0.1 at a, 10.99.
 from __future__ import annotations
 
 import json
-import re
-import secrets
+import socket
+import struct
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_traffic import ping, tcp
+from chain_traffic import kernel_counts, ping_all
+from counted_traffic import deliver
+from driver_traffic import ping
+from ipsec_lab import A, B, Ends, tunnel
 from waiting import until
 
-from hawser.control.client import DaemonClient
-from hawser.control.model import FunctionCounters
-from hawser.driver import tunnels
 from hawser.driver.local import LocalLab
-from hawser.driver.tunnels import strongswan
-from hawser.driver.tunnels.function import TunnelEnd
 from hawser.node.command import Background
-from hawser.node.netns import NamespaceNode
-from hawser.overlay import network
-from hawser.overlay.plan import NetworkPlan, TunnelPlan
-from hawser.spec import load
-from hawser.spec.tunnel import TunnelKind
+from hawser.overlay.plan import NetworkPlan
 
 pytestmark = pytest.mark.root
 
-WORKFLOW = b"""\
-hawser: 1
-name: ends
-title: Two ends
-topology:
-  nodes: [a, b]
-  links:
-    wan: {ends: [a.f0, b.near]}
-measurements:
-  rtt: {probe: ping, from: a, to: b}
-"""
-A, B = "10.99.0.1", "10.99.0.2"
-
-
-@dataclass(frozen=True)
-class Ends:
-    """Both ends of a tunnel, connected."""
-
-    lab: LocalLab
-    end: TunnelEnd
-    folder: Path
-    """Of charon's files at the other end."""
-
-    @property
-    def a(self) -> NamespaceNode:
-        return self.lab.nodes["a"]
-
-    @property
-    def b(self) -> NamespaceNode:
-        return self.lab.nodes["b"]
-
-    def counters(self) -> FunctionCounters:
-        with DaemonClient(self.end.control) as control:
-            return control.function_counters()
-
-    def dropped(self) -> dict[str, int]:
-        return {cause: count for cause, count in self.counters().drops.items() if count}
-
-    def rekey(self, node: str) -> None:
-        """Have a node renew the keys."""
-        folder = {"a": self.end.folder, "b": self.folder}[node]
-        command = ["swanctl", "--rekey", "--child", "t", "--uri"]
-        uri = f"unix://{strongswan.socket(folder)}"
-        env = strongswan.environment(folder)
-        self.lab.nodes[node].run([*command, uri], timeout=60, env=env)
-
-    def associations(self) -> dict[str, str]:
-        """Keys by identifier, as charon at b says; both directions, old and new."""
-        return keys((self.folder / "charon.log").read_text())
+BYTES = 2_000_000
+"""Of a transfer: more than 1000 packets."""
 
 
 @pytest.fixture
@@ -91,87 +35,23 @@ def ends(
     request: pytest.FixtureRequest, deploy: Callable[[NetworkPlan], LocalLab]
 ) -> Iterator[Ends]:
     """Give a tunnel; its parameter are the packets after which a renews the keys."""
-    after: int | None = getattr(request, "param", None)
-    plan = network(load("x.yaml", lambda _: WORKFLOW).variants[0].scenario)
-    lab = deploy(plan)
-    a, b = (lab.nodes[name] for name in "ab")
-    here, there = (plan.addresses[name] for name in "ab")
-    common = {"name": "t", "kind": TunnelKind.STRONGSWAN}
-    mine, others = ((IPv4Network(address),) for address in (A, B))
-    first = TunnelPlan(
-        **common, node="a", peer="b", local=here, remote=there, inside=mine, outside=others, table=9
-    )
-    second = TunnelPlan(
-        **common, node="b", peer="a", local=there, remote=here, inside=others, outside=mine
-    )
-    lacks = tuple(tunnels.missing(plan.model_copy(update={"tunnels": (first, second)})))
-    if lacks:
-        pytest.skip(lacks[0])
-    a.run(["ip", "address", "add", A, "dev", "lo"], timeout=60)
-    b.run(["ip", "address", "add", B, "dev", "lo"], timeout=60)
-    secret = secrets.token_hex(16)
-    folder, other = lab.directory / "own", lab.directory / "other"
-    for each in (folder, other):
-        each.mkdir()
-    strongswan.write(other, second, secret)
-    tell_keys(other / "strongswan.conf")
-    environment = strongswan.environment(other)
-    charon = b.start(strongswan.COMMAND, log=other / "charon.log", env=environment)
-    end = TunnelEnd(lab.directory, folder, first, a, secret, after)
-    try:
-        until(strongswan.socket(other).is_socket)
-        strongswan.load(other, b)
-        end.load()
-        end.connect()
-        end.wait()
-        a.run(["ip", "route", "add", B, "dev", "esp0", "src", A], timeout=60)
-        yield Ends(lab, end, other)
-    finally:
-        end.stop()
-        charon.stop()
+    with tunnel(deploy, getattr(request, "param", None)) as made:
+        yield made
 
 
-def tell_keys(config: Path) -> None:
-    text = config.read_text()
-    config.write_text(text.replace("default = 1\n", "default = 1\n chd = 4\n", 1))
-
-
-def keys(log: str) -> dict[str, str]:
-    """Read keys from charon's log, in the order of its steps; not as hawserd reads them."""
-    found, begun = {}, True
-    steps = re.compile(
-        r"parsed \w+ (?P<role>request|response)"
-        r"|encryption (?P<whose>\w+) key => [^\n]*\n"
-        r"(?P<rows>(?:\d+\[CHD\] +\d+: [^\n]*\n)+)"
-        r"|(?:adding|registering) (?P<way>in|out)bound ESP SA\n\d+\[CHD\]   SPI (?P<spi>0x\w+)"
-    )
-    material: dict[str, str] = {}
-    for step in steps.finditer(log):
-        if step["role"]:
-            begun = step["role"] == "response"
-        elif step["whose"]:
-            rows = (line.partition(": ")[2][:48] for line in step["rows"].splitlines())
-            material[step["whose"]] = "".join("".join(rows).split())
-        elif step["spi"] not in found:
-            whose = "initiator" if begun == (step["way"] == "out") else "responder"
-            found[step["spi"]] = material[whose]
-    return found
-
-
-@pytest.mark.measures
 def test_both_implementations_understand_each_other(ends: Ends) -> None:
     for _ in range(2):
         assert ping(ends.a, B) == 3
-        assert ping(ends.b, A, "-I", B) == 3
-        assert tcp(ends.a, ends.b, B, 1)["bits_per_second"] > 20e6
-        assert tcp(ends.b, ends.a, A, 1)["bits_per_second"] > 20e6
+        assert ping(ends.b, A, B) == 3
+        deliver(ends.a, ends.b, B, BYTES)
+        deliver(ends.b, ends.a, A, BYTES)
         before = ends.counters()
         assert before.engine == "hawserd"
         ends.rekey("a")
         assert ping(ends.a, B) == 3
         ends.rekey("b")
         assert ping(ends.a, B) == 3
-        assert ping(ends.b, A, "-s", "5000", "-I", B) == 3, "fragments"
+        assert ping_all(ends.b.namespace, A, 3, "-s", "5000", "-I", B) == 3, "fragments"
         after = ends.counters()
         assert min(before.sealed.packets, before.opened.packets) > 1000
         assert after.sealed.packets >= before.sealed.packets + 9
@@ -186,8 +66,8 @@ def test_tshark_reads_what_is_sealed(ends: Ends, tmp_path: Path) -> None:
     capture = captured(ends, file)
     assert ping(ends.a, B) == 3
     ends.rekey("b")
-    assert ping(ends.a, B, "-s", "1372") == 3
-    capture.stop()
+    assert ping_all(ends.a.namespace, B, 3, "-s", "1372") == 3
+    finish(capture, file, 12)
     fields = ["esp.spi", "esp.sequence", "icmp.type", "_ws.expert.severity", "_ws.malformed"]
     rows = [row for row in decrypted(file, ends.associations(), fields) if row["esp.spi"]]
     assert [row["icmp.type"] for row in rows] == ["8", "0"] * 6
@@ -203,18 +83,29 @@ def test_tshark_reads_what_is_sealed(ends: Ends, tmp_path: Path) -> None:
 def test_keys_are_renewed_after_so_many_packets(ends: Ends, tmp_path: Path) -> None:
     file = tmp_path / "esp.pcap"
     capture = captured(ends, file)
-    sent = ends.a.run(["ping", "-q", "-c", "600", "-i", "0.002", B], timeout=60).stdout
-    assert " 0% packet loss" in sent
+    address = str(ends.lab.plan.addresses["a"])
+
+    def renewed(times: int) -> bool:
+        """Whether so many keys after the first serve for what a sends now."""
+        assert ping_all(ends.a.namespace, B, 1) == 1
+        return len({spi for source, spi in sealed(file) if source == address}) > times
+
+    for times in (1, 2):
+        ends.a.run(["ping", "-q", "-c", "210", "-i", "0.002", B], timeout=60)
+        # Of each key b has told two identifiers, one a direction.
+        until(lambda times=times: len(ends.associations()) >= 2 * (times + 1), "b has a new key")
+        until(lambda times=times: renewed(times), "a has it too")
+    sent = kernel_counts(ends.a.namespace, "Icmp")["OutEchos"]
+    until(lambda: kernel_counts(ends.a.namespace, "Icmp")["InEchoReps"] == sent, "all are answered")
     assert not ends.dropped()
-    finish(capture)
+    finish(capture, file, 2 * sent)
     fields = ["esp.spi", "esp.sequence", "ip.src"]
     rows = list(decrypted(file, {}, fields))
-    address = str(ends.lab.plan.addresses["a"])
     numbers = [
         int(row["esp.sequence"]) for row in rows if row["ip.src"] == address and row["esp.spi"]
     ]
-    assert len(numbers) == 600
-    assert numbers.count(1) >= 2, "a key did not serve for all"
+    assert len(numbers) == sent
+    assert numbers.count(1) >= 3, "a key did not serve for all"
     assert max(numbers) < 400
 
 
@@ -224,7 +115,7 @@ def test_code_points_are_copied_to_the_outside(ends: Ends, tmp_path: Path) -> No
     file = tmp_path / "esp.pcap"
     capture = captured(ends, file)
     for tos in ("0xb8", "0x28", "0x02", "0xbb"):
-        assert ping(ends.a, B, "-Q", tos) == 3
+        assert ping_all(ends.a.namespace, B, 3, "-Q", tos) == 3
     script = (
         "import socket\n"
         "s = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(2)]\n"
@@ -233,7 +124,7 @@ def test_code_points_are_copied_to_the_outside(ends: Ends, tmp_path: Path) -> No
     )
     ends.a.run(["python3", "-c", script], timeout=60)
     until(lambda: ends.counters().sealed.packets >= 3 * 4 + 40)
-    finish(capture)
+    finish(capture, file, 3 * 4 * 2 + 40)
     fields = ["esp.spi", "ip.src", "ip.dsfield"]
     outer = list(decrypted(file, ends.associations(), fields, "f"))
     inner = list(decrypted(file, ends.associations(), fields, "l"))
@@ -257,10 +148,23 @@ def captured(ends: Ends, file: Path) -> Background:
     return capture
 
 
-def finish(capture: Background) -> None:
-    """End a capture when it has written what came; it is a little behind."""
-    time.sleep(0.5)
+def finish(capture: Background, file: Path, packets: int) -> None:
+    """End a capture when it has written so many packets of ESP; it is a little behind."""
+    until(lambda: len(sealed(file)) >= packets, f"{packets} packets are captured")
     capture.stop()
+
+
+def sealed(file: Path) -> list[tuple[str, bytes]]:
+    """Source and SPI of each packet of ESP in UDP that a capture has so far (RFC 3948)."""
+    data, at, found = file.read_bytes(), 24, []
+    while at + 16 <= len(data):
+        (length,) = struct.unpack_from("<I", data, at + 8)
+        packet = data[at + 16 + 14 : at + 16 + length]
+        at += 16 + length
+        payload = packet[28:]
+        if len(payload) > 8 and payload[:4] != bytes(4) and at <= len(data):
+            found.append((socket.inet_ntoa(packet[12:16]), payload[:4]))
+    return found
 
 
 def decrypted(
@@ -308,8 +212,8 @@ for each in packets:
 def test_what_is_not_from_the_other_end_is_dropped_and_counted(ends: Ends, tmp_path: Path) -> None:
     file = tmp_path / "esp.pcap"
     capture = captured(ends, file)
-    assert ping(ends.b, A, "-I", B) == 3
-    capture.stop()
+    assert ping(ends.b, A, B) == 3
+    finish(capture, file, 6)
     command = ["tshark", "-r", str(file), "-Y", "esp", "-T", "fields", "-e", "udp.payload"]
     wanted = [*command, "-e", "ip.src"]
     rows = subprocess.run(wanted, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -326,7 +230,7 @@ def test_what_is_not_from_the_other_end_is_dropped_and_counted(ends: Ends, tmp_p
         inject(ends, [packet, packet])
         until(lambda cause=cause: ends.counters().drops[cause] == 2)
     inject(ends, ["ff", "ff" * 3, sealed[:32], f"{sealed[:-2]}00", "00", "", f"00000000{sealed}"])
-    assert ping(ends.b, A, "-I", B) == 3
+    assert ping(ends.b, A, B) == 3
     assert ping(ends.a, B) == 3
     assert ends.end.running()
 

@@ -28,7 +28,7 @@ def test_open_vswitch_forwards_to_our_function() -> None:
                 "actions=decap(),decap(),resubmit(,1)",
                 "table=1,actions=output:2",
             )
-            assert " 0% packet loss" in chain.ping("-c", "10", "-i", "0.02")
+            assert chain.answered(10) == 10
         counters = chain.functions[0].counters()
         assert counters["served"]["packets"] == 10
         assert sum(counters["drops"].values()) == 0
@@ -42,7 +42,7 @@ def test_open_vswitch_is_a_function_of_ours() -> None:
                 "in_port=1,dl_type=0x894f,nsh_si=255,"
                 "actions=set_field:254->nsh_si,dec_nsh_ttl,output:in_port"
             )
-            assert " 0% packet loss" in chain.ping("-c", "10", "-i", "0.02")
+            assert chain.answered(10) == 10
         counters = chain.sff.counters()
         assert hop_packets(counters, FORWARD) == [10, 10]
         assert sum(counters["drops"].values()) == 0

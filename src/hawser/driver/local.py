@@ -168,9 +168,9 @@ class LocalDriver:
         lacking = self.missing(plan)
         if lacking:
             raise MissingCapability("; ".join(lacking))
-        state.create(directory)
         daemons: dict[str, SupervisedDaemon] = {}
         lab = LocalLab(directory, plan, build.nodes(name, plan), daemons)
+        state.create(directory)
         try:
             _make(lab, daemons)
         except BaseException as error:

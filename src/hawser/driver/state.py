@@ -89,8 +89,12 @@ def create(directory: Path) -> None:
         directory.mkdir(mode=0o700)
     except FileExistsError:
         raise DriverError(_exists(directory)) from None
-    for folder in _FOLDERS:
-        (directory / folder).mkdir(mode=0o700)
+    try:
+        for folder in _FOLDERS:
+            (directory / folder).mkdir(mode=0o700)
+    except BaseException:  # also a signal's: nobody else would remove it
+        remove(directory)
+        raise
 
 
 def _exists(directory: Path) -> str:
