@@ -100,7 +100,7 @@ def test_all_four_paths_carry(lab: Lab) -> None:
 def test_inner_flows_keep_their_order(lab: Lab) -> None:
     """Datagrams of several flows over four unequal paths: what arrives is in the order of each.
 
-    As many are under way as fill the paths and leave some in the queue; CoDel may drop a few of these.
+    As many are under way as fill the paths and leave some queued; CoDel may drop a few of these.
     """
     gateways = lab.paths([4, 8, 12, 16]).pair(subflows=4)
     limits = {"window": 100, "size": 1000, "rate": 6000}
