@@ -17,7 +17,7 @@ from harness.obtain import hawserd
 from harness.result import Check, at_most
 from harness.samples import Samples
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import NodePlan
+from hawser.overlay.lab.plan import NodePlan
 from hawser.probe.base import ProbeError
 from hawser.probe.load.config import Amount
 from hawser.probe.load.generator import Generator

@@ -15,7 +15,7 @@ from driver_traffic import ping
 from waiting import until
 
 from hawser.driver.local import LocalDriver, LocalLab
-from hawser.overlay import network
+from hawser.overlay.lab import network
 from hawser.probe.base import Context
 from hawser.probe.evidence import Evidence
 from hawser.probe.iperf3 import Iperf3Probe

@@ -5,7 +5,7 @@ gw1 ==a,b== internet ==a,b== gw2        a to a passes a bottleneck of 20 Mbit/s,
 
 from __future__ import annotations
 
-from hawser.overlay import NetworkPlan, network
+from hawser.overlay.lab import NetworkPlan, network
 from hawser.spec import load
 
 FILE = """

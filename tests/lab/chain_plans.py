@@ -9,8 +9,8 @@ n1, and what the test is about is x at n2, between the two.
 
 from __future__ import annotations
 
-from hawser.overlay import network
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab import network
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec import load
 
 SERVER = "10.255.0.10"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
-from hawser.overlay.plan import (
+from hawser.overlay.lab.plan import (
     ClassPlan,
     DaemonPlan,
     InterfacePlan,

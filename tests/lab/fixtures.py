@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hawser.driver.local import LocalDriver, LocalLab
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 
 _numbers = itertools.count()
 

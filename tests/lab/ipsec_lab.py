@@ -23,8 +23,8 @@ from hawser.driver.local import LocalLab
 from hawser.driver.tunnels import strongswan
 from hawser.driver.tunnels.function import TunnelEnd
 from hawser.node.netns import NamespaceNode
-from hawser.overlay import network
-from hawser.overlay.plan import NetworkPlan, TunnelPlan
+from hawser.overlay.lab import network
+from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan
 from hawser.spec import load
 from hawser.spec.tunnel import TunnelKind
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from driver_plans import FRAME, MBIT, branches, gateway_daemon
 
-from hawser.overlay.openflow import ControllerConfig, switched
-from hawser.overlay.plan import ClassPlan, DaemonPlan, NetworkPlan, ShaperPlan, class_id
+from hawser.overlay.config.openflow import ControllerConfig
+from hawser.overlay.config.shaping import class_id
+from hawser.overlay.lab.openflow import switched
+from hawser.overlay.lab.plan import ClassPlan, DaemonPlan, NetworkPlan, ShaperPlan
 from hawser.spec.units import Rate, Size
 from worked_example import PATHS, Hop, entries, ports
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from driver_plans import pair, whole
 
 from hawser.driver.local import LocalLab
-from hawser.overlay import NetworkPlan, network
+from hawser.overlay.lab import NetworkPlan, network
 from hawser.probe.base import Context
 from hawser.probe.http import HttpProbe
 from hawser.probe.registry import probe_for

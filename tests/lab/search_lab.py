@@ -16,7 +16,7 @@ from typing import Any
 from load_lab import Faults, Wire, run
 
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import NodePlan
+from hawser.overlay.lab.plan import NodePlan
 from hawser.probe.base import Context
 from hawser.probe.search.probe import ThroughputProbe
 from hawser.spec.measurement import Throughput

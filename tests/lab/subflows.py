@@ -10,7 +10,7 @@ from waiting import until
 
 from hawser.driver.local import LocalLab
 from hawser.node.netns import NamespaceNode
-from hawser.overlay import NetworkPlan, network
+from hawser.overlay.lab import NetworkPlan, network
 from hawser.spec import load
 
 WORKFLOW = Path(__file__).parents[2] / "workflows" / "five-branches.yaml"

@@ -17,7 +17,7 @@ from waiting import until
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.daemon import SupervisedProcess
 from hawser.driver.local import LocalLab
-from hawser.overlay import NetworkPlan, network
+from hawser.overlay.lab import NetworkPlan, network
 from hawser.spec import load
 from hawser.spec.workflow import Change
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from hawser.driver import tunnels
-from hawser.overlay import network
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab import network
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec import load
 
 WORKFLOW = """\

@@ -10,9 +10,9 @@ from waiting import PATIENCE
 from hawser.control.client import DaemonClient
 from hawser.control.model import WanInterface, WanPath
 from hawser.driver.local import LocalLab
-from hawser.overlay import network
-from hawser.overlay.emulator import emulated
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab import network
+from hawser.overlay.lab.emulator import emulated
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec import load
 
 WORKFLOW = """

@@ -38,7 +38,7 @@ from waiting import until
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalLab
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.workflow import Change
 
 pytestmark = pytest.mark.root

@@ -31,8 +31,8 @@ from hawser.driver.capabilities import missing
 from hawser.driver.local import LocalLab
 from hawser.node import namespace
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.chain.layout import OWN_PORT
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.chain.layout import OWN_PORT
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.probe.passive import Passive
 from hawser.spec.workflow import Change
 

@@ -18,7 +18,7 @@ from driver_plans import FRAME, MBIT
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.overlay import NetworkPlan
+from hawser.overlay.lab import NetworkPlan
 from hawser.spec.units import Rate
 from hawser.spec.workflow import Change
 

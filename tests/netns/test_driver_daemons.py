@@ -22,7 +22,7 @@ from hawser.driver import daemon as daemons
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.node.process import started
-from hawser.overlay.plan import DaemonPlan, NetworkPlan
+from hawser.overlay.lab.plan import DaemonPlan, NetworkPlan
 
 pytestmark = pytest.mark.root
 

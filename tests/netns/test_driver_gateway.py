@@ -22,8 +22,8 @@ from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
 from hawser.driver.local import LocalLab
-from hawser.overlay import network
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab import network
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.workflow import Scenario
 
 Deploy = Callable[[NetworkPlan], LocalLab]

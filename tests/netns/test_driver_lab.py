@@ -26,7 +26,7 @@ from hawser.node.base import NodeError
 from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
 from hawser.node.process import started
-from hawser.overlay.plan import ClassPlan, NetworkPlan, NodePlan, RoutePlan
+from hawser.overlay.lab.plan import ClassPlan, NetworkPlan, NodePlan, RoutePlan
 from hawser.spec.units import Duration
 
 pytestmark = pytest.mark.root

@@ -16,7 +16,8 @@ from waiting import until
 
 from hawser.driver.local import LocalLab
 from hawser.node import htb
-from hawser.overlay.plan import NetworkPlan, class_id
+from hawser.overlay.config.shaping import class_id
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.units import Rate
 from hawser.spec.workflow import Change
 

@@ -22,7 +22,7 @@ from waiting import until
 
 from hawser.driver.local import LocalLab
 from hawser.node.command import Background
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = pytest.mark.root
 

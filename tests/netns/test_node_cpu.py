@@ -19,7 +19,7 @@ from hawser.driver.local import LocalLab
 from hawser.node import cgroup
 from hawser.node.base import Usage
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = [
     pytest.mark.root,

@@ -17,7 +17,7 @@ from driver_plans import pair, whole
 from hawser.driver.local import LocalLab
 from hawser.node import namespace
 from hawser.node.base import Received
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = pytest.mark.root
 

@@ -42,7 +42,7 @@ from hawser.controller.openflow.errors import PER_SECOND
 from hawser.driver import openvswitch
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.node import namespace
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 from worked_example import PATHS, address, label
 
 pytestmark = [

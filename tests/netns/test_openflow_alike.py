@@ -23,7 +23,7 @@ from hawser.driver import daemon, openvswitch
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalLab
 from hawser.node import namespace
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 from worked_example import AGENT, PATHS, address, label
 
 PATH = {1: PATHS[1], 2: (("1b", "3a"), ("3b", "2a"))}

@@ -13,7 +13,7 @@ from echoes import echoes
 from subflows import check_subflows, five_branches, wide
 
 from hawser.driver.local import LocalLab
-from hawser.overlay import NetworkPlan
+from hawser.overlay.lab import NetworkPlan
 
 
 @pytest.mark.root

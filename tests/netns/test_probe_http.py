@@ -13,7 +13,7 @@ from driver_plans import pair, whole
 from probe_lab import HTTP_RATE, http, limited_pair
 
 from hawser.driver.local import LocalLab
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.probe.base import ProbeError
 from hawser.spec.workflow import Change
 

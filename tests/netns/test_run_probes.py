@@ -13,7 +13,7 @@ from probe_lab import RATE, iperf3, measured, ping, plan, scenario
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.overlay import NetworkPlan, network
+from hawser.overlay.lab import NetworkPlan, network
 from hawser.probe import environment, nstat
 from hawser.probe.base import ProbeError
 from hawser.probe.port import free_port, listening

@@ -26,7 +26,7 @@ from switched_lab import (
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.overlay import NetworkPlan
+from hawser.overlay.lab import NetworkPlan
 
 pytestmark = pytest.mark.root
 

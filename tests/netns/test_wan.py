@@ -21,7 +21,7 @@ from wan_lab import counted, echoes, interfaces, plan
 from hawser.driver.base import DriverError
 from hawser.driver.capabilities import has
 from hawser.driver.local import LocalLab
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.units import Duration, Ratio
 from hawser.spec.workflow import Change
 

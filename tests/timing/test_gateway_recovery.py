@@ -21,7 +21,7 @@ from two_groups import GROUP_PORTS, busiest, two_groups
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = pytest.mark.root
 

@@ -22,7 +22,7 @@ from tunnel_plans import OUTER_PORT, TARGET, planned
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = pytest.mark.root
 

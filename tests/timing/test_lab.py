@@ -11,7 +11,7 @@ from driver_plans import branches
 from waiting import PATIENCE
 
 from hawser.driver.local import LocalLab
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = pytest.mark.root
 

@@ -15,7 +15,7 @@ from waiting import until
 
 from hawser.driver.local import LocalLab
 from hawser.node import cgroup
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = [
     pytest.mark.root,

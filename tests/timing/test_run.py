@@ -28,7 +28,7 @@ from transfer import OUTAGE
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.overlay import NetworkPlan
+from hawser.overlay.lab import NetworkPlan
 
 pytestmark = pytest.mark.root
 

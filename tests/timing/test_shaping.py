@@ -16,7 +16,8 @@ from driver_traffic import class_rate, flood, iperf_server, ping, received_rate,
 from waiting import PATIENCE, until
 
 from hawser.driver.local import LocalLab
-from hawser.overlay.plan import ClassPlan, NetworkPlan, class_id
+from hawser.overlay.config.shaping import class_id
+from hawser.overlay.lab.plan import ClassPlan, NetworkPlan
 from hawser.spec.units import Rate
 from hawser.spec.workflow import Change
 

@@ -14,7 +14,7 @@ from waiting import PATIENCE, until
 from wan_lab import counted, echoes, plan
 
 from hawser.driver.local import LocalLab
-from hawser.overlay.plan import ClassPlan, NetworkPlan
+from hawser.overlay.lab.plan import ClassPlan, NetworkPlan
 from hawser.spec.units import Duration, Ratio
 from hawser.spec.workflow import Change
 

@@ -117,7 +117,7 @@ def _show(planned: Plan) -> None:
 
 
 def _variants(planned: Plan) -> Iterator[tuple[str, ...]]:
-    from hawser.overlay.plan import FUNCTION_ROLES
+    from hawser.overlay.lab.plan import FUNCTION_ROLES
     from hawser.store import label
 
     letters = {id(p): letter for letter, group in _networks(planned).items() for p in group}

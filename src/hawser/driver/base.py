@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hawser.node.base import Node, NodeError
-from hawser.overlay.plan import NetworkPlan, Role
+from hawser.overlay.lab.plan import NetworkPlan, Role
 from hawser.spec.workflow import Change
 
 

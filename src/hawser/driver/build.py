@@ -7,8 +7,8 @@ from collections import defaultdict
 from hawser.driver import names
 from hawser.node.netns import NamespaceNode
 from hawser.node.sysctl import CONGESTION_CONTROL, allow_congestion_control
-from hawser.overlay.emulator import EMULATOR
-from hawser.overlay.plan import LinkPlan, NetworkPlan, ShaperPlan
+from hawser.overlay.lab.emulator import EMULATOR
+from hawser.overlay.lab.plan import LinkPlan, NetworkPlan, ShaperPlan
 
 
 def nodes(lab: str, plan: NetworkPlan) -> dict[str, NamespaceNode]:

@@ -17,8 +17,8 @@ from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
 from hawser.node import cgroup, features
 from hawser.node.htb import needs_tree
-from hawser.overlay import emulator
-from hawser.overlay.plan import FUNCTION_ROLES, DaemonPlan, NetworkPlan
+from hawser.overlay.lab import emulator
+from hawser.overlay.lab.plan import FUNCTION_ROLES, DaemonPlan, NetworkPlan
 from hawser.spec.model import Model
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hawser.driver.base import DriverError
-from hawser.overlay.plan import ClassPlan, LinkPlan, NetworkPlan, ShaperPlan
+from hawser.overlay.lab.plan import ClassPlan, LinkPlan, NetworkPlan, ShaperPlan
 from hawser.spec.workflow import Change
 
 DIRECTIONS = ("forward", "reverse")

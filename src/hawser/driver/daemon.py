@@ -16,7 +16,7 @@ from hawser.driver.base import Daemon, DriverError
 from hawser.node.base import NodeError
 from hawser.node.command import Background, tail
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import FUNCTION_ROLES, DaemonPlan
+from hawser.overlay.lab.plan import FUNCTION_ROLES, DaemonPlan
 
 READY_WITHIN = 15.0
 """Seconds in which all daemons must be connected; TLS over paths of 1 Mbit/s needs about one."""

@@ -15,8 +15,8 @@ from hawser.driver.daemon import SupervisedDaemon, SupervisedProcess
 from hawser.node import sysctl
 from hawser.node.base import NodeError
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.chain.failure import configurations, passed_by
-from hawser.overlay.plan import FUNCTION_ROLES, NetworkPlan
+from hawser.overlay.lab.chain.failure import configurations, passed_by
+from hawser.overlay.lab.plan import FUNCTION_ROLES, NetworkPlan
 
 _POLL = 0.01
 _FORWARDING = ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding")

@@ -30,8 +30,8 @@ from hawser.node import sysctl
 from hawser.node.base import NodeError
 from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
-from hawser.overlay import emulator
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab import emulator
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.check.topology import INTERNET
 from hawser.spec.workflow import Change
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from hawser.driver.base import DriverError
-from hawser.overlay.plan import DaemonPlan, NetworkPlan
+from hawser.overlay.lab.plan import DaemonPlan, NetworkPlan
 
 ROOT = Path("/run/hawser")
 """One directory a lab. On a file system that is empty after a reboot, as labs are gone then."""

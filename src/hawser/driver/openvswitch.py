@@ -14,7 +14,7 @@ from hawser.driver import names
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import SupervisedProcess
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import NetworkPlan, SwitchPlan
+from hawser.overlay.lab.plan import NetworkPlan, SwitchPlan
 
 PACKAGE = "openvswitch-switch"
 BRIDGE = "ofs_br"

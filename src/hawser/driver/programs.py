@@ -10,7 +10,7 @@ from hawser.driver.base import DriverError
 from hawser.driver.daemon import SupervisedProcess
 from hawser.node.base import NodeError
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import NetworkPlan, ProgramPlan
+from hawser.overlay.lab.plan import NetworkPlan, ProgramPlan
 
 _SETUP_SECONDS = 30
 """In which a command must end that prepares a function."""

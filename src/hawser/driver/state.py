@@ -27,7 +27,7 @@ from pydantic import ValidationError
 
 from hawser.driver.base import DriverError
 from hawser.node.process import started
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.model import Model
 
 _FOLDERS = ("config", "daemons", "logs", "pki")

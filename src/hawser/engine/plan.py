@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hawser.driver.base import Driver
 from hawser.engine import schedule
 from hawser.engine.errors import InputError
-from hawser.overlay import network
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab import network
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.probe.registry import probe_for
 from hawser.spec.measurement import rounds
 from hawser.spec.workflow import Labels, Scenario, Variant, Workflow

@@ -10,7 +10,7 @@ from hawser.control.client import ControlError, DaemonClient
 from hawser.control.model import TraceEvent
 from hawser.driver.base import Lab
 from hawser.engine.errors import InputError
-from hawser.overlay.plan import FUNCTION_ROLES, NodePlan
+from hawser.overlay.lab.plan import FUNCTION_ROLES, NodePlan
 
 _EVENTS = 2048
 """That a daemon tells at most."""

@@ -23,7 +23,7 @@ from pyroute2.protocols import ETH_P_ALL
 from hawser.node import namespace, tc
 from hawser.node import seg6 as segment_routing
 from hawser.node.base import NodeError
-from hawser.overlay.plan import ClassPlan, ShaperPlan, VrfPlan
+from hawser.overlay.lab.plan import ClassPlan, ShaperPlan, VrfPlan
 
 _TUNSETIFF = 0x4004_54CA
 _IFF_TUN_NO_PI = 0x1001

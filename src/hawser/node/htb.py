@@ -23,7 +23,8 @@ import math
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from hawser.overlay.plan import ClassPlan, ShaperPlan, class_id
+from hawser.overlay.config.shaping import class_id
+from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
 
 MTU_FRAME = 1514
 """Bytes of an Ethernet frame of 1500 bytes, as the kernel counts it."""

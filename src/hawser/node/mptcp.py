@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from pyroute2 import MPTCP
 
-from hawser.overlay.plan import MptcpEndpoint
+from hawser.overlay.lab.plan import MptcpEndpoint
 
 LIMIT = 8
 """Most subflows, and announced addresses, of a connection: `MPTCP_PM_ADDR_MAX` of the kernel."""

@@ -14,7 +14,7 @@ from hawser.node import cgroup, namespace, network, received
 from hawser.node import command as commands
 from hawser.node.base import Completed, NodeError, Received, Usage
 from hawser.node.command import Background
-from hawser.overlay.plan import InterfacePlan, NodePlan, ShaperPlan
+from hawser.overlay.lab.plan import InterfacePlan, NodePlan, ShaperPlan
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from pyroute2 import IPRoute, NetlinkError
 from hawser.node import ethtool, mptcp, napi, rtnetlink, seg6, sysctl, tc
 from hawser.node.base import NodeError
 from hawser.node.htb import needs_tree
-from hawser.overlay.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, ShaperPlan
+from hawser.overlay.lab.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, ShaperPlan
 
 _RULES_FROM = 1000
 """Priority of the first rule: before the main table (32766)."""

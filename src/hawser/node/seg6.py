@@ -10,7 +10,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl.rtmsg import rtmsg_base
 
 from hawser.node import sysctl
-from hawser.overlay.plan import SegmentPlan, VrfPlan
+from hawser.overlay.lab.plan import SegmentPlan, VrfPlan
 from hawser.spec.chain import Encapsulation
 
 STRICT = "net.vrf.strict_mode"

@@ -17,7 +17,7 @@ from pyroute2.protocols import ETH_P_ALL
 from hawser.node import htb, u32
 from hawser.node.htb import HtbClass, Leaf
 from hawser.node.rtnetlink import Qdisc
-from hawser.overlay.plan import ShaperPlan
+from hawser.overlay.lab.plan import ShaperPlan
 
 _ETHERNET = 14 + 8
 """Bytes that a frame may have beyond its MTU: header and two VLAN tags."""

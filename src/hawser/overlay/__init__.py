@@ -1,6 +1,5 @@
-"""Pure: from a scenario to everything that must be made of it."""
+"""Pure: what an SD-WAN and its lab are made of.
 
-from hawser.overlay.network import network
-from hawser.overlay.plan import NetworkPlan
-
-__all__ = ["NetworkPlan", "network"]
+`config` has the daemons' configurations as models, `sdwan` what the gateways of an SD-WAN are told,
+`lab` the plan of a scenario's lab. Each imports only those before it.
+"""

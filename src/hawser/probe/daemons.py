@@ -10,7 +10,7 @@ from hawser.control.model import FunctionCounters, WanCounters
 from hawser.driver.base import Daemon
 from hawser.node.base import NodeError
 from hawser.node.process import usage
-from hawser.overlay.plan import FUNCTION_ROLES
+from hawser.overlay.lab.plan import FUNCTION_ROLES
 from hawser.probe.base import ProbeError
 
 Counters = Mapping[tuple[str, str], int]

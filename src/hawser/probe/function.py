@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from hawser.control.model import FunctionCounters, PlaceCounters
-from hawser.overlay.plan import ChainPlan, CoursePlan
+from hawser.overlay.lab.plan import ChainPlan, CoursePlan
 from hawser.store.sample import Sample
 
 _FIRST_INDEX = 255

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, Self
 
 from hawser.driver.base import Lab
-from hawser.overlay.plan import LinkPlan
+from hawser.overlay.lab.plan import LinkPlan
 from hawser.probe import daemons, emulator, function, machine
 from hawser.store.sample import Sample
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from hawser.driver.base import Lab
-from hawser.overlay.plan import ShaperPlan
+from hawser.overlay.lab.plan import ShaperPlan
 
 Row = tuple[str, str, str, float]
 """Subject, metric, unit, value."""

@@ -15,8 +15,7 @@ from test_controller_wire import Datapath
 from hawser.controller.openflow import message
 from hawser.controller.openflow.errors import PER_SECOND, Errors
 from hawser.controller.openflow.icmp import MOST, Found, Translated, checksum, returns, translate
-from hawser.overlay.openflow import OpenFlowSwitch
-from hawser.overlay.openflow.switch import mac
+from hawser.overlay.config.openflow import OpenFlowSwitch, mac
 from worked_example import AGENT, address, entries, label, ports, wide_entries, wide_ports
 
 ROUTER = "203.0.113.1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hawser.controller.openflow.state import Count, State
-from hawser.overlay.openflow import ControllerConfig
+from hawser.overlay.config.openflow import ControllerConfig
 from worked_example import entries, ports
 
 

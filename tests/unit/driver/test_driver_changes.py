@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hawser.driver import changes
 from hawser.driver.base import DriverError
-from hawser.overlay.plan import ClassPlan, LinkPlan, NetworkPlan, ShaperPlan
+from hawser.overlay.lab.plan import ClassPlan, LinkPlan, NetworkPlan, ShaperPlan
 from hawser.spec.units import Rate, Size
 from hawser.spec.workflow import Change
 

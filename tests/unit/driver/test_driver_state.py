@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hawser.driver import names, pki, state
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import absolute
-from hawser.overlay.plan import DaemonPlan, NetworkPlan
+from hawser.overlay.lab.plan import DaemonPlan, NetworkPlan
 
 PLAN = NetworkPlan(nodes=(), links=(), shapers=(), daemons=(), addresses={})
 

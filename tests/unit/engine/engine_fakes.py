@@ -11,7 +11,7 @@ from hawser.driver.base import Daemon, DriverError
 from hawser.engine.signals import Signals
 from hawser.engine.trial import Bench
 from hawser.node.base import Node
-from hawser.overlay.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.probe.base import Context, Probe, ProbeError
 from hawser.spec.measurement import Measurement, Ping
 from hawser.spec.topology import Link, Topology

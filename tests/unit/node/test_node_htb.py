@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hawser.node import htb
-from hawser.overlay.plan import ClassPlan, ShaperPlan, class_id
+from hawser.overlay.config.shaping import class_id
+from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
 from hawser.spec.units import Duration, Rate, Size
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from hawser.overlay.plan import ClassPlan, NetworkPlan, NodePlan
+from hawser.overlay.lab.plan import ClassPlan, NetworkPlan, NodePlan
 
 
 def text(plan: NetworkPlan) -> str:

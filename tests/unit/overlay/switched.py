@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any, Literal
 
-from hawser.overlay.address import Addresses, addresses
-from hawser.overlay.entry import Entry
-from hawser.overlay.mptcp import roles
-from hawser.overlay.switch import flow_entries
+from hawser.overlay.config.entry import Entry
+from hawser.overlay.lab.address import Addresses, addresses
+from hawser.overlay.lab.mptcp import roles
+from hawser.overlay.lab.switch import flow_entries
 from hawser.spec.workflow import Scenario
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from spec_files import loaded
 
-from hawser.overlay import NetworkPlan, network
-from hawser.overlay.chain.failure import configurations
-from hawser.overlay.plan import NodePlan
+from hawser.overlay.lab import NetworkPlan, network
+from hawser.overlay.lab.chain.failure import configurations
+from hawser.overlay.lab.plan import NodePlan
 
 WORKFLOW = """\
 hawser: 1

@@ -13,9 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from spec_files import loaded, mistakes
 
-from hawser.overlay import NetworkPlan, network
-from hawser.overlay.chain.failure import configurations, passed_by
-from hawser.overlay.plan import CoursePlan, NodePlan, RoutePlan
+from hawser.overlay.lab import NetworkPlan, network
+from hawser.overlay.lab.chain.failure import configurations, passed_by
+from hawser.overlay.lab.plan import CoursePlan, NodePlan, RoutePlan
 from hawser.spec.chain import Encapsulation, FunctionSegment, LastSegment, Proxy
 from hawser.spec.units import Duration
 

@@ -7,9 +7,15 @@ from typing import Any
 import pytest
 from spec_files import loaded
 
-from hawser.overlay import NetworkPlan, network
-from hawser.overlay.emulator import configuration, configured, emulated, kernel_suffices, unwired
-from hawser.overlay.plan import DaemonPlan, LinkPlan, NodePlan
+from hawser.overlay.lab import NetworkPlan, network
+from hawser.overlay.lab.emulator import (
+    configuration,
+    configured,
+    emulated,
+    kernel_suffices,
+    unwired,
+)
+from hawser.overlay.lab.plan import DaemonPlan, LinkPlan, NodePlan
 from hawser.spec.units import Duration, Ratio
 
 TEXT = """

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hawser.overlay.openflow import ControllerConfig, Flow, OpenFlowSwitch, flows
-from hawser.overlay.openflow.switch import mac, mark
+from hawser.overlay.config.openflow import ControllerConfig, OpenFlowSwitch, mac, mark
+from hawser.overlay.sdwan.flow import Flow, flows
 from worked_example import AGENT, address, entries, label, ports, wide_entries
 
 WAN_A, WAN_B, AGENT_A, AGENT_B = 1, 2, 1001, 1002

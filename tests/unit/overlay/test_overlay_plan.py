@@ -15,8 +15,8 @@ from overlay_text import text
 from spec_files import ROOT, loaded, read
 from spec_strategies import files
 
-from hawser.overlay import NetworkPlan, network
-from hawser.overlay.plan import NodePlan, RoutePlan
+from hawser.overlay.lab import NetworkPlan, network
+from hawser.overlay.lab.plan import NodePlan, RoutePlan
 from hawser.spec import Scenario, load
 from hawser.spec.units import Duration, Rate, Ratio, Size
 

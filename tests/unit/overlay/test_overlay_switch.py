@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from spec_files import loaded, mistakes
 from switched import Network, Packet, file
 
-from hawser.overlay import network
-from hawser.overlay.entry import Entry
-from hawser.overlay.group import Path, groups
-from hawser.overlay.label import agent_port, label, wide_label
-from hawser.overlay.plan import ShaperPlan, class_id
+from hawser.overlay.config.entry import Entry
+from hawser.overlay.config.shaping import class_id
+from hawser.overlay.lab import network
+from hawser.overlay.lab.plan import ShaperPlan
+from hawser.overlay.sdwan.group import Path, groups
+from hawser.overlay.sdwan.label import agent_port, label, wide_label
 from hawser.spec.workflow import Scenario
 
 EPHEMERAL = range(1024, 4096)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hawser.overlay.plan import ClassPlan, ShaperPlan
+from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
 from hawser.probe import queues, sockets
 from hawser.probe.evidence import swallowed
 from hawser.spec.units import Rate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address
 
 from hawser.control.model import FunctionCounters, ProxyCounters, Tally
-from hawser.overlay.plan import ChainPlan, CoursePlan
+from hawser.overlay.lab.plan import ChainPlan, CoursePlan
 from hawser.probe.function import samples
 from hawser.spec.chain import Steering
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hawser.overlay.plan import LinkPlan
+from hawser.overlay.lab.plan import LinkPlan
 from hawser.probe import machine, passive
 from hawser.probe.daemons import State, flatten
 from hawser.store.sample import Sample

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spec_files import WORKFLOWS, loaded, read
 from spec_strategies import files, overrides, texts, trees
 
-from hawser.overlay import network
+from hawser.overlay.lab import network
 from hawser.spec import SpecErrors, Workflow, load, schema
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spec_files import loaded
 
-from hawser.overlay import network
+from hawser.overlay.lab import network
 from hawser.spec import SpecErrors
 from hawser.spec.foreign import Imported
 from hawser.spec.measurement import Http, Iperf3, Ping

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spec_files import loaded
 
-from hawser.overlay import network
+from hawser.overlay.lab import network
 from hawser.spec import SpecErrors
 from hawser.spec.foreign import Imported
 from hawser.spec.tosca import imported

@@ -1,6 +1,6 @@
 r"""The OpenFlow controller (OFC): what gateways' switches do, and what they have counted.
 
-overlay.openflow        entries -> flows, as data
+overlay.sdwan.flow      entries -> flows, as data
   |
 state                   what each switch should have, and what it said last
   |            \

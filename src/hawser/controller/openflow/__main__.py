@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from hawser.controller.openflow import application
 from hawser.controller.openflow.service import Service
 from hawser.controller.openflow.state import State
-from hawser.overlay.openflow import ControllerConfig
+from hawser.overlay.config.openflow import ControllerConfig
 
 
 def main() -> None:

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from hawser.controller.openflow.icmp import Found, Returns, Translated, returns, translate
-from hawser.overlay.openflow import OpenFlowSwitch, leaves
+from hawser.overlay.config.openflow import OpenFlowSwitch
+from hawser.overlay.sdwan.flow import leaves
 
 PER_SECOND = 100
 """Errors that are looked at in a second, at most (RFC 1812, section 4.3.2.8)."""

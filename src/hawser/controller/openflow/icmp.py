@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hawser.overlay.entry import Entry
+from hawser.overlay.config.entry import Entry
 
 MOST = 640
 """Bytes of the longest error that is read, from the IP header: as the `bpf` switch has it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hawser.controller.openflow import wire
-from hawser.overlay.openflow import Flow
+from hawser.overlay.sdwan.flow import Flow
 
 Datapath = Any
 """os-ken's `Datapath`; the library has no types."""

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 import hawser
 from hawser.controller.openflow.state import State, Switch
-from hawser.overlay.openflow import ControllerConfig
+from hawser.overlay.config.openflow import ControllerConfig
 
 _BODY_MAX = 64 * 1024 * 1024
 """Bytes of a request. Full tables of 16 switches (7200 entries of 300 bytes each) are 35 MB."""

@@ -18,7 +18,7 @@ from hawser.controller.openflow import message
 from hawser.controller.openflow.errors import PER_SECOND
 from hawser.controller.openflow.message import Datapath, Message
 from hawser.controller.openflow.state import Count, State
-from hawser.overlay.openflow import Flow
+from hawser.overlay.sdwan.flow import Flow
 
 _ANSWER_WITHIN = 5.0
 """Seconds after which a silent switch counts as gone; it answers in milliseconds."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hawser.controller.openflow.errors import Errors
-from hawser.overlay.openflow import ControllerConfig, Flow, OpenFlowSwitch, flows
+from hawser.overlay.config.openflow import ControllerConfig, OpenFlowSwitch
+from hawser.overlay.sdwan.flow import Flow, flows
 
 
 @dataclass(frozen=True)

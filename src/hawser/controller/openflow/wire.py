@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-from hawser.overlay.openflow import Flow, Value
+from hawser.overlay.sdwan.flow import Flow, Value
 
 Number = Callable[[int | str], int]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from hawser.driver.base import DriverError
 from hawser.node.command import Background, tail
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import BackgroundPlan, NetworkPlan
+from hawser.overlay.lab.plan import BackgroundPlan, NetworkPlan
 
 _SOURCE = Path(__file__).with_name("source.py")
 _PORT = 5201

@@ -10,7 +10,7 @@ from hawser.driver.base import DriverError
 from hawser.driver.tunnels import strongswan, wireguard
 from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import NetworkPlan, TunnelPlan
+from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan
 from hawser.spec.tunnel import TunnelKind
 
 

@@ -19,8 +19,8 @@ from hawser.driver.tunnels import strongswan
 from hawser.driver.tunnels.wait import until
 from hawser.node.base import NodeError
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.chain.layout import OWN_PORT
-from hawser.overlay.plan import NetworkPlan, Role, TunnelPlan
+from hawser.overlay.lab.chain.layout import OWN_PORT
+from hawser.overlay.lab.plan import NetworkPlan, Role, TunnelPlan
 
 _DEVICE = "esp0"
 """Where packets are taken."""

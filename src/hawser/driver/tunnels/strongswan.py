@@ -17,7 +17,7 @@ from hawser.driver.base import DriverError
 from hawser.driver.tunnels.wait import until
 from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import TunnelPlan
+from hawser.overlay.lab.plan import TunnelPlan
 
 _PACKAGES = (
     "charon-systemd strongswan-swanctl libcharon-extra-plugins libstrongswan-standard-plugins"

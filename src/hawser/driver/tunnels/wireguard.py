@@ -21,7 +21,7 @@ from hawser.driver.base import DriverError
 from hawser.driver.tunnels.wait import until
 from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
-from hawser.overlay.plan import TunnelPlan
+from hawser.overlay.lab.plan import TunnelPlan
 
 _SOCKETS = Path("/var/run/wireguard")
 _PORT = 51820

@@ -1,5 +1,0 @@
-"""Service function chains in a plan: functions, what leads packets to them, and room for that."""
-
-from hawser.overlay.chain.network import chained
-
-__all__ = ["chained"]

@@ -1,0 +1,1 @@
+"""Configurations of daemons, as models."""

@@ -1,0 +1,131 @@
+"""One OpenFlow switch as the controller is told of it, and what its numbers and addresses are.
+
+Entries are those of the switch of every kind; see `flow` for what becomes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hawser.overlay.config.entry import Entry, EntryMatch
+from hawser.spec.model import Model
+
+FIRST_WAN = 1
+FIRST_OUT = 501
+FIRST_AGENT = 1001
+"""OpenFlow numbers, each of the first port of its kind: WAN ports, at which packets come in; ports
+by which they go out to those; ports towards the agent, for both."""
+
+_LOCAL = 0x02
+"""First byte of an address that is administered locally (IEEE 802, section 8)."""
+
+
+class OpenFlowPort(Model):
+    """A WAN port, and the port towards the agent that has its addresses."""
+
+    name: str
+    addresses: Annotated[tuple[IPv4Address, ...], Field(min_length=1)]
+    next_hop: IPv4Address
+
+
+class OpenFlowSwitch(Model):
+    """One switch."""
+
+    name: str
+    """The gateway's node."""
+    socket: str
+    """Unix socket on which the controller waits for this switch."""
+    ports: Annotated[tuple[OpenFlowPort, ...], Field(min_length=1, max_length=64)]
+    entries: tuple[Entry, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for problem in _problems(self):
+            raise ValueError(problem)
+        return self
+
+    def place(self, port: str) -> int:
+        """Give the place of a port by its name, from 0."""
+        return next(place for place, each in enumerate(self.ports) if each.name == port)
+
+    def holder(self, address: IPv4Address) -> int:
+        """Give the place of the port that has this address, from 0."""
+        return next(place for place, port in enumerate(self.ports) if address in port.addresses)
+
+
+class ControllerConfig(Model):
+    """All of one OpenFlow controller (schemas/openflow-config.schema.json)."""
+
+    version: Literal[1] = 1
+    control: str
+    """Unix socket of the control API."""
+    poll_s: Annotated[float, Field(gt=0, le=3600)] = 1.0
+    """Seconds between two readings of the switches' counters (004 section IV, the SDC's timer)."""
+    switches: tuple[OpenFlowSwitch, ...] = ()
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        for what in ("name", "socket"):
+            values = [getattr(switch, what) for switch in self.switches]
+            if len(set(values)) != len(values):
+                raise ValueError(f"expected another {what} for every switch")
+        return self
+
+
+def mac(address: IPv4Address, mark: int = 0) -> str:
+    """Give the Ethernet address that belongs to an IPv4 address in a lab.
+
+    Every end of a WAN link has this one, so nothing needs to be learnt. `mark` (0 to 255) makes
+    another address of the same port: the egress shaper tells classes apart by it.
+    """
+    return ":".join(f"{byte:02x}" for byte in (_LOCAL, mark, *address.packed))
+
+
+def mark(classid: int | None) -> int:
+    """Give the mark of a shaper's class in the sender's Ethernet address; 0 is no class's.
+
+    Raises:
+        ValueError: the class's minor number is not 1 to 255.
+    """
+    if classid is None:
+        return 0
+    minor = classid & 0xFFFF
+    if not 1 <= minor <= 0xFF:
+        raise ValueError(f"class {classid:#x}: found minor number {minor:#x}, expected 1 to 0xff")
+    return minor
+
+
+def _problems(switch: OpenFlowSwitch) -> Iterator[str]:
+    names = [port.name for port in switch.ports]
+    addresses = [address for port in switch.ports for address in port.addresses]
+    if len(set(names)) != len(names):
+        yield "expected another name for every port"
+    if len(set(addresses)) != len(addresses):
+        yield "expected every address at one port only"
+    matches: dict[EntryMatch, str] = {}
+    for entry in switch.entries:
+        yield from _entry_problems(entry, names, addresses)
+        other = matches.setdefault(entry.match, entry.name)
+        if other != entry.name:
+            yield f"entry {entry.name}: matches the same packets as entry {other}"
+
+
+def _entry_problems(entry: Entry, names: list[str], addresses: list[IPv4Address]) -> Iterator[str]:
+    match, output = entry.match, entry.output
+    own = match.source if match.from_ == "agent" else match.destination
+    if own not in addresses:
+        yield f"entry {entry.name}: found {own} from the {match.from_}, expected an own address"
+    if output == "agent":
+        if entry.write.destination not in addresses:
+            yield f"entry {entry.name}: {entry.write.destination} is no address of the agent"
+        return
+    if output.port not in names:
+        yield f"entry {entry.name}: found port {output.port!r}, expected one of {names}"
+    try:
+        mark(output.class_)
+    except ValueError as error:
+        yield f"entry {entry.name}: {error}"

@@ -1,0 +1,285 @@
+"""Bottlenecks in a plan: links from the internet to a node behind it, and back by another way.
+
+                  x0, x1, ...: one a bottleneck
+    WAN ports -- internet ====================== backbone
+                        back ---------------- up      as fast as the machine
+
+What a pair's packets meet forward is `x0` from the internet to the backbone, from where they come
+back over the fast link; the other way round they take the fast link first and then `x0` from the
+backbone to the internet. A constant flow of others begins at one end of `x0` and ends at the other.
+Connections of others begin on a host of their own, which a fast link joins to each of the two: what
+`x0` drops, their sender must find out as any sender would. On the host that drops it, TCP is told
+by the queue, holds back, and gives a connection up after 15 such answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv4Network
+from itertools import islice
+from typing import Literal
+
+from hawser.overlay.lab.address import Addresses
+from hawser.overlay.lab.channel import QUEUE
+from hawser.overlay.lab.plan import (
+    BackgroundPlan,
+    ClassPlan,
+    InterfacePlan,
+    LinkPlan,
+    NodePlan,
+    RoutePlan,
+    RulePlan,
+    ShaperPlan,
+)
+from hawser.overlay.lab.route import EVERYTHING
+from hawser.overlay.lab.sysctl import settings
+from hawser.spec.address import BOTTLENECKS
+from hawser.spec.check.bottleneck import BACKBONE, OTHERS
+from hawser.spec.check.topology import INTERNET
+from hawser.spec.topology import Background, Bottleneck, Internet
+from hawser.spec.units import Rate, Size
+
+FAST = ("back", "up")
+"""Interfaces of the fast link, at the internet and at the backbone."""
+_FAST_TABLE = 1000
+"""Routing table that leads over the fast link; those of the bottlenecks follow."""
+_ETHERNET = 14
+"""Bytes of a frame before its IP packet, as rates count them."""
+_FLOW_QUEUE = Size(1_000_000)
+"""More than a constant flow catches up at once: what it cannot send in time is counted there."""
+
+Way = Literal["forward", "reverse"]
+_NODES: dict[Way, tuple[str, str]] = {
+    "forward": (INTERNET, BACKBONE),
+    "reverse": (BACKBONE, INTERNET),
+}
+"""From where to where."""
+_ENTRANCES: dict[Way, str] = {"forward": "near", "reverse": "far"}
+"""The others' interface that leads to where a way begins, and that one's interface to them."""
+
+
+@dataclass(frozen=True)
+class _Crossing:
+    """One bottleneck with its place in the plan."""
+
+    name: str
+    bottleneck: Bottleneck
+    interface: str
+    here: IPv4Interface
+    """The internet's address on it."""
+    there: IPv4Interface
+    """The backbone's."""
+    table: int
+
+    def traffic(self) -> Iterator[tuple[Way, Background]]:
+        """Give the traffic of others on it."""
+        if (forward := self.bottleneck.background) is not None:
+            yield "forward", forward
+        if (reverse := self.bottleneck.reverse.background) is not None:
+            yield "reverse", reverse
+
+    def ends(self, way: Way) -> tuple[IPv4Interface, IPv4Interface]:
+        """Give its addresses in the order of a way."""
+        return (self.here, self.there) if way == "forward" else (self.there, self.here)
+
+
+class Backbone:
+    """All bottlenecks of an internet that has some, and the hosts behind them."""
+
+    def __init__(self, internet: Internet, addresses: Addresses) -> None:
+        subnets = BOTTLENECKS.subnets(new_prefix=30)
+        self._mtu = internet.mtu
+        self._addresses = addresses
+        self._back, self._up = _ends(next(subnets).hosts())
+        self._crossings = [
+            _Crossing(name, each, f"x{index}", *_ends(subnet.hosts()), _FAST_TABLE + 1 + index)
+            for index, ((name, each), subnet) in enumerate(
+                zip(internet.bottlenecks.items(), subnets, strict=False)
+            )
+        ]
+        self._connected = {
+            way: [each for each in self._crossings if _connects(each, way)] for way in _NODES
+        }
+        self._entrances = {
+            way: _ends(subnet.hosts())
+            for way, subnet in zip(_NODES, subnets, strict=False)
+            if self._connected[way]
+        }
+
+    def interfaces(self) -> Iterator[InterfacePlan]:
+        """Give the internet's interfaces towards the backbone."""
+        yield self._interface(FAST[0], self._back)
+        for each in self._crossings:
+            yield self._interface(each.interface, each.here)
+        yield from self._entrance("forward")
+
+    def _entrance(self, way: Way) -> Iterator[InterfacePlan]:
+        if way in self._entrances:
+            yield self._interface(_ENTRANCES[way], self._entrances[way][0])
+
+    def routes(self) -> Iterator[RoutePlan]:
+        """Give the internet's routes to the backbone, a table each."""
+        yield _default(self._up, FAST[0], _FAST_TABLE)
+        for each in self._crossings:
+            yield _default(each.there, each.interface, each.table)
+
+    def rules(self) -> Iterator[RulePlan]:
+        """Say what the internet sends to the backbone, and over which link."""
+        for each in self._crossings:
+            for first, second in each.bottleneck.between:
+                yield self._rule(first, second, self._addresses.wan[first].interface, each.table)
+                yield self._rule(second, first, self._addresses.wan[second].interface, _FAST_TABLE)
+        yield from self._answers("reverse")
+
+    def _answers(self, way: Way) -> Iterator[RulePlan]:
+        """Lead what answers the others' connections back over the bottleneck they came by."""
+        for each in self._connected[way]:
+            yield RulePlan(source=IPv4Network(each.ends(way)[1].ip), table=each.table)
+
+    def nodes(self) -> Iterator[NodePlan]:
+        """Give the backbone, and the host that others' connections begin on where there are any."""
+        yield self._backbone()
+        if self._entrances:
+            yield self._others()
+
+    def _others(self) -> NodePlan:
+        interfaces = tuple(
+            self._interface(_ENTRANCES[way], own) for way, (_, own) in self._entrances.items()
+        )
+        routes = (
+            RoutePlan(
+                to=IPv4Network(each.ends(way)[1].ip),
+                via=self._entrances[way][0].ip,
+                interface=_ENTRANCES[way],
+            )
+            for way, crossings in self._connected.items()
+            for each in crossings
+        )
+        return NodePlan(
+            name=OTHERS,
+            role="host",
+            interfaces=interfaces,
+            routes=tuple(routes),
+            sysctl=settings([each.name for each in interfaces], forwards=False, mptcp=False),
+        )
+
+    def _backbone(self) -> NodePlan:
+        interfaces = (
+            self._interface(FAST[1], self._up),
+            *(self._interface(each.interface, each.there) for each in self._crossings),
+            *self._entrance("reverse"),
+        )
+        routes = [_default(self._back, FAST[1], None)]
+        routes += [_default(each.here, each.interface, each.table) for each in self._crossings]
+        return NodePlan(
+            name=BACKBONE,
+            role="backbone",
+            interfaces=interfaces,
+            routes=tuple(routes),
+            rules=(
+                *(
+                    self._rule(second, first, FAST[1], each.table)
+                    for each in self._crossings
+                    for first, second in each.bottleneck.between
+                ),
+                *self._answers("forward"),
+            ),
+            sysctl=settings([each.name for each in interfaces], forwards=True, mptcp=False),
+        )
+
+    def links(self) -> Iterator[LinkPlan]:
+        """Give the links between all of them; a colon keeps their names apart from a file's."""
+        yield LinkPlan(name=f"{INTERNET}:{BACKBONE}", ends=_both(*FAST))
+        for each in self._crossings:
+            yield LinkPlan(
+                name=f"bottleneck:{each.name}", ends=_both(each.interface, each.interface)
+            )
+        for way in self._entrances:
+            node, name = _NODES[way][0], _ENTRANCES[way]
+            yield LinkPlan(name=f"{OTHERS}:{node}", ends=((OTHERS, name), (node, name)))
+
+    def shapers(self) -> Iterator[ShaperPlan]:
+        """Give the rate and queue of every bottleneck, forward first."""
+        for each in self._crossings:
+            forward, reverse = each.bottleneck, each.bottleneck.reverse
+            queue = forward.queue or QUEUE
+            yield _shaper(each, "forward", forward.rate, queue, forward.background)
+            rate = reverse.rate or forward.rate
+            yield _shaper(each, "reverse", rate, reverse.queue or queue, reverse.background)
+
+    def background(self) -> Iterator[BackgroundPlan]:
+        """Give the traffic of others."""
+        for each in self._crossings:
+            for way, traffic in each.traffic():
+                yield self._traffic(each, way, traffic)
+
+    def _traffic(self, each: _Crossing, way: Way, traffic: Background) -> BackgroundPlan:
+        shaper, target = _NODES[way]
+        own, remote = each.ends(way)
+        source, local = (shaper, own) if traffic.tcp is None else (OTHERS, self._entrances[way][1])
+        return BackgroundPlan(
+            name=f"{each.name}-{way}",
+            shaper=shaper,
+            counter=_class_name(each, way, traffic),
+            source=source,
+            target=target,
+            local=local.ip,
+            remote=remote.ip,
+            frame=self._mtu + _ETHERNET,
+            udp=traffic.udp,
+            tcp=traffic.tcp,
+        )
+
+    def _interface(self, name: str, address: IPv4Interface) -> InterfacePlan:
+        return InterfacePlan(name=name, addresses=(address,), mtu=self._mtu, offload=False)
+
+    def _rule(self, source: str, target: str, incoming: str, table: int) -> RulePlan:
+        wan = self._addresses.wan
+        return RulePlan(
+            source=wan[source].source, to=wan[target].source, incoming=incoming, table=table
+        )
+
+
+def _ends(hosts: Iterator[object]) -> tuple[IPv4Interface, IPv4Interface]:
+    first, second = (IPv4Interface(f"{host}/30") for host in islice(hosts, 2))
+    return first, second
+
+
+def _connects(each: _Crossing, way: Way) -> bool:
+    return any(way == found and traffic.tcp is not None for found, traffic in each.traffic())
+
+
+def _both(here: str, there: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (INTERNET, here), (BACKBONE, there)
+
+
+def _default(via: IPv4Interface, interface: str, table: int | None) -> RoutePlan:
+    return RoutePlan(to=EVERYTHING, via=via.ip, interface=interface, table=table)
+
+
+def _shaper(
+    each: _Crossing, way: Way, rate: Rate, queue: Size, background: Background | None
+) -> ShaperPlan:
+    """Give one direction.
+
+    A flow of constant rate goes before all else. In one queue with it, TCP would push it aside, and
+    get more than the rate less the flow's: at 2 of 100 Mbit/s, 5.4.
+    """
+    node, own = _NODES[way][0], each.ends(way)[0]
+    name = f"bottleneck:{each.name}:{way}"
+    if background is None or background.udp is None:
+        classes: tuple[ClassPlan, ...] = (ClassPlan(name=name, rate=rate, queue=queue),)
+    else:
+        flow, source = _class_name(each, way, background), IPv4Network(own.ip)
+        classes = (
+            ClassPlan(name=flow, source=source, queue=_FLOW_QUEUE),
+            ClassPlan(name=f"{name}:paths", priority=1, queue=queue),
+        )
+    return ShaperPlan(node=node, interface=each.interface, name=name, rate=rate, classes=classes)
+
+
+def _class_name(each: _Crossing, way: Way, background: Background) -> str:
+    """Give the class that counts the traffic of others."""
+    name = f"bottleneck:{each.name}:{way}"
+    return name if background.udp is None else f"{name}:background"

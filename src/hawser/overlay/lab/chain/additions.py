@@ -1,0 +1,82 @@
+"""What chains add to a plan, gathered node by node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from ipaddress import IPv6Interface
+
+from hawser.overlay.lab.plan import (
+    DaemonPlan,
+    InterfacePlan,
+    NodePlan,
+    RoutePlan,
+    RulePlan,
+    SegmentPlan,
+    VrfPlan,
+)
+
+_FIRST_TABLE = 1001
+"""Routing table of the first place of a chain; the next ones follow."""
+
+
+def _lists() -> defaultdict[str, list]:  # type: ignore[type-arg]
+    return defaultdict(list)
+
+
+@dataclass
+class Additions:
+    """By node."""
+
+    routes: defaultdict[str, list[RoutePlan]] = field(default_factory=_lists)
+    rules: defaultdict[str, list[RulePlan]] = field(default_factory=_lists)
+    segments: defaultdict[str, list[SegmentPlan]] = field(default_factory=_lists)
+    vrfs: defaultdict[str, list[VrfPlan]] = field(default_factory=_lists)
+    addresses: defaultdict[str, list[IPv6Interface]] = field(default_factory=_lists)
+    """By port (`node.port`)."""
+    sysctl: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    macs: dict[str, str] = field(default_factory=dict)
+    """Ethernet addresses by port."""
+    xdp: set[str] = field(default_factory=set)
+    """Ports on whose cable programs send."""
+    daemons: list[DaemonPlan] = field(default_factory=list)
+    tables: int = 0
+    """Routing tables in use."""
+    leading: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Those to which rules lead the packets of a course, by its number."""
+
+    def table(self) -> int:
+        """Take a routing table."""
+        self.tables += 1
+        return _FIRST_TABLE + self.tables - 1
+
+    def leads(self, course: int) -> int:
+        """Take a routing table to which rules lead a course's packets."""
+        self.leading[course].append(self.table())
+        return self.leading[course][-1]
+
+    def node(self, plan: NodePlan) -> NodePlan:
+        """Give a node with what is added to it."""
+        name = plan.name
+        return plan.model_copy(
+            update={
+                "interfaces": tuple(self._interface(name, each) for each in plan.interfaces),
+                "routes": (*plan.routes, *dict.fromkeys(self.routes[name])),
+                "rules": (*plan.rules, *self.rules[name]),
+                "segments": (*plan.segments, *dict.fromkeys(self.segments[name])),
+                "vrfs": (*plan.vrfs, *self.vrfs[name]),
+                "sysctl": {**plan.sysctl, **self.sysctl[name]},
+            }
+        )
+
+    def _interface(self, node: str, plan: InterfacePlan) -> InterfacePlan:
+        port = f"{node}.{plan.name}"
+        sends = port in self.xdp
+        return plan.model_copy(
+            update={
+                "addresses": (*plan.addresses, *dict.fromkeys(self.addresses[port])),
+                "mac": plan.mac or self.macs.get(port),
+                "offload": plan.offload and not sends,
+                "gro": plan.gro or sends,
+            }
+        )

@@ -1,0 +1,63 @@
+"""Segments and lists of them (RFC 8986 section 3.1).
+
+5f00:0:N::/48        node N
+5f00:0:N:F::1        function F, at node N
+5f00:0:N:F::2        the same, where answers come to its proxy
+5f00:0:N:F::3        the same, where its node sends packets to it (End.X)
+5f00:0:N::C          where course C ends
+5f00:0:N::6:C        where it ends for IPv6 packets, but with End.DT46
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, IPv6Network
+from typing import Literal
+
+from hawser.overlay.lab.chain.layout import Instance, Layout, Led
+from hawser.spec.address import SEGMENTS
+from hawser.spec.chain import FunctionSegment, LastSegment
+from hawser.spec.course import Course
+
+Family = Literal[4, 6]
+"""Of IP packets."""
+
+_NODE, _FUNCTION = 80, 64
+"""Bits to the right of a node's number and of a function's."""
+_OWN, _ANSWERS, _CROSS_CONNECT = 1, 2, 3
+"""Which segment of a function."""
+_IPV6 = 6 << 16
+"""What a segment has more where IPv6 packets leave their course."""
+
+
+def segments(
+    layout: Layout, led: Led, number: int, *, family: Family = 4
+) -> tuple[IPv6Address, ...]:
+    """Give the segment list of a course, in the order in which its packets pass."""
+    course = led.courses[number]
+    functions = (layout.instances[name][0] for name in course.functions)
+    passed = (of_function(layout, led, course, each) for each in functions)
+    return (*passed, last(layout, led, number, family))
+
+
+def locator(layout: Layout, node: str) -> IPv6Network:
+    """Give what all segments of a node, and of its functions, begin with."""
+    number = list(layout.topology.nodes).index(node) + 1
+    return IPv6Network((int(SEGMENTS.network_address) + (number << _NODE), 128 - _NODE))
+
+
+def of_function(layout: Layout, led: Led, course: Course, instance: Instance) -> IPv6Address:
+    """Give the segment of a function in a course; a proxy has one for each direction."""
+    which = _OWN
+    if instance.proxy:
+        which = _ANSWERS if course.direction == "reverse" else _OWN
+    elif led.chain.segments.function is FunctionSegment.CROSS_CONNECT:
+        which = _CROSS_CONNECT
+    network = locator(layout, instance.node).network_address
+    return network + (instance.number << _FUNCTION) + which
+
+
+def last(layout: Layout, led: Led, number: int, family: Family) -> IPv6Address:
+    """Give the segment at which packets of a family leave a course."""
+    own = family == 6 and led.chain.segments.last is not LastSegment.ONE_TABLE
+    node = locator(layout, led.courses[number].last).network_address
+    return node + number + (_IPV6 if own else 0)

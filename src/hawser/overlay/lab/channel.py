@@ -1,0 +1,240 @@
+"""Channels in series, and the shapers that carry them out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
+from ipaddress import IPv4Network
+from typing import TypeVar
+
+from hawser.overlay.lab.address import Addresses
+from hawser.overlay.lab.distance import Distance, between, distant, farther
+from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
+from hawser.overlay.sdwan.group import groups
+from hawser.overlay.sdwan.priority import Levels, levels
+from hawser.spec.overlay import SwitchKind
+from hawser.spec.route import switch_kind
+from hawser.spec.topology import (
+    Channel,
+    GilbertElliott,
+    Impairment,
+    Internet,
+    Topology,
+    backward,
+)
+from hawser.spec.units import Duration, Ratio, Size
+from hawser.spec.workflow import Scenario
+
+C = TypeVar("C", bound=Channel)
+
+QUEUE = Size(50 * 1514)
+"""Queue of a shaped direction that names none: 50 full Ethernet frames."""
+
+
+def shapers(scenario: Scenario, addresses: Addresses) -> Iterator[ShaperPlan]:
+    """Give the shapers of links, then of WAN ports: upload at the port, download at the internet.
+
+    A port that an event changes has shapers even where nothing else asks for them.
+    """
+    topology = changeable(scenario)
+    yield from _links(topology)
+    if topology.internet is not None:
+        changed = {event.element for event in scenario.events}
+        yield from _uploads(topology.internet, changed, _prioritised(scenario))
+        yield from _downloads(topology, topology.internet, addresses, changed)
+
+
+def shaped(channel: Channel) -> bool:
+    """Tell whether packets of this direction must be touched at all."""
+    return channel.rate is not None or channel.impaired
+
+
+def changeable(scenario: Scenario) -> Topology:
+    """Give a delay of zero to what an event will delay, vary or lose packets of.
+
+    So it has from the start what carries that out.
+    """
+    elements = {
+        event.element
+        for event in scenario.events
+        if event.change.model_fields_set & set(Impairment.model_fields)
+    }
+    topology = distant(scenario.topology)
+    links = {
+        name: _delayed(link, f"link:{name}" in elements) for name, link in topology.links.items()
+    }
+    if topology.internet is None:
+        return topology.model_copy(update={"links": links})
+    every = topology.internet.paths.items()
+    paths = {name: _delayed(path, f"path:{name}" in elements) for name, path in every}
+    internet = topology.internet.model_copy(update={"paths": paths})
+    return topology.model_copy(update={"links": links, "internet": internet})
+
+
+def _delayed(channel: C, changes: bool) -> C:
+    if not changes or channel.delay is not None:
+        return channel
+    return channel.model_copy(update={"delay": Duration(0)})
+
+
+def both(channel: Channel) -> tuple[Channel, Channel]:
+    """Give the two directions, forward first."""
+    return channel, backward(channel)
+
+
+def _links(topology: Topology) -> Iterator[ShaperPlan]:
+    for name, link in topology.links.items():
+        for end, way, channel in zip(link.ends, ("forward", "reverse"), both(link), strict=True):
+            if shaped(channel):
+                yield _whole(end, f"link:{name}:{way}", channel)
+
+
+def _prioritised(scenario: Scenario) -> Mapping[str, Levels]:
+    """Give the levels of every WAN port that a switch sends to, where its rate makes it wait."""
+    overlay, topology = scenario.overlay, scenario.topology
+    if overlay is None or switch_kind(topology, overlay) is SwitchKind.NONE:
+        return {}
+    found = levels(groups(topology, overlay), overlay.priority)
+    known = topology.internet.ports if topology.internet else {}
+    ports = (f"{each.gateway}.{name}" for each in overlay.branches.values() for name in each.wan)
+    return {port: found for port in ports if known[port].rate is not None}
+
+
+def _uploads(
+    internet: Internet, changed: set[str], prioritised: Mapping[str, Levels]
+) -> Iterator[ShaperPlan]:
+    for port, channel in internet.ports.items():
+        if port in prioritised:
+            yield _by_level(port, channel, prioritised[port])
+        elif shaped(channel) or f"port:{port}" in changed:
+            yield _whole(port, f"port:{port}:forward", channel)
+
+
+def _by_level(port: str, channel: Channel, found: Levels) -> ShaperPlan:
+    """Give an upload whose classes go first by their level; the last takes all that is unmarked."""
+    name = f"port:{port}:forward"
+    one = _class(name, None, channel.model_copy(update={"rate": None}), limited=True)
+    last = len(found.names) - 1
+    classes = tuple(
+        one.model_copy(
+            update={"name": f"{name}:{level}", "priority": place, "marked": place < last}
+        )
+        for place, level in enumerate(found.names)
+    )
+    node, _, interface = port.partition(".")
+    return ShaperPlan(node=node, interface=interface, name=name, rate=channel.rate, classes=classes)
+
+
+def _whole(end: str, name: str, channel: Channel) -> ShaperPlan:
+    """Shape all that leaves by a port."""
+    node, _, interface = end.partition(".")
+    classes = (_class(name, None, channel, limited=channel.rate is not None),)
+    return ShaperPlan(node=node, interface=interface, name=name, rate=channel.rate, classes=classes)
+
+
+def _downloads(
+    topology: Topology, internet: Internet, addresses: Addresses, changed: set[str]
+) -> Iterator[ShaperPlan]:
+    paths = _Paths(internet, partial(between, topology))
+    for port, access in internet.ports.items():
+        down = backward(access)
+        if not (shaped(down) or paths.described(port) or f"port:{port}" in changed):
+            continue
+        sources = [s for s in internet.ports if _node(s) != _node(port)]
+        yield ShaperPlan(
+            node="internet",
+            interface=addresses.wan[port].interface,
+            name=f"port:{port}:reverse",
+            rate=down.rate,
+            classes=tuple(paths.arriving(source, port, addresses, down) for source in sources),
+        )
+
+
+class _Paths:
+    """What the internet gives from one WAN port to another."""
+
+    def __init__(self, internet: Internet, distance: Distance) -> None:
+        self._default = internet.path
+        self._distance = distance
+        self._order = {port: index for index, port in enumerate(internet.ports)}
+        self._named: dict[tuple[str, str], tuple[str, Channel]] = {}
+        for name, path in internet.paths.items():
+            first, second = path.ends
+            self._named[first, second] = (f"path:{name}:forward", path)
+            self._named[second, first] = (f"path:{name}:reverse", backward(path))
+
+    def described(self, target: str) -> bool:
+        """Tell whether any path to this port has a name or values of its own."""
+        named = any(second == target for _, second in self._named)
+        far = any(self._distance(source, target) is not None for source in self._order)
+        return shaped(self._default) or named or far
+
+    def arriving(self, source: str, target: str, addresses: Addresses, down: Channel) -> ClassPlan:
+        """Give the class of a path where it arrives, with the port's download behind it."""
+        name, channel = self._named.get((source, target)) or self._unnamed(source, target)
+        limited = channel.rate is not None or down.rate is not None
+        return _class(name, addresses.wan[source].source, _series(channel, down), limited=limited)
+
+    def _unnamed(self, source: str, target: str) -> tuple[str, Channel]:
+        """Call a path without a name after its ports."""
+        channel = farther(self._default, self._distance(source, target))
+        if self._order[source] < self._order[target]:
+            return f"path:{source}-{target}:forward", channel
+        return f"path:{target}-{source}:reverse", channel
+
+
+def _node(port: str) -> str:
+    return port.partition(".")[0]
+
+
+def _class(name: str, source: IPv4Network | None, channel: Channel, *, limited: bool) -> ClassPlan:
+    """Give a class; where no rate limits it, nothing waits and it needs no queue."""
+    values = channel.model_dump(include=set(Impairment.model_fields) | {"rate"})
+    queue = (channel.queue or QUEUE) if limited or channel.trace is not None else None
+    return ClassPlan.model_validate(values | {"name": name, "source": source, "queue": queue})
+
+
+def _series(path: Channel, port: Channel) -> Channel:
+    """Join a path and the port behind it, whose rate is kept apart.
+
+    Delays add up; jitters, losses and duplications are independent. Of the rest, the path's holds
+    where both have it.
+    """
+    own, other = (
+        channel.model_dump(include=set(Impairment.model_fields), exclude_none=True)
+        for channel in (path, port)
+    )
+    chain, loss = path.gilbert_elliott or port.gilbert_elliott, _either(path.loss, port.loss)
+    joined = {
+        "rate": path.rate,
+        "queue": path.queue or port.queue,
+        "delay": _added(path.delay, port.delay),
+        "jitter": _jitter(path.jitter, port.jitter),
+        "duplication": _either(path.duplication, port.duplication),
+        "gilbert_elliott": None if chain is None else _burst(chain, loss),
+        "loss": loss if chain is None else None,
+    }
+    return Channel.model_validate(other | own | joined)
+
+
+def _added(first: Duration | None, second: Duration | None) -> Duration | None:
+    if first is None and second is None:
+        return None
+    return Duration((first or 0) + (second or 0))
+
+
+def _jitter(first: Duration | None, second: Duration | None) -> Duration | None:
+    return Duration(math.hypot(first or 0, second or 0)) if first or second else None
+
+
+def _either(first: Ratio | None, second: Ratio | None) -> Ratio | None:
+    """Give the probability that at least one of two independent things happens."""
+    one, other = first or 0, second or 0
+    return Ratio(one + other - one * other) if one or other else None
+
+
+def _burst(chain: GilbertElliott, loss: Ratio | None) -> GilbertElliott:
+    """Put independent loss into both states of a chain."""
+    good, bad = (_either(share, loss) or Ratio(0) for share in (chain.good, chain.bad))
+    return GilbertElliott(to_bad=chain.to_bad, to_good=chain.to_good, good=good, bad=bad)

@@ -1,0 +1,241 @@
+"""A plan with the gateways' OpenFlow switches put in.
+
+A switch takes the WAN ports away from the kernel. The WAN addresses move to ports towards the
+agent, one a WAN port, and with them all that names them: routes, rules, MPTCP endpoints. Shapers
+and what is counted stay at the WAN ports.
+
+ gateway's stack (multipath agent)
+    mpa_0          mpa_1            hold the WAN addresses
+      |              |
+    ofs_0          ofs_1
++---------------------------+
+|   OFS (bridge `ofs_br`)   |------ OpenFlow 1.3 ------ OpenFlow controller
++---------------------------+
+      |              |
+      a              b              WAN ports, shaped
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address
+from typing import TypeVar
+
+from hawser.overlay.config.openflow import (
+    FIRST_AGENT,
+    FIRST_OUT,
+    FIRST_WAN,
+    ControllerConfig,
+    OpenFlowPort,
+    OpenFlowSwitch,
+    mac,
+)
+from hawser.overlay.lab.plan import (
+    DaemonPlan,
+    InterfacePlan,
+    LinkPlan,
+    MptcpEndpoint,
+    NetworkPlan,
+    NodePlan,
+    RoutePlan,
+    ShaperPlan,
+    SwitchPlan,
+)
+from hawser.overlay.lab.switch import Switch
+from hawser.overlay.lab.sysctl import ALIKE
+from hawser.spec.check.topology import CONTROLLER
+
+_Named = TypeVar("_Named", RoutePlan, MptcpEndpoint)
+
+_DEAF = {"arp_ignore": "8", "drop_unicast_in_l2_multicast": "1"}
+"""What keeps the kernel from answering at a port that is the switch's."""
+
+
+def switched(plan: NetworkPlan) -> NetworkPlan:
+    """Give the gateways that ask for it an OpenFlow switch, and all of those one controller.
+
+    A gateway asks by `"switch": {"kind": "openflow", ..}` in its daemon's configuration, whose
+    entries are then the controller's. A plan where none asks stays as it is.
+    """
+    asked = {each.node: switch for each in plan.daemons if (switch := _asked(each))}
+    if not asked:
+        return plan
+    nodes = {node.name: node for node in plan.nodes}
+    switches = [_switch(nodes[name], switch) for name, switch in asked.items()]
+    ports = {name: _places(switch) for name, switch in asked.items()}
+    hops = {port.next_hop for each in switches for port in each.ports}
+    return plan.model_copy(
+        update={
+            "nodes": (*(_node(node, ports.get(node.name, {}), hops) for node in plan.nodes), _SSC),
+            "links": (*plan.links, *(link for each in switches for link in _links(each))),
+            "shapers": tuple(_shaper(each, ports.get(each.node, {})) for each in plan.shapers),
+            "daemons": (_controller(switches), *map(_daemon, plan.daemons)),
+            "switches": tuple(
+                _plan(number, each, ports[each.name]) for number, each in enumerate(switches, 1)
+            ),
+        }
+    )
+
+
+_SSC = NodePlan(name=CONTROLLER, role="controller", interfaces=(), sysctl=dict(ALIKE))
+
+
+def _asked(daemon: DaemonPlan) -> Switch | None:
+    switch = daemon.config.get("switch")
+    found = None if switch is None else Switch.model_validate(switch)
+    return found if found and found.kind == "openflow" else None
+
+
+def _daemon(daemon: DaemonPlan) -> DaemonPlan:
+    """Tell the daemon of its new ports, and nothing of what is the switch's."""
+    switch = _asked(daemon)
+    if switch is None:
+        return daemon
+    ports = [
+        port.model_copy(update={"interface": _agent(place)})
+        for place, port in enumerate(switch.ports)
+    ]
+    left = switch.model_copy(update={"ports": tuple(ports), "entries": ()})
+    config = {**daemon.config, "switch": left.model_dump(mode="json", by_alias=True)}
+    return daemon.model_copy(update={"config": config})
+
+
+def _places(switch: Switch) -> dict[str, int]:
+    """Give the place of each WAN port by its interface."""
+    return {port.interface: place for place, port in enumerate(switch.ports)}
+
+
+def _switch(node: NodePlan, switch: Switch) -> OpenFlowSwitch:
+    addresses = {each.name: each.ipv4 for each in node.interfaces}
+    return OpenFlowSwitch(
+        name=node.name,
+        socket=f"{node.name}.ofs/of",
+        ports=tuple(
+            OpenFlowPort(
+                name=port.name, addresses=addresses[port.interface], next_hop=port.next_hop
+            )
+            for port in switch.ports
+        ),
+        entries=switch.entries,
+    )
+
+
+def _shaper(shaper: ShaperPlan, ports: Mapping[str, int]) -> ShaperPlan:
+    """Let a WAN port's shaper know classes by the sender's address: see `switch.mac`."""
+    if shaper.interface not in ports:
+        return shaper
+    return shaper.model_copy(update={"sender_marks": True})
+
+
+def _controller(switches: list[OpenFlowSwitch]) -> DaemonPlan:
+    config = ControllerConfig(control=f"{CONTROLLER}.sock", switches=tuple(switches))
+    return DaemonPlan(
+        node=CONTROLLER,
+        role="openflow",
+        name=CONTROLLER,
+        config=config.model_dump(mode="json", by_alias=True),
+    )
+
+
+def _plan(number: int, switch: OpenFlowSwitch, ports: Mapping[str, int]) -> SwitchPlan:
+    wan = tuple((interface, FIRST_WAN + place) for interface, place in ports.items())
+    out = tuple((_out(place), FIRST_OUT + place) for place in ports.values())
+    agent = tuple((_inner(place), FIRST_AGENT + place) for place in ports.values())
+    return SwitchPlan(
+        node=switch.name, datapath_id=number, ports=(*wan, *out, *agent), socket=switch.socket
+    )
+
+
+def _links(switch: OpenFlowSwitch) -> Iterator[LinkPlan]:
+    for place in range(len(switch.ports)):
+        for one, other in ((_agent(place), _inner(place)), (_out(place), _behind(place))):
+            ends = ((switch.name, one), (switch.name, other))
+            yield LinkPlan(name=f"{switch.name}.{one}", ends=ends)
+
+
+def _node(node: NodePlan, ports: Mapping[str, int], hops: set[IPv4Address]) -> NodePlan:
+    """Give the node its ports towards the agent; give next hops the addresses that ports expect."""
+    interfaces = [_next_hop(interface, hops) for interface in node.interfaces]
+    if not ports:
+        return node.model_copy(update={"interfaces": tuple(interfaces)})
+    moved = {interface: _agent(place) for interface, place in ports.items()}
+    return node.model_copy(
+        update={
+            "interfaces": tuple(each for i in interfaces for each in _split(i, ports)),
+            "redirects": tuple((_behind(place), name) for name, place in ports.items()),
+            "routes": tuple(_moved(route, moved) for route in node.routes),
+            "mptcp": tuple(_moved(endpoint, moved) for endpoint in node.mptcp),
+            "sysctl": {**node.sysctl, **_sysctl(ports)},
+        }
+    )
+
+
+def _next_hop(interface: InterfacePlan, hops: set[IPv4Address]) -> InterfacePlan:
+    """Name a next hop's interface after its address. Its packets must be as on the wire.
+
+    Open vSwitch takes frames as they are: one without its checksum would leave without.
+    """
+    found = next((each for each in interface.ipv4 if each in hops), None)
+    if found is None:
+        return interface
+    return interface.model_copy(update={"mac": mac(found), "offload": False})
+
+
+def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[InterfacePlan]:
+    """Make of a WAN port itself, without addresses, and the cables to the agent and to itself.
+
+    Open vSwitch gives up the rest of a batch when a port's shaper drops a packet of it, whatever
+    its class. So it sends through a cable, whose other end is redirected to the port.
+    """
+    place = ports.get(interface.name)
+    if place is None:
+        yield interface
+        return
+    bare = interface.model_copy(update={"addresses": (), "offload": False})
+    yield bare
+    yield bare.model_copy(
+        update={
+            "name": _agent(place),
+            "addresses": interface.addresses,
+            "mac": mac(interface.ipv4[0]),
+        }
+    )
+    for name in (_inner(place), _out(place), _behind(place)):
+        yield bare.model_copy(update={"name": name})
+
+
+def _moved(plan: _Named, moved: Mapping[str, str]) -> _Named:
+    """Let a route or an endpoint name the port towards the agent instead of the WAN port."""
+    name = plan.interface
+    return plan if name is None else plan.model_copy(update={"interface": moved.get(name, name)})
+
+
+def _sysctl(ports: Mapping[str, int]) -> dict[str, str]:
+    deaf = {
+        f"net.ipv4.conf.{name}.{key}": value
+        for interface, place in ports.items()
+        for name in (interface, _inner(place), _out(place), _behind(place))
+        for key, value in _DEAF.items()
+    }
+    filters = {f"net.ipv4.conf.{_agent(place)}.rp_filter": "0" for place in ports.values()}
+    return {**deaf, **filters}
+
+
+def _agent(place: int) -> str:
+    """Interface towards the agent. Names with an underscore are nobody else's."""
+    return f"mpa_{place}"
+
+
+def _inner(place: int) -> str:
+    """The switch's end of it."""
+    return f"ofs_{place}"
+
+
+def _out(place: int) -> str:
+    """The switch's end of the cable to a WAN port."""
+    return f"out_{place}"
+
+
+def _behind(place: int) -> str:
+    """The port's end of it."""
+    return f"wan_{place}"

@@ -1,0 +1,323 @@
+"""What a driver must make: every interface, address, route, shaper and daemon.
+
+Nothing is left to decide. `overlay.lab.network(scenario)` computes it, purely; a driver carries it
+out.
+"""
+
+from __future__ import annotations
+
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hawser.spec.chain import Encapsulation, Proxy, Steering
+from hawser.spec.model import Model
+from hawser.spec.topology import Impairment
+from hawser.spec.tunnel import TunnelKind
+from hawser.spec.units import Rate, Size
+
+
+class InterfacePlan(Model):
+    """One port of a node, as an interface."""
+
+    name: str
+    addresses: tuple[IPv4Interface | IPv6Interface, ...]
+    mtu: int
+    offload: bool
+    """Whether packets may be larger than the MTU here (TSO, GSO, GRO).
+
+    Off where a rate is shaped: a shaper and a queue must see packets as they are on the wire.
+    """
+    mac: str | None = None
+    """Ethernet address; None leaves the choice to the kernel."""
+    gro: bool = False
+    """Whether GRO is on though `offload` is off: only with it, or with a program of its own, an
+    interface takes frames that XDP programs send."""
+    threaded: bool = False
+    """Whether a thread of the kernel's own takes in what comes, not who sends it."""
+    queues: Annotated[int, Field(ge=1)] = 1
+    """Queues each way: as many cores take packets from it at once."""
+
+    @property
+    def ipv4(self) -> tuple[IPv4Address, ...]:
+        """Its IPv4 addresses."""
+        return tuple(each.ip for each in self.addresses if isinstance(each, IPv4Interface))
+
+
+class RoutePlan(Model):
+    """One route. Without a `table` it is in the main one."""
+
+    to: IPv4Network | IPv6Network
+    via: IPv4Address | IPv6Address | None = None
+    interface: str
+    source: IPv4Address | None = None
+    table: int | None = None
+    mtu: int | None = None
+    """Largest packet that senders here make for it; the interface's if left out."""
+    segments: tuple[IPv6Address, ...] = ()
+    """What packets then pass, in this order (RFC 8986 section 5)."""
+    mode: Encapsulation = Encapsulation.WHOLE
+    """How they are put in front of packets."""
+    kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
+    """What happens to packets; only of the first kind they leave by the interface."""
+
+
+class RulePlan(Model):
+    """Packets that are so look in this routing table; what is left out fits all."""
+
+    source: IPv4Network | IPv6Network | None = None
+    """Those from here: each WAN address leaves by its own port."""
+    to: IPv4Network | IPv6Network | None = None
+    """Those to here."""
+    family: Literal[4, 6] = 4
+    """Of the packets."""
+    incoming: str | None = None
+    """Those that came in at this interface."""
+    protocol: int | None = None
+    """Those of this protocol above IP."""
+    source_ports: tuple[int, int] | None = None
+    """Those from these ports, the first and the last."""
+    destination_ports: tuple[int, int] | None = None
+    """Those to these ports."""
+    table: int
+
+
+class SegmentPlan(Model):
+    """A segment of this node, and what happens to packets that come to it (RFC 8986)."""
+
+    segment: IPv6Address
+    behaviour: Literal["End", "End.X", "End.DX4", "End.DX6", "End.DT4", "End.DT6", "End.DT46"]
+    """What comes out at End.DX4 and End.DX6 goes on by the node's routes."""
+    interface: str
+    via: IPv6Address | None = None
+    """Of End.X: the neighbour that packets go to."""
+    table: int | None = None
+    """Of End.DT4, End.DT6 and End.DT46: the routing table by which what comes out goes on; but for
+    End.DT6 there is a VRF with it."""
+
+
+class VrfPlan(Model):
+    """A routing table with a device, in which what the device brings is looked up."""
+
+    name: str
+    table: int
+
+
+class MptcpEndpoint(Model):
+    """One address for the kernel's MPTCP path manager (`ip mptcp endpoint`)."""
+
+    address: IPv4Address
+    interface: str | None
+    """Whose packets alone a subflow from here takes; None: those of all."""
+    flags: tuple[Literal["subflow", "signal", "fullmesh"], ...]
+
+
+class NodePlan(Model):
+    """One machine: its interfaces, how it routes, and the kernel settings it needs."""
+
+    name: str
+    role: Literal["host", "gateway", "internet", "backbone", "wan", "controller", "function"]
+    interfaces: tuple[InterfacePlan, ...]
+    redirects: tuple[tuple[str, str], ...] = ()
+    """What comes in at the first interface goes out at the second, whatever it is."""
+    routes: tuple[RoutePlan, ...] = ()
+    rules: tuple[RulePlan, ...] = ()
+    mptcp: tuple[MptcpEndpoint, ...] = ()
+    segments: tuple[SegmentPlan, ...] = ()
+    vrfs: tuple[VrfPlan, ...] = ()
+    sysctl: dict[str, str] = {}
+    cpu: float | None = None
+    """Cores that all its programs together may use; None: no limit."""
+
+
+class LinkPlan(Model):
+    """A cable: two interfaces, each `(node, interface)`."""
+
+    name: str
+    ends: tuple[tuple[str, str], tuple[str, str]]
+    wire: tuple[str, str] | None = None
+    """Where the WAN emulator is in between: its interfaces towards the first and second end."""
+
+
+class ClassPlan(Impairment):
+    """Traffic of one direction of a path or link on a shaped interface."""
+
+    name: str
+    """Element and direction, such as `path:p1:forward`: so it is counted and changed."""
+    source: IPv4Network | None = None
+    """Packets from here belong to the class; None takes all that no other class takes."""
+    marked: bool = False
+    """Whether only packets belong to it that carry its number (`class_id`) as their priority."""
+    priority: int = 0
+    """Who borrows what is left of the whole: the lowest number first, 0 to 7."""
+    rate: Rate | None = None
+    queue: Size | None = None
+    emulated: bool = False
+    """Whether all but rate and queue is the WAN emulator's; else it is the kernel's (netem)."""
+
+
+class ShaperPlan(Model):
+    """The egress of one interface: a rate for all, and under it one class a path."""
+
+    node: str
+    interface: str
+    name: str
+    rate: Rate | None = None
+    classes: tuple[ClassPlan, ...]
+    sender_marks: bool = False
+    """Whether marked classes also take packets by the sender's Ethernet address: its second byte is
+    the last of the class's number."""
+
+
+Role = Literal["gateway", "wan", "openflow", "sff", "forwarder", "firewall", "srv6-proxy", "ipsec"]
+"""What a daemon does. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
+five take part in service chains."""
+
+FUNCTION_ROLES = ("sff", "forwarder", "firewall", "srv6-proxy", "ipsec")
+
+
+class DaemonPlan(Model):
+    """A daemon on a node, with its configuration.
+
+    Its form is schemas/ROLE-config.schema.json, of a part in chains function-config.schema.json or
+    srv6-proxy-config.schema.json.
+    """
+
+    node: str
+    role: Role
+    name: str
+    config: dict[str, object]
+    """Paths in it are relative to the lab's directory: the driver makes them absolute."""
+    files: dict[str, object] = {}
+    """Files that it begins with, as JSON, by their names in the lab's directory."""
+
+
+class ProgramPlan(Model):
+    """A program of others that is a function (RFC 7665 section 4.6: unaware of chains)."""
+
+    node: str
+    """The function's instance, and its name."""
+    setup: tuple[tuple[str, ...], ...] = ()
+    """Commands that are run to their end before each start."""
+    command: tuple[str, ...] = ()
+    """The program; none where what `setup` leaves is the function."""
+    files: dict[str, str] = {}
+    """Files in the directory in which they run."""
+
+
+class BackgroundPlan(Model):
+    """Traffic of others across a bottleneck, in one direction; for as long as the lab stands."""
+
+    name: str
+    """The bottleneck and direction: `x-forward`."""
+    shaper: str
+    """Node of the shaper that it passes."""
+    counter: str
+    """The shaper's class."""
+    source: str
+    """Node that sends."""
+    target: str
+    """Node that takes."""
+    local: IPv4Address
+    remote: IPv4Address
+    """Addresses it is sent from and to."""
+    frame: int
+    """Bytes of its largest frames."""
+    udp: Rate | None = None
+    """A flow of this rate, counted as frames."""
+    tcp: int | None = None
+    """So many connections."""
+
+
+class SwitchPlan(Model):
+    """An OpenFlow switch on a node: Open vSwitch with its datapath in user space."""
+
+    node: str
+    datapath_id: int
+    ports: tuple[tuple[str, int], ...]
+    """Interfaces of the node, each with its OpenFlow number."""
+    socket: str
+    """Unix socket of its controller, relative to the lab's directory; the switch keeps its own
+    files beside it."""
+
+
+class TunnelPlan(Model):
+    """One end of a tunnel of other people's software."""
+
+    name: str
+    kind: TunnelKind
+    node: str
+    peer: str
+    """The node of the other end."""
+    local: IPv4Address
+    remote: IPv4Address
+    """Addresses between which it runs."""
+    inside: tuple[IPv4Network, ...]
+    """What lies behind this end."""
+    outside: tuple[IPv4Network, ...]
+    """What lies behind the other, and is reached through the tunnel."""
+    table: int | None = None
+    """Routing table of which all goes through; None: what goes to `outside`, whatever it is."""
+
+
+class CoursePlan(Model):
+    """A chain in one direction."""
+
+    name: str
+    """Chain and direction: `web:forward`."""
+    number: int
+    """Its service path identifier (RFC 8300 section 2.3), unique in the lab."""
+    functions: tuple[str, ...]
+    """In the order in which they are passed."""
+    way: tuple[str, ...]
+    """Nodes and functions that its packets pass, from one end to the other."""
+    segments: tuple[IPv6Address, ...] = ()
+    """Its segment list, with `srv6`."""
+    proxies: dict[str, Proxy] = {}
+    """What stands in for which function."""
+    tables: tuple[int, ...] = ()
+    """Routing tables to which rules lead its packets, with `srv6` and `routes`."""
+
+
+class ChainPlan(Model):
+    """A service function chain, as it is led."""
+
+    name: str
+    steering: Steering
+    mode: Encapsulation | None = None
+    """With `srv6`, what is put in front of packets."""
+    fail: Literal["closed", "open"]
+    mtu: int
+    """Largest packet that passes it whole."""
+    courses: tuple[CoursePlan, ...]
+
+
+class NetworkPlan(Model):
+    """All of one lab."""
+
+    nodes: tuple[NodePlan, ...]
+    links: tuple[LinkPlan, ...]
+    shapers: tuple[ShaperPlan, ...]
+    daemons: tuple[DaemonPlan, ...]
+    addresses: dict[str, IPv4Address]
+    """Address of every port (`node.port`), and of every node (its LAN, else its first port)."""
+    tunnels: tuple[TunnelPlan, ...] = ()
+    """Both ends of each, the one that opens it first."""
+    background: tuple[BackgroundPlan, ...] = ()
+    """Traffic of others."""
+    switches: tuple[SwitchPlan, ...] = ()
+    programs: tuple[ProgramPlan, ...] = ()
+    """Programs of others that are functions."""
+    chains: tuple[ChainPlan, ...] = ()
+    instances: dict[str, tuple[str, ...]] = {}
+    """Nodes that are instances of each function of a chain."""
+    seed: int = 1
+    """Of all chance on links and paths: equal seeds lose the same packets."""

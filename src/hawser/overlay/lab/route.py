@@ -1,0 +1,93 @@
+"""Static routes: the shortest way over links, the first WAN port for everything else.
+
+Packets of a WAN address leave by its own port, so that a path is the same in both directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network
+
+from hawser.overlay.lab.address import Addresses
+from hawser.overlay.lab.plan import RoutePlan, RulePlan
+from hawser.spec.topology import Topology, wan_ports
+from hawser.spec.way import Hop, first_hops
+
+EVERYTHING = IPv4Network("0.0.0.0/0")
+FIRST_TABLE = 101
+"""Routing table of a node's first WAN port; the next ones follow."""
+
+
+def routes(topology: Topology, addresses: Addresses) -> Mapping[str, tuple[RoutePlan, ...]]:
+    """Give the routes of every node."""
+    wan = wan_ports(topology)
+    return {node: tuple(_node(topology, addresses, wan, node)) for node in topology.nodes}
+
+
+def rules(topology: Topology, addresses: Addresses) -> Mapping[str, tuple[RulePlan, ...]]:
+    """Give the rules by which packets of a WAN address leave by its port."""
+    return {
+        node: tuple(
+            RulePlan(source=addresses.wan[port].source, table=FIRST_TABLE + index)
+            for index, port in enumerate(ports)
+        )
+        for node, ports in wan_ports(topology).items()
+    }
+
+
+def _node(
+    topology: Topology, addresses: Addresses, wan: Mapping[str, list[str]], node: str
+) -> Iterator[RoutePlan]:
+    hops = first_hops(topology, node)
+    default = _default(addresses, wan, hops, node)
+    if default is not None:
+        yield default
+    for route in _over_links(topology, addresses, hops, node):
+        if default is None or route.via != default.via:
+            yield route
+    for index, port in enumerate(wan.get(node, ())):
+        yield _out(addresses, port, FIRST_TABLE + index)
+
+
+def _default(
+    addresses: Addresses, wan: Mapping[str, list[str]], hops: Mapping[str, Hop], node: str
+) -> RoutePlan | None:
+    """Lead to the internet: by the node's own first WAN port, else by the nearest node's."""
+    if node in wan:
+        return _out(addresses, wan[node][0], None)
+    nearest = next((hop for other, hop in hops.items() if other in wan), None)
+    return None if nearest is None else _via(addresses, EVERYTHING, nearest)
+
+
+def _out(addresses: Addresses, port: str, table: int | None) -> RoutePlan:
+    access = addresses.wan[port]
+    return RoutePlan(
+        to=EVERYTHING,
+        via=access.internet.ip,
+        interface=port.partition(".")[2],
+        source=access.port.ip,
+        table=table,
+    )
+
+
+def _over_links(
+    topology: Topology, addresses: Addresses, hops: Mapping[str, Hop], node: str
+) -> Iterator[RoutePlan]:
+    """Lead to every network of links in reach that is not the node's own."""
+    own = {network for network, ends in _networks(topology, addresses) if node in ends}
+    for network, ends in _networks(topology, addresses):
+        nearest = next((hop for other, hop in hops.items() if other in ends), None)
+        if network not in own and nearest is not None:
+            yield _via(addresses, network, nearest)
+
+
+def _via(addresses: Addresses, to: IPv4Network, hop: Hop) -> RoutePlan:
+    return RoutePlan(to=to, via=addresses.inner[hop.neighbour].ip, interface=hop.interface)
+
+
+def _networks(topology: Topology, addresses: Addresses) -> list[tuple[IPv4Network, set[str]]]:
+    """Give the network of every link with the nodes on it."""
+    return [
+        (addresses.inner[link.ends[0]].network, {end.partition(".")[0] for end in link.ends})
+        for link in topology.links.values()
+    ]
