@@ -38,10 +38,10 @@ from openflow_traffic import (
 from waiting import until
 
 from hawser.control.client import ControlError
-from hawser.controller.openflow.errors import PER_SECOND
 from hawser.driver import openvswitch
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.node import namespace
+from hawser.openflow.errors import PER_SECOND
 from hawser.overlay.lab.plan import NetworkPlan
 from worked_example import PATHS, address, label
 

@@ -253,7 +253,7 @@ class SupervisedDaemon(SupervisedProcess):
 
 def _program(plan: DaemonPlan) -> tuple[str, ...]:
     if plan.role == "openflow":
-        return (sys.executable, "-m", "hawser.controller.openflow")
+        return (sys.executable, "-m", "hawser.openflow")
     part = ("function",) if plan.role in FUNCTION_ROLES else ()
     return (str(binary()), *part, plan.role)
 

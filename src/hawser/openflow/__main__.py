@@ -1,4 +1,4 @@
-"""Run the OpenFlow controller: `python -m hawser.controller.openflow --config FILE`."""
+"""Run the OpenFlow controller: `python -m hawser.openflow --config FILE`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from types import FrameType
 
 from pydantic import ValidationError
 
-from hawser.controller.openflow import application
-from hawser.controller.openflow.service import Service
-from hawser.controller.openflow.state import State
+from hawser.openflow import application
+from hawser.openflow.service import Service
+from hawser.openflow.state import State
 from hawser.overlay.config.openflow import ControllerConfig
 
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT. Exit code 2: the configuration is wrong."""
-    parser = argparse.ArgumentParser(prog="hawser.controller.openflow", description=__doc__)
+    parser = argparse.ArgumentParser(prog="hawser.openflow", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--config", type=Path, help="JSON file")
     what.add_argument("--schema", action="store_true", help="print the file's JSON Schema and end")

@@ -20,9 +20,9 @@ from os_ken.controller.ofp_handler import OFPHandler
 from os_ken.lib import hub
 from os_ken.ofproto import ofproto_v1_3, ofproto_v1_3_parser
 
-from hawser.controller.openflow import message
-from hawser.controller.openflow.session import Session
-from hawser.controller.openflow.state import State
+from hawser.openflow import message
+from hawser.openflow.session import Session
+from hawser.openflow.state import State
 
 
 class _Stream(socket.socket):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hawser.controller.openflow.state import Count, State
+from hawser.openflow.state import Count, State
 from hawser.overlay.config.openflow import ControllerConfig
 from worked_example import entries, ports
 

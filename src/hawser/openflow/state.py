@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hawser.controller.openflow.errors import Errors
+from hawser.openflow.errors import Errors
 from hawser.overlay.config.openflow import ControllerConfig, OpenFlowSwitch
 from hawser.overlay.sdwan.flow import Flow, flows
 

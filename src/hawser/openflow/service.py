@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import hawser
-from hawser.controller.openflow.state import State, Switch
+from hawser.openflow.state import State, Switch
 from hawser.overlay.config.openflow import ControllerConfig
 
 _BODY_MAX = 64 * 1024 * 1024

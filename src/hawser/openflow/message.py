@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from hawser.controller.openflow import wire
+from hawser.openflow import wire
 from hawser.overlay.sdwan.flow import Flow
 
 Datapath = Any

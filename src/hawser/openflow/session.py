@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-from hawser.controller.openflow import message
-from hawser.controller.openflow.errors import PER_SECOND
-from hawser.controller.openflow.message import Datapath, Message
-from hawser.controller.openflow.state import Count, State
+from hawser.openflow import message
+from hawser.openflow.errors import PER_SECOND
+from hawser.openflow.message import Datapath, Message
+from hawser.openflow.state import Count, State
 from hawser.overlay.sdwan.flow import Flow
 
 _ANSWER_WITHIN = 5.0

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_controller_wire import Datapath
+from test_openflow_wire import Datapath
 
-from hawser.controller.openflow import message
-from hawser.controller.openflow.errors import PER_SECOND, Errors
-from hawser.controller.openflow.icmp import MOST, Found, Translated, checksum, returns, translate
+from hawser.openflow import message
+from hawser.openflow.errors import PER_SECOND, Errors
+from hawser.openflow.icmp import MOST, Found, Translated, checksum, returns, translate
 from hawser.overlay.config.openflow import OpenFlowSwitch, mac
 from worked_example import AGENT, address, entries, label, ports, wide_entries, wide_ports
 

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from hawser.controller.openflow.icmp import Found, Returns, Translated, returns, translate
+from hawser.openflow.icmp import Found, Returns, Translated, returns, translate
 from hawser.overlay.config.openflow import OpenFlowSwitch
 from hawser.overlay.sdwan.flow import leaves
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 from os_ken.ofproto import ofproto_v1_3, ofproto_v1_3_parser
 
-from hawser.controller.openflow import wire
+from hawser.openflow import wire
 from hawser.overlay.config.openflow import OpenFlowSwitch
 from hawser.overlay.sdwan.flow import Flow, flows
 from worked_example import entries, ports

@@ -1,1 +1,0 @@
-"""The SD-WAN system controller (SSC) of document 004; so far its OpenFlow controller (OFC)."""
