@@ -64,19 +64,23 @@ def test_both_implementations_understand_each_other(ends: Ends) -> None:
 def test_tshark_reads_what_is_sealed(ends: Ends, tmp_path: Path) -> None:
     file = tmp_path / "esp.pcap"
     capture = captured(ends, file)
-    assert ping(ends.a, B) == 3
+    # One after the other, so that each request is followed by its reply.
+    assert [ping_all(ends.a.namespace, B, 1) for _ in range(3)] == [1, 1, 1]
     ends.rekey("b")
-    assert ping_all(ends.a.namespace, B, 3, "-s", "1372") == 3
-    finish(capture, file, 12)
+    until(lambda: renewed(ends, file, 1, "-s", "1372"), "a has the new key")
+    assert ping_all(ends.a.namespace, B, 1, "-s", "1372") == 1
+    echoes = kernel_counts(ends.a.namespace, "Icmp")["OutEchos"]
+    finish(capture, file, 2 * echoes)
     fields = ["esp.spi", "esp.sequence", "icmp.type", "_ws.expert.severity", "_ws.malformed"]
     rows = [row for row in decrypted(file, ends.associations(), fields) if row["esp.spi"]]
-    assert [row["icmp.type"] for row in rows] == ["8", "0"] * 6
+    assert [row["icmp.type"] for row in rows] == ["8", "0"] * echoes
     assert not any(row["_ws.malformed"] for row in rows)
     severe = [row for row in rows if int(row["_ws.expert.severity"] or "0", 0) >= 0x600000]
     assert not severe, "no warning and no error"
-    sent = [row for row in rows if row["icmp.type"] == "8"]
-    assert [int(row["esp.sequence"]) for row in sent] == [1, 2, 3, 1, 2, 3]
-    assert len({row["esp.spi"] for row in sent}) == 2
+    sent: dict[str, list[int]] = {}
+    for row in rows[::2]:
+        sent.setdefault(row["esp.spi"], []).append(int(row["esp.sequence"]))
+    assert [numbers == list(range(1, len(numbers) + 1)) for numbers in sent.values()] == [True] * 2
 
 
 @pytest.mark.parametrize("ends", [200], indirect=True)
@@ -84,17 +88,11 @@ def test_keys_are_renewed_after_so_many_packets(ends: Ends, tmp_path: Path) -> N
     file = tmp_path / "esp.pcap"
     capture = captured(ends, file)
     address = str(ends.lab.plan.addresses["a"])
-
-    def renewed(times: int) -> bool:
-        """Whether so many keys after the first serve for what a sends now."""
-        assert ping_all(ends.a.namespace, B, 1) == 1
-        return len({spi for source, spi in sealed(file) if source == address}) > times
-
     for times in (1, 2):
         ends.a.run(["ping", "-q", "-c", "210", "-i", "0.002", B], timeout=60)
         # Of each key b has told two identifiers, one a direction.
         until(lambda times=times: len(ends.associations()) >= 2 * (times + 1), "b has a new key")
-        until(lambda times=times: renewed(times), "a has it too")
+        until(lambda times=times: renewed(ends, file, times), "a has it too")
     sent = kernel_counts(ends.a.namespace, "Icmp")["OutEchos"]
     until(lambda: kernel_counts(ends.a.namespace, "Icmp")["InEchoReps"] == sent, "all are answered")
     assert not ends.dropped()
@@ -110,8 +108,6 @@ def test_keys_are_renewed_after_so_many_packets(ends: Ends, tmp_path: Path) -> N
 
 
 def test_code_points_are_copied_to_the_outside(ends: Ends, tmp_path: Path) -> None:
-    cut = ["ethtool", "-K", "f0", "tx-udp-segmentation", "off"]  # else batches are captured whole
-    ends.a.run(cut, timeout=60)
     file = tmp_path / "esp.pcap"
     capture = captured(ends, file)
     for tos in ("0xb8", "0x28", "0x02", "0xbb"):
@@ -140,12 +136,21 @@ def test_code_points_are_copied_to_the_outside(ends: Ends, tmp_path: Path) -> No
 
 
 def captured(ends: Ends, file: Path) -> Background:
-    """Begin to capture what passes between the ends."""
+    """Begin to capture what passes between the ends, each datagram by itself."""
+    cut = ["ethtool", "-K", "f0", "tx-udp-segmentation", "off"]  # else batches are captured whole
+    ends.a.run(cut, timeout=60)
     # In immediate mode packets of any length have room for the longest: 2 MiB are for few of them.
     options = ["--immediate-mode", "-B", "32768", "-U", "-i", "near", "-w", str(file)]
     capture = ends.b.start(["tcpdump", *options, "udp port 4500"])
     until(lambda: file.exists() and file.stat().st_size > 0)
     return capture
+
+
+def renewed(ends: Ends, file: Path, times: int, *options: str) -> bool:
+    """Send an echo from a; whether a has sealed with so many keys after the first by then."""
+    assert ping_all(ends.a.namespace, B, 1, *options) == 1
+    address = str(ends.lab.plan.addresses["a"])
+    return len({spi for source, spi in sealed(file) if source == address}) > times
 
 
 def finish(capture: Background, file: Path, packets: int) -> None:
