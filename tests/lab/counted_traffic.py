@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from driver_plans import FRAME
 from waiting import PATIENCE
 
-from hawser.node import htb, namespace
-from hawser.node.netns import NamespaceNode
+from hawser.node.netns import NamespaceNode, htb, namespace
 
 DISCARD = 9
 """Port of the discard service (RFC 863)."""

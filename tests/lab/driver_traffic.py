@@ -16,8 +16,7 @@ from typing import Any
 from driver_plans import FRAME
 from waiting import PATIENCE, until
 
-from hawser.node import namespace
-from hawser.node.netns import NamespaceNode
+from hawser.node.netns import NamespaceNode, namespace
 
 _SO_SNDBUFFORCE = 32
 """Beyond net.core.wmem_max (asm-generic/socket.h)."""

@@ -16,8 +16,7 @@ from threading import Event
 
 from waiting import PATIENCE, until
 
-from hawser.node import namespace
-from hawser.node.netns import NamespaceNode
+from hawser.node.netns import NamespaceNode, namespace
 
 _BLOCK = 1 << 14
 

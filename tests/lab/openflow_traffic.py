@@ -16,7 +16,7 @@ from waiting import until
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.daemon import SupervisedProcess
 from hawser.driver.local import LocalLab
-from hawser.node import namespace
+from hawser.node.netns import namespace
 from worked_example import AGENT, address
 
 FULL = 15 * 16 * 16 * 2

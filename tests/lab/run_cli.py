@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hawser.driver import names
-from hawser.node import cgroup, namespace
+from hawser.node.netns import cgroup, namespace
 
 REPOSITORY = Path(__file__).parents[2]
 

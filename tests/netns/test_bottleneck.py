@@ -14,7 +14,7 @@ import pytest
 from bottleneck_lab import FREE, LIMITED, judged, scenario
 
 from hawser.driver.local import LocalDriver
-from hawser.node import cgroup
+from hawser.node.netns import cgroup
 from hawser.stats.bottleneck import Program
 
 pytestmark = [

@@ -29,8 +29,7 @@ from waiting import until
 
 from hawser.driver.capabilities import missing
 from hawser.driver.local import LocalLab
-from hawser.node import namespace
-from hawser.node.netns import NamespaceNode
+from hawser.node.netns import NamespaceNode, namespace
 from hawser.overlay.lab.chain.layout import OWN_PORT
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.probe.passive import Passive

@@ -21,7 +21,7 @@ from waiting import PATIENCE, until
 
 from hawser.driver import state
 from hawser.driver.local import LocalDriver
-from hawser.node import cgroup, namespace
+from hawser.node.netns import cgroup, namespace
 from hawser.node.process import started
 
 pytestmark = pytest.mark.root

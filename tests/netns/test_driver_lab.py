@@ -21,10 +21,9 @@ from hawser.driver import state
 from hawser.driver.base import DriverError
 from hawser.driver.capabilities import has
 from hawser.driver.local import LocalDriver, LocalLab
-from hawser.node import namespace
 from hawser.node.base import NodeError
-from hawser.node.command import Background
-from hawser.node.netns import NamespaceNode
+from hawser.node.netns import NamespaceNode, namespace
+from hawser.node.netns.command import Background
 from hawser.node.process import started
 from hawser.overlay.lab.plan import ClassPlan, NetworkPlan, NodePlan, RoutePlan
 from hawser.spec.units import Duration

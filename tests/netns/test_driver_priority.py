@@ -15,7 +15,7 @@ from driver_traffic import flood, ping
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.node import htb
+from hawser.node.netns import htb
 from hawser.overlay.config.shaping import class_id
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.units import Rate

@@ -16,7 +16,7 @@ from waiting import until
 
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalDriver, LocalLab
-from hawser.node import htb
+from hawser.node.netns import htb
 from hawser.overlay.lab.plan import ClassPlan, NetworkPlan
 from hawser.spec.units import Rate, Size
 from hawser.spec.workflow import Change

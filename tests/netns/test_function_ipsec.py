@@ -21,7 +21,7 @@ from ipsec_lab import A, B, Ends, tunnel
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.node.command import Background
+from hawser.node.netns.command import Background
 from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = pytest.mark.root

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 from pyroute2 import IPRoute
 
-from hawser.node import namespace, rtnetlink
-from hawser.node.rtnetlink import Link, Qdisc
+from hawser.node.netns import namespace, rtnetlink
+from hawser.node.netns.rtnetlink import Link, Qdisc
 
 pytestmark = pytest.mark.root
 

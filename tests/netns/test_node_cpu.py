@@ -16,9 +16,8 @@ from driver_plans import pair, whole
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.node import cgroup
 from hawser.node.base import Usage
-from hawser.node.netns import NamespaceNode
+from hawser.node.netns import NamespaceNode, cgroup
 from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = [

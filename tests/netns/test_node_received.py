@@ -15,8 +15,8 @@ import pytest
 from driver_plans import pair, whole
 
 from hawser.driver.local import LocalLab
-from hawser.node import namespace
 from hawser.node.base import Received
+from hawser.node.netns import namespace
 from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = pytest.mark.root

@@ -40,7 +40,7 @@ from waiting import until
 from hawser.control.client import ControlError
 from hawser.driver import openvswitch
 from hawser.driver.local import LocalDriver, LocalLab
-from hawser.node import namespace
+from hawser.node.netns import namespace
 from hawser.openflow.errors import PER_SECOND
 from hawser.overlay.lab.plan import NetworkPlan
 from worked_example import PATHS, address, label

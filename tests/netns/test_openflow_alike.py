@@ -22,7 +22,7 @@ from hawser.control.client import DaemonClient
 from hawser.driver import daemon, openvswitch
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalLab
-from hawser.node import namespace
+from hawser.node.netns import namespace
 from hawser.overlay.lab.plan import NetworkPlan
 from worked_example import AGENT, PATHS, address, label
 

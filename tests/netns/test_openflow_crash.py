@@ -15,7 +15,7 @@ from waiting import until
 
 from hawser.driver import names, openvswitch
 from hawser.driver.local import LocalDriver
-from hawser.node import cgroup, namespace
+from hawser.node.netns import cgroup, namespace
 
 pytestmark = [
     pytest.mark.root,

@@ -19,7 +19,7 @@ from waiting import PATIENCE, until
 
 from hawser.driver import openvswitch
 from hawser.driver.local import LocalLab
-from hawser.node import namespace
+from hawser.node.netns import namespace
 from hawser.overlay.lab.plan import NetworkPlan
 from worked_example import AGENT, address
 

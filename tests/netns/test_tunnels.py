@@ -15,7 +15,7 @@ from tunnel_plans import OUTER_PORT, TARGET, planned
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.node import namespace
+from hawser.node.netns import namespace
 from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = pytest.mark.root

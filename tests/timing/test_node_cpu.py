@@ -14,7 +14,7 @@ from driver_plans import pair, whole
 from waiting import until
 
 from hawser.driver.local import LocalLab
-from hawser.node import cgroup
+from hawser.node.netns import cgroup
 from hawser.overlay.lab.plan import NetworkPlan
 
 pytestmark = [

@@ -33,7 +33,7 @@ from waiting import until
 
 from hawser.driver import openvswitch
 from hawser.driver.local import LocalLab
-from hawser.node import namespace
+from hawser.node.netns import namespace
 from hawser.overlay.lab.plan import NetworkPlan
 from worked_example import AGENT, PATHS, address
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from hawser.driver import names
 from hawser.node.netns import NamespaceNode
-from hawser.node.sysctl import CONGESTION_CONTROL, allow_congestion_control
+from hawser.node.netns.sysctl import CONGESTION_CONTROL, allow_congestion_control
 from hawser.overlay.lab.emulator import EMULATOR
 from hawser.overlay.lab.plan import LinkPlan, NetworkPlan, ShaperPlan
 

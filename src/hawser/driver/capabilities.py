@@ -15,8 +15,8 @@ from pathlib import Path
 from hawser.driver import background, openvswitch, programs, tunnels
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
-from hawser.node import cgroup, features
-from hawser.node.htb import needs_tree
+from hawser.node.netns import cgroup, features
+from hawser.node.netns.htb import needs_tree
 from hawser.overlay.lab import emulator
 from hawser.overlay.lab.plan import FUNCTION_ROLES, DaemonPlan, NetworkPlan
 from hawser.spec.model import Model

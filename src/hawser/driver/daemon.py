@@ -14,8 +14,8 @@ from hawser.control.model import GatewayStatus, OpenFlowStatus, Status
 from hawser.driver import names, state
 from hawser.driver.base import Daemon, DriverError
 from hawser.node.base import NodeError
-from hawser.node.command import Background, tail
 from hawser.node.netns import NamespaceNode
+from hawser.node.netns.command import Background, tail
 from hawser.overlay.lab.plan import FUNCTION_ROLES, DaemonPlan
 
 READY_WITHIN = 15.0

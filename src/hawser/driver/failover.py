@@ -12,9 +12,8 @@ from typing import Any
 from hawser.driver import daemon, state
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import SupervisedDaemon, SupervisedProcess
-from hawser.node import sysctl
 from hawser.node.base import NodeError
-from hawser.node.netns import NamespaceNode
+from hawser.node.netns import NamespaceNode, sysctl
 from hawser.overlay.lab.chain.failure import configurations, passed_by
 from hawser.overlay.lab.plan import FUNCTION_ROLES, NetworkPlan
 

@@ -26,10 +26,9 @@ from hawser.driver.base import Daemon, DriverError, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon, SupervisedProcess
 from hawser.driver.tunnels import function
 from hawser.driver.tunnels.function import TunnelEnd
-from hawser.node import sysctl
 from hawser.node.base import NodeError
-from hawser.node.command import Background
-from hawser.node.netns import NamespaceNode
+from hawser.node.netns import NamespaceNode, sysctl
+from hawser.node.netns.command import Background
 from hawser.overlay.lab import emulator
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.check.topology import INTERNET

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hawser.driver import names, state
 from hawser.driver.base import DriverError
-from hawser.node import cgroup, namespace
+from hawser.node.netns import cgroup, namespace
 
 _GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL."""

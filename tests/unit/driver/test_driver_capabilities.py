@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hawser.driver.capabilities import capabilities
-from hawser.node import features
 from hawser.node.base import NodeError
+from hawser.node.netns import features
 
 
 @pytest.mark.root

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hawser.node import htb
+from hawser.node.netns import htb
 from hawser.overlay.config.shaping import class_id
 from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
 from hawser.spec.units import Duration, Rate, Size

@@ -9,9 +9,10 @@ import time
 
 import pytest
 
-from hawser.node import process, sysctl
+from hawser.node import process
 from hawser.node.base import NodeError
-from hawser.node.command import tail
+from hawser.node.netns import sysctl
+from hawser.node.netns.command import tail
 
 
 @pytest.mark.parametrize(

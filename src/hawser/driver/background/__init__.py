@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hawser.driver.base import DriverError
-from hawser.node.command import Background, tail
 from hawser.node.netns import NamespaceNode
+from hawser.node.netns.command import Background, tail
 from hawser.overlay.lab.plan import BackgroundPlan, NetworkPlan
 
 _SOURCE = Path(__file__).with_name("source.py")

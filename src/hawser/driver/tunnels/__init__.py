@@ -8,8 +8,8 @@ from typing import Protocol
 
 from hawser.driver.base import DriverError
 from hawser.driver.tunnels import strongswan, wireguard
-from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
+from hawser.node.netns.command import Background
 from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan
 from hawser.spec.tunnel import TunnelKind
 

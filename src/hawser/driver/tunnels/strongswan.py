@@ -15,8 +15,8 @@ from pathlib import Path
 
 from hawser.driver.base import DriverError
 from hawser.driver.tunnels.wait import until
-from hawser.node.command import Background
 from hawser.node.netns import NamespaceNode
+from hawser.node.netns.command import Background
 from hawser.overlay.lab.plan import TunnelPlan
 
 _PACKAGES = (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hawser.driver.base import DriverError
-from hawser.node.command import Background, tail
+from hawser.node.netns.command import Background, tail
 
 _WITHIN = 10.0
 _POLL = 0.02

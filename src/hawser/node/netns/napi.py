@@ -13,7 +13,7 @@ from pyroute2 import IPRoute, NetlinkError
 from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, genlmsg
 from pyroute2.netlink.generic import GenericNetlinkSocket
 
-from hawser.node import ethtool
+from hawser.node.netns import ethtool
 
 _GET: Final = 11
 _SET: Final = 14

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from pyroute2 import IPRoute
 
-from hawser.node import cgroup, namespace, network, received
-from hawser.node import command as commands
 from hawser.node.base import Completed, NodeError, Received, Usage
-from hawser.node.command import Background
+from hawser.node.netns import cgroup, namespace, network, received
+from hawser.node.netns import command as commands
+from hawser.node.netns.command import Background
 from hawser.overlay.lab.plan import InterfacePlan, NodePlan, ShaperPlan
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from hawser.node import cgroup, namespace
 from hawser.node.base import Completed, NodeError
+from hawser.node.netns import cgroup, namespace
 
 _LAST_LINES = 8
 """Lines of a failed command's output that its error shows."""

@@ -14,9 +14,9 @@ from socket import AF_INET, AF_INET6
 
 from pyroute2 import IPRoute, NetlinkError
 
-from hawser.node import ethtool, mptcp, napi, rtnetlink, seg6, sysctl, tc
 from hawser.node.base import NodeError
-from hawser.node.htb import needs_tree
+from hawser.node.netns import ethtool, mptcp, napi, rtnetlink, seg6, sysctl, tc
+from hawser.node.netns.htb import needs_tree
 from hawser.overlay.lab.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, ShaperPlan
 
 _RULES_FROM = 1000

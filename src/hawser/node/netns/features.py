@@ -20,9 +20,9 @@ from pyroute2 import GenericNetlinkSocket, IPRoute, NetlinkError
 from pyroute2.netlink import genlmsg
 from pyroute2.protocols import ETH_P_ALL
 
-from hawser.node import namespace, tc
-from hawser.node import seg6 as segment_routing
 from hawser.node.base import NodeError
+from hawser.node.netns import namespace, tc
+from hawser.node.netns import seg6 as segment_routing
 from hawser.overlay.lab.plan import ClassPlan, ShaperPlan, VrfPlan
 
 _TUNSETIFF = 0x4004_54CA

@@ -14,9 +14,9 @@ from pyroute2.netlink import nla
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo, sched_tbf
 from pyroute2.protocols import ETH_P_ALL
 
-from hawser.node import htb, u32
-from hawser.node.htb import HtbClass, Leaf
-from hawser.node.rtnetlink import Qdisc
+from hawser.node.netns import htb, u32
+from hawser.node.netns.htb import HtbClass, Leaf
+from hawser.node.netns.rtnetlink import Qdisc
 from hawser.overlay.lab.plan import ShaperPlan
 
 _ETHERNET = 14 + 8

@@ -9,7 +9,7 @@ from socket import AF_INET6
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl.rtmsg import rtmsg_base
 
-from hawser.node import sysctl
+from hawser.node.netns import sysctl
 from hawser.overlay.lab.plan import SegmentPlan, VrfPlan
 from hawser.spec.chain import Encapsulation
 
