@@ -92,7 +92,7 @@ def _most(size: int) -> str:
     return f"most_{size}"
 
 
-_METRICS = (
+METRICS = (
     *(
         Metric(_metric(size, length), "million/s", f"{size} B, {length}", 3)
         for size, lengths in _LENGTHS.items()
@@ -194,7 +194,8 @@ def _load(row: Row, size: int, rate: object, frames: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _built(build: chain.Build, row: Row) -> Iterator[None]:
+def built(build: chain.Build, row: Row) -> Iterator[None]:
+    """Build a chain for as long as the context lasts."""
     build(row)
     yield
 
@@ -244,25 +245,26 @@ def _answers(row: Row) -> bool:
     return True
 
 
-def _rate_cases(through: Through, lengths: Mapping[int, Sequence[int]]) -> dict[str, Measure]:
+def rate_cases(through: Through, lengths: Mapping[int, Sequence[int]]) -> dict[str, Measure]:
+    """Give the rates of chains of these lengths, by bytes of a frame."""
     cases = lengths.items()
     return {f"{size} B": partial(_rates, through, size, some) for size, some in cases}
 
 
 def _one(build: chain.Build, tolerated: float = 0.0) -> dict[str, Measure]:
     """Chains of one, by frames of each size."""
-    through = partial(_built, build)
+    through = partial(built, build)
     return {f"{size} B": partial(_rates, through, size, [1], tolerated) for size in _LENGTHS}
 
 
 def _bare(_effort: Effort) -> Peer:
-    return Peer(_BARE, cases=_rate_cases(chain.redirecting, _COMPARED))
+    return Peer(_BARE, cases=rate_cases(chain.redirecting, _COMPARED))
 
 
 def _hawser(effort: Effort) -> Peer:
     program = hawserd()
     build = partial(chain.hawser, program.path)
-    cases = _rate_cases(partial(_built, build), _HAWSER_LENGTHS)
+    cases = rate_cases(partial(built, build), _HAWSER_LENGTHS)
     echoes = partial(_echoes, program.path, _ECHOES * effort.echoes)
     return Peer(_HAWSER, program.version, {**cases, "round-trip time": echoes})
 
@@ -279,8 +281,8 @@ def _python(name: str, way: str, _effort: Effort) -> Peer:
 
 def _firewall(name: str, rules: int, _effort: Effort) -> Peer:
     program = hawserd()
-    through = partial(_built, partial(chain.firewall, program.path, rules))
-    return Peer(name, program.version, _rate_cases(through, {_SMALL: (1,)}))
+    through = partial(built, partial(chain.firewall, program.path, rules))
+    return Peer(name, program.version, rate_cases(through, {_SMALL: (1,)}))
 
 
 _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
@@ -343,13 +345,13 @@ def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
             echo_lengths=", ".join(map(str, _ECHO_LENGTHS)),
             turn=_TURN,
         ),
-        metrics=_METRICS,
+        metrics=METRICS,
         peers=peers,
         checks=_checks,
     )
 
 
-_TOOLS = (
+TOOLS = (
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
     ("ping", "iputils-ping"),
@@ -360,4 +362,4 @@ _TOOLS = (
 )
 
 if __name__ == "__main__":
-    sys.exit(main(str(__doc__), _TOOLS, _PEERS, _bench, rounds=3))
+    sys.exit(main(str(__doc__), TOOLS, _PEERS, _bench, rounds=3))

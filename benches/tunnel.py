@@ -42,7 +42,7 @@ UDP, AES-256-GCM, no kernel offload. hawser: IP over one MPTCP connection, MTU 1
 with TLS 1.3; quic is IP in QUIC datagrams, always encrypted, and with its lane TCP of hosts behind
 the gateways, terminated there and carried as streams; ipip is plain encapsulation."""
 
-_METRICS = (
+METRICS = (
     Metric("goodput_1", "Gbit/s", "1 stream"),
     Metric("goodput_4", "Gbit/s", "4 streams"),
     Metric("goodput_paths", "Gbit/s", "4 paths"),
@@ -140,7 +140,8 @@ def _shape(end: Namespace, device: str) -> None:
     end.run(["tc", "qdisc", "add", "dev", device, "root", "tbf", *bucket])
 
 
-def _cases(start: Start, effort: Effort) -> dict[str, Measure]:
+def cases(start: Start, effort: Effort) -> dict[str, Measure]:
+    """Give what is measured of every tunnel."""
     return {
         "1 stream": partial(_transfer, start, effort, 1),
         "4 streams": partial(_transfer, start, effort, 4),
@@ -149,44 +150,48 @@ def _cases(start: Start, effort: Effort) -> dict[str, Measure]:
 
 
 def _bare(effort: Effort) -> Peer:
-    return Peer(_BARE, cases=_cases(bare, effort))
+    return Peer(_BARE, cases=cases(bare, effort))
 
 
 def _wireguard_go(effort: Effort) -> Peer:
     program = from_go("golang.zx2c4.com/wireguard")
     start = wireguard([program.path, "--foreground"])
-    return Peer(_WIREGUARD, program.version, _cases(start, effort))
+    return Peer(_WIREGUARD, program.version, cases(start, effort))
 
 
 def _boringtun(effort: Effort) -> Peer:
     program = from_cargo("boringtun-cli")
     start = wireguard([program.path, "--foreground", "--disable-drop-privileges"])
-    return Peer("boringtun", program.version, _cases(start, effort))
+    return Peer("boringtun", program.version, cases(start, effort))
 
 
 def _openvpn(effort: Effort) -> Peer:
     program = from_system("openvpn", "openvpn")
-    return Peer("openvpn", program.version, _cases(openvpn(program.path), effort))
+    return Peer("openvpn", program.version, cases(openvpn(program.path), effort))
 
 
 def _hawser(name: str, transport: Transport, effort: Effort) -> Peer:
     program = hawserd()
-    cases = _cases(gateways(program.path, transport), effort)
+    measured = cases(gateways(program.path, transport), effort)
     if transport != "ipip":
-        cases["4 branches"] = partial(_branches, program.path, transport, effort)
+        measured["4 branches"] = partial(_branches, program.path, transport, effort)
     if transport == "quic":
-        cases["4 paths"] = partial(_paths, program.path, effort)
-    return Peer(name, program.version, cases)
+        measured["4 paths"] = partial(_paths, program.path, effort)
+    return Peer(name, program.version, measured)
 
 
 def _quic_lane(effort: Effort) -> Peer:
     program = hawserd()
-    cases: dict[str, Measure] = {
-        "1 stream": partial(_lane_transfer, program.path, effort, 1),
-        "4 streams": partial(_lane_transfer, program.path, effort, 4),
-        "4 paths": partial(_lane_paths, program.path, effort),
+    return Peer(_LANE, program.version, lane_cases(program.path, effort))
+
+
+def lane_cases(program: str, effort: Effort) -> dict[str, Measure]:
+    """Give what is measured of TCP that the gateways terminate."""
+    return {
+        "1 stream": partial(_lane_transfer, program, effort, 1),
+        "4 streams": partial(_lane_transfer, program, effort, 4),
+        "4 paths": partial(_lane_paths, program, effort),
     }
-    return Peer(_LANE, program.version, cases)
 
 
 _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
@@ -249,14 +254,14 @@ def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
         name="tunnel",
         title="Tunnels on an unlimited link",
         about=_ABOUT.format(seconds=effort.seconds, echoes=effort.echoes, rate=_PATH_MBIT),
-        metrics=_METRICS,
+        metrics=METRICS,
         peers=peers,
         derive=_derive,
         checks=_checks,
     )
 
 
-_TOOLS = (
+TOOLS = (
     ("ip", "iproute2"),
     ("ss", "iproute2"),
     ("tc", "iproute2"),
@@ -267,4 +272,4 @@ _TOOLS = (
 )
 
 if __name__ == "__main__":
-    sys.exit(main(str(__doc__), _TOOLS, _PEERS, _bench))
+    sys.exit(main(str(__doc__), TOOLS, _PEERS, _bench))
