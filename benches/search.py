@@ -6,9 +6,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
 
 from harness.bench import Bench, Metric, Peer, SampleError
 from harness.cli import Effort, main
@@ -90,15 +92,15 @@ def _sample(search: Search, limit: int, seconds: float) -> Mapping[str, float]:
 @contextlib.contextmanager
 def _policed() -> Iterator[tuple[Generator, Faults]]:
     """A generator whose frames pass a policer."""
-    with Lab() as lab:
+    with Lab() as lab, tempfile.TemporaryDirectory(prefix="hawser-search-") as folder:
         a, m, b = (lab.namespace(label) for label in "amb")
         lab.link(a, m)
         lab.link(m, b)
         with inserted(m.name, "wan0", "wan1") as faults:
-            yield _generator(a, b), faults
+            yield _generator(a, b, Path(folder)), faults
 
 
-def _generator(a: Namespace, b: Namespace) -> Generator:
+def _generator(a: Namespace, b: Namespace, folder: Path) -> Generator:
     traffic = Throughput.model_validate(
         {
             "probe": "throughput",
@@ -109,7 +111,7 @@ def _generator(a: Namespace, b: Namespace) -> Generator:
         }
     )
     source, target = (
-        NamespaceNode(end, namespace.name, NodePlan(name=end, role="host", interfaces=()))
+        NamespaceNode(end, namespace.name, NodePlan(name=end, role="host", interfaces=()), folder)
         for end, namespace in (("a", a), ("b", b))
     )
     return Generator(

@@ -105,7 +105,7 @@ def tunnel(
     folder, other = lab.directory / "own", lab.directory / "other"
     for each in (folder, other):
         each.mkdir()
-    strongswan.write(other, second, secret)
+    strongswan.write(other, second, b, secret)
     tell_keys(other / "strongswan.conf")
     environment = strongswan.environment(other)
     charon = b.start(strongswan.COMMAND, log=other / "charon.log", env=environment)

@@ -31,10 +31,12 @@ class FakeLab:
 
     name = "wire"
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, folder: Path) -> None:
         ends = {"a": wire.sender, "b": wire.receiver}
         plan = {end: NodePlan(name=end, role="host", interfaces=()) for end in ends}
-        self.nodes = {end: NamespaceNode(end, name, plan[end]) for end, name in ends.items()}
+        self.nodes = {
+            end: NamespaceNode(end, name, plan[end], folder) for end, name in ends.items()
+        }
         self.plan = self
         self.addresses = {"a": "10.21.5.1", "b": "10.21.5.2"}
 
@@ -64,7 +66,7 @@ def faults(wire: Wire) -> Faults:
 
 def context(wire: Wire, raw: Path) -> Context:
     """What a probe `m` on the wire is given."""
-    lab: Any = FakeLab(wire)
+    lab: Any = FakeLab(wire, raw)
     return Context(lab=lab, measurement="m", raw=raw, started=lambda: None)
 
 

@@ -127,19 +127,16 @@ def test_connections_outlast_a_queue_that_is_always_full(deploy: Deploy) -> None
 
 def test_traffic_that_ended_is_told(deploy: Deploy) -> None:
     lab = deploy(plan("topology.internet.bottlenecks.x1.background={tcp: 2}"))
-    found = [pid for pid in lab.nodes["others"].processes() if _program(pid) == "iperf3"]
+    found = [each.pid for each in lab.nodes["others"].programs() if each.name == "iperf3"]
     os.kill(found[0], signal.SIGKILL)
     until(lambda: lab.faults() != ())
     assert lab.faults()[0].startswith("background traffic: background-x1-forward ended")
 
 
-def _program(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
-
-
 def test_nothing_is_left_of_it(deploy: Deploy) -> None:
     lab = deploy(plan("topology.internet.bottlenecks.x1.background={udp: 5 Mbit/s}"))
-    pids = [*lab.nodes["internet"].processes(), *lab.nodes["backbone"].processes()]
+    names = ("internet", "backbone")
+    pids = [each.pid for name in names for each in lab.nodes[name].programs()]
     assert len(pids) == 2
     lab.destroy()
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

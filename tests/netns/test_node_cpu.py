@@ -41,7 +41,7 @@ def test_programs_get_their_share_and_no_more(
     node = deploy(limited(cores)).nodes["a"]
     programs = [node.start(BURN) for _ in range(3)]
     pids = {program.pid for program in programs}
-    until(lambda: set(node.processes()) == pids, "all run in the group")
+    until(lambda: {each.pid for each in node.programs()} == pids, "all run in the group")
     start = time.monotonic()
     before = usage(node)
     until(lambda: usage(node).throttled >= before.throttled + 10, "they have to wait")
@@ -105,6 +105,6 @@ def test_an_emulator_may_go_before_ordinary_processes(
     nodes = (plan.nodes[0].model_copy(update={"role": "wan"}), *plan.nodes[1:])
     node = deploy(plan.model_copy(update={"nodes": nodes})).nodes["a"]
     program = node.start([sys.executable, "-c", "import time; time.sleep(600)"])
-    until(lambda: program.pid in node.processes())
+    until(lambda: program.pid in {each.pid for each in node.programs()})
     os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(1))
     program.stop()

@@ -33,7 +33,7 @@ def test_programs_use_up_their_share(
     first = plan.nodes[0].model_copy(update={"cpu": cores})
     node = deploy(plan.model_copy(update={"nodes": (first, *plan.nodes[1:])})).nodes["a"]
     programs = [node.start(BURN) for _ in range(3)]
-    until(lambda: len(node.processes()) == 3, "all run in the group")
+    until(lambda: len(node.programs()) == 3, "all run in the group")
     time.sleep(0.3)
     before, start = node.usage(), time.monotonic()
     time.sleep(1.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 from hawser.driver import names
 from hawser.node.netns import NamespaceNode
@@ -11,14 +12,18 @@ from hawser.overlay.lab.emulator import EMULATOR
 from hawser.overlay.lab.plan import LinkPlan, NetworkPlan, ShaperPlan
 
 
-def nodes(lab: str, plan: NetworkPlan) -> dict[str, NamespaceNode]:
+def nodes(directory: Path, plan: NetworkPlan) -> dict[str, NamespaceNode]:
     """Nodes of a plan as objects; nothing is made."""
     shapers: dict[str, list[ShaperPlan]] = defaultdict(list)
     for shaper in plan.shapers:
         shapers[shaper.node].append(shaper)
     return {
         node.name: NamespaceNode(
-            node.name, names.namespace(lab, node.name), node, tuple(shapers[node.name])
+            node.name,
+            names.namespace(directory.name, node.name),
+            node,
+            directory,
+            tuple(shapers[node.name]),
         )
         for node in plan.nodes
     }

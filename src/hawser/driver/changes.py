@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hawser.driver.base import DriverError
+from hawser.node.change import ShaperChange
 from hawser.overlay.lab.plan import ClassPlan, LinkPlan, NetworkPlan, ShaperPlan
 from hawser.spec.workflow import Change
 
 DIRECTIONS = ("forward", "reverse")
-
-
-@dataclass(frozen=True)
-class ShaperChange:
-    """One direction of an element, before and after."""
-
-    before: ShaperPlan | None
-    """None where the interface had no shaper."""
-    after: ShaperPlan
-    up: dict[str, bool]
-    """Classes to be taken down (False) or brought back (True)."""
 
 
 def planned(plan: NetworkPlan, element: str, change: Change) -> tuple[ShaperChange, ...]:
@@ -63,16 +52,15 @@ def _directions(plan: NetworkPlan, element: str, change: Change) -> Iterator[Sha
         name = f"{element}:{direction}"
         shapers = [shaper for shaper in plan.shapers if name in _names(shaper)]
         for shaper in shapers:
-            yield _changed(shaper, name, change)
+            yield _changed(shaper, shaper, name, change)
         if not shapers and (bare := _bare(plan, element, place)) is not None:
-            yield ShaperChange(None, *_after(bare, name, change))
+            yield _changed(None, bare, name, change)
 
 
-def _changed(shaper: ShaperPlan, name: str, change: Change) -> ShaperChange:
-    return ShaperChange(shaper, *_after(shaper, name, change))
-
-
-def _after(shaper: ShaperPlan, name: str, change: Change) -> tuple[ShaperPlan, dict[str, bool]]:
+def _changed(
+    before: ShaperPlan | None, shaper: ShaperPlan, name: str, change: Change
+) -> ShaperChange:
+    """Change what of a shaper carries a name; `before` is None where it is still to be made."""
     whole = shaper.name == name
     classes = tuple(
         _class(each, change, rate=each.name == name) if whole or each.name == name else each
@@ -81,7 +69,8 @@ def _after(shaper: ShaperPlan, name: str, change: Change) -> tuple[ShaperPlan, d
     rate = change.rate if whole and change.rate is not None else shaper.rate
     touched = [each.name for each in shaper.classes if whole or each.name == name]
     up = {} if change.up is None else dict.fromkeys(touched, change.up)
-    return shaper.model_copy(update={"rate": rate, "classes": classes}), up
+    after = shaper.model_copy(update={"rate": rate, "classes": classes})
+    return ShaperChange(before=before, after=after, up=up)
 
 
 def _class(plan: ClassPlan, change: Change, *, rate: bool) -> ClassPlan:

@@ -13,17 +13,13 @@ from hawser.control.client import ControlError, DaemonClient
 from hawser.control.model import GatewayStatus, OpenFlowStatus, Status
 from hawser.driver import names, state
 from hawser.driver.base import Daemon, DriverError
-from hawser.node.base import NodeError
-from hawser.node.netns import NamespaceNode
-from hawser.node.netns.command import Background, tail
+from hawser.node.base import Node, NodeError, Process, tail
 from hawser.overlay.lab.plan import FUNCTION_ROLES, DaemonPlan
 
 READY_WITHIN = 15.0
 """Seconds in which all daemons must be connected; TLS over paths of 1 Mbit/s needs about one."""
 _POLL = 0.02
 _LOCK_WAIT = 5.0
-_LOG_READ = 16 * 1024
-"""Bytes at the end of a log in which its last lines are looked for."""
 
 _BACKOFF_FIRST = 0.05
 _BACKOFF_MAX = 5.0
@@ -116,7 +112,7 @@ class SupervisedProcess:
         self,
         directory: Path,
         name: str,
-        node: NamespaceNode,
+        node: Node,
         command: Sequence[str],
         env: Mapping[str, str] | None = None,
         folder: Path | None = None,
@@ -125,7 +121,7 @@ class SupervisedProcess:
         self.node = node.name
         self.restarts = 0
         self._directory = directory
-        self._namespace_node = node
+        self._at = node
         self._log = directory / "logs" / f"{name}.log"
         self._command = command
         self._env = env
@@ -153,10 +149,7 @@ class SupervisedProcess:
 
     def last_words(self) -> str:
         """End of its log."""
-        with self._log.open("rb") as log:
-            size = log.seek(0, os.SEEK_END)
-            log.seek(max(0, size - _LOG_READ))
-            return tail(log.read().decode(errors="replace"))
+        return tail(self._at.get(self._log).decode(errors="replace"))
 
     def supervise(self) -> None:
         """Start it again whenever it dies, from now on."""
@@ -187,11 +180,9 @@ class SupervisedProcess:
     def _prepare(self) -> None:
         """Do what must be done before each start."""
 
-    def _start(self, restarts: int) -> Background:
+    def _start(self, restarts: int) -> Process:
         self._prepare()
-        process = self._namespace_node.start(
-            self._command, log=self._log, env=self._env, folder=self._working
-        )
+        process = self._at.start(self._command, log=self._log, env=self._env, folder=self._working)
         record = state.ProcessRecord.of(process.pid)
         if record is not None:
             daemon = state.DaemonRecord(process=record, restarts=restarts)
@@ -237,7 +228,7 @@ class SupervisedProcess:
 class SupervisedDaemon(SupervisedProcess):
     """A daemon that this process started and keeps running (implements `Daemon`)."""
 
-    def __init__(self, directory: Path, plan: DaemonPlan, node: NamespaceNode) -> None:
+    def __init__(self, directory: Path, plan: DaemonPlan, node: Node) -> None:
         self.role = plan.role
         self.control = names.control_socket(directory, plan)
         config = state.write_config(directory, plan.name, absolute(plan.config, directory))

@@ -12,8 +12,8 @@ from typing import Any
 from hawser.driver import daemon, state
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import SupervisedDaemon, SupervisedProcess
-from hawser.node.base import NodeError
-from hawser.node.netns import NamespaceNode, sysctl
+from hawser.node.base import Node, NodeError
+from hawser.node.change import RuleChange, Settings
 from hawser.overlay.lab.chain.failure import configurations, passed_by
 from hawser.overlay.lab.plan import FUNCTION_ROLES, NetworkPlan
 
@@ -30,7 +30,7 @@ class Failover:
 
     def __init__(
         self,
-        nodes: Mapping[str, NamespaceNode],
+        nodes: Mapping[str, Node],
         directory: Path,
         plan: NetworkPlan,
         daemons: Mapping[str, SupervisedDaemon],
@@ -66,7 +66,7 @@ class Failover:
         plan = next(node for node in self._plan.nodes if node.name == name)
         forwarding = {key: "1" if running else "0" for key in _FORWARDING if key in plan.sysctl}
         with contextlib.suppress(NodeError):  # the lab is being removed
-            self._nodes[name].netlink(lambda _: sysctl.write(forwarding))
+            self._nodes[name].apply(Settings(values=forwarding))
         self._changed(name, running)
 
     def _changed(self, name: str, running: bool) -> None:
@@ -86,8 +86,8 @@ class Failover:
         self._passed_by = after
         for node in self._nodes.values():
             with contextlib.suppress(NodeError):  # the lab is being removed
-                node.lead(after - before, there=False)
-                node.lead(before - after, there=True)
+                node.apply(RuleChange(tables=after - before, there=False))
+                node.apply(RuleChange(tables=before - after, there=True))
 
     def _tell(self, forwarder: str, config: dict[str, Any]) -> None:
         """Tell a forwarder; one that does not answer now finds it when it is started again."""

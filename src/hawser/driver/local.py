@@ -26,9 +26,9 @@ from hawser.driver.base import Daemon, DriverError, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon, SupervisedProcess
 from hawser.driver.tunnels import function
 from hawser.driver.tunnels.function import TunnelEnd
-from hawser.node.base import NodeError
-from hawser.node.netns import NamespaceNode, sysctl
-from hawser.node.netns.command import Background
+from hawser.node.base import NodeError, Process
+from hawser.node.change import Settings
+from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import emulator
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.check.topology import INTERNET
@@ -57,7 +57,7 @@ class LocalLab:
         self.plan = plan
         self.nodes = nodes
         self._planned = daemons
-        self.tunnels: list[Background] = []
+        self.tunnels: list[Process] = []
         """Processes of tunnels that this process started."""
         self.background = background.Traffic(directory, plan)
         self.switches: list[SupervisedProcess] = []
@@ -95,10 +95,7 @@ class LocalLab:
                 " (a delay of 0 ms will do)"
             )
         with state.locked(self.directory, _LOCK_WAIT):
-            moments = [
-                self.nodes[each.after.node].reshape(each.before, each.after, each.up)
-                for each in todo
-            ]
+            moments = [self.nodes[each.after.node].apply(each) for each in todo]
             self._emulate(after)
             self.plan = after
             record = state.read(self.directory)
@@ -168,7 +165,7 @@ class LocalDriver:
         if lacking:
             raise MissingCapability("; ".join(lacking))
         daemons: dict[str, SupervisedDaemon] = {}
-        lab = LocalLab(directory, plan, build.nodes(name, plan), daemons)
+        lab = LocalLab(directory, plan, build.nodes(directory, plan), daemons)
         state.create(directory)
         try:
             _make(lab, daemons)
@@ -188,7 +185,7 @@ class LocalDriver:
             raise DriverError(f"lab {name}: {doing}")
         plan = record.plan
         daemons = {each.name: AttachedDaemon(directory, each) for each in plan.daemons}
-        return LocalLab(directory, plan, build.nodes(name, plan), daemons)
+        return LocalLab(directory, plan, build.nodes(directory, plan), daemons)
 
     def labs(self) -> tuple[str, ...]:
         """Names of the labs on this machine, including the remains of crashed ones."""
@@ -242,7 +239,7 @@ def _forward(lab: LocalLab, *, allowed: bool) -> None:
     """
     if INTERNET in lab.nodes:
         value = {"net.ipv4.ip_forward": "1" if allowed else "0"}
-        lab.nodes[INTERNET].netlink(lambda _: sysctl.write(value))
+        lab.nodes[INTERNET].apply(Settings(values=value))
 
 
 def _record(name: str, plan: NetworkPlan) -> state.LabRecord:

@@ -13,7 +13,7 @@ from pathlib import Path
 from hawser.driver import names
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import SupervisedProcess
-from hawser.node.netns import NamespaceNode
+from hawser.node.base import Node
 from hawser.overlay.lab.plan import NetworkPlan, SwitchPlan
 
 PACKAGE = "openvswitch-switch"
@@ -30,7 +30,7 @@ _LOGGING = ("-vsyslog:off", "-vfile:off", "-vconsole:info")
 class _OpenVSwitch:
     """One switch on its node."""
 
-    def __init__(self, directory: Path, plan: SwitchPlan, node: NamespaceNode) -> None:
+    def __init__(self, directory: Path, plan: SwitchPlan, node: Node) -> None:
         self._directory = directory
         self._plan = plan
         self._node = node
@@ -80,7 +80,7 @@ def prepare(directory: Path, plan: NetworkPlan) -> None:
 def start(
     directory: Path,
     plan: NetworkPlan,
-    nodes: Mapping[str, NamespaceNode],
+    nodes: Mapping[str, Node],
     started: Callable[[SupervisedProcess], None],
 ) -> None:
     """Start all switches of a plan.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shutil import which
 
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import SupervisedProcess
-from hawser.node.base import NodeError
-from hawser.node.netns import NamespaceNode
+from hawser.node.base import Node, NodeError
 from hawser.overlay.lab.plan import NetworkPlan, ProgramPlan
 
 _SETUP_SECONDS = 30
@@ -19,22 +18,21 @@ _SETUP_SECONDS = 30
 class SupervisedProgram(SupervisedProcess):
     """A program of others, with the commands that prepare each of its starts."""
 
-    def __init__(self, directory: Path, plan: ProgramPlan, node: NamespaceNode) -> None:
+    def __init__(self, directory: Path, plan: ProgramPlan, node: Node) -> None:
         """Write its files and start it.
 
         Raises:
             NodeError: a command that prepares it failed, or it cannot be started.
         """
         self._plan = plan
-        self._folder = _folder(directory, plan)
-        self._at = node
+        self._folder = _put_files(node, directory, plan)
         super().__init__(directory, plan.node, node, plan.command, folder=self._folder)
 
     def _prepare(self) -> None:
         _prepare(self._at, self._plan, self._folder)
 
 
-def _prepare(node: NamespaceNode, plan: ProgramPlan, folder: Path) -> None:
+def _prepare(node: Node, plan: ProgramPlan, folder: Path) -> None:
     """Run what a program needs to be run before it starts.
 
     Raises:
@@ -45,7 +43,7 @@ def _prepare(node: NamespaceNode, plan: ProgramPlan, folder: Path) -> None:
 
 
 def start(
-    directory: Path, plan: NetworkPlan, nodes: dict[str, NamespaceNode]
+    directory: Path, plan: NetworkPlan, nodes: Mapping[str, Node]
 ) -> Iterator[SupervisedProgram]:
     """Start all programs of a plan, one after the other.
 
@@ -54,20 +52,21 @@ def start(
     """
     for each in plan.programs:
         try:
+            node = nodes[each.node]
             if each.command:
-                yield SupervisedProgram(directory, each, nodes[each.node])
+                yield SupervisedProgram(directory, each, node)
             else:
-                _prepare(nodes[each.node], each, _folder(directory, each))
+                _prepare(node, each, _put_files(node, directory, each))
         except NodeError as error:
             raise DriverError(f"function {each.node}: {error}") from error
 
 
-def _folder(directory: Path, plan: ProgramPlan) -> Path:
+def _put_files(node: Node, directory: Path, plan: ProgramPlan) -> Path:
     """Make the directory of a program, with its files."""
     folder = directory / "functions" / plan.node
-    folder.mkdir(mode=0o700, parents=True)
+    node.run(("mkdir", "-p", str(folder)), timeout=_SETUP_SECONDS)
     for name, content in plan.files.items():
-        (folder / name).write_text(content)
+        node.put(folder / name, content.encode())
     return folder
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from hawser.node.change import KernelChange
+
 
 class NodeError(Exception):
     """A command or a kernel request on a node failed."""
@@ -46,6 +48,27 @@ class Received:
     """Bytes of all IP packets."""
 
 
+@dataclass(frozen=True)
+class ThreadTimes:
+    """One thread since it started, seconds."""
+
+    run: float
+    """On a core."""
+    wait: float
+    """Ready to run, but without a core."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A process of a node."""
+
+    pid: int
+    name: str
+    """Of the program that it runs, at most 15 characters."""
+    threads: Mapping[int, ThreadTimes]
+    """By thread id."""
+
+
 class Process(Protocol):
     """A command that runs in the background on a node."""
 
@@ -56,14 +79,30 @@ class Process(Protocol):
     def running(self) -> bool:
         """Whether it has not ended yet."""
 
+    def wait(self) -> int:
+        """Wait for its end, for ever, and return its exit code."""
+
+    def kill(self) -> None:
+        """End it and its process group at once, as a crash would."""
+
     def stop(self, grace: float = 2.0) -> Completed:
         """End it: SIGTERM, after `grace` seconds SIGKILL. Idempotent."""
 
 
 class Node(Protocol):
-    """A namespace, a virtual machine, a remote host: where commands run and counters are read."""
+    """A namespace, a virtual machine, a remote host.
 
-    name: str
+    Commands run there, files are put there and fetched, its kernel is changed by data, and its
+    counters are read. Nothing here needs the caller to be on the same machine.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in the lab."""
+
+    @property
+    def directory(self) -> Path:
+        """Folder on the node for files of the lab. It goes with the lab."""
 
     def run(
         self,
@@ -72,8 +111,9 @@ class Node(Protocol):
         timeout: float,
         check: bool = True,
         env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> Completed:
-        """Run a command to its end.
+        """Run a command to its end, in a folder of the node if one is given.
 
         Raises:
             NodeError: it failed (with `check`) or took longer than `timeout` seconds.
@@ -85,11 +125,42 @@ class Node(Protocol):
         *,
         log: Path | None = None,
         env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> Process:
-        """Start a command and return while it runs. Output goes to `log`, or is kept for `stop`."""
+        """Start a command and return while it runs.
+
+        Its output goes to `log`, a file of the node, or is kept for `stop`.
+        """
 
     def attached(self, command: Sequence[str]) -> list[str]:
         """What to run here so that the command runs on the node, on this terminal (`exec`)."""
+
+    def put(self, path: Path, content: bytes, mode: int = 0o600) -> None:
+        """Write a file of the node, whole or not at all, and make the folders it lies in.
+
+        Raises:
+            NodeError: it cannot be written.
+        """
+
+    def get(self, path: Path) -> bytes:
+        """Read a file of the node.
+
+        Raises:
+            NodeError: there is none, or it cannot be read.
+        """
+
+    def socket(self, path: Path) -> Path:
+        """Where to connect here to reach a Unix socket of the node."""
+
+    def apply(self, change: KernelChange) -> float:
+        """Change its kernel while traffic flows.
+
+        Returns:
+            When the change took effect: seconds of the monotonic clock here.
+
+        Raises:
+            NodeError: the kernel refuses; the message begins with the node's name.
+        """
 
     def counters(self) -> Mapping[str, Mapping[str, int]]:
         """Counters of every interface and shaper class of the node.
@@ -102,8 +173,8 @@ class Node(Protocol):
     def usage(self) -> Usage | None:
         """Processor time of its programs; None where the machine does not tell."""
 
-    def processes(self) -> Sequence[int]:
-        """Process ids of what runs on it; none where the machine does not tell."""
+    def programs(self) -> Sequence[Program]:
+        """What runs on it; nothing where the machine does not tell."""
 
     def received(self, over: threading.Event, interval: float) -> Sequence[Received]:
         """Read what it has received, every `interval` seconds until `over` is set.
@@ -111,3 +182,13 @@ class Node(Protocol):
         Raises:
             NodeError: it cannot be read.
         """
+
+
+_LAST_LINES = 8
+"""Lines of a program's output that an error shows."""
+
+
+def tail(text: str) -> str:
+    """The last lines of a text, to end an error message with; empty for an empty text."""
+    lines = text.strip().splitlines()[-_LAST_LINES:]
+    return "".join(f"\n  {line}" for line in lines)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from hawser.node.base import NodeError
+from hawser.node.base import NodeError, Program, ThreadTimes
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,8 @@ def usage(pid: int) -> Usage:
         raise NodeError(f"process {pid} has ended") from error
 
 
-@dataclass(frozen=True)
-class ThreadTimes:
-    """One thread since it started, seconds (`/proc/PID/task/TID/schedstat`)."""
-
-    run: float
-    """On a core."""
-    wait: float
-    """Ready to run, but without a core."""
-
-
 def threads(pid: int) -> dict[int, ThreadTimes]:
-    """Times of all threads of a process, by thread id; none when it has ended."""
+    """Times of all threads of a process (its `schedstat`), by id; none when it has ended."""
     found = {}
     for tid in _tids(pid):
         try:
@@ -67,12 +57,13 @@ def _tids(pid: int) -> tuple[int, ...]:
         return ()
 
 
-def program(pid: int) -> str:
-    """Name of the program that a process runs, at most 15 characters; empty when it has ended."""
+def program(pid: int) -> Program:
+    """What a process is; without name and threads when it has ended."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
-        return ""
+        name = ""
+    return Program(pid, name, threads(pid))
 
 
 def children(pid: int) -> tuple[int, ...]:

@@ -20,7 +20,6 @@ _TIMEOUT_SECONDS = 10
 _GRACE_SECONDS = 20
 _ACCEPTED = "TcpPassiveOpens"
 """Connections that a listening socket took (RFC 4022, tcpPassiveOpens)."""
-_CHUNK = 1 << 20
 
 _OBJECT = "object"
 _SCRIPT = "wrk.lua"
@@ -66,14 +65,15 @@ class HttpProbe:
 
     def _measure(self, context: Context) -> list[Sample]:
         source, target = endpoints(context.lab, self._spec)
-        folder = context.lab.directory / "http" / context.measurement
-        with self._server(target, folder) as port:
+        script = _folder(source, context) / _SCRIPT
+        source.node.put(script, wrk.SCRIPT.encode())
+        with self._server(target, _folder(target, context)) as port:
             context.started()
             url = f"http://{target.address}:{port}/{_OBJECT}"
             if self._spec.warmup:
-                self._run(source, folder, url, self._spec.warmup)
+                self._run(source, script, url, self._spec.warmup)
             accepted = nstat.counters(target.node, _ACCEPTED)
-            text, result = self._run(source, folder, url, self._spec.duration)
+            text, result = self._run(source, script, url, self._spec.duration)
             opened = nstat.since(accepted, nstat.counters(target.node, _ACCEPTED))[_ACCEPTED]
         (context.raw / f"{context.measurement}.wrk.txt").write_text(text)
         if not result.requests and not context.disrupted:
@@ -84,12 +84,17 @@ class HttpProbe:
     def _server(self, target: Endpoint, folder: Path) -> Iterator[int]:
         """A server of the object; gives its port."""
         with choosing(target.node) as port:
-            _prepare(folder, self._config(target, port), int(self._spec.size))
+            self._prepare(target, folder, port)
             process = self._listen(target, folder, port)
         try:
             yield port
         finally:
             process.stop()
+
+    def _prepare(self, target: Endpoint, folder: Path, port: int) -> None:
+        """Write the server's files; the object's bytes do not matter, but are not a hole."""
+        target.node.put(folder / "nginx.conf", self._config(target, port).encode())
+        target.node.put(folder / "objects" / _OBJECT, b"x" * int(self._spec.size))
 
     def _listen(self, target: Endpoint, folder: Path, port: int) -> Process:
         """Start a server and wait until it takes connections."""
@@ -112,11 +117,11 @@ class HttpProbe:
         )
 
     def _run(
-        self, source: Endpoint, folder: Path, url: str, seconds: float
+        self, source: Endpoint, script: Path, url: str, seconds: float
     ) -> tuple[str, wrk.Result]:
         """Run wrk for so long: all it printed, and the result."""
         done = source.node.run(
-            [*self._client(folder, seconds), url],
+            [*self._client(script, seconds), url],
             timeout=seconds + _TIMEOUT_SECONDS + _GRACE_SECONDS,
             check=False,
         )
@@ -124,7 +129,7 @@ class HttpProbe:
             raise ProbeError(f"wrk ended with code {done.returncode}: {done.stderr.strip()[-200:]}")
         return done.stdout + done.stderr, wrk.parse(done.stderr)
 
-    def _client(self, folder: Path, seconds: float) -> list[str]:
+    def _client(self, script: Path, seconds: float) -> list[str]:
         spec = self._spec
         command = [
             "wrk", "--latency",
@@ -132,7 +137,7 @@ class HttpProbe:
             "--threads", str(spec.threads),
             "--duration", f"{round(seconds)}s",
             "--timeout", f"{_TIMEOUT_SECONDS}s",
-            "--script", str(folder / _SCRIPT),
+            "--script", str(script),
         ]  # fmt: skip
         if not spec.keepalive:
             command += ["--header", "Connection: close"]
@@ -147,14 +152,9 @@ class HttpProbe:
         return ("wrk", "nginx")
 
 
-def _prepare(folder: Path, config: str, size: int) -> None:
-    """Write what both tools need; the object's bytes do not matter, but are not a hole."""
-    (folder / "objects").mkdir(parents=True, exist_ok=True)
-    (folder / "nginx.conf").write_text(config)
-    (folder / _SCRIPT).write_text(wrk.SCRIPT)
-    with (folder / "objects" / _OBJECT).open("wb") as file:
-        for start in range(0, size, _CHUNK):
-            file.write(b"x" * min(_CHUNK, size - start))
+def _folder(end: Endpoint, context: Context) -> Path:
+    """Where the files of a measurement lie on a node."""
+    return end.node.directory / "http" / context.measurement
 
 
 def samples(measurement: str, spec: Http, result: wrk.Result, opened: int) -> list[Sample]:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hawser.driver.base import Lab
-from hawser.node.base import NodeError
-from hawser.node.process import ThreadTimes, program, threads
+from hawser.node.base import NodeError, ThreadTimes
 from hawser.probe import sockets
 from hawser.probe.queues import Queues, Row
 
@@ -91,9 +90,9 @@ class Watch:
         # What sends background traffic limits nothing: where it could not, the trial is void.
         watched = (each for each in self._lab.nodes.values() if each.name not in self._others)
         for node in watched:
-            for pid in node.processes():
-                subject = owners.get(pid) or f"program:{node.name}:{program(pid)}"
-                for tid, times in threads(pid).items():
+            for each in node.programs():
+                subject = owners.get(each.pid) or f"program:{node.name}:{each.name}"
+                for tid, times in each.threads.items():
                     seen = _Seen(time.monotonic(), times)
                     first, _ = self._threads.get((subject, tid), (seen, seen))
                     self._threads[subject, tid] = (first, seen)

@@ -10,9 +10,8 @@ import time
 import pytest
 
 from hawser.node import process
-from hawser.node.base import NodeError
+from hawser.node.base import NodeError, tail
 from hawser.node.netns import sysctl
-from hawser.node.netns.command import tail
 
 
 @pytest.mark.parametrize(

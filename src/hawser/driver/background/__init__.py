@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hawser.driver.base import DriverError
-from hawser.node.netns import NamespaceNode
-from hawser.node.netns.command import Background, tail
+from hawser.node.base import Node, Process, tail
 from hawser.overlay.lab.plan import BackgroundPlan, NetworkPlan
 
 _SOURCE = Path(__file__).with_name("source.py")
@@ -33,9 +32,11 @@ class Traffic:
         self._directory = directory
         self._logs = directory / "logs"
         self._plan = plan.background
-        self._programs: dict[str, Background] = {}
+        self._programs: dict[str, Process] = {}
+        self._nodes: dict[str, Node] = {}
+        """Node of each program."""
 
-    def start(self, nodes: Mapping[str, NamespaceNode]) -> None:
+    def start(self, nodes: Mapping[str, Node]) -> None:
         """Start all of it and wait until it flows.
 
         Raises:
@@ -70,7 +71,8 @@ class Traffic:
 
     def _late(self) -> Iterable[str]:
         for name in dict.fromkeys(each.source for each in self._plan if each.udp is not None):
-            state = json.loads(self._state(name).read_text())
+            node = self._nodes[f"background-{name}"]
+            state = json.loads(node.get(self._state(name)))
             if state["unsent"] > _LATE * state["due"]:
                 share = 100 * state["unsent"] / state["due"]
                 yield f"background traffic: {share:.1f} % from {name} was not sent in time"
@@ -78,10 +80,9 @@ class Traffic:
     def _state(self, node: str) -> Path:
         return self._directory / f"background-{node}.json"
 
-    def _start(
-        self, nodes: Mapping[str, NamespaceNode], node: str, name: str, command: list[str]
-    ) -> None:
+    def _start(self, nodes: Mapping[str, Node], node: str, name: str, command: list[str]) -> None:
         log = self._logs / f"{name}.log"
+        self._nodes[name] = nodes[node]
         self._programs[name] = nodes[node].start(command, log=log)
 
     def _wait(self, done: Callable[[], bool]) -> None:
@@ -95,7 +96,8 @@ class Traffic:
             time.sleep(_POLL)
 
     def _last_words(self, name: str) -> str:
-        return tail((self._logs / f"{name}.log").read_text(errors="replace"))
+        log = self._nodes[name].get(self._logs / f"{name}.log")
+        return tail(log.decode(errors="replace"))
 
 
 def _constant(flows: list[BackgroundPlan], node: str, state: Path) -> list[str]:
@@ -125,13 +127,13 @@ def _client(plan: BackgroundPlan) -> list[str]:
     return ["iperf3", *ends, "-t", "0", "-i", "0", "-P", str(plan.tcp), "-C", "cubic"]
 
 
-def _listening(nodes: Mapping[str, NamespaceNode], plan: BackgroundPlan) -> bool:
+def _listening(nodes: Mapping[str, Node], plan: BackgroundPlan) -> bool:
     where = f"{plan.remote}:{_PORT}"
     done = nodes[plan.target].run(["ss", "-Hltn", "src", where], timeout=5)
     return bool(done.stdout.strip())
 
 
-def _sent(nodes: Mapping[str, NamespaceNode], plan: BackgroundPlan) -> bool:
+def _sent(nodes: Mapping[str, Node], plan: BackgroundPlan) -> bool:
     packets = nodes[plan.shaper].counters()[plan.counter]["packets"]
     return packets > _FIRST_PACKETS * (1 + (plan.tcp or 0))
 

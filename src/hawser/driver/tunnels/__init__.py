@@ -8,8 +8,7 @@ from typing import Protocol
 
 from hawser.driver.base import DriverError
 from hawser.driver.tunnels import strongswan, wireguard
-from hawser.node.netns import NamespaceNode
-from hawser.node.netns.command import Background
+from hawser.node.base import Node, Process
 from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan
 from hawser.spec.tunnel import TunnelKind
 
@@ -19,8 +18,8 @@ class _Start(Protocol):
         self,
         directory: Path,
         ends: tuple[TunnelPlan, TunnelPlan],
-        nodes: Mapping[str, NamespaceNode],
-        started: Callable[[Background], None],
+        nodes: Mapping[str, Node],
+        started: Callable[[Process], None],
     ) -> None:
         """Start both ends and wait until they are connected.
 
@@ -48,8 +47,8 @@ _PROGRAMS = {
 def start(
     directory: Path,
     plan: NetworkPlan,
-    nodes: Mapping[str, NamespaceNode],
-    started: Callable[[Background], None],
+    nodes: Mapping[str, Node],
+    started: Callable[[Process], None],
 ) -> None:
     """Start all tunnels of a plan but those between functions; see `_Start`."""
     ends = [end for end in plan.tunnels if end.table is None]

@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.daemon import SupervisedProcess, binary
 from hawser.driver.tunnels import strongswan
 from hawser.driver.tunnels.wait import until
-from hawser.node.base import NodeError
-from hawser.node.netns import NamespaceNode
+from hawser.node.base import Node, NodeError
+from hawser.node.change import Device
 from hawser.overlay.lab.chain.layout import OWN_PORT
 from hawser.overlay.lab.plan import NetworkPlan, Role, TunnelPlan
 
@@ -26,7 +27,7 @@ _DEVICE = "esp0"
 """Where packets are taken."""
 _MTU = 1400
 """Of a packet inside; the same that charon's own ESP has."""
-_SECONDS = 10
+_EVERYTHING = IPv4Network("0.0.0.0/0")
 
 
 class TunnelEnd(SupervisedProcess):
@@ -39,7 +40,7 @@ class TunnelEnd(SupervisedProcess):
         directory: Path,
         folder: Path,
         plan: TunnelPlan,
-        node: NamespaceNode,
+        node: Node,
         secret: str,
         rekey_after: int | None = None,
     ) -> None:
@@ -60,11 +61,10 @@ class TunnelEnd(SupervisedProcess):
         self._plan = plan
         self.folder = folder
         """Of its files."""
-        self._at = node
         self._rekey_after = rekey_after
-        strongswan.write(folder, plan, secret)
+        strongswan.write(folder, plan, node, secret)
         config = folder / "ipsec.json"
-        config.write_text(json.dumps(self._config()))
+        node.put(config, json.dumps(self._config()).encode())
         command = (str(binary()), "function", self.role, "--config", str(config))
         env = strongswan.environment(folder)
         super().__init__(directory, plan.node, node, command, env=env)
@@ -103,8 +103,7 @@ class TunnelEnd(SupervisedProcess):
         there = strongswan.socket(self.folder).is_socket
         self._until(there, "start of charon")
         strongswan.load(self.folder, self._at)
-        route = ["ip", "route", "replace", "default", "dev", _DEVICE, "table"]
-        self._at.run([*route, str(self._plan.table)], timeout=_SECONDS)
+        self._at.apply(Device(name=_DEVICE, networks=(_EVERYTHING,), table=self._plan.table))
 
     def connect(self) -> None:
         """Open the tunnel.
@@ -123,7 +122,13 @@ class TunnelEnd(SupervisedProcess):
         self._until(self._carries, "packets")
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
-        until(condition, f"{self._plan.name}: {what} at {self.node}", self._process, self._log)
+        until(
+            condition,
+            f"{self._plan.name}: {what} at {self.node}",
+            self._process,
+            self._at,
+            self._log,
+        )
 
     def _carries(self) -> bool:
         try:
@@ -143,9 +148,7 @@ class TunnelEnd(SupervisedProcess):
         return True
 
 
-def start(
-    directory: Path, plan: NetworkPlan, nodes: Mapping[str, NamespaceNode]
-) -> Iterator[TunnelEnd]:
+def start(directory: Path, plan: NetworkPlan, nodes: Mapping[str, Node]) -> Iterator[TunnelEnd]:
     """Start both ends of each tunnel between functions, and connect them.
 
     Raises:
@@ -157,7 +160,6 @@ def start(
         ends = []
         for end in pair:
             folder = directory / "tunnels" / end.name / end.node
-            folder.mkdir(mode=0o700, parents=True)
             ends.append(TunnelEnd(directory, folder, end, nodes[end.node], secret))
             yield ends[-1]
         for each in ends:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from hawser.driver.base import DriverError
 from hawser.driver.tunnels.wait import until
-from hawser.node.netns import NamespaceNode
-from hawser.node.netns.command import Background
+from hawser.node.base import Node, Process
 from hawser.overlay.lab.plan import TunnelPlan
 
 _PACKAGES = (
@@ -103,8 +102,8 @@ def missing() -> None:
 def start(
     directory: Path,
     ends: tuple[TunnelPlan, TunnelPlan],
-    nodes: Mapping[str, NamespaceNode],
-    started: Callable[[Background], None],
+    nodes: Mapping[str, Node],
+    started: Callable[[Process], None],
 ) -> None:
     """Start both ends and connect them; see `hawser.driver.tunnels`."""
     secret = secrets.token_hex(32)
@@ -119,26 +118,25 @@ def start(
 def _daemon(
     folder: Path,
     end: TunnelPlan,
-    node: NamespaceNode,
+    node: Node,
     secret: str,
-    started: Callable[[Background], None],
+    started: Callable[[Process], None],
 ) -> None:
-    folder.mkdir(mode=0o700)
-    write(folder, end, secret)
+    write(folder, end, node, secret)
     log = folder / "charon.log"
     process = node.start(COMMAND, log=log, env=environment(folder))
     started(process)
-    until(socket(folder).is_socket, f"{end.name}: start of charon on {end.node}", process, log)
+    until(
+        socket(folder).is_socket, f"{end.name}: start of charon on {end.node}", process, node, log
+    )
 
 
-def write(folder: Path, end: TunnelPlan, secret: str) -> None:
+def write(folder: Path, end: TunnelPlan, node: Node, secret: str) -> None:
     """Write the files of one end, which only root may read."""
     carried, levels = (_CARRIED, _KEYS) if end.table is not None else ("", "")
     text = _DAEMON.format(socket=f"unix://{socket(folder)}", carried=carried, levels=levels)
-    (folder / "strongswan.conf").write_text(text)
-    file = _connections(folder)
-    file.touch(mode=0o600)
-    file.write_text(_connection(end, secret))
+    node.put(folder / "strongswan.conf", text.encode())
+    node.put(_connections(folder), _connection(end, secret).encode())
 
 
 def _connection(end: TunnelPlan, secret: str) -> str:
@@ -162,7 +160,7 @@ def _addresses(end: TunnelPlan) -> str:
     return f"{addresses}\n    local_port = {PORT}\n    remote_port = {PEER_PORT}"
 
 
-def load(folder: Path, node: NamespaceNode) -> None:
+def load(folder: Path, node: Node) -> None:
     """Give a running end its connection.
 
     Raises:
@@ -171,7 +169,7 @@ def load(folder: Path, node: NamespaceNode) -> None:
     _swanctl(folder, node, "--load-all", "--file", str(_connections(folder)))
 
 
-def initiate(folder: Path, node: NamespaceNode, name: str) -> None:
+def initiate(folder: Path, node: Node, name: str) -> None:
     """Open a tunnel from one end.
 
     Raises:
@@ -189,7 +187,7 @@ def _command(folder: Path, *arguments: str) -> list[str]:
     return ["swanctl", *arguments, "--uri", f"unix://{socket(folder)}"]
 
 
-def _swanctl(folder: Path, node: NamespaceNode, *arguments: str) -> None:
+def _swanctl(folder: Path, node: Node, *arguments: str) -> None:
     command = _command(folder, *arguments)
     node.run(command, timeout=_CONNECT_SECONDS, env=environment(folder))
 

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hawser.driver.base import DriverError
-from hawser.node.netns.command import Background, tail
+from hawser.node.base import Node, Process, tail
 
 _WITHIN = 10.0
 _POLL = 0.02
 
 
-def until(condition: Callable[[], bool], what: str, process: Background, log: Path) -> None:
+def until(
+    condition: Callable[[], bool], what: str, process: Process, node: Node, log: Path
+) -> None:
     """Wait until something is so.
 
     Raises:
@@ -22,6 +24,6 @@ def until(condition: Callable[[], bool], what: str, process: Background, log: Pa
     deadline = time.monotonic() + _WITHIN
     while not condition():
         if not process.running() or time.monotonic() > deadline:
-            said = tail(log.read_text(errors="replace")) if log.exists() else ""
+            said = tail(node.get(log).decode(errors="replace"))
             raise DriverError(f"tunnel: {what} did not happen{said}")
         time.sleep(_POLL)

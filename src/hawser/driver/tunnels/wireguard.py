@@ -11,16 +11,14 @@ import secrets
 import shutil
 import socket
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from pyroute2 import IPRoute
 
 from hawser.driver.base import DriverError
 from hawser.driver.tunnels.wait import until
-from hawser.node.netns import NamespaceNode
-from hawser.node.netns.command import Background
+from hawser.node.base import Node, Process
+from hawser.node.change import Device
 from hawser.overlay.lab.plan import TunnelPlan
 
 _SOCKETS = Path("/var/run/wireguard")
@@ -58,8 +56,8 @@ def missing() -> None:
 def start(
     directory: Path,
     ends: tuple[TunnelPlan, TunnelPlan],
-    nodes: Mapping[str, NamespaceNode],
-    started: Callable[[Background], None],
+    nodes: Mapping[str, Node],
+    started: Callable[[Process], None],
 ) -> None:
     """Start both ends and wait for their handshake; see `hawser.driver.tunnels`."""
     keys = {end.node: X25519PrivateKey.generate() for end in ends}
@@ -69,24 +67,24 @@ def start(
     opening = _settings(first, keys, keepalive=True)
     control, process = _daemon(directory, first, nodes[first.node], opening, started)
     log = _log(directory, first)
-    until(lambda: _shaken(control), f"{first.name}: handshake", process, log)
+    until(lambda: _shaken(control), f"{first.name}: handshake", process, nodes[first.node], log)
 
 
 def _daemon(
     directory: Path,
     end: TunnelPlan,
-    node: NamespaceNode,
+    node: Node,
     settings: str,
-    started: Callable[[Background], None],
-) -> tuple[Path, Background]:
+    started: Callable[[Process], None],
+) -> tuple[Path, Process]:
     """Start one end: its control socket and its process."""
     name, log = f"wg{secrets.token_hex(5)}", _log(directory, end)
     process = node.start([str(program()), "-f", name], log=log, env={"LOG_LEVEL": "error"})
     started(process)
-    control = _SOCKETS / f"{name}.sock"
-    until(control.is_socket, f"{end.name}: start on {end.node}", process, log)
+    control = node.socket(_SOCKETS / f"{name}.sock")
+    until(control.is_socket, f"{end.name}: start on {end.node}", process, node, log)
     _ask(control, settings)
-    node.netlink(partial(_configure, name, end))
+    node.apply(Device(name=name, mtu=_MTU, networks=end.outside))
     return control, process
 
 
@@ -135,10 +133,3 @@ def _shaken(control: Path) -> bool:
     lines = _ask(control, "get=1\n\n").splitlines()
     times = [line.partition("=")[2] for line in lines if line.startswith("last_handshake_time_sec")]
     return any(int(time) > 0 for time in times)
-
-
-def _configure(name: str, end: TunnelPlan, route: IPRoute) -> None:
-    index = route.link_lookup(ifname=name)[0]
-    route.link("set", index=index, mtu=_MTU, state="up")
-    for network in end.outside:
-        route.route("replace", dst=str(network), oif=index, scope="link")

@@ -12,11 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from hawser.node.base import Completed, NodeError
+from hawser.node.base import Completed, NodeError, tail
 from hawser.node.netns import cgroup, namespace
-
-_LAST_LINES = 8
-"""Lines of a failed command's output that its error shows."""
 
 
 def run(
@@ -43,12 +40,6 @@ def run(
         said = tail(done.stderr or done.stdout)
         raise NodeError(f"{_shown(where, command)}: failed with exit code {done.returncode}{said}")
     return done
-
-
-def tail(text: str) -> str:
-    """The last lines of a text, to end an error message with; empty for an empty text."""
-    lines = text.strip().splitlines()[-_LAST_LINES:]
-    return "".join(f"\n  {line}" for line in lines)
 
 
 class Background:

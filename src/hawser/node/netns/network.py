@@ -6,7 +6,7 @@ All functions act in the namespace of their `IPRoute` and of the calling thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
@@ -15,6 +15,7 @@ from socket import AF_INET, AF_INET6
 from pyroute2 import IPRoute, NetlinkError
 
 from hawser.node.base import NodeError
+from hawser.node.change import Device, RuleChange, ShaperChange
 from hawser.node.netns import ethtool, mptcp, napi, rtnetlink, seg6, sysctl, tc
 from hawser.node.netns.htb import needs_tree
 from hawser.overlay.lab.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, ShaperPlan
@@ -101,14 +102,9 @@ def configure(route: IPRoute, plan: NodePlan, shapers: tuple[ShaperPlan, ...]) -
     sysctl.write({k: v for k, v in plan.sysctl.items() if sysctl.of_interface(k)})
 
 
-def reshape(
-    route: IPRoute,
-    mtu: int,
-    before: ShaperPlan | None,
-    after: ShaperPlan,
-    up: Mapping[str, bool],
-) -> float:
-    """Change the shaper of an interface; see `NamespaceNode.reshape`."""
+def reshape(route: IPRoute, mtu: int, change: ShaperChange) -> float:
+    """Change the shaper of an interface; when classes were taken down or brought back."""
+    before, after = change.before, change.after
     index = indices(route)[after.interface]
     with step(f"shaper {after.name}"):
         if before is None or not tc.exists(route, index):
@@ -117,9 +113,22 @@ def reshape(
         else:
             tc.change(route, index, mtu, before, after)
         moment = time.monotonic()
-        for name, state in up.items():
+        for name, state in change.up.items():
             tc.set_up(route, index, after, name, up=state)
     return moment
+
+
+def attach(route: IPRoute, device: Device) -> None:
+    """Bring up an interface that a program made, and lead networks to it."""
+    with step(f"interface {device.name}"):
+        index = next(iter(route.link_lookup(ifname=device.name)), None)
+        if index is None:
+            raise NodeError(f"interface {device.name}: there is none of that name")
+        mtu = {} if device.mtu is None else {"mtu": device.mtu}
+        route.link("set", index=index, state="up", **mtu)
+        table = {} if device.table is None else {"table": device.table}
+        for each in device.networks:
+            route.route("replace", dst=str(each), oif=index, scope="link", **table)
 
 
 def indices(route: IPRoute) -> dict[str, int]:
@@ -155,8 +164,8 @@ def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
     for each in plan.routes:
         with step(f"route to {each.to}"):
             _route(route, each, index[each.interface])
-    tables = {rule.table for rule in plan.rules}
-    lead(route, plan, tables, there=True)
+    tables = frozenset(rule.table for rule in plan.rules)
+    lead(route, plan, RuleChange(tables=tables, there=True))
     for segment in plan.segments:
         with step(f"segment {segment.segment}"):
             seg6.local(route, segment, index[segment.interface])
@@ -195,12 +204,12 @@ def _family(network: IPv4Network | IPv6Network) -> int:
     return AF_INET if isinstance(network, IPv4Network) else AF_INET6
 
 
-def lead(route: IPRoute, plan: NodePlan, tables: Collection[int], *, there: bool) -> None:
-    """Make all rules of a node that lead to these tables, or remove them."""
+def lead(route: IPRoute, plan: NodePlan, change: RuleChange) -> None:
+    """Make all rules of a node that lead to some tables, or remove them."""
     for number, rule in enumerate(plan.rules):
-        if rule.table in tables:
+        if rule.table in change.tables:
             with step(f"rule for table {rule.table}"):
-                _rule(route, "add" if there else "del", rule, _RULES_FROM + number)
+                _rule(route, "add" if change.there else "del", rule, _RULES_FROM + number)
 
 
 def _rule(route: IPRoute, what: str, plan: RulePlan, priority: int) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from pyroute2 import IPRoute
 
-from hawser.node.base import Completed, NodeError, Received, Usage
-from hawser.node.netns import cgroup, namespace, network, received
+from hawser.node import process
+from hawser.node.base import Completed, NodeError, Program, Received, Usage
+from hawser.node.change import Device, KernelChange, RuleChange, Settings, ShaperChange
+from hawser.node.netns import cgroup, namespace, network, received, sysctl
 from hawser.node.netns import command as commands
 from hawser.node.netns.command import Background
 from hawser.overlay.lab.plan import InterfacePlan, NodePlan, ShaperPlan
@@ -27,6 +32,8 @@ class NamespaceNode:
     namespace: str
     """Name of the namespace, as `ip netns` lists it."""
     plan: NodePlan
+    directory: Path
+    """Folder of the lab: this machine's files are the namespace's too."""
     shapers: tuple[ShaperPlan, ...] = ()
     """Shapers of its interfaces."""
 
@@ -71,9 +78,9 @@ class NamespaceNode:
         """Processor time of its programs, by its control group; see `Node.usage`."""
         return cgroup.usage(self.namespace)
 
-    def processes(self) -> Sequence[int]:
-        """Process ids of what `run` and `start` began on it; see `Node.processes`."""
-        return cgroup.processes(self.namespace)
+    def programs(self) -> Sequence[Program]:
+        """What `run` and `start` began on it; see `Node.programs`."""
+        return tuple(map(process.program, cgroup.processes(self.namespace)))
 
     def received(self, over: threading.Event, interval: float) -> Sequence[Received]:
         """Read what it has received until `over` is set; see `Node.received`."""
@@ -83,48 +90,65 @@ class NamespaceNode:
         """Make the namespace, still without interfaces, and its control group."""
         namespace.create(self.namespace)
         cgroup.create(self.namespace, self.plan.cpu, realtime=self.plan.role == "wan")
-        self.netlink(lambda route: network.prepare(route, self.plan))
+        self._netlink(lambda route: network.prepare(route, self.plan))
 
     def connect(self, interface: str, peer: NamespaceNode, peer_interface: str) -> None:
         """Make a cable from an interface of this node to one of another."""
         mine, other = self._interface(interface), peer._interface(peer_interface)
         path = namespace.DIRECTORY / peer.namespace
-        self.netlink(lambda route: network.veth(route, mine, other, path))
+        self._netlink(lambda route: network.veth(route, mine, other, path))
 
     def configure(self) -> None:
         """Set addresses, routes, rules, shapers and all else; all interfaces must exist."""
-        self.netlink(lambda route: network.configure(route, self.plan, self.shapers))
+        self._netlink(lambda route: network.configure(route, self.plan, self.shapers))
 
-    def reshape(
-        self, before: ShaperPlan | None, after: ShaperPlan, up: Mapping[str, bool]
-    ) -> float:
-        """Turn one of its shapers into another while traffic flows.
+    def put(self, path: Path, content: bytes, mode: int = 0o600) -> None:
+        """Write a file; see `Node.put`."""
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary.touch(mode)
+            temporary.write_bytes(content)
+            temporary.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise NodeError(f"node {self.name}: {path}: {error.strerror}") from error
 
-        Args:
-            before: The shaper as it is; None when the interface has none.
-            after: As it shall be, with the same classes.
-            up: Classes, by name, to be taken down (False) or brought back (True).
+    def get(self, path: Path) -> bytes:
+        """Read a file; see `Node.get`."""
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise NodeError(f"node {self.name}: {path}: {error.strerror}") from error
 
-        Returns:
-            When classes are taken down or brought back, and all else has been changed: seconds of
-            the monotonic clock.
-        """
-        mtu = self._interface(after.interface).mtu
-        moment = self.netlink(lambda route: network.reshape(route, mtu, before, after, up))
-        others = tuple(each for each in self.shapers if each != before)
-        self.shapers = (*others, after)
+    def socket(self, path: Path) -> Path:
+        """The socket itself: a namespace has this machine's files."""
+        return path
+
+    def apply(self, change: KernelChange) -> float:
+        """Change the namespace; see `Node.apply`."""
+        match change:
+            case Settings():
+                self._netlink(lambda _: sysctl.write(change.values))
+            case Device():
+                self._netlink(lambda route: network.attach(route, change))
+            case RuleChange():
+                if any(rule.table in change.tables for rule in self.plan.rules):
+                    self._netlink(lambda route: network.lead(route, self.plan, change))
+            case ShaperChange():
+                return self._reshape(change)
+        return time.monotonic()
+
+    def _reshape(self, change: ShaperChange) -> float:
+        """Turn a shaper into another, and remember the new one: its classes are counted."""
+        mtu = self._interface(change.after.interface).mtu
+        moment = self._netlink(lambda route: network.reshape(route, mtu, change))
+        others = tuple(each for each in self.shapers if each != change.before)
+        self.shapers = (*others, change.after)
         return moment
 
-    def lead(self, tables: Collection[int], *, there: bool) -> None:
-        """Make its rules that lead to these routing tables, or remove them.
-
-        Raises:
-            NodeError: the kernel refuses.
-        """
-        if any(rule.table in tables for rule in self.plan.rules):
-            self.netlink(lambda route: network.lead(route, self.plan, tables, there=there))
-
-    def netlink(self, work: Callable[[IPRoute], T]) -> T:
+    def _netlink(self, work: Callable[[IPRoute], T]) -> T:
         """Do `work` inside the namespace with a route socket.
 
         Raises:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -89,33 +88,31 @@ def parse(text: str) -> LoadResult:
         raise ProbeError(f"hawserd load: unexpected result: {error}") from error
 
 
-def run(node: Node, config: dict[str, Any], timeout: float) -> LoadResult:
-    """Run a daemon to its end.
+def run(node: Node, name: str, config: dict[str, Any], timeout: float) -> LoadResult:
+    """Run a daemon to its end, with its configuration in a file of this name.
 
     Raises:
         ProbeError: it failed; the text holds what it said.
     """
-    with _file(config) as path:
-        done = node.run([str(binary()), "load", "--config", path], timeout=timeout, check=False)
+    done = node.run(_command(node, name, config), timeout=timeout, check=False)
     return _finished(node, done)
 
 
 @contextlib.contextmanager
 def running(
-    node: Node, config: dict[str, Any], sleep: Callable[[float], None] = time.sleep
+    node: Node, name: str, config: dict[str, Any], sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Callable[[], LoadResult]]:
     """Run a daemon that counts from now on; what is given stops it and gives its result.
 
     Raises:
         ProbeError: it did not get ready.
     """
-    with _file(config) as path:
-        process = node.start([str(binary()), "load", "--config", path])
-        try:
-            _until_ready(node, process, Path(config["control"]), sleep)
-            yield lambda: _finished(node, process.stop(_STOP_SECONDS))
-        finally:
-            process.stop(_STOP_SECONDS)
+    process = node.start(_command(node, name, config))
+    try:
+        _until_ready(node, process, node.socket(Path(config["control"])), sleep)
+        yield lambda: _finished(node, process.stop(_STOP_SECONDS))
+    finally:
+        process.stop(_STOP_SECONDS)
 
 
 def _until_ready(
@@ -143,9 +140,8 @@ def _said(node: Node, done: Completed) -> str:
     return f"hawserd load on {node.name}: {words}"
 
 
-@contextlib.contextmanager
-def _file(config: dict[str, Any]) -> Iterator[str]:
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(config, file)
-        file.flush()
-        yield file.name
+def _command(node: Node, name: str, config: dict[str, Any]) -> list[str]:
+    """Put a configuration on a node, and give the command that runs it."""
+    path = node.directory / f"{name}.json"
+    node.put(path, json.dumps(config).encode())
+    return [str(binary()), "load", "--config", str(path)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
-from pathlib import Path
 
 from hawser.node.base import Node
 from hawser.probe.base import Context, ProbeError
@@ -69,6 +68,8 @@ class Generator:
         self._drain = drain
         self._sleep = sleep
         self._run = int.from_bytes(os.urandom(2))
+        self._name = f"load-{secrets.token_hex(3)}"
+        """Of its files on the nodes: several may measure there at once."""
 
     def trial(self, amount: Amount) -> Outcome:
         """Send, wait until all that can come has come, then read.
@@ -92,15 +93,13 @@ class Generator:
 
     def _once(self, amount: Amount) -> Outcome:
         self._run = (self._run + 1) % _RUNS
-        with tempfile.TemporaryDirectory(prefix="hawser-load-") as folder:
-            control = str(Path(folder) / "meter.sock")
-            meter = config.receiver(
-                self._traffic, self._run, self._interface, self.backend, control
-            )
-            with daemon.running(self._target, meter, self._sleep) as finish:
-                sent = daemon.run(self._source, self._sending(amount), _longest(amount))
-                self._sleep(self._drain)
-                return _outcome(sent, finish())
+        control = str(self._target.directory / f"{self._name}-{self._run}.sock")
+        meter = config.receiver(self._traffic, self._run, self._interface, self.backend, control)
+        with daemon.running(self._target, f"{self._name}-meter", meter, self._sleep) as finish:
+            sending = self._sending(amount)
+            sent = daemon.run(self._source, f"{self._name}-sender", sending, _longest(amount))
+            self._sleep(self._drain)
+            return _outcome(sent, finish())
 
     def _sending(self, amount: Amount) -> config.Config:
         source, target = self._addresses
@@ -119,7 +118,8 @@ class Generator:
         stream = config.stream(traffic, source, target, "02:00:00:00:00:02", amount)
         with _own_sink(self._source) as ends:
             both = config.both(traffic, stream, self.backend, ends)
-            result = daemon.run(self._source, both, _longest(amount))
+            name = f"{self._name}-both"
+            result = daemon.run(self._source, name, both, _longest(amount))
         if result.received is None or result.received.seconds <= 0:
             raise ProbeError("the generator sent nothing to its own sink")
         return result.received.unique / result.received.seconds
