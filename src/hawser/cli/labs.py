@@ -56,10 +56,11 @@ def deploy(
     from hawser.cli import chosen
     from hawser.driver.local import LocalDriver
     from hawser.engine import labs
+    from hawser.engine.signals import ProcessSignals
 
     workflow = chosen.source(file, settings, variant).workflow
     driver = LocalDriver()
-    lab = labs.deploy(driver, workflow, name or workflow.name)
+    lab = labs.deploy(driver, workflow, name or workflow.name, ProcessSignals())
     found = replace(
         labs.info(driver, lab.name), state="supervised" if supervise else "unsupervised"
     )
@@ -69,7 +70,7 @@ def deploy(
         _show(found, lab)
     sys.stdout.flush()
     if supervise:
-        labs.supervise(lab)
+        labs.supervise(lab, ProcessSignals())
     elif lab.daemons and not as_json:
         output.say("Its daemons are not restarted if they die (deploy --supervise does that).")
 

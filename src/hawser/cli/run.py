@@ -43,6 +43,7 @@ def run(
     from hawser.cli.progress import observer
     from hawser.driver.local import LocalDriver
     from hawser.engine.execute import Request, execute
+    from hawser.engine.signals import ProcessSignals
 
     source = _source(file, resume, settings, only, repeat, duration)
     request = Request(
@@ -53,7 +54,7 @@ def run(
         command=("hawser", *sys.argv[1:]),
     )
     with observer() as seen:
-        bundle = execute(request, LocalDriver(), seen)
+        bundle = execute(request, LocalDriver(), seen, ProcessSignals())
     raise typer.Exit(present.results(bundle, as_json=as_json))
 
 

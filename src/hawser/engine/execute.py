@@ -33,8 +33,14 @@ class Request:
     """The command line, for the manifest."""
 
 
-def execute(request: Request, driver: Driver, observer: Observer) -> Bundle:
-    """Carry out a run from its plan to its end. Call it from the main thread: it handles signals.
+def execute(request: Request, driver: Driver, observer: Observer, signals: Signals) -> Bundle:
+    """Carry out a run from its plan to its end, in any thread; one process can do several in turn.
+
+    Args:
+        request: what is run.
+        driver: where it is run.
+        observer: told how it goes on.
+        signals: what may tell it to end.
 
     Raises:
         InputError: the workflow cannot be carried out, or is not the resumed run's.
@@ -46,13 +52,13 @@ def execute(request: Request, driver: Driver, observer: Observer) -> Bundle:
     planned = planning.plan(request.workflow)
     if lacks := planning.missing(planned, driver):
         raise LackingError(lacks)
-    signals = Signals()
     with signals.handled(), _writer(request, planned) as writer:
         bench = Bench(
             driver=driver,
             lab=lab_name(writer.manifest),
             settle=float(request.workflow.settle),
             stage=observer.stage,
+            sleep=signals.sleep,
             signals=signals,
         )
         try:

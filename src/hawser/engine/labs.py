@@ -126,7 +126,7 @@ def find_lab(driver: Driver, name: str | None) -> str:
     return name
 
 
-def deploy(driver: Driver, workflow: Workflow, name: str) -> Lab:
+def deploy(driver: Driver, workflow: Workflow, name: str, signals: Signals) -> Lab:
     """Make the lab of a workflow's only variant, and leave it standing.
 
     Raises:
@@ -144,18 +144,16 @@ def deploy(driver: Driver, workflow: Workflow, name: str) -> Lab:
     planned = plan(workflow)
     if lacks := missing(planned, driver):
         raise LackingError(lacks)
-    signals = Signals()
     with signals.handled():
         return driver.deploy(name, planned.variants[0].network)
 
 
-def supervise(lab: Lab, poll: float = 0.5) -> None:
+def supervise(lab: Lab, signals: Signals, poll: float = 0.5) -> None:
     """Keep the daemons of a lab of this process running, until told to end or it is removed."""
-    signals = Signals()
     with contextlib.suppress(Interrupted), signals.handled():
         try:
             while lab.directory.exists():
-                time.sleep(poll)
+                signals.sleep(poll)
         finally:
             with signals.shielded():
                 lab.destroy()

@@ -1,27 +1,68 @@
-"""Being told to end: once, at a moment when it does no harm."""
+"""Being told to end: once, at a moment when it does no harm.
+
+A run is given what tells it: the signals of its process, or a request from another thread.
+"""
 
 from __future__ import annotations
 
 import signal
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
+from typing import Protocol
 
 from hawser.engine.errors import Interrupted
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Signals:
-    """Turns the signals that end a process into `Interrupted`, except where shielded."""
+class Signals(Protocol):
+    """What may tell a run to end."""
+
+    def handled(self) -> AbstractContextManager[None]:
+        """Raise `Interrupted` in this block, and only there, when told to end."""
+
+    def shielded(self) -> AbstractContextManager[None]:
+        """Let this block end before it takes effect: labs are removed, files completed."""
+
+    def check(self) -> None:
+        """Raise `Interrupted` if told to end: called between the steps of a run."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass, unless told to end meanwhile."""
+
+
+class _Told:
+    """Whether somebody told the run to end, and whether that may take effect now."""
 
     def __init__(self) -> None:
         self._shields = 0
-        self._pending: int | None = None
+        self._number: int | None = None
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Let this block end first; see `Signals.shielded`."""
+        self._shields += 1
+        try:
+            yield
+        finally:
+            self._shields -= 1
+        self.check()
+
+    def check(self) -> None:
+        """Raise `Interrupted` if told to end, and nothing shields from it."""
+        if self._number is not None and not self._shields:
+            raise Interrupted(self._number)
+
+
+class ProcessSignals(_Told):
+    """The signals that end a process. For its main thread: Python interrupts no other one."""
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Raise `Interrupted` in this block when a signal comes. Main thread only."""
+        """Raise `Interrupted` in this block when a signal comes, at any moment."""
         previous = {number: signal.signal(number, self._handle) for number in _ENDING}
         try:
             yield
@@ -29,18 +70,32 @@ class Signals:
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
-    @contextmanager
-    def shielded(self) -> Iterator[None]:
-        """Let this block end before a signal takes effect: labs are removed, files completed."""
-        self._shields += 1
-        try:
-            yield
-        finally:
-            self._shields -= 1
-        if self._pending is not None and not self._shields:
-            raise Interrupted(self._pending)
+    def sleep(self, seconds: float) -> None:
+        """Let time pass; a signal ends it."""
+        time.sleep(seconds)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self._pending = number
-        if not self._shields:
-            raise Interrupted(number)
+        self._number = number
+        self.check()
+
+
+class StopRequest(_Told):
+    """A request of another thread. The run ends at its next step: no measurement is cut short."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._event = threading.Event()
+
+    def stop(self) -> None:
+        """Tell the run to end. From any thread; idempotent."""
+        self._number = signal.SIGTERM
+        self._event.set()
+
+    def handled(self) -> AbstractContextManager[None]:
+        """Nothing to set up: a run asks whether it was told (`check`)."""
+        return nullcontext()
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass; a request ends it."""
+        self._event.wait(seconds)
+        self.check()

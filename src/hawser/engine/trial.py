@@ -14,7 +14,7 @@ from hawser.engine import collect
 from hawser.engine.events import Timeline
 from hawser.engine.plan import Prepared
 from hawser.engine.rounds import together
-from hawser.engine.signals import Signals
+from hawser.engine.signals import Signals, StopRequest
 from hawser.node.base import NodeError
 from hawser.probe.base import Context, Probe, ProbeError
 from hawser.probe.convergence import Convergence, Switched
@@ -40,7 +40,13 @@ class Bench:
     """Told what is done now."""
     probes: Callable[[Measurement], Probe] = probe_for
     sleep: Callable[[float], None] = time.sleep
-    signals: Signals = field(default_factory=Signals)
+    signals: Signals = field(default_factory=StopRequest)
+    """What may tell the run to end."""
+
+    def begin(self, stage: str) -> None:
+        """Begin the next part of a trial, unless told to end."""
+        self.signals.check()
+        self.stage(stage)
 
 
 class _VoidTrialError(Exception):
@@ -57,7 +63,7 @@ def run_trial(bench: Bench, prepared: Prepared, writer: TrialWriter) -> None:
     try:
         with _lab(bench, prepared) as lab:
             try:
-                bench.stage("settle")
+                bench.begin("settle")
                 bench.sleep(bench.settle)
                 _measure(bench, prepared.variant.scenario, lab, writer)
             finally:
@@ -70,7 +76,7 @@ def run_trial(bench: Bench, prepared: Prepared, writer: TrialWriter) -> None:
 @contextmanager
 def _lab(bench: Bench, prepared: Prepared) -> Iterator[Lab]:
     """A lab for as long as the block runs, whatever happens in it."""
-    bench.stage("deploy")
+    bench.begin("deploy")
     try:
         lab = bench.driver.deploy(bench.lab, prepared.network)
     except MissingCapability:
@@ -91,7 +97,7 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
         collect.settings(lab, writer)
         with Passive(lab) as passive:
             for names in rounds(scenario.measurements):
-                bench.stage(" + ".join(names))
+                bench.begin(" + ".join(names))
                 one = _One(bench, scenario, lab, writer.raw, timeline)
                 writer.add(together([partial(one.measure, name) for name in names]))
             writer.add(passive.finish())

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from hawser.driver.base import Daemon, DriverError
-from hawser.engine.signals import Signals
+from hawser.engine.signals import ProcessSignals
 from hawser.engine.trial import Bench
 from hawser.node.base import Node
 from hawser.overlay.lab.plan import NetworkPlan
@@ -141,7 +144,7 @@ def bench(driver: FakeDriver, action: Callable[[Context], float]) -> Bench:
         stage=lambda _: None,
         probes=probes,
         sleep=lambda _: None,
-        signals=Signals(),
+        signals=ProcessSignals(),
     )
 
 
@@ -166,3 +169,12 @@ class Silent:
         assert seconds >= 0
         if void is not None:
             self.void.append((trial.trial, void))
+
+
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `execute` measure without traffic."""
+
+    def probes(_: Measurement) -> Probe:
+        return FakeProbe(lambda _: 1.0)
+
+    monkeypatch.setattr("hawser.engine.execute.Bench", partial(Bench, probes=probes))
