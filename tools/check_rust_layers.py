@@ -27,6 +27,7 @@ ROOMS: Mapping[str, int] = {
     "hawser-sim": 3,
     "hawser-bpf": 3,
     "hawser-netdev": 3,
+    "hawser-daemon": 3,
     "hawserd": 4,
 }
 # Not `tls`: its library takes randomness and the date for a handshake by itself.

@@ -1,8 +1,5 @@
 //! The daemon that moves packets: one event loop a role.
 
-mod config;
-mod control;
-mod failure;
 mod function;
 mod gateway;
 mod load;
@@ -13,8 +10,7 @@ mod wan;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use crate::failure::Failure;
+use hawser_daemon::failure::Failure;
 
 /// Moves packets for Hawser: each role is one process with one event loop and one control socket.
 #[derive(Parser)]

@@ -4,12 +4,9 @@ use std::io::{self, Write};
 
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
-use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use hawser_daemon::{failure::Failure, schema::Entry};
 
-use crate::{failure::Failure, function, gateway, load, wan};
-
-/// A schema's name, and how it is made.
-pub(crate) type Entry = (&'static str, fn() -> Schema);
+use crate::{function, gateway, load, wan};
 
 /// All schemas of all roles.
 fn entries() -> impl Iterator<Item = &'static Entry> {
@@ -31,9 +28,4 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(&make()).context("a schema is JSON")?;
     writeln!(io::stdout(), "{text}").context("standard output")?;
     Ok(())
-}
-
-/// The schema of a type, as it is read and written.
-pub(crate) fn of<T: JsonSchema>() -> Schema {
-    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>()
 }

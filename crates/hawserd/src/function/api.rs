@@ -12,6 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{delete, get},
 };
+use hawser_daemon::config::{FieldError, Invalid, typed};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -22,7 +23,6 @@ use super::{
     plan::{self, Kind},
     report::{self, Counters, Trace},
 };
-use crate::config::{FieldError, Invalid, typed};
 
 /// Answer to `GET /v1/status`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -11,6 +11,7 @@ use hawser_bpf::{
     nsh::{self as bpf, Chain},
     rules::Match,
 };
+use hawser_daemon::config::{self, FieldError, Invalid, typed};
 use serde_json::json;
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
     node::Error,
     plan::{what, within},
 };
-use crate::config::{self, FieldError, Invalid, typed};
 
 /// Rules, and where they are kept.
 pub(crate) struct Rules {

@@ -17,17 +17,17 @@ use std::{
 
 use anyhow::Context;
 use clap::Subcommand;
+use hawser_daemon::{
+    config::{self, load},
+    control,
+    failure::Failure,
+    schema,
+};
 
 use self::{
     api::Api,
     node::{Error, Node},
     plan::Kind,
-};
-use crate::{
-    config::{self, load},
-    control,
-    failure::Failure,
-    schema,
 };
 
 /// Schemas of this role.

@@ -5,6 +5,7 @@ use std::{collections::HashMap, io, path::PathBuf, time::Duration};
 use hawser_bpf::nsh::{
     self as bpf, Chain, Class, Count, Drops, Event, Events, Filter, Guard, Role,
 };
+use hawser_daemon::config::{FieldError, Invalid};
 use hawser_netdev::interface;
 use hawser_wire::nsh::Path;
 
@@ -13,7 +14,6 @@ use super::{
     firewall::Rules,
     plan::{Interface, Kind, Plan},
 };
-use crate::config::{FieldError, Invalid};
 
 /// Length of an Ethernet header, which an interface's MTU does not count.
 const ETHERNET_LEN: u32 = 14;

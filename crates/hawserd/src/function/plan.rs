@@ -6,12 +6,12 @@ use hawser_bpf::{
     nsh as bpf,
     rules::{Match, Prefix, Set},
 };
+use hawser_daemon::config::{FieldError, Invalid, typed};
 use hawser_wire::nsh::{self, Path, TlvRepr};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use super::document::{self, Document, Flows, Metadata, Otherwise, Proxy};
-use crate::config::{FieldError, Invalid, typed};
 
 /// What kind of node it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

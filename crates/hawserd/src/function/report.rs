@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use hawser_bpf::nsh::{Count, Event, Step};
+use hawser_daemon::control;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -12,7 +13,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::node::{Counted, Error, Node};
-use crate::control;
 
 /// Counters since the daemon started. Bytes are of Ethernet frames as they came in.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

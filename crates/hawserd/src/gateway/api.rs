@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use hawser_daemon::config::Invalid;
 use hawser_tls::Identity;
 use serde_json::{Value, json};
 
@@ -19,7 +20,6 @@ use super::{
     status::{Counters, Status, metrics},
     switch::Switch,
 };
-use crate::config::Invalid;
 
 /// What the handlers share.
 #[derive(Clone)]

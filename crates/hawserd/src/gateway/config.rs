@@ -10,6 +10,7 @@ use std::{
     path::PathBuf,
 };
 
+use hawser_daemon::config::{FieldError, Invalid, typed};
 use hawser_wire::label;
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -23,7 +24,6 @@ use self::{
     classifier::{Classifier, ClassifierDocument},
     switch::{Switch, SwitchDocument},
 };
-use crate::config::{FieldError, Invalid, typed};
 
 /// Configuration of one gateway (MMSG) of an SD-WAN.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -26,6 +26,7 @@ use std::{
 };
 
 use anyhow::Context;
+use hawser_daemon::{config::load, control, failure::Failure, schema};
 use hawser_netdev::{mptcp::Tuning, scheduling, tun::Tun};
 use hawser_tls::Identity;
 
@@ -37,7 +38,6 @@ use self::{
     switch::Switch,
     tunnels::Tunnels,
 };
-use crate::{config::load, control, failure::Failure, schema};
 
 /// Schemas of this role.
 pub(crate) const SCHEMAS: &[schema::Entry] = &[

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::Context;
+use hawser_daemon::config::{FieldError, Invalid};
 use hawser_netdev::{
     routes::{self, Routes},
     tun::{Offload, Tun},
@@ -15,7 +16,6 @@ use super::{
     config::{Config, Kind, Peer, TlsDocument},
     quic::{self, lane},
 };
-use crate::config::{FieldError, Invalid};
 
 /// Packets that wait in the TUN device. The kernel's 500 are too few for bursts at some Gb/s.
 const TUN_QUEUE: u32 = 4096;

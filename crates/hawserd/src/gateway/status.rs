@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::AtomicU64, time::Duration};
 
+use hawser_daemon::control;
 use hawser_netdev::tun::Offload;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -15,7 +16,6 @@ use super::{
     counters::{GroupCounters, StrangerCounters, TunCounters},
     switch::{self, SwitchCounters},
 };
-use crate::control;
 
 /// `GET /v1/status`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -2,11 +2,10 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
+use hawser_daemon::config::{FieldError, Invalid, typed};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::config::{FieldError, Invalid, typed};
 
 /// One trial of a load: a sender, a receiver, or both in one process.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

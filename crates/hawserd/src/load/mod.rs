@@ -34,14 +34,10 @@ use std::{
 
 use anyhow::Context;
 use axum::{Json, Router, extract::State, http::StatusCode, routing::get};
+use hawser_daemon::{config as configuration, control, failure::Failure, schema};
 use serde::Serialize;
 
-use crate::{
-    config as configuration, control,
-    failure::Failure,
-    load::{config::Config, result::LoadResult, sender::Stop, trial::Trial},
-    schema,
-};
+use crate::load::{config::Config, result::LoadResult, sender::Stop, trial::Trial};
 
 /// Schemas of this role.
 pub(crate) const SCHEMAS: &[schema::Entry] = &[

@@ -9,29 +9,29 @@ use hawser_bpf::{
     port,
     reflector::Reflector,
 };
+use hawser_daemon::{
+    config::{self, FieldError, Invalid},
+    failure::Failure,
+};
 use hawser_netdev::{
     interface::{self, Interface},
     namespace::{self, within},
 };
 use serde_json::Value;
 
-use crate::{
-    config::{self, FieldError, Invalid},
-    failure::Failure,
-    load::{
-        capture::{self, CaptureFile},
-        config::{Backend, Capture, Config, Group, Port, Receive, Replay, Send, Traffic},
-        plan::{self, Plan, Planned},
-        receiver::Receiver,
-        receiver_packet::PacketReceiver,
-        receiver_udp::UdpReceiver,
-        receiver_xdp::XdpReceiver,
-        schedule::Schedule,
-        sender::Sender,
-        sender_packet::PacketSender,
-        sender_udp::UdpSender,
-        sender_xdp::XdpSender,
-    },
+use crate::load::{
+    capture::{self, CaptureFile},
+    config::{Backend, Capture, Config, Group, Port, Receive, Replay, Send, Traffic},
+    plan::{self, Plan, Planned},
+    receiver::Receiver,
+    receiver_packet::PacketReceiver,
+    receiver_udp::UdpReceiver,
+    receiver_xdp::XdpReceiver,
+    schedule::Schedule,
+    sender::Sender,
+    sender_packet::PacketSender,
+    sender_udp::UdpSender,
+    sender_xdp::XdpSender,
 };
 
 /// Marks of seen sequence numbers of all flows together, as a power of two: 16 MiB in the kernel.

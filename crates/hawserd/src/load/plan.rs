@@ -6,17 +6,15 @@ use hawser_bpf::{
     generator,
     layout::{Flow, RUN_SHIFT},
 };
+use hawser_daemon::config::{FieldError, Invalid};
 use hawser_wire::ethernet;
 use serde_json::Value;
 
-use crate::{
-    config::{FieldError, Invalid},
-    load::{
-        config::{Addresses, Config, Layer, Mac, Ports, Stream},
-        headers::{self, Offsets},
-        schedule::Schedule,
-        sizes,
-    },
+use crate::load::{
+    config::{Addresses, Config, Layer, Mac, Ports, Stream},
+    headers::{self, Offsets},
+    schedule::Schedule,
+    sizes,
 };
 
 /// Longest pattern of a stream: with more, flows and sizes no longer meet in all pairs.

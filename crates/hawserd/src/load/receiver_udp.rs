@@ -8,6 +8,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use hawser_daemon::config::FieldError;
 use hawser_wire::load;
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use rustix::{
@@ -15,16 +16,13 @@ use rustix::{
     net::sockopt,
 };
 
-use crate::{
-    config::FieldError,
-    load::{
-        clock,
-        config::Group,
-        open,
-        receiver::{ReceiveTally, Receiver},
-        receiver_socket::Counters,
-        sender::Stop,
-    },
+use crate::load::{
+    clock,
+    config::Group,
+    open,
+    receiver::{ReceiveTally, Receiver},
+    receiver_socket::Counters,
+    sender::Stop,
 };
 
 /// Datagrams wait here while the thread has no core.

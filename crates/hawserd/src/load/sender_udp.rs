@@ -7,16 +7,14 @@ use std::{
 };
 
 use hawser_bpf::layout::{Control, Flow, RUN_SHIFT, Shape};
+use hawser_daemon::config::FieldError;
 use quinn_udp::{Transmit, UdpSocketState};
 
-use crate::{
-    config::FieldError,
-    load::{
-        clock, compose, open,
-        pacer::Pacer,
-        plan::{FlowKey, Plan},
-        sender::{FlowTally, SendTally, Sender, Stop, wait},
-    },
+use crate::load::{
+    clock, compose, open,
+    pacer::Pacer,
+    plan::{FlowKey, Plan},
+    sender::{FlowTally, SendTally, Sender, Stop, wait},
 };
 
 /// Each flow takes a socket.

@@ -16,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, patch},
 };
+use hawser_daemon::config::{FieldError, Invalid};
 use hawser_netdev::poll::Waker;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -27,7 +28,6 @@ use super::{
     document::Document,
     plan::{self, Plan},
 };
-use crate::config::{FieldError, Invalid};
 
 /// What the control API asks of the event loop.
 pub(crate) enum Command {

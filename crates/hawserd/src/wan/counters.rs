@@ -1,5 +1,6 @@
 //! What the emulator counts, as JSON and for Prometheus.
 
+use hawser_daemon::control;
 use hawser_impair::Tally;
 use hdrhistogram::Histogram;
 use prometheus_client::{
@@ -14,7 +15,6 @@ use super::{
     emulator::{Emulator, Path},
     port::Port,
 };
-use crate::control;
 
 /// Counters since the daemon started. A drop that was asked for stands under `paths` as `drop_loss`
 /// or `drop_queue`; every other one is the emulator's own failing.

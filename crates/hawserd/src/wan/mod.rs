@@ -24,6 +24,7 @@ use std::{
 };
 
 use anyhow::Context;
+use hawser_daemon::{config::load, control, failure::Failure, schema};
 use hawser_netdev::{poll::Waker, scheduling};
 use rustix::thread::set_current_timer_slack;
 
@@ -31,7 +32,6 @@ use self::{
     api::{Api, Command, Handle},
     emulator::Emulator,
 };
-use crate::{config::load, control, failure::Failure, schema};
 
 /// Schemas of this role.
 pub(crate) const SCHEMAS: &[schema::Entry] = &[

@@ -2,12 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use hawser_daemon::config::{FieldError, Invalid, typed};
 use hawser_impair::{self as impair, Profile, Rate, Trace};
 use ipnet::IpNet;
 use serde_json::Value;
 
 use super::document::{self, Carries, Direction, Distribution, Document, Loss};
-use crate::config::{FieldError, Invalid, typed};
 
 /// What the event loop needs to know of a configuration.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ use std::{
 };
 
 use axum::{Json, Router, extract::State, routing::get};
+use hawser_daemon::control;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -24,7 +25,6 @@ use super::{
     document::Document,
     keys::Event,
 };
-use crate::control;
 
 /// Who carries the packets.
 const ENGINE: &str = "hawserd";

@@ -27,6 +27,11 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
+use hawser_daemon::{
+    config::{load, typed},
+    control,
+    failure::Failure,
+};
 use hawser_esp::Inbounds;
 use hawser_netdev::{
     routes::{self, Routes},
@@ -45,11 +50,6 @@ use self::{
     outward::{Batch, Outward},
     rekey::Rekey,
     socket::{Socket, UDP_MAX_LEN},
-};
-use crate::{
-    config::{load, typed},
-    control,
-    failure::Failure,
 };
 
 /// Where charon sees the other end.

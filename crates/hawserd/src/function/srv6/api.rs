@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, net::Ipv6Addr, time::Instant};
 
 use axum::{Json, Router, extract::State, routing::get};
+use hawser_daemon::control;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -20,7 +21,6 @@ use super::{
     Node,
     document::Document,
 };
-use crate::control;
 
 /// What the API's handlers share.
 pub(crate) struct Api {

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::Context;
 use hawser_bpf::srv6::{self as bpf, Proxies};
+use hawser_daemon::{config::load, control, failure::Failure};
 
 use self::{
     api::Api,
@@ -20,7 +21,6 @@ use super::{
     node::{Error, find},
     refused,
 };
-use crate::{config::load, control, failure::Failure};
 
 /// Runs proxies until they are told to stop. Their packets are moved by the kernel.
 pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, net::Ipv6Addr};
 
 use hawser_bpf::srv6 as bpf;
+use hawser_daemon::config::{FieldError, Invalid, typed};
 use hawser_wire::{ipv6, srh};
 use serde_json::{Value, json};
 
@@ -10,10 +11,7 @@ use super::{
     super::plan::{repeated, within},
     document::{Behaviour, Document, Encapsulation, Proxy, Way},
 };
-use crate::{
-    config::{FieldError, Invalid, typed},
-    function::plan::Interface,
-};
+use crate::function::plan::Interface;
 
 /// A configuration that has the right form.
 #[derive(Clone, Debug)]

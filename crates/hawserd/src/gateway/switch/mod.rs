@@ -15,6 +15,7 @@ use std::{
 
 use anyhow::Context;
 use hawser_bpf::switch as bpf;
+use hawser_daemon::failure::Failure;
 use hawser_netdev::{
     interface,
     namespace::{self, Lock},
@@ -27,7 +28,6 @@ use self::{
     flows::{Flows, Names},
 };
 use super::config::{Config, switch as config};
-use crate::failure::Failure;
 
 /// How often own addresses are looked at, and how often the budget of ICMP errors is renewed.
 const TICK: Duration = Duration::from_secs(1);

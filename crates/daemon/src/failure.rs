@@ -6,7 +6,7 @@ use crate::config;
 
 /// Why the process ends.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// What was asked for cannot be: exit code 2.
     #[error(transparent)]
     Config(#[from] config::Error),
@@ -20,8 +20,9 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Says on standard error what happened, and gives the exit code.
+    #[must_use]
     #[allow(clippy::print_stderr)] // the one place where the process says why it ends
-    pub(crate) fn report(self) -> ExitCode {
+    pub fn report(self) -> ExitCode {
         eprintln!("hawserd: {self}");
         match self {
             Self::Config(_) => ExitCode::from(2),

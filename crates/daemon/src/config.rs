@@ -19,32 +19,48 @@ use crate::schema;
 
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// The file cannot be read.
     #[error("{path}: {source}", path = path.display())]
-    Read { path: PathBuf, source: io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// It is not JSON; the place is in the message.
     #[error("{path}: not JSON: {source}", path = path.display())]
-    Syntax { path: PathBuf, source: serde_json::Error },
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        source: serde_json::Error,
+    },
     /// It is JSON, but not a configuration.
     #[error("{path}: {invalid}", path = path.display())]
-    Invalid { path: PathBuf, invalid: Invalid },
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        invalid: Invalid,
+    },
 }
 
 /// One thing wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct FieldError {
+pub struct FieldError {
     /// Where, such as `peers[0].id`; empty for the whole document.
-    pub(crate) field: String,
+    pub field: String,
     /// What stands there; null where nothing does.
-    pub(crate) found: Value,
+    pub found: Value,
     /// What may stand there.
-    pub(crate) expected: String,
+    pub expected: String,
 }
 
 impl FieldError {
     /// An error at `field`, where `found` stands instead of what was expected.
-    pub(crate) fn new(field: &str, found: impl Into<Value>, expected: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn new(field: &str, found: impl Into<Value>, expected: impl Into<String>) -> Self {
         Self { field: field.into(), found: found.into(), expected: expected.into() }
     }
 }
@@ -61,9 +77,9 @@ impl Display for FieldError {
 
 /// All that is wrong with a configuration; never empty.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema, thiserror::Error)]
-pub(crate) struct Invalid {
+pub struct Invalid {
     /// In the order of the document.
-    pub(crate) errors: Vec<FieldError>,
+    pub errors: Vec<FieldError>,
 }
 
 impl Display for Invalid {
@@ -79,10 +95,7 @@ impl Display for Invalid {
 }
 
 /// Reads a configuration file and turns it into a `T` with `parse`.
-pub(crate) fn load<T>(
-    path: &Path,
-    parse: impl FnOnce(&Value) -> Result<T, Invalid>,
-) -> Result<T, Error> {
+pub fn load<T>(path: &Path, parse: impl FnOnce(&Value) -> Result<T, Invalid>) -> Result<T, Error> {
     let path = || path.to_path_buf();
     let text = fs::read_to_string(path()).map_err(|source| Error::Read { path: path(), source })?;
     let value =
@@ -91,7 +104,7 @@ pub(crate) fn load<T>(
 }
 
 /// Checks a document against the schema of `T`, so that all errors come at once, and reads it.
-pub(crate) fn typed<T: JsonSchema + DeserializeOwned>(value: &Value) -> Result<T, Invalid> {
+pub fn typed<T: JsonSchema + DeserializeOwned>(value: &Value) -> Result<T, Invalid> {
     let errors = violations(&schema::of::<T>().to_value(), value);
     if !errors.is_empty() {
         return Err(Invalid { errors });

@@ -22,7 +22,7 @@ use tokio::{
 
 /// Why the control socket cannot be had.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// A live daemon answers there.
     #[error("{}: another daemon holds this control socket", .0.display())]
     Held(PathBuf),
@@ -31,24 +31,30 @@ pub(crate) enum Error {
     NotASocket(PathBuf),
     /// The kernel refused.
     #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
+    Io {
+        /// The control socket.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
 }
 
 /// The metrics in Prometheus' text format.
-pub(crate) fn prometheus_text(registry: &Registry) -> String {
+#[must_use]
+pub fn prometheus_text(registry: &Registry) -> String {
     let mut text = String::new();
     let _ = encode(&mut text, registry); // writing to a string cannot fail
     text
 }
 
 /// A bound control socket that nobody serves yet.
-pub(crate) struct Listener {
+pub struct Listener {
     path: PathBuf,
     socket: UnixListener,
 }
 
 /// Binds the control socket with mode 0600. A socket left behind by a dead daemon is replaced.
-pub(crate) fn bind(path: &Path) -> Result<Listener, Error> {
+pub fn bind(path: &Path) -> Result<Listener, Error> {
     let failed = |source| Error::Io { path: path.into(), source };
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Held until the socket is bound: of two daemons that start at once, one sees the other's socket.
@@ -78,14 +84,14 @@ fn remove_stale(path: &Path) -> Result<(), Error> {
 }
 
 /// A control API that answers until it is stopped.
-pub(crate) struct Server {
+pub struct Server {
     path: PathBuf,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 /// Serves `router` in a thread of its own. SIGTERM and SIGINT call `on_signal` there.
-pub(crate) fn serve(
+pub fn serve(
     listener: Listener,
     router: Router,
     on_signal: impl Fn() + Send + 'static,
@@ -127,7 +133,7 @@ fn answer(
 
 impl Server {
     /// Ends the thread and removes the socket.
-    pub(crate) fn stop(self) {
+    pub fn stop(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();
         let _ = fs::remove_file(&self.path);

@@ -1,0 +1,7 @@
+//! What every role's process shares: configuration, the control API's server, exit codes.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod control;
+pub mod failure;
+pub mod schema;
