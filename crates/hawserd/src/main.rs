@@ -4,7 +4,6 @@ mod function;
 mod gateway;
 mod load;
 mod schema;
-mod udp_offload;
 mod wan;
 
 use std::process::ExitCode;

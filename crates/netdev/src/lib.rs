@@ -15,3 +15,4 @@ pub mod scheduling;
 pub mod transparent;
 pub mod tun;
 pub mod udp;
+pub mod udp_offload;

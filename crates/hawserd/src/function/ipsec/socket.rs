@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use hawser_netdev::udp;
+use hawser_netdev::{udp, udp_offload};
 use hawser_wire::esp::UDP_PORT;
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use rustix::{
@@ -17,7 +17,6 @@ use rustix::{
 };
 
 use super::document::Document;
-use crate::udp_offload;
 
 /// Bytes that wait in the kernel, each way.
 const BUFFER: usize = 8 << 20;

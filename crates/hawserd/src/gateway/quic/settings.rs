@@ -6,6 +6,7 @@ use std::{
 };
 
 use hawser_multipath::ACK_DELAY;
+use hawser_netdev::udp_offload;
 use hawser_tls::Identity;
 use hawser_wire::tunnel::HEADER_LEN;
 use quinn_proto::{
@@ -15,10 +16,7 @@ use quinn_proto::{
 };
 
 use super::controller::Shared;
-use crate::{
-    gateway::config::{Config, Congestion},
-    udp_offload,
-};
+use crate::gateway::config::{Config, Congestion};
 
 /// Application protocol (RFC 7301) of the tunnel.
 const PROTOCOL: &[u8] = b"hawser/1";

@@ -16,7 +16,8 @@ const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Sends a batch over the loopback, and looks whether it comes out as it should. Where the loopback is
 /// down nothing is known, and the kernel is believed.
-pub(crate) fn works() -> bool {
+#[must_use]
+pub fn works() -> bool {
     try_out().unwrap_or(true)
 }
 
