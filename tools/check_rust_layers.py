@@ -24,11 +24,16 @@ ROOMS: Mapping[str, int] = {
     "hawser-flowmeter": 2,
     "hawser-esp": 2,
     "hawser-tls": 2,
+    "hawser-tunnel": 2,
     "hawser-sim": 3,
     "hawser-bpf": 3,
     "hawser-netdev": 3,
     "hawser-daemon": 3,
-    "hawserd": 4,
+    "hawser-gateway": 4,
+    "hawser-function": 4,
+    "hawser-wan": 4,
+    "hawser-load": 4,
+    "hawserd": 5,
 }
 # Not `tls`: its library takes randomness and the date for a handshake by itself.
 PURE = frozenset(name for name, room in ROOMS.items() if room <= 2) - {"hawser-tls"}

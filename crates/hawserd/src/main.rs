@@ -1,10 +1,6 @@
 //! The daemon that moves packets: one event loop a role.
 
-mod function;
-mod gateway;
-mod load;
 mod schema;
-mod wan;
 
 use std::process::ExitCode;
 
@@ -21,10 +17,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Role {
-    Gateway(gateway::Args),
-    Function(function::Args),
-    Wan(wan::Args),
-    Load(load::Args),
+    Gateway(hawser_gateway::Args),
+    Function(hawser_function::Args),
+    Wan(hawser_wan::Args),
+    Load(hawser_load::Args),
     Schema(schema::Args),
 }
 
@@ -32,10 +28,10 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     start_log();
     let result = match cli.role {
-        Role::Gateway(args) => gateway::run(&args),
-        Role::Function(args) => function::run(&args),
-        Role::Wan(args) => wan::run(&args),
-        Role::Load(args) => load::run(&args),
+        Role::Gateway(args) => hawser_gateway::run(&args),
+        Role::Function(args) => hawser_function::run(&args),
+        Role::Wan(args) => hawser_wan::run(&args),
+        Role::Load(args) => hawser_load::run(&args),
         Role::Schema(args) => schema::run(&args),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)

@@ -6,11 +6,13 @@ use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use hawser_daemon::{failure::Failure, schema::Entry};
 
-use crate::{function, gateway, load, wan};
-
 /// All schemas of all roles.
 fn entries() -> impl Iterator<Item = &'static Entry> {
-    gateway::SCHEMAS.iter().chain(function::SCHEMAS).chain(wan::SCHEMAS).chain(load::SCHEMAS)
+    hawser_gateway::SCHEMAS
+        .iter()
+        .chain(hawser_function::SCHEMAS)
+        .chain(hawser_wan::SCHEMAS)
+        .chain(hawser_load::SCHEMAS)
 }
 
 /// Prints the JSON Schema of a configuration or of an answer of the control API.

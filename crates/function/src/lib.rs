@@ -1,0 +1,164 @@
+//! Role `function`: nodes on service paths (RFC 7665).
+#![forbid(unsafe_code)]
+
+mod api;
+mod document;
+mod firewall;
+mod ipsec;
+mod node;
+mod plan;
+mod report;
+mod rest;
+mod srv6;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+};
+
+use anyhow::Context;
+use clap::Subcommand;
+use hawser_daemon::{
+    config::{self, load},
+    control,
+    failure::Failure,
+    schema,
+};
+
+use self::{
+    api::Api,
+    node::{Error, Node},
+    plan::Kind,
+};
+
+/// Schemas of this role.
+pub const SCHEMAS: &[schema::Entry] = &[
+    ("firewall-rules", schema::of::<document::GuardRules>),
+    ("function-config", schema::of::<document::Document>),
+    ("function-counters", schema::of::<report::Counters>),
+    ("function-status", schema::of::<api::Status>),
+    ("function-trace", schema::of::<report::Trace>),
+    ("function-trace-request", schema::of::<document::TraceRequest>),
+    ("ipsec-config", schema::of::<ipsec::document::Document>),
+    ("ipsec-counters", schema::of::<ipsec::api::Report>),
+    ("srv6-proxy-config", schema::of::<srv6::document::Document>),
+    ("srv6-proxy-counters", schema::of::<srv6::api::Counters>),
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  hawserd function sff --config sff.json --check   say whether the configuration is good, and end
+  hawserd function sff --config sff.json           run until SIGTERM
+  hawserd function forwarder --config f1.json
+  curl --unix-socket sff.sock http://sff/v1/counters
+  curl --unix-socket sff.sock -X PUT -H 'content-type: application/json' \\
+       -d '{\"events\": 20, \"spi\": 1}' http://sff/v1/trace
+  curl --unix-socket sff.sock http://sff/v1/trace
+  hawserd function firewall --config fw.json
+  curl -H 'authorization: Bearer TOKEN' -H 'content-type: application/json' -X POST \\
+       -d '{\"source\": \"10.9.0.0/16\", \"action\": \"deny\"}' http://192.0.2.7:8080/v1/rules
+";
+
+/// Takes part in service chains: classifies, forwards along paths (NSH), or is a function.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    kind: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Service function forwarder: puts flows on paths, leads them from function to function and off again
+    Sff(File),
+    /// The function that does nothing: counts down the service index and sends the packet back, or on
+    Forwarder(File),
+    /// The function that lets pass what its rules allow; rules are set by a REST API
+    Firewall(File),
+    /// One end of an IPsec tunnel: strongSwan negotiates keys, packets are sealed and opened here
+    Ipsec(IpsecFile),
+    /// Stands in for functions that know nothing of segment routing over IPv6 (End.AS, End.AD, End.AM)
+    #[command(name = "srv6-proxy")]
+    Srv6Proxy(Srv6File),
+}
+
+#[derive(clap::Args)]
+struct IpsecFile {
+    /// Configuration file (JSON; `hawserd schema ipsec-config` describes it)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration is good
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(clap::Args)]
+struct Srv6File {
+    /// Configuration file (JSON; `hawserd schema srv6-proxy-config` describes it)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration is good
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(clap::Args)]
+struct File {
+    /// Configuration file (JSON; `hawserd schema function-config` describes it)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration is good
+    #[arg(long)]
+    check: bool,
+}
+
+impl Kind {
+    /// Its name in the control API.
+    fn role(self) -> &'static str {
+        match self {
+            Self::Sff => "sff",
+            Self::Forwarder => "forwarder",
+            Self::Firewall => "firewall",
+        }
+    }
+}
+
+/// Runs a node until it is told to stop. Its packets are moved by the kernel.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let (kind, file) = match &args.kind {
+        What::Sff(file) => (Kind::Sff, file),
+        What::Forwarder(file) => (Kind::Forwarder, file),
+        What::Firewall(file) => (Kind::Firewall, file),
+        What::Ipsec(file) => return ipsec::run(&file.config, file.check),
+        What::Srv6Proxy(file) => return srv6::run(&file.config, file.check),
+    };
+    let plan = load(&file.config, |value| plan::parse(kind, value))?;
+    if file.check {
+        return Ok(());
+    }
+    let listener = control::bind(Path::new(&plan.document.control)).context("control API")?;
+    let node = Node::open(kind, plan).map_err(|error| refused(&file.config, error))?;
+    let rest = node.plan().document.firewall.as_ref().and_then(|firewall| firewall.rest.clone());
+    let (stop, stopped) = mpsc::channel();
+    let api = Api::new(kind, node);
+    let open = rest.map(|rest| rest::serve(&rest, api::rules_router(Arc::clone(&api))));
+    open.transpose().context("REST API")?;
+    let router = api::router(Arc::clone(&api)).merge(api::rules_router(api));
+    let ends = move || {
+        let _ = stop.send(()); // a process that ends already needs no word
+    };
+    let server = control::serve(listener, router, ends).context("control API")?;
+    let _ = stopped.recv(); // a thread that has ended is a reason to end, too
+    server.stop();
+    Ok(())
+}
+
+fn refused(file: &Path, error: Error) -> Failure {
+    match error {
+        Error::Invalid(invalid) => config::Error::Invalid { path: file.into(), invalid }.into(),
+        Error::Bpf(error) if error.is_denied() => {
+            Failure::Lacking("the right to load eBPF programs: run as root".into())
+        }
+        error => anyhow::Error::from(error).into(),
+    }
+}

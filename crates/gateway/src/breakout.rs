@@ -1,0 +1,156 @@
+//! Local breakout: traffic of Type III leaves directly, through NAT, at WAN ports of type `internet`.
+//!
+//! nftables marks it as it comes from the LAN, a routing rule leads what is marked to the routers of
+//! those ports, and nftables gives it their addresses (docs/adr/0103).
+
+use std::{fmt::Write as _, net::Ipv4Addr};
+
+use anyhow::Context;
+use hawser_netdev::{
+    interface,
+    routes::{Family, Routes},
+};
+
+use super::{
+    config::{
+        Config,
+        classifier::{Classifier, Type},
+        switch::{Port, PortKind, Switch},
+    },
+    nft::{conditions, list, prefixes, run},
+};
+
+/// Mark of Type III, and number of its routing table ("HW").
+const MARK: u32 = 0x4857;
+
+/// Source ports of NAT: none of them is a path label, whose first nibble is never zero.
+const PORTS: &str = "1024-4095";
+
+/// Makes the present state be what the configuration says.
+pub(super) async fn set(routes: &Routes, old: Option<&Config>, new: &Config) -> anyhow::Result<()> {
+    match parts(new) {
+        Some((classifier, switch)) => {
+            run(&ruleset(classifier, switch, new))?;
+            Ok(routes.lead_marked(MARK, &routers(switch)?).await?)
+        }
+        None if old.is_some_and(|old| parts(old).is_some()) => clear(routes).await,
+        None => Ok(()),
+    }
+}
+
+/// Takes away what [`set`] made for a configuration.
+pub(super) async fn remove(routes: &Routes, config: &Config) -> anyhow::Result<()> {
+    if parts(config).is_some() { clear(routes).await } else { Ok(()) }
+}
+
+async fn clear(routes: &Routes) -> anyhow::Result<()> {
+    run("delete table inet hawser\n")?;
+    Ok(routes.forget_marked(MARK).await?)
+}
+
+/// Without WAN ports there is nothing to lead it to: the operator's routing decides.
+fn parts(config: &Config) -> Option<(&Classifier, &Switch)> {
+    config.classifier.as_ref().zip(config.switch.as_ref())
+}
+
+fn internet(switch: &Switch) -> impl Iterator<Item = &Port> {
+    switch.ports.iter().filter(|port| port.kind == PortKind::Internet)
+}
+
+fn routers(switch: &Switch) -> anyhow::Result<Vec<(u32, Ipv4Addr)>> {
+    let router = |port: &Port| {
+        let found = interface::find(&port.interface);
+        let found = found.with_context(|| format!("interface {}", port.interface))?;
+        Ok((found.index, port.next_hop))
+    };
+    internet(switch).map(router).collect()
+}
+
+/// The table, in the place of one there may be.
+fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String {
+    let lan = &classifier.lan;
+    let ports = list(internet(switch).map(|port| format!("\"{}\"", port.interface)));
+    let peers = prefixes(Family::V4, config.peers.iter());
+    let elsewhere =
+        peers.map_or("goto direct".into(), |peers| format!("ip daddr != {peers} goto direct"));
+    let mut rules = String::new();
+    for rule in &classifier.rules {
+        if let Some(conditions) = conditions(Family::V4, rule) {
+            let _ = writeln!(rules, "\t\t{conditions}{}", verdict(rule.kind));
+        }
+    }
+    let rest = verdict(classifier.default);
+    let nat = ports.as_deref().map_or(String::new(), |ports| {
+        format!(
+            "\t\tiifname \"{lan}\" oifname {ports} meta l4proto {{ tcp, udp }} masquerade to :{PORTS}\n\
+             \t\tiifname \"{lan}\" oifname {ports} masquerade\n"
+        )
+    });
+    let others = ports.map_or(String::new(), |ports| format!("oifname != {ports} "));
+    format!(
+        "table inet hawser\n\
+         delete table inet hawser\n\
+         table inet hawser {{\n\
+         \tchain classify {{\n\
+         \t\ttype filter hook prerouting priority mangle;\n\
+         \t\tiifname \"{lan}\" meta nfproto ipv4 jump lan\n\
+         \t}}\n\
+         \tchain lan {{\n\
+         \t\t{elsewhere}\n\
+         {rules}\
+         \t\t{rest}\n\
+         \t}}\n\
+         \tchain direct {{\n\
+         \t\tmeta mark set {MARK:#x}\n\
+         \t}}\n\
+         \tchain forward {{\n\
+         \t\ttype filter hook forward priority filter;\n\
+         \t\tiifname \"{lan}\" meta mark {MARK:#x} {others}counter drop\n\
+         \t}}\n\
+         \tchain nat {{\n\
+         \t\ttype nat hook postrouting priority srcnat;\n\
+         {nat}\
+         \t}}\n\
+         }}\n"
+    )
+}
+
+fn verdict(kind: Type) -> &'static str {
+    if kind == Type::III { "goto direct" } else { "return" }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::{parse, switch::tests::switched};
+
+    #[test]
+    fn rules_are_those_of_the_classifier() {
+        let mut document = switched();
+        document["classifier"] = json!({"lan": "lan", "default": "II", "rules": [
+            {"name": "voice", "dscp": 46, "type": "I"},
+            {"name": "web", "protocol": "tcp", "destination_ports": [80, 443], "type": "III"},
+            {"name": "office", "source": "10.1.0.0/25", "source_ports": [5, 9], "type": "II"},
+            {"name": "six", "source": "2001:db8::/32", "type": "I"},
+        ]});
+        let config = parse(&document).unwrap();
+        let (classifier, switch) = parts(&config).unwrap();
+        let text = ruleset(classifier, switch, &config);
+        let lan = text.split("chain lan {\n").nth(1).unwrap().split("\t}").next().unwrap();
+        assert_eq!(
+            lan,
+            "\t\tip daddr != { 10.2.0.0/24 } goto direct\n\
+             \t\tip dscp 46 return\n\
+             \t\tmeta l4proto 6 th dport 80-443 goto direct\n\
+             \t\tip saddr 10.1.0.0/25 meta l4proto { tcp, udp } th sport 5-9 return\n\
+             \t\treturn\n"
+        );
+        assert!(text.contains("oifname { \"wa\" } masquerade"), "not at the leased port: {text}");
+        document["peers"] = json!([]);
+        let config = parse(&document).unwrap();
+        let (classifier, switch) = parts(&config).unwrap();
+        assert!(ruleset(classifier, switch, &config).contains("lan {\n\t\tgoto direct\n"));
+    }
+}

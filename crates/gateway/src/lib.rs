@@ -1,0 +1,194 @@
+//! Role `gateway`: the multipath agent (MPA) between a branch's TUN device and the other branches.
+#![forbid(unsafe_code)]
+
+mod agent;
+mod api;
+mod breakout;
+mod command;
+mod config;
+mod counters;
+mod link;
+mod nft;
+mod peer;
+mod placement;
+mod queue;
+mod quic;
+mod setup;
+mod status;
+mod stride;
+mod switch;
+mod table;
+mod tunnels;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Context;
+use hawser_daemon::{config::load, control, failure::Failure, schema};
+use hawser_netdev::{mptcp::Tuning, scheduling, tun::Tun};
+use hawser_tls::Identity;
+
+use self::{
+    agent::Agent,
+    command::{Command, Inbox, Mailbox, mailbox},
+    config::{Config, Kind},
+    quic::Quic,
+    switch::Switch,
+    tunnels::Tunnels,
+};
+
+/// Schemas of this role.
+pub const SCHEMAS: &[schema::Entry] = &[
+    ("gateway-config", schema::of::<config::Document>),
+    ("gateway-status", schema::of::<status::Status>),
+    ("gateway-counters", schema::of::<status::Counters>),
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  hawserd gateway --config gw1.json --check   say whether the configuration is good, and end
+  hawserd gateway --config gw1.json           run until SIGTERM
+  curl --unix-socket gw1.sock http://gw/v1/status";
+
+/// Carries IP packets to other branches over Multipath TCP or IP in IP.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Configuration file (JSON; `hawserd schema gateway-config` describes it)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration is good
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs the gateway until it is told to stop.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let (config, identity) = load(&args.config, |value| {
+        let config = config::parse(value)?;
+        let identity = setup::identity(&config)?;
+        Ok((config, identity))
+    })?;
+    if args.check {
+        return Ok(());
+    }
+    serve(&config, identity)
+}
+
+/// How the sockets of the `mptcp` transport are set up. docs/adr/0013 has the measurement.
+const TUNING: Tuning = Tuning { congestion: "cubic", keepalive: Duration::from_secs(5) };
+
+fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
+    let listener = control::bind(&config.document.control).context("control socket")?;
+    let tun = setup::open_tun(config)?;
+    let (mailbox, inbox) = mailbox().context("eventfd")?;
+    let current = Arc::new(Mutex::new(config.clone()));
+    let switch = Switch::start(config)?;
+    let router = api::router(mailbox.clone(), Arc::clone(&current), switch.clone());
+    let result = carry(config, identity, (tun, mailbox, inbox), (listener, router));
+    switch.stop();
+    let last = current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Err(error) = runtime()?.block_on(setup::unset_network(&last)) {
+        tracing::warn!(error = format!("{error:#}"), "local breakout");
+    }
+    result
+}
+
+/// Carries packets and answers the control API until told to stop.
+fn carry(
+    config: &Config,
+    identity: Option<Identity>,
+    (tun, mailbox, inbox): (Tun, Mailbox, Inbox),
+    (listener, router): (control::Listener, axum::Router),
+) -> Result<(), Failure> {
+    let engine = Engine::start(config, identity, tun, inbox)?;
+    let stop = move || {
+        mailbox.send(Command::Stop);
+    };
+    let server = control::serve(listener, router, stop).context("control API")?;
+    if let Err(error) = scheduling::prefer() {
+        tracing::info!(%error, "packets wait for other programs: CAP_SYS_NICE is missing");
+    }
+    let result = engine.run();
+    server.stop();
+    Ok(result.context("event loop")?)
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("tokio")
+}
+
+/// The event loop of a transport.
+enum Engine {
+    Mptcp(Box<Agent>),
+    Ipip(Box<Tunnels>),
+    Quic(Box<Quic>),
+}
+
+impl Engine {
+    /// Takes the device over, brings it up, and adds the routes.
+    fn start(
+        config: &Config,
+        identity: Option<Identity>,
+        tun: Tun,
+        inbox: Inbox,
+    ) -> Result<Self, Failure> {
+        let mut mtu = setup::mtu(config);
+        let engine = match config.document.transport.kind {
+            Kind::Mptcp => {
+                let agent = Agent::new(config.clone(), identity, TUNING, tun, inbox);
+                Self::Mptcp(Box::new(agent.map_err(lacking_mptcp)?))
+            }
+            Kind::Quic => {
+                let identity = identity.context("transport.tls")?;
+                let agent = Quic::new(config.clone(), &identity, session()?, tun, inbox);
+                Self::Quic(Box::new(agent.map_err(lacking)?))
+            }
+            Kind::Ipip => {
+                let tunnels =
+                    Tunnels::new(config.clone(), tun, inbox).map_err(anyhow::Error::from)?;
+                mtu = tunnels.mtu();
+                Self::Ipip(Box::new(tunnels))
+            }
+        };
+        runtime()?.block_on(setup::set_network(config, mtu))?;
+        Ok(engine)
+    }
+
+    fn run(self) -> std::io::Result<()> {
+        match self {
+            Self::Mptcp(agent) => agent.run(),
+            Self::Ipip(tunnels) => tunnels.run(),
+            Self::Quic(agent) => agent.run(),
+        }
+    }
+}
+
+/// A number that nobody has had before (getrandom(2)).
+fn session() -> Result<[u8; 16], Failure> {
+    let mut session = [0; 16];
+    rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())
+        .context("getrandom")?;
+    Ok(session)
+}
+
+/// What the kernel does not have it says when it is asked for.
+fn lacking(error: std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::Unsupported => Failure::Lacking(error.to_string()),
+        _ => Failure::Other(error.into()),
+    }
+}
+
+/// A kernel without Multipath TCP says so when the first socket is made.
+fn lacking_mptcp(error: std::io::Error) -> Failure {
+    match lacking(error) {
+        Failure::Lacking(what) => {
+            Failure::Lacking(format!("Multipath TCP (sysctl net.mptcp.enabled): {what}"))
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,125 @@
+//! pcap files: frames into one, and frames out of one.
+
+use std::{
+    borrow::Cow,
+    fs::File,
+    io::{self, BufReader, BufWriter, Read, Seek, Write},
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use hawser_bpf::layout::{FRAME_MAX, Frame};
+use pcap_file::{
+    DataLink, TsResolution,
+    pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter},
+    pcapng::{Block, PcapNgReader},
+};
+
+use crate::clock;
+
+/// Most frames of a recording: half a gigabyte of kernel memory.
+const FRAMES_MAX: usize = 1 << 18;
+
+/// A pcap file of Ethernet frames that is being written.
+pub(super) struct CaptureFile<W: Write> {
+    writer: PcapWriter<W>,
+    /// From the monotonic clock to that of the day.
+    offset: Duration,
+}
+
+impl CaptureFile<BufWriter<File>> {
+    /// A new file. Times have nanoseconds.
+    pub(super) fn create(path: &Path, snap_length: u32) -> io::Result<Self> {
+        let header = PcapHeader {
+            snaplen: snap_length,
+            datalink: DataLink::ETHERNET,
+            ts_resolution: TsResolution::NanoSecond,
+            ..PcapHeader::default()
+        };
+        let writer = PcapWriter::with_header(BufWriter::new(File::create(path)?), header);
+        let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let offset = day.saturating_sub(Duration::from_nanos(clock::now_ns()));
+        Ok(Self { writer: writer.map_err(io::Error::other)?, offset })
+    }
+}
+
+impl<W: Write> CaptureFile<W> {
+    /// Adds a frame of `length` bytes of which `data` was kept.
+    pub(super) fn write(&mut self, time_ns: u64, length: u32, data: &[u8]) -> io::Result<()> {
+        let packet = PcapPacket {
+            timestamp: self.offset + Duration::from_nanos(time_ns),
+            orig_len: length,
+            data: Cow::Borrowed(data),
+        };
+        self.writer.write_packet(&packet).map(drop).map_err(io::Error::other)
+    }
+
+    /// Makes sure that all is written.
+    pub(super) fn finish(self) -> io::Result<()> {
+        self.writer.into_writer().flush()
+    }
+}
+
+/// Why a recording cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// It cannot be read.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is no capture file.
+    #[error("neither pcap nor pcapng: {0}")]
+    Format(#[from] pcap_file::PcapError),
+    /// It has no frames.
+    #[error("no frames in it")]
+    Empty,
+    /// It has too many.
+    #[error("more than {FRAMES_MAX} frames in it")]
+    Long,
+    /// A frame is too long, or was cut by the capture.
+    #[error(
+        "frame {0} has {1} bytes, of which {2} were kept: 14 to {FRAME_MAX} whole bytes are needed"
+    )]
+    Frame(usize, u32, usize),
+}
+
+/// The frames of a pcap or pcapng file.
+pub(super) fn read(path: &Path) -> Result<Vec<Frame>, Error> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut magic = [0; 4];
+    file.read_exact(&mut magic)?;
+    file.rewind()?;
+    let mut frames = Vec::new();
+    if magic == [0x0a, 0x0d, 0x0d, 0x0a] {
+        let mut reader = PcapNgReader::new(file)?;
+        while let Some(block) = reader.next_block() {
+            match block? {
+                Block::EnhancedPacket(packet) => {
+                    add(&mut frames, packet.original_len, &packet.data)?;
+                }
+                Block::SimplePacket(packet) => add(&mut frames, packet.original_len, &packet.data)?,
+                _ => (),
+            }
+        }
+    } else {
+        let mut reader = PcapReader::new(file)?;
+        while let Some(packet) = reader.next_packet() {
+            let packet = packet?;
+            add(&mut frames, packet.orig_len, &packet.data)?;
+        }
+    }
+    if frames.is_empty() { Err(Error::Empty) } else { Ok(frames) }
+}
+
+fn add(frames: &mut Vec<Frame>, length: u32, data: &[u8]) -> Result<(), Error> {
+    if frames.len() == FRAMES_MAX {
+        return Err(Error::Long);
+    }
+    let mut frame = Frame { length, pad: 0, data: [0; FRAME_MAX] };
+    let whole = data.len() >= 14 && u32::try_from(data.len()) == Ok(length);
+    match frame.data.get_mut(..data.len()) {
+        Some(room) if whole => room.copy_from_slice(data),
+        _ => return Err(Error::Frame(frames.len() + 1, length, data.len())),
+    }
+    frames.push(frame);
+    Ok(())
+}
