@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.bench import SampleError
 from harness.lab import Lab, Namespace, until
 from hawser.control.client import ControlError, DaemonClient
+from hawser.overlay.config.gateway import GatewayConfig
 
 LABEL = 0x2114
 """From branch 1 to branch 2, by member path 1 of group 4; carried by UDP and TCP alike."""
@@ -73,7 +74,7 @@ def hawser(program: str, others: int) -> Forward:
         control = folder / "gateway.sock"
         config = _gateway(control, ends.addresses, 0)
         file = folder / "gateway.json"
-        file.write_text(json.dumps(config))
+        file.write_text(config.model_dump_json())
         daemon = ends.forwarder.start([program, "gateway", "--config", str(file)])
         client = DaemonClient(control)
         until(lambda: _answers(client), "the gateway answers", daemons=[daemon])
@@ -101,9 +102,7 @@ def _answers(client: DaemonClient) -> bool:
         return False
 
 
-def _gateway(
-    control: Path, addresses: Sequence[str], others: int, turn: str = ""
-) -> dict[str, object]:
+def _gateway(control: Path, addresses: Sequence[str], others: int, turn: str = "") -> GatewayConfig:
     """Give a gateway's configuration. Entries have the turn in their names, so all are new."""
     client, near, far, server = addresses
     ports = [
@@ -118,8 +117,7 @@ def _gateway(
         source = f"203.0.{number // 200}.{number % 200 + 1}"
         what = ("destination_port", "source_port")[number % 2]
         entries.append(_entry(f"{turn}{number}", source, near, what, LABEL, (far, server), "wan1"))
-    return {
-        "version": 1,
+    config = {
         "branch": "b3",
         "id": 3,
         "control": str(control),
@@ -128,6 +126,7 @@ def _gateway(
         "peers": [],
         "switch": {"kind": "bpf", "ports": ports, "entries": entries},
     }
+    return GatewayConfig.model_validate(config)
 
 
 def _entry(

@@ -8,10 +8,12 @@ h1 --- gw1 ==a,b== internet ==a,b== gw2 --- h2          `branches(2)`
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from pathlib import PurePosixPath
 
+from hawser.overlay.config.gateway import GatewayConfig, MptcpTransport, Tls, Tun
 from hawser.overlay.lab.plan import (
     ClassPlan,
-    DaemonPlan,
+    GatewayDaemon,
     InterfacePlan,
     LinkPlan,
     MptcpEndpoint,
@@ -63,7 +65,7 @@ def pair(
     rate: float | None = None,
     offload: bool = False,
     more: tuple[str, ...] = (),
-    daemons: tuple[DaemonPlan, ...] = (),
+    daemons: tuple[GatewayDaemon, ...] = (),
     sysctl: dict[str, str] | None = None,
 ) -> NetworkPlan:
     """Two nodes and one cable `x`; its direction from a to b has these classes."""
@@ -130,20 +132,19 @@ def branches(count: int) -> NetworkPlan:
     )
 
 
-def gateway_daemon(name: str, node: str, tls: str | None = None) -> DaemonPlan:
+def gateway_daemon(name: str, node: str, tls: str | None = None) -> GatewayDaemon:
     """A gateway without peers."""
-    files = {"certificate": f"pki/{tls}.pem", "key": f"pki/{tls}.key", "ca": "pki/ca.pem"}
-    config: dict[str, object] = {
-        "version": 1,
-        "branch": tls or "b1",
-        "id": 1,
-        "control": f"{name}.sock",
-        "tun": {"name": "hawser0", "mtu": 1500, "address": None},
-        "transport": {"kind": "mptcp", "tls": files if tls else None},
-        "queue_bytes": 1_000_000,
-        "peers": [],
-    }
-    return DaemonPlan(node=node, role="gateway", name=name, config=config)
+    pki = PurePosixPath("pki")
+    files = Tls(certificate=pki / f"{tls}.pem", key=pki / f"{tls}.key", ca=pki / "ca.pem")
+    config = GatewayConfig(
+        branch=tls or "b1",
+        id=1,
+        control=PurePosixPath(f"{name}.sock"),
+        tun=Tun(name="hawser0", mtu=1500),
+        transport=MptcpTransport(tls=files if tls else None),
+        peers=(),
+    )
+    return GatewayDaemon(node=node, name=name, config=config)
 
 
 def _wan(number: int, port: str, host: int) -> str:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stands in for `hawserd` where a test is about its supervision: a control socket that says ready.
 
-What its configuration holds under `fake` makes it misbehave: `exit` ends at once, `mute` never
+The name of its TUN device makes it misbehave: with `exit` it ends at once, with `mute` it never
 says that it is ready.
 """
 
@@ -20,7 +20,7 @@ def main() -> None:
     config = json.loads(Path(sys.argv[3]).read_text())
     sys.stdout.write(f"line one\nreading {sys.argv[3]}\n")
     sys.stdout.flush()
-    behaviour = config.get("fake")
+    behaviour = config["tun"]["name"]
     if behaviour == "exit":
         sys.exit("field peers[0].id: found 99, expected 1 to 15")
     listener = socket.socket(socket.AF_UNIX)

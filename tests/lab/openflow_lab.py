@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from driver_plans import FRAME, MBIT, branches, gateway_daemon
 
+from hawser.overlay.config.gateway import Switch
 from hawser.overlay.config.openflow import ControllerConfig
 from hawser.overlay.config.shaping import class_id
 from hawser.overlay.lab.openflow import switched
-from hawser.overlay.lab.plan import ClassPlan, DaemonPlan, NetworkPlan, ShaperPlan
+from hawser.overlay.lab.plan import ClassPlan, GatewayDaemon, NetworkPlan, ShaperPlan
 from hawser.spec.units import Rate, Size
 from worked_example import PATHS, Hop, entries, ports
 
@@ -57,11 +58,12 @@ def prioritised(rate: float = PRIORITY_RATE) -> NetworkPlan:
         sender_marks=True,
     )
     (ssc,) = made.daemons
-    config = ControllerConfig.model_validate(ssc.config).model_dump(mode="json", by_alias=True)
-    for switch in config["switches"]:
+    changed = ssc.config.model_dump(mode="json")
+    for switch in changed["switches"]:
         for entry in switch["entries"]:
             if entry["output"] != "agent":
                 entry["output"]["class"] = class_id(0 if entry["name"].startswith("m3") else 1)
+    config = ControllerConfig.model_validate(changed)
     update = {"daemons": (ssc.model_copy(update={"config": config}),), "shapers": (shaper,)}
     return made.model_copy(update=update)
 
@@ -72,7 +74,10 @@ def bpf(count: int, paths: dict[int, tuple[Hop, ...]]) -> NetworkPlan:
     return branches(count).model_copy(update={"daemons": tuple(daemons), "shapers": ()})
 
 
-def _gateway(number: int, paths: dict[int, tuple[Hop, ...]], kind: str = "openflow") -> DaemonPlan:
+def _gateway(
+    number: int, paths: dict[int, tuple[Hop, ...]], kind: str = "openflow"
+) -> GatewayDaemon:
     daemon = gateway_daemon(f"gw{number}", f"gw{number}")
     switch = {"kind": kind, "ports": ports(number), "entries": entries(number, paths)}
-    return daemon.model_copy(update={"config": {**daemon.config, "switch": switch}})
+    update = {"switch": Switch.model_validate(switch)}
+    return daemon.model_copy(update={"config": daemon.config.model_copy(update=update)})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import IPv4Address
 from typing import Any
 
 from live_transfer import LiveTransfer, live_transfer
@@ -17,6 +17,8 @@ from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.daemon import SupervisedProcess
 from hawser.driver.local import LocalLab
 from hawser.node.netns import namespace
+from hawser.overlay.config.entry import Entry
+from hawser.overlay.config.openflow import ControllerConfig
 from worked_example import AGENT, address
 
 FULL = 15 * 16 * 16 * 2
@@ -67,17 +69,20 @@ def packets_of_flows(lab: LocalLab, gateway: str) -> int:
     return sum(int(n) for line in lines for n in re.findall(r"n_packets=(\d+)", line))
 
 
-def full_table(lab: LocalLab) -> dict[str, Any]:
+def full_table(lab: LocalLab) -> ControllerConfig:
     """The controller's configuration, with the largest table at gateway 3."""
-    config = controller(lab).config()
-    own = next(each for each in config["switches"] if each["name"] == "gw3")
-    model = own["entries"][0]
-    for number in range(FULL):
-        other = copy.deepcopy(model)
-        other["name"] = f"other {number}"
-        other["match"]["source"] = f"203.0.{number // 200}.{number % 200 + 1}"
-        own["entries"].append(other)
-    return config
+    config = controller(lab).config(ControllerConfig)
+    own = next(each for each in config.switches if each.name == "gw3")
+    others = tuple(_other(own.entries[0], number) for number in range(FULL))
+    full = own.model_copy(update={"entries": (*own.entries, *others)})
+    switches = tuple(full if each is own else each for each in config.switches)
+    return config.model_copy(update={"switches": switches})
+
+
+def _other(entry: Entry, number: int) -> Entry:
+    source = IPv4Address(f"203.0.{number // 200}.{number % 200 + 1}")
+    match = entry.match.model_copy(update={"source": source})
+    return entry.model_copy(update={"name": f"other {number}", "match": match})
 
 
 def udp_socket(lab: LocalLab, node: str) -> socket.socket:

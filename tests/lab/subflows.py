@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from waiting import until
 
 from hawser.driver.local import LocalLab
 from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import NetworkPlan, network
+from hawser.overlay.lab.plan import GatewayDaemon
 from hawser.spec import load
 
 WORKFLOW = Path(__file__).parents[2] / "workflows" / "five-branches.yaml"
@@ -51,10 +51,11 @@ def wide() -> NetworkPlan:
 
 def check_subflows(lab: LocalLab, plan: NetworkPlan) -> None:
     """Every pair of gateways gets a subflow on every path, and no other."""
-    configs: dict[int, Any] = {daemon.config["id"]: daemon.config for daemon in plan.daemons}
+    gateways = (daemon.config for daemon in plan.daemons if isinstance(daemon, GatewayDaemon))
+    configs = {config.id: config for config in gateways}
     for lower, higher in combinations(sorted(configs), 2):
-        peer = next(p for p in configs[lower]["peers"] if p["id"] == higher)
-        wanted = sorted((path["local"], path["remote"]) for path in peer["groups"][0]["paths"])
+        peer = next(p for p in configs[lower].peers if p.id == higher)
+        wanted = sorted((str(path.local), str(path.remote)) for path in peer.groups[0].paths)
         port = 0x1000 * higher
         node = lab.nodes[f"gw{lower}"]
         until(

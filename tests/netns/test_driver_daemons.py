@@ -22,7 +22,8 @@ from hawser.driver import daemon as daemons
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.node.process import started
-from hawser.overlay.lab.plan import DaemonPlan, NetworkPlan
+from hawser.overlay.config.gateway import Tun
+from hawser.overlay.lab.plan import GatewayDaemon, NetworkPlan
 
 pytestmark = pytest.mark.root
 
@@ -41,10 +42,10 @@ def plan(*, tls: bool = False, **fake: str) -> NetworkPlan:
     )
 
 
-def _misbehaving(node: str, tls: str | None, fake: str | None) -> DaemonPlan:
+def _misbehaving(node: str, tls: str | None, fake: str | None) -> GatewayDaemon:
     daemon = gateway_daemon(f"gw-{node}", node, tls)
-    config = {**daemon.config, "tun": None} | ({"fake": fake} if fake else {})
-    return daemon.model_copy(update={"config": config})
+    tun = Tun(name=fake or "hawser0", mtu=1500)
+    return daemon.model_copy(update={"config": daemon.config.model_copy(update={"tun": tun})})
 
 
 def test_daemons_run_in_their_nodes_and_answer(deploy: Deploy) -> None:

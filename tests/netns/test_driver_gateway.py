@@ -22,6 +22,7 @@ from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
 from hawser.driver.local import LocalLab
+from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.lab import network
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.workflow import Scenario
@@ -99,8 +100,8 @@ def test_answers_fit_their_schemas_and_models(deploy: Deploy) -> None:
         for name, path in (("gateway-status", "status"), ("gateway-counters", "counters")):
             answer = json.loads(client._request("GET", f"/v1/{path}"))
             jsonschema.validate(answer, schema(name))
-        config = client.config()
-        jsonschema.validate(config, schema("gateway-config"))
+        config = client.config(GatewayConfig)
+        jsonschema.validate(config.model_dump(mode="json"), schema("gateway-config"))
         assert "hawser_gateway" in client.metrics()
 
 
@@ -113,16 +114,17 @@ def test_published_schemas_are_those_of_the_daemon() -> None:
 def test_the_drivers_configuration_is_valid() -> None:
     for each in ("mptcp", "ipip"):
         for daemon in plan(each).daemons:
-            jsonschema.validate(daemon.config, schema("gateway-config"))
+            jsonschema.validate(daemon.config.model_dump(mode="json"), schema("gateway-config"))
 
 
 def test_a_bad_configuration_is_refused_field_by_field(deploy: Deploy) -> None:
     lab = deploy(plan())
     with DaemonClient(lab.daemons["gw1"].control) as client:
-        before = client.config()
+        before = client.config(GatewayConfig)
+        wrong = before.peers[0].model_copy(update={"id": 99})
         with pytest.raises(ControlError, match=r"422: .*peers\[0\]\.id.*99"):
-            client.configure({**before, "peers": [{**before["peers"][0], "id": 99}]})
-        assert client.config() == before
+            client.configure(before.model_copy(update={"peers": (wrong,)}))
+        assert client.config(GatewayConfig) == before
         client.configure(before)
         assert client.status().connected
 

@@ -42,6 +42,8 @@ from hawser.driver import openvswitch
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.node.netns import namespace
 from hawser.openflow.errors import PER_SECOND
+from hawser.overlay.config.entry import EntryOutput
+from hawser.overlay.config.openflow import ControllerConfig
 from hawser.overlay.lab.plan import NetworkPlan
 from worked_example import PATHS, address, label
 
@@ -235,20 +237,26 @@ def hostile(chance: random.Random) -> bytes:
 
 
 def test_entries_are_replaced_under_traffic_without_loss(lab: LocalLab) -> None:
-    config = controller(lab).config()
+    config = controller(lab).config(ControllerConfig)
     with numbered(lab, 1000) as flow:
         flow.more(10)
-        for turn in range(20):
-            for switch in config["switches"]:
-                for entry in switch["entries"]:  # all flows change: sender address by class
-                    if entry["output"] != "agent":
-                        entry["output"]["class"] = 0x10001 + turn
-            controller(lab).configure(config)
+        for turn in range(20):  # all flows change: sender address by class
+            controller(lab).configure(classed(config, 0x10001 + turn))
             until(lambda: ready(lab))
             flow.more(10)
         flow.all_came()
     marked = dumped(lab, "gw1")
     assert marked.count("set_field:02:14:") == 4, marked
+
+
+def classed(config: ControllerConfig, class_id: int) -> ControllerConfig:
+    """The same, but all that leaves by a WAN port is of this class."""
+    changed = config.model_dump(mode="json")
+    for switch in changed["switches"]:
+        for entry in switch["entries"]:
+            if entry["output"] != "agent":
+                entry["output"]["class"] = class_id
+    return ControllerConfig.model_validate(changed)
 
 
 def test_a_full_table_comes_and_loses_nothing(lab: LocalLab) -> None:
@@ -327,15 +335,16 @@ def cookies(lab: LocalLab, gateway: str) -> set[str]:
 
 
 def test_wrong_configurations_change_nothing(lab: LocalLab) -> None:
-    config = controller(lab).config()
-    config["switches"][0]["entries"][0]["output"] = {"port": "z", "class": None}
+    config = controller(lab).config(ControllerConfig)
+    (first, *others) = config.switches
+    lost = first.entries[0].model_copy(update={"output": EntryOutput(port="z")})
+    wrong = first.model_copy(update={"entries": (lost, *first.entries[1:])})
     with pytest.raises(ControlError, match=r"422: switches.0.* found port 'z'"):
-        controller(lab).configure(config)
-    config = controller(lab).config() | {"switches": []}
+        controller(lab).configure(config.model_copy(update={"switches": (wrong, *others)}))
     with pytest.raises(ControlError, match=r"422: .*the same switches"):
-        controller(lab).configure(config)
+        controller(lab).configure(config.model_copy(update={"switches": ()}))
     assert ready(lab)
-    assert len(controller(lab).config()["switches"]) == 3
+    assert len(controller(lab).config(ControllerConfig).switches) == 3
 
 
 def test_nothing_listens_on_the_network(lab: LocalLab) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, Self, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from hawser.control.model import FieldError, FunctionCounters, Status, Trace, WanCounters
+from hawser.overlay.config.base import Configuration
 
 _TIMEOUT = 5.0
 """Seconds that a daemon may stay silent; it needs milliseconds."""
@@ -21,6 +21,7 @@ _ANSWER_MAX = 16 * 1024 * 1024
 """Bytes of an answer that are read at most."""
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Configuration)
 
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _STATUS: TypeAdapter[Status] = TypeAdapter(Status)
@@ -76,17 +77,17 @@ class DaemonClient:
         """What happened to packets since this was last asked."""
         return self._get("/v1/trace", TypeAdapter(Trace))
 
-    def config(self) -> dict[str, Any]:
-        """The configuration in force (schemas/ROLE-config.schema.json)."""
-        return self._get("/v1/config", _OBJECT)
+    def config(self, form: type[C]) -> C:
+        """The configuration in force, in the form of the daemon's role."""
+        return self._get("/v1/config", TypeAdapter(form))
 
-    def configure(self, config: Mapping[str, object]) -> None:
+    def configure(self, config: Configuration) -> None:
         """Put a whole new configuration in force; what stays the same keeps its state.
 
         Raises:
             ControlError: it is not valid, with every field that is wrong; nothing has changed.
         """
-        self._request("PUT", "/v1/config", json.dumps(dict(config)).encode())
+        self._request("PUT", "/v1/config", config.model_dump_json().encode())
 
     def metrics(self) -> str:
         """Counters in Prometheus' text format."""

@@ -18,7 +18,7 @@ from hawser.driver.daemon import binary
 from hawser.node.netns import cgroup, features
 from hawser.node.netns.htb import needs_tree
 from hawser.overlay.lab import emulator
-from hawser.overlay.lab.plan import FUNCTION_ROLES, DaemonPlan, NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.model import Model
 
 
@@ -119,28 +119,26 @@ def realised(plan: NetworkPlan) -> NetworkPlan:
 
 def _needs(plan: NetworkPlan) -> Iterator[str]:
     """Kernel features that a plan uses."""
+    wanted = {need for each in plan.daemons for need in each.config.needs()}
     yield from ("namespaces", "veth")
     if any(map(needs_tree, plan.shapers)):
         yield from ("htb", "tbf", "u32")
-    if plan.tunnels or any(each.role == "gateway" for each in plan.daemons):
+    if plan.tunnels or "tun" in wanted:
         yield "tun"
     if any(node.redirects for node in plan.nodes):
         yield "mirred"
-    if any(node.mptcp or "net.mptcp.enabled" in node.sysctl for node in plan.nodes):
+    if "mptcp" in wanted or any(
+        node.mptcp or "net.mptcp.enabled" in node.sysctl for node in plan.nodes
+    ):
         yield "mptcp"
-    if any(each.role in FUNCTION_ROLES for each in plan.daemons):
+    if "xdp" in wanted:
         yield "xdp"
     if any(node.segments for node in plan.nodes):
         yield "seg6"
     if any(node.vrfs for node in plan.nodes):
         yield "vrf"
-    if any(_has_lane(each) for each in plan.daemons):
+    if "tproxy" in wanted:
         yield "tproxy"
-
-
-def _has_lane(daemon: DaemonPlan) -> bool:
-    transport = daemon.config.get("transport")
-    return isinstance(transport, dict) and bool(transport.get("lane"))
 
 
 def _missing_cgroup(plan: NetworkPlan) -> tuple[str, ...]:
@@ -152,7 +150,7 @@ def _missing_cgroup(plan: NetworkPlan) -> tuple[str, ...]:
 
 
 def _missing_daemon(plan: NetworkPlan) -> tuple[str, ...]:
-    if all(each.role == "openflow" for each in plan.daemons):
+    if not any("hawserd" in each.config.needs() for each in plan.daemons):
         return ()
     try:
         binary()

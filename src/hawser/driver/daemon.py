@@ -14,6 +14,7 @@ from hawser.control.model import GatewayStatus, OpenFlowStatus, Status
 from hawser.driver import names, state
 from hawser.driver.base import Daemon, DriverError
 from hawser.node.base import Node, NodeError, Process, tail
+from hawser.overlay.config.base import Configuration
 from hawser.overlay.lab.plan import FUNCTION_ROLES, DaemonPlan
 
 READY_WITHIN = 15.0
@@ -45,31 +46,13 @@ def _repository() -> Path:
     return Path(__file__).resolve().parents[3]
 
 
-def absolute(config: Mapping[str, object], directory: Path) -> dict[str, object]:
-    """A configuration with its paths (sockets, certificates) in the lab's directory."""
-    result = dict(config)
-    result["control"] = str(directory / str(config["control"]))
-    transport = config.get("transport")
-    if isinstance(transport, Mapping) and isinstance(transport.get("tls"), Mapping):
-        tls = {key: str(directory / str(value)) for key, value in transport["tls"].items()}
-        result["transport"] = {**transport, "tls": tls}
-    if isinstance(firewall := config.get("firewall"), Mapping):
-        rules = str(directory / str(firewall["rules_file"]))
-        result["firewall"] = {**firewall, "rules_file": rules}
-    if isinstance(switches := config.get("switches"), list):
-        result["switches"] = [
-            {**switch, "socket": str(directory / str(switch["socket"]))} for switch in switches
-        ]
-    return result
-
-
-def reconfigure(daemon: Daemon, directory: Path, config: Mapping[str, object]) -> None:
+def reconfigure(daemon: Daemon, directory: Path, config: Configuration) -> None:
     """Give a running daemon a new configuration, which it also has when it is started again.
 
     Raises:
         DriverError: it does not take it; nothing has changed.
     """
-    whole = absolute(config, directory)
+    whole = config.placed(directory)
     try:
         with DaemonClient(daemon.control) as client:
             client.configure(whole)
@@ -231,7 +214,7 @@ class SupervisedDaemon(SupervisedProcess):
     def __init__(self, directory: Path, plan: DaemonPlan, node: Node) -> None:
         self.role = plan.role
         self.control = names.control_socket(directory, plan)
-        config = state.write_config(directory, plan.name, absolute(plan.config, directory))
+        config = state.write_config(directory, plan.name, plan.config.placed(directory))
         for name, content in plan.files.items():
             state.write_file(directory / name, content)
         command = (*_program(plan), "--config", str(config))

@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from hawser.driver import daemon, state
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import SupervisedDaemon, SupervisedProcess
 from hawser.node.base import Node, NodeError
 from hawser.node.change import RuleChange, Settings
+from hawser.overlay.config.function import SffConfig
 from hawser.overlay.lab.chain.failure import configurations, passed_by
 from hawser.overlay.lab.plan import FUNCTION_ROLES, NetworkPlan
 
@@ -44,7 +44,7 @@ class Failover:
         self._lock = threading.Lock()
         self._passed_by: frozenset[int] = frozenset()
         """Routing tables that nothing is led to."""
-        self._told: dict[str, dict[str, Any]] = dict(configurations(plan, ()))
+        self._told: dict[str, SffConfig] = dict(configurations(plan, ()))
 
     def watch(self, programs: Iterable[SupervisedProcess]) -> None:
         """Be told of every function's end, and of its start.
@@ -89,14 +89,13 @@ class Failover:
                 node.apply(RuleChange(tables=after - before, there=False))
                 node.apply(RuleChange(tables=before - after, there=True))
 
-    def _tell(self, forwarder: str, config: dict[str, Any]) -> None:
+    def _tell(self, forwarder: str, config: SffConfig) -> None:
         """Tell a forwarder; one that does not answer now finds it when it is started again."""
         self._told[forwarder] = config
         try:
             daemon.reconfigure(self._daemons[forwarder], self._directory, config)
         except DriverError:
-            whole = daemon.absolute(config, self._directory)
-            state.write_config(self._directory, forwarder, whole)
+            state.write_config(self._directory, forwarder, config.placed(self._directory))
 
     def _ready(self, function: SupervisedDaemon) -> bool:
         """Wait until a function serves packets; False when it ended again."""

@@ -30,7 +30,7 @@ from hawser.node.base import NodeError, Process
 from hawser.node.change import Settings
 from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import emulator
-from hawser.overlay.lab.plan import NetworkPlan
+from hawser.overlay.lab.plan import GatewayDaemon, NetworkPlan
 from hawser.spec.check.topology import INTERNET
 from hawser.spec.workflow import Change
 
@@ -209,7 +209,8 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
         build.network(lab.nodes, plan)
         _certificates(directory, plan)
         openvswitch.prepare(directory, plan)
-        switched = tuple(each.name for each in plan.daemons if each.config.get("switch"))
+        gateways = (each for each in plan.daemons if isinstance(each, GatewayDaemon))
+        switched = tuple(each.name for each in gateways if each.config.switch)
         _forward(lab, allowed=not switched)
         for each in plan.daemons:
             daemons[each.name] = SupervisedDaemon(directory, each, lab.nodes[each.node])
@@ -250,11 +251,7 @@ def _record(name: str, plan: NetworkPlan) -> state.LabRecord:
 
 
 def _certificates(directory: Path, plan: NetworkPlan) -> None:
-    branches = {str(each.config["branch"]) for each in plan.daemons if _wants_tls(each.config)}
+    gateways = (each.config for each in plan.daemons if isinstance(each, GatewayDaemon))
+    branches = {config.branch for config in gateways if config.tls is not None}
     if branches:
         pki.make(directory / "pki", sorted(branches))
-
-
-def _wants_tls(config: Mapping[str, object]) -> bool:
-    transport = config.get("transport")
-    return isinstance(transport, Mapping) and transport.get("tls") is not None

@@ -57,11 +57,11 @@ def control_socket(directory: Path, daemon: DaemonPlan) -> Path:
     Raises:
         DriverError: the path is too long for a socket, or leads out of the directory.
     """
-    relative = str(daemon.config.get("control", f"{daemon.name}.sock"))
+    relative = daemon.config.control
     path = directory / relative
-    if Path(relative).is_absolute() or ".." in path.parts:
+    if relative.is_absolute() or ".." in path.parts:
         raise DriverError(
-            f"daemon {daemon.name}: control: found {relative!r}, expected a file name"
+            f"daemon {daemon.name}: control: found {str(relative)!r}, expected a file name"
         )
     return socket(path, f"daemon {daemon.name}: control")
 

@@ -15,7 +15,6 @@ ends with its holder.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import time
@@ -27,6 +26,7 @@ from pydantic import ValidationError
 
 from hawser.driver.base import DriverError
 from hawser.node.process import started
+from hawser.overlay.config.base import Configuration
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.model import Model
 
@@ -179,16 +179,16 @@ def write_daemon(directory: Path, name: str, record: DaemonRecord) -> None:
     _replace(directory / "daemons" / f"{name}.json", record.model_dump_json())
 
 
-def write_config(directory: Path, name: str, config: dict[str, object]) -> Path:
+def write_config(directory: Path, name: str, config: Configuration) -> Path:
     """Save a daemon's configuration and say where."""
     path = directory / "config" / f"{name}.json"
-    _replace(path, json.dumps(config, indent=2))
+    _replace(path, config.model_dump_json(indent=2))
     return path
 
 
-def write_file(path: Path, content: object) -> None:
+def write_file(path: Path, content: Model) -> None:
     """Save a file that a daemon reads, as JSON."""
-    _replace(path, json.dumps(content))
+    _replace(path, content.model_dump_json())
 
 
 def recorded_processes(directory: Path) -> tuple[ProcessRecord, ...]:

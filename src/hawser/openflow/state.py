@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from hawser.openflow.errors import Errors
 from hawser.overlay.config.openflow import ControllerConfig, OpenFlowSwitch
@@ -121,7 +122,9 @@ class State:
         return all(each.connected and each.installed for each in self._switches.values())
 
 
-def _fixed(config: ControllerConfig) -> tuple[str, frozenset[tuple[str, str]]]:
+def _fixed(
+    config: ControllerConfig,
+) -> tuple[PurePosixPath, frozenset[tuple[str, PurePosixPath]]]:
     return config.control, frozenset((each.name, each.socket) for each in config.switches)
 
 

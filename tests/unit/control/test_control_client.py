@@ -14,6 +14,7 @@ import pytest
 
 from hawser.control import client as client_module
 from hawser.control.client import ControlError, DaemonClient
+from hawser.overlay.config.base import Configuration
 
 STATUS: dict[str, Any] = {
     "version": "0.1.0",
@@ -111,11 +112,11 @@ def test_configuration_counters_and_metrics(api: Api, client: DaemonClient) -> N
         "/v1/counters": (200, b'{"tun": {"read": {"packets": 3}}}'),
         "/metrics": (200, b"hawser_gateway_group_up 1\n"),
     }
-    assert client.config() == {"version": 1}
+    assert client.config(Configuration) == Configuration()
     assert client.counters()["tun"]["read"]["packets"] == 3
     assert client.metrics() == "hawser_gateway_group_up 1\n"
-    client.configure({"version": 1, "peers": []})
-    assert api.put == {"version": 1, "peers": []}
+    client.configure(Configuration())
+    assert api.put == {"version": 1}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_refusals_say_why(
 ) -> None:
     api.answers["/v1/config"] = (code, body.encode())
     with pytest.raises(ControlError, match=message):
-        client.configure({})
+        client.configure(Configuration())
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\xff", b'{"version": 1}', b"null"])

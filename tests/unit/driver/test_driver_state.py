@@ -6,17 +6,19 @@ import json
 import os
 import stat
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from cryptography import x509
+from driver_plans import gateway_daemon
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hawser.driver import names, pki, state
 from hawser.driver.base import DriverError
-from hawser.driver.daemon import absolute
-from hawser.overlay.lab.plan import DaemonPlan, NetworkPlan
+from hawser.overlay.config.gateway import GatewayConfig
+from hawser.overlay.config.wan import WanConfig
+from hawser.overlay.lab.plan import NetworkPlan, WanDaemon
 
 PLAN = NetworkPlan(nodes=(), links=(), shapers=(), daemons=(), addresses={})
 
@@ -43,17 +45,20 @@ def test_namespaces_of_others_belong_to_no_lab(name: str) -> None:
     assert names.lab_of(name) is None
 
 
+def emulator(name: str, control: str) -> WanDaemon:
+    config = WanConfig(control=PurePosixPath(control), wires=(), emulated=())
+    return WanDaemon(node="n", name=name, config=config)
+
+
 def test_the_longest_names_fit_a_socket_path() -> None:
-    daemon = DaemonPlan(
-        node="n", role="gateway", name="n" * 31, config={"control": "n" * 31 + ".sock"}
-    )
+    daemon = emulator("n" * 31, "n" * 31 + ".sock")
     path = names.control_socket(names.ROOT / ("x" * 48), daemon)
     assert len(str(path)) <= 107
 
 
 @pytest.mark.parametrize("control", ["/etc/passwd", "../x.sock"])
 def test_sockets_stay_in_the_lab(control: str) -> None:
-    daemon = DaemonPlan(node="n", role="gateway", name="n", config={"control": control})
+    daemon = emulator("n", control)
     with pytest.raises(DriverError, match="expected a file name"):
         names.control_socket(names.ROOT / "x", daemon)
 
@@ -116,21 +121,12 @@ def test_a_lock_on_a_lab_that_was_made_anew_is_none(tmp_path: Path) -> None:
 
 
 def test_configurations_get_absolute_paths(tmp_path: Path) -> None:
-    config: dict[str, object] = {
-        "control": "gw1.sock",
-        "transport": {"kind": "mptcp", "tls": {"key": "pki/b1.key"}},
-        "peers": [],
-    }
-    assert absolute(config, tmp_path) == {
-        "control": f"{tmp_path}/gw1.sock",
-        "transport": {"kind": "mptcp", "tls": {"key": f"{tmp_path}/pki/b1.key"}},
-        "peers": [],
-    }
-    plain: dict[str, object] = {"control": "gw1.sock", "transport": {"kind": "mptcp", "tls": None}}
-    assert absolute(plain, tmp_path)["transport"] == plain["transport"]
+    config = gateway_daemon("gw1", "gw1", "b1").config.placed(tmp_path)
     state.create(tmp_path / "x")
-    path = state.write_config(tmp_path / "x", "gw1", config)
-    assert json.loads(path.read_text()) == config
+    written = json.loads(state.write_config(tmp_path / "x", "gw1", config).read_text())
+    assert GatewayConfig.model_validate(written) == config
+    assert written["control"] == f"{tmp_path}/gw1.sock"
+    assert written["transport"]["tls"]["key"] == f"{tmp_path}/pki/b1.key"
 
 
 def test_certificates(tmp_path: Path) -> None:

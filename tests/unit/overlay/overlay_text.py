@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
-from hawser.overlay.lab.plan import ClassPlan, NetworkPlan, NodePlan
+from hawser.overlay.lab.plan import ClassPlan, DaemonPlan, NetworkPlan, NodePlan
 
 
 def text(plan: NetworkPlan) -> str:
@@ -25,7 +26,13 @@ def _lines(plan: NetworkPlan) -> Iterator[str]:
         yield f"address {name}: {address}"
     for daemon in plan.daemons:
         yield f"daemon {daemon.name}: {daemon.role} at {daemon.node}"
-        yield from (f"  {key}: {json.dumps(value)}" for key, value in daemon.config.items())
+        config = emitted(daemon)
+        yield from (f"  {key}: {json.dumps(value)}" for key, value in config.items())
+
+
+def emitted(daemon: DaemonPlan) -> dict[str, Any]:
+    """A daemon's configuration as JSON that it reads."""
+    return daemon.config.model_dump(mode="json")
 
 
 def _node(node: NodePlan) -> Iterator[str]:

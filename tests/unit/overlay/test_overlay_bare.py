@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
+from overlay_text import emitted
 from spec_files import loaded
 
 from hawser.overlay.lab import NetworkPlan, network
@@ -42,7 +43,7 @@ def planned(chain: str) -> NetworkPlan:
 
 
 def config(plan: NetworkPlan, node: str) -> Any:  # noqa: ANN401 (JSON)
-    return next(daemon.config for daemon in plan.daemons if daemon.name == node)
+    return next(emitted(daemon) for daemon in plan.daemons if daemon.name == node)
 
 
 def node(plan: NetworkPlan, name: str) -> NodePlan:
@@ -111,7 +112,7 @@ def test_a_tunnel_is_down_when_one_end_is() -> None:
     plan = planned("functions: [f, enc, dec]")
     for down in ("enc", "dec"):
         configs = dict(configurations(plan, {down}))
-        kept = {(hop["spi"], hop["si"]) for c in configs.values() for hop in c["hops"]}
+        kept = {(hop.spi, hop.si) for c in configs.values() for hop in c.hops}
         assert (1, 254) not in kept
         assert (1, 255) in kept
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from overlay_text import emitted
 from spec_files import loaded, mistakes
 
+from hawser.overlay.config.function import SffConfig
 from hawser.overlay.lab import NetworkPlan, network
 from hawser.overlay.lab.chain.failure import configurations, passed_by
 from hawser.overlay.lab.plan import CoursePlan, NodePlan, RoutePlan
@@ -83,7 +85,7 @@ class Follower:
         self.function = {
             each: name for name, every in self.plan.instances.items() for each in every
         }
-        self.configs: Mapping[str, Any] = {d.node: d.config for d in self.plan.daemons}
+        self.configs: Mapping[str, Any] = {d.node: emitted(d) for d in self.plan.daemons}
 
     def mac(self, end: tuple[str, str]) -> str | None:
         return next(i.mac for i in self.nodes[end[0]].interfaces if i.name == end[1])
@@ -292,7 +294,7 @@ measurements: {rtt: {probe: ping, from: client, to: server}}
 
 class TestTwoNodes:
     plan = network(loaded(TWO).variants[0].scenario)
-    configs: Mapping[str, Any] = {daemon.name: daemon.config for daemon in plan.daemons}
+    configs: Mapping[str, Any] = {daemon.name: emitted(daemon) for daemon in plan.daemons}
 
     def test_functions_in_use_are_nodes(self) -> None:
         found = {node.name: node.cpu for node in self.plan.nodes if node.role == "function"}
@@ -301,10 +303,11 @@ class TestTwoNodes:
 
     def test_a_firewall_begins_with_its_rules(self) -> None:
         daemon = next(each for each in self.plan.daemons if each.name == "fw-2")
-        firewall: Any = daemon.config["firewall"]
+        firewall: Any = emitted(daemon)["firewall"]
         assert firewall["otherwise"] == "deny"
         assert firewall["remember"]
-        assert daemon.files == {
+        files = {name: rules.model_dump(mode="json") for name, rules in daemon.files.items()}
+        assert files == {
             firewall["rules_file"]: {
                 "rules": [
                     {
@@ -419,7 +422,7 @@ def test_ipv6_leaves_by_a_segment_of_its_own() -> None:
     assert [rule.table for rule in rules] == [route.table for route in led]
     behaviours = {str(each.segment): each.behaviour for each in nodes["n2"].segments}
     assert behaviours["5f00:0:3::6:1"] == "End.DX6"
-    proxies: Any = next(d.config["proxies"] for d in plan.daemons if d.name == "f1-proxy")
+    proxies: Any = next(emitted(d)["proxies"] for d in plan.daemons if d.name == "f1-proxy")
     assert [each["encapsulation"]["segments_ipv6"] for each in proxies] == [
         ["5f00:0:3:2::1", "5f00:0:3::6:1"],
         ["5f00:0:3::6:2"],
@@ -445,29 +448,27 @@ def test_rules_lead_past_what_is_down(steering: str, proxy: str | None, fail: st
 
 class TestFailure:
     @staticmethod
-    def configs(fail: str, *down: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def configs(fail: str, *down: str) -> tuple[SffConfig, SffConfig]:
         text = TWO.replace("    to: server", f"    to: server\n    fail: {fail}", 1)
         found = dict(configurations(network(loaded(text).variants[0].scenario), down))
         return found["n1"], found["n2"]
 
     def test_nothing_is_down(self) -> None:
-        assert self.configs("closed") == (
-            TestTwoNodes.configs["n1"],
-            TestTwoNodes.configs["n2"],
-        )
+        n1, n2 = (each.config for each in TestTwoNodes.plan.daemons if each.role == "sff")
+        assert self.configs("closed") == (n1, n2)
 
     @pytest.mark.parametrize("fail", ["open", "closed"])
     def test_another_instance_takes_over(self, fail: str) -> None:
         n1, n2 = self.configs(fail, "fw-1")
-        assert len(n1["rules"]) == 2
-        (hop,) = (hop for hop in n2["hops"] if (hop["spi"], hop["si"]) == (1, 254))
-        assert [target["port"] for target in hop["to"]] == ["fw-2"]
+        assert len(n1.rules) == 2
+        (hop,) = (hop for hop in n2.hops if (hop.spi, hop.si) == (1, 254))
+        assert [target.port for target in hop.to] == ["fw-2"]
 
     def test_closed_has_no_way_on(self) -> None:
         n1, n2 = self.configs("closed", "fw-1", "fw-2")
-        assert len(n1["rules"]) == 2
-        assert not any((hop["spi"], hop["si"]) == (1, 254) for hop in n2["hops"])
+        assert len(n1.rules) == 2
+        assert not any((hop.spi, hop.si) == (1, 254) for hop in n2.hops)
 
     def test_open_goes_the_plain_way(self) -> None:
         n1, _ = self.configs("open", "f1")
-        assert n1["rules"] == []
+        assert n1.rules == ()

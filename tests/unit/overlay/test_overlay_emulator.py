@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from driver_plans import gateway_daemon
 from spec_files import loaded
 
 from hawser.overlay.lab import NetworkPlan, network
@@ -15,7 +16,7 @@ from hawser.overlay.lab.emulator import (
     kernel_suffices,
     unwired,
 )
-from hawser.overlay.lab.plan import DaemonPlan, LinkPlan, NodePlan
+from hawser.overlay.lab.plan import LinkPlan, NodePlan
 from hawser.spec.units import Duration, Ratio
 
 TEXT = """
@@ -51,7 +52,7 @@ def plan(
 def config(of: NetworkPlan) -> dict[str, Any]:
     found = configuration(emulated(of))
     assert found is not None
-    return dict(found)
+    return found.model_dump(mode="json")
 
 
 def paths(of: NetworkPlan) -> dict[str, dict[str, Any]]:
@@ -93,7 +94,7 @@ def test_only_hosts_behind_the_emulator_take_packets_in_by_threads() -> None:
     assert threaded(bare) == set()
     assert threaded(emulated(bare)) == {("a", "e"), ("b", "e")}
     assert threaded(emulated(plan(path="delay: 10 ms"))) == {("c", "e"), ("d", "e")}
-    daemon = DaemonPlan(node="a", role="gateway", name="a", config={})
+    daemon = gateway_daemon("a", "a")
     relayed = bare.model_copy(update={"daemons": (daemon,)})
     assert threaded(emulated(relayed)) == {("b", "e")}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from overlay_text import text
+from overlay_text import emitted, text
 from spec_files import ROOT, loaded, read
 from spec_strategies import files
 
@@ -40,7 +40,7 @@ def test_quickstart_is_as_written_down() -> None:
 
 def test_the_workflow_has_the_ipip_plan() -> None:
     plan = network(scenario("quickstart", transport="ipip-best"))
-    config: Any = plan.daemons[0].config
+    config: Any = emitted(plan.daemons[0])
     assert config["transport"] == {"kind": "ipip"}
     assert config["tun"]["mtu"] == 1480
     assert config["peers"][0]["groups"] == [
@@ -52,7 +52,7 @@ def test_the_workflow_has_the_ipip_plan() -> None:
 def test_quic_paths_join_every_pair_of_ports() -> None:
     plan = network(scenario("mms-table1", scheme="tcp-over-quic"))
     for number, daemon in enumerate(plan.daemons, start=1):
-        config: Any = daemon.config
+        config: Any = emitted(daemon)
         assert config["transport"]["kind"] == "quic"
         assert config["transport"]["tls"]["certificate"] == f"pki/b{number}.pem"
         (group,) = config["peers"][0]["groups"]
@@ -63,7 +63,7 @@ def test_quic_paths_join_every_pair_of_ports() -> None:
 def test_traffic_that_opts_in_takes_the_lane() -> None:
     for scheme, lane in (("tcp-over-quic", None), ("tcp-over-quic-lane", {"II": "tcp"})):
         for daemon in network(scenario("mms-table1", scheme=scheme)).daemons:
-            config: Any = daemon.config
+            config: Any = emitted(daemon)
             assert config["transport"].get("lane") == lane
 
 
@@ -77,7 +77,7 @@ def test_quic_is_told_what_is_not_its_default() -> None:
     }
     for name, wanted in settings.items():
         for daemon in network(scenario("quic-settings", setting=name)).daemons:
-            config: Any = daemon.config
+            config: Any = emitted(daemon)
             plain = {"kind", "tls"}
             found = {key: value for key, value in config["transport"].items() if key not in plain}
             assert found == wanted
@@ -98,7 +98,7 @@ class TestFiveBranches:
     def test_every_pair_has_four_paths_seen_alike_from_both_ends(self) -> None:
         seen: dict[tuple[int, int], set[tuple[str, str]]] = {}
         for daemon in self.plan.daemons:
-            config: Any = daemon.config
+            config: Any = emitted(daemon)
             for peer in config["peers"]:
                 (group,) = peer["groups"]
                 paths = {(path["local"], path["remote"]) for path in group["paths"]}
@@ -138,7 +138,7 @@ def test_path_groups_are_numbered_in_their_order() -> None:
     )
     path = str(ROOT / "workflows" / "quickstart.yaml")
     workflow = load(path, read, ["variants=null", "assert=null", "overlay.transport=ipip", more])
-    config: Any = network(workflow.variants[0].scenario).daemons[0].config
+    config: Any = emitted(network(workflow.variants[0].scenario).daemons[0])
     groups = config["peers"][0]["groups"]
     assert [group["id"] for group in groups] == [0, 1]
     assert groups[0]["paths"] == [{"local": "198.18.0.10", "remote": "198.18.0.26"}]

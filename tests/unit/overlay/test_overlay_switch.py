@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from overlay_text import emitted
 from spec_files import loaded, mistakes
 from switched import Network, Packet, file
 
@@ -117,7 +118,7 @@ class TestTableII:
     plan = network(scenario)
 
     def test_the_agents_listen_on_a_port_a_group(self) -> None:
-        config: Any = next(d.config for d in self.plan.daemons if d.node == "gw1")
+        config: Any = next(emitted(d) for d in self.plan.daemons if d.node == "gw1")
         towards = {peer["branch"]: peer["groups"] for peer in config["peers"]}
         assert [group["id"] for group in towards["b2"]] == [0, 1, 2, 3]
         assert [len(group["paths"]) for group in towards["b2"]] == [4] * 4
@@ -143,7 +144,7 @@ class TestTableII:
         assert classes["b1>b2 g0 m2 forward source"] == class_id(2)
 
     def test_all_of_a_switch_is_in_the_configuration(self) -> None:
-        config: Any = next(d.config for d in self.plan.daemons if d.node == "gw3")
+        config: Any = next(emitted(d) for d in self.plan.daemons if d.node == "gw3")
         switch = config["switch"]
         assert switch["kind"] == "bpf"
         assert switch["ports"][0] == {
@@ -198,7 +199,7 @@ def test_a_group_of_class_one_goes_first() -> None:
         "b1>b2 g0 m1 forward source": class_id(1),
         "b1>b2 g1 m1 forward source": class_id(0),
     }
-    config: Any = network(found).daemons[0].config
+    config: Any = emitted(network(found).daemons[0])
     assert [g.get("class", "II") for g in config["peers"][0]["groups"]] == ["II", "I"]
 
 
@@ -212,7 +213,7 @@ def test_leased_lines_carry_type_one_and_what_is_left() -> None:
     assert (second.traffic, first.traffic) == ("II", "I")
     assert ways(second.paths) == ["a>a", "b>b", "a>a", "b>b"]
     assert ways(first.paths) == ["b>b"] * 4
-    config: Any = network(found).daemons[0].config
+    config: Any = emitted(network(found).daemons[0])
     assert [port["type"] for port in config["switch"]["ports"]] == ["internet", "leased"]
 
 
@@ -221,7 +222,7 @@ def ways(paths: tuple[Path, ...]) -> list[str]:
 
 
 def test_without_transit_there_is_no_switch() -> None:
-    config: Any = network(scenario(file({1: "a", 2: "a"}))).daemons[0].config
+    config: Any = emitted(network(scenario(file({1: "a", 2: "a"}))).daemons[0])
     assert "switch" not in config
     assert "placement" not in config
 
@@ -231,7 +232,11 @@ def test_rules_are_handed_to_the_classifier_in_order() -> None:
         "voice": {"dscp": 46, "type": "I"},
         "backup": {"protocol": "tcp", "destination_ports": [873, 873], "type": "II"},
     }
-    config: Any = network(scenario(file({1: "a", 2: "a"}, classes=rules))).daemons[0].config
+    config: Any = (
+        network(scenario(file({1: "a", 2: "a"}, classes=rules)))
+        .daemons[0]
+        .config.model_dump(mode="json")
+    )
     found = config["classifier"]
     assert (found["lan"], found["default"]) == ("lan", "II")
     assert [rule["name"] for rule in found["rules"]] == ["voice", "backup"]
@@ -349,7 +354,11 @@ def test_the_entries_of_quic_write_addresses_alone() -> None:
 
 def test_the_gateways_of_quic_take_a_path_where_it_begins_and_ends() -> None:
     """Not each pair of ports, as with mptcp; and direct ones only where no leased line is."""
-    config: Any = network(scenario(file(FIVE, [EXAMPLE], transport="quic"))).daemons[0].config
+    config: Any = (
+        network(scenario(file(FIVE, [EXAMPLE], transport="quic")))
+        .daemons[0]
+        .config.model_dump(mode="json")
+    )
     (group,) = next(p for p in config["peers"] if p["branch"] == "b2")["groups"]
     one, two = ("198.18.0.2", "198.18.0.10"), ("198.18.0.18", "198.18.0.26")
     ends = [(one[0], two[0]), (one[1], two[0]), (one[0], two[1]), (one[1], two[1])]

@@ -8,11 +8,10 @@ tunnel goes by its plain routes. So the traffic selectors are open, and the rout
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv4Network
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.daemon import SupervisedProcess, binary
@@ -20,6 +19,7 @@ from hawser.driver.tunnels import strongswan
 from hawser.driver.tunnels.wait import until
 from hawser.node.base import Node, NodeError
 from hawser.node.change import Device
+from hawser.overlay.config.ipsec import Ike, IpsecConfig, Rekey
 from hawser.overlay.lab.chain.layout import OWN_PORT
 from hawser.overlay.lab.plan import NetworkPlan, Role, TunnelPlan
 
@@ -64,31 +64,29 @@ class TunnelEnd(SupervisedProcess):
         self._rekey_after = rekey_after
         strongswan.write(folder, plan, node, secret)
         config = folder / "ipsec.json"
-        node.put(config, json.dumps(self._config()).encode())
+        node.put(config, self._config().model_dump_json().encode())
         command = (str(binary()), "function", self.role, "--config", str(config))
         env = strongswan.environment(folder)
         super().__init__(directory, plan.node, node, command, env=env)
 
-    def _config(self) -> dict[str, object]:
-        """Give its configuration (schemas/ipsec-config.schema.json)."""
-        rekey: dict[str, object] = {"command": strongswan.rekey(self.folder, self._plan.name)}
+    def _config(self) -> IpsecConfig:
+        rekey = Rekey(command=tuple(strongswan.rekey(self.folder, self._plan.name)))
         if self._rekey_after is not None:
-            rekey["after"] = self._rekey_after
-        return {
-            "version": 1,
-            "control": str(self.control),
-            "device": _DEVICE,
-            "mtu": _MTU,
-            "interface": OWN_PORT,
-            "local": str(self._plan.local),
-            "remote": str(self._plan.remote),
-            "ike": {
-                "command": strongswan.COMMAND,
-                "port": strongswan.PORT,
-                "peer_port": strongswan.PEER_PORT,
-                "rekey": rekey,
-            },
-        }
+            rekey = rekey.model_copy(update={"after": self._rekey_after})
+        return IpsecConfig(
+            control=PurePosixPath(self.control),
+            device=_DEVICE,
+            mtu=_MTU,
+            interface=OWN_PORT,
+            local=self._plan.local,
+            remote=self._plan.remote,
+            ike=Ike(
+                command=tuple(strongswan.COMMAND),
+                port=strongswan.PORT,
+                peer_port=strongswan.PEER_PORT,
+                rekey=rekey,
+            ),
+        )
 
     def _prepare(self) -> None:
         strongswan.socket(self.folder).unlink(missing_ok=True)

@@ -7,12 +7,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from hawser.spec.model import Model
+from hawser.overlay.config.base import Part
 
 Port16 = Annotated[int, Field(ge=1, le=0xFFFF)]
 
 
-class EntryMatch(Model):
+class EntryMatch(Part):
     """What a packet of an entry looks like.
 
     A narrow label is one port: the destination's forward, the source's in return. It holds for TCP
@@ -38,7 +38,7 @@ class EntryMatch(Model):
         return self.source_port is not None and self.destination_port is not None
 
 
-class EntryWrite(Model):
+class EntryWrite(Part):
     """What a packet of an entry becomes."""
 
     source: IPv4Address
@@ -47,7 +47,7 @@ class EntryWrite(Model):
     """Instead of the port that was matched; none where both were, which stay."""
 
 
-class EntryOutput(Model):
+class EntryOutput(Part):
     """The WAN port by which a packet of an entry leaves."""
 
     port: str
@@ -55,7 +55,7 @@ class EntryOutput(Model):
     """Class of the port's shaper, as the kernel numbers it (major << 16 | minor)."""
 
 
-class Entry(Model):
+class Entry(Part):
     """One flow entry: exact match, address swap, output."""
 
     name: str

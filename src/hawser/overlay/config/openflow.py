@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from hawser.overlay.config.base import Configuration, Need, Part, Place
 from hawser.overlay.config.entry import Entry, EntryMatch
-from hawser.spec.model import Model
 
 FIRST_WAN = 1
 FIRST_OUT = 501
@@ -24,7 +24,7 @@ _LOCAL = 0x02
 """First byte of an address that is administered locally (IEEE 802, section 8)."""
 
 
-class OpenFlowPort(Model):
+class OpenFlowPort(Part):
     """A WAN port, and the port towards the agent that has its addresses."""
 
     name: str
@@ -32,12 +32,12 @@ class OpenFlowPort(Model):
     next_hop: IPv4Address
 
 
-class OpenFlowSwitch(Model):
+class OpenFlowSwitch(Part):
     """One switch."""
 
     name: str
     """The gateway's node."""
-    socket: str
+    socket: Place
     """Unix socket on which the controller waits for this switch."""
     ports: Annotated[tuple[OpenFlowPort, ...], Field(min_length=1, max_length=64)]
     entries: tuple[Entry, ...] = ()
@@ -57,11 +57,10 @@ class OpenFlowSwitch(Model):
         return next(place for place, port in enumerate(self.ports) if address in port.addresses)
 
 
-class ControllerConfig(Model):
+class ControllerConfig(Configuration):
     """All of one OpenFlow controller (schemas/openflow-config.schema.json)."""
 
-    version: Literal[1] = 1
-    control: str
+    control: Place
     """Unix socket of the control API."""
     poll_s: Annotated[float, Field(gt=0, le=3600)] = 1.0
     """Seconds between two readings of the switches' counters (004 section IV, the SDC's timer)."""
@@ -74,6 +73,10 @@ class ControllerConfig(Model):
             if len(set(values)) != len(values):
                 raise ValueError(f"expected another {what} for every switch")
         return self
+
+    def needs(self) -> frozenset[Need]:
+        """Give what a machine must have for it; the switches have needs of their own."""
+        return frozenset()
 
 
 def mac(address: IPv4Address, mark: int = 0) -> str:

@@ -10,25 +10,36 @@ is the kernel's: what comes in at one of the two interfaces goes out at the othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 
+from hawser.overlay.config.wan import (
+    BernoulliLoss,
+    Bottleneck,
+    Carries,
+    Direction,
+    GilbertElliottLoss,
+    Jitter,
+    Path,
+    Reordering,
+    WanConfig,
+    Wire,
+)
 from hawser.overlay.lab.plan import (
     ClassPlan,
-    DaemonPlan,
     InterfacePlan,
     LinkPlan,
     NetworkPlan,
     NodePlan,
     ShaperPlan,
+    WanDaemon,
 )
 from hawser.overlay.lab.sysctl import ALIKE
-from hawser.spec.topology import Impairment
+from hawser.spec.topology import Distribution, Impairment
 
 EMULATOR = "wan"
 """Name of the node, and of its daemon."""
 
-VERSION = 1
 _MICROSECONDS = 1e6
 _KERNELS = frozenset({"delay", "loss", "duplication"})
 """What netem does as asked. Its jitter reorders packets and has another distribution."""
@@ -65,16 +76,16 @@ def emulated(plan: NetworkPlan) -> NetworkPlan:
 
 def configured(plan: NetworkPlan) -> NetworkPlan:
     """Give the emulator of a plan the configuration that fits its shapers."""
-    others = tuple(each for each in plan.daemons if each.role != "wan")
+    others = tuple(each for each in plan.daemons if not isinstance(each, WanDaemon))
     if not any(link.wire for link in plan.links):
         return plan
-    daemon = DaemonPlan(node=EMULATOR, role="wan", name=EMULATOR, config=_config(plan))
+    daemon = WanDaemon(node=EMULATOR, name=EMULATOR, config=_config(plan))
     return plan.model_copy(update={"daemons": (*others, daemon)})
 
 
-def configuration(plan: NetworkPlan) -> dict[str, object] | None:
-    """Give the emulator's configuration (schemas/wan-config.schema.json), where it has one."""
-    return next((each.config for each in plan.daemons if each.role == "wan"), None)
+def configuration(plan: NetworkPlan) -> WanConfig | None:
+    """Give the emulator's configuration, where it has one."""
+    return next((each.config for each in plan.daemons if isinstance(each, WanDaemon)), None)
 
 
 def unwired(plan: NetworkPlan) -> Iterator[str]:
@@ -151,79 +162,82 @@ def _mtu(plan: NetworkPlan, link: LinkPlan) -> int:
     return next(each.mtu for each in interfaces if each.name == interface)
 
 
-def _config(plan: NetworkPlan) -> dict[str, object]:
+def _config(plan: NetworkPlan) -> WanConfig:
     wired = [(link, link.wire) for link in plan.links if link.wire]
-    return {
-        "version": VERSION,
-        "control": f"{EMULATOR}.sock",
-        "seed": plan.seed,
-        "wires": [
-            {"name": link.name, "ends": list(wire), "carries": _carries(plan, link)}
-            for link, wire in wired
-        ],
-        "paths": [path for link, _ in wired for path in _paths(plan, link)],
-    }
+    return WanConfig(
+        control=PurePosixPath(f"{EMULATOR}.sock"),
+        seed=plan.seed,
+        wires=tuple(
+            Wire(name=link.name, ends=wire, carries=_carries(plan, link)) for link, wire in wired
+        ),
+        emulated=tuple(path for link, _ in wired for path in _paths(plan, link)),
+    )
 
 
-def _carries(plan: NetworkPlan, link: LinkPlan) -> str:
+def _carries(plan: NetworkPlan, link: LinkPlan) -> Carries:
     redirects = next(each.redirects for each in plan.nodes if each.name == EMULATOR)
     if link.wire in redirects:
         return "reverse"
     return "forward" if link.wire and link.wire[::-1] in redirects else "both"
 
 
-def _paths(plan: NetworkPlan, link: LinkPlan) -> Iterator[dict[str, object]]:
+def _paths(plan: NetworkPlan, link: LinkPlan) -> Iterator[Path]:
     carries = _carries(plan, link)
-    for direction, end in zip(("forward", "reverse"), link.ends, strict=True):
+    ways: tuple[Direction, ...] = ("forward", "reverse")
+    for direction, end in zip(ways, link.ends, strict=True):
         if carries in ("both", direction):
             for each in _classes(plan.shapers, end):
                 yield _path(link.name, direction, each)
 
 
-def _path(wire: str, direction: str, plan: ClassPlan) -> dict[str, object]:
-    """Give one path of the emulator; what is not asked for is left out."""
-    values: Mapping[str, Any] = {
-        "source": str(plan.source) if plan.source else None,
-        "bottleneck": _bottleneck(plan),
-        "delay_us": _micros(plan.delay) if plan.delay else None,
-        "jitter": _jitter(plan),
-        "loss": _loss(plan),
-        "duplication": float(plan.duplication) if plan.duplication else None,
-        "reordering": _reordering(plan),
-    }
-    given = {name: value for name, value in values.items() if value is not None}
-    return {"name": plan.name, "wire": wire, "direction": direction, **given}
+def _path(wire: str, direction: Direction, plan: ClassPlan) -> Path:
+    return Path(
+        name=plan.name,
+        wire=wire,
+        direction=direction,
+        source=plan.source,
+        bottleneck=_bottleneck(plan),
+        delay_us=_micros(plan.delay or 0),
+        jitter=_jitter(plan),
+        loss=_loss(plan),
+        duplication=float(plan.duplication or 0),
+        reordering=_reordering(plan),
+    )
 
 
-def _bottleneck(plan: ClassPlan) -> dict[str, object] | None:
+def _bottleneck(plan: ClassPlan) -> Bottleneck | None:
     if plan.trace is None:
         return None
-    return {"trace": plan.trace, "queue_bytes": int(plan.queue or 0)}
+    return Bottleneck(trace=plan.trace, queue_bytes=int(plan.queue or 0))
 
 
-def _jitter(plan: ClassPlan) -> dict[str, object] | None:
+def _jitter(plan: ClassPlan) -> Jitter | None:
     if not plan.jitter:
         return None
-    return {
-        "deviation_us": _micros(plan.jitter),
-        "distribution": plan.jitter_distribution or "normal",
-        "correlation": float(plan.jitter_correlation or 0),
-        "reorders": bool(plan.jitter_reorders),
-    }
+    return Jitter(
+        deviation_us=_micros(plan.jitter),
+        distribution=plan.jitter_distribution or Distribution.NORMAL,
+        correlation=float(plan.jitter_correlation or 0),
+        reorders=bool(plan.jitter_reorders),
+    )
 
 
-def _loss(plan: ClassPlan) -> dict[str, object] | None:
+def _loss(plan: ClassPlan) -> BernoulliLoss | GilbertElliottLoss | None:
     chain = plan.gilbert_elliott
     if chain is not None:
-        shares = {name: float(getattr(chain, name)) for name in type(chain).model_fields}
-        return {"model": "gilbert_elliott", **shares}
-    return {"model": "bernoulli", "probability": float(plan.loss)} if plan.loss else None
+        return GilbertElliottLoss(
+            to_bad=float(chain.to_bad),
+            to_good=float(chain.to_good),
+            good=float(chain.good),
+            bad=float(chain.bad),
+        )
+    return BernoulliLoss(probability=float(plan.loss)) if plan.loss else None
 
 
-def _reordering(plan: ClassPlan) -> dict[str, object] | None:
+def _reordering(plan: ClassPlan) -> Reordering | None:
     if not plan.reordering:
         return None
-    return {"share": float(plan.reordering), "by_us": _micros(plan.reordering_delay or 0)}
+    return Reordering(share=float(plan.reordering), by_us=_micros(plan.reordering_delay or 0))
 
 
 def _micros(seconds: float) -> float:

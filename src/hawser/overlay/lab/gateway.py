@@ -1,32 +1,37 @@
-"""Configurations of the gateways' daemons (schemas/gateway-config.schema.json)."""
+"""Configurations of the gateways' daemons."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
-from hawser.overlay.lab.address import Addresses
-from hawser.overlay.lab.plan import DaemonPlan
-from hawser.overlay.lab.switch import Switch, switches
-from hawser.overlay.sdwan.group import Group, Groups, Path, groups
-from hawser.spec.overlay import (
-    Branch,
-    Congestion,
-    Encryption,
-    Overlay,
-    Placement,
-    Recovery,
-    TrafficType,
-    Transport,
+from hawser.overlay.config.gateway import (
+    Classifier,
+    ClassifierRule,
+    GatewayConfig,
+    IpipTransport,
+    MptcpTransport,
+    Peer,
+    QuicTransport,
+    Tls,
+    Tun,
 )
+from hawser.overlay.config.gateway import Group as GroupConfig
+from hawser.overlay.config.gateway import Path as PathConfig
+from hawser.overlay.config.gateway import Transport as TransportConfig
+from hawser.overlay.lab.address import Addresses
+from hawser.overlay.lab.plan import GatewayDaemon
+from hawser.overlay.lab.switch import switches
+from hawser.overlay.sdwan.group import Group, Groups, Path, groups
+from hawser.spec.overlay import Branch, Encryption, Overlay, Transport
 from hawser.spec.workflow import Scenario
 
-VERSION = 1
 TUN = "hawser0"
 IPIP_HEADER = 20
 """Bytes that IP in IP adds to a packet (RFC 2003)."""
 
 
-def daemons(scenario: Scenario, addresses: Addresses) -> Iterator[DaemonPlan]:
+def daemons(scenario: Scenario, addresses: Addresses) -> Iterator[GatewayDaemon]:
     """Give one gateway daemon a branch; none where the transport is `none`."""
     overlay = scenario.overlay
     if overlay is None or overlay.transport is Transport.NONE:
@@ -34,24 +39,24 @@ def daemons(scenario: Scenario, addresses: Addresses) -> Iterator[DaemonPlan]:
     wan_mtu = scenario.topology.internet.mtu if scenario.topology.internet else 1500
     every, switching = groups(scenario.topology, overlay), switches(scenario, addresses)
     for name, branch in overlay.branches.items():
-        config: dict[str, object] = {
-            "version": VERSION,
-            "branch": name,
-            "id": branch.id,
-            "control": f"{branch.gateway}.sock",
-            "tun": {"name": TUN, "mtu": _mtu(overlay, wan_mtu), "address": None},
-            "source": str(addresses.inner[f"{branch.gateway}.{branch.lan}"].ip),
-            "transport": _transport(overlay, name),
-            "queue_bytes": int(overlay.queue),
-            "peers": [
+        config = GatewayConfig(
+            branch=name,
+            id=branch.id,
+            control=PurePosixPath(f"{branch.gateway}.sock"),
+            tun=Tun(name=TUN, mtu=_mtu(overlay, wan_mtu)),
+            source=addresses.inner[f"{branch.gateway}.{branch.lan}"].ip,
+            transport=_transport(overlay, name),
+            queue_bytes=int(overlay.queue),
+            peers=tuple(
                 _peer(overlay, addresses, every, name, other)
                 for other in overlay.branches
                 if other != name
-            ],
-            **_switching(overlay, switching.get(name)),
-            **_classifier(overlay, branch),
-        }
-        yield DaemonPlan(node=branch.gateway, role="gateway", name=branch.gateway, config=config)
+            ),
+            placement=overlay.placement,
+            switch=switching.get(name),
+            classifier=_classifier(overlay, branch),
+        )
+        yield GatewayDaemon(node=branch.gateway, name=branch.gateway, config=config)
 
 
 def _mtu(overlay: Overlay, wan_mtu: int) -> int:
@@ -59,73 +64,54 @@ def _mtu(overlay: Overlay, wan_mtu: int) -> int:
     return wan_mtu - IPIP_HEADER if overlay.transport is Transport.IPIP else 1500
 
 
-def _transport(overlay: Overlay, branch: str) -> dict[str, object]:
+def _transport(overlay: Overlay, branch: str) -> TransportConfig:
     if overlay.transport is Transport.IPIP:
-        return {"kind": "ipip"}
+        return IpipTransport()
     if overlay.encryption is Encryption.NONE:
-        return {"kind": "mptcp", "tls": None}
-    kind = overlay.transport.value
-    files = {"certificate": f"pki/{branch}.pem", "key": f"pki/{branch}.key", "ca": "pki/ca.pem"}
-    transport: dict[str, object] = {"kind": kind, "tls": files}
-    if overlay.lane:
-        transport["lane"] = {traffic.value: way.value for traffic, way in overlay.lane.items()}
-    if overlay.congestion is not Congestion.DELAY:
-        transport["congestion"] = overlay.congestion.value
-    if overlay.recovery is not Recovery.RESEND:
-        transport["recovery"] = overlay.recovery.value
-    if not overlay.resequence:
-        transport["resequence"] = False
-    if not overlay.header_compression:
-        transport["header_compression"] = False
-    return transport
+        return MptcpTransport()
+    pki = PurePosixPath("pki")
+    tls = Tls(certificate=pki / f"{branch}.pem", key=pki / f"{branch}.key", ca=pki / "ca.pem")
+    if overlay.transport is Transport.MPTCP:
+        return MptcpTransport(tls=tls)
+    return QuicTransport(
+        tls=tls,
+        lane=overlay.lane,
+        congestion=overlay.congestion,
+        recovery=overlay.recovery,
+        resequence=overlay.resequence,
+        header_compression=overlay.header_compression,
+    )
 
 
-def _peer(
-    overlay: Overlay, addresses: Addresses, every: Groups, name: str, other: str
-) -> dict[str, object]:
+def _peer(overlay: Overlay, addresses: Addresses, every: Groups, name: str, other: str) -> Peer:
     listens = (other, name) in every
-    return {
-        "branch": other,
-        "id": overlay.branches[other].id,
-        "prefixes": [str(overlay.branches[other].prefix)],
-        "groups": [
+    return Peer(
+        branch=other,
+        id=overlay.branches[other].id,
+        prefixes=(overlay.branches[other].prefix,),
+        groups=tuple(
             _group(overlay, addresses, group, listens=listens)
             for group in every[(other, name) if listens else (name, other)]
-        ],
-    }
+        ),
+    )
 
 
-def _group(
-    overlay: Overlay, addresses: Addresses, group: Group, *, listens: bool
-) -> dict[str, object]:
-    """Give a group; only what is not the default where gateways differ in what they know."""
-    urgent = {"class": "I"} if group.traffic is TrafficType.I else {}
-    paths = [_path(overlay, addresses, path, listens=listens) for path in group.paths]
-    return {"id": group.number, "paths": paths, **urgent}
+def _group(overlay: Overlay, addresses: Addresses, group: Group, *, listens: bool) -> GroupConfig:
+    paths = tuple(_path(overlay, addresses, path, listens=listens) for path in group.paths)
+    return GroupConfig(id=group.number, paths=paths, traffic=group.traffic)
 
 
-def _path(overlay: Overlay, addresses: Addresses, path: Path, *, listens: bool) -> dict[str, str]:
+def _path(overlay: Overlay, addresses: Addresses, path: Path, *, listens: bool) -> PathConfig:
     local, remote = (addresses.wan[port] for port in path.agents[:: -1 if listens else 1])
     if overlay.transport is not Transport.MPTCP:
-        return {"local": str(local.port.ip), "remote": str(remote.port.ip)}
+        return PathConfig(local=local.port.ip, remote=remote.port.ip)
     if listens:
-        return {"local": str(local.listen.ip), "remote": str(remote.port.ip)}
-    return {"local": str(local.port.ip), "remote": str(remote.listen.ip)}
+        return PathConfig(local=local.listen.ip, remote=remote.port.ip)
+    return PathConfig(local=local.port.ip, remote=remote.listen.ip)
 
 
-def _switching(overlay: Overlay, switch: Switch | None) -> dict[str, object]:
-    found: dict[str, object] = {}
-    if overlay.placement is not Placement.FLOW_HASH:
-        found["placement"] = overlay.placement.value
-    if switch is not None:
-        found["switch"] = switch.model_dump(mode="json", by_alias=True)
-    return found
-
-
-def _classifier(overlay: Overlay, branch: Branch) -> dict[str, object]:
+def _classifier(overlay: Overlay, branch: Branch) -> Classifier | None:
     if not overlay.classes:
-        return {}
-    rules = [
-        {"name": name, **rule.model_dump(mode="json")} for name, rule in overlay.classes.items()
-    ]
-    return {"classifier": {"lan": branch.lan, "rules": rules, "default": "II"}}
+        return None
+    rules = tuple(ClassifierRule(name=name, **dict(rule)) for name, rule in overlay.classes.items())
+    return Classifier(lan=branch.lan, rules=rules)

@@ -19,8 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address
+from pathlib import PurePosixPath
 from typing import TypeVar
 
+from hawser.overlay.config.gateway import Switch
 from hawser.overlay.config.openflow import (
     FIRST_AGENT,
     FIRST_OUT,
@@ -31,17 +33,18 @@ from hawser.overlay.config.openflow import (
     mac,
 )
 from hawser.overlay.lab.plan import (
-    DaemonPlan,
+    Daemon,
+    GatewayDaemon,
     InterfacePlan,
     LinkPlan,
     MptcpEndpoint,
     NetworkPlan,
     NodePlan,
+    OpenFlowDaemon,
     RoutePlan,
     ShaperPlan,
     SwitchPlan,
 )
-from hawser.overlay.lab.switch import Switch
 from hawser.overlay.lab.sysctl import ALIKE
 from hawser.spec.check.topology import CONTROLLER
 
@@ -54,7 +57,7 @@ _DEAF = {"arp_ignore": "8", "drop_unicast_in_l2_multicast": "1"}
 def switched(plan: NetworkPlan) -> NetworkPlan:
     """Give the gateways that ask for it an OpenFlow switch, and all of those one controller.
 
-    A gateway asks by `"switch": {"kind": "openflow", ..}` in its daemon's configuration, whose
+    A gateway asks by a switch of kind `openflow` in its daemon's configuration, whose
     entries are then the controller's. A plan where none asks stays as it is.
     """
     asked = {each.node: switch for each in plan.daemons if (switch := _asked(each))}
@@ -80,23 +83,22 @@ def switched(plan: NetworkPlan) -> NetworkPlan:
 _SSC = NodePlan(name=CONTROLLER, role="controller", interfaces=(), sysctl=dict(ALIKE))
 
 
-def _asked(daemon: DaemonPlan) -> Switch | None:
-    switch = daemon.config.get("switch")
-    found = None if switch is None else Switch.model_validate(switch)
-    return found if found and found.kind == "openflow" else None
+def _asked(daemon: Daemon) -> Switch | None:
+    switch = daemon.config.switch if isinstance(daemon, GatewayDaemon) else None
+    return switch if switch and switch.kind == "openflow" else None
 
 
-def _daemon(daemon: DaemonPlan) -> DaemonPlan:
-    """Tell the daemon of its new ports, and nothing of what is the switch's."""
+def _daemon(daemon: Daemon) -> Daemon:
+    """Tell a gateway of its new ports, and nothing of what is the switch's."""
     switch = _asked(daemon)
     if switch is None:
         return daemon
-    ports = [
+    ports = tuple(
         port.model_copy(update={"interface": _agent(place)})
         for place, port in enumerate(switch.ports)
-    ]
-    left = switch.model_copy(update={"ports": tuple(ports), "entries": ()})
-    config = {**daemon.config, "switch": left.model_dump(mode="json", by_alias=True)}
+    )
+    left = switch.model_copy(update={"ports": ports, "entries": ()})
+    config = daemon.config.model_copy(update={"switch": left})
     return daemon.model_copy(update={"config": config})
 
 
@@ -109,7 +111,7 @@ def _switch(node: NodePlan, switch: Switch) -> OpenFlowSwitch:
     addresses = {each.name: each.ipv4 for each in node.interfaces}
     return OpenFlowSwitch(
         name=node.name,
-        socket=f"{node.name}.ofs/of",
+        socket=PurePosixPath(f"{node.name}.ofs/of"),
         ports=tuple(
             OpenFlowPort(
                 name=port.name, addresses=addresses[port.interface], next_hop=port.next_hop
@@ -127,14 +129,9 @@ def _shaper(shaper: ShaperPlan, ports: Mapping[str, int]) -> ShaperPlan:
     return shaper.model_copy(update={"sender_marks": True})
 
 
-def _controller(switches: list[OpenFlowSwitch]) -> DaemonPlan:
-    config = ControllerConfig(control=f"{CONTROLLER}.sock", switches=tuple(switches))
-    return DaemonPlan(
-        node=CONTROLLER,
-        role="openflow",
-        name=CONTROLLER,
-        config=config.model_dump(mode="json", by_alias=True),
-    )
+def _controller(switches: list[OpenFlowSwitch]) -> OpenFlowDaemon:
+    config = ControllerConfig(control=PurePosixPath(f"{CONTROLLER}.sock"), switches=tuple(switches))
+    return OpenFlowDaemon(node=CONTROLLER, name=CONTROLLER, config=config)
 
 
 def _plan(number: int, switch: OpenFlowSwitch, ports: Mapping[str, int]) -> SwitchPlan:
@@ -142,7 +139,7 @@ def _plan(number: int, switch: OpenFlowSwitch, ports: Mapping[str, int]) -> Swit
     out = tuple((_out(place), FIRST_OUT + place) for place in ports.values())
     agent = tuple((_inner(place), FIRST_AGENT + place) for place in ports.values())
     return SwitchPlan(
-        node=switch.name, datapath_id=number, ports=(*wan, *out, *agent), socket=switch.socket
+        node=switch.name, datapath_id=number, ports=(*wan, *out, *agent), socket=str(switch.socket)
     )
 
 

@@ -18,6 +18,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hawser.overlay.config.function import (
+    FirewallConfig,
+    FirewallRules,
+    ForwarderConfig,
+    SffConfig,
+)
+from hawser.overlay.config.gateway import GatewayConfig
+from hawser.overlay.config.openflow import ControllerConfig
+from hawser.overlay.config.srv6_proxy import Srv6ProxyConfig
+from hawser.overlay.config.wan import WanConfig
 from hawser.spec.chain import Encapsulation, Proxy, Steering
 from hawser.spec.model import Model
 from hawser.spec.topology import Impairment
@@ -184,20 +194,89 @@ five take part in service chains."""
 FUNCTION_ROLES = ("sff", "forwarder", "firewall", "srv6-proxy", "ipsec")
 
 
-class DaemonPlan(Model):
-    """A daemon on a node, with its configuration.
+DaemonConfig = (
+    GatewayConfig
+    | WanConfig
+    | ControllerConfig
+    | SffConfig
+    | ForwarderConfig
+    | FirewallConfig
+    | Srv6ProxyConfig
+)
 
-    Its form is schemas/ROLE-config.schema.json, of a part in chains function-config.schema.json or
-    srv6-proxy-config.schema.json.
-    """
+
+class DaemonPlan(Model):
+    """A daemon on a node, with its configuration. `Daemon` has the kinds that there are."""
 
     node: str
     role: Role
     name: str
-    config: dict[str, object]
-    """Paths in it are relative to the lab's directory: the driver makes them absolute."""
-    files: dict[str, object] = {}
-    """Files that it begins with, as JSON, by their names in the lab's directory."""
+    config: DaemonConfig
+    """Paths in it are relative to the lab's directory: `config.placed(directory)`."""
+    files: dict[str, FirewallRules] = {}
+    """Files that it begins with, by their names in the lab's directory."""
+
+
+class GatewayDaemon(DaemonPlan):
+    """A gateway's."""
+
+    role: Literal["gateway"] = "gateway"
+    config: GatewayConfig
+
+
+class WanDaemon(DaemonPlan):
+    """The WAN emulator."""
+
+    role: Literal["wan"] = "wan"
+    config: WanConfig
+
+
+class OpenFlowDaemon(DaemonPlan):
+    """The OpenFlow controller."""
+
+    role: Literal["openflow"] = "openflow"
+    config: ControllerConfig
+
+
+class SffDaemon(DaemonPlan):
+    """A forwarder of chains that are steered by NSH."""
+
+    role: Literal["sff"] = "sff"
+    config: SffConfig
+
+
+class ForwarderDaemon(DaemonPlan):
+    """A function that passes packets on."""
+
+    role: Literal["forwarder"] = "forwarder"
+    config: ForwarderConfig
+
+
+class FirewallDaemon(DaemonPlan):
+    """A firewall."""
+
+    role: Literal["firewall"] = "firewall"
+    config: FirewallConfig
+
+
+class Srv6ProxyDaemon(DaemonPlan):
+    """The proxy of a function that knows nothing of segment routing."""
+
+    role: Literal["srv6-proxy"] = "srv6-proxy"
+    config: Srv6ProxyConfig
+
+
+Daemon = Annotated[
+    GatewayDaemon
+    | WanDaemon
+    | OpenFlowDaemon
+    | SffDaemon
+    | ForwarderDaemon
+    | FirewallDaemon
+    | Srv6ProxyDaemon,
+    Field(discriminator="role"),
+]
+"""A daemon of a plan: its role says which configuration it has."""
 
 
 class ProgramPlan(Model):
@@ -306,7 +385,7 @@ class NetworkPlan(Model):
     nodes: tuple[NodePlan, ...]
     links: tuple[LinkPlan, ...]
     shapers: tuple[ShaperPlan, ...]
-    daemons: tuple[DaemonPlan, ...]
+    daemons: tuple[Daemon, ...]
     addresses: dict[str, IPv4Address]
     """Address of every port (`node.port`), and of every node (its LAN, else its first port)."""
     tunnels: tuple[TunnelPlan, ...] = ()

@@ -21,35 +21,17 @@ from ipaddress import IPv4Address
 from typing import Literal
 
 from hawser.overlay.config.entry import Entry, EntryMatch, EntryOutput, EntryWrite
+from hawser.overlay.config.gateway import Switch, SwitchPort
 from hawser.overlay.lab.address import Addresses
 from hawser.overlay.sdwan.group import Group, Groups, Pair, Path, groups
 from hawser.overlay.sdwan.label import agent_port, label, wide_label
 from hawser.overlay.sdwan.priority import Levels, levels
-from hawser.spec.model import Model
 from hawser.spec.overlay import Branch, Overlay, SwitchKind, Transport
 from hawser.spec.route import switch_kind
 from hawser.spec.topology import Topology
 from hawser.spec.workflow import Scenario
 
 Direction = Literal["forward", "return"]
-
-
-class SwitchPort(Model):
-    """A WAN port of a switch."""
-
-    name: str
-    interface: str
-    address: IPv4Address
-    next_hop: IPv4Address
-    type: Literal["internet", "leased"]
-
-
-class Switch(Model):
-    """All of one gateway's switch, as it stands in the gateway's configuration."""
-
-    kind: Literal["bpf", "openflow"]
-    ports: tuple[SwitchPort, ...]
-    entries: tuple[Entry, ...]
 
 
 def switches(scenario: Scenario, addresses: Addresses) -> Mapping[str, Switch]:

@@ -1,16 +1,35 @@
-"""From a measurement to configurations of `hawserd load` (schemas/load-config.schema.json)."""
+"""From a measurement to configurations of `hawserd load`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any
+from pathlib import PurePosixPath
 
+from hawser.overlay.config.load import Addresses as AddressRange
+from hawser.overlay.config.load import (
+    Backend,
+    Ethernet,
+    FixedSize,
+    FrameRate,
+    Frames,
+    Imix,
+    ImixSize,
+    LoadConfig,
+    Port,
+    Ports,
+    Receive,
+    Send,
+    Stream,
+    StreamFlows,
+    Streams,
+    Weight,
+    WeightedSize,
+)
 from hawser.spec.measurement import Traffic
 from hawser.spec.traffic import Addresses, Flows, Sizes
 
 Address = IPv4Address | IPv6Address
-Config = dict[str, Any]
 
 _STREAM = "load"
 
@@ -25,63 +44,66 @@ class Amount:
 
 def stream(
     traffic: Traffic, source: Address, target: Address, next_hop: str, amount: Amount
-) -> Config:
+) -> Stream:
     """The stream of a measurement."""
     flows = traffic.flows
-    return {
-        "name": _STREAM,
-        "ethernet": {"destination": next_hop},
-        "source": _addresses(flows.source, source),
-        "target": _addresses(flows.target, target),
-        "source_port": _ports(flows, flows.source_port.first, flows.source_port.count),
-        "target_port": _ports(flows, flows.target_port.first, flows.target_port.count),
-        "dscp": traffic.dscp,
-        "flows": flows.count,
-        "sizes": _sizes(traffic.sizes),
-        "counted": traffic.counted,
-        "rate": "max" if amount.rate is None else {"frames_per_s": amount.rate},
-        "amount": {"frames": amount.frames},
-    }
+    return Stream(
+        name=_STREAM,
+        ethernet=Ethernet(destination=next_hop),
+        source=_addresses(flows.source, source),
+        target=_addresses(flows.target, target),
+        source_port=_ports(flows, flows.source_port.first, flows.source_port.count),
+        target_port=_ports(flows, flows.target_port.first, flows.target_port.count),
+        dscp=traffic.dscp,
+        flows=flows.count,
+        sizes=_sizes(traffic.sizes),
+        counted=traffic.counted,
+        rate="max" if amount.rate is None else FrameRate(frames_per_s=amount.rate),
+        amount=Frames(frames=amount.frames),
+    )
 
 
-def sender(traffic: Traffic, run: int, interface: str, backend: str, sent: Config) -> Config:
+def sender(
+    traffic: Traffic, run: int, interface: str, backend: Backend, sent: Stream
+) -> LoadConfig:
     """A daemon that only sends."""
-    return {
-        "version": 1,
-        "run": run,
-        "drain_ms": 0,
-        "send": {
-            "port": {"interface": interface},
-            "backend": backend,
-            "catch_up_us": max(1, round(traffic.catch_up * 1e6)),
-            "traffic": {"streams": [sent]},
-        },
-    }
+    send = _send(traffic, Port(interface=interface), backend, sent)
+    return LoadConfig(run=run, drain_ms=0, send=send)
 
 
-def receiver(traffic: Traffic, run: int, interface: str, backend: str, control: str) -> Config:
+def receiver(
+    traffic: Traffic, run: int, interface: str, backend: Backend, control: PurePosixPath
+) -> LoadConfig:
     """A daemon that only receives, until it is told to stop."""
-    flows = traffic.flows
-    receive: Config = {
-        "port": {"interface": interface},
-        "backend": backend,
-        "groups": [{"name": _STREAM, "flows": flows.count}],
-    }
-    if backend == "udp":
-        receive["ports"] = _ports(flows, flows.target_port.first, flows.target_port.count)
-    return {"version": 1, "run": run, "control": control, "receive": receive}
+    port, flows = traffic.flows.target_port, traffic.flows
+    receive = Receive(
+        port=Port(interface=interface),
+        backend=backend,
+        groups=_groups(traffic),
+        ports=_ports(flows, port.first, port.count) if backend == "udp" else None,
+    )
+    return LoadConfig(run=run, control=control, receive=receive)
 
 
-def both(traffic: Traffic, sent: Config, backend: str, ends: tuple[str, str]) -> Config:
+def both(traffic: Traffic, sent: Stream, backend: Backend, ends: tuple[str, str]) -> LoadConfig:
     """A daemon that sends to itself, between the ports `load` of two namespaces."""
-    source, target = ends
-    config = sender(traffic, 0, "load", backend, sent)
-    config["send"]["port"]["netns"] = source
-    groups = [{"name": _STREAM, "flows": traffic.flows.count}]
-    port = {"interface": "load", "netns": target}
-    config["receive"] = {"port": port, "backend": backend, "groups": groups}
-    config["drain_ms"] = 100
-    return config
+    source, target = (Port(interface="load", netns=end) for end in ends)
+    receive = Receive(port=target, backend=backend, groups=_groups(traffic))
+    send = _send(traffic, source, backend, sent)
+    return LoadConfig(run=0, drain_ms=100, send=send, receive=receive)
+
+
+def _send(traffic: Traffic, port: Port, backend: Backend, sent: Stream) -> Send:
+    return Send(
+        port=port,
+        backend=backend,
+        catch_up_us=max(1, round(traffic.catch_up * 1e6)),
+        traffic=Streams(streams=(sent,)),
+    )
+
+
+def _groups(traffic: Traffic) -> tuple[StreamFlows]:
+    return (StreamFlows(name=_STREAM, flows=traffic.flows.count),)
 
 
 def target_addresses(traffic: Traffic, target: Address) -> list[Address]:
@@ -114,19 +136,19 @@ def _from_frame(traffic: Traffic) -> int:
     return {"frame": 0, "fcs": _FCS, "ip": -14}[traffic.counted]
 
 
-def _addresses(chosen: Addresses | None, usual: Address) -> Config:
+def _addresses(chosen: Addresses | None, usual: Address) -> AddressRange:
     chosen = chosen or Addresses(first=usual)
-    return {"first": str(chosen.first), "count": chosen.count}
+    return AddressRange(first=chosen.first, count=chosen.count)
 
 
-def _ports(flows: Flows, first: int, count: int) -> Config:
-    return {"first": first, "count": min(count, flows.count)}
+def _ports(flows: Flows, first: int, count: int) -> Ports:
+    return Ports(first=first, count=min(count, flows.count))
 
 
-def _sizes(sizes: Sizes) -> Config:
+def _sizes(sizes: Sizes) -> FixedSize | ImixSize | WeightedSize:
     if sizes.fixed is not None:
-        return {"fixed": round(sizes.fixed)}
+        return FixedSize(fixed=round(sizes.fixed))
     if sizes.imix is not None:
-        return {"imix": {"genome": sizes.imix}}
+        return ImixSize(imix=Imix(genome=sizes.imix))
     mix = sizes.mix or ()
-    return {"weighted": [{"size": round(s.size), "weight": s.weight} for s in mix]}
+    return WeightedSize(weighted=tuple(Weight(size=round(s.size), weight=s.weight) for s in mix))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.daemon import binary
 from hawser.node.base import Completed, Node, Process
+from hawser.overlay.config.load import LoadConfig
 from hawser.probe.base import ProbeError
 
 _READY_SECONDS = 10.0
@@ -88,7 +87,7 @@ def parse(text: str) -> LoadResult:
         raise ProbeError(f"hawserd load: unexpected result: {error}") from error
 
 
-def run(node: Node, name: str, config: dict[str, Any], timeout: float) -> LoadResult:
+def run(node: Node, name: str, config: LoadConfig, timeout: float) -> LoadResult:
     """Run a daemon to its end, with its configuration in a file of this name.
 
     Raises:
@@ -100,7 +99,7 @@ def run(node: Node, name: str, config: dict[str, Any], timeout: float) -> LoadRe
 
 @contextlib.contextmanager
 def running(
-    node: Node, name: str, config: dict[str, Any], sleep: Callable[[float], None] = time.sleep
+    node: Node, name: str, config: LoadConfig, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Callable[[], LoadResult]]:
     """Run a daemon that counts from now on; what is given stops it and gives its result.
 
@@ -109,7 +108,7 @@ def running(
     """
     process = node.start(_command(node, name, config))
     try:
-        _until_ready(node, process, node.socket(Path(config["control"])), sleep)
+        _until_ready(node, process, node.socket(Path(config.control or "")), sleep)
         yield lambda: _finished(node, process.stop(_STOP_SECONDS))
     finally:
         process.stop(_STOP_SECONDS)
@@ -140,8 +139,8 @@ def _said(node: Node, done: Completed) -> str:
     return f"hawserd load on {node.name}: {words}"
 
 
-def _command(node: Node, name: str, config: dict[str, Any]) -> list[str]:
+def _command(node: Node, name: str, config: LoadConfig) -> list[str]:
     """Put a configuration on a node, and give the command that runs it."""
     path = node.directory / f"{name}.json"
-    node.put(path, json.dumps(config).encode())
+    node.put(path, config.model_dump_json().encode())
     return [str(binary()), "load", "--config", str(path)]

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import PurePosixPath
 
 from hawser.node.base import Node
+from hawser.overlay.config.load import Backend, LoadConfig
 from hawser.probe.base import Context, ProbeError
 from hawser.probe.endpoint import endpoints
 from hawser.probe.load import config, daemon
@@ -55,7 +57,7 @@ class Generator:
         nodes: tuple[Node, Node],
         ports: tuple[SendingPort, str],
         addresses: tuple[config.Address, config.Address],
-        backend: str,
+        backend: Backend,
         *,
         drain: float,
         sleep: Callable[[float], None] = time.sleep,
@@ -93,7 +95,7 @@ class Generator:
 
     def _once(self, amount: Amount) -> Outcome:
         self._run = (self._run + 1) % _RUNS
-        control = str(self._target.directory / f"{self._name}-{self._run}.sock")
+        control = PurePosixPath(self._target.directory, f"{self._name}-{self._run}.sock")
         meter = config.receiver(self._traffic, self._run, self._interface, self.backend, control)
         with daemon.running(self._target, f"{self._name}-meter", meter, self._sleep) as finish:
             sending = self._sending(amount)
@@ -101,7 +103,7 @@ class Generator:
             self._sleep(self._drain)
             return _outcome(sent, finish())
 
-    def _sending(self, amount: Amount) -> config.Config:
+    def _sending(self, amount: Amount) -> LoadConfig:
         source, target = self._addresses
         stream = config.stream(self._traffic, source, target, self._port.next_hop, amount)
         return config.sender(self._traffic, self._run, self._port.interface, self.backend, stream)
@@ -145,7 +147,7 @@ def open_generator(
     with taken_on(target.node, interface, wanted):
         port = sending_port(source.node, addresses[0], wanted[0])
 
-        def generator(backend: str) -> Generator:
+        def generator(backend: Backend) -> Generator:
             nodes, ports = (source.node, target.node), (port, interface)
             return Generator(traffic, nodes, ports, addresses, backend, drain=drain, sleep=sleep)
 
@@ -155,7 +157,7 @@ def open_generator(
 _TRY = Amount(frames=100, rate=1000.0)
 
 
-def _choose(make: Callable[[str], Generator]) -> Generator:
+def _choose(make: Callable[[Backend], Generator]) -> Generator:
     """XDP where frames get through, else packet sockets.
 
     On a veth pair XDP needs a program or GRO at the other end, which belongs to another node.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from ipaddress import IPv6Interface
+from ipaddress import IPv6Address, IPv6Interface
 
+from hawser.overlay.config.srv6_proxy import Proxy
 from hawser.overlay.lab.plan import (
-    DaemonPlan,
+    Daemon,
     InterfacePlan,
     NodePlan,
     RoutePlan,
@@ -39,7 +40,11 @@ class Additions:
     """Ethernet addresses by port."""
     xdp: set[str] = field(default_factory=set)
     """Ports on whose cable programs send."""
-    daemons: list[DaemonPlan] = field(default_factory=list)
+    daemons: list[Daemon] = field(default_factory=list)
+    proxies: defaultdict[str, dict[IPv6Address, Proxy]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    """For functions that know nothing of segment routing, by their node and by segment."""
     tables: int = 0
     """Routing tables in use."""
     leading: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
 
-from hawser.overlay.lab.plan import NetworkPlan
+from hawser.overlay.config.function import Hop, SffConfig
+from hawser.overlay.lab.plan import NetworkPlan, SffDaemon
 from hawser.spec.check.chain import proxy
 
 
-def configurations(
-    plan: NetworkPlan, down: Collection[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def configurations(plan: NetworkPlan, down: Collection[str]) -> Iterator[tuple[str, SffConfig]]:
     """Give each forwarder's name and its configuration while these instances do not run.
 
     Flows of an instance that is down go to the others of its function. Where there is none, a
@@ -21,17 +19,13 @@ def configurations(
     down = _down(plan, down)
     opened = set(_opened(plan, down))
     for daemon in plan.daemons:
-        if daemon.role == "sff":
-            config: Any = daemon.config
-            hops = (_hop(hop, down) for hop in config["hops"])
-            yield (
-                daemon.name,
-                {
-                    **config,
-                    "hops": [hop for hop in hops if hop is not None],
-                    "rules": [rule for rule in config["rules"] if rule["spi"] not in opened],
-                },
-            )
+        if isinstance(daemon, SffDaemon):
+            hops = (_hop(hop, down) for hop in daemon.config.hops)
+            update = {
+                "hops": tuple(hop for hop in hops if hop is not None),
+                "rules": tuple(rule for rule in daemon.config.rules if rule.spi not in opened),
+            }
+            yield daemon.name, daemon.config.model_copy(update=update)
 
 
 def passed_by(plan: NetworkPlan, down: Collection[str]) -> frozenset[int]:
@@ -59,8 +53,8 @@ def _opened(plan: NetworkPlan, down: Collection[str]) -> Iterator[int]:
             yield from (each.number for each in chain.courses if gone & set(each.functions))
 
 
-def _hop(hop: dict[str, Any], down: Collection[str]) -> dict[str, Any] | None:
-    if "to" not in hop:
+def _hop(hop: Hop, down: Collection[str]) -> Hop | None:
+    if not hop.to:
         return hop
-    to = [target for target in hop["to"] if target["port"] not in down]
-    return {**hop, "to": to} if to else None
+    to = tuple(target for target in hop.to if target.port not in down)
+    return hop.model_copy(update={"to": to}) if to else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 
 from hawser.overlay.lab.address import Addresses
-from hawser.overlay.lab.chain import bare, nsh, routes, srv6
+from hawser.overlay.lab.chain import bare, nsh, proxy, routes, srv6
 from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.layout import OWN_PORT, SIDES, Instance, Layout, Led
 from hawser.overlay.lab.chain.segments import segments
@@ -50,7 +50,7 @@ def chained(scenario: Scenario, plan: NetworkPlan, addresses: Addresses) -> Netw
         update={
             "nodes": tuple(added.node(node) for node in (*nodes, *functions)),
             "links": (*plan.links, *(cable for each in every for cable in _cables(each))),
-            "daemons": (*plan.daemons, *added.daemons),
+            "daemons": (*plan.daemons, *added.daemons, *proxy.daemons(added)),
             "addresses": named,
             "programs": tuple(bare.programs(layout, named)),
             "tunnels": (*plan.tunnels, *bare.tunnels(layout)),

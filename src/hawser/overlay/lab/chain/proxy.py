@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv6Address, IPv6Network
-from typing import Any, TypeVar
+from pathlib import PurePosixPath
+from typing import TypeVar
 
+from hawser.overlay.config.srv6_proxy import Encapsulation, Port, Proxy, Srv6ProxyConfig, Way
 from hawser.overlay.lab.chain import bare, ipv6
 from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.layout import OWN_PORT, SIDES, Instance, Layout
-from hawser.overlay.lab.plan import DaemonPlan, RoutePlan, RulePlan
-from hawser.spec.chain import Proxy
+from hawser.overlay.lab.plan import RoutePlan, RulePlan, Srv6ProxyDaemon
+from hawser.spec.chain import Proxy as Behaviour
 from hawser.spec.course import Course
 
 T = TypeVar("T")
 
-ROLE = "srv6-proxy"
-_VERSION = 1
 _NODE = "net"
 """The proxy's port to its node."""
 _EVERYTHING6 = IPv6Network("::/0")
@@ -53,23 +53,31 @@ def stand_in(
     segment = lists[0][place]
     to = RoutePlan(to=IPv6Network(segment), via=there.ip, interface=instance.port)
     added.routes[instance.node].append(to)
-    daemon = next((each for each in added.daemons if each.name == instance.proxy), None)
-    if daemon is None:
-        daemon = _begin(added, instance)
+    if instance.proxy not in added.proxies:
+        _begin(added, instance)
         _function(added, instance)
     added.routes[instance.name] += _own(layout, instance, course, len(lists) > 1)
-    proxies: Any = daemon.config["proxies"]
-    if all(each["segment"] != str(segment) for each in proxies):
-        onward = [[str(each) for each in segments[place + 1 :]] for segments in lists]
-        proxies.append(_proxy(instance, segment, course, onward, there.ip))
+    onward = [segments[place + 1 :] for segments in lists]
+    proxy = _proxy(instance, segment, course, onward, there.ip)
+    added.proxies[instance.proxy].setdefault(segment, proxy)
+
+
+def daemons(added: Additions) -> Iterator[Srv6ProxyDaemon]:
+    """Give the daemons of all proxies."""
+    names = [(_NODE, OWN_PORT), *((port, port) for _, port in SIDES)]
+    ports = tuple(Port(name=name, interface=interface) for name, interface in names)
+    for name, proxies in added.proxies.items():
+        control = PurePosixPath(f"{name}.sock")
+        config = Srv6ProxyConfig(control=control, ports=ports, proxies=tuple(proxies.values()))
+        yield Srv6ProxyDaemon(node=name, name=name, config=config)
 
 
 def _name(layout: Layout, instance: Instance) -> str:
     return next(name for name, found in layout.instances.items() if instance in found)
 
 
-def _begin(added: Additions, instance: Instance) -> DaemonPlan:
-    """Make the proxy's node, and its daemon without any proxies."""
+def _begin(added: Additions, instance: Instance) -> None:
+    """Join a proxy to its node and to its function."""
     name = str(instance.proxy)
     here, there = instance.ends6
     ends = {f"{instance.node}.{instance.port}": here, f"{name}.{OWN_PORT}": there}
@@ -78,16 +86,6 @@ def _begin(added: Additions, instance: Instance) -> DaemonPlan:
     for port, address in ends.items():
         added.addresses[port].append(address)
         added.xdp.add(port)
-    names = [(_NODE, OWN_PORT), *((port, port) for _, port in SIDES)]
-    config = {
-        "version": _VERSION,
-        "control": f"{name}.sock",
-        "ports": [{"name": port, "interface": interface} for port, interface in names],
-        "proxies": [],
-    }
-    daemon = DaemonPlan(node=name, role=ROLE, name=name, config=config)
-    added.daemons.append(daemon)
-    return daemon
 
 
 def _function(added: Additions, instance: Instance) -> None:
@@ -128,19 +126,28 @@ def _proxy(
     instance: Instance,
     segment: IPv6Address,
     course: Course,
-    onward: list[list[str]],
+    onward: Sequence[tuple[IPv6Address, ...]],
     source: IPv6Address,
-) -> dict[str, object]:
-    kind = instance.function.proxy
+) -> Proxy:
+    assert instance.function.proxy  # noqa: S101 (the caller's choice)
     ((_, out), (_, back)), (side, _) = _along(course, SIDES), _along(course, instance.sides)
-    proxy: dict[str, object] = {
-        "segment": str(segment),
-        "behaviour": str(kind),
-        "function": {"port": out, "mac": side.macs[1]},
-        "returns": back,
-        "onward": {"port": _NODE, "mac": instance.macs[0]},
-    }
-    if kind is Proxy.STATIC:
-        fields = zip(("segments", "segments_ipv6"), onward, strict=False)
-        proxy["encapsulation"] = {"source": str(source), **dict(fields)}
-    return proxy
+    return Proxy(
+        segment=segment,
+        behaviour=instance.function.proxy,
+        function=Way(port=out, mac=side.macs[1]),
+        returns=back,
+        onward=Way(port=_NODE, mac=instance.macs[0]),
+        encapsulation=_encapsulation(instance, onward, source),
+    )
+
+
+def _encapsulation(
+    instance: Instance, onward: Sequence[tuple[IPv6Address, ...]], source: IPv6Address
+) -> Encapsulation | None:
+    """Give what a static proxy puts in front of packets: the rest of each list."""
+    if instance.function.proxy is not Behaviour.STATIC:
+        return None
+    segments, *ipv6_segments = onward
+    return Encapsulation(
+        source=source, segments=segments, segments_ipv6=ipv6_segments[0] if ipv6_segments else ()
+    )

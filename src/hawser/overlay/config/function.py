@@ -1,0 +1,206 @@
+"""Configurations of `hawserd function` with NSH (schemas/function-config.schema.json).
+
+Forwarder of chains (SFF), forwarding function and firewall: one format, of which each uses a part.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hawser.overlay.config.base import (
+    OMIT_EMPTY,
+    OMIT_NONE,
+    Configuration,
+    Mac,
+    Need,
+    Network,
+    Part,
+    Place,
+    PortRange,
+    omit,
+)
+from hawser.spec.chain import Action
+
+FIRST_INDEX = 255
+"""Service index at the first function (RFC 8300 section 2.3)."""
+
+Spi = Annotated[int, Field(ge=1, le=0xFF_FFFF)]
+"""Service path identifier (RFC 8300 section 2.3)."""
+Si = Annotated[int, Field(ge=1, le=255)]
+"""Service index."""
+
+
+class ToPort(Part):
+    """Out of another port."""
+
+    port: str
+
+
+class Port(Part):
+    """An interface."""
+
+    name: str
+    interface: str
+    address: Annotated[IPv4Address | None, OMIT_NONE] = None
+    """Address of VXLAN-GPE tunnels that end here."""
+    otherwise: Annotated[Literal["pass", "drop"] | ToPort, omit("pass")] = "pass"
+    """What becomes of packets that are no chain's."""
+    queued: Annotated[bool, omit(value=False)] = False
+    """Whether packets leave by the kernel's queue."""
+    proxy: Annotated[Literal["flows", "rules"] | None, OMIT_NONE] = None
+    """How packets from a function that is unaware of chains are recognised."""
+
+
+class Position(Part):
+    """A place on a service path."""
+
+    spi: Spi
+    si: Si
+
+
+class VxlanGpe(Part):
+    """A tunnel to another forwarder."""
+
+    remote: IPv4Address
+    vni: Annotated[int, omit(0)] = 0
+
+
+class Target(Part):
+    """Where packets go on: to an instance of a function, or to another forwarder."""
+
+    port: str
+    mac: Mac
+    vxlan_gpe: Annotated[VxlanGpe | None, OMIT_NONE] = None
+    back: Annotated[Position | None, OMIT_NONE] = None
+    """The place of answers, behind a function that is unaware of chains."""
+
+
+class End(Part):
+    """Where packets leave their chain."""
+
+    port: str
+    mac: Annotated[Mac | None, OMIT_NONE] = None
+
+
+class Hop(Position):
+    """What is done at a place: go on to one of several targets, or leave the chain."""
+
+    to: Annotated[tuple[Target, ...], OMIT_EMPTY] = ()
+    end: Annotated[End | None, OMIT_NONE] = None
+
+
+class Conditions(Part):
+    """What packets look like; what is left out matches everything."""
+
+    source: Annotated[Network | None, OMIT_NONE] = None
+    destination: Annotated[Network | None, OMIT_NONE] = None
+    protocol: Annotated[int | None, OMIT_NONE] = None
+    source_ports: Annotated[PortRange | None, OMIT_NONE] = None
+    destination_ports: Annotated[PortRange | None, OMIT_NONE] = None
+    dscp: Annotated[int | None, OMIT_NONE] = None
+
+
+class FixedMetadata(Part):
+    """Context of MD type 1 (RFC 8300 section 2.4), as hexadecimal digits."""
+
+    fixed: str
+
+
+class Tlv(Part):
+    """One piece of metadata (RFC 8300 section 2.5.1)."""
+
+    class_: Annotated[int, Field(alias="class")]
+    type: int
+    data: str
+    """Hexadecimal digits."""
+
+
+class VariableMetadata(Part):
+    """Context of MD type 2."""
+
+    variable: tuple[Tlv, ...]
+
+
+class Rule(Conditions):
+    """Puts packets that look so on a service path."""
+
+    port: Annotated[str | None, OMIT_NONE] = None
+    """Where they come in."""
+    spi: Spi
+    si: Si = FIRST_INDEX
+    metadata: Annotated[FixedMetadata | VariableMetadata | None, OMIT_NONE] = None
+
+
+class FunctionConfig(Configuration):
+    """A function of chains that are steered by NSH."""
+
+    control: Place
+    """Unix socket of the control API."""
+    ports: tuple[Port, ...]
+    oam: Annotated[Literal["drop", "forward"], omit("drop")] = "drop"
+    """What becomes of packets of OAM."""
+
+    def needs(self) -> frozenset[Need]:
+        """Give what a machine must have for it."""
+        return frozenset({"hawserd", "xdp"})
+
+
+class ForwarderConfig(FunctionConfig):
+    """A function that passes packets on as they are."""
+
+
+class SffConfig(FunctionConfig):
+    """A forwarder of chains, with their classifier's rules."""
+
+    rules: tuple[Rule, ...] = ()
+    hops: tuple[Hop, ...] = ()
+
+
+class Remember(Part):
+    """Lets answers pass."""
+
+    flows: int = 262_144
+    """So many are remembered,"""
+    idle_s: int = 300
+    """for so many seconds after their last packet."""
+
+
+class Rest(Part):
+    """A REST API for rules."""
+
+    listen: str
+    token_file: Place
+
+
+class Firewall(Part):
+    """What a firewall lets pass."""
+
+    rules_file: Place
+    """Its rules (`FirewallRules`), which it also writes."""
+    otherwise: Action = Action.ALLOW
+    """What becomes of packets that fit no rule."""
+    remember: Annotated[Remember | None, OMIT_NONE] = None
+    rest: Annotated[Rest | None, OMIT_NONE] = None
+
+
+class FirewallConfig(FunctionConfig):
+    """A firewall."""
+
+    firewall: Firewall
+
+
+class FirewallRule(Conditions):
+    """Allows or denies packets that look so."""
+
+    id: Annotated[int | None, OMIT_NONE] = None
+    action: Action
+
+
+class FirewallRules(Part):
+    """The file of a firewall's rules (schemas/firewall-rules.schema.json)."""
+
+    rules: tuple[FirewallRule, ...]
+    """The first that fits decides."""

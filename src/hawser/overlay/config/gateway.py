@@ -1,0 +1,204 @@
+"""Configuration of `hawserd gateway` (schemas/gateway-config.schema.json)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hawser.overlay.config.base import (
+    OMIT_EMPTY,
+    OMIT_NONE,
+    Configuration,
+    Need,
+    Network,
+    Part,
+    Place,
+    PortRange,
+    omit,
+)
+from hawser.overlay.config.entry import Entry
+from hawser.spec.overlay import Congestion, Lane, Placement, Recovery, TrafficType
+
+Address = IPv4Address | IPv6Address
+Carried = Literal[TrafficType.I, TrafficType.II]
+"""Types of traffic that go to other branches."""
+
+
+class Tun(Part):
+    """The TUN device: packets for other branches come and go through it."""
+
+    name: str
+    mtu: int
+    address: IPv4Interface | IPv6Interface | None = None
+    """Its address and prefix length, if it has one of its own."""
+
+
+class Tls(Part):
+    """Encryption with TLS 1.3: files in PEM form."""
+
+    certificate: Place
+    """Certificate (chain) of this branch; its subject alternative name is the branch's name."""
+    key: Place
+    """Its private key."""
+    ca: Place
+    """Certificate of the authority that signs those of all branches."""
+    revoked: Annotated[tuple[str, ...], OMIT_EMPTY] = ()
+    """SHA-256 fingerprints of certificates that are refused though the authority signed them."""
+    revoked_file: Annotated[Place | None, OMIT_NONE] = None
+    """A file of further ones, one a line."""
+
+
+class IpipTransport(Part):
+    """IP in IP (RFC 2003), over the first path of the first group."""
+
+    kind: Literal["ipip"] = "ipip"
+
+
+class MptcpTransport(Part):
+    """IP over Multipath TCP, over all paths of a group at once."""
+
+    kind: Literal["mptcp"] = "mptcp"
+    tls: Tls | None = None
+    """None for no encryption."""
+
+
+class QuicTransport(Part):
+    """IP in QUIC datagrams: one connection a path, over all of them at once."""
+
+    kind: Literal["quic"] = "quic"
+    tls: Tls
+    udp_offload: Annotated[bool | None, OMIT_NONE] = None
+    """Whether the kernel segments batches of datagrams (UDP GSO); None: if a self-test passes."""
+    lane: Annotated[Mapping[Carried, Lane], OMIT_EMPTY] = {}
+    """Types of traffic whose TCP connections end at the gateways and are carried as streams."""
+    congestion: Annotated[Congestion, omit(Congestion.DELAY)] = Congestion.DELAY
+    """Congestion control of a path."""
+    recovery: Annotated[Recovery, omit(Recovery.RESEND)] = Recovery.RESEND
+    """What becomes of packets that a path loses."""
+    resequence: Annotated[bool, omit(value=True)] = True
+    """Whether the packets of a flow are brought back into order."""
+    header_compression: Annotated[bool, omit(value=True)] = True
+    """Whether headers of TCP are compressed."""
+
+
+Transport = Annotated[IpipTransport | MptcpTransport | QuicTransport, Field(discriminator="kind")]
+"""How packets are carried."""
+
+
+class Path(Part):
+    """A member path, as a pair of WAN addresses."""
+
+    local: Address
+    """Address of this gateway."""
+    remote: Address
+    """Address of the peer."""
+
+
+class Group(Part):
+    """Member paths that together carry one connection; with `quic`, one a path."""
+
+    id: int
+    """Number of the group in path labels."""
+    paths: tuple[Path, ...]
+    """The first subflow takes the first."""
+    traffic: Annotated[Carried, Field(alias="class"), omit(TrafficType.II)] = TrafficType.II
+    """Which traffic uses the group."""
+
+
+class Peer(Part):
+    """Another branch."""
+
+    branch: str
+    id: int
+    """Its number in path labels. Of two branches the one with the lower number connects."""
+    prefixes: tuple[Network, ...]
+    """Addresses behind it."""
+    groups: tuple[Group, ...]
+
+
+class SwitchPort(Part):
+    """A WAN port of a switch."""
+
+    name: str
+    interface: str
+    address: IPv4Address
+    next_hop: IPv4Address
+    """The router that takes what leaves by this port."""
+    type: Literal["internet", "leased"]
+
+
+class Switch(Part):
+    """The switch between the agent and the WAN ports."""
+
+    kind: Literal["bpf", "openflow"]
+    """Programs of this gateway, or an OpenFlow switch that the controller drives."""
+    ports: tuple[SwitchPort, ...]
+    entries: tuple[Entry, ...] = ()
+    """Exact match only: at most one entry matches a packet."""
+
+
+class ClassifierRule(Part):
+    """What fits all that it says is of this type."""
+
+    name: str
+    source: Network | None = None
+    destination: Network | None = None
+    protocol: Literal["tcp", "udp", "icmp"] | Annotated[int, Field(ge=0, le=255)] | None = None
+    source_ports: PortRange | None = None
+    destination_ports: PortRange | None = None
+    dscp: Annotated[int, Field(ge=0, le=63)] | None = None
+    type: TrafficType
+
+
+class Classifier(Part):
+    """Tells traffic of the LAN apart."""
+
+    lan: str
+    """The LAN's interface."""
+    rules: tuple[ClassifierRule, ...] = ()
+    """Asked in this order."""
+    default: Literal[TrafficType.II, TrafficType.III] = TrafficType.II
+    """Type of traffic to other branches that fits no rule."""
+
+
+class GatewayConfig(Configuration):
+    """One gateway (MMSG) of an SD-WAN."""
+
+    branch: str
+    """Name of the branch; with TLS also the name in its certificate."""
+    id: int
+    """Number of the branch in path labels."""
+    control: Place
+    """Unix socket of the control API."""
+    tun: Tun
+    source: IPv4Address | None = None
+    """Source of packets that the gateway itself sends to other branches: its LAN address."""
+    source6: Annotated[IPv6Address | None, OMIT_NONE] = None
+    """Source of its IPv6 packets."""
+    transport: Transport
+    queue_bytes: int = 1_000_000
+    """Bytes held for each path group of a peer while its connection is slow or down."""
+    peers: tuple[Peer, ...]
+    placement: Annotated[Placement, omit(Placement.FLOW_HASH)] = Placement.FLOW_HASH
+    """How flows are placed on the path groups of a peer."""
+    switch: Annotated[Switch | None, OMIT_NONE] = None
+    """None for plain routing."""
+    classifier: Annotated[Classifier | None, OMIT_NONE] = None
+    """None where all traffic to peers is of Type II."""
+
+    @property
+    def tls(self) -> Tls | None:
+        """Certificates of its transport, if it is encrypted."""
+        return None if isinstance(self.transport, IpipTransport) else self.transport.tls
+
+    def needs(self) -> frozenset[Need]:
+        """Give what a machine must have for it."""
+        found: set[Need] = {"hawserd", "tun"}
+        if isinstance(self.transport, MptcpTransport):
+            found.add("mptcp")
+        if isinstance(self.transport, QuicTransport) and self.transport.lane:
+            found.add("tproxy")
+        return frozenset(found)
