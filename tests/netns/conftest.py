@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import deploy, driver, lab_name
+
+from lab.fixtures import deploy, driver, lab_name
 
 __all__ = ["deploy", "driver", "lab_name"]
 
-TOGETHER = {"test_bench_lab.py", "test_function_behaviours.py", "test_run_finished.py"}
+TOGETHER = ("bench/test_lab.py", "function/test_behaviours.py", "run/test_finished.py")
 """Files whose tests one process runs in turn: one test removes what another left, or all share a
 run or a lab."""
 
@@ -26,6 +26,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return file if Path(file).name in TOGETHER else nodeid
+            return file if file.endswith(TOGETHER) else nodeid
 
     return Scheduling(config, log)

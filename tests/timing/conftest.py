@@ -7,10 +7,11 @@ here.
 
 from __future__ import annotations
 
-import machine
 import pytest
 from _pytest.runner import runtestprotocol
-from fixtures import deploy, driver, lab_name
+
+from lab import machine
+from lab.fixtures import deploy, driver, lab_name
 
 __all__ = ["deploy", "driver", "lab_name"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bottleneck_lab import FREE, LIMITED, judged, scenario
 
 from hawser.driver.local import LocalDriver
 from hawser.node.netns import cgroup
+from lab.run.bottleneck import FREE, LIMITED, judged, scenario
 
 pytestmark = [
     pytest.mark.root,

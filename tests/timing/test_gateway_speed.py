@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_traffic import tcp
-from encrypted_lab import encrypted_pair
-from gateway_lab import Gateway, Lab, run
-from quic_lab import lose_large_packets, paths_of, quic_pair
-from switch_lab import (
+
+from hawser.driver.local import LocalLab
+from hawser.overlay.lab.plan import NetworkPlan
+from lab.gateway.encrypted import encrypted_pair
+from lab.gateway.pair import Gateway, Lab, run
+from lab.gateway.quic import lose_large_packets, paths_of, quic_pair
+from lab.gateway.switch import (
     gateways,
     start,
     switched,
     transit_example,
     worked_example,
 )
-from tunnel_plans import OUTER_PORT, TARGET, planned
-from waiting import until
-
-from hawser.driver.local import LocalLab
-from hawser.overlay.lab.plan import NetworkPlan
+from lab.plans.tunnels import OUTER_PORT, TARGET, planned
+from lab.traffic.nodes import tcp
+from lab.waiting import until
 
 pytestmark = pytest.mark.root
 

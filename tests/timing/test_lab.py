@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from driver_plans import branches
-from waiting import PATIENCE
 
 from hawser.driver.local import LocalLab
 from hawser.overlay.lab.plan import NetworkPlan
+from lab.plans.small import branches
+from lab.waiting import PATIENCE
 
 pytestmark = pytest.mark.root
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from load_lab import Wire, hawserd, load, over_sockets, published_flows, tshark
-from search_lab import FRAME, addressed, context, faults, throughput, values
 
 from hawser.probe.base import ProbeError
+from lab.load.search import FRAME, addressed, context, faults, throughput, values
+from lab.load.wire import Wire, hawserd, load, over_sockets, published_flows, tshark
 
 pytestmark = pytest.mark.root
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 
 import pytest
-from driver_plans import pair, whole
-from waiting import until
 
 from hawser.driver.local import LocalLab
 from hawser.node.netns import cgroup
 from hawser.overlay.lab.plan import NetworkPlan
+from lab.plans.small import pair, whole
+from lab.waiting import until
 
 pytestmark = [
     pytest.mark.root,

@@ -12,11 +12,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import openflow_lab
 import pytest
-from driver_plans import FRAME
-from openflow_lab import PRIORITY_RATE, SHAPER, prioritised
-from openflow_traffic import (
+
+from hawser.driver import openvswitch
+from hawser.driver.local import LocalLab
+from hawser.node.netns import namespace
+from hawser.overlay.lab.plan import NetworkPlan
+from lab.plans import switches
+from lab.plans.small import FRAME
+from lab.plans.switches import PRIORITY_RATE, SHAPER, prioritised
+from lab.traffic.openflow import (
     FULL,
     RATE,
     bridge,
@@ -29,12 +34,7 @@ from openflow_traffic import (
     process,
     ready,
 )
-from waiting import until
-
-from hawser.driver import openvswitch
-from hawser.driver.local import LocalLab
-from hawser.node.netns import namespace
-from hawser.overlay.lab.plan import NetworkPlan
+from lab.waiting import until
 from worked_example import AGENT, PATHS, address
 
 pytestmark = [
@@ -47,7 +47,7 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 
 @pytest.fixture
 def lab(deploy: Deploy) -> LocalLab:
-    return deploy(openflow_lab.plan(3, {1: PATHS[1], 4: PATHS[4]}))
+    return deploy(switches.plan(3, {1: PATHS[1], 4: PATHS[4]}))
 
 
 def test_a_full_table_comes_within_three_seconds(lab: LocalLab, tmp_path: Path) -> None:

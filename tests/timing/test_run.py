@@ -7,13 +7,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import probe_lab
 import pytest
-import run_cable
-from driver_traffic import tcp
-from probe_lab import HTTP_RATE, RATE, iperf3, measured, ping
-from run_cli import REPOSITORY, hawser
-from switched_lab import (
+
+from hawser.driver.local import LocalLab
+from hawser.overlay.lab import NetworkPlan
+from lab.plans.switched import (
     ACCESS,
     GONE,
     QUIC,
@@ -24,11 +22,12 @@ from switched_lab import (
     port_packets,
     sending,
 )
-from transfer import OUTAGE
-from waiting import until
-
-from hawser.driver.local import LocalLab
-from hawser.overlay.lab import NetworkPlan
+from lab.run import cable, probes
+from lab.run.cli import REPOSITORY, hawser
+from lab.run.probes import HTTP_RATE, RATE, iperf3, measured, ping
+from lab.traffic.nodes import tcp
+from lab.traffic.transfer import OUTAGE
+from lab.waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -39,7 +38,7 @@ HEADERS = 42
 
 def test_a_run_over_a_cable_has_the_rate_of_the_cable(tmp_path: Path) -> None:
     """17 to 20 Mbit/s of 20, and 3 to 5 of 5: the workflow's own assertions."""
-    file = run_cable.write(tmp_path, least=(17, 3))
+    file = cable.write(tmp_path, least=(17, 3))
     done = hawser("run", file, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert json.loads(done.stdout)["passed"]
@@ -62,12 +61,12 @@ def test_quickstart_has_the_rates_of_its_paths(tmp_path: Path) -> None:
 
 
 def test_ping_answers_at_once(deploy: Deploy, tmp_path: Path) -> None:
-    assert measured(deploy(probe_lab.plan()), tmp_path, ping())["rtt_p99"] < 50
+    assert measured(deploy(probes.plan()), tmp_path, ping())["rtt_p99"] < 50
 
 
 def test_probes_of_tcp_have_the_rate_of_the_link(deploy: Deploy, tmp_path: Path) -> None:
     """Up to a tenth more: what waited for a retransmission when the warm-up ended."""
-    lab = deploy(probe_lab.plan())
+    lab = deploy(probes.plan())
     kinds = [{"reverse": reverse, "streams": 2, "congestion": "reno"} for reverse in (False, True)]
     for kind in (*kinds, {"protocol": "mptcp"}):
         found = measured(lab, tmp_path, iperf3(**kind))
@@ -77,7 +76,7 @@ def test_probes_of_tcp_have_the_rate_of_the_link(deploy: Deploy, tmp_path: Path)
 
 
 def test_udp_loses_just_what_does_not_fit(deploy: Deploy, tmp_path: Path) -> None:
-    lab = deploy(probe_lab.plan())
+    lab = deploy(probes.plan())
     spec = iperf3(protocol="udp", rate="20 Mbit/s", length="1000 B")
     found = measured(lab, tmp_path, spec)
     fits = RATE * 1000 / (1000 + HEADERS)
@@ -87,16 +86,16 @@ def test_udp_loses_just_what_does_not_fit(deploy: Deploy, tmp_path: Path) -> Non
 
 def test_udp_within_the_rate_loses_nothing(deploy: Deploy, tmp_path: Path) -> None:
     spec = iperf3(protocol="udp", rate="5 Mbit/s", length="500 B")
-    found = measured(deploy(probe_lab.plan()), tmp_path, spec)
+    found = measured(deploy(probes.plan()), tmp_path, spec)
     assert found["goodput"] == pytest.approx(5, rel=0.05)
     assert found["loss"] < 1
 
 
 def test_large_objects_take_the_whole_link(deploy: Deploy, tmp_path: Path) -> None:
     """100 kB over 20 Mbit/s: 24 a second, and each of 4 waits for the others."""
-    lab = deploy(probe_lab.limited_pair())
+    lab = deploy(probes.limited_pair())
     four = {"size": "100 kB", "connections": 4, "duration": "2 s", "warmup": "1 s"}
-    found = probe_lab.http(lab, tmp_path, **four)
+    found = probes.http(lab, tmp_path, **four)
     a_second = 0.96 * HTTP_RATE * 1e6 / 8 / 100e3
     assert found["requests"] == pytest.approx(a_second, rel=0.15)
     assert found["http_latency_p50"] == pytest.approx(4 / a_second * 1000, rel=0.35)
@@ -104,8 +103,8 @@ def test_large_objects_take_the_whole_link(deploy: Deploy, tmp_path: Path) -> No
 
 def test_connections_of_http_are_many_a_second(deploy: Deploy, tmp_path: Path) -> None:
     """Where each request has its own."""
-    lab = deploy(probe_lab.pair())
-    found = probe_lab.http(lab, tmp_path, keepalive=False, connections=4)
+    lab = deploy(probes.pair())
+    found = probes.http(lab, tmp_path, keepalive=False, connections=4)
     assert found["connections"] > 50
     assert found["connections"] == pytest.approx(found["requests"], rel=0.05)
 

@@ -10,16 +10,16 @@ from contextlib import ExitStack
 from ipaddress import IPv4Network
 
 import pytest
-from bottleneck_plan import plan
-from driver_plans import FRAME, LEVELS, MBIT, A, B, pair, whole
-from driver_traffic import class_rate, flood, iperf_server, ping, received_rate, tcp, udp_flood
-from waiting import PATIENCE, until
 
 from hawser.driver.local import LocalLab
 from hawser.overlay.config.shaping import class_id
 from hawser.overlay.lab.plan import ClassPlan, NetworkPlan
 from hawser.spec.units import Rate
 from hawser.spec.workflow import Change
+from lab.plans.bottleneck import plan
+from lab.plans.small import FRAME, LEVELS, MBIT, A, B, pair, whole
+from lab.traffic.nodes import class_rate, flood, iperf_server, ping, received_rate, tcp, udp_flood
+from lab.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.root
 

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from statistics import median
 
 import pytest
-from driver_plans import B, pair
-from driver_traffic import ping, tcp
-from waiting import PATIENCE, until
-from wan_lab import counted, echoes, plan
 
 from hawser.driver.local import LocalLab
 from hawser.overlay.lab.plan import ClassPlan, NetworkPlan
 from hawser.spec.units import Duration, Ratio
 from hawser.spec.workflow import Change
+from lab.plans.small import B, pair
+from lab.plans.wan import counted, echoes, plan
+from lab.traffic.nodes import ping, tcp
+from lab.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.root
 

@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from cryptography import x509
-from driver_plans import gateway_daemon
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from hawser.driver.base import DriverError
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.config.wan import WanConfig
 from hawser.overlay.lab.plan import NetworkPlan, WanDaemon
+from lab.plans.small import gateway_daemon
 
 PLAN = NetworkPlan(nodes=(), links=(), shapers=(), daemons=(), addresses={})
 

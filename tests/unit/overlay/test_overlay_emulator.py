@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from driver_plans import gateway_daemon
 from spec_files import loaded
 
 from hawser.overlay.lab import NetworkPlan, network
@@ -18,6 +17,7 @@ from hawser.overlay.lab.emulator import (
 )
 from hawser.overlay.lab.plan import LinkPlan, NodePlan
 from hawser.spec.units import Duration, Ratio
+from lab.plans.small import gateway_daemon
 
 TEXT = """
 hawser: 1

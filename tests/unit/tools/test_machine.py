@@ -6,9 +6,10 @@ import subprocess
 import sys
 from typing import Any
 
-import machine
 import pytest
-from machine import Conditions
+
+from lab import machine
+from lab.machine import Conditions
 
 QUIET = Conditions(others=0.02, wakeup_p99=0.0001, wakeup_max=0.003, stalled=0.0)
 BUSY = Conditions(others=1.3, wakeup_p99=0.0001, wakeup_max=0.003, stalled=0.0)

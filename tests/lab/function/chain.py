@@ -1,0 +1,244 @@
+"""Service chains of `hawserd function`, made with `ip` and `ethtool` alone.
+
+   PREFIX-client        PREFIX-sff                    PREFIX-server
+  +--------------+     +------------------------+    +--------------+
+  | c0 10.0.0.1  |-----| client          server |----| s0 10.0.0.2  |
+  +--------------+     |      f1   f2  ...      |    +--------------+
+                       +-------|----|-----------+
+                             +----+
+                             | f0 |  PREFIX-f1, -f2, ...: a function each
+                             +----+
+
+Packets from the client take path 1, packets from the server path 2, which is path 1 backwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lab.load.wire import hawserd, run
+from lab.traffic.chains import ping_all
+from lab.waiting import PATIENCE, until
+
+_numbers = itertools.count()
+FORWARD, REVERSE = 1, 2
+"""Identifiers of the two paths."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("chain", timeout=PATIENCE)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(str(self._path))
+
+
+class Node:
+    """A `hawserd function` in a namespace."""
+
+    def __init__(self, namespace: str, kind: str, config: dict[str, Any], folder: Path) -> None:
+        self.namespace = namespace
+        self.config = config
+        self._kind = kind
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        file = self._folder / f"{self.namespace}.json"
+        file.write_text(json.dumps(self.config))
+        command = ["ip", "netns", "exec", self.namespace, str(hawserd()), "function", self._kind]
+        with (self._folder / f"{self.namespace}.log").open("ab") as log:
+            self._process = subprocess.Popen([*command, "--config", str(file)], stderr=log)
+        until(self._answers, f"{self.namespace} answers")
+
+    def _answers(self) -> bool:
+        if self._process and self._process.poll() is not None:
+            raise RuntimeError((self._folder / f"{self.namespace}.log").read_text())
+        try:
+            return self.ask("GET", "/v1/status")[0] == 200
+        except OSError:
+            return False
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Ask the control API; the status and the answer."""
+        headers = {"content-type": "application/json"}
+        text = None if body is None else json.dumps(body)
+        with contextlib.closing(_UnixConnection(Path(self.config["control"]))) as connection:
+            connection.request(method, path, text, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        return answer.status, json.loads(text) if text.startswith(("{", "[")) else text
+
+    def counters(self) -> dict[str, Any]:
+        """What it has counted."""
+        status, counters = self.ask("GET", "/v1/counters")
+        assert status == 200, counters
+        return dict(counters)
+
+    def stop(self, sign: int = signal.SIGTERM) -> None:
+        """End it."""
+        if self._process:
+            self._process.send_signal(sign)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+
+class Chain:
+    """Client, forwarder, server and functions, whose daemons run unless `start` is false."""
+
+    def __init__(self, functions: int, transport: str = "ethernet", *, start: bool = True) -> None:
+        self.prefix = f"hawserch-{os.getpid()}-{next(_numbers)}"
+        self.length = functions
+        self._starts = start
+        self.transport = transport
+        self._made: list[str] = []
+        self._folder = tempfile.TemporaryDirectory(prefix="hawserch-")
+        self.folder = Path(self._folder.name)
+        self.sff = self._node("sff", "sff", self.forwarder())
+        self.functions = [
+            self._node(f"f{number}", "forwarder", self.function(number))
+            for number in range(1, functions + 1)
+        ]
+
+    def __enter__(self) -> Chain:
+        try:
+            self._namespaces()
+            if self._starts:
+                self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in (*self.functions, self.sff):
+            node.stop(signal.SIGKILL)
+        for name in self._made:
+            run("ip", "netns", "del", name)
+        self._folder.cleanup()
+
+    def start(self) -> None:
+        """Start every node."""
+        for node in (*self.functions, self.sff):
+            node.start()
+
+    def namespace(self, label: str) -> str:
+        return f"{self.prefix}-{label}"
+
+    def at(self, label: str, *command: str) -> str:
+        """Run a command in a namespace."""
+        return run("ip", "netns", "exec", self.namespace(label), *command)
+
+    def answered(self, count: int) -> int:
+        """Send so many echoes from client to server; how many were answered, however late."""
+        return ping_all(self.namespace("client"), "10.0.0.2", count)
+
+    def ping(self, *options: str) -> str:
+        """Ping the server from the client; the last answer is waited for only a moment."""
+        command = ["ping", "-q", "-W", "1", *options, "10.0.0.2"]
+        inside = ["ip", "netns", "exec", self.namespace("client")]
+        done = subprocess.run([*inside, *command], capture_output=True, text=True, check=False)
+        return done.stdout
+
+    def forwarder(self) -> dict[str, Any]:
+        """Configuration of the forwarder."""
+        rules = [
+            {"port": "client", "spi": FORWARD, "source": "10.0.0.0/24"},
+            {"port": "server", "spi": REVERSE, "source": "10.0.0.0/24"},
+        ]
+        functions = range(1, self.length + 1)
+        forward = [self._hop(FORWARD, at, number) for at, number in enumerate(functions)]
+        reverse = [self._hop(REVERSE, at, number) for at, number in enumerate(reversed(functions))]
+        last = 255 - self.length
+        ends = [
+            {"spi": FORWARD, "si": last, "end": {"port": "server"}},
+            {"spi": REVERSE, "si": last, "end": {"port": "client"}},
+        ]
+        between = [
+            {"name": f"f{n}", "interface": f"f{n}", "address": f"192.0.2.{100 + n}"}
+            for n in functions
+        ]
+        return {
+            "version": 1,
+            "control": str(self.folder / "sff.sock"),
+            "ports": [
+                {"name": "client", "interface": "client", "otherwise": {"port": "server"}},
+                {"name": "server", "interface": "server", "otherwise": {"port": "client"}},
+                *between,
+            ],
+            "rules": rules,
+            "hops": [*forward, *reverse, *ends],
+        }
+
+    def function(self, number: int) -> dict[str, Any]:
+        """Configuration of a function."""
+        port = {"name": "f0", "interface": "f0", "address": f"192.0.2.{number}"}
+        control = str(self.folder / f"f{number}.sock")
+        return {"version": 1, "control": control, "ports": [port]}
+
+    def firewall(self, number: int, **firewall: Any) -> Node:  # noqa: ANN401 (JSON)
+        """Make a function a firewall. It is not started yet."""
+        rules = {"rules_file": str(self.folder / f"f{number}.rules.json"), **firewall}
+        config = {**self.function(number), "firewall": rules}
+        self.functions[number - 1] = self._node(f"f{number}", "firewall", config)
+        return self.functions[number - 1]
+
+    def _hop(self, spi: int, at: int, number: int) -> dict[str, Any]:
+        target: dict[str, Any] = {"port": f"f{number}", "mac": mac(number)}
+        if self.transport == "vxlan_gpe":
+            target["vxlan_gpe"] = {"remote": f"192.0.2.{number}", "vni": 7}
+        return {"spi": spi, "si": 255 - at, "to": [target]}
+
+    def _node(self, label: str, kind: str, config: dict[str, Any]) -> Node:
+        return Node(self.namespace(label), kind, config, self.folder)
+
+    def _namespaces(self) -> None:
+        labels = ["client", "sff", "server", *(f"f{n}" for n in range(1, self.length + 1))]
+        for label in labels:
+            run("ip", "netns", "add", self.namespace(label))
+            self._made.append(self.namespace(label))
+            self.at(label, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+        self._cable(("client", "c0"), "client", mac(201))
+        self._cable(("server", "s0"), "server", mac(202))
+        for number in range(1, self.length + 1):
+            self._cable((f"f{number}", "f0"), f"f{number}", mac(number))
+        for label, port, address in (("client", "c0", 1), ("server", "s0", 2)):
+            self.at(label, "ip", "address", "add", f"10.0.0.{address}/24", "dev", port)
+            # XDP sees packets as they are: checksums must be there. GRO makes an end take frames.
+            self.at(label, "ethtool", "-K", port, "tx", "off", "gro", "on")
+
+    def _cable(self, end: tuple[str, str], port: str, address: str) -> None:
+        label, interface = end
+        here, sff = self.namespace(label), self.namespace("sff")
+        peer = ["peer", "name", port, "mtu", "1700", "netns", sff]
+        mtu = "1500" if label in {"client", "server"} else "1700"
+        veth = ["name", interface, "address", address, "mtu", mtu, "type", "veth"]
+        run("ip", "-n", here, "link", "add", *veth, *peer)
+        run("ip", "-n", here, "link", "set", interface, "up")
+        run("ip", "-n", sff, "link", "set", port, "up")
+
+
+def mac(number: int) -> str:
+    """Ethernet address of a function."""
+    return f"02:00:00:00:00:{number:02x}"
+
+
+def hop_packets(counters: dict[str, Any], spi: int) -> Sequence[int]:
+    """Packets at each place of a path, first to last."""
+    hops = [hop for hop in counters["hops"] if hop["spi"] == spi]
+    return [hop["packets"] for hop in sorted(hops, key=lambda hop: -hop["si"])]

@@ -1,0 +1,150 @@
+"""An end of a tunnel that hawserd carries, with strongSwan's own user-space ESP at the other.
+
+a (hawserd) f0 ==== near b (charon, kernel-libipsec)      10.99.0.1 at a, 10.99.0.2 at b
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+
+from hawser.control.client import DaemonClient
+from hawser.control.model import FunctionCounters
+from hawser.driver import tunnels
+from hawser.driver.local import LocalLab
+from hawser.driver.tunnels import strongswan
+from hawser.driver.tunnels.function import TunnelEnd
+from hawser.node.netns import NamespaceNode
+from hawser.overlay.lab import network
+from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan
+from hawser.spec import load
+from hawser.spec.tunnel import TunnelKind
+from lab.waiting import until
+
+WORKFLOW = b"""\
+hawser: 1
+name: ends
+title: Two ends
+topology:
+  nodes: [a, b]
+  links:
+    wan: {ends: [a.f0, b.near]}
+measurements:
+  rtt: {probe: ping, from: a, to: b}
+"""
+A, B = "10.99.0.1", "10.99.0.2"
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Both ends of a tunnel, connected."""
+
+    lab: LocalLab
+    end: TunnelEnd
+    folder: Path
+    """Of charon's files at the other end."""
+
+    @property
+    def a(self) -> NamespaceNode:
+        return self.lab.nodes["a"]
+
+    @property
+    def b(self) -> NamespaceNode:
+        return self.lab.nodes["b"]
+
+    def counters(self) -> FunctionCounters:
+        with DaemonClient(self.end.control) as control:
+            return control.function_counters()
+
+    def dropped(self) -> dict[str, int]:
+        return {cause: count for cause, count in self.counters().drops.items() if count}
+
+    def rekey(self, node: str) -> None:
+        """Have a node renew the keys."""
+        folder = {"a": self.end.folder, "b": self.folder}[node]
+        command = ["swanctl", "--rekey", "--child", "t", "--uri"]
+        uri = f"unix://{strongswan.socket(folder)}"
+        env = strongswan.environment(folder)
+        self.lab.nodes[node].run([*command, uri], timeout=60, env=env)
+
+    def associations(self) -> dict[str, str]:
+        """Keys by identifier, as charon at b says; both directions, old and new."""
+        return keys((self.folder / "charon.log").read_text())
+
+
+@contextmanager
+def tunnel(
+    deploy: Callable[[NetworkPlan], LocalLab], rekey_after: int | None = None
+) -> Iterator[Ends]:
+    """Give a tunnel; a renews the keys after so many packets. Skip where the machine lacks one."""
+    plan = network(load("x.yaml", lambda _: WORKFLOW).variants[0].scenario)
+    lab = deploy(plan)
+    a, b = (lab.nodes[name] for name in "ab")
+    here, there = (plan.addresses[name] for name in "ab")
+    common = {"name": "t", "kind": TunnelKind.STRONGSWAN}
+    mine, others = ((IPv4Network(address),) for address in (A, B))
+    first = TunnelPlan(
+        **common, node="a", peer="b", local=here, remote=there, inside=mine, outside=others, table=9
+    )
+    second = TunnelPlan(
+        **common, node="b", peer="a", local=there, remote=here, inside=others, outside=mine
+    )
+    lacks = tuple(tunnels.missing(plan.model_copy(update={"tunnels": (first, second)})))
+    if lacks:
+        pytest.skip(lacks[0])
+    a.run(["ip", "address", "add", A, "dev", "lo"], timeout=60)
+    b.run(["ip", "address", "add", B, "dev", "lo"], timeout=60)
+    secret = secrets.token_hex(16)
+    folder, other = lab.directory / "own", lab.directory / "other"
+    for each in (folder, other):
+        each.mkdir()
+    strongswan.write(other, second, b, secret)
+    tell_keys(other / "strongswan.conf")
+    environment = strongswan.environment(other)
+    charon = b.start(strongswan.COMMAND, log=other / "charon.log", env=environment)
+    end = TunnelEnd(lab.directory, folder, first, a, secret, rekey_after)
+    try:
+        until(strongswan.socket(other).is_socket)
+        strongswan.load(other, b)
+        end.load()
+        end.connect()
+        end.wait()
+        a.run(["ip", "route", "add", B, "dev", "esp0", "src", A], timeout=60)
+        yield Ends(lab, end, other)
+    finally:
+        end.stop()
+        charon.stop()
+
+
+def tell_keys(config: Path) -> None:
+    text = config.read_text()
+    config.write_text(text.replace("default = 1\n", "default = 1\n chd = 4\n", 1))
+
+
+def keys(log: str) -> dict[str, str]:
+    """Read keys from charon's log, in the order of its steps; not as hawserd reads them."""
+    found, begun = {}, True
+    steps = re.compile(
+        r"parsed \w+ (?P<role>request|response)"
+        r"|encryption (?P<whose>\w+) key => [^\n]*\n"
+        r"(?P<rows>(?:\d+\[CHD\] +\d+: [^\n]*\n)+)"
+        r"|(?:adding|registering) (?P<way>in|out)bound ESP SA\n\d+\[CHD\]   SPI (?P<spi>0x\w+)"
+    )
+    material: dict[str, str] = {}
+    for step in steps.finditer(log):
+        if step["role"]:
+            begun = step["role"] == "response"
+        elif step["whose"]:
+            rows = (line.partition(": ")[2][:48] for line in step["rows"].splitlines())
+            material[step["whose"]] = "".join("".join(rows).split())
+        elif step["spi"] not in found:
+            whose = "initiator" if begun == (step["way"] == "out") else "responder"
+            found[step["spi"]] = material[whose]
+    return found

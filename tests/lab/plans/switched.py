@@ -1,0 +1,137 @@
+"""Five branches whose subflows go through each other, as the workflows of document 004 have them.
+
+h1 - gw1 ==a,b== internet ==a,b== gw2 - h2         and gw3, gw4, gw5 in between
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hawser.control.client import ControlError, DaemonClient
+from hawser.driver.daemon import SupervisedProcess
+from hawser.driver.local import LocalLab
+from hawser.overlay.lab import NetworkPlan, network
+from hawser.spec import load
+from hawser.spec.workflow import Change
+from lab import ROOT
+from lab.traffic.counted import deliver
+from lab.traffic.live import LiveTransfer, live_transfer
+from lab.waiting import until
+
+ACCESS = 40.0
+"""Mbit/s of each WAN port."""
+GONE = {"transit branch": (("gw3", "a"), ("gw3", "b")), "own port": (("gw1", "a"),)}
+"""WAN ports that go in mid-transfer: one of four member paths of each group, or half of them."""
+QUIC = (
+    "overlay.transport=quic",
+    "overlay.encryption=tls13",
+    "overlay.branches.b1.id=20",
+    "overlay.branches.b2.id=959",
+    "overlay.branches.b3.id=700",
+    "overlay.path_groups={one: {id: 40, paths: [b1.a>b2.a, b1.b>b3.b>b3.a>b2.b]}}",
+)
+"""A direct path and one through branch 3, with numbers that only wide labels hold."""
+
+_AT_ONCE = 4_000_000
+
+
+def plan(*overrides: str) -> NetworkPlan:
+    file = str(ROOT / "workflows" / "mms-network.yaml")
+    workflow = load(file, lambda name: Path(name).read_bytes(), overrides)
+    return network(workflow.variants[0].scenario)
+
+
+def change(lab: LocalLab, gone: str, *, up: bool) -> None:
+    """Take ports of `GONE` down, or up again."""
+    for gateway, port in GONE[gone]:
+        lab.apply(f"port:{gateway}.{port}", Change(up=up))
+
+
+def send(lab: LocalLab, size: int = _AT_ONCE) -> None:
+    """Let so many bytes go from branch 1 to 2 by one TCP connection, and come as they were."""
+    deliver(lab.nodes["h1"], lab.nodes["h2"], str(lab.plan.addresses["h2"]), size)
+
+
+def send_until(lab: LocalLab, condition: Callable[[], object], what: str) -> None:
+    """Send from branch 1 to 2, 4 MB at a time, until something is so."""
+
+    def again() -> object:
+        send(lab)
+        return condition()
+
+    until(again, what)
+
+
+@contextmanager
+def sending(lab: LocalLab) -> Iterator[LiveTransfer]:
+    """Send from branch 1 to 2 by one TCP connection meanwhile."""
+    target = str(lab.plan.addresses["h2"])
+    with live_transfer(lab.nodes["h1"], lab.nodes["h2"], target) as going:
+        yield going
+
+
+def counters(lab: LocalLab, gateway: str) -> dict[str, Any]:
+    with DaemonClient(lab.daemons[gateway].control) as client:
+        found: dict[str, Any] = client.counters()
+        return found
+
+
+def peer(lab: LocalLab, gateway: str, branch: str) -> Any:  # noqa: ANN401 (as clients see it)
+    """What a gateway says of another branch."""
+    with DaemonClient(lab.daemons[gateway].control) as client:
+        status: Any = client.status()
+    return next(each for each in status.peers if each.branch == branch)
+
+
+def reconnects(lab: LocalLab, gateway: str, branch: str) -> int:
+    return sum(group.reconnects for group in peer(lab, gateway, branch).groups)
+
+
+def paths_up(lab: LocalLab) -> int:
+    """Paths from branch 1 to 2 that carry."""
+    return sum(group.subflows for group in peer(lab, "gw1", "b2").groups)
+
+
+def table(lab: LocalLab, gateway: str) -> dict[str, int] | None:
+    """Packets of every flow entry of a gateway's switch; none while nobody can say."""
+    openflow = "ssc" in lab.daemons
+    try:
+        found = counters(lab, "ssc" if openflow else gateway)
+    except ControlError:
+        return None
+    switches = found["switches"] if openflow else [{"name": gateway, **found["switch"]}]
+    listed = next(each for each in switches if each["name"] == gateway)["entries"]
+    return {entry["name"]: entry["packets"] for entry in listed}
+
+
+def way(lab: LocalLab, gateway: str) -> dict[str, int]:
+    """Packets from branch 1 to 2 and back that a gateway led on, by direction and place."""
+    counted: dict[str, int] = {}
+    for name, packets in (table(lab, gateway) or {}).items():
+        pair, _, _, direction, *place = name.split()
+        if pair == "b1>b2":
+            where = " ".join((direction, *place))
+            counted[where] = counted.get(where, 0) + packets
+    return counted
+
+
+def transit(lab: LocalLab, gateway: str) -> int | None:
+    """Packets from branch 1 to 2 and back that a gateway has passed on; none: nobody can say."""
+    if table(lab, gateway) is None:
+        return None
+    return sum(packets for place, packets in way(lab, gateway).items() if "transit" in place)
+
+
+def port_packets(lab: LocalLab, direction: str, *ports: tuple[str, str]) -> float:
+    """Packets that WAN ports have sent (`tx`) or received (`rx`)."""
+    return sum(lab.nodes[node].counters()[port][f"{direction}_packets"] for node, port in ports)
+
+
+def killable(lab: LocalLab, name: str) -> SupervisedProcess:
+    running = (*lab.daemons.values(), *lab.switches)
+    found = next(each for each in running if each.name == name)
+    assert isinstance(found, SupervisedProcess)
+    return found

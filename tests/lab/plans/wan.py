@@ -1,0 +1,59 @@
+"""The WAN emulator between two hosts, and between two ports of the internet.
+
+a --w-- wan --w-- b            c ---- internet ---- wan ---- d
+"""
+
+from __future__ import annotations
+
+from hawser.control.client import DaemonClient
+from hawser.control.model import WanInterface, WanPath
+from hawser.driver.local import LocalLab
+from hawser.overlay.lab import network
+from hawser.overlay.lab.emulator import emulated
+from hawser.overlay.lab.plan import NetworkPlan
+from hawser.spec import load
+from lab.waiting import PATIENCE
+
+WORKFLOW = """
+hawser: 1
+name: wan
+title: Wan
+topology:
+  nodes: [a, b, c, d]
+  links:
+    w: {{ends: [a.e, b.e], {link}}}
+  internet:
+    ports: {{c.e: {{}}, d.e: {{}}}}
+    paths: {{p: {{ends: [c.e, d.e], {path}}}}}
+measurements: {{rtt: {{probe: ping, from: a, to: b}}}}
+"""
+TRACE = "4\n8\n12\n"
+"""Three packets in 12 ms: 3 Mbit/s."""
+
+
+def plan(link: str = "mtu: 1500", path: str = "reverse: {}", seed: int = 1) -> NetworkPlan:
+    files = {"wan.yaml": WORKFLOW.format(link=link, path=path), "slow.trace": TRACE}
+    workflow = load("wan.yaml", files.__getitem__)
+    unseeded = network(workflow.variants[0].scenario)
+    return emulated(unseeded.model_copy(update={"seed": seed}))
+
+
+def counted(lab: LocalLab, name: str) -> WanPath:
+    with DaemonClient(lab.daemons["wan"].control) as client:
+        return next(path for path in client.wan_counters().paths if path.name == name)
+
+
+def interfaces(lab: LocalLab) -> tuple[WanInterface, ...]:
+    with DaemonClient(lab.daemons["wan"].control) as client:
+        return client.wan_counters().interfaces
+
+
+def echoes(lab: LocalLab, source: str, target: str, count: int = 20) -> list[float]:
+    """Round-trip times, ms."""
+    node = lab.nodes[source]
+    command = ["ping", "-n", "-c", str(count), "-i", "0.02", "-W", "5"]
+    output = node.run(
+        [*command, str(lab.plan.addresses[target])], timeout=PATIENCE, check=False
+    ).stdout
+    answers = (line for line in output.splitlines() if "time=" in line)
+    return [float(line.split("time=")[1].split()[0]) for line in answers]

@@ -1,0 +1,229 @@
+"""A lab in which a chosen element limits a measurement, and what the evidence of it says.
+
+h1 --x-- fw --y-- h2
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from hawser.driver.local import LocalDriver, LocalLab
+from hawser.overlay.lab import network
+from hawser.probe.base import Context
+from hawser.probe.evidence import Evidence
+from hawser.probe.iperf3 import Iperf3Probe
+from hawser.report.evidence import gather
+from hawser.spec import load
+from hawser.spec.measurement import Iperf3
+from hawser.spec.workflow import Scenario
+from hawser.stats.bottleneck import Verdict, find
+from hawser.store.sample import Sample
+from lab import PROGRAMS
+from lab.traffic.nodes import ping
+from lab.waiting import until
+
+FUNCTION = PROGRAMS / "slow_function.py"
+GENERATOR = PROGRAMS / "slow_generator.py"
+
+WORKFLOW = """\
+hawser: 1
+name: bottleneck
+title: One of these limits
+topology:
+  nodes:
+    h1: {}
+    fw: {}
+    h2: {}
+  links:
+    x: {ends: [h1.x, fw.x], rate: 400 Mbit/s, queue: 300 kB}
+    y: {ends: [fw.y, h2.y], rate: 400 Mbit/s, queue: 300 kB}
+measurements:
+  m: {probe: iperf3, from: h1, to: h2, duration: 2 s, warmup: 0 s}
+"""
+
+TCP = ("measurements.m.congestion=cubic",)
+SLOW_LINK = ("topology.links.y.rate=20 Mbit/s", "topology.links.y.queue=60 kB")
+FAR = ("topology.links.y.delay=5 ms",)
+
+
+def udp(rate: str, length: str = "1400 B") -> tuple[str, ...]:
+    return (
+        "measurements.m.protocol=udp",
+        f"measurements.m.rate={rate}",
+        f"measurements.m.length={length}",
+    )
+
+
+def scenario(*overrides: str) -> Scenario:
+    return load("x.yaml", lambda _: WORKFLOW.encode(), overrides).variants[0].scenario
+
+
+@contextmanager
+def policer(lab: LocalLab, hook: str, limit: str) -> Iterator[None]:
+    """A policer on fw, in the kernel."""
+    fw = lab.nodes["fw"]
+    fw.run(["nft", "add", "table", "ip", "t"], timeout=60)
+    chain = f"{{ type filter hook {hook} priority -300; }}"
+    fw.run(["nft", "add", "chain", "ip", "t", "c", chain], timeout=60)
+    rule = ["ip", "daddr", "10.255.0.6", "limit", "rate", "over", *limit.split(), "drop"]
+    fw.run(["nft", "add", "rule", "ip", "t", "c", *rule], timeout=60)
+    yield
+
+
+@contextmanager
+def function(lab: LocalLab, microseconds: int) -> Iterator[None]:
+    """Packets pass through a program on fw, which takes so much time for each."""
+    fw = lab.nodes["fw"]
+    # so that all neighbours are known
+    until(lambda: ping(lab.nodes["h1"], "10.255.0.6"), "h1 reaches h2")
+    fw.run(["sysctl", "-qw", "net.ipv4.ip_forward=0"], timeout=60)
+    own = ("10.255.0.2", "10.255.0.5")
+    log = lab.directory / "function.log"
+    command = [sys.executable, "-S", "-E", str(FUNCTION), "x", "y", str(microseconds), *own]
+    process = fw.start(command, log=log)
+    try:
+        until(lambda: "ready" in log.read_text())
+        yield
+    finally:
+        process.stop()
+
+
+class SlowGenerator:
+    """Measures nothing, but sends."""
+
+    def measure(self, context: Context) -> list[Sample]:
+        context.started()
+        command = [sys.executable, "-S", "-E", str(GENERATOR), "10.255.0.6", "2", "500"]
+        context.lab.nodes["h1"].run(command, timeout=60)
+        return []
+
+    def seconds(self) -> float:
+        return 2.0
+
+
+@contextmanager
+def slow_generator(lab: LocalLab) -> Iterator[None]:
+    """Stands for a `SlowGenerator` in the place of iperf3."""
+    yield
+
+
+Setup = Callable[[LocalLab], Any]
+
+
+def measured(
+    driver: LocalDriver, name: str, raw: Path, about: Scenario, *setups: Setup
+) -> tuple[Iperf3, tuple[Sample, ...]]:
+    """Deploy and measure: the measurement, and the evidence that was gathered of it."""
+    measurement = about.measurements["m"]
+    assert isinstance(measurement, Iperf3)
+    lab = driver.deploy(name, network(about))
+    with ExitStack() as stack:
+        stack.callback(lab.destroy)
+        for setup in setups:
+            stack.enter_context(setup(lab))
+        probe = SlowGenerator() if slow_generator in setups else Iperf3Probe(measurement)
+        with Evidence(lab, "m", ("h1", "h2"), probe.seconds()) as evidence:
+            probe.measure(Context(lab, "m", raw, evidence.begin))
+            samples = evidence.finish()
+    (raw / "evidence.jsonl").write_text("\n".join(s.model_dump_json() for s in samples))
+    return measurement, samples
+
+
+def judged(driver: LocalDriver, name: str, raw: Path, about: Scenario, *setups: Setup) -> Verdict:
+    """Deploy, measure, and find the bottleneck."""
+    measurement, samples = measured(driver, name, raw, about, *setups)
+    return find(gather(samples, measurement))
+
+
+REVERSE = ("measurements.m.reverse=true",)
+LIMITED: dict[str, tuple[str, str, tuple[str, ...], tuple[Setup, ...]]] = {
+    # the kind and the element that limits, changes to the workflow, and what is set up in the lab
+    "link rate, TCP": ("rate", "link:y:forward", (*TCP, *SLOW_LINK), ()),
+    "link rate, UDP backwards": (
+        "rate",
+        "link:y:reverse",
+        (*udp("60 Mbit/s"), *SLOW_LINK, *REVERSE),
+        (),
+    ),
+    "queue too short, bursts of UDP": (
+        "queue",
+        "link:y:forward",
+        (
+            *udp("20 Mbit/s", "8 kB"),
+            "measurements.m.streams=4",
+            "topology.links.y.rate=100 Mbit/s",
+            "topology.links.y.queue=9 kB",
+        ),
+        (),
+    ),
+    "queue too short, TCP": (
+        "queue",
+        "link:y:forward",
+        (*TCP, "topology.links.y.rate=200 Mbit/s", "topology.links.y.queue=3 kB"),
+        (),
+    ),
+    "function without processor time": (
+        "function",
+        "fw",
+        (*TCP, "topology.nodes.fw.cpu=0.05"),
+        (lambda lab: function(lab, 0),),
+    ),
+    "function that works all the time": (
+        "function",
+        "fw",
+        TCP,
+        (lambda lab: function(lab, 1000),),
+    ),
+    "policer, UDP": (
+        "filter",
+        "fw",
+        udp("40 Mbit/s"),
+        (lambda lab: policer(lab, "forward", "1000 kbytes/second"),),
+    ),
+    "policer, TCP": (
+        "filter",
+        "fw",
+        TCP,
+        (lambda lab: policer(lab, "prerouting", "2000 kbytes/second burst 20 kbytes"),),
+    ),
+    "generator without processor time": (
+        "generator",
+        "h1",
+        (*TCP, "topology.nodes.h1.cpu=0.03"),
+        (),
+    ),
+    "generator that works all the time": (
+        "generator",
+        "h1",
+        (),
+        (slow_generator,),
+    ),
+    "receiver without processor time": (
+        "receiver",
+        "h2",
+        (*TCP, "topology.nodes.h2.cpu=0.02"),
+        (),
+    ),
+    "receiver with a small window": (
+        "receiver",
+        "h2",
+        (*TCP, *FAR, "topology.nodes.h2.sysctl={net.ipv4.tcp_rmem: 4096 16384 16384}"),
+        (),
+    ),
+}
+FREE: dict[str, tuple[tuple[str, ...], tuple[Setup, ...]]] = {
+    "UDP at a quarter of the rate": ((*udp("5 Mbit/s"), *SLOW_LINK), ()),
+    "TCP at a quarter of the rate": (
+        (*TCP, *SLOW_LINK, "measurements.m.rate=5 Mbit/s", "measurements.m.length=4 kB"),
+        (),
+    ),
+    "a function with little to do": (udp("2 Mbit/s"), (lambda lab: function(lab, 20),)),
+    "a policer that nothing exceeds, and processor time enough": (
+        (*udp("4 Mbit/s"), *(f"topology.nodes.{name}.cpu=0.5" for name in ("h1", "fw", "h2"))),
+        (lambda lab: policer(lab, "forward", "2000 kbytes/second burst 500 kbytes"),),
+    ),
+}

@@ -1,0 +1,118 @@
+"""Revoked certificates and replayed packets change nothing (labs drawn in lab/gateway/pair.py)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.gateway.encrypted import encrypted_pair, fingerprint, put
+from lab.gateway.pair import Lab
+from lab.waiting import until
+
+pytestmark = pytest.mark.root
+
+REPLAY = """
+import socket, sys, time
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+link.bind(("wa", 0))
+link.settimeout(120)
+print("listens", flush=True)
+frames = []
+while len(frames) < 20:
+    frame, (_, _, kind, *_) = link.recvfrom(2000)
+    if kind == socket.PACKET_OUTGOING and frame[12:14] == b"\\x08\\0" and frame[23] == 17:
+        frames.append(frame)
+print("recorded", flush=True)
+sys.stdin.readline()
+for frame in frames * 5:
+    link.send(frame)
+print("sent", flush=True)
+"""
+"""Records what a gateway sends, and when told to sends it again."""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with Lab(tmp_path) as lab:
+        yield lab.direct()
+
+
+@pytest.mark.parametrize("kind", ["quic", "mptcp"])
+def test_who_is_revoked_is_out_and_stays_out(lab: Lab, kind: str) -> None:
+    """By a list and by a file; and is let in again when taken off it."""
+    one, two, files = encrypted_pair(lab, kind)
+    shown = fingerprint(files["b1"]["certificate"])
+    listed = lab.folder / "revoked.txt"
+    listed.write_text(f"# lost with a van\n{shown.replace(':', '').lower()}  # b1\n")
+    for gone in ({"revoked": [shown]}, {"revoked_file": str(listed)}):
+        assert put(two, **gone)[0] == 200
+        until(lambda: not two.up(), "the connection has ended")
+        until(lambda: not one.up(), "the other end knows")
+        time.sleep(1)
+        assert not two.up()
+        assert "0 received" in lab.at(1, "ping", "-c1", "-W1", "10.2.0.1", check=False)
+        assert put(two)[0] == 200
+        until(lambda: one.up() and two.up(), "both are up again")
+    assert len(lab.ping(5)) == 5
+
+
+def test_what_is_no_fingerprint_is_told_with_its_place(lab: Lab) -> None:
+    one, _, files = encrypted_pair(lab, "quic")
+    shown = fingerprint(files["b2"]["certificate"])
+    listed = lab.folder / "revoked.txt"
+    listed.write_text(f"{shown}\nxyz\n")
+    for wrong, place in (
+        ({"revoked": [shown, shown[3:]]}, "transport.tls.revoked[1]"),
+        ({"revoked_file": str(listed)}, "transport.tls.revoked_file, line 2"),
+        ({"revoked_file": "/nowhere"}, "transport.tls.revoked_file"),
+    ):
+        status, text = put(one, **wrong)
+        assert status == 422
+        assert [error["field"] for error in json.loads(text)["errors"]] == [place]
+    assert one.up()
+
+
+def test_replayed_packets_change_nothing(lab: Lab) -> None:
+    """What a gateway has sent is sent again by somebody else: no inner packet comes of it."""
+    for number in (1, 2):  # or the kernel sends something of its own by the TUN device
+        lab.at(number, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+    one, two, _ = encrypted_pair(lab, "quic")
+    # so that packets are recorded with their checksums
+    lab.at(1, "ethtool", "-K", "wa", "tx", "off")
+    replay = lab.start(
+        1, sys.executable, "-c", REPLAY, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert replay.stdout
+    assert replay.stdin
+    assert replay.stdout.readline() == "listens\n"
+    assert len(lab.ping(40)) == 40
+    assert replay.stdout.readline() == "recorded\n"
+
+    def seen() -> tuple[object, ...]:
+        counters = two.get("/v1/counters")
+        group = counters["peers"][0]["groups"][0]
+        what = (group["received"], group["order"], group["drops"], group["ends"])
+        return (*what, counters["tun"], counters["strangers"])
+
+    def came() -> int:
+        """Datagrams that the kernel has handed to sockets of gateway 2."""
+        lines = [line.split() for line in lab.at(2, "cat", "/proc/net/snmp").splitlines()]
+        names, values = (line for line in lines if line[0] == "Udp:")
+        return int(values[names.index("InDatagrams")])
+
+    before, came_before = seen(), came()
+    replay.stdin.write("\n")
+    replay.stdin.flush()
+    assert replay.stdout.readline() == "sent\n"
+    until(lambda: came() - came_before >= 100, "the gateway has read them all")
+    time.sleep(0.3)
+    assert seen() == before
+    assert one.up()
+    assert two.up()
+    assert len(lab.ping(5)) == 5

@@ -1,0 +1,125 @@
+"""A throughput search through a policer: real frames, real daemons, the probe's own generator.
+
+The wire is the one of `lab/load/search.py`. What a search concludes must follow from what the wire
+did to its frames, however late they were; how near it comes to the policer's rate is tested in
+tests/timing, the searches themselves on simulated devices in tests/unit/probe.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hawser.probe.base import ProbeError
+from hawser.probe.load.probe import LoadProbe
+from hawser.spec.measurement import Load
+from lab.load.search import FRAME, addressed, context, faults, throughput, values
+from lab.load.wire import Wire, hawserd, run
+
+pytestmark = pytest.mark.root
+
+LIMIT = 1000
+"""Frames a second, which every machine sends on time."""
+DEPTH = 300
+"""0.3 s: what a generator that waited for its core sends at once gets through."""
+GREATEST = 5000
+SECONDS = 0.5
+SEARCH = {
+    "least": "0.1 Mbit/s",
+    "greatest": f"{GREATEST * FRAME * 8 / 1e6} Mbit/s",
+    "trial": f"{SECONDS} s",
+    "drain": "300 ms",
+    "backend": "xdp",
+}
+"""Beside a trial's frames nothing crosses the wire."""
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[Wire]:
+    with addressed() as wire:
+        yield wire
+
+
+@pytest.fixture(autouse=True)
+def _daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HAWSERD", str(hawserd()))
+
+
+@pytest.mark.parametrize("mode", ["rfc2544", "mlr"])
+def test_both_modes_find_the_limit(wire: Wire, tmp_path: Path, mode: str) -> None:
+    faults(wire).set("police", rate=LIMIT, depth=DEPTH)
+    probe = throughput(mode=mode, part_load="50 %", **SEARCH)
+    found = values(probe.measure(context(wire, tmp_path)))
+    load = found["conditional_throughput_frames"]
+    # less than the policer lets through was never lost, and the greatest load never came through
+    assert 0.95 * LIMIT < load < GREATEST
+    assert found["conditional_throughput"] == pytest.approx(load * FRAME * 8 / 1e6)
+    assert found["delay"] > 0
+    assert found["part_load_delay"] > 0
+    kept = json.loads((tmp_path / "m.throughput.json").read_text())
+    assert (kept["direction"], kept["counted"], kept["flows"]) == ("forward", "frame", 1)
+    assert kept["found"]["trials"] == len(kept["trials"])
+    assert kept["found"]["load"] == load
+    assert kept["headroom"] == pytest.approx(load / kept["generator_frames_per_s"])
+    delays = [round(load * SECONDS), round(load / 2 * SECONDS)]
+    the_wire_agrees(wire, kept["trials"], delays)
+    if mode == "rfc2544":
+        the_bounds_meet(kept["trials"], load)
+
+
+def the_wire_agrees(wire: Wire, trials: list[dict[str, Any]], others: list[int]) -> None:
+    """See that the trials' counts are those of the wire; other trials only ask for delays."""
+    passed, dropped = faults(wire).counts()
+    assert sum(trial["sent"] for trial in trials) + sum(others) == passed
+    lost = sum(trial["lost"] for trial in trials)
+    assert 0 < lost <= dropped <= lost + sum(others)
+
+
+def the_bounds_meet(trials: list[dict[str, Any]], load: float) -> None:
+    """See that no trial at the load found lost a frame, and one just above did."""
+    assert all(trial["lost"] == 0 for trial in trials if trial["load"] <= load)
+    above = [trial for trial in trials if trial["load"] > load]
+    assert above
+    assert all(trial["lost"] > 0 for trial in above)
+    assert min(trial["load"] for trial in above) * (1 - 0.01) <= load
+
+
+def test_a_path_that_loses_frames_without_being_full(wire: Wire, tmp_path: Path) -> None:
+    faults(wire).set("drop")
+    for mode in ("rfc2544", "mlr"):
+        with pytest.raises(ProbeError, match="loses frames without being full"):
+            throughput(mode=mode, least="9.6 Mbit/s").measure(context(wire, tmp_path))
+
+
+def test_a_result_at_the_generators_own_limit_is_refused(wire: Wire, tmp_path: Path) -> None:
+    """Loss is allowed, so that a receiver that is too slow for it all does not decide."""
+    faults(wire).set("none")
+    probe = throughput(mode="rfc2544", greatest=None, backend="packet", loss="99 %")
+    with pytest.raises(ProbeError, match="80% of what the generator"):
+        probe.measure(context(wire, tmp_path))
+
+
+def test_a_load_is_accounted_for(wire: Wire, tmp_path: Path) -> None:
+    faults(wire).set("drop", seed=7)
+    spec = Load.model_validate(
+        {
+            "probe": "load",
+            "from": "a",
+            "to": "b",
+            "sizes": {"fixed": f"{FRAME} B"},
+            "rate": "9.6 Mbit/s",
+            "duration": "1 s",
+            "catch_up": "10 s",
+            "flows": {"count": 3, "target": {"first": "10.21.5.2", "count": 3}},
+        }
+    )
+    before = run("ip", "-n", wire.receiver, "address", "show")
+    found = values(LoadProbe(spec).measure(context(wire, tmp_path)))
+    assert found["loss"] == pytest.approx(0.1)
+    assert (found["duplicated"], found["reordered"], found["unsent"]) == (0, 0, 0)
+    assert found["received"] == pytest.approx(9.6 * 0.999, rel=1e-6)
+    assert run("ip", "-n", wire.receiver, "address", "show") == before

@@ -1,0 +1,53 @@
+"""Real traffic through one limit leaves the evidence that leads to it, on a busy machine too.
+
+h1 --x-- fw --y-- h2
+
+That nothing else is named on a quiet machine is tested in tests/timing, and with recorded evidence
+in tests/unit/stats.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hawser.driver.local import LocalDriver
+from hawser.node.netns import cgroup
+from hawser.stats.bottleneck import Program
+from lab.run.bottleneck import FREE, LIMITED, judged, scenario
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(not cgroup.available(), reason="no control groups of processor time here"),
+]
+
+DEEP = ("topology.links.y.queue=2 MB",)
+FURTHER = {
+    # An iperf3 that was kept from its processor makes up for it in one burst.
+    "UDP at a quarter of the rate": DEEP,
+    "TCP at a quarter of the rate": DEEP,
+    # Waiting for the window takes longer than waiting for a processor.
+    "receiver with a small window": ("topology.links.y.delay=50 ms",),
+}
+"""Changes to the workflow that give a busy machine time."""
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_the_limit_is_named(name: str, driver: LocalDriver, lab_name: str, tmp_path: Path) -> None:
+    kind, element, overrides, setups = LIMITED[name]
+    about = scenario(*overrides, *FURTHER.get(name, ()))
+    verdict = judged(driver, lab_name, tmp_path, about, *setups)
+    assert (kind, element) in {(cause.kind, cause.element) for cause in verdict.limits}
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_no_innocent_is_named(
+    name: str, driver: LocalDriver, lab_name: str, tmp_path: Path
+) -> None:
+    """A program may wait for a processor that others have; nothing else is at its limit."""
+    overrides, setups = FREE[name]
+    about = scenario(*overrides, *FURTHER.get(name, ()))
+    verdict = judged(driver, lab_name, tmp_path, about, *setups)
+    assert [cause for cause in verdict.limits if not isinstance(cause.sign, Program)] == []
+    assert verdict.nearest is not None
