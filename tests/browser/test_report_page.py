@@ -12,7 +12,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import synthetic
-from hawser.report import build, compare, render, render_comparison
+from hawser.report.build import build
+from hawser.report.compare import compare
+from hawser.report.comparison import render_comparison
+from hawser.report.render import render
 from hawser.store import Bundle, Sample
 
 WIDTHS = (390, 820, 1280)

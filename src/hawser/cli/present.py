@@ -17,7 +17,9 @@ REPORT = "report.html"
 def results(bundle: Bundle, *, as_json: bool) -> int:
     """Write the report into the bundle, show the results, and give the exit code."""
     from hawser.cli.summary import summary
-    from hawser.report import build, document, render
+    from hawser.report.build import build
+    from hawser.report.data import document
+    from hawser.report.render import render
 
     report = build(bundle)
     page = bundle.path / REPORT

@@ -56,7 +56,9 @@ def report(
 ) -> None:
     """Show the results of a run, finished or not."""
     from hawser.cli import chosen
-    from hawser.report import build, render, renderable
+    from hawser.report.build import build
+    from hawser.report.render import render
+    from hawser.report.text import renderable
 
     made = build(chosen.bundle(run, folder))
     wanted = ReportFormat(_form(form, file, ReportFormat))
@@ -83,8 +85,8 @@ def compare(
 ) -> None:
     """Set runs side by side, with ratios and their intervals."""
     from hawser.cli import chosen
-    from hawser.report import compare as side_by_side
-    from hawser.report import render_comparison, renderable_comparison
+    from hawser.report.compare import compare as side_by_side
+    from hawser.report.comparison import render_comparison, renderable_comparison
 
     if len(runs) < 2:
         raise typer.BadParameter(f"found {len(runs)}, expected at least two", param_hint="RUN")

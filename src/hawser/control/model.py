@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Answer(BaseModel):
     """A frozen answer of a daemon."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class GroupStatus(Answer):

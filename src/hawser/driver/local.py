@@ -16,7 +16,6 @@ from hawser.driver import (
     failover,
     names,
     openvswitch,
-    pki,
     programs,
     remains,
     state,
@@ -254,4 +253,6 @@ def _certificates(directory: Path, plan: NetworkPlan) -> None:
     gateways = (each.config for each in plan.daemons if isinstance(each, GatewayDaemon))
     branches = {config.branch for config in gateways if config.tls is not None}
     if branches:
+        from hawser.driver import pki  # cryptography takes long to import
+
         pki.make(directory / "pki", sorted(branches))

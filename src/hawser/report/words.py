@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import unicodedata
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from hawser.stats import Interval, Ratio
-from hawser.store import Direction
+if TYPE_CHECKING:
+    from hawser.stats import Interval, Ratio
+    from hawser.store import Direction
 
 DASH = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"

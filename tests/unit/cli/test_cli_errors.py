@@ -269,7 +269,8 @@ def test_heavy_libraries_are_loaded_when_needed() -> None:
 
 
 def test_formats_of_the_command_line_are_those_of_the_reports() -> None:
-    from hawser.report import FORMATS, FORMS
+    from hawser.report.compare import FORMS
+    from hawser.report.render import FORMATS
 
     assert {form.value for form in results.ReportFormat} == set(FORMATS)
     assert {form.value for form in results.ComparisonFormat} == set(FORMS)

@@ -10,7 +10,7 @@ import pytest
 import synthetic
 from hawser.cli import output
 from hawser.cli.summary import summary
-from hawser.report import build
+from hawser.report.build import build
 from hawser.store import Bundle
 
 

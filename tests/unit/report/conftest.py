@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import synthetic
-from hawser.report import Report, build
+from hawser.report.build import build
+from hawser.report.model import Report
 from hawser.store import Bundle, Sample
 
 HOSTILE = (

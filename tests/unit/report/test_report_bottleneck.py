@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import synthetic
-from hawser.report import build, render
 from hawser.report.bottleneck import bottlenecks
+from hawser.report.build import build
 from hawser.report.collect import Collected
+from hawser.report.render import render
 from hawser.spec.measurement import Iperf3
 from hawser.spec.workflow import Workflow
 from hawser.store import Bundle, Sample

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import synthetic
-from hawser.report import Report, build
+from hawser.report.build import build
+from hawser.report.model import Report
 from hawser.report.words import TIMES
 from hawser.spec.workflow import Assertion, Reference, Variant, Workflow
 from hawser.store import Bundle, RunWriter, Sample

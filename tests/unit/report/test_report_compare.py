@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import synthetic
-from hawser.report import FORMS, Comparison, compare, render_comparison
-from hawser.report.compare import Line
+from hawser.report.compare import FORMS, Comparison, Line, compare
+from hawser.report.comparison import render_comparison
 from hawser.report.words import TIMES
 from hawser.store import Bundle
 

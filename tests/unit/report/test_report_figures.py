@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import synthetic
-from hawser.report import Report, page
+from hawser.report import page
 from hawser.report.figures import svg
 from hawser.report.figures.dots import dots
 from hawser.report.figures.facets import courses, median_course
@@ -20,7 +20,7 @@ from hawser.report.figures.place import CLOUD, place
 from hawser.report.figures.scale import scale
 from hawser.report.figures.scene import Box, Curve, Disc, Item, Line, Shape, Text, fit, text_width
 from hawser.report.figures.topology import picture
-from hawser.report.model import TimeSeries
+from hawser.report.model import Report, TimeSeries
 from hawser.report.words import number
 from hawser.spec.topology import Channel, Internet, Link, Node, Topology, WanPort
 from hawser.spec.units import Duration, Rate

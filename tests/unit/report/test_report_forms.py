@@ -14,7 +14,9 @@ import pytest
 from markdown_it import MarkdownIt
 from matplotlib.image import imread
 
-from hawser.report import FORMATS, Report, build, render
+from hawser.report.build import build
+from hawser.report.model import Report
+from hawser.report.render import FORMATS, render
 from hawser.store import Bundle
 
 GOLDEN = Path(__file__).with_name("golden") / "quickstart.json"

@@ -12,14 +12,16 @@ import shutil
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
-
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from typing import TYPE_CHECKING
 
 from hawser.driver.base import DriverError
 from hawser.driver.tunnels.wait import until
 from hawser.node.base import Node, Process
 from hawser.node.change import Device
 from hawser.overlay.lab.plan import TunnelPlan
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 _SOCKETS = Path("/var/run/wireguard")
 _PORT = 51820
@@ -60,6 +62,8 @@ def start(
     started: Callable[[Process], None],
 ) -> None:
     """Start both ends and wait for their handshake; see `hawser.driver.tunnels`."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
     keys = {end.node: X25519PrivateKey.generate() for end in ends}
     first, second = ends
     # The one that opens comes last: two that open at once over a distance refuse each other.
