@@ -30,7 +30,7 @@ from hawser.node.change import Settings
 from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import emulator
 from hawser.overlay.lab.plan import GatewayDaemon, NetworkPlan
-from hawser.spec.check.topology import INTERNET
+from hawser.spec.names import INTERNET
 from hawser.spec.workflow import Change
 
 _LOCK_WAIT = 30.0

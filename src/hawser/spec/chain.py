@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated, Literal
@@ -22,6 +23,10 @@ MAX_INSTANCES = 16
 
 MAX_QUEUES = 64
 """Queues of the port of one function."""
+
+
+PLACE = re.compile(r"@([a-z][a-z0-9-]{0,30}(?:\.[a-z][a-z0-9-]{0,14})?)@")
+"""Stands for the address of a node or port in what a program is given."""
 
 
 class FunctionKind(StrEnum):
@@ -177,6 +182,18 @@ class Function(Model):
         if self.kind is FunctionKind.PROXY:
             return bool(self.command)
         return self.kind is not FunctionKind.ROUTER
+
+
+def instances(name: str, function: Function) -> tuple[str, ...]:
+    """Give the names of a function's instances, by which they are nodes of the lab."""
+    if function.instances == 1:
+        return (name,)
+    return tuple(f"{name}-{number}" for number in range(1, function.instances + 1))
+
+
+def proxy_name(instance: str) -> str:
+    """Give the name of what stands in for a function, by which it is a node of the lab."""
+    return f"{instance}-proxy"
 
 
 class Steering(StrEnum):

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 from hawser.spec.chain import Chain, Encapsulation, Function, Steering
+from hawser.spec.port import Port
 from hawser.spec.topology import Topology
 from hawser.spec.tunnel import Tunnel, TunnelKind
 from hawser.spec.way import Hop, way
@@ -135,7 +136,7 @@ def mtu(topology: Topology, tunnels: Mapping[str, Tunnel], chain: Chain, course:
     return min(*plain, *steered, *inside)
 
 
-def link_mtus(topology: Topology, tunnels: Mapping[str, Tunnel]) -> dict[str, int]:
+def link_mtus(topology: Topology, tunnels: Mapping[str, Tunnel]) -> dict[Port, int]:
     """Give the largest IP packet that each port's link takes, with a tunnel over it inside that."""
     found = {end: link.mtu for link in topology.links.values() for end in link.ends}
     for tunnel in tunnels.values():

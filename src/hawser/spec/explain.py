@@ -10,8 +10,9 @@ from pydantic_core import ErrorDetails
 
 from hawser.spec.chain import FileName
 from hawser.spec.errors import choices, found
-from hawser.spec.model import Model, Name, NodeOrPort, PortName, PortRef
+from hawser.spec.model import Model, Name, NodeOrPort, PortName
 from hawser.spec.overlay import Route
+from hawser.spec.port import Port
 from hawser.spec.traffic import Genome
 from hawser.spec.workflow import ELEMENT
 
@@ -55,7 +56,7 @@ def _pattern(annotated: Any) -> str:  # noqa: ANN401 (a type alias has no type)
 PATTERNS = {
     _pattern(Name): f"a name of {_SYNTAX}, at most 31",
     _pattern(PortName): f"a port's name of {_SYNTAX}, at most 15",
-    _pattern(PortRef): "a port, written node.port",
+    Port.PATTERN: "a port, written node.port",
     _pattern(NodeOrPort): "a node, or a port written node.port",
     _pattern(Route): "a path through branch ports, such as b1.a>b2.a",
     _pattern(FileName): "a file's name of letters, digits and ._-, at most 64",

@@ -36,9 +36,6 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 PortName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,14}$")]
 """A port's name. It becomes the interface's name, which Linux limits to 15 characters."""
 
-PortRef = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}\.[a-z][a-z0-9-]{0,14}$")]
-"""A port of a node, written `node.port`."""
-
 NodeOrPort = Annotated[
     str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}(\.[a-z][a-z0-9-]{0,14})?$")
 ]

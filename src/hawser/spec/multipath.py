@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hawser.spec.measurement import Iperf3, Protocol
 from hawser.spec.overlay import Transport
+from hawser.spec.port import node_of
 from hawser.spec.workflow import Scenario
 
 
@@ -26,9 +27,9 @@ def tunnel_ends(scenario: Scenario) -> tuple[list[str], list[str]]:
 def measured_ends(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """Give name, connecting and listening node of every measurement of MPTCP over the internet."""
     internet = scenario.topology.internet
-    wan = {port.partition(".")[0] for port in internet.ports} if internet else set()
+    wan = {port.node for port in internet.ports} if internet else set()
     for name, measurement in scenario.measurements.items():
         if isinstance(measurement, Iperf3) and measurement.protocol is Protocol.MPTCP:
-            ends = [end.partition(".")[0] for end in (measurement.source, measurement.target)]
+            ends = [node_of(end) for end in (measurement.source, measurement.target)]
             if wan.issuperset(ends):
                 yield name, ends[0], ends[1]

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 
 from hawser.spec.match import Match
 from hawser.spec.model import Model, Name, PortName
+from hawser.spec.port import Port
 from hawser.spec.units import Size
 
 MAX_BRANCHES = 960
@@ -129,6 +130,16 @@ class Branch(Model):
     prefix: IPv4Network
     """Addresses of the branch's LAN. The gateway gets the first, its hosts the following ones."""
 
+    @property
+    def lan_port(self) -> Port:
+        """The gateway's port to the LAN."""
+        return Port(self.gateway, self.lan)
+
+    @property
+    def wan_ports(self) -> tuple[Port, ...]:
+        """The gateway's ports to the WAN."""
+        return tuple(Port(self.gateway, name) for name in self.wan)
+
 
 Route = Annotated[
     str,
@@ -165,8 +176,8 @@ class ClassRule(Match):
     """What it is then."""
 
 
-class Overlay(Model):
-    """One SD-WAN."""
+class Settings(Model):
+    """How an SD-WAN carries packets, whatever its branches are."""
 
     transport: Transport = Transport.MPTCP
     """How packets are carried between branches."""
@@ -185,13 +196,6 @@ class Overlay(Model):
     header_compression: bool = True
     """Whether the `quic` transport compresses headers of TCP; false only to see what that is
     worth."""
-    branches: dict[Name, Branch]
-    """The sites, by name."""
-    path_groups: dict[Name, PathGroup] = {}
-    """By default one group for each pair of branches, with every pair of their WAN ports."""
-    switch: SwitchKind | None = None
-    """What leads paths through other branches, with the `mptcp` and `quic` transports; `bpf` where
-    a path needs it, else none."""
     placement: Placement = Placement.FLOW_HASH
     """How inner flows are placed on the groups to a branch."""
     priority: Priority = Priority.HOPS
@@ -201,3 +205,20 @@ class Overlay(Model):
     another branch is of Type II."""
     queue: Size = Size(1_000_000)
     """Bytes a gateway holds for a peer while its connection is slow or down."""
+
+
+class Overlay(Settings):
+    """One SD-WAN."""
+
+    branches: dict[Name, Branch]
+    """The sites, by name."""
+    path_groups: dict[Name, PathGroup] = {}
+    """By default one group for each pair of branches, with every pair of their WAN ports."""
+    switch: SwitchKind | None = None
+    """What leads paths through other branches, with the `mptcp` and `quic` transports; `bpf` where
+    a path needs it, else none."""
+
+    @property
+    def settings(self) -> Settings:
+        """How it carries packets."""
+        return Settings(**{name: getattr(self, name) for name in Settings.model_fields})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from hawser.spec.overlay import Overlay, SwitchKind, Transport
+from hawser.spec.port import Port
 from hawser.spec.topology import PortType, Topology
 
 
@@ -69,7 +70,7 @@ def switch_kind(topology: Topology, overlay: Overlay) -> SwitchKind:
     return SwitchKind.BPF if needed else SwitchKind.NONE
 
 
-def leased(topology: Topology) -> set[str]:
-    """Give the WAN ports (`node.port`) that are leased lines."""
+def leased(topology: Topology) -> set[Port]:
+    """Give the WAN ports that are leased lines."""
     ports = topology.internet.ports if topology.internet else {}
     return {name for name, port in ports.items() if port.type is PortType.LEASED}

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hawser.spec.check.topology import RESERVED
 from hawser.spec.errors import Place, Problems
 from hawser.spec.foreign import LINK, PROTOCOLS, Imported, Open, listed, names, read, shown, words
+from hawser.spec.names import RESERVED
 
 _PING_COUNT, _SECONDS, _LENGTH = 10, 10, 1400
 _RATE = "10 Mbit/s"

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from hawser.spec.model import Model, Name, PortRef
+from hawser.spec.model import Model, Name
+from hawser.spec.port import Port
 from hawser.spec.units import Duration, Rate, Ratio, Size
 
 
@@ -77,7 +78,7 @@ class Channel(Impairment):
 class Link(Channel):
     """A cable between two ports. The fields of the link hold in both directions."""
 
-    ends: tuple[PortRef, PortRef]
+    ends: tuple[Port, Port]
     """The two ports. *Forward* is from the first to the second."""
     reverse: Channel | None = None
     """What differs from the second end to the first."""
@@ -106,7 +107,7 @@ class WanPort(Channel):
 class WanPath(Channel):
     """What the internet gives between two WAN ports. *Forward* is from the first to the second."""
 
-    ends: tuple[PortRef, PortRef]
+    ends: tuple[Port, Port]
     """The two ports, both of which the internet joins."""
     reverse: Channel | None = None
     """What differs from the second end to the first."""
@@ -142,7 +143,7 @@ class BottleneckReverse(Model):
 class Bottleneck(Model):
     """A link inside the internet that the packets between some WAN ports pass."""
 
-    between: Annotated[tuple[tuple[PortRef, PortRef], ...], Field(min_length=1)]
+    between: Annotated[tuple[tuple[Port, Port], ...], Field(min_length=1)]
     """Pairs of WAN ports. *Forward* is from the first to the second."""
     rate: Rate
     """What it carries, of the described paths and of others together."""
@@ -157,7 +158,7 @@ class Bottleneck(Model):
 class Internet(Model):
     """A cloud that joins WAN ports: any port reaches any other, each pair with its own values."""
 
-    ports: dict[PortRef, WanPort]
+    ports: dict[Port, WanPort]
     """The ports joined, with the access rate of each."""
     path: Channel = Channel()
     """Values of every path that `paths` does not describe."""
@@ -207,13 +208,12 @@ def backward(channel: Channel) -> Channel:
     return Channel.model_validate(given)
 
 
-def node_ports(topology: Topology) -> dict[str, list[str]]:
+def node_ports(topology: Topology) -> dict[str, list[Port]]:
     """Ports of every node, those of links first, each kind in the order of the file."""
-    ports: dict[str, list[str]] = {node: [] for node in topology.nodes}
+    ports: dict[str, list[Port]] = {node: [] for node in topology.nodes}
     ends = [end for link in topology.links.values() for end in link.ends]
     for end in (*ends, *(topology.internet.ports if topology.internet else ())):
-        node, _, port = end.partition(".")
-        ports.setdefault(node, []).append(port)
+        ports.setdefault(end.node, []).append(end)
     return ports
 
 
@@ -221,15 +221,15 @@ def components(topology: Topology) -> list[set[str]]:
     """Sets of nodes that links join, directly or through others. The internet joins none."""
     parts = [{node} for node in topology.nodes]
     for link in topology.links.values():
-        nodes = {end.partition(".")[0] for end in link.ends}
+        nodes = {end.node for end in link.ends}
         joined = [part for part in parts if part & nodes]
         parts = [part for part in parts if not part & nodes] + [set().union(*joined, nodes)]
     return parts
 
 
-def wan_ports(topology: Topology) -> dict[str, list[str]]:
-    """WAN ports (`node.port`) of every node that has some, in the order of the file."""
-    ports: dict[str, list[str]] = {}
+def wan_ports(topology: Topology) -> dict[str, list[Port]]:
+    """WAN ports of every node that has some, in the order of the file."""
+    ports: dict[str, list[Port]] = {}
     for port in topology.internet.ports if topology.internet else ():
-        ports.setdefault(port.partition(".")[0], []).append(port)
+        ports.setdefault(port.node, []).append(port)
     return ports

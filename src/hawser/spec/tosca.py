@@ -17,9 +17,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from hawser.spec.check.topology import RESERVED
 from hawser.spec.errors import Place, Problems
 from hawser.spec.foreign import LINK, PROTOCOLS, Imported, Open, listed, names, read, shown, words
+from hawser.spec.names import RESERVED
 from hawser.spec.tree import Table, place_of
 from hawser.spec.validate import validate
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hawser.spec.model import Model, PortRef
+from hawser.spec.model import Model
+from hawser.spec.port import Port
 from hawser.spec.topology import Topology, components
 
 
@@ -22,7 +23,7 @@ class Tunnel(Model):
 
     kind: TunnelKind
     """The software that carries its packets."""
-    ends: tuple[PortRef, PortRef]
+    ends: tuple[Port, Port]
     """The two ports, of links, between whose addresses it runs."""
 
 
@@ -35,7 +36,5 @@ def sides(topology: Topology, tunnel: Tunnel) -> tuple[set[str], set[str]]:
         name: link for name, link in topology.links.items() if not set(link.ends) & set(tunnel.ends)
     }
     parts = components(topology.model_copy(update={"links": links}))
-    first, second = (
-        next(part for part in parts if end.partition(".")[0] in part) for end in tunnel.ends
-    )
+    first, second = (next(part for part in parts if end.node in part) for end in tunnel.ends)
     return first, second

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hawser.spec.port import Port
 from hawser.spec.topology import Topology
 
 
@@ -16,18 +17,23 @@ class Hop:
     node: str
     interface: str
     """Port of the node that the link is at."""
-    neighbour: str
-    """The port (`node.port`) at the other end of the link."""
+    neighbour: Port
+    """The port at the other end of the link."""
+
+    @property
+    def port(self) -> Port:
+        """The port by which it leaves its node."""
+        return Port(self.node, self.interface)
 
     @property
     def there(self) -> str:
         """The node at the other end."""
-        return self.neighbour.partition(".")[0]
+        return self.neighbour.node
 
     @property
     def arrival(self) -> str:
         """The interface at the other end."""
-        return self.neighbour.partition(".")[2]
+        return self.neighbour.name
 
 
 def first_hops(topology: Topology, node: str) -> dict[str, Hop]:
@@ -60,6 +66,5 @@ def way(topology: Topology, source: str, target: str) -> tuple[Hop, ...]:
 def _neighbours(topology: Topology, node: str) -> Iterator[Hop]:
     for link in topology.links.values():
         for end, other in (link.ends, link.ends[::-1]):
-            name, _, interface = end.partition(".")
-            if name == node:
-                yield Hop(node, interface, other)
+            if end.node == node:
+                yield Hop(node, end.name, other)

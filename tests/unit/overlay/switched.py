@@ -8,9 +8,10 @@ from ipaddress import IPv4Address
 from typing import Any, Literal
 
 from hawser.overlay.config.entry import Entry
-from hawser.overlay.lab.address import Addresses, addresses
-from hawser.overlay.lab.mptcp import roles
-from hawser.overlay.lab.switch import flow_entries
+from hawser.overlay.lab.address import Addresses
+from hawser.overlay.lab.resolved import resolved
+from hawser.overlay.sdwan.fabric import Fabric
+from hawser.overlay.sdwan.switch import flow_entries
 from hawser.spec.workflow import Scenario
 
 
@@ -68,12 +69,14 @@ class Network:
     """All switches of a scenario."""
 
     def __init__(self, scenario: Scenario) -> None:
-        assert scenario.overlay is not None
-        connects, listens = roles(scenario)
-        self.addresses: Addresses = addresses(scenario, connects & listens)
-        self.entries: dict[str, list[Entry]] = flow_entries(
-            scenario.topology, scenario.overlay, self.addresses
-        )
+        lab = resolved(scenario)
+        assert lab.fabric is not None
+        self.addresses: Addresses = lab.addresses
+        self.fabric: Fabric = lab.fabric
+        self.entries: dict[str, list[Entry]] = {
+            lab.fabric.branches[name].gateway: entries
+            for name, entries in flow_entries(lab.fabric).items()
+        }
         self._owner = {
             each.ip: port
             for port, access in self.addresses.wan.items()

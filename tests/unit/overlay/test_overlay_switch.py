@@ -18,8 +18,9 @@ from hawser.overlay.config.entry import Entry
 from hawser.overlay.config.shaping import class_id
 from hawser.overlay.lab import network
 from hawser.overlay.lab.plan import ShaperPlan
-from hawser.overlay.sdwan.group import Path, groups
+from hawser.overlay.sdwan.group import Path
 from hawser.overlay.sdwan.label import agent_port, label, wide_label
+from hawser.spec.port import Port
 from hawser.spec.workflow import Scenario
 
 EPHEMERAL = range(1024, 4096)
@@ -208,8 +209,7 @@ def test_leased_lines_carry_type_one_and_what_is_left() -> None:
     for port in ("gw1.b", "gw2.b"):
         document["topology"]["internet"]["ports"][port]["type"] = "leased"
     found = scenario(document)
-    assert found.overlay is not None
-    ((second, first),) = groups(found.topology, found.overlay).values()
+    second, first = Network(found).fabric.groups
     assert (second.traffic, first.traffic) == ("II", "I")
     assert ways(second.paths) == ["a>a", "b>b", "a>a", "b>b"]
     assert ways(first.paths) == ["b>b"] * 4
@@ -218,7 +218,7 @@ def test_leased_lines_carry_type_one_and_what_is_left() -> None:
 
 
 def ways(paths: tuple[Path, ...]) -> list[str]:
-    return [">".join(port[-1] for hop in path.hops for port in hop) for path in paths]
+    return [">".join(stop.port for hop in path.hops for stop in hop) for path in paths]
 
 
 def test_without_transit_there_is_no_switch() -> None:
@@ -232,11 +232,7 @@ def test_rules_are_handed_to_the_classifier_in_order() -> None:
         "voice": {"dscp": 46, "type": "I"},
         "backup": {"protocol": "tcp", "destination_ports": [873, 873], "type": "II"},
     }
-    config: Any = (
-        network(scenario(file({1: "a", 2: "a"}, classes=rules)))
-        .daemons[0]
-        .config.model_dump(mode="json")
-    )
+    config: Any = emitted(network(scenario(file({1: "a", 2: "a"}, classes=rules))).daemons[0])
     found = config["classifier"]
     assert (found["lan"], found["default"]) == ("lan", "II")
     assert [rule["name"] for rule in found["rules"]] == ["voice", "backup"]
@@ -249,13 +245,13 @@ def follow(
     """Send a packet there and its answer back: the ports passed. Addresses are restored."""
     assert found.overlay is not None
     branches = found.overlay.branches
-    there = groups(found.topology, found.overlay)[first, second]
+    there = net.fabric.between(first, second)
     path = next(g for g in there if g.number == group).paths[member - 1]
-    ends = [net.addresses.wan[port] for port in path.agents]
+    ends = [net.fabric.port(stop) for stop in path.agents]
     ports = EPHEMERAL[member], agent_port(branches[second].id, group)
     if found.overlay.transport == "quic":
         ports = wide_label(branches[second].id, branches[first].id, member, group)
-    sent = Packet(ends[0].port.ip, ends[1].listen.ip, *ports)
+    sent = Packet(ends[0].address, ends[1].listen, *ports)
     passed, got = net.send(branches[first].gateway, sent)
     assert got == sent
     answer = Packet(sent.destination, sent.source, sent.destination_port, sent.source_port)
@@ -300,12 +296,13 @@ def test_packets_of_every_plan_arrive_as_they_were_sent(document: dict[str, Any]
     found = scenario(document)
     assert found.overlay is not None
     net = Network(found)
-    for (first, second), there in groups(found.topology, found.overlay).items():
-        for group in there:
-            for member, path in enumerate(group.paths, 1):
-                passed, _ = follow(net, found, first, second, group.number, member)
-                assert passed == [port for hop in path.hops for port in hop]
-                assert len(passed) == 2 * len(path.hops)
+    for group in net.fabric.groups:
+        for member, path in enumerate(group.paths, 1):
+            passed, _ = follow(net, found, *group.branches, group.number, member)
+            branches = found.overlay.branches
+            way = [Port(branches[s.branch].gateway, s.port) for hop in path.hops for s in hop]
+            assert passed == way
+            assert len(passed) == 2 * len(path.hops)
 
 
 @settings(max_examples=60, deadline=None)
@@ -354,11 +351,7 @@ def test_the_entries_of_quic_write_addresses_alone() -> None:
 
 def test_the_gateways_of_quic_take_a_path_where_it_begins_and_ends() -> None:
     """Not each pair of ports, as with mptcp; and direct ones only where no leased line is."""
-    config: Any = (
-        network(scenario(file(FIVE, [EXAMPLE], transport="quic")))
-        .daemons[0]
-        .config.model_dump(mode="json")
-    )
+    config: Any = emitted(network(scenario(file(FIVE, [EXAMPLE], transport="quic"))).daemons[0])
     (group,) = next(p for p in config["peers"] if p["branch"] == "b2")["groups"]
     one, two = ("198.18.0.2", "198.18.0.10"), ("198.18.0.18", "198.18.0.26")
     ends = [(one[0], two[0]), (one[1], two[0]), (one[0], two[1]), (one[1], two[1])]
@@ -368,8 +361,7 @@ def test_the_gateways_of_quic_take_a_path_where_it_begins_and_ends() -> None:
     for port in ("gw1.b", "gw2.b"):
         document["topology"]["internet"]["ports"][port]["type"] = "leased"
     found = scenario(document)
-    assert found.overlay is not None
-    ((second, first),) = groups(found.topology, found.overlay).values()
+    second, first = Network(found).fabric.groups
     assert (ways(second.paths), ways(first.paths)) == (["a>a", "b>b"], ["b>b"])
 
 

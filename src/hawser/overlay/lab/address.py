@@ -14,9 +14,8 @@ from ipaddress import IPv4Interface, IPv4Network
 from itertools import islice
 
 from hawser.spec.address import LINKS, WAN
-from hawser.spec.overlay import Branch
-from hawser.spec.topology import Link
-from hawser.spec.workflow import Scenario
+from hawser.spec.port import Port
+from hawser.spec.topology import Link, Topology
 
 _WAN_PREFIX = 29
 
@@ -45,34 +44,34 @@ class WanAccess:
 
 @dataclass(frozen=True)
 class Addresses:
-    """The address plan of one lab; ports are written `node.port`."""
+    """The address plan of one lab."""
 
-    wan: Mapping[str, WanAccess]
-    inner: Mapping[str, IPv4Interface]
+    wan: Mapping[Port, WanAccess]
+    inner: Mapping[Port, IPv4Interface]
     """Ports of links."""
 
-    def of(self, port: str) -> tuple[IPv4Interface, ...]:
+    def of(self, port: Port) -> tuple[IPv4Interface, ...]:
         """Give a port's addresses."""
         return (self.inner[port],) if port in self.inner else self.wan[port].addresses
 
 
-def addresses(scenario: Scenario, both: Collection[str]) -> Addresses:
+def addresses(
+    topology: Topology, lans: Mapping[Port, IPv4Network], both: Collection[str]
+) -> Addresses:
     """Compute the address plan.
 
     Args:
-        scenario: what is deployed.
+        topology: what is joined to what.
+        lans: prefixes of the branches' LANs, by the gateways' ports to them.
         both: nodes that open MPTCP connections and take some.
     """
-    internet = scenario.topology.internet
+    internet = topology.internet
     ports = internet.ports if internet else {}
-    wan = {
-        port: _access(index, second=port.partition(".")[0] in both)
-        for index, port in enumerate(ports)
-    }
-    inner: dict[str, IPv4Interface] = {}
+    wan = {port: _access(index, second=port.node in both) for index, port in enumerate(ports)}
+    inner: dict[Port, IPv4Interface] = {}
     plain = LINKS.subnets(new_prefix=30)
-    for link in scenario.topology.links.values():
-        inner |= _lan(scenario, link) or _ends(link.ends, next(plain))
+    for link in topology.links.values():
+        inner |= _lan(lans, link) or _ends(link.ends, next(plain))
     return Addresses(wan, inner)
 
 
@@ -82,21 +81,14 @@ def _access(index: int, *, second: bool) -> WanAccess:
     return WanAccess(internet, f"wan{index}", port, listen if second else port)
 
 
-def _lan(scenario: Scenario, link: Link) -> dict[str, IPv4Interface] | None:
+def _lan(lans: Mapping[Port, IPv4Network], link: Link) -> dict[Port, IPv4Interface] | None:
     """Addresses of a branch's LAN, None for any other link."""
     for port, other in (link.ends, link.ends[::-1]):
-        branch = _branch(scenario, port)
-        if branch is not None:
-            return _ends((port, other), branch.prefix)
+        if port in lans:
+            return _ends((port, other), lans[port])
     return None
 
 
-def _branch(scenario: Scenario, port: str) -> Branch | None:
-    """Give the branch that has this port as its LAN port."""
-    branches = scenario.overlay.branches.values() if scenario.overlay else ()
-    return next((b for b in branches if f"{b.gateway}.{b.lan}" == port), None)
-
-
-def _ends(ends: tuple[str, str], network: IPv4Network) -> dict[str, IPv4Interface]:
+def _ends(ends: tuple[Port, Port], network: IPv4Network) -> dict[Port, IPv4Interface]:
     hosts = (IPv4Interface((host, network.prefixlen)) for host in islice(network.hosts(), 2))
     return dict(zip(ends, hosts, strict=True))

@@ -35,8 +35,8 @@ from hawser.overlay.lab.plan import (
 from hawser.overlay.lab.route import EVERYTHING
 from hawser.overlay.lab.sysctl import settings
 from hawser.spec.address import BOTTLENECKS
-from hawser.spec.check.bottleneck import BACKBONE, OTHERS
-from hawser.spec.check.topology import INTERNET
+from hawser.spec.names import BACKBONE, INTERNET, OTHERS
+from hawser.spec.port import Port
 from hawser.spec.topology import Background, Bottleneck, Internet
 from hawser.spec.units import Rate, Size
 
@@ -234,7 +234,7 @@ class Backbone:
     def _interface(self, name: str, address: IPv4Interface) -> InterfacePlan:
         return InterfacePlan(name=name, addresses=(address,), mtu=self._mtu, offload=False)
 
-    def _rule(self, source: str, target: str, incoming: str, table: int) -> RulePlan:
+    def _rule(self, source: Port, target: Port, incoming: str, table: int) -> RulePlan:
         wan = self._addresses.wan
         return RulePlan(
             source=wan[source].source, to=wan[target].source, incoming=incoming, table=table

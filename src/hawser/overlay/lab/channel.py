@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 from ipaddress import IPv4Network
 from typing import TypeVar
@@ -11,10 +11,9 @@ from typing import TypeVar
 from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.distance import Distance, between, distant, farther
 from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
-from hawser.overlay.sdwan.group import groups
-from hawser.overlay.sdwan.priority import Levels, levels
-from hawser.spec.overlay import SwitchKind
-from hawser.spec.route import switch_kind
+from hawser.overlay.sdwan.priority import Levels
+from hawser.spec.names import INTERNET
+from hawser.spec.port import Port
 from hawser.spec.topology import (
     Channel,
     GilbertElliott,
@@ -24,7 +23,7 @@ from hawser.spec.topology import (
     backward,
 )
 from hawser.spec.units import Duration, Ratio, Size
-from hawser.spec.workflow import Scenario
+from hawser.spec.workflow import Event
 
 C = TypeVar("C", bound=Channel)
 
@@ -32,16 +31,23 @@ QUEUE = Size(50 * 1514)
 """Queue of a shaped direction that names none: 50 full Ethernet frames."""
 
 
-def shapers(scenario: Scenario, addresses: Addresses) -> Iterator[ShaperPlan]:
+def shapers(
+    topology: Topology,
+    addresses: Addresses,
+    changed: Set[str],
+    prioritised: Mapping[Port, Levels],
+) -> Iterator[ShaperPlan]:
     """Give the shapers of links, then of WAN ports: upload at the port, download at the internet.
 
-    A port that an event changes has shapers even where nothing else asks for them.
+    Args:
+        topology: links and paths with all their delays (`changeable`).
+        addresses: of the lab.
+        changed: elements that events change: they have shapers even where nothing else asks.
+        prioritised: levels of the WAN ports at which packets wait for one another by priority.
     """
-    topology = changeable(scenario)
     yield from _links(topology)
     if topology.internet is not None:
-        changed = {event.element for event in scenario.events}
-        yield from _uploads(topology.internet, changed, _prioritised(scenario))
+        yield from _uploads(topology.internet, changed, prioritised)
         yield from _downloads(topology, topology.internet, addresses, changed)
 
 
@@ -50,17 +56,18 @@ def shaped(channel: Channel) -> bool:
     return channel.rate is not None or channel.impaired
 
 
-def changeable(scenario: Scenario) -> Topology:
-    """Give a delay of zero to what an event will delay, vary or lose packets of.
+def changeable(topology: Topology, events: Sequence[Event]) -> Topology:
+    """Give links and paths the delays of their regions, and of zero to what an event will delay.
 
-    So it has from the start what carries that out.
+    The same holds for what an event will vary or lose packets of: so it has from the start what
+    carries that out.
     """
     elements = {
         event.element
-        for event in scenario.events
+        for event in events
         if event.change.model_fields_set & set(Impairment.model_fields)
     }
-    topology = distant(scenario.topology)
+    topology = distant(topology)
     links = {
         name: _delayed(link, f"link:{name}" in elements) for name, link in topology.links.items()
     }
@@ -90,19 +97,8 @@ def _links(topology: Topology) -> Iterator[ShaperPlan]:
                 yield _whole(end, f"link:{name}:{way}", channel)
 
 
-def _prioritised(scenario: Scenario) -> Mapping[str, Levels]:
-    """Give the levels of every WAN port that a switch sends to, where its rate makes it wait."""
-    overlay, topology = scenario.overlay, scenario.topology
-    if overlay is None or switch_kind(topology, overlay) is SwitchKind.NONE:
-        return {}
-    found = levels(groups(topology, overlay), overlay.priority)
-    known = topology.internet.ports if topology.internet else {}
-    ports = (f"{each.gateway}.{name}" for each in overlay.branches.values() for name in each.wan)
-    return {port: found for port in ports if known[port].rate is not None}
-
-
 def _uploads(
-    internet: Internet, changed: set[str], prioritised: Mapping[str, Levels]
+    internet: Internet, changed: Set[str], prioritised: Mapping[Port, Levels]
 ) -> Iterator[ShaperPlan]:
     for port, channel in internet.ports.items():
         if port in prioritised:
@@ -111,7 +107,7 @@ def _uploads(
             yield _whole(port, f"port:{port}:forward", channel)
 
 
-def _by_level(port: str, channel: Channel, found: Levels) -> ShaperPlan:
+def _by_level(port: Port, channel: Channel, found: Levels) -> ShaperPlan:
     """Give an upload whose classes go first by their level; the last takes all that is unmarked."""
     name = f"port:{port}:forward"
     one = _class(name, None, channel.model_copy(update={"rate": None}), limited=True)
@@ -122,28 +118,30 @@ def _by_level(port: str, channel: Channel, found: Levels) -> ShaperPlan:
         )
         for place, level in enumerate(found.names)
     )
-    node, _, interface = port.partition(".")
-    return ShaperPlan(node=node, interface=interface, name=name, rate=channel.rate, classes=classes)
+    return ShaperPlan(
+        node=port.node, interface=port.name, name=name, rate=channel.rate, classes=classes
+    )
 
 
-def _whole(end: str, name: str, channel: Channel) -> ShaperPlan:
+def _whole(port: Port, name: str, channel: Channel) -> ShaperPlan:
     """Shape all that leaves by a port."""
-    node, _, interface = end.partition(".")
     classes = (_class(name, None, channel, limited=channel.rate is not None),)
-    return ShaperPlan(node=node, interface=interface, name=name, rate=channel.rate, classes=classes)
+    return ShaperPlan(
+        node=port.node, interface=port.name, name=name, rate=channel.rate, classes=classes
+    )
 
 
 def _downloads(
-    topology: Topology, internet: Internet, addresses: Addresses, changed: set[str]
+    topology: Topology, internet: Internet, addresses: Addresses, changed: Set[str]
 ) -> Iterator[ShaperPlan]:
     paths = _Paths(internet, partial(between, topology))
     for port, access in internet.ports.items():
         down = backward(access)
         if not (shaped(down) or paths.described(port) or f"port:{port}" in changed):
             continue
-        sources = [s for s in internet.ports if _node(s) != _node(port)]
+        sources = [s for s in internet.ports if s.node != port.node]
         yield ShaperPlan(
-            node="internet",
+            node=INTERNET,
             interface=addresses.wan[port].interface,
             name=f"port:{port}:reverse",
             rate=down.rate,
@@ -158,34 +156,32 @@ class _Paths:
         self._default = internet.path
         self._distance = distance
         self._order = {port: index for index, port in enumerate(internet.ports)}
-        self._named: dict[tuple[str, str], tuple[str, Channel]] = {}
+        self._named: dict[tuple[Port, Port], tuple[str, Channel]] = {}
         for name, path in internet.paths.items():
             first, second = path.ends
             self._named[first, second] = (f"path:{name}:forward", path)
             self._named[second, first] = (f"path:{name}:reverse", backward(path))
 
-    def described(self, target: str) -> bool:
+    def described(self, target: Port) -> bool:
         """Tell whether any path to this port has a name or values of its own."""
         named = any(second == target for _, second in self._named)
         far = any(self._distance(source, target) is not None for source in self._order)
         return shaped(self._default) or named or far
 
-    def arriving(self, source: str, target: str, addresses: Addresses, down: Channel) -> ClassPlan:
+    def arriving(
+        self, source: Port, target: Port, addresses: Addresses, down: Channel
+    ) -> ClassPlan:
         """Give the class of a path where it arrives, with the port's download behind it."""
         name, channel = self._named.get((source, target)) or self._unnamed(source, target)
         limited = channel.rate is not None or down.rate is not None
         return _class(name, addresses.wan[source].source, _series(channel, down), limited=limited)
 
-    def _unnamed(self, source: str, target: str) -> tuple[str, Channel]:
+    def _unnamed(self, source: Port, target: Port) -> tuple[str, Channel]:
         """Call a path without a name after its ports."""
         channel = farther(self._default, self._distance(source, target))
         if self._order[source] < self._order[target]:
             return f"path:{source}-{target}:forward", channel
         return f"path:{target}-{source}:reverse", channel
-
-
-def _node(port: str) -> str:
-    return port.partition(".")[0]
 
 
 def _class(name: str, source: IPv4Network | None, channel: Channel, *, limited: bool) -> ClassPlan:

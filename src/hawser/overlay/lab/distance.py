@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from hawser.spec.port import Port
 from hawser.spec.region import one_way_delay
 from hawser.spec.topology import Channel, Topology
 from hawser.spec.units import Duration
 
 C = TypeVar("C", bound=Channel)
 
-Distance = Callable[[str, str], Duration | None]
+Distance = Callable[[Port, Port], Duration | None]
 """One-way delay between two ports; None where it does not follow from regions."""
 
 
@@ -28,9 +29,9 @@ def distant(topology: Topology) -> Topology:
     return topology.model_copy(update={"links": links, "internet": internet})
 
 
-def between(topology: Topology, one: str, other: str) -> Duration | None:
-    """Give the one-way delay between two ports (`node.port`) of nodes in two regions."""
-    here, there = (topology.nodes[port.partition(".")[0]].region for port in (one, other))
+def between(topology: Topology, one: Port, other: Port) -> Duration | None:
+    """Give the one-way delay between two ports of nodes in two regions."""
+    here, there = (topology.nodes[port.node].region for port in (one, other))
     return one_way_delay(here, there) if here and there else None
 
 

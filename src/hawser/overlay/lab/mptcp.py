@@ -13,51 +13,56 @@ their path, whichever that is, so there endpoints have none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from hawser.overlay.lab.address import Addresses, WanAccess
 from hawser.overlay.lab.plan import MptcpEndpoint
 from hawser.spec.multipath import measured_ends, tunnel_ends
-from hawser.spec.overlay import SwitchKind
-from hawser.spec.route import switch_kind
-from hawser.spec.topology import wan_ports
 from hawser.spec.workflow import Scenario
 
 
-def roles(scenario: Scenario) -> tuple[set[str], set[str]]:
+@dataclass(frozen=True)
+class Subflows:
+    """Nodes that have Multipath TCP connections over the internet."""
+
+    connects: frozenset[str]
+    listens: frozenset[str]
+    managed: frozenset[str]
+    """Gateways whose daemon makes the subflows."""
+
+    @property
+    def both(self) -> frozenset[str]:
+        """Give those that open connections and take some."""
+        return self.connects & self.listens
+
+
+def subflows(scenario: Scenario) -> Subflows:
     """Give the nodes that open MPTCP connections over the internet, and those that take them."""
     connects, listens = map(set, tunnel_ends(scenario))
-    for _, source, target in measured_ends(scenario):
-        connects.add(source)
-        listens.add(target)
-    return connects, listens
+    gateways = connects | listens
+    measured = {(source, target) for _, source, target in measured_ends(scenario)}
+    connects |= {source for source, _ in measured}
+    listens |= {target for _, target in measured}
+    managed = gateways - {node for ends in measured for node in ends}
+    return Subflows(frozenset(connects), frozenset(listens), frozenset(managed))
 
 
-def managed(scenario: Scenario) -> set[str]:
-    """Give the gateways whose daemon makes the subflows."""
-    measured = {node for _, *ends in measured_ends(scenario) for node in ends}
-    return {node for ends in tunnel_ends(scenario) for node in ends} - measured
-
-
-def endpoints(scenario: Scenario, addresses: Addresses) -> Mapping[str, tuple[MptcpEndpoint, ...]]:
+def endpoints(
+    flows: Subflows, addresses: Addresses, *, switched: bool
+) -> Mapping[str, tuple[MptcpEndpoint, ...]]:
     """Give the endpoints of every node that needs some."""
-    connects, listens = roles(scenario)
-    overlay = scenario.overlay
-    kernel = (connects | listens) - managed(scenario)
-    bound = overlay is None or switch_kind(scenario.topology, overlay) is SwitchKind.NONE
-    return {
-        node: tuple(
-            endpoint
-            for port in ports
-            for endpoint in _endpoints(
-                port.partition(".")[2] if bound else None,
-                addresses.wan[port],
-                connects=node in connects,
-                listens=node in listens,
+    kernel = (flows.connects | flows.listens) - flows.managed
+    found: dict[str, tuple[MptcpEndpoint, ...]] = {}
+    for port, access in addresses.wan.items():
+        if port.node in kernel:
+            made = _endpoints(
+                None if switched else port.name,
+                access,
+                connects=port.node in flows.connects,
+                listens=port.node in flows.listens,
             )
-        )
-        for node, ports in wan_ports(scenario.topology).items()
-        if node in kernel
-    }
+            found[port.node] = (*found.get(port.node, ()), *made)
+    return found
 
 
 def _endpoints(

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address
-from typing import Literal
 
 from hawser.overlay.lab import openflow
-from hawser.overlay.lab.address import Addresses, addresses
+from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.bottleneck import Backbone
 from hawser.overlay.lab.chain import chained
-from hawser.overlay.lab.channel import both, changeable, shaped, shapers
-from hawser.overlay.lab.gateway import daemons
-from hawser.overlay.lab.mptcp import endpoints, managed, roles
-from hawser.overlay.lab.plan import InterfacePlan, LinkPlan, NetworkPlan, NodePlan
+from hawser.overlay.lab.channel import both, shaped, shapers
+from hawser.overlay.lab.mptcp import endpoints
+from hawser.overlay.lab.plan import (
+    GatewayDaemon,
+    InterfacePlan,
+    LinkPlan,
+    NetworkPlan,
+    NodePlan,
+)
+from hawser.overlay.lab.resolved import Resolved, resolved
 from hawser.overlay.lab.route import routes, rules
 from hawser.overlay.lab.sysctl import MANAGED, SWITCHED, settings
 from hawser.overlay.lab.tunnel import tunnels
-from hawser.spec.check.reach import address_port
-from hawser.spec.check.topology import INTERNET
-from hawser.spec.overlay import SwitchKind
-from hawser.spec.route import switch_kind
+from hawser.overlay.sdwan.gateway import configurations
+from hawser.spec.names import INTERNET
+from hawser.spec.port import Port
 from hawser.spec.topology import Internet, Topology, node_ports
 from hawser.spec.workflow import Scenario
 
@@ -30,19 +34,20 @@ def network(scenario: Scenario) -> NetworkPlan:
 
     The scenario is one that `spec.load` has checked. The same one always gives the same plan.
     """
-    connects, listens = roles(scenario)
-    plan = addresses(scenario, connects & listens)
-    backbone = _backbone(scenario.topology, plan)
+    lab = resolved(scenario)
+    topology, plan = lab.topology, lab.addresses
+    backbone = _backbone(topology, plan)
+    waiting = shapers(topology, plan, lab.changed, lab.prioritised())
     made = NetworkPlan(
-        nodes=tuple(_nodes(scenario, plan, backbone)),
-        links=(*_links(scenario.topology, plan), *(backbone.links() if backbone else ())),
-        shapers=(*shapers(scenario, plan), *(backbone.shapers() if backbone else ())),
-        daemons=tuple(daemons(scenario, plan)),
-        addresses=_names(scenario, plan),
-        tunnels=tuple(tunnels(scenario, plan)),
+        nodes=tuple(_nodes(lab, backbone)),
+        links=(*_links(topology, plan), *(backbone.links() if backbone else ())),
+        shapers=(*waiting, *(backbone.shapers() if backbone else ())),
+        daemons=tuple(_daemons(lab)),
+        addresses=_names(lab),
+        tunnels=tuple(tunnels(topology, lab.tunnels, plan)),
         background=tuple(backbone.background()) if backbone else (),
     )
-    return chained(scenario, openflow.switched(made), plan)
+    return chained(lab, openflow.switched(made))
 
 
 def _backbone(topology: Topology, plan: Addresses) -> Backbone | None:
@@ -50,22 +55,31 @@ def _backbone(topology: Topology, plan: Addresses) -> Backbone | None:
     return Backbone(internet, plan) if internet and internet.bottlenecks else None
 
 
-def _nodes(scenario: Scenario, plan: Addresses, backbone: Backbone | None) -> Iterator[NodePlan]:
-    topology = changeable(scenario)
+def _daemons(lab: Resolved) -> Iterator[GatewayDaemon]:
+    """Give one gateway daemon a branch."""
+    if lab.fabric is None:
+        return
+    for branch, config in configurations(lab.fabric).items():
+        gateway = lab.fabric.branches[branch].gateway
+        yield GatewayDaemon(node=gateway, name=gateway, config=config)
+
+
+def _nodes(lab: Resolved, backbone: Backbone | None) -> Iterator[NodePlan]:
+    topology, plan = lab.topology, lab.addresses
     to, by = routes(topology, plan), rules(topology, plan)
-    multipath, switched = endpoints(scenario, plan), _switched(scenario)
-    managing = managed(scenario)
+    multipath = endpoints(lab.subflows, plan, switched=lab.switched)
     for name, ports in node_ports(topology).items():
-        interfaces = tuple(_interface(topology, plan, f"{name}.{port}") for port in ports)
-        own = settings(ports, forwards=len(ports) > 1, mptcp=name in multipath)
-        if name in managing:
+        own = settings(
+            [port.name for port in ports], forwards=len(ports) > 1, mptcp=name in multipath
+        )
+        if name in lab.subflows.managed:
             own |= MANAGED
-        if name in switched:
+        if lab.switched and name in lab.gateways:
             own |= SWITCHED
         yield NodePlan(
             name=name,
-            role=_role(scenario, name),
-            interfaces=interfaces,
+            role="gateway" if name in lab.gateways else "host",
+            interfaces=tuple(_interface(topology, plan, port) for port in ports),
             routes=to[name],
             rules=by.get(name, ()),
             mptcp=multipath.get(name, ()),
@@ -76,19 +90,6 @@ def _nodes(scenario: Scenario, plan: Addresses, backbone: Backbone | None) -> It
         yield _internet(topology, topology.internet, plan, backbone)
     if backbone is not None:
         yield from backbone.nodes()
-
-
-def _switched(scenario: Scenario) -> set[str]:
-    """Give the gateways that have a switch."""
-    overlay = scenario.overlay
-    if overlay is None or switch_kind(scenario.topology, overlay) is SwitchKind.NONE:
-        return set()
-    return {branch.gateway for branch in overlay.branches.values()}
-
-
-def _role(scenario: Scenario, name: str) -> Literal["host", "gateway"]:
-    branches = scenario.overlay.branches.values() if scenario.overlay else ()
-    return "gateway" if any(branch.gateway == name for branch in branches) else "host"
 
 
 def _internet(
@@ -112,15 +113,14 @@ def _internet(
     )
 
 
-def _interface(topology: Topology, plan: Addresses, port: str) -> InterfacePlan:
-    name = port.partition(".")[2]
+def _interface(topology: Topology, plan: Addresses, port: Port) -> InterfacePlan:
     internet = topology.internet
     if internet is not None and port in internet.ports:
         mtu, offload = internet.mtu, _wan_offload(topology)
     else:
         link = next(link for link in topology.links.values() if port in link.ends)
         mtu, offload = link.mtu, not any(map(shaped, both(link)))
-    return InterfacePlan(name=name, addresses=plan.of(port), mtu=mtu, offload=offload)
+    return InterfacePlan(name=port.name, addresses=plan.of(port), mtu=mtu, offload=offload)
 
 
 def _wan_offload(topology: Topology) -> bool:
@@ -141,14 +141,13 @@ def _links(topology: Topology, plan: Addresses) -> Iterator[LinkPlan]:
         yield LinkPlan(name=port, ends=(_end(port), (INTERNET, access.interface)))
 
 
-def _end(port: str) -> tuple[str, str]:
-    node, _, interface = port.partition(".")
-    return node, interface
+def _end(port: Port) -> tuple[str, str]:
+    return port.node, port.name
 
 
-def _names(scenario: Scenario, plan: Addresses) -> dict[str, IPv4Address]:
-    """Give the address of every port, and of every node that has one."""
-    ports = node_ports(scenario.topology)
-    named = {f"{node}.{port}": f"{node}.{port}" for node in ports for port in ports[node]}
-    named |= {node: address_port(scenario, node) for node in ports if ports[node]}
-    return {name: plan.of(port)[0].ip for name, port in named.items()}
+def _names(lab: Resolved) -> dict[str, IPv4Address]:
+    """Give the address of every port, and of every node that has one: its LAN's, else its first."""
+    ports, lans = node_ports(lab.topology), lab.lans
+    named: dict[str, Port] = {port: port for every in ports.values() for port in every}
+    named |= {node: lans.get(node, every[0]) for node, every in ports.items() if every}
+    return {name: lab.addresses.of(port)[0].ip for name, port in named.items()}

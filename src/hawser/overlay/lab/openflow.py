@@ -46,7 +46,7 @@ from hawser.overlay.lab.plan import (
     SwitchPlan,
 )
 from hawser.overlay.lab.sysctl import ALIKE
-from hawser.spec.check.topology import CONTROLLER
+from hawser.spec.names import CONTROLLER
 
 _Named = TypeVar("_Named", RoutePlan, MptcpEndpoint)
 

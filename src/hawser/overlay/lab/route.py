@@ -10,6 +10,7 @@ from ipaddress import IPv4Network
 
 from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.plan import RoutePlan, RulePlan
+from hawser.spec.port import Port
 from hawser.spec.topology import Topology, wan_ports
 from hawser.spec.way import Hop, first_hops
 
@@ -36,7 +37,7 @@ def rules(topology: Topology, addresses: Addresses) -> Mapping[str, tuple[RulePl
 
 
 def _node(
-    topology: Topology, addresses: Addresses, wan: Mapping[str, list[str]], node: str
+    topology: Topology, addresses: Addresses, wan: Mapping[str, list[Port]], node: str
 ) -> Iterator[RoutePlan]:
     hops = first_hops(topology, node)
     default = _default(addresses, wan, hops, node)
@@ -50,7 +51,7 @@ def _node(
 
 
 def _default(
-    addresses: Addresses, wan: Mapping[str, list[str]], hops: Mapping[str, Hop], node: str
+    addresses: Addresses, wan: Mapping[str, list[Port]], hops: Mapping[str, Hop], node: str
 ) -> RoutePlan | None:
     """Lead to the internet: by the node's own first WAN port, else by the nearest node's."""
     if node in wan:
@@ -59,12 +60,12 @@ def _default(
     return None if nearest is None else _via(addresses, EVERYTHING, nearest)
 
 
-def _out(addresses: Addresses, port: str, table: int | None) -> RoutePlan:
+def _out(addresses: Addresses, port: Port, table: int | None) -> RoutePlan:
     access = addresses.wan[port]
     return RoutePlan(
         to=EVERYTHING,
         via=access.internet.ip,
-        interface=port.partition(".")[2],
+        interface=port.name,
         source=access.port.ip,
         table=table,
     )
@@ -88,6 +89,6 @@ def _via(addresses: Addresses, to: IPv4Network, hop: Hop) -> RoutePlan:
 def _networks(topology: Topology, addresses: Addresses) -> list[tuple[IPv4Network, set[str]]]:
     """Give the network of every link with the nodes on it."""
     return [
-        (addresses.inner[link.ends[0]].network, {end.partition(".")[0] for end in link.ends})
+        (addresses.inner[link.ends[0]].network, {end.node for end in link.ends})
         for link in topology.links.values()
     ]

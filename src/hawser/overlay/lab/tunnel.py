@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from ipaddress import IPv4Network
 
 from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.plan import TunnelPlan
 from hawser.spec.topology import Topology
-from hawser.spec.tunnel import sides
-from hawser.spec.workflow import Scenario
+from hawser.spec.tunnel import Tunnel, sides
 
 
-def tunnels(scenario: Scenario, addresses: Addresses) -> Iterator[TunnelPlan]:
+def tunnels(
+    topology: Topology, described: Mapping[str, Tunnel], addresses: Addresses
+) -> Iterator[TunnelPlan]:
     """Give both ends of every tunnel, the one that opens it first."""
-    for name, tunnel in scenario.tunnels.items():
-        nodes = [end.partition(".")[0] for end in tunnel.ends]
-        behind = [
-            _networks(scenario.topology, addresses, s) for s in sides(scenario.topology, tunnel)
-        ]
+    for name, tunnel in described.items():
+        nodes = [end.node for end in tunnel.ends]
+        behind = [_networks(topology, addresses, side) for side in sides(topology, tunnel)]
         outer = [addresses.inner[end].ip for end in tunnel.ends]
         for here, there in ((0, 1), (1, 0)):
             yield TunnelPlan(
@@ -38,5 +37,5 @@ def _networks(topology: Topology, addresses: Addresses, side: Set[str]) -> tuple
     return tuple(
         addresses.inner[link.ends[0]].network
         for link in topology.links.values()
-        if all(end.partition(".")[0] in side for end in link.ends)
+        if all(end.node in side for end in link.ends)
     )

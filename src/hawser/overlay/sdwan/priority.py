@@ -7,11 +7,11 @@ Type III, is in the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hawser.overlay.config.shaping import class_id
-from hawser.overlay.sdwan.group import Groups
+from hawser.overlay.sdwan.group import Group
 from hawser.spec.overlay import Priority, TrafficType
 
 MAX_HOP_LEVELS = 6
@@ -38,13 +38,8 @@ class Levels:
         return class_id(min(wan_hops, self.hops))
 
 
-def levels(groups: Groups, priority: Priority) -> Levels:
+def levels(groups: Iterable[Group], priority: Priority) -> Levels:
     """Give as many levels as there are lengths of paths; one where hops do not count."""
-    longest = max(_lengths(groups), default=1)
+    lengths = (len(path.hops) for group in groups for path in group.paths)
+    longest = max(lengths, default=1)
     return Levels(1 if priority is Priority.NONE else min(longest, MAX_HOP_LEVELS))
-
-
-def _lengths(groups: Groups) -> Iterator[int]:
-    for there in groups.values():
-        for group in there:
-            yield from (len(path.hops) for path in group.paths)

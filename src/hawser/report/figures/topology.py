@@ -21,6 +21,7 @@ from hawser.report.figures.scene import (
 )
 from hawser.report.figures.strands import Strand, channel_text, path_channels, strands_of, varying
 from hawser.report.words import count
+from hawser.spec.port import Port
 from hawser.spec.topology import Internet, Topology
 from hawser.spec.workflow import Workflow
 
@@ -271,7 +272,9 @@ def _port_items(
     items: list[Item] = []
     for port, (x, y) in ports.items():
         found = [
-            t.internet.ports[port] for t in topologies if t.internet and port in t.internet.ports
+            channel
+            for t in topologies
+            if t.internet and (channel := t.internet.ports.get(Port.parse(port)))
         ]
         rate = varying([channel_text(one, one.reverse) for one in found])
         tip = f"port {port}: {rate or 'no limit'}"

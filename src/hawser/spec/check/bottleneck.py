@@ -6,15 +6,11 @@ from collections.abc import Iterator
 
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
+from hawser.spec.names import BACKBONE, OTHERS
+from hawser.spec.port import Port
 from hawser.spec.topology import Background, Bottleneck, Internet, Topology
 from hawser.spec.units import Rate
 from hawser.spec.validate import Issue
-
-BACKBONE = "backbone"
-"""Name of the node behind the bottlenecks."""
-
-OTHERS = "others"
-"""Name of the host that TCP connections in the background begin on."""
 
 MAX_BOTTLENECKS = 128
 
@@ -29,7 +25,7 @@ def bottlenecks(topology: Topology) -> Iterator[Issue]:
     if len(internet.bottlenecks) > MAX_BOTTLENECKS:
         message = f"found {len(internet.bottlenecks)}, expected at most {MAX_BOTTLENECKS}"
         yield Issue(loc, message)
-    passed: dict[frozenset[str], str] = {}
+    passed: dict[frozenset[Port], str] = {}
     for name, bottleneck in internet.bottlenecks.items():
         yield from _pairs(internet, name, bottleneck, passed)
         yield from _background((*loc, name, "background"), bottleneck.background, bottleneck.rate)
@@ -50,7 +46,7 @@ def _names(topology: Topology) -> Iterator[Issue]:
 
 
 def _pairs(
-    internet: Internet, name: str, bottleneck: Bottleneck, passed: dict[frozenset[str], str]
+    internet: Internet, name: str, bottleneck: Bottleneck, passed: dict[frozenset[Port], str]
 ) -> Iterator[Issue]:
     for index, ends in enumerate(bottleneck.between):
         loc: Loc = ("topology", "internet", "bottlenecks", name, "between", index)
@@ -60,7 +56,7 @@ def _pairs(
         if unknown:
             continue
         pair = frozenset(ends)
-        if len({end.partition(".")[0] for end in pair}) == 1:
+        if len({end.node for end in pair}) == 1:
             yield Issue(loc, "found two ports of one node, expected ports of two nodes")
         elif pair in passed:
             message = f"found {' and '.join(ends)} again, which pass bottleneck {passed[pair]}"

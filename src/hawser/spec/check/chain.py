@@ -14,13 +14,17 @@ from hawser.spec.chain import (
     FunctionKind,
     Proxy,
     Steering,
+    instances,
+    proxy_name,
 )
 from hawser.spec.check.function import adjacent, own, pairs, program_texts
 from hawser.spec.check.match import match
-from hawser.spec.check.topology import RESERVED, near
+from hawser.spec.check.topology import near
 from hawser.spec.course import Course, courses, link_mtus, mtu, overhead
 from hawser.spec.explain import Loc
+from hawser.spec.names import RESERVED
 from hawser.spec.overlay import Overlay
+from hawser.spec.port import Port
 from hawser.spec.topology import Topology, components, node_ports
 from hawser.spec.tunnel import Tunnel
 from hawser.spec.validate import Issue
@@ -62,22 +66,10 @@ def functions(functions: Mapping[str, Function], topology: Topology) -> Iterator
     yield from pairs(functions)
 
 
-def instances(name: str, function: Function) -> tuple[str, ...]:
-    """Give the names of a function's instances, by which they are nodes of the lab."""
-    if function.instances == 1:
-        return (name,)
-    return tuple(f"{name}-{number}" for number in range(1, function.instances + 1))
-
-
-def proxy(name: str) -> str:
-    """Give the name of what stands in for a function, by which it is a node of the lab."""
-    return f"{name}-proxy"
-
-
 def _nodes_of(name: str, function: Function) -> Iterator[str]:
     yield from instances(name, function)
     if function.proxy:
-        yield proxy(name)
+        yield proxy_name(name)
 
 
 def _place(loc: Loc, function: Function, topology: Topology) -> Iterator[Issue]:
@@ -85,8 +77,10 @@ def _place(loc: Loc, function: Function, topology: Topology) -> Iterator[Issue]:
         yield Issue((*loc, "node"), near(topology.nodes, function.node, "node"))
         return
     for port in node_ports(topology)[function.node]:
-        if _FUNCTION_PORT.fullmatch(port):
-            message = f"found {function.node}, whose port {port} has the name of a function's port"
+        if _FUNCTION_PORT.fullmatch(port.name):
+            message = (
+                f"found {function.node}, whose port {port.name} has the name of a function's port"
+            )
             yield Issue((*loc, "node"), f"{message}; expected another name than sf and a number")
 
 
@@ -152,7 +146,7 @@ def _ends(
 
 def _between(topology: Topology, one: str, other: str) -> Iterator[bool]:
     for link in topology.links.values():
-        yield {end.partition(".")[0] for end in link.ends} == {one, other}
+        yield {end.node for end in link.ends} == {one, other}
 
 
 def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
@@ -244,7 +238,7 @@ def _nodes(
 ) -> Iterator[Issue]:
     """Check that nobody else takes a chain's packets from its nodes."""
     gateways = {branch.gateway for branch in overlay.branches.values()} if overlay else set()
-    ends = {end.partition(".")[0]: name for name, t in tunnels.items() for end in t.ends}
+    ends = {end.node: name for name, t in tunnels.items() for end in t.ends}
     for node in dict.fromkeys(node for each in found for node in (each.classifier, *each.nodes)):
         if node in gateways:
             message = f"found {node} on its way, a branch's gateway; expected other nodes"
@@ -312,11 +306,11 @@ def _jumbo(
             yield Issue((*loc, "functions", number), f"{message} {most}")
 
 
-def _programs(topology: Topology, course: Course) -> Iterator[str]:
+def _programs(topology: Topology, course: Course) -> Iterator[Port]:
     """Give the ports of the nodes that lead a course's packets."""
     nodes = {course.classifier, *course.nodes}
     for link in topology.links.values():
-        yield from (end for end in link.ends if end.partition(".")[0] in nodes)
+        yield from (end for end in link.ends if end.node in nodes)
 
 
 def _one_steering(

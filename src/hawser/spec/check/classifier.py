@@ -39,6 +39,6 @@ def _ways_out(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     """Type III traffic leaves by an internet port, at every branch."""
     lines = leased(topology)
     for name, branch in overlay.branches.items():
-        if all(f"{branch.gateway}.{port}" in lines for port in branch.wan):
+        if all(port in lines for port in branch.wan_ports):
             message = "found leased lines only, but with classes traffic of type III leaves by an"
             yield Issue(("overlay", "branches", name, "wan"), f"{message} internet port")

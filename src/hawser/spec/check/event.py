@@ -85,7 +85,9 @@ def _elements(topology: Topology, kind: str) -> Mapping[str, Channel | Bottlenec
         return {}
     if kind == "bottleneck":
         return internet.bottlenecks
-    return internet.paths if kind == "path" else internet.ports
+    if kind == "path":
+        return internet.paths
+    return dict[str, Channel | Bottleneck](internet.ports.items())
 
 
 def _shaped(channel: Channel, loc: Loc, element: str) -> Iterator[Issue]:

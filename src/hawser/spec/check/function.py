@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from hawser.spec.chain import Chain, Function, FunctionKind
+from hawser.spec.chain import PLACE, Chain, Function, FunctionKind
 from hawser.spec.check.match import match
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
@@ -26,9 +25,6 @@ _OF = MappingProxyType(
     }
 )
 """The kind that has a field."""
-
-PLACE = re.compile(r"@([a-z][a-z0-9-]{0,30}(?:\.[a-z][a-z0-9-]{0,14})?)@")
-"""Stands for an address in what a program is given."""
 
 
 def own(loc: Loc, function: Function) -> Iterator[Issue]:
@@ -67,7 +63,7 @@ def texts(function: Function) -> Iterator[tuple[Loc, str]]:
 def program_texts(functions: Mapping[str, Function], topology: Topology) -> Iterator[Issue]:
     """Check that addresses which programs are given are of something that is there."""
     ports = node_ports(topology)
-    known = [*topology.nodes, *functions, *(f"{n}.{port}" for n in ports for port in ports[n])]
+    known = [*topology.nodes, *functions, *(port for every in ports.values() for port in every)]
     for name, function in functions.items():
         for loc, text in texts(function):
             for found in dict.fromkeys(PLACE.findall(text)):

@@ -10,6 +10,7 @@ from hawser.spec.errors import found
 from hawser.spec.explain import Loc
 from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Protocol, Throughput
 from hawser.spec.multipath import measured_ends, tunnel_ends
+from hawser.spec.port import Port, node_of
 from hawser.spec.topology import Topology, node_ports
 from hawser.spec.units import Duration, Ratio
 from hawser.spec.validate import Issue
@@ -45,7 +46,7 @@ def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
         yield from _beside((*loc, "with"), measurement, before)
         if measurement.beside is None:
             before.add(name)
-        if measurement.source.partition(".")[0] == measurement.target.partition(".")[0]:
+        if node_of(measurement.source) == node_of(measurement.target):
             yield Issue((*loc, "to"), "found the node it comes from, expected another")
         match measurement:
             case Ping():
@@ -64,14 +65,15 @@ def _beside(loc: Loc, measurement: Measurement, before: set[str]) -> Iterator[Is
         yield Issue(loc, near(sorted(before), measurement.beside, what))
 
 
-def _end(loc: Loc, end: str, ports: dict[str, list[str]]) -> Iterator[Issue]:
+def _end(loc: Loc, end: str, ports: dict[str, list[Port]]) -> Iterator[Issue]:
     node, _, port = end.partition(".")
     if node not in ports:
         yield Issue(loc, near(ports, node, "node"))
     elif not ports[node]:
         yield Issue(loc, f"found {node}, which no link and no internet joins")
-    elif port and port not in ports[node]:
-        yield Issue(loc, near(ports[node], port, f"port of {node}"))
+    elif port and end not in ports[node]:
+        known = [each.name for each in ports[node]]
+        yield Issue(loc, near(known, port, f"port of {node}"))
 
 
 def roles(scenario: Scenario) -> Iterator[Issue]:

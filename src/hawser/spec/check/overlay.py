@@ -18,6 +18,7 @@ from hawser.spec.overlay import (
     Recovery,
     Transport,
 )
+from hawser.spec.port import Port
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
@@ -76,7 +77,7 @@ def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
             yield Issue((*loc, "gateway"), near(topology.nodes, branch.gateway, "node"))
             continue
         yield from _wan(loc, branch, wan_ports)
-        if f"{branch.gateway}.{branch.lan}" not in lan_ports:
+        if branch.lan_port not in lan_ports:
             message = (
                 f"found {found(branch.lan)}, expected a port of {branch.gateway} that a link joins"
             )
@@ -84,8 +85,8 @@ def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     yield from _lans(topology, overlay)
 
 
-def _wan(loc: Loc, branch: Branch, wan_ports: list[str]) -> Iterator[Issue]:
-    known = [p.partition(".")[2] for p in wan_ports if p.partition(".")[0] == branch.gateway]
+def _wan(loc: Loc, branch: Branch, wan_ports: list[Port]) -> Iterator[Issue]:
+    known = [port.name for port in wan_ports if port.node == branch.gateway]
     for index, port in enumerate(branch.wan):
         if port not in known:
             what = f"internet port of {branch.gateway}"
@@ -127,7 +128,7 @@ def _prefixes(overlay: Overlay) -> Iterator[Issue]:
 
 def _lans(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     """A LAN is a link from a gateway to a host; between two gateways' LANs it would be both."""
-    lans = {f"{branch.gateway}.{branch.lan}" for branch in overlay.branches.values()}
+    lans = {branch.lan_port for branch in overlay.branches.values()}
     for name, link in topology.links.items():
         if lans.issuperset(link.ends):
             message = "found the LAN ports of two branches, expected a host at one end"

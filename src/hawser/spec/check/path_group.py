@@ -242,7 +242,7 @@ def _apart(topology: Topology, overlay: Overlay, groups: dict[str, PathGroup]) -
     lines = leased(topology)
     described = {frozenset(route_branches(group.paths[0])) for group in groups.values()}
     kinds = {
-        name: {f"{branch.gateway}.{port}" in lines for port in branch.wan}
+        name: {port in lines for port in branch.wan_ports}
         for name, branch in overlay.branches.items()
     }
     for first, second in combinations(overlay.branches, 2):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hawser.spec.endpoint import address_port
 from hawser.spec.overlay import Overlay, Transport
-from hawser.spec.topology import Topology, components, node_ports
+from hawser.spec.port import Port
+from hawser.spec.topology import Topology, components
 from hawser.spec.validate import Issue
 from hawser.spec.workflow import Scenario
 
@@ -20,7 +22,7 @@ def reachability(scenario: Scenario) -> Iterator[Issue]:
 
 def unreachable(scenario: Scenario, source: str, target: str) -> str | None:
     """Say why packets cannot go both ways between two ends, None where they can."""
-    ports = [address_port(scenario, end) for end in (source, target)]
+    ports = [address_port(scenario.topology, scenario.overlay, end) for end in (source, target)]
     internet = scenario.topology.internet
     wan = [internet is not None and port in internet.ports for port in ports]
     if all(wan):
@@ -35,28 +37,18 @@ def unreachable(scenario: Scenario, source: str, target: str) -> str | None:
     return f"there is no route from {source} to {target}: no links and no overlay join them"
 
 
-def address_port(scenario: Scenario, end: str) -> str:
-    """Give the port whose address stands for an end: a node's LAN port, else its first."""
-    if "." in end:
-        return end
-    for branch in scenario.overlay.branches.values() if scenario.overlay else ():
-        if branch.gateway == end:
-            return f"{end}.{branch.lan}"
-    return f"{end}.{node_ports(scenario.topology)[end][0]}"
-
-
-def _joined(topology: Topology, source: str, target: str) -> bool:
-    nodes = {port.partition(".")[0] for port in (source, target)}
+def _joined(topology: Topology, source: Port, target: Port) -> bool:
+    nodes = {source.node, target.node}
     return any(nodes <= component for component in components(topology))
 
 
-def _tunnelled(scenario: Scenario, source: str, target: str) -> bool:
+def _tunnelled(scenario: Scenario, source: Port, target: Port) -> bool:
     overlay = scenario.overlay
     if overlay is None or overlay.transport is Transport.NONE:
         return False
     return all(_in_lan(scenario.topology, overlay, port) for port in (source, target))
 
 
-def _in_lan(topology: Topology, overlay: Overlay, port: str) -> bool:
-    lans = {f"{branch.gateway}.{branch.lan}" for branch in overlay.branches.values()}
+def _in_lan(topology: Topology, overlay: Overlay, port: Port) -> bool:
+    lans = {branch.lan_port for branch in overlay.branches.values()}
     return any(port in link.ends and lans & set(link.ends) for link in topology.links.values())

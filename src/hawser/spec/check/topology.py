@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from hawser.spec import region
 from hawser.spec.check.channel import impairments
 from hawser.spec.errors import choices, found
 from hawser.spec.explain import Loc
+from hawser.spec.names import RESERVED
+from hawser.spec.port import Port
 from hawser.spec.topology import Channel, Internet, Topology, backward
 from hawser.spec.validate import Issue
-
-INTERNET = "internet"
-"""Name of the node that stands for the internet."""
-EMULATOR = "wan"
-"""Name of the node that delays, varies and loses packets."""
-CONTROLLER = "ssc"
-"""Name of the node of the SD-WAN system controller."""
-
-RESERVED = {
-    INTERNET: "the internet",
-    EMULATOR: "the WAN emulator",
-    CONTROLLER: "the SD-WAN system controller",
-}
-"""Names of nodes that a lab makes for itself."""
 
 MAX_NODES = 256
 MAX_LINKS = 1024
@@ -50,12 +38,13 @@ def topology(topology: Topology) -> Iterator[Issue]:
 def channels(topology: Topology) -> Iterator[tuple[Loc, Channel]]:
     """Every channel with its location, the forward and the backward direction apart."""
     internet = topology.internet
-    parts: list[tuple[Loc, Mapping[str, Channel]]] = [(("links",), topology.links)]
+    parts: list[tuple[Loc, Iterable[tuple[str, Channel]]]] = [(("links",), topology.links.items())]
     if internet is not None:
         yield ("topology", "internet", "path"), internet.path
-        parts += [(("internet", "ports"), internet.ports), (("internet", "paths"), internet.paths)]
+        parts.append((("internet", "ports"), internet.ports.items()))
+        parts.append((("internet", "paths"), internet.paths.items()))
     for where, named in parts:
-        for name, channel in named.items():
+        for name, channel in named:
             loc = ("topology", *where, name)
             yield loc, channel
             if getattr(channel, "reverse", None) is not None:
@@ -100,24 +89,23 @@ def _nodes(topology: Topology) -> Iterator[Issue]:
 def _ends(topology: Topology) -> Iterator[Issue]:
     used: dict[str, str] = {}
     for loc, port, cable, key in _ports(topology):
-        node, _, interface = port.partition(".")
-        if node not in topology.nodes:
-            yield Issue(loc, near(topology.nodes, node, "node"), key)
-        if interface in _TAKEN:
+        if port.node not in topology.nodes:
+            yield Issue(loc, near(topology.nodes, port.node, "node"), key)
+        if port.name in _TAKEN:
             yield Issue(
-                loc, f"found the port name {interface!r}, which is taken; expected another", key
+                loc, f"found the port name {port.name!r}, which is taken; expected another", key
             )
         if port in used:
             yield Issue(loc, f"found port {port} again, which {used[port]} uses", key)
         used.setdefault(port, cable)
     for name, link in topology.links.items():
-        first, second = (end.partition(".")[0] for end in link.ends)
+        first, second = (end.node for end in link.ends)
         if first == second:
             message = f"found two ports of {first}, expected ports of two nodes"
             yield Issue(("topology", "links", name, "ends"), message)
 
 
-def _ports(topology: Topology) -> Iterator[tuple[Loc, str, str, bool]]:
+def _ports(topology: Topology) -> Iterator[tuple[Loc, Port, str, bool]]:
     for name, link in topology.links.items():
         for index, port in enumerate(link.ends):
             yield ("topology", "links", name, "ends", index), port, f"link {name}", False
@@ -126,14 +114,14 @@ def _ports(topology: Topology) -> Iterator[tuple[Loc, str, str, bool]]:
 
 
 def _paths(internet: Internet) -> Iterator[Issue]:
-    described: dict[frozenset[str], str] = {}
+    described: dict[frozenset[Port], str] = {}
     for name, path in internet.paths.items():
         loc: Loc = ("topology", "internet", "paths", name, "ends")
         unknown = [index for index, end in enumerate(path.ends) if end not in internet.ports]
         for index in unknown:
             yield Issue((*loc, index), near(internet.ports, path.ends[index], "internet port"))
         pair = frozenset(path.ends)
-        if not unknown and len({end.partition(".")[0] for end in pair}) == 1:
+        if not unknown and len({end.node for end in pair}) == 1:
             yield Issue(loc, "found two ports of one node, expected ports of two nodes")
         elif pair in described:
             yield Issue(loc, f"found the ports of path {described[pair]!r} again")

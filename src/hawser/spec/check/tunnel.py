@@ -22,11 +22,12 @@ def tunnels(scenario: Scenario) -> Iterator[Issue]:
         if not unknown:
             yield from _apart(scenario.topology, tunnel, loc)
         for index, end in enumerate(tunnel.ends):
-            node = end.partition(".")[0]
-            if node in used:
-                message = f"found {node}, where tunnel {used[node]} ends; expected one a node"
+            if end.node in used:
+                message = (
+                    f"found {end.node}, where tunnel {used[end.node]} ends; expected one a node"
+                )
                 yield Issue((*loc, index), message)
-        used |= {end.partition(".")[0]: name for end in tunnel.ends}
+        used |= {end.node: name for end in tunnel.ends}
 
 
 def _ends(topology: Topology, tunnel: Tunnel, loc: Loc) -> Iterator[Issue]:

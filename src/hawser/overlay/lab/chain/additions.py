@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Interface
+from typing import Any
 
 from hawser.overlay.config.srv6_proxy import Proxy
 from hawser.overlay.lab.plan import (
@@ -16,12 +17,13 @@ from hawser.overlay.lab.plan import (
     SegmentPlan,
     VrfPlan,
 )
+from hawser.spec.port import Port
 
 _FIRST_TABLE = 1001
 """Routing table of the first place of a chain; the next ones follow."""
 
 
-def _lists() -> defaultdict[str, list]:  # type: ignore[type-arg]
+def _lists() -> defaultdict[Any, list[Any]]:
     return defaultdict(list)
 
 
@@ -33,12 +35,12 @@ class Additions:
     rules: defaultdict[str, list[RulePlan]] = field(default_factory=_lists)
     segments: defaultdict[str, list[SegmentPlan]] = field(default_factory=_lists)
     vrfs: defaultdict[str, list[VrfPlan]] = field(default_factory=_lists)
-    addresses: defaultdict[str, list[IPv6Interface]] = field(default_factory=_lists)
-    """By port (`node.port`)."""
+    addresses: defaultdict[Port, list[IPv6Interface]] = field(default_factory=_lists)
+    """By port."""
     sysctl: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
-    macs: dict[str, str] = field(default_factory=dict)
+    macs: dict[Port, str] = field(default_factory=dict)
     """Ethernet addresses by port."""
-    xdp: set[str] = field(default_factory=set)
+    xdp: set[Port] = field(default_factory=set)
     """Ports on whose cable programs send."""
     daemons: list[Daemon] = field(default_factory=list)
     proxies: defaultdict[str, dict[IPv6Address, Proxy]] = field(
@@ -75,7 +77,7 @@ class Additions:
         )
 
     def _interface(self, node: str, plan: InterfacePlan) -> InterfacePlan:
-        port = f"{node}.{plan.name}"
+        port = Port(node, plan.name)
         sends = port in self.xdp
         return plan.model_copy(
             update={

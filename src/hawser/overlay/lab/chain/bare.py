@@ -14,8 +14,7 @@ from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout
 from hawser.overlay.lab.plan import ProgramPlan, RoutePlan, RulePlan, TunnelPlan
 from hawser.overlay.lab.route import EVERYTHING
-from hawser.spec.chain import Function, FunctionKind, RouteAction
-from hawser.spec.check.function import PLACE
+from hawser.spec.chain import PLACE, Function, FunctionKind, RouteAction
 from hawser.spec.course import Course
 from hawser.spec.tunnel import TunnelKind
 from hawser.spec.way import first_hops

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from hawser.overlay.config.function import Hop, SffConfig
 from hawser.overlay.lab.plan import NetworkPlan, SffDaemon
-from hawser.spec.check.chain import proxy
+from hawser.spec.chain import proxy_name
 
 
 def configurations(plan: NetworkPlan, down: Collection[str]) -> Iterator[tuple[str, SffConfig]]:
@@ -43,7 +43,7 @@ def _down(plan: NetworkPlan, down: Collection[str]) -> set[str]:
     """Give the instances that nothing can pass: a tunnel has two ends, a proxy its function."""
     peers = (end.peer for end in plan.tunnels if end.node in down)
     every = (each for instances in plan.instances.values() for each in instances)
-    return {*down, *peers, *(each for each in every if proxy(each) in down)}
+    return {*down, *peers, *(each for each in every if proxy_name(each) in down)}
 
 
 def _opened(plan: NetworkPlan, down: Collection[str]) -> Iterator[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ipaddress import IPv6Network
 
 from hawser.overlay.lab.chain.additions import Additions
-from hawser.overlay.lab.chain.layout import Layout, Led, out
+from hawser.overlay.lab.chain.layout import Layout, Led
 from hawser.overlay.lab.chain.segments import segments
 from hawser.overlay.lab.plan import RoutePlan, RulePlan
 from hawser.spec.chain import Encapsulation
@@ -40,9 +40,9 @@ def lead(layout: Layout, added: Additions, led: Led, number: int) -> None:
     course = led.courses[number]
     target = IPv6Network(layout.address6(course.legs[-1][-1].neighbour).ip)
     for hop in (course.access, *course.legs[-1]):
-        for port in (out(hop), hop.neighbour):
+        for port in (hop.port, hop.neighbour):
             added.addresses[port].append(layout.address6(port))
-            added.sysctl[port.partition(".")[0]] |= ROUTER
+            added.sysctl[port.node] |= ROUTER
     access, table = course.access, added.leads(number)
     listed = segments(layout, led, number, family=6)
     inserted = led.chain.encapsulation is Encapsulation.INSERTED

@@ -15,18 +15,17 @@ One that knows nothing of what leads packets to it has a proxy between, another 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from itertools import islice
 
 from hawser.overlay.lab.address import Addresses
+from hawser.overlay.lab.resolved import Resolved
 from hawser.spec.address import FUNCTIONS, STEERED
-from hawser.spec.chain import Chain, Function, Steering
-from hawser.spec.check.chain import instances, proxy
+from hawser.spec.chain import Chain, Function, Steering, instances, proxy_name
 from hawser.spec.course import Course, courses, mtu
+from hawser.spec.port import Port
 from hawser.spec.topology import Topology
-from hawser.spec.way import Hop
-from hawser.spec.workflow import Scenario
 
 OWN_PORT = "f0"
 """A function's only interface, and a proxy's to its node."""
@@ -61,6 +60,11 @@ class Instance:
         return f"sf{self.number}"
 
     @property
+    def node_end(self) -> Port:
+        """The node's end of its cable."""
+        return Port(self.node, self.port)
+
+    @property
     def ends(self) -> tuple[IPv4Interface, IPv4Interface]:
         """Addresses of the cable: the node's and its own."""
         return _pair(next(islice(FUNCTIONS.subnets(new_prefix=30), self.number - 1, None)))
@@ -78,7 +82,7 @@ class Instance:
     @property
     def proxy(self) -> str | None:
         """The node that stands in for it."""
-        return proxy(self.name) if self.function.proxy else None
+        return proxy_name(self.name) if self.function.proxy else None
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -128,22 +132,13 @@ class Led:
 class Layout:
     """All chains of a lab, what they lead through, and the names of everything."""
 
-    scenario: Scenario
+    topology: Topology
     addresses: Addresses
-    queued: frozenset[str]
-    """Ports (`node.port`) where queues, rates or delays hold."""
-    instances: Mapping[str, tuple[Instance, ...]] = field(init=False)
+    queued: frozenset[Port]
+    """Ports where queues, rates or delays hold."""
+    instances: Mapping[str, tuple[Instance, ...]]
     """Of every function that a chain passes, by its name."""
-    led: tuple[Led, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "instances", _instances(self.scenario))
-        object.__setattr__(self, "led", tuple(_led(self.scenario)))
-
-    @property
-    def topology(self) -> Topology:
-        """Nodes and what joins them."""
-        return self.scenario.topology
+    led: tuple[Led, ...]
 
     def every(self) -> Iterator[Instance]:
         """Give all instances."""
@@ -166,35 +161,41 @@ class Layout:
         here = self.instances[course.functions[0]][0]
         return course.steered[0].interface if course.legs[0] else here.port
 
-    def address(self, port: str) -> IPv4Address:
+    def address(self, port: Port) -> IPv4Address:
         """Give the address of a link's port."""
         return self.addresses.inner[port].ip
 
     def of(self, node: str) -> list[IPv4Network]:
         """Give all addresses of a node on links."""
         ports = self.addresses.inner.items()
-        return [IPv4Network(a.ip) for port, a in ports if port.partition(".")[0] == node]
+        return [IPv4Network(a.ip) for port, a in ports if port.node == node]
 
-    def link_of(self, port: str) -> tuple[int, int]:
+    def link_of(self, port: Port) -> tuple[int, int]:
         """Give the number of the link that a port is at, from 1, and which end of it is."""
         for number, link in enumerate(self.topology.links.values(), 1):
             if port in link.ends:
                 return number, link.ends.index(port)
         raise KeyError(port)
 
-    def mac(self, port: str) -> str:
+    def mac(self, port: Port) -> str:
         """Give the Ethernet address of a link's port."""
         return _mac(*self.link_of(port))
 
-    def address6(self, port: str) -> IPv6Interface:
+    def address6(self, port: Port) -> IPv6Interface:
         """Give the IPv6 address of a link's port."""
         number, end = self.link_of(port)
         return cable6(number)[end]
 
 
-def out(hop: Hop) -> str:
-    """Give the port by which a hop leaves its node."""
-    return f"{hop.node}.{hop.interface}"
+def layout_of(lab: Resolved, queued: frozenset[Port]) -> Layout:
+    """Lay out a lab's chains; `queued` are ports where queues, rates or delays hold."""
+    return Layout(
+        topology=lab.topology,
+        addresses=lab.addresses,
+        queued=queued,
+        instances=_instances(lab.chains, lab.functions),
+        led=tuple(_led(lab)),
+    )
 
 
 def cable6(number: int) -> tuple[IPv6Interface, IPv6Interface]:
@@ -213,12 +214,14 @@ def _mac(cable: int, end: int) -> str:
     return f"02:5f:{cable >> 8:02x}:{cable & 0xFF:02x}:00:{end + 1:02x}"
 
 
-def _instances(scenario: Scenario) -> dict[str, tuple[Instance, ...]]:
+def _instances(
+    chains: Mapping[str, Chain], functions: Mapping[str, Function]
+) -> dict[str, tuple[Instance, ...]]:
     """Give the instances of what chains pass; other functions are not there."""
-    used = {name for chain in scenario.chains.values() for name in chain.functions}
+    used = {name for chain in chains.values() for name in chain.functions}
     found: dict[str, tuple[Instance, ...]] = {}
     number = 0
-    for name, function in scenario.functions.items():
+    for name, function in functions.items():
         if name in used:
             names = enumerate(instances(name, function), number + 1)
             found[name] = tuple(Instance(each, place, function) for place, each in names)
@@ -226,10 +229,10 @@ def _instances(scenario: Scenario) -> dict[str, tuple[Instance, ...]]:
     return found
 
 
-def _led(scenario: Scenario) -> Iterator[Led]:
+def _led(lab: Resolved) -> Iterator[Led]:
     number = 0
-    for name, chain in scenario.chains.items():
-        every = list(courses(scenario.topology, scenario.functions, chain))
-        room = min(mtu(scenario.topology, scenario.tunnels, chain, course) for course in every)
+    for name, chain in lab.chains.items():
+        every = list(courses(lab.topology, lab.functions, chain))
+        room = min(mtu(lab.topology, lab.tunnels, chain, course) for course in every)
         yield Led(name, chain, dict(enumerate(every, number + 1)), room)
         number += len(every)

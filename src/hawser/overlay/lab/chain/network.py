@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.chain import bare, nsh, proxy, routes, srv6
 from hawser.overlay.lab.chain.additions import Additions
-from hawser.overlay.lab.chain.layout import OWN_PORT, SIDES, Instance, Layout, Led
+from hawser.overlay.lab.chain.layout import OWN_PORT, SIDES, Instance, Layout, Led, layout_of
 from hawser.overlay.lab.chain.segments import segments
 from hawser.overlay.lab.plan import (
     ChainPlan,
@@ -19,21 +18,22 @@ from hawser.overlay.lab.plan import (
     NodePlan,
     RoutePlan,
 )
+from hawser.overlay.lab.resolved import Resolved
 from hawser.overlay.lab.sysctl import settings
 from hawser.spec.chain import FunctionKind, Proxy, Steering
 from hawser.spec.course import ESP_OVERHEAD, NSH_OVERHEAD, Course, overhead
-from hawser.spec.topology import Link
-from hawser.spec.workflow import Scenario
+from hawser.spec.port import Port
+from hawser.spec.topology import Link, Topology
 
 _QUIET = {f"net.ipv4.conf.{name}.send_redirects": "0" for name in ("all", "default")}
 """A function sends packets back to where they came from: nobody is to be told of a shorter way."""
 
 
-def chained(scenario: Scenario, plan: NetworkPlan, addresses: Addresses) -> NetworkPlan:
-    """Give a plan with the scenario's chains; one without chains stays as it is."""
-    if not scenario.chains:
+def chained(lab: Resolved, plan: NetworkPlan) -> NetworkPlan:
+    """Give a plan with the lab's chains; one without chains stays as it is."""
+    if not lab.chains:
         return plan
-    layout = Layout(scenario, addresses, frozenset(_queued(scenario, plan)))
+    layout = layout_of(lab, frozenset(_queued(lab.topology, plan)))
     added = Additions()
     for steer in (bare.join, nsh.steer, srv6.steer, routes.steer):
         steer(layout, added)
@@ -62,10 +62,10 @@ def chained(scenario: Scenario, plan: NetworkPlan, addresses: Addresses) -> Netw
     )
 
 
-def _queued(scenario: Scenario, plan: NetworkPlan) -> Iterator[str]:
+def _queued(topology: Topology, plan: NetworkPlan) -> Iterator[Port]:
     """Give the ports of links with a rate or more; what is redirected would pass it by."""
-    shaped = {f"{shaper.node}.{shaper.interface}" for shaper in plan.shapers}
-    for link in scenario.topology.links.values():
+    shaped = {Port(shaper.node, shaper.interface) for shaper in plan.shapers}
+    for link in topology.links.values():
         if shaped & set(link.ends):
             yield from link.ends
 
@@ -188,7 +188,7 @@ def _narrowed(layout: Layout) -> Iterator[tuple[str, RoutePlan]]:
         yield source, RoutePlan(to=address, via=via, interface=interface, mtu=mtu)
 
 
-def _link(layout: Layout, port: str) -> Link:
+def _link(layout: Layout, port: Port) -> Link:
     return next(link for link in layout.topology.links.values() if port in link.ends)
 
 

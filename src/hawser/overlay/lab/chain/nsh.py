@@ -30,7 +30,7 @@ from hawser.overlay.config.function import (
     VxlanGpe,
 )
 from hawser.overlay.lab.chain.additions import Additions
-from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, Led, out
+from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, Led
 from hawser.overlay.lab.chain.routes import matches
 from hawser.overlay.lab.plan import FirewallDaemon, ForwarderDaemon, SffDaemon
 from hawser.spec.chain import Action, FunctionKind, Steering
@@ -57,7 +57,7 @@ def steer(layout: Layout, added: Additions) -> None:
 def _ports(layout: Layout, added: Additions, node: str) -> None:
     """Let a forwarder's program see packets as they are, and know whom it sends to."""
     for link in layout.topology.links.values():
-        if node in {end.partition(".")[0] for end in link.ends}:
+        if node in {end.node for end in link.ends}:
             for end in link.ends:
                 added.macs[end] = layout.mac(end)
                 if end not in layout.queued:
@@ -92,10 +92,9 @@ def _control(name: str) -> PurePosixPath:
 
 def _links(layout: Layout, node: str) -> Iterator[Port]:
     for port in node_ports(layout.topology)[node]:
-        name = f"{node}.{port}"
-        if name in layout.addresses.inner:
-            address, queued = layout.address(name), name in layout.queued
-            yield Port(name=name, interface=port, address=address, queued=queued)
+        if port in layout.addresses.inner:
+            address, queued = layout.address(port), port in layout.queued
+            yield Port(name=port, interface=port.name, address=address, queued=queued)
 
 
 def _functions(layout: Layout, node: str) -> Iterator[Port]:
@@ -164,7 +163,7 @@ def _hops(layout: Layout, node: str, led: Led, spi: int, course: Course) -> Iter
             yield Hop(spi=spi, si=si, to=targets)
     if here == node:
         hop = course.legs[-1][0]
-        end = End(port=out(hop), mac=layout.mac(hop.neighbour))
+        end = End(port=hop.port, mac=layout.mac(hop.neighbour))
         yield Hop(spi=spi, si=FIRST_INDEX - len(course.functions), end=end)
 
 
@@ -186,7 +185,7 @@ def _target(instance: Instance, back: Position | None) -> Target:
 def _tunnel(layout: Layout, leg: tuple[WayHop, ...]) -> Target:
     first, last = leg[0], leg[-1]
     tunnel = VxlanGpe(remote=layout.address(last.neighbour))
-    return Target(port=out(first), mac=layout.mac(first.neighbour), vxlan_gpe=tunnel)
+    return Target(port=first.port, mac=layout.mac(first.neighbour), vxlan_gpe=tunnel)
 
 
 def _function(instance: Instance) -> ForwarderDaemon | FirewallDaemon:

@@ -23,6 +23,7 @@ from hawser.overlay.lab.chain.layout import OWN_PORT, SIDES, Instance, Layout
 from hawser.overlay.lab.plan import RoutePlan, RulePlan, Srv6ProxyDaemon
 from hawser.spec.chain import Proxy as Behaviour
 from hawser.spec.course import Course
+from hawser.spec.port import Port as NodePort
 
 T = TypeVar("T")
 
@@ -80,12 +81,12 @@ def _begin(added: Additions, instance: Instance) -> None:
     """Join a proxy to its node and to its function."""
     name = str(instance.proxy)
     here, there = instance.ends6
-    ends = {f"{instance.node}.{instance.port}": here, f"{name}.{OWN_PORT}": there}
+    ends = {instance.node_end: here, NodePort(name, OWN_PORT): there}
     for (own, port), side in zip(SIDES, instance.sides, strict=True):
-        ends |= {f"{name}.{port}": side.ends6[0], f"{instance.name}.{own}": side.ends6[1]}
-    for port, address in ends.items():
-        added.addresses[port].append(address)
-        added.xdp.add(port)
+        ends[NodePort(name, port)], ends[NodePort(instance.name, own)] = side.ends6
+    for end, address in ends.items():
+        added.addresses[end].append(address)
+        added.xdp.add(end)
 
 
 def _function(added: Additions, instance: Instance) -> None:

@@ -15,13 +15,14 @@ from ipaddress import IPv6Network
 from hawser.overlay.lab.chain import decapsulation, ipv6, proxy
 from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.ipv6 import PLAIN_ROUTER, ROUTER
-from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, Led, out
+from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, Led
 from hawser.overlay.lab.chain.routes import rules
 from hawser.overlay.lab.chain.segments import locator, of_function, segments
 from hawser.overlay.lab.plan import RoutePlan, SegmentPlan
 from hawser.overlay.lab.route import EVERYTHING
 from hawser.spec.chain import Encapsulation, FunctionSegment, Steering
 from hawser.spec.course import Course
+from hawser.spec.port import Port
 
 _EVERYTHING6 = IPv6Network("::/0")
 
@@ -72,9 +73,9 @@ def _reach(layout: Layout, added: Additions, course: Course) -> None:
     """Lead to the nodes of the functions, over the links that the course passes."""
     for leg, node in zip(course.legs, course.nodes, strict=False):
         for hop in leg:
-            for port in (out(hop), hop.neighbour):
+            for port in (hop.port, hop.neighbour):
                 added.addresses[port].append(layout.address6(port))
-                added.sysctl[port.partition(".")[0]] |= ROUTER
+                added.sysctl[port.node] |= ROUTER
             via = layout.address6(hop.neighbour).ip
             route = RoutePlan(to=locator(layout, node), via=via, interface=hop.interface)
             added.routes[hop.node].append(route)
@@ -83,8 +84,8 @@ def _reach(layout: Layout, added: Additions, course: Course) -> None:
 def _function(layout: Layout, added: Additions, led: Led, number: int, instance: Instance) -> None:
     """Add the segment of a function that no proxy stands in for, at the function or at its node."""
     here, there = instance.ends6
-    added.addresses[f"{instance.node}.{instance.port}"].append(here)
-    added.addresses[f"{instance.name}.{OWN_PORT}"].append(there)
+    added.addresses[instance.node_end].append(here)
+    added.addresses[Port(instance.name, OWN_PORT)].append(there)
     back = RoutePlan(to=_EVERYTHING6, via=here.ip, interface=OWN_PORT)
     added.routes[instance.name].append(back)
     segment = of_function(layout, led, led.courses[number], instance)

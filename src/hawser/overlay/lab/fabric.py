@@ -1,0 +1,47 @@
+"""The SD-WAN of a lab: its branches with the lab's addresses."""
+
+from __future__ import annotations
+
+from hawser.overlay.lab.address import Addresses
+from hawser.overlay.sdwan.branch import Branch, WanPort
+from hawser.overlay.sdwan.fabric import Fabric, fabric
+from hawser.spec.overlay import Branch as Described
+from hawser.spec.overlay import Overlay
+from hawser.spec.port import Port
+from hawser.spec.route import switch_kind
+from hawser.spec.topology import Internet, Topology
+
+
+def fabric_of(topology: Topology, overlay: Overlay, addresses: Addresses) -> Fabric:
+    """Resolve an SD-WAN that was checked against its topology."""
+    internet = topology.internet or Internet(ports={})
+    return fabric(
+        {name: _branch(branch, internet, addresses) for name, branch in overlay.branches.items()},
+        overlay.settings,
+        overlay.path_groups.values(),
+        switch=switch_kind(topology, overlay),
+        mtu=internet.mtu,
+    )
+
+
+def _branch(branch: Described, internet: Internet, addresses: Addresses) -> Branch:
+    return Branch(
+        id=branch.id,
+        gateway=branch.gateway,
+        lan=branch.lan,
+        source=addresses.inner[branch.lan_port].ip,
+        prefixes=(branch.prefix,),
+        ports={port.name: _port(port, internet, addresses) for port in branch.wan_ports},
+    )
+
+
+def _port(port: Port, internet: Internet, addresses: Addresses) -> WanPort:
+    access, described = addresses.wan[port], internet.ports[port]
+    return WanPort(
+        interface=port.name,
+        address=access.port.ip,
+        second=None if access.listen == access.port else access.listen.ip,
+        next_hop=access.internet.ip,
+        type=described.type,
+        limited=described.rate is not None,
+    )

@@ -1,0 +1,45 @@
+"""Branches of an SD-WAN, with the addresses of their gateways."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
+
+from hawser.spec.model import Model
+from hawser.spec.topology import PortType
+
+
+class WanPort(Model):
+    """A gateway's port to the WAN."""
+
+    interface: str
+    address: IPv4Address
+    """Its address on the WAN."""
+    second: IPv4Address | None = None
+    """A second address, on which connections of Multipath TCP are taken; None: the first."""
+    next_hop: IPv4Address
+    """The router that takes what leaves by it."""
+    type: PortType = PortType.INTERNET
+    limited: bool = False
+    """Whether its rate is shaped, so that packets wait for one another, by priority."""
+
+    @property
+    def listen(self) -> IPv4Address:
+        """Address on which connections of Multipath TCP are taken."""
+        return self.second or self.address
+
+
+class Branch(Model):
+    """A site: what lies behind a gateway with one or more WAN ports."""
+
+    id: int
+    """Its number in path labels."""
+    gateway: str
+    """The name of its gateway."""
+    lan: str
+    """The gateway's interface to the LAN."""
+    source: IPv4Address
+    """The gateway's address on the LAN."""
+    prefixes: tuple[IPv4Network | IPv6Network, ...]
+    """Addresses behind it."""
+    ports: dict[str, WanPort]
+    """WAN ports by name, in the order in which they are used."""

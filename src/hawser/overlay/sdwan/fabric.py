@@ -1,0 +1,71 @@
+"""An SD-WAN with everything resolved: what gateways are told follows from it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from hawser.overlay.sdwan.branch import Branch, WanPort
+from hawser.overlay.sdwan.group import Group, groups
+from hawser.overlay.sdwan.priority import Levels, levels
+from hawser.spec.model import Model
+from hawser.spec.overlay import PathGroup, Settings, SwitchKind
+from hawser.spec.route import Stop
+
+
+class Fabric(Model):
+    """Branches with their addresses, the path groups between them, and how packets are carried."""
+
+    settings: Settings
+    switch: SwitchKind
+    """What leads packets along their member paths."""
+    mtu: int
+    """Largest IP packet of the WAN, bytes."""
+    branches: dict[str, Branch]
+    groups: tuple[Group, ...]
+    """Of every pair of branches, in the order of their numbers."""
+
+    @property
+    def switched(self) -> bool:
+        """Whether gateways have a switch."""
+        return self.switch is not SwitchKind.NONE
+
+    @cached_property
+    def levels(self) -> Levels:
+        """Priorities at a WAN port whose rate is limited."""
+        return levels(self.groups, self.settings.priority)
+
+    def port(self, stop: Stop) -> WanPort:
+        """Give a WAN port."""
+        return self.branches[stop.branch].ports[stop.port]
+
+    def between(self, one: str, other: str) -> tuple[Group, ...]:
+        """Give the groups of two branches."""
+        return tuple(group for group in self.groups if {one, other} == set(group.branches))
+
+
+def fabric(
+    branches: Mapping[str, Branch],
+    settings: Settings,
+    described: Iterable[PathGroup] = (),
+    *,
+    switch: SwitchKind = SwitchKind.NONE,
+    mtu: int = 1500,
+) -> Fabric:
+    """Resolve the path groups of an SD-WAN.
+
+    Args:
+        branches: by name.
+        settings: how packets are carried.
+        described: path groups; pairs of branches without any get the default ones.
+        switch: what leads packets along paths through other branches.
+        mtu: largest IP packet of the WAN, bytes.
+    """
+    switched = switch is not SwitchKind.NONE
+    return Fabric(
+        settings=settings,
+        switch=switch,
+        mtu=mtu,
+        branches=dict(branches),
+        groups=groups(branches, described, settings.transport, switched=switched),
+    )
