@@ -53,12 +53,13 @@ def deploy(
     as_json: options.JsonOption = False,
 ) -> None:
     """Make a workflow's network and leave it standing."""
-    from hawser.cli import chosen
+    from hawser.cli import chosen, extras
     from hawser.driver.local import LocalDriver
     from hawser.engine import labs
     from hawser.engine.signals import ProcessSignals
 
     workflow = chosen.source(file, settings, variant).workflow
+    extras.need_for(workflow)
     driver = LocalDriver()
     lab = labs.deploy(driver, workflow, name or workflow.name, ProcessSignals())
     found = replace(

@@ -55,13 +55,15 @@ def report(
     folder: options.RunsOption = options.RUNS,
 ) -> None:
     """Show the results of a run, finished or not."""
-    from hawser.cli import chosen
+    from hawser.cli import chosen, extras
     from hawser.report.build import build
     from hawser.report.render import render
     from hawser.report.text import renderable
 
     made = build(chosen.bundle(run, folder))
     wanted = ReportFormat(_form(form, file, ReportFormat))
+    if wanted is ReportFormat.PNG:
+        extras.need("png")
     if wanted is ReportFormat.TEXT and file is None:
         output.show(renderable(made))
         return
@@ -139,10 +141,13 @@ def query(
     as_json: options.JsonOption = False,
 ) -> None:
     """Ask a run's samples in SQL (DuckDB)."""
-    from hawser.cli import chosen
+    from hawser.cli import chosen, extras
+
+    found = chosen.bundle(run, folder)
+    extras.need("query")
     from hawser.store.query import query as ask
 
-    answer = ask(chosen.bundle(run, folder), sql)
+    answer = ask(found, sql)
     if as_json:
         output.document(answer.records())
     elif as_csv:

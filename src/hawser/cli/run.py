@@ -39,13 +39,14 @@ def run(
 
     Exit code 1 when the run or an assertion failed, or was interrupted (it can be resumed then).
     """
-    from hawser.cli import present
+    from hawser.cli import extras, present
     from hawser.cli.progress import observer
     from hawser.driver.local import LocalDriver
     from hawser.engine.execute import Request, execute
     from hawser.engine.signals import ProcessSignals
 
     source = _source(file, resume, settings, only, repeat, duration)
+    extras.need_for(source.workflow)
     request = Request(
         workflow=source.workflow,
         files=source.files,

@@ -49,8 +49,15 @@ def tool_versions(daemon: Path | None) -> dict[str, str]:
     if daemon is not None:
         commands["hawserd"] = [str(daemon), "--version"]
     found = {name: _first_line(command) for name, command in commands.items()}
-    packages = {f"python:{name}": metadata.version(name) for name in _PACKAGES}
-    return {name: text for name, text in found.items() if text} | packages
+    packages = {f"python:{name}": _version(name) for name in _PACKAGES}
+    return {name: text for name, text in (found | packages).items() if text}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # some are installed when first used
+        return ""
 
 
 def _first_line(command: list[str]) -> str:

@@ -24,7 +24,8 @@ def checkout(tmp_path: Path) -> Path:
         (tmp_path / name).touch()
     for name in ("requirements.lock", ".venv/installed-requirements.lock"):
         (tmp_path / name).write_text("typer==1\n")
-    program(tmp_path / ".venv/bin/python", "")
+    pip = f'test "$2" != pip || echo "pip ${{!#}}" >> {tmp_path}/log'
+    program(tmp_path / ".venv/bin/python", pip)
     program(tmp_path / "target/release/hawserd", "")
     program(tmp_path / "bin/cargo", f"echo cargo >> {tmp_path}/log")
     (tmp_path / "apt-packages.txt").write_text("iperf3\n")
@@ -33,19 +34,19 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def program(path: Path, text: str) -> None:
-    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.write_text(f"#!/bin/bash\n{text}\n")
     path.chmod(0o755)
 
 
-def calls(checkout: Path) -> list[str]:
+def calls(checkout: Path, *arguments: str) -> list[str]:
     """Set up, and give what was called for it."""
     log = checkout / "log"
     log.write_text("")
     environment = {"PATH": f"{checkout}/bin:{os.environ['PATH']}"}
-    command = [str(checkout / "tools/setup")]
+    command = [str(checkout / "tools/setup"), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return log.read_text().split()
+    return log.read_text().splitlines()
 
 
 def test_nothing_is_looked_for_twice(checkout: Path) -> None:
@@ -71,3 +72,14 @@ def test_a_binary_that_has_gone_is_built_again(checkout: Path) -> None:
     calls(checkout)
     (checkout / "target/release/hawserd").unlink()
     assert calls(checkout) == ["dpkg-query", "cargo"]
+
+
+def test_an_extra_is_installed_and_kept_up_to_date(checkout: Path) -> None:
+    lock = checkout / "requirements-query.lock"
+    lock.write_text("duckdb==1\n")
+    assert calls(checkout) == ["dpkg-query"], "nobody has asked for it"
+    assert calls(checkout, "--extra", "query") == ["pip requirements-query.lock"]
+    assert calls(checkout) == []
+    lock.write_text("duckdb==2\n")
+    assert calls(checkout) == ["dpkg-query", "pip requirements-query.lock"]
+    assert calls(checkout) == []

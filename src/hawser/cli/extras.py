@@ -1,0 +1,64 @@
+"""Python packages that only some commands need: installed when first used."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hawser.engine.errors import LackingError
+
+if TYPE_CHECKING:
+    from hawser.spec.workflow import Workflow
+
+_ROOT: Final = Path(__file__).resolve().parents[3]
+_MODULES: Final = {
+    "openflow": "os_ken",
+    "png": "matplotlib",
+    "query": "duckdb",
+    "search": "MLRsearch",
+}
+"""One module of each extra: it is installed where this one is."""
+
+
+def need(name: str, root: Path = _ROOT) -> None:
+    """Install an extra into the launcher's environment unless it is there.
+
+    Raises:
+        LackingError: it is missing and cannot be installed.
+    """
+    if find_spec(_MODULES[name]):
+        return
+    setup = root / "tools" / "setup"
+    if Path(sys.prefix) != root / ".venv" or not setup.exists():
+        raise LackingError([f"Python packages: pip install -r requirements-{name}.lock"])
+    done = subprocess.run([str(setup), "--extra", name], stdin=subprocess.DEVNULL, check=False)
+    importlib.invalidate_caches()
+    if done.returncode or not find_spec(_MODULES[name]):
+        raise LackingError(
+            [f"Python packages of requirements-{name}.lock: tools/setup --extra {name}, online"]
+        )
+
+
+def need_for(workflow: Workflow) -> None:
+    """Install the extras that a workflow's switches and searches need.
+
+    Raises:
+        LackingError: one is missing and cannot be installed.
+    """
+    for name in sorted(set(_of(workflow))):
+        need(name)
+
+
+def _of(workflow: Workflow) -> Iterator[str]:
+    for variant in workflow.variants:
+        overlay = variant.scenario.overlay
+        if overlay is not None and overlay.switch == "openflow":
+            yield "openflow"
+        for measurement in variant.scenario.measurements.values():
+            if measurement.probe == "throughput" and measurement.mode == "mlr":
+                yield "search"
