@@ -102,6 +102,27 @@ impl Identity {
         Self::new(&chain, &key, Arc::new(roots), Arc::new(revoked))
     }
 
+    /// The same of PEM texts: certificate chain, key, and the authority's certificate.
+    pub fn from_pem(
+        certificate: &[u8],
+        key: &[u8],
+        ca: &[u8],
+        revoked: Revoked,
+    ) -> Result<Self, IdentityError> {
+        let read = |part, pem| {
+            let read = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+            read.map_err(|source| IdentityError::File { part, source })
+        };
+        let chain = read(Part::Certificate, certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|source| IdentityError::File { part: Part::Key, source })?;
+        let mut roots = RootCertStore::empty();
+        for root in read(Part::Authority, ca)? {
+            roots.add(root).map_err(|e| IdentityError::unusable(Part::Authority, &e))?;
+        }
+        Self::new(&chain, &key, Arc::new(roots), Arc::new(revoked))
+    }
+
     /// Whether a certificate (DER) is revoked.
     #[must_use]
     pub fn has_revoked(&self, certificate: &[u8]) -> bool {
