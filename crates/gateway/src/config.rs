@@ -11,15 +11,14 @@ use std::{
 };
 
 use hawser_daemon::config::{FieldError, Invalid, typed};
+use hawser_tunnel::config::{Class, Group, Path, Peer, Placement};
 use hawser_wire::label;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use self::transport::{
-    Congestion, Kind, LaneDocument, Recovery, TlsDocument, TransportDocument,
-};
+pub(crate) use self::transport::{Kind, LaneDocument, TlsDocument, TransportDocument};
 use self::{
     classifier::{Classifier, ClassifierDocument},
     switch::{Switch, SwitchDocument},
@@ -68,19 +67,6 @@ pub(crate) struct Document {
     /// Tells traffic of the LAN apart; null where all traffic to peers is of Type II.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) classifier: Option<ClassifierDocument>,
-}
-
-/// How flows are placed on the path groups of a peer. A flow stays on its group while that is up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Placement {
-    /// One group after the other.
-    RoundRobin,
-    /// By a hash of addresses and ports.
-    #[default]
-    FlowHash,
-    /// The group with the fewest bytes that wait, and then the fewest flows.
-    LeastLoaded,
 }
 
 const INTERFACE: &str = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$";
@@ -145,16 +131,6 @@ pub(crate) struct GroupDocument {
     pub(crate) paths: Vec<PathDocument>,
 }
 
-/// Which traffic a path group carries. Where a peer has no group of a class, any group carries it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) enum Class {
-    /// Urgent.
-    I,
-    /// All other.
-    #[default]
-    II,
-}
-
 /// One path, as a pair of WAN addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -175,30 +151,6 @@ pub(crate) struct Config {
     pub(crate) peers: Vec<Peer>,
     pub(crate) switch: Option<Switch>,
     pub(crate) classifier: Option<Classifier>,
-}
-
-/// Another branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
-    pub(crate) branch: String,
-    pub(crate) id: u16,
-    pub(crate) prefixes: Vec<IpNet>,
-    pub(crate) groups: Vec<Group>,
-}
-
-/// A path group; it has at least one path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) id: u8,
-    pub(crate) class: Class,
-    pub(crate) paths: Vec<Path>,
-}
-
-/// A pair of addresses of one family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Path {
-    pub(crate) local: IpAddr,
-    pub(crate) remote: IpAddr,
 }
 
 /// Parses a configuration, naming everything that is wrong with it.

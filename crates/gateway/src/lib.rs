@@ -4,21 +4,14 @@
 mod agent;
 mod api;
 mod breakout;
+mod classify;
 mod command;
 mod config;
-mod counters;
-mod link;
 mod nft;
-mod peer;
-mod placement;
-mod queue;
-mod quic;
 mod setup;
 mod status;
-mod stride;
 mod switch;
-mod table;
-mod tunnels;
+mod transport;
 
 use std::{
     path::PathBuf,
@@ -35,9 +28,8 @@ use self::{
     agent::Agent,
     command::{Command, Inbox, Mailbox, mailbox},
     config::{Config, Kind},
-    quic::Quic,
     switch::Switch,
-    tunnels::Tunnels,
+    transport::{ipip::Ipip, mptcp::Mptcp, quic::Quic},
 };
 
 /// Schemas of this role.
@@ -75,13 +67,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.check {
         return Ok(());
     }
-    serve(&config, identity)
+    serve(&config, identity.as_ref())
 }
 
 /// How the sockets of the `mptcp` transport are set up. docs/adr/0013 has the measurement.
 const TUNING: Tuning = Tuning { congestion: "cubic", keepalive: Duration::from_secs(5) };
 
-fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
+fn serve(config: &Config, identity: Option<&Identity>) -> Result<(), Failure> {
     let listener = control::bind(&config.document.control).context("control socket")?;
     let tun = setup::open_tun(config)?;
     let (mailbox, inbox) = mailbox().context("eventfd")?;
@@ -100,7 +92,7 @@ fn serve(config: &Config, identity: Option<Identity>) -> Result<(), Failure> {
 /// Carries packets and answers the control API until told to stop.
 fn carry(
     config: &Config,
-    identity: Option<Identity>,
+    identity: Option<&Identity>,
     (tun, mailbox, inbox): (Tun, Mailbox, Inbox),
     (listener, router): (control::Listener, axum::Router),
 ) -> Result<(), Failure> {
@@ -121,37 +113,42 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("tokio")
 }
 
-/// The event loop of a transport.
+/// The agent with one of the transports.
 enum Engine {
-    Mptcp(Box<Agent>),
-    Ipip(Box<Tunnels>),
-    Quic(Box<Quic>),
+    Mptcp(Box<Agent<Mptcp>>),
+    Ipip(Box<Agent<Ipip>>),
+    Quic(Box<Agent<Quic>>),
 }
 
 impl Engine {
     /// Takes the device over, brings it up, and adds the routes.
     fn start(
         config: &Config,
-        identity: Option<Identity>,
+        identity: Option<&Identity>,
         tun: Tun,
         inbox: Inbox,
     ) -> Result<Self, Failure> {
-        let mut mtu = setup::mtu(config);
-        let engine = match config.document.transport.kind {
+        let ends = (tun, inbox);
+        let (engine, mtu) = match config.document.transport.kind {
             Kind::Mptcp => {
-                let agent = Agent::new(config.clone(), identity, TUNING, tun, inbox);
-                Self::Mptcp(Box::new(agent.map_err(lacking_mptcp)?))
+                let make = |host: &_| Mptcp::new(host, TUNING);
+                let agent = Agent::new(config, identity, ends, make).map_err(lacking_mptcp)?;
+                let mtu = agent.mtu();
+                (Self::Mptcp(Box::new(agent)), mtu)
             }
             Kind::Quic => {
-                let identity = identity.context("transport.tls")?;
-                let agent = Quic::new(config.clone(), &identity, session()?, tun, inbox);
-                Self::Quic(Box::new(agent.map_err(lacking)?))
+                let (own, session) = (identity.context("transport.tls")?, session()?);
+                let make = |host: &_| Quic::new(host, config, own, session);
+                let agent = Agent::new(config, identity, ends, make).map_err(lacking)?;
+                let mtu = agent.mtu();
+                (Self::Quic(Box::new(agent)), mtu)
             }
             Kind::Ipip => {
-                let tunnels =
-                    Tunnels::new(config.clone(), tun, inbox).map_err(anyhow::Error::from)?;
-                mtu = tunnels.mtu();
-                Self::Ipip(Box::new(tunnels))
+                let make = |host: &_| Ok(Ipip::new(host));
+                let agent = Agent::new(config, identity, ends, make);
+                let agent = agent.map_err(anyhow::Error::from)?;
+                let mtu = agent.mtu();
+                (Self::Ipip(Box::new(agent)), mtu)
             }
         };
         runtime()?.block_on(setup::set_network(config, mtu))?;
@@ -161,7 +158,7 @@ impl Engine {
     fn run(self) -> std::io::Result<()> {
         match self {
             Self::Mptcp(agent) => agent.run(),
-            Self::Ipip(tunnels) => tunnels.run(),
+            Self::Ipip(agent) => agent.run(),
             Self::Quic(agent) => agent.run(),
         }
     }

@@ -8,9 +8,10 @@ use std::{
 
 use anyhow::Context;
 use hawser_netdev::routes::Family;
+use hawser_tunnel::config::Peer;
 use ipnet::IpNet;
 
-use super::config::{Peer, classifier::Rule};
+use super::config::classifier::Rule;
 
 /// A set; none where it would be empty.
 pub(super) fn list(items: impl Iterator<Item = String>) -> Option<String> {

@@ -9,12 +9,13 @@ use hawser_netdev::{
     tun::{Offload, Tun},
 };
 use hawser_tls::{Identity, Part, Revoked};
+use hawser_tunnel::{INNER_MTU, config::Peer};
 use ipnet::IpNet;
 
 use super::{
     breakout,
-    config::{Config, Kind, Peer, TlsDocument},
-    quic::{self, lane},
+    config::{Config, Kind, TlsDocument},
+    transport::quic,
 };
 
 /// Packets that wait in the TUN device. The kernel's 500 are too few for bursts at some Gb/s.
@@ -85,7 +86,7 @@ fn revoked(tls: &TlsDocument) -> Result<Revoked, Invalid> {
 pub(super) fn mtu(config: &Config) -> u16 {
     let mtu = config.document.tun.mtu;
     match config.document.transport.kind {
-        Kind::Quic => mtu.min(quic::MTU),
+        Kind::Quic => mtu.min(INNER_MTU),
         Kind::Mptcp | Kind::Ipip => mtu,
     }
 }
@@ -98,15 +99,15 @@ pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()>
         routes.add_address(interface, address).await?;
     }
     add_routes(&routes, interface, config, |_| true).await?;
-    lane::set(&routes, config).await?;
+    quic::set(&routes, config).await?;
     breakout::set(&routes, None, config).await
 }
 
 /// Takes away what would outlast the device.
 pub(super) async fn unset_network(config: &Config) -> anyhow::Result<()> {
     let routes = Routes::open().context("netlink")?;
-    let lane = lane::remove(&routes, config).await;
-    breakout::remove(&routes, config).await.and(lane)
+    let proxy = quic::remove(&routes, config).await;
+    breakout::remove(&routes, config).await.and(proxy)
 }
 
 /// Brings about what differs from `old`.
@@ -128,7 +129,7 @@ pub(super) async fn change_network(old: &Config, new: &Config) -> anyhow::Result
     }
     let source_changed = (old.source, old.source6) != (new.source, new.source6);
     add_routes(&routes, interface, new, |prefix| source_changed || !has(old, prefix)).await?;
-    lane::set(&routes, new).await?;
+    quic::set(&routes, new).await?;
     breakout::set(&routes, Some(old), new).await
 }
 

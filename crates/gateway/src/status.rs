@@ -4,6 +4,7 @@ use std::{sync::atomic::AtomicU64, time::Duration};
 
 use hawser_daemon::control;
 use hawser_netdev::tun::Offload;
+use hawser_tunnel::counters::{GroupCounters, StrangerCounters, TunCounters};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -12,10 +13,7 @@ use prometheus_client::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{
-    counters::{GroupCounters, StrangerCounters, TunCounters},
-    switch::{self, SwitchCounters},
-};
+use super::switch::{self, SwitchCounters};
 
 /// `GET /v1/status`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use hawser_netdev::tun;
+use hawser_tunnel::config::{Class, Congestion, Recovery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Check, Class, Document, is_default};
+use super::{Check, Document, is_default};
 
 /// How packets are carried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,31 +52,6 @@ fn yes() -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde asks with a reference
 fn is_yes(value: &bool) -> bool {
     *value
-}
-
-/// Congestion control. `delay`: a short queue stands on each path, after FAST TCP. `cubic` (RFC 9438) and
-/// `bbr` (draft-cardwell-iccrg-bbr-congestion-control), as in quinn: for paths that are shared with such
-/// flows of others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub(crate) enum Congestion {
-    #[default]
-    Delay,
-    Cubic,
-    Bbr,
-}
-
-/// What becomes of packets that a path loses. `resend`: those of TCP are sent again on the path on which they
-/// arrive first, and the peer waits for them: an inner flow takes no loss of a path for congestion. `none`: they
-/// are lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub(crate) enum Recovery {
-    #[default]
-    Resend,
-    None,
 }
 
 /// How TCP of a type of traffic is carried; left out: as any other traffic.

@@ -1,0 +1,35 @@
+//! Which class a packet or a connection of this branch belongs to.
+
+use std::net::SocketAddr;
+
+use hawser_tunnel::config::Class;
+use hawser_wire::{flow, ip, ipv4::protocol::TCP};
+
+use crate::config::{
+    Config,
+    classifier::{Classifier, Type},
+};
+
+/// Which groups a packet from this branch may take.
+pub(crate) fn packet(packet: &ip::Packet<'_>, classifier: Option<&Classifier>) -> Class {
+    let Some(classifier) = classifier else { return Class::II };
+    let pair = (packet.source(), packet.destination());
+    match classifier.classify(pair, packet.protocol(), flow::ports_of(packet), packet.dscp()) {
+        Type::I => Class::I,
+        Type::II | Type::III => Class::II, // III of the LAN does not come here: docs/adr/0103
+    }
+}
+
+/// Which of the classes that opt in to the TCP proxy a connection belongs to.
+pub(crate) fn connection(config: &Config, client: SocketAddr, server: SocketAddr) -> Class {
+    let (pair, ports) = ((client.ip(), server.ip()), Some((client.port(), server.port())));
+    let kind = config.classifier.as_ref().map(|c| c.classify(pair, TCP, ports, 0));
+    let class = if kind == Some(Type::I) { Class::I } else { Class::II };
+    let takes = |class| config.document.transport.lane.takes(class);
+    // What told them apart, such as a DSCP, may no longer be seen.
+    match class {
+        class if takes(class) => class,
+        Class::I => Class::II,
+        Class::II => Class::I,
+    }
+}

@@ -1,0 +1,318 @@
+//! The `ipip` transport: one tunnel for each path group of each peer, over the group's first path. Packets pass
+//! in batches.
+
+use std::{
+    io,
+    net::IpAddr,
+    ops::Range,
+    time::{Duration, Instant},
+};
+
+use hawser_netdev::{
+    ipip::{BATCH, Batch, Tunnel, decapsulate},
+    poll::{Interest, Ready},
+};
+use hawser_tls::Identity;
+use hawser_tunnel::{
+    PathGroup, Peer, Peers,
+    config::{self, Class, Path},
+    counters::{GroupCounters, PeerDrops, StrangerCounters},
+};
+use hawser_wire::{flow, ip, tcp};
+use rustix::io::Errno;
+
+use super::{Host, Transport};
+use crate::{
+    config::Config,
+    setup,
+    status::{GroupStatus, NumberedCounters, PeerCounters, PeerStatus},
+};
+
+/// Room for a packet: an outer header with all options before the largest inner packet.
+const SLOT: usize = 60 + u16::MAX as usize;
+
+/// Batches taken from one descriptor before others get their turn.
+const BUDGET: usize = 4;
+
+/// Bytes that wait in the kernel for a tunnel, each way.
+const BUFFER: usize = 4 << 20;
+
+/// How long the loop waits at most.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The path that a group's tunnel takes: the first.
+fn path(group: &config::Group) -> Option<Path> {
+    group.paths.first().copied()
+}
+
+/// A path group: a tunnel needs no connection.
+struct Group {
+    config: config::Group,
+    tunnel: Tunnel,
+    counters: GroupCounters,
+}
+
+impl Group {
+    fn open(peer: &config::Peer, group: &config::Group) -> io::Result<Self> {
+        let Some(Path { local: IpAddr::V4(local), remote: IpAddr::V4(remote) }) = path(group)
+        else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no IPv4 path"));
+        };
+        let branch = &peer.branch;
+        let tunnel = Tunnel::open(local, remote, BUFFER).map_err(|e| {
+            io::Error::new(e.kind(), format!("tunnel to {branch} ({local} > {remote}): {e}"))
+        })?;
+        Ok(Self { config: group.clone(), tunnel, counters: GroupCounters::default() })
+    }
+
+    fn status(&self, flows: u32) -> GroupStatus {
+        GroupStatus {
+            id: self.config.id,
+            up: true,
+            subflows: 1,
+            reconnects: 0,
+            remote: path(&self.config).map(|path| path.remote.to_string()),
+            encrypted: false,
+            queued_bytes: 0,
+            paths: Vec::new(),
+            flows,
+            lane: false,
+            lane_flows: 0,
+        }
+    }
+}
+
+impl PathGroup for Group {
+    fn config(&self) -> &config::Group {
+        &self.config
+    }
+
+    fn carries(&self, _: Instant) -> bool {
+        true
+    }
+
+    fn queued(&self) -> u64 {
+        0
+    }
+}
+
+/// The transport.
+pub(crate) struct Ipip {
+    peers: Peers<Group>,
+    /// Packets from the device, and the places of the peer and the group that each goes to.
+    outgoing: Batch,
+    targets: [(usize, usize); BATCH],
+    incoming: Batch,
+    /// See [`Transport::mtu`].
+    mtu: u16,
+}
+
+impl Ipip {
+    /// Without peers yet.
+    pub(crate) fn new(host: &Host) -> Self {
+        Self {
+            peers: Peers::new(host.config.document.placement, Instant::now()),
+            outgoing: Batch::new(SLOT),
+            targets: [(0, 0); BATCH],
+            incoming: Batch::new(SLOT),
+            mtu: 0,
+        }
+    }
+
+    /// Finds out where the packet goes that was just read into the batch.
+    fn sort(&mut self, host: &mut Host, len: usize, now: Instant) {
+        let Ok(packet) = ip::Packet::parse(self.outgoing.written(len)) else {
+            host.device.drops.malformed += 1;
+            return;
+        };
+        host.device.read.add(1, len);
+        let Some(peer) = self.peers.behind(packet.destination()) else {
+            host.device.drops.unknown_destination += 1;
+            return;
+        };
+        let group = self.peers.choose(peer, flow::hash(&packet), Class::II, now);
+        let place = self.targets.get_mut(self.outgoing.len());
+        if let (Some(group), Some(place)) = (group, place) {
+            *place = (peer, group);
+            self.outgoing.push(len);
+        }
+    }
+
+    /// Sends the batch: neighbours with the same target together.
+    fn flush(&mut self) {
+        let mut start = 0;
+        let targets = self.targets.get(..self.outgoing.len()).unwrap_or_default();
+        for run in targets.chunk_by(|a, b| a == b) {
+            let end = start + run.len();
+            let (peer, group) = run.first().copied().unwrap_or_default();
+            let peer = self.peers.get_mut(peer);
+            if let Some(group) = peer.and_then(|peer| peer.groups.get_mut(group)) {
+                send(&group.tunnel, &mut self.outgoing, start..end, &mut group.counters);
+            }
+            start = end;
+        }
+        self.outgoing.clear();
+    }
+
+    /// Receives from a tunnel; what is for this branch goes to the device.
+    fn deliver(&mut self, host: &mut Host, peer: usize, group: usize) {
+        let Some((found, table)) = self.peers.peer_and_table(peer) else { return };
+        let Peer { config, groups, .. } = found;
+        let Some(group) = groups.get_mut(group) else { return };
+        for _ in 0..BUDGET {
+            match group.tunnel.receive(&mut self.incoming) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Such as an ICMP error of the path: it has been told, and the tunnel goes on.
+                    tracing::debug!(peer = config.branch, %error, "tunnel");
+                    return;
+                }
+            }
+            for outer in self.incoming.iter() {
+                let inner = decapsulate(outer).and_then(|inner| ip::Packet::parse(inner).ok());
+                let Some(packet) = inner else {
+                    group.counters.drops.malformed += 1;
+                    continue;
+                };
+                let bytes = packet.bytes();
+                group.counters.received.add(1, bytes.len());
+                if table.peer(packet.source()) != Some(peer) {
+                    group.counters.drops.foreign_source += 1;
+                } else if host.tun.write(bytes, None).is_ok() {
+                    host.device.written.add(1, bytes.len());
+                } else {
+                    host.device.drops.write_failed += 1;
+                }
+            }
+        }
+    }
+
+    /// Peers and groups may have new places: tells the poller.
+    fn rename(&self, host: &Host) -> io::Result<()> {
+        for (place, peer) in self.peers.iter().enumerate() {
+            for (index, group) in peer.groups.iter().enumerate() {
+                host.poller.modify(&group.tunnel, token(place, index), Interest::Read)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the poller knows a tunnel by: the places of its peer and its group.
+fn token(peer: usize, group: usize) -> u64 {
+    (peer as u64) << 32 | group as u64
+}
+
+impl Transport for Ipip {
+    fn configure(
+        &mut self,
+        host: &mut Host,
+        config: &Config,
+        _: Option<&Identity>,
+        _: Instant,
+    ) -> io::Result<()> {
+        let poller = &host.poller;
+        let open = |peer: &_, group: &_| {
+            let group = Group::open(peer, group)?;
+            poller.add(&group.tunnel, 0, Interest::Read)?;
+            Ok::<_, io::Error>(group)
+        };
+        self.peers.reconcile(config.document.id, &config.peers, open)?;
+        self.rename(host)?;
+        self.peers.set_policy(config.document.placement);
+        let groups = self.peers.iter().flat_map(|peer| &peer.groups);
+        let path = groups.filter_map(|group| group.tunnel.mtu().ok()).min();
+        self.mtu = path.unwrap_or(u16::MAX).min(setup::mtu(config));
+        Ok(())
+    }
+
+    fn mtu(&self, _: &Config) -> u16 {
+        self.mtu
+    }
+
+    fn handle_device(&mut self, host: &mut Host, now: Instant) -> io::Result<()> {
+        for _ in 0..BUDGET {
+            while let Some(space) = self.outgoing.space() {
+                match host.tun.read(space) {
+                    Ok(read) => {
+                        let packet = space.get_mut(..read.len).unwrap_or_default();
+                        tcp::lower_segment_size(packet, self.mtu);
+                        self.sort(host, read.len, now);
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                        self.flush();
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            self.flush();
+        }
+        Ok(())
+    }
+
+    fn handle_ready(&mut self, host: &mut Host, event: Ready, _: Instant) {
+        let part = |part: u64| usize::try_from(part & 0xffff_ffff).unwrap_or(usize::MAX);
+        self.deliver(host, part(event.token >> 32), part(event.token));
+    }
+
+    fn poll_timeout(&mut self, now: Instant) -> Instant {
+        now + TICK
+    }
+
+    fn advance(&mut self, _: &mut Host, _: Instant) {}
+
+    fn status(&self, _: Instant) -> Vec<PeerStatus> {
+        let peers = self.peers.iter().map(|peer| {
+            let flows = |group: &Group| self.peers.flows(peer.config.id, group.config.id);
+            let status = |group: &Group| group.status(flows(group));
+            let branch = peer.config.branch.clone();
+            PeerStatus { branch, up: true, groups: peer.groups.iter().map(status).collect() }
+        });
+        peers.collect()
+    }
+
+    fn counters(&self) -> Vec<PeerCounters> {
+        let of = |group: &Group| NumberedCounters { id: group.config.id, counters: group.counters };
+        let peers = self.peers.iter().map(|peer| PeerCounters {
+            branch: peer.config.branch.clone(),
+            groups: peer.groups.iter().map(of).collect(),
+        });
+        peers.collect()
+    }
+
+    fn strangers(&self) -> StrangerCounters {
+        StrangerCounters::default()
+    }
+
+    fn close(&mut self, _: &mut Host, _: Instant) {}
+}
+
+/// Sends packets of a batch; what the kernel does not take is dropped and counted.
+fn send(tunnel: &Tunnel, batch: &mut Batch, numbers: Range<usize>, counters: &mut GroupCounters) {
+    let Range { mut start, end } = numbers;
+    while start < end {
+        match tunnel.send(batch, start..end) {
+            Ok(taken) => {
+                for packet in batch.iter().skip(start).take(taken) {
+                    counters.sent.add(1, packet.len());
+                }
+                start += taken.max(1);
+            }
+            Err(error) => {
+                *refused(&error, &mut counters.drops) += 1;
+                start += 1;
+            }
+        }
+    }
+}
+
+/// The counter of a packet that the kernel did not take.
+fn refused<'a>(error: &io::Error, drops: &'a mut PeerDrops) -> &'a mut u64 {
+    match Errno::from_io_error(error) {
+        Some(Errno::AGAIN | Errno::NOBUFS) => &mut drops.queue_full,
+        Some(Errno::MSGSIZE) => &mut drops.too_long,
+        _ => &mut drops.send_failed,
+    }
+}

@@ -1,0 +1,309 @@
+//! The connection of one path group: from being made to its end.
+
+use std::{
+    net::SocketAddr,
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
+
+use hawser_netdev::{
+    mptcp::Stream,
+    poll::{Interest, Ready},
+};
+use hawser_tls::Handshake;
+use hawser_tunnel::{Peer, config};
+use hawser_wire::{
+    ip, label,
+    record::{Hello, KEEPALIVE_RECORD, Record, Segmentation},
+};
+
+use super::{
+    Mptcp, Token,
+    forward::packets,
+    group::Group,
+    link::{Link, LinkError, Progress},
+};
+use crate::transport::Host;
+
+/// A connection that stands sends something at least this often.
+const KEEPALIVE: Duration = Duration::from_secs(1);
+
+/// A connection on which nothing was heard for this long is given up.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// A connection must stand, and both sides know each other, after this time.
+pub(super) const OPENING: Duration = Duration::from_secs(5);
+
+impl Group {
+    /// Sends whole records, or lets them wait.
+    pub(super) fn carry(&mut self, records: &[u8], now: Instant) -> Result<(), LinkError> {
+        let mut rest = records;
+        if let Some(link) = self.link.as_mut().filter(|_| self.up)
+            && link.is_idle()
+            && self.queue.is_empty()
+        {
+            let sent = link.transmit(now, records, &mut self.counters.sent)?;
+            rest = records.get(sent..).unwrap_or_default();
+        }
+        if !rest.is_empty() {
+            self.enqueue(rest, now);
+        }
+        Ok(())
+    }
+
+    fn wants_to_write(&self, link: &Link) -> bool {
+        !link.is_idle() || (self.up && !self.queue.is_empty())
+    }
+}
+
+impl Mptcp {
+    /// Something happened on a connection.
+    pub(super) fn serve(
+        &mut self,
+        host: &mut Host,
+        peer: usize,
+        group: usize,
+        event: Ready,
+        now: Instant,
+    ) {
+        let mut result = Ok(());
+        if event.writable {
+            result = self.write(host, peer, group, now);
+        }
+        if event.readable && result.is_ok() {
+            result = self.read(host, peer, group, now);
+        }
+        self.settle(host, peer, group, result, now);
+    }
+
+    fn group_mut(&mut self, peer: usize, group: usize) -> Option<&mut Group> {
+        self.peers.get_mut(peer)?.groups.get_mut(group)
+    }
+
+    fn write(
+        &mut self,
+        host: &mut Host,
+        peer: usize,
+        group: usize,
+        now: Instant,
+    ) -> Result<(), LinkError> {
+        let Some(place) = self.group_mut(peer, group) else { return Ok(()) };
+        let Some(link) = &mut place.link else { return Ok(()) };
+        match link.writable(now, &mut place.queue, &mut place.counters)? {
+            Progress::Ready => self.greet(host, peer, group, now),
+            Progress::Same => Ok(()),
+        }
+    }
+
+    /// Receives from a connection; what is for this branch goes to the device.
+    fn read(
+        &mut self,
+        host: &mut Host,
+        peer: usize,
+        group: usize,
+        now: Instant,
+    ) -> Result<(), LinkError> {
+        let Host { tun, device, .. } = host;
+        let Some((found, table)) = self.peers.peer_and_table(peer) else { return Ok(()) };
+        let Peer { config, groups, .. } = found;
+        let Some(place) = groups.get_mut(group) else { return Ok(()) };
+        let Group { link: Some(link), up, counters: of_group, config: group_config, .. } = place
+        else {
+            return Ok(());
+        };
+        let was_up = *up;
+        let mut deliver = |packet: ip::Packet<'_>, cut: Option<Segmentation>| {
+            let (packets, bytes) = (packets(&packet, cut), packet.bytes().len());
+            of_group.received.add(packets, bytes);
+            if table.peer(packet.source()) != Some(peer) {
+                of_group.drops.foreign_source += 1;
+            } else if tun.write(packet.bytes(), cut).is_ok() {
+                device.written.add(packets, bytes);
+            } else {
+                device.drops.write_failed += 1;
+            }
+        };
+        let progress = link.receive(now, |record| {
+            match record {
+                Record::Packet(packet) if *up => deliver(packet, None),
+                Record::Segments(packet, cut) if *up => deliver(packet, Some(cut)),
+                Record::Keepalive if *up => {}
+                Record::Hello(hello) if !*up => {
+                    check_hello(&hello, config, group_config.id)?;
+                    *up = true;
+                }
+                _ => return Err(LinkError::Protocol("a record at the wrong time")),
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if *up && !was_up {
+            self.came_up(peer, group, now)?;
+        }
+        if progress == Progress::Ready { self.greet(host, peer, group, now) } else { Ok(()) }
+    }
+
+    /// The connection that we made stands: says who we are.
+    fn greet(
+        &mut self,
+        host: &mut Host,
+        peer: usize,
+        group: usize,
+        now: Instant,
+    ) -> Result<(), LinkError> {
+        let (id, branch) = (host.config.document.id, host.config.document.branch.clone());
+        let Some(place) = self.group_mut(peer, group) else { return Ok(()) };
+        let mut hello = Vec::new();
+        let id = u8::try_from(id).unwrap_or(u8::MAX); // the configuration has no such number
+        Hello { id, group: place.config.id, branch: &branch }.emit(&mut hello);
+        let Some(link) = &mut place.link else { return Ok(()) };
+        link.say(now, &hello)
+    }
+
+    /// Both sides know each other: packets go from now on.
+    fn came_up(&mut self, peer: usize, group: usize, now: Instant) -> Result<(), LinkError> {
+        let Some(Peer { config, groups, .. }) = self.peers.get_mut(peer) else { return Ok(()) };
+        let Some(place) = groups.get_mut(group) else { return Ok(()) };
+        place.set_up(now);
+        let Some(link) = &mut place.link else { return Ok(()) };
+        let remote =
+            link.stream.peer().map_or_else(|e| e.to_string(), |address| address.to_string());
+        tracing::info!(peer = config.branch, group = place.config.id, remote, "up");
+        link.writable(now, &mut place.queue, &mut place.counters).map(|_| ())
+    }
+
+    /// Gives a group the connection of a peer that has said who it is, and answers.
+    pub(super) fn adopt(
+        &mut self,
+        host: &mut Host,
+        peer: usize,
+        group: usize,
+        link: Link,
+        now: Instant,
+    ) {
+        let Some(place) = self.group_mut(peer, group) else { return };
+        if place.link.is_some() {
+            self.end(peer, group, &LinkError::Replaced, now);
+        }
+        let token = Token::Group(peer, group).pack();
+        let interest = if link.waits_to_write { Interest::ReadWrite } else { Interest::Read };
+        let mut result = host.poller.modify(&link.stream, token, interest).map_err(LinkError::from);
+        let Some(place) = self.group_mut(peer, group) else { return };
+        place.link = Some(link);
+        result = result.and_then(|()| self.greet(host, peer, group, now));
+        result = result.and_then(|()| self.came_up(peer, group, now));
+        // What came right behind the hello has been read already, so that the poller will not tell.
+        result = result.and_then(|()| self.read(host, peer, group, now));
+        self.settle(host, peer, group, result, now);
+    }
+
+    /// After anything was done with a connection: ends it if that failed, else waits for what is next.
+    pub(super) fn settle(
+        &mut self,
+        host: &mut Host,
+        peer: usize,
+        group: usize,
+        result: Result<(), LinkError>,
+        now: Instant,
+    ) {
+        if let Err(error) = result.and_then(|()| self.update_interest(host, peer, group)) {
+            self.end(peer, group, &error, now);
+        }
+    }
+
+    fn update_interest(
+        &mut self,
+        host: &mut Host,
+        peer: usize,
+        group: usize,
+    ) -> Result<(), LinkError> {
+        let Some(place) = self.peers.get_mut(peer).and_then(|p| p.groups.get_mut(group)) else {
+            return Ok(());
+        };
+        let Some(wanted) = place.link.as_ref().map(|link| place.wants_to_write(link)) else {
+            return Ok(());
+        };
+        let Some(link) = &mut place.link else { return Ok(()) };
+        let wanted = wanted || link.is_connecting();
+        if wanted != link.waits_to_write {
+            link.waits_to_write = wanted;
+            let interest = if wanted { Interest::ReadWrite } else { Interest::Read };
+            host.poller.modify(&link.stream, Token::Group(peer, group).pack(), interest)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a connection. What waits for it goes on waiting.
+    pub(super) fn end(&mut self, peer: usize, group: usize, error: &LinkError, now: Instant) {
+        let Some(Peer { config, groups, .. }) = self.peers.get_mut(peer) else { return };
+        let Some(place) = groups.get_mut(group) else { return };
+        if place.link.take().is_some() {
+            place.counters.ends.count(error.cause());
+            let (peer, group) = (&config.branch, place.config.id);
+            if std::mem::take(&mut place.up) {
+                tracing::warn!(peer, group, %error, "down");
+            } else {
+                tracing::debug!(peer, group, %error, "no connection");
+            }
+        }
+        place.retry.failed(now);
+    }
+
+    /// Looks at the timers of a group.
+    pub(super) fn tend(&mut self, host: &mut Host, peer: usize, group: usize, now: Instant) {
+        let Some(Peer { groups, we_connect, .. }) = self.peers.get_mut(peer) else { return };
+        let Some(place) = groups.get_mut(group) else { return };
+        let result = match &mut place.link {
+            None if *we_connect && place.retry.is_due(now) => {
+                self.open(host, peer, group, now);
+                return;
+            }
+            Some(link) if now - link.heard >= if place.up { SILENCE } else { OPENING } => {
+                Err(LinkError::Silent)
+            }
+            Some(link) if place.up && link.is_idle() && now - link.said >= KEEPALIVE => {
+                link.say(now, &KEEPALIVE_RECORD)
+            }
+            _ => return,
+        };
+        self.settle(host, peer, group, result, now);
+    }
+
+    /// Begins to connect.
+    fn open(&mut self, host: &mut Host, peer: usize, group: usize, now: Instant) {
+        let result = self.try_open(host, peer, group, now);
+        if let Err(error) = result {
+            self.end(peer, group, &error, now);
+        }
+    }
+
+    fn try_open(
+        &mut self,
+        host: &mut Host,
+        peer: usize,
+        group: usize,
+        now: Instant,
+    ) -> Result<(), LinkError> {
+        let Some(Peer { config, groups, .. }) = self.peers.get_mut(peer) else { return Ok(()) };
+        let Some(place) = groups.get_mut(group) else { return Ok(()) };
+        let Some(path) = place.next_path() else { return Ok(()) };
+        let remote = SocketAddr::new(path.remote, label::port(config.id, place.config.id));
+        let identity = self.identity.as_ref();
+        let handshake = identity.map(|own| Handshake::client(own, &config.branch)).transpose()?;
+        let stream = Stream::connect(path.local, remote, &self.tuning)?;
+        host.poller.add(&stream, Token::Group(peer, group).pack(), Interest::ReadWrite)?;
+        place.link = Some(Link::connecting(stream, handshake, now));
+        Ok(())
+    }
+}
+
+/// Whether the other end is who it should be.
+fn check_hello(hello: &Hello<'_>, peer: &config::Peer, group: u8) -> Result<(), LinkError> {
+    if (hello.branch, u16::from(hello.id), hello.group) == (&peer.branch, peer.id, group) {
+        return Ok(());
+    }
+    let Hello { branch, id, group: found } = hello;
+    Err(LinkError::Stranger(format!(
+        "the other end is branch {branch:?}, id {id}, group {found}; expected {:?}, {}, {group}",
+        peer.branch, peer.id
+    )))
+}

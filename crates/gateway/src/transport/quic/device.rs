@@ -1,0 +1,82 @@
+//! Packets of the device: read into the tunnel, and written where they come out of it.
+
+use std::{io, time::Instant};
+
+use hawser_netdev::tun::{MAX_PACKET_LEN, Tun};
+use hawser_tunnel::{Incoming, Stream, Tunnel, counters::TunCounters};
+use hawser_wire::{
+    ip,
+    join::{Checksum, Join},
+    tcp,
+};
+
+use crate::{classify, setup, transport::Host};
+
+/// Bytes read from the device before others get their turn.
+const READ_BUDGET: usize = 256 << 10;
+
+/// Where packets are on their way from the device, and to it.
+pub(super) struct Device {
+    space: Box<[u8]>,
+    join: Join,
+}
+
+impl Device {
+    pub(super) fn new() -> Self {
+        Self { space: vec![0; MAX_PACKET_LEN].into_boxed_slice(), join: Join::default() }
+    }
+
+    /// Reads packets, and gives them to the tunnel.
+    pub(super) fn read<S: Stream>(
+        &mut self,
+        host: &mut Host,
+        tunnel: &mut Tunnel<S>,
+        now: Instant,
+    ) -> io::Result<()> {
+        let mtu = setup::mtu(&host.config);
+        let classifier = host.config.classifier.as_ref();
+        let mut budget = READ_BUDGET;
+        while budget > 0 {
+            let read = match host.tun.read(&mut self.space) {
+                Ok(read) => read,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            };
+            budget = budget.saturating_sub(read.len.max(64));
+            let packet = self.space.get_mut(..read.len).unwrap_or_default();
+            tcp::lower_segment_size(packet, mtu);
+            let class = |packet: &ip::Packet<'_>| classify::packet(packet, classifier);
+            tunnel.handle_packet(now, packet, read.segmentation, &mut host.device, class);
+        }
+        Ok(())
+    }
+
+    /// Writes what the tunnel has for this branch: segments of a flow that come one after the other are joined.
+    pub(super) fn write<S: Stream>(
+        &mut self,
+        host: &mut Host,
+        tunnel: &mut Tunnel<S>,
+        now: Instant,
+    ) {
+        let Host { tun, device, .. } = host;
+        while let Some(Incoming { packet, unsummed }) = tunnel.poll_packet(now) {
+            let checksum = if unsummed { Checksum::LeftOut } else { Checksum::Unknown };
+            if !self.join.push(&packet, checksum) {
+                flush(&mut self.join, tun, device);
+                self.join.push(&packet, checksum);
+            }
+        }
+        flush(&mut self.join, tun, device);
+    }
+}
+
+fn flush(join: &mut Join, tun: &Tun, counters: &mut TunCounters) {
+    let parts = join.parts();
+    let Some((packet, cut)) = join.finish() else { return };
+    if tun.write(packet, cut).is_ok() {
+        counters.written.add(parts, packet.len());
+    } else {
+        counters.drops.write_failed += 1;
+    }
+    join.clear();
+}

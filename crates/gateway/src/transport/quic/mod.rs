@@ -1,0 +1,228 @@
+//! The `quic` transport: sockets, device and streams of a [`Tunnel`], in which is all that is decided.
+
+mod device;
+mod proxy;
+mod report;
+mod socket;
+
+use std::{collections::BTreeMap, io, time::Instant};
+
+use hawser_netdev::{
+    poll::{Interest, Ready},
+    udp_offload,
+};
+use hawser_tls::Identity;
+use hawser_tunnel::{
+    Event, Tunnel,
+    config::{self as tunnel, Options},
+    counters::StrangerCounters,
+};
+use hawser_wire::tunnel::Own;
+
+use self::{
+    device::Device,
+    proxy::Proxy,
+    socket::{Room, Socket},
+};
+use super::{Host, Transport};
+use crate::{
+    config::Config,
+    status::{PeerCounters, PeerStatus},
+};
+
+pub(crate) use self::proxy::{remove, set};
+
+/// Batches received from a socket before others get their turn.
+const BATCHES: usize = 4;
+
+/// The transport.
+pub(crate) struct Quic {
+    tunnel: Tunnel<proxy::Connection>,
+    sockets: BTreeMap<usize, Socket>,
+    next_socket: usize,
+    room: Room,
+    device: Device,
+    /// Where TCP of some traffic is terminated.
+    proxy: Option<Proxy>,
+    /// Whether the kernel cuts batches rightly, once that has been tried.
+    offload: Option<bool>,
+}
+
+impl Quic {
+    /// Without peers yet. `session` must never have been used before.
+    pub(crate) fn new(
+        host: &Host,
+        config: &Config,
+        identity: &Identity,
+        session: [u8; 16],
+    ) -> io::Result<Self> {
+        let now = Instant::now();
+        let mut offload = None;
+        let settings = tunnel_config(config, &mut offload);
+        let tunnel = Tunnel::new(&settings, identity, session, now).map_err(io::Error::other)?;
+        let proxy = settings.options.proxy.then(|| Proxy::new(host, config)).transpose()?;
+        Ok(Self {
+            tunnel,
+            sockets: BTreeMap::new(),
+            next_socket: 0,
+            room: Room::new(),
+            device: Device::new(),
+            proxy,
+            offload,
+        })
+    }
+
+    /// Receives what has come to a socket.
+    fn receive(&mut self, host: &mut Host, number: usize, now: Instant) {
+        let Self { tunnel, sockets, room, device, .. } = self;
+        let Some(socket) = sockets.get(&number) else { return };
+        for _ in 0..BATCHES {
+            let more = socket.receive(room, |from, datagram| {
+                tunnel.handle_input(now, number, from, datagram);
+            });
+            device.write(host, tunnel, now);
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Sends what may be sent, and makes connections that peers ask for.
+    fn transmit(&mut self, host: &Host, now: Instant) {
+        loop {
+            while let Some(transmit) = self.tunnel.poll_transmit(now) {
+                // What cannot be sent counts as lost on the path.
+                let number = transmit.socket;
+                let Some(socket) = self.sockets.get(&number) else { continue };
+                if !socket.send(&transmit) {
+                    // The kernel may have refused to cut batches: then it is asked no more.
+                    self.tunnel.set_max_batch(number, socket.max_batch());
+                }
+            }
+            let connected =
+                self.proxy.as_ref().is_some_and(|_| proxy::connect(host, &mut self.tunnel));
+            if !connected {
+                return;
+            }
+        }
+    }
+
+    /// Tells of what has happened.
+    fn log_events(&mut self) {
+        while let Some(event) = self.tunnel.poll_event() {
+            match event {
+                Event::PathUp { peer, group, member } => {
+                    tracing::info!(peer, group, member, "path up");
+                }
+                Event::PathDown { peer, group, member, reason } => {
+                    tracing::warn!(peer, group, member, %reason, "path down");
+                }
+                Event::Ended(reason) => tracing::debug!(%reason, "connection ended"),
+                Event::Refused(error) => tracing::warn!(%error, "refused"),
+                Event::CannotConnect { peer, error } => {
+                    tracing::warn!(peer, %error, "cannot connect");
+                }
+            }
+        }
+    }
+}
+
+impl Transport for Quic {
+    fn configure(
+        &mut self,
+        host: &mut Host,
+        config: &Config,
+        identity: Option<&Identity>,
+        now: Instant,
+    ) -> io::Result<()> {
+        let settings = tunnel_config(config, &mut self.offload);
+        tracing::info!(offload = settings.options.udp_offload, "UDP segmentation");
+        let wanted = settings.sockets();
+        let new = wanted.iter().filter(|wanted| !self.sockets.values().any(|s| s.is(wanted)));
+        let new = new.map(|wanted| Socket::bind(*wanted)).collect::<io::Result<Vec<_>>>()?;
+        for (number, socket) in (self.next_socket..).zip(&new) {
+            host.poller.add(socket, number as u64, Interest::Read)?;
+        }
+        if let Some(identity) = identity {
+            self.tunnel.set_identity(identity, settings.options).map_err(io::Error::other)?;
+        }
+        self.sockets.retain(|_, socket| wanted.iter().any(|wanted| socket.is(wanted)));
+        let first = self.next_socket;
+        for socket in new {
+            self.sockets.insert(self.next_socket, socket);
+            self.next_socket += 1;
+        }
+        let opened = self.sockets.range(first..);
+        let opened = opened.map(|(number, socket)| (*number, socket.spec, socket.max_batch()));
+        self.tunnel.configure(now, settings, opened);
+        Ok(())
+    }
+
+    fn handle_device(&mut self, host: &mut Host, now: Instant) -> io::Result<()> {
+        self.device.read(host, &mut self.tunnel, now)
+    }
+
+    fn handle_ready(&mut self, host: &mut Host, event: Ready, now: Instant) {
+        if let Some(proxy) = &self.proxy
+            && proxy.handle_ready(host, &mut self.tunnel, event, now)
+        {
+            return;
+        }
+        self.receive(host, usize::try_from(event.token).unwrap_or(usize::MAX), now);
+    }
+
+    fn poll_timeout(&mut self, _: Instant) -> Instant {
+        self.tunnel.poll_timeout()
+    }
+
+    fn advance(&mut self, host: &mut Host, now: Instant) {
+        self.tunnel.handle_timeout(now);
+        self.device.write(host, &mut self.tunnel, now);
+        self.transmit(host, now);
+        if let Some(proxy) = &mut self.proxy {
+            proxy.advance(host, &mut self.tunnel, now);
+        }
+        self.log_events();
+    }
+
+    fn status(&self, now: Instant) -> Vec<PeerStatus> {
+        report::status(&self.tunnel, now)
+    }
+
+    fn counters(&self) -> Vec<PeerCounters> {
+        report::counters(&self.tunnel)
+    }
+
+    fn strangers(&self) -> StrangerCounters {
+        self.tunnel.strangers()
+    }
+
+    fn close(&mut self, host: &mut Host, now: Instant) {
+        self.tunnel.close(now);
+        self.transmit(host, now);
+    }
+}
+
+/// What the tunnel needs of the configuration.
+fn tunnel_config(config: &Config, offload: &mut Option<bool>) -> tunnel::Config {
+    let document = &config.document;
+    let transport = &document.transport;
+    tunnel::Config {
+        branch: document.branch.clone(),
+        id: document.id,
+        own: Own { v4: config.source, v6: config.source6 },
+        queue_bytes: document.queue_bytes.into(),
+        placement: document.placement,
+        options: Options {
+            congestion: transport.congestion,
+            recovery: transport.recovery,
+            resequence: transport.resequence,
+            header_compression: transport.header_compression,
+            proxy: transport.lane.is_used(),
+            udp_offload: transport
+                .udp_offload
+                .unwrap_or_else(|| *offload.get_or_insert_with(udp_offload::works)),
+        },
+        peers: config.peers.clone(),
+    }
+}

@@ -1,0 +1,230 @@
+//! How connections come to the gateway: nftables leads their packets to its sockets, addresses and ports
+//! kept (TPROXY), and a routing rule takes in what nftables has marked (docs/adr/0135).
+
+use std::{fmt::Write as _, process::Child};
+
+use hawser_netdev::routes::{self, Family, Routes};
+use hawser_tunnel::config::{Class, Peer};
+use hawser_wire::tunnel::Own;
+
+use crate::{
+    config::{Config, LaneDocument, classifier::Type},
+    nft::{self, conditions, family_of, header, list, prefixes},
+};
+
+/// Mark of packets that are for our sockets, and number of their routing table ("HL").
+const MARK: u32 = 0x484c;
+
+/// Behind the rules of local breakout: what belongs to a connection of ours does not leave there.
+const PRIORITY: &str = "mangle + 1";
+
+/// Takes in what is marked, where the configuration needs it.
+pub(crate) async fn set(routes: &Routes, config: &Config) -> Result<(), routes::Error> {
+    for family in families(config) {
+        routes.keep_marked(family, MARK).await?;
+    }
+    Ok(())
+}
+
+/// Takes away what [`set`] and [`Intercept`] made.
+pub(crate) async fn remove(routes: &Routes, config: &Config) -> anyhow::Result<()> {
+    if !config.document.transport.lane.is_used() {
+        return Ok(());
+    }
+    nft::run("table inet hawser_lane\ndelete table inet hawser_lane\n")?;
+    for family in [Family::V4, Family::V6] {
+        routes.forget_kept(family, MARK).await?;
+    }
+    Ok(())
+}
+
+/// What the proxy may carry: IPv6 where peers have it.
+fn families(config: &Config) -> Vec<Family> {
+    let every = config.peers.iter().flat_map(|peer| &peer.prefixes);
+    let v6 = every.map(family_of).find(|family| *family == Family::V6);
+    let used = config.document.transport.lane.is_used();
+    [Family::V4].into_iter().chain(v6).filter(|_| used).collect()
+}
+
+/// Where the sockets listen that connections are led to; the second where there is IPv6.
+#[derive(Clone, Copy)]
+pub(super) struct Ports {
+    pub(super) v4: u16,
+    pub(super) v6: Option<u16>,
+}
+
+/// The rules in force. They change while packets pass: nobody waits for that.
+pub(super) struct Intercept {
+    rules: String,
+    running: Option<Child>,
+}
+
+impl Intercept {
+    /// Puts the first rules in force, and so finds out whether the kernel has what they need.
+    pub(super) fn new(rules: String) -> anyhow::Result<Self> {
+        nft::run(&rules)?;
+        Ok(Self { rules, running: None })
+    }
+
+    /// Begins to put these rules in force; whether that is so already.
+    pub(super) fn change(&mut self, rules: String) -> bool {
+        if let Some(child) = &mut self.running {
+            if matches!(child.try_wait(), Ok(None)) {
+                return false;
+            }
+            if let Some(Err(error)) = self.running.take().map(nft::ended) {
+                tracing::warn!(error = format!("{error:#}"), "rules of the TCP proxy");
+            }
+        }
+        if rules == self.rules {
+            return true;
+        }
+        match nft::start(&rules) {
+            Ok(child) => (self.running, self.rules) = (Some(child), rules),
+            Err(error) => tracing::warn!(error = format!("{error:#}"), "rules of the TCP proxy"),
+        }
+        false
+    }
+}
+
+/// The table, in the place of one there may be. Connections to `peers` are led to the ports, but for those
+/// to the gateways' own addresses, which are beside them.
+pub(super) fn ruleset<'a>(
+    config: &Config,
+    ports: Ports,
+    peers: &(impl Iterator<Item = (&'a Peer, Own)> + Clone),
+) -> String {
+    let own = |of: fn(&Own) -> Option<String>| list(peers.clone().filter_map(|(_, own)| of(&own)));
+    let [mut chains, mut new] = [String::new(), String::new()];
+    let v4 = (Family::V4, Some(ports.v4), own(|own| own.v4.map(|own| own.to_string())));
+    let v6 = (Family::V6, ports.v6, own(|own| own.v6.map(|own| own.to_string())));
+    let families = families(config);
+    for (family, port, own) in [v4, v6] {
+        let Some(port) = port.filter(|_| families.contains(&family)) else { continue };
+        chains += &take(config, family, port);
+        if let Some(peers) = prefixes(family, peers.clone().map(|(peer, _)| peer)) {
+            new += &begins(config, family, &peers, own);
+        }
+    }
+    format!(
+        "table inet hawser_lane\n\
+         delete table inet hawser_lane\n\
+         table inet hawser_lane {{\n\
+         {chains}\
+         \tchain divert {{\n\
+         \t\ttype filter hook prerouting priority {PRIORITY};\n\
+         \t\tmeta l4proto tcp socket transparent 1 meta mark set {MARK:#x} accept\n\
+         {new}\
+         \t}}\n\
+         }}\n"
+    )
+}
+
+/// Which connections are looked at: those to hosts of peers.
+fn begins(config: &Config, family: Family, peers: &str, own: Option<String>) -> String {
+    let (ip, tun) = (header(family), &config.document.tun.name);
+    let from = config.classifier.as_ref().map_or_else(
+        || format!("iifname != {{ \"{tun}\", \"lo\" }}"),
+        |classifier| format!("iifname \"{}\"", classifier.lan),
+    );
+    let own = own.map_or(String::new(), |own| format!("{ip} daddr != {own} "));
+    format!(
+        "\t\t{from} {ip} daddr {peers} {own}tcp flags & (fin | syn | rst | ack) == syn jump {ip}_types\n"
+    )
+}
+
+/// The chains that tell which of them are taken, and take them.
+fn take(config: &Config, family: Family, port: u16) -> String {
+    let (ip, types) = (header(family), types(config, family));
+    let loopback = match family {
+        Family::V4 => "127.0.0.1",
+        Family::V6 => "[::1]",
+    };
+    format!(
+        "\tchain {ip}_take {{\n\
+         \t\tmeta l4proto tcp tproxy {ip} to {loopback}:{port} meta mark set {MARK:#x} accept\n\
+         \t}}\n\
+         \tchain {ip}_types {{\n\
+         {types}\
+         \t}}\n"
+    )
+}
+
+/// Which types of traffic are taken.
+fn types(config: &Config, family: Family) -> String {
+    let (lane, ip) = (config.document.transport.lane, header(family));
+    let verdict =
+        |kind| if takes(lane, kind) { format!("goto {ip}_take") } else { "return".into() };
+    let mut rules = String::new();
+    let Some(classifier) = &config.classifier else {
+        return format!("\t\t{}\n", verdict(Type::II));
+    };
+    for rule in &classifier.rules {
+        if let Some(conditions) = conditions(family, rule) {
+            let _ = writeln!(rules, "\t\t{conditions}{}", verdict(rule.kind));
+        }
+    }
+    let _ = writeln!(rules, "\t\t{}", verdict(classifier.default));
+    rules
+}
+
+fn takes(lane: LaneDocument, kind: Type) -> bool {
+    match kind {
+        Type::I => lane.takes(Class::I),
+        Type::II => lane.takes(Class::II),
+        Type::III => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::{parse, tests::sample};
+
+    #[test]
+    fn only_types_that_opt_in_are_taken() {
+        let mut document = sample();
+        let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
+        document["transport"] = json!({"kind": "quic", "tls": tls, "lane": {"II": "tcp"}});
+        document["classifier"] = json!({"lan": "lan", "default": "II", "rules": [
+            {"name": "voice", "dscp": 46, "type": "I"},
+            {"name": "web", "protocol": "tcp", "destination_ports": [80, 443], "type": "III"},
+            {"name": "bulk", "source": "10.1.0.0/25", "type": "II"},
+        ]});
+        let config = parse(&document).unwrap();
+        assert_eq!(
+            types(&config, Family::V4),
+            "\t\tip dscp 46 return\n\
+             \t\tmeta l4proto 6 th dport 80-443 return\n\
+             \t\tip saddr 10.1.0.0/25 goto ip_take\n\
+             \t\tgoto ip_take\n"
+        );
+        assert_eq!(
+            types(&config, Family::V6),
+            "\t\tip6 dscp 46 return\n\t\tmeta l4proto 6 th dport 80-443 return\n\t\tgoto ip6_take\n"
+        );
+    }
+
+    #[test]
+    fn each_family_has_its_rules() {
+        let mut document = sample();
+        document["peers"][0]["prefixes"] = json!(["10.2.0.0/24", "2001:db8:2::/64"]);
+        let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
+        document["transport"] = json!({"kind": "quic", "tls": tls, "lane": {"II": "tcp"}});
+        document["classifier"] = json!({"lan": "lan", "default": "II", "rules": []});
+        let config = parse(&document).unwrap();
+        let own = Own { v4: "10.2.0.1".parse().ok(), v6: None };
+        let peers = [(&config.peers[0], own)];
+        let both = Ports { v4: 5000, v6: Some(5001) };
+        let text = ruleset(&config, both, &peers.into_iter());
+        let v4 = "iifname \"lan\" ip daddr { 10.2.0.0/24 } ip daddr != { 10.2.0.1 } tcp flags";
+        let v6 = "iifname \"lan\" ip6 daddr { 2001:db8:2::/64 } tcp flags";
+        assert!(text.contains(v4) && text.contains(v6), "{text}");
+        assert!(text.contains("tproxy ip6 to [::1]:5001"), "{text}");
+        let without = ruleset(&config, Ports { v4: 5000, v6: None }, &peers.into_iter());
+        assert!(!without.contains("ip6"), "{without}");
+        assert!(!ruleset(&config, both, &[].into_iter()).contains("jump"), "nobody takes the lane");
+    }
+}

@@ -1,0 +1,119 @@
+//! What the control API is told.
+
+use std::time::{Duration, Instant};
+
+use hawser_multipath::State;
+use hawser_tunnel::{GroupView, PathView, Stream, Tunnel};
+
+use crate::status::{GroupStatus, NumberedCounters, PathStatus, PeerCounters, PeerStatus};
+
+pub(super) fn status<S: Stream>(tunnel: &Tunnel<S>, now: Instant) -> Vec<PeerStatus> {
+    let peer = |(peer, groups): (&hawser_tunnel::config::Peer, _)| {
+        let groups: Vec<GroupView<'_>> = Iterator::collect(groups);
+        PeerStatus {
+            branch: peer.branch.clone(),
+            up: groups.iter().any(GroupView::is_up),
+            groups: groups.iter().map(|group| group_status(group, now)).collect(),
+        }
+    };
+    tunnel.report().map(peer).collect()
+}
+
+fn group_status(group: &GroupView<'_>, now: Instant) -> GroupStatus {
+    let (present, made) = group.connections();
+    let remote = group.config().paths.first().map(|path| path.remote.to_string());
+    let (lane, lane_flows) = group.proxy();
+    GroupStatus {
+        id: group.config().id,
+        up: group.is_up(),
+        subflows: u32::try_from(present).unwrap_or(u32::MAX),
+        reconnects: made.saturating_sub(present as u64),
+        remote: remote.filter(|_| group.is_up()),
+        encrypted: group.is_up(),
+        queued_bytes: usize::try_from(group.queued_bytes()).unwrap_or(usize::MAX),
+        flows: group.flows,
+        lane,
+        lane_flows,
+        paths: paths(group, now),
+    }
+}
+
+fn paths(group: &GroupView<'_>, now: Instant) -> Vec<PathStatus> {
+    let total: u64 = group.paths().map(|path| path.given()).sum();
+    let status = (0_u8..).zip(group.paths()).map(|(member, path)| {
+        let share = path.given() as f64 / total.max(1) as f64;
+        let (local, remote) = (path.config.local.to_string(), path.config.remote.to_string());
+        let blank = PathStatus { member, local, remote, share, ..PathStatus::dark() };
+        measured(blank.clone(), &path, now).unwrap_or(blank)
+    });
+    status.collect()
+}
+
+pub(super) fn counters<S: Stream>(tunnel: &Tunnel<S>) -> Vec<PeerCounters> {
+    let numbered = |group: GroupView<'_>| NumberedCounters {
+        id: group.config().id,
+        counters: group.counters(),
+    };
+    let peers = tunnel.report().map(|(peer, groups)| PeerCounters {
+        branch: peer.branch.clone(),
+        groups: groups.map(numbered).collect(),
+    });
+    peers.collect()
+}
+
+/// Fills in what is known of a path that has a connection.
+fn measured(blank: PathStatus, path: &PathView<'_>, now: Instant) -> Option<PathStatus> {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    path.measured(now, |path, view, mtu| {
+        let totals = path.totals();
+        PathStatus {
+            state: name(view.state),
+            rate_bps: path.congestion().rate().bits_per_second(),
+            rtt_ms: path.rtt().map(ms),
+            rtt_min_ms: path.congestion().base().map(ms),
+            jitter_ms: ms(path.jitter()),
+            loss: path.loss(now),
+            in_flight_bytes: path.in_flight(),
+            queued_bytes: view.queued,
+            window_bytes: path.window(),
+            mtu,
+            sent_bytes: totals.sent,
+            lost_bytes: totals.lost,
+            ..blank
+        }
+    })
+}
+
+fn name(state: State) -> &'static str {
+    match state {
+        State::Probing => "probing",
+        State::Up => "up",
+        State::Degraded => "degraded",
+        State::Down => "down",
+        State::Standby => "standby",
+    }
+}
+
+impl PathStatus {
+    /// Of a path without a connection.
+    fn dark() -> Self {
+        Self {
+            member: 0,
+            local: String::new(),
+            remote: String::new(),
+            state: name(State::Probing),
+            rate_bps: 0.0,
+            rtt_ms: None,
+            rtt_min_ms: None,
+            jitter_ms: 0.0,
+            loss: 0.0,
+            in_flight_bytes: 0,
+            queued_bytes: 0,
+            window_bytes: 0,
+            mtu: 0,
+            sent_bytes: 0,
+            lost_bytes: 0,
+            share: 0.0,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Path groups to other branches as one state machine, without I/O and without a clock.
+//!
+//! ```text
+//!  device                        Tunnel                                      network
+//!  handle_packet --> placement -> Group: compress, queue, schedule --> Link (QUIC) --> poll_transmit
+//!  poll_packet  <--- resequence <- Group: decompress, check       <-- Link (QUIC) <-- handle_input
+//!  streams     <---> TCP proxy: messages on streams of the Links
+//! ```
+//!
+//! The caller owns sockets, device, streams and time: it brings what has come with [`Tunnel::handle_input`],
+//! [`Tunnel::handle_packet`] and [`Tunnel::handle_stream`], calls [`Tunnel::handle_timeout`] at
+//! [`Tunnel::poll_timeout`], and after each of these takes what there is from [`Tunnel::poll_packet`],
+//! [`Tunnel::poll_transmit`], [`Tunnel::poll_connect`] and [`Tunnel::poll_event`].
+//!
+//! A connection has one owner: the member path that it has become that of, or else the endpoint of its socket.
+//!
+//! What all transports share is here too: [`Peers`] are brought in line with a configuration, and flows placed on their
+//! path groups.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod counters;
+
+mod arena;
+mod group;
+mod path;
+mod peers;
+mod placement;
+mod proxy;
+mod retry;
+mod table;
+mod tunnel;
+
+pub use self::{
+    arena::Arena,
+    config::Config,
+    group::Incoming,
+    path::{INNER_MTU, LARGEST, PathId},
+    peers::{Peer, Peers},
+    placement::PathGroup,
+    proxy::Stream,
+    retry::Retry,
+    table::Table,
+    tunnel::{
+        Connect, Event, GroupView, PathView, Purpose, Socket, Source, StreamReady, Transmit, Tunnel,
+    },
+};

@@ -1,0 +1,365 @@
+//! Which path group carries a flow.
+
+use std::time::{Duration, Instant};
+
+use hawser_wire::{flow, label::wide};
+
+use crate::config::{self, Class, Placement};
+
+/// Flows that are remembered, at most: 1 MiB.
+const FLOWS_MAX: usize = 1 << 16;
+
+/// Flows whose hashes begin alike share so many places; the one not used for longest makes room.
+const WAYS: usize = 4;
+
+/// A flow that was not seen for this long is forgotten, and may take another group.
+const IDLE_S: u32 = 60;
+
+/// Numbers of peers and groups, as wide path labels have them.
+const PEERS: usize = wide::BRANCH_MAX as usize + 1;
+const GROUPS: usize = wide::GROUP_MAX as usize + 1;
+
+/// A path group, as far as placing flows on it and comparing it with the configuration go.
+pub trait PathGroup {
+    /// As configured.
+    fn config(&self) -> &config::Group;
+
+    /// Whether flows should take it.
+    fn carries(&self, now: Instant) -> bool;
+
+    /// How much waits for it; to be compared with others of the peer only.
+    fn queued(&self) -> u64;
+}
+
+/// One remembered flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// Its hash; 0: the place is free.
+    hash: u64,
+    seen_s: u32,
+    peer: u16,
+    group: u8,
+}
+
+/// Places flows on the groups of peers, and remembers where.
+pub(crate) struct Places {
+    policy: Placement,
+    start: Instant,
+    table: Box<[[Flow; WAYS]]>,
+    /// Remembered flows of each peer and group, by their numbers.
+    counts: Box<[[u32; GROUPS]]>,
+    /// Turns of `round_robin` of each peer, by class.
+    turns: Box<[[usize; 2]]>,
+    /// Where the search for forgotten flows goes on.
+    swept: usize,
+}
+
+impl Places {
+    /// No flow is placed yet.
+    pub(crate) fn new(policy: Placement, now: Instant) -> Self {
+        Self {
+            policy,
+            start: now,
+            table: vec![[Flow::default(); WAYS]; FLOWS_MAX / WAYS].into_boxed_slice(),
+            counts: vec![[0; GROUPS]; PEERS].into_boxed_slice(),
+            turns: vec![[0; 2]; PEERS].into_boxed_slice(),
+            swept: 0,
+        }
+    }
+
+    /// Changes how flows are placed from now on.
+    pub(crate) fn set_policy(&mut self, policy: Placement) {
+        self.policy = policy;
+    }
+
+    /// Flows on a group.
+    pub(crate) fn flows(&self, peer: u16, group: u8) -> u32 {
+        let of_peer = self.counts.get(usize::from(peer));
+        of_peer.and_then(|counts| counts.get(usize::from(group))).copied().unwrap_or(0)
+    }
+
+    /// The place among the peer's groups of the one that carries a packet of a flow.
+    ///
+    /// A flow stays where it is while that group does; else it takes another at once, and stays there.
+    pub(crate) fn place<G: PathGroup>(
+        &mut self,
+        peer: u16,
+        groups: &[G],
+        hash: u64,
+        class: Class,
+        now: Instant,
+    ) -> usize {
+        if groups.len() < 2 {
+            return 0;
+        }
+        // the same addresses and ports may send packets of both classes
+        let hash = flow::mix(hash, class as u64 + 1).max(1);
+        let seen_s = self.seconds(now);
+        if let Some(flow) = self.find(hash).filter(|flow| flow.peer == peer) {
+            let stays = |group: &G| group.config().id == flow.group && group.carries(now);
+            if let Some(index) = groups.iter().position(stays) {
+                flow.seen_s = seen_s;
+                return index;
+            }
+        }
+        let index = self.choose(peer, groups, hash, class, now);
+        let group = groups.get(index).map_or(0, |group| group.config().id);
+        self.remember(Flow { hash, seen_s, peer, group });
+        index
+    }
+
+    fn seconds(&self, now: Instant) -> u32 {
+        u32::try_from(now.saturating_duration_since(self.start).as_secs()).unwrap_or(u32::MAX)
+    }
+
+    fn set(&mut self, hash: u64) -> &mut [Flow] {
+        let sets = self.table.len() as u64;
+        let index = usize::try_from(hash % sets.max(1)).unwrap_or(0);
+        self.table.get_mut(index).map(<[Flow; WAYS]>::as_mut_slice).unwrap_or_default()
+    }
+
+    fn find(&mut self, hash: u64) -> Option<&mut Flow> {
+        self.set(hash).iter_mut().find(|flow| flow.hash == hash)
+    }
+
+    fn remember(&mut self, flow: Flow) {
+        let rank = |old: &Flow| (old.hash != flow.hash, old.hash != 0, old.seen_s);
+        let Some(place) = self.set(flow.hash).iter_mut().min_by_key(|old| rank(old)) else {
+            return;
+        };
+        let old = std::mem::replace(place, flow);
+        self.forgotten(old);
+        if let Some(count) = self.count(flow) {
+            *count += 1;
+        }
+    }
+
+    fn forgotten(&mut self, flow: Flow) {
+        if flow.hash != 0
+            && let Some(count) = self.count(flow)
+        {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    fn count(&mut self, flow: Flow) -> Option<&mut u32> {
+        self.counts.get_mut(usize::from(flow.peer))?.get_mut(usize::from(flow.group))
+    }
+
+    /// Forgets flows that ended: looks at a part of the table, so that `period` brings the whole round
+    /// within [`IDLE_S`].
+    pub(crate) fn sweep(&mut self, now: Instant, period: Duration) {
+        let rounds =
+            (IDLE_S * 1000).div_ceil(u32::try_from(period.as_millis()).unwrap_or(1).max(1));
+        let part = self.table.len().div_ceil(usize::try_from(rounds).unwrap_or(1).max(1));
+        let now_s = self.seconds(now);
+        for _ in 0..part {
+            self.swept = (self.swept + 1) % self.table.len().max(1);
+            for way in 0..WAYS {
+                let place = self.table.get_mut(self.swept).and_then(|set| set.get_mut(way));
+                if let Some(flow) = place
+                    && flow.hash != 0
+                    && now_s.saturating_sub(flow.seen_s) > IDLE_S
+                {
+                    let old = std::mem::take(flow);
+                    self.forgotten(old);
+                }
+            }
+        }
+    }
+
+    /// The group for a new flow: one of its class that carries, else any that carries, else one of its
+    /// class, where it waits.
+    fn choose<G: PathGroup>(
+        &mut self,
+        peer: u16,
+        groups: &[G],
+        hash: u64,
+        class: Class,
+        now: Instant,
+    ) -> usize {
+        let fit = |group: &G| (group.carries(now), group.config().class == class);
+        let best = groups.iter().map(fit).max().unwrap_or_default();
+        let fitting = || groups.iter().enumerate().filter(|(_, group)| fit(group) == best);
+        let turn =
+            self.turns.get_mut(usize::from(peer)).and_then(|turns| turns.get_mut(class as usize));
+        let chosen = match (self.policy, turn) {
+            (Placement::RoundRobin, Some(turn)) => {
+                let next =
+                    fitting().find(|(index, _)| *index >= *turn).or_else(|| fitting().next());
+                *turn = next.map_or(0, |(index, _)| index + 1);
+                next
+            }
+            (Placement::LeastLoaded, _) => fitting()
+                .min_by_key(|(_, group)| (group.queued(), self.flows(peer, group.config().id))),
+            // highest random weight (RFC 2991 section 3): few flows move when groups come and go
+            _ => fitting().max_by_key(|(_, group)| weight(hash, group.config().id)),
+        };
+        chosen.map_or(0, |(index, _)| index)
+    }
+}
+
+/// Numbers of groups are close to each other: mixed twice, so that weights are not.
+fn weight(hash: u64, group: u8) -> u64 {
+    flow::mix(hash, flow::mix(u64::from(group) + 1, hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Group {
+        config: config::Group,
+        up: bool,
+        queued: u64,
+    }
+
+    impl PathGroup for Group {
+        fn config(&self) -> &config::Group {
+            &self.config
+        }
+
+        fn carries(&self, _: Instant) -> bool {
+            self.up
+        }
+
+        fn queued(&self) -> u64 {
+            self.queued
+        }
+    }
+
+    /// Path groups that all carry.
+    fn groups(classes: &[Class]) -> Vec<Group> {
+        let config = |(id, class): (u8, &Class)| config::Group { id, class: *class, paths: vec![] };
+        let group = |config| Group { config, up: true, queued: 0 };
+        (0..).zip(classes).map(config).map(group).collect()
+    }
+
+    use Class::{I, II};
+
+    const ALL: [Placement; 3] =
+        [Placement::RoundRobin, Placement::FlowHash, Placement::LeastLoaded];
+
+    fn spread(places: &Places, groups: u8) -> Vec<u32> {
+        (0..groups).map(|group| places.flows(2, group)).collect()
+    }
+
+    #[test]
+    fn round_robin_takes_one_after_the_other() {
+        let (groups, now) = (groups(&[II; 4]), Instant::now());
+        let mut places = Places::new(Placement::RoundRobin, now);
+        let taken: Vec<_> = (0..8).map(|flow| places.place(2, &groups, flow, II, now)).collect();
+        assert_eq!(taken, [0, 1, 2, 3, 0, 1, 2, 3]);
+        let again: Vec<_> = (0..8).map(|flow| places.place(2, &groups, flow, II, now)).collect();
+        assert_eq!(again, taken, "each stays");
+    }
+
+    #[test]
+    fn flows_spread_evenly() {
+        for policy in ALL {
+            let (groups, now) = (groups(&[II; 4]), Instant::now());
+            let mut places = Places::new(policy, now);
+            for flow in 0..4000 {
+                places.place(2, &groups, flow::mix(flow, 7), II, now);
+            }
+            let spread = spread(&places, 4);
+            assert!(
+                spread.iter().all(|flows| (850..1150).contains(flows)),
+                "{policy:?} {spread:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_least_loaded_is_where_least_waits() {
+        let (mut groups, now) = (groups(&[II; 3]), Instant::now());
+        let mut places = Places::new(Placement::LeastLoaded, now);
+        groups[0].queued = 100;
+        groups[1].queued = 100;
+        for flow in 0..10 {
+            assert_eq!(places.place(2, &groups, flow, II, now), 2);
+        }
+    }
+
+    #[test]
+    fn a_group_that_fails_is_left_at_once_and_used_again() {
+        for policy in ALL {
+            let (mut groups, now) = (groups(&[II; 4]), Instant::now());
+            let mut places = Places::new(policy, now);
+            let mut all = |groups: &[Group], flows: std::ops::Range<u64>| -> Vec<_> {
+                flows.map(|flow| places.place(2, groups, flow, II, now)).collect()
+            };
+            let before = all(&groups, 0..400);
+            groups[2].up = false;
+            let during = all(&groups, 0..400);
+            for (was, is) in before.iter().zip(&during) {
+                assert!(if *was == 2 { *is != 2 } else { is == was }, "{policy:?}");
+            }
+            groups[2].up = true;
+            assert_eq!(all(&groups, 0..400), during, "{policy:?}: flows that left stay away");
+            assert!(all(&groups, 400..800).contains(&2), "{policy:?}: new ones come");
+        }
+    }
+
+    #[test]
+    fn classes_have_their_groups() {
+        for policy in ALL {
+            let (mut groups, now) = (groups(&[II, I, II]), Instant::now());
+            let mut places = Places::new(policy, now);
+            for flow in 0..100 {
+                assert_eq!(places.place(2, &groups, flow, I, now), 1);
+                assert_ne!(places.place(2, &groups, flow, II, now), 1);
+            }
+            groups[1].up = false;
+            assert_ne!(places.place(2, &groups, 5, I, now), 1, "any that carries");
+            for group in &mut groups {
+                group.up = false;
+            }
+            assert_eq!(places.place(2, &groups, 500, I, now), 1, "waits for its own");
+        }
+        let (groups, now) = (self::groups(&[II, II]), Instant::now());
+        let mut places = Places::new(Placement::RoundRobin, now);
+        let taken: Vec<_> = (0..4).map(|flow| places.place(2, &groups, flow, I, now)).collect();
+        assert_eq!(taken, [0, 1, 0, 1], "without a group of class I, in any");
+    }
+
+    #[test]
+    fn flows_that_ended_are_forgotten() {
+        let (groups, now) = (groups(&[II; 2]), Instant::now());
+        let mut places = Places::new(Placement::FlowHash, now);
+        for flow in 0..1000 {
+            places.place(2, &groups, flow, II, now);
+        }
+        assert_eq!(spread(&places, 2).iter().sum::<u32>(), 1000);
+        let (later, tick) = (now + Duration::from_secs(62), Duration::from_millis(50));
+        (0..1200).for_each(|_| places.sweep(later, tick));
+        assert_eq!(spread(&places, 2), [0, 0]);
+    }
+
+    proptest! {
+        /// Whatever comes, counts are those of the table, which is bounded.
+        #[test]
+        fn counts_agree_with_the_table(
+            steps in proptest::collection::vec((any::<u64>(), 0..4_usize, any::<bool>()), 1..500),
+        ) {
+            let (mut groups, mut now) = (groups(&[II, I, II, II]), Instant::now());
+            let mut places = Places::new(Placement::RoundRobin, now);
+            places.table = vec![[Flow::default(); WAYS]; 8].into_boxed_slice();
+            for (hash, group, up) in steps {
+                groups[group].up = up;
+                now += Duration::from_millis(hash % 500);
+                let class = if hash % 3 == 0 { I } else { II };
+                let index = places.place(2, &groups, hash % 64, class, now);
+                let any_up = groups.iter().any(|group| group.up);
+                prop_assert_eq!(groups[index].up, any_up);
+                places.sweep(now, Duration::from_millis(50));
+            }
+            let flows = places.table.iter().flatten().filter(|flow| flow.hash != 0);
+            let mut counted = [0; 4];
+            flows.for_each(|flow| counted[usize::from(flow.group)] += 1);
+            prop_assert_eq!(spread(&places, 4), counted);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What happens to connections: they become those of paths, and end.
+
+use std::time::Instant;
+
+use quinn_proto::{ConnectionError, ConnectionHandle, Dir, Event as QuicEvent, StreamEvent};
+
+use super::{
+    endpoint::{Endpoint, Owner},
+    event::Event,
+    state::Tunnel,
+};
+use crate::{
+    group::Group,
+    path::{CLOSED, Link, PathId, PeerHello, REFUSED},
+    proxy::Stream,
+    retry::Retry,
+};
+
+/// A connection: the number of its socket, and its handle at the endpoint there.
+type At = (usize, ConnectionHandle);
+
+impl<S: Stream> Tunnel<S> {
+    /// Takes note of what has happened to a connection.
+    pub(super) fn attend(&mut self, at: At, now: Instant) {
+        if let Some(id) = self.path_of(at)
+            && let Some(group) = self.peers.group_mut(id.peer, id.group)
+            && let Some(outcomes) = group.link_mut(id.member).map(Link::outcomes)
+        {
+            group.note_outcomes(now, outcomes);
+        }
+        while let Some(event) = self.link_mut(at).and_then(|link| link.connection.poll()) {
+            match event {
+                QuicEvent::Connected => self.connected(at),
+                QuicEvent::Stream(event) => self.stream_event(at, &event, now),
+                QuicEvent::ConnectionLost { reason } => self.lost(at, reason, now),
+                _ => {}
+            }
+        }
+        self.endpoint_events(at);
+    }
+
+    /// Streams are those of the hellos, and messages of the TCP proxy.
+    fn stream_event(&mut self, at: At, event: &StreamEvent, now: Instant) {
+        let Some(id) = self.path_of(at) else { return self.hear_hello(at, now) };
+        let Some(proxy) = &mut self.proxy else { return };
+        let group = self.peers.group_mut(id.peer, id.group);
+        let Some(link) = group.and_then(|group| group.link_mut(id.member)) else { return };
+        let take = |message| proxy.received.push((id, message));
+        match *event {
+            StreamEvent::Opened { dir: Dir::Uni } => link.accept_messages(take),
+            StreamEvent::Readable { id } if id.dir() == Dir::Uni => link.read_message(id, take),
+            StreamEvent::Finished { id } => link.messages.finished(id),
+            _ => {}
+        }
+    }
+
+    /// A connection becomes that of a member path.
+    pub(super) fn adopt(&mut self, at: At, hello: PeerHello, now: Instant) {
+        let id = hello.id;
+        let Some(peer) = self.peers.by_id_mut(id.peer) else { return };
+        let Some(group) = peer.group_mut(id.group) else { return };
+        let Some(member) = group.members.get_mut(usize::from(id.member)) else { return };
+        let Some(endpoint) = self.endpoints.get_mut(&at.0) else { return };
+        let Some(Owner::Endpoint(mut link)) = endpoint.set_owner(at.1, Owner::Path(id)) else {
+            return;
+        };
+        link.id = Some(id);
+        member.retry = Retry::default();
+        member.connections += 1;
+        let before = member.link.replace(*link);
+        let anew = group.begin_session(hello.session);
+        group.proxy.peer = hello.proxy.filter(|_| self.proxy.is_some());
+        group.active = true;
+        if let Some(mut old) = before {
+            old.connection.close(now, CLOSED, "replaced".into());
+            let (messages, outcomes) = (old.reclaim_messages(), old.last_outcomes());
+            group.proxy.requeue(messages);
+            group.note_outcomes(now, outcomes);
+            self.release(old);
+        }
+        if anew {
+            self.end_flows(id.peer, id.group);
+        }
+        self.begin_messages(id);
+        let (group, member) = (id.group, id.member);
+        self.events.push_back(Event::PathUp { peer: hello.branch, group, member });
+    }
+
+    /// Messages may have come before the path was known.
+    fn begin_messages(&mut self, id: PathId) {
+        let Some(proxy) = &mut self.proxy else { return };
+        proxy.peers_changed = true;
+        let group = self.peers.group_mut(id.peer, id.group);
+        if let Some(link) = group.and_then(|group| group.link_mut(id.member)) {
+            link.accept_messages(|message| proxy.received.push((id, message)));
+        }
+    }
+
+    /// A connection has ended.
+    fn lost(&mut self, at: At, reason: ConnectionError, now: Instant) {
+        self.events.push_back(Event::Ended(reason.clone()));
+        let path = self.path_of(at);
+        let Some(id) = self.link_mut(at).map(|link| link.id) else { return };
+        let Some(id) = id else {
+            self.strangers.gone += 1;
+            return;
+        };
+        let Some(group) = self.peers.group_mut(id.peer, id.group) else { return };
+        let ends = &mut group.counters.ends;
+        match reason {
+            ConnectionError::TimedOut => ends.silent += 1,
+            ConnectionError::TransportError(_) => ends.tls += 1,
+            _ => ends.closed += 1,
+        }
+        if path == Some(id) {
+            self.leave(id, now);
+            let PathId { peer, group, member } = id;
+            self.events.push_back(Event::PathDown { peer, group, member, reason });
+        }
+    }
+
+    /// A path has lost its connection; what that had not delivered is sent on others, if there are any.
+    fn leave(&mut self, id: PathId, now: Instant) {
+        let Some(group) = self.peers.group_mut(id.peer, id.group) else { return };
+        let member = group.members.get_mut(usize::from(id.member));
+        let Some(mut link) = member.and_then(|member| member.link.take()) else { return };
+        let (messages, outcomes) = (link.reclaim_messages(), link.last_outcomes());
+        group.note_outcomes(now, outcomes);
+        let up = group.is_up();
+        if up {
+            group.proxy.requeue(messages);
+            group.active = true;
+        } else {
+            group.proxy.peer = None;
+        }
+        self.release(link);
+        if !up {
+            self.end_flows(id.peer, id.group);
+        }
+    }
+
+    /// Ends connections of those whose certificate has been revoked.
+    pub(super) fn end_revoked(&mut self, now: Instant) {
+        let identity = self.settings.identity();
+        let mut revoked = Vec::new();
+        let paths = self.peers.groups_mut().flat_map(Group::links_mut);
+        let others = self.endpoints.values_mut().flat_map(Endpoint::links_mut);
+        for link in paths.chain(others).filter(|link| link.is_revoked(identity)) {
+            link.connection.close(now, REFUSED, "revoked".into());
+            link.active = true;
+            revoked.push(link.at);
+        }
+        for at in revoked {
+            self.lost(at, ConnectionError::LocallyClosed, now);
+        }
+    }
+
+    fn endpoint_events(&mut self, at: At) {
+        let mut drained = false;
+        while let Some(event) =
+            self.link_mut(at).and_then(|link| link.connection.poll_endpoint_events())
+        {
+            drained |= event.is_drained();
+            let endpoint = self.endpoints.get_mut(&at.0);
+            let answer = endpoint.and_then(|endpoint| endpoint.quic.handle_event(at.1, event));
+            if let Some(answer) = answer
+                && let Some(link) = self.link_mut(at)
+            {
+                link.connection.handle_event(answer);
+                link.active = true;
+            }
+        }
+        if drained && let Some(endpoint) = self.endpoints.get_mut(&at.0) {
+            endpoint.forget(at.1);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What happens that somebody may want to know.
+
+use quinn_proto::{ConnectError, ConnectionError};
+
+/// Something that has happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A member path carries packets.
+    PathUp {
+        /// Name of the peer.
+        peer: String,
+        /// Number of the path group.
+        group: u8,
+        /// Place of the path.
+        member: u8,
+    },
+    /// A member path has lost its connection.
+    PathDown {
+        /// Number of the peer.
+        peer: u16,
+        /// Number of the path group.
+        group: u8,
+        /// Place of the path.
+        member: u8,
+        /// Why.
+        reason: ConnectionError,
+    },
+    /// A connection has ended.
+    Ended(ConnectionError),
+    /// A connection was refused: the other end is not who it should be.
+    Refused(String),
+    /// A connection cannot be begun.
+    CannotConnect {
+        /// Name of the peer.
+        peer: String,
+        /// Why.
+        error: ConnectError,
+    },
+}

@@ -1,0 +1,90 @@
+//! How both ends of a connection get to know each other.
+
+use std::time::Instant;
+
+use hawser_wire::tunnel::Hello;
+use quinn_proto::ConnectionHandle;
+
+use super::{endpoint::Purpose, event::Event, state::Tunnel};
+use crate::{
+    path::{PathId, PeerHello, REFUSED},
+    proxy::Stream,
+};
+
+type At = (usize, ConnectionHandle);
+
+impl<S: Stream> Tunnel<S> {
+    /// Our own connections begin with our hello.
+    pub(super) fn connected(&mut self, at: At) {
+        if let Some(id) = self.link_mut(at).and_then(|link| link.id) {
+            self.say_hello(at, id);
+        }
+    }
+
+    fn say_hello(&mut self, at: At, id: PathId) {
+        let PathId { peer, group, member } = id;
+        let Some(session) = self.peers.group_mut(peer, group).map(|group| group.session) else {
+            return;
+        };
+        let lane = self.proxy.as_ref().map(|proxy| proxy.own);
+        let branch = self.config.branch.clone();
+        let hello = Hello { id: self.config.id, group, member, session, lane, branch: &branch };
+        if let Some(link) = self.link_mut(at) {
+            link.send_hello(&hello);
+        }
+    }
+
+    /// Reads the other end's hello, and what follows from it.
+    pub(super) fn hear_hello(&mut self, at: At, now: Instant) {
+        let Some(link) = self.link_mut(at) else { return };
+        let (ours, known, hello) = (link.ours, link.id, link.read_hello());
+        let checked = match hello {
+            Some(Ok(hello)) => self.check(at, hello, known),
+            Some(Err(error)) => Err(error),
+            None => return,
+        };
+        match checked {
+            Ok(hello) => {
+                if !ours {
+                    self.say_hello(at, hello.id);
+                }
+                self.adopt(at, hello, now);
+            }
+            Err(error) => {
+                self.strangers.stranger += 1;
+                if let Some(link) = self.link_mut(at) {
+                    link.connection.close(now, REFUSED, error.clone().into());
+                }
+                self.events.push_back(Event::Refused(error));
+            }
+        }
+    }
+
+    /// Whether the other end is who it should be.
+    fn check(
+        &mut self,
+        at: At,
+        hello: PeerHello,
+        known: Option<PathId>,
+    ) -> Result<PeerHello, String> {
+        let PathId { peer: id, group, member } = hello.id;
+        let identity = self.settings.identity().clone();
+        if self.link_mut(at).is_some_and(|link| link.is_revoked(&identity)) {
+            return Err("its certificate has been revoked".to_owned());
+        }
+        let peer = self.peers.by_id(id).filter(|peer| peer.config.branch == hello.branch);
+        let peer = peer.ok_or_else(|| format!("there is no peer {:?} ({id})", hello.branch))?;
+        let paths = peer.group(group).map_or(0, |known| known.members.len());
+        if usize::from(member) >= paths {
+            return Err(format!("{:?} has no path {member} in group {group}", hello.branch));
+        }
+        let purpose = self.endpoints.get(&at.0).map(|endpoint| endpoint.socket.purpose);
+        match (known, purpose) {
+            (Some(known), _) if known == hello.id => Ok(hello),
+            (None, Some(Purpose::Takes { group: own })) if own == group && !peer.we_connect => {
+                Ok(hello)
+            }
+            _ => Err(format!("{:?} is not to be on this path", hello.branch)),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What comes in: datagrams of the paths, and packets of the device.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Instant,
+};
+
+use bytes::{Bytes, BytesMut};
+use hawser_multipath::flow as number_of;
+use hawser_wire::{
+    flow, ip,
+    ipv4::protocol::TCP,
+    record::Segmentation,
+    segment::Large,
+    tcp::{self, Says},
+    tunnel::{HEADER_LEN, unknown_context},
+};
+use quinn_proto::{DatagramEvent, EcnCodepoint, Incoming as Attempt};
+
+use super::{endpoint::Owner, state::Tunnel};
+use crate::{
+    config::Class,
+    counters::TunCounters,
+    group::Incoming,
+    path::{Link, PathId},
+    proxy::Stream,
+};
+
+/// Connections on a socket that have not said yet who they are, at most.
+const MAX_STRANGERS: usize = 64;
+
+/// Where a datagram came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Its sender.
+    pub remote: SocketAddr,
+    /// The address that it came to, where that is known.
+    pub local: Option<IpAddr>,
+    /// Its ECN field (RFC 3168 section 5), where that is known.
+    pub ecn: Option<u8>,
+}
+
+impl<S: Stream> Tunnel<S> {
+    /// Takes a datagram that came to a socket. [`Self::poll_packet`] then gives what it brought.
+    pub fn handle_input(&mut self, now: Instant, socket: usize, from: Source, datagram: BytesMut) {
+        let Some(endpoint) = self.endpoints.get_mut(&socket) else { return };
+        let Source { remote, local, ecn } = from;
+        let ecn = ecn.and_then(EcnCodepoint::from_bits);
+        let mut answer = std::mem::take(&mut self.response);
+        answer.clear();
+        match endpoint.quic.handle(now, remote, local, ecn, datagram, &mut answer) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some(link) = self.link_mut((socket, handle)) {
+                    link.connection.handle_event(event);
+                    link.active = true;
+                }
+                self.note_unread(socket, handle);
+            }
+            Some(DatagramEvent::NewConnection(attempt)) => {
+                self.admit(socket, attempt, &mut answer, now);
+            }
+            Some(DatagramEvent::Response(transmit)) => {
+                self.responses.push_back((socket, transmit, answer.clone()));
+            }
+            None => {}
+        }
+        self.response = answer;
+    }
+
+    /// Datagrams may have come on a connection: those of a path are to be read, others are of nobody.
+    fn note_unread(&mut self, socket: usize, handle: quinn_proto::ConnectionHandle) {
+        match self.endpoints.get_mut(&socket).and_then(|endpoint| endpoint.owner(handle)) {
+            Some(Owner::Path(id)) => {
+                let id = *id;
+                let group = self.peers.group_mut(id.peer, id.group);
+                if let Some(link) = group.and_then(|group| group.link_mut(id.member))
+                    && !std::mem::replace(&mut link.unread, true)
+                {
+                    self.unread.push_back(id);
+                }
+            }
+            Some(Owner::Endpoint(link)) => while link.connection.datagrams().recv().is_some() {},
+            None => {}
+        }
+    }
+
+    /// Lets a connection in as far as to say who it is from.
+    fn admit(&mut self, socket: usize, attempt: Attempt, answer: &mut Vec<u8>, now: Instant) {
+        let Some(endpoint) = self.endpoints.get_mut(&socket) else { return };
+        answer.clear();
+        let transmit = if endpoint.links().count() >= MAX_STRANGERS {
+            self.strangers.too_many += 1;
+            Some(endpoint.quic.refuse(attempt, answer))
+        } else {
+            let model = self.settings.model(now);
+            let config = std::sync::Arc::new(self.settings.server(&model));
+            match endpoint.quic.accept(attempt, now, answer, Some(config)) {
+                Ok((handle, connection)) => {
+                    let link = Link::new(connection, (socket, handle), model, None, now);
+                    endpoint.set_owner(handle, Owner::Endpoint(Box::new(link)));
+                    None
+                }
+                Err(error) => {
+                    self.strangers.malformed += 1;
+                    error.response
+                }
+            }
+        };
+        if let Some(transmit) = transmit {
+            self.responses.push_back((socket, transmit, answer.clone()));
+        }
+    }
+
+    /// The next packet for this branch.
+    pub fn poll_packet(&mut self, now: Instant) -> Option<Incoming> {
+        while self.delivered.is_empty()
+            && let Some(id) = self.unread.pop_front()
+        {
+            self.read(id, now);
+        }
+        self.delivered.pop_front()
+    }
+
+    /// Takes datagrams out of the connection of a path.
+    fn read(&mut self, id: PathId, now: Instant) {
+        let Some((place, group, table)) = self.peers.group_and_table(id.peer, id.group) else {
+            return;
+        };
+        // Where the last source was: mostly it is that of the next packet.
+        let mut last = None;
+        let owns = |address| {
+            let known = last.filter(|(known, _)| *known == address);
+            let (_, owner) = *last.insert(known.unwrap_or_else(|| (address, table.peer(address))));
+            owner == Some(place)
+        };
+        let mut owns = owns;
+        if let Some(link) = group.link_mut(id.member) {
+            link.unread = false;
+        }
+        while let Some(datagram) =
+            group.link_mut(id.member).and_then(|link| link.connection.datagrams().recv())
+        {
+            let member = usize::from(id.member);
+            let delivered = &mut self.delivered;
+            if let Some(flow) = group.receive(member, &datagram, now, delivered, &mut owns)
+                && let Some(link) = group.link_mut(id.member)
+            {
+                // Where there is no room for it, the next one will be answered.
+                link.send(Bytes::copy_from_slice(&unknown_context(flow)), None);
+            }
+        }
+    }
+
+    /// Takes a packet of this branch, which is cut into segments where it is large, and lets it wait for a path.
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        cut: Option<Segmentation>,
+        counters: &mut TunCounters,
+        class: impl FnOnce(&ip::Packet<'_>) -> Class,
+    ) {
+        let Ok(packet) = ip::Packet::parse(bytes) else {
+            counters.drops.malformed += 1;
+            return;
+        };
+        let large = cut.map(|cut| Large::new(bytes, cut));
+        let packets = large.flatten().map_or(1, |large| large.count());
+        counters.read.add(packets, bytes.len());
+        let Some(place) = self.peers.behind(packet.destination()) else {
+            counters.drops.unknown_destination += 1;
+            return;
+        };
+        let hash = flow::hash(&packet);
+        let Some(index) = self.peers.choose(place, hash, class(&packet), now) else { return };
+        let peer = self.peers.get_mut(place);
+        let Some(group) = peer.and_then(|peer| peer.groups.get_mut(index)) else { return };
+        let flow = number_of(hash);
+        match large {
+            None => {
+                let retransmittable = tcp::says(&packet) == Some(Says::More);
+                let bytes = self.arena.join(&[&[0; HEADER_LEN], bytes]);
+                group.enqueue(now, flow, false, retransmittable, bytes);
+            }
+            Some(Some(large)) => {
+                let retransmittable = packet.protocol() == TCP;
+                for number in 0..large.count() {
+                    let [headers, payload] = large.parts(number);
+                    let mut bytes = self.arena.join(&[&[0; HEADER_LEN], headers, payload]);
+                    let segment = bytes.get_mut(HEADER_LEN..).unwrap_or_default();
+                    let unsummed = large.complete_unsummed(number, segment);
+                    group.enqueue(now, flow, unsummed, retransmittable, bytes);
+                }
+            }
+            Some(None) => counters.drops.malformed += 1,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The state, and how it is configured.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    convert::Infallible,
+    time::Instant,
+};
+
+use hawser_tls::Identity;
+use quinn_proto::{ConnectionHandle, crypto::rustls::NoInitialCipherSuite};
+
+use super::{
+    endpoint::{Endpoint, Owner, Purpose, Socket},
+    event::Event,
+    proxy::Open,
+};
+use crate::{
+    arena::Arena,
+    config::{Config, Options},
+    counters::StrangerCounters,
+    group::{Group, Incoming},
+    path::{CLOSED, GsoBatch, Link, PathId, Settings},
+    peers::Peers,
+    proxy::{Proxy, Stream},
+};
+
+/// Path groups to all peers. `S` is a TCP connection that the proxy has terminated.
+pub struct Tunnel<S> {
+    pub(super) config: Config,
+    pub(super) settings: Settings,
+    /// Ties the paths of a group together, and tells the peer that it has begun anew: with the number of the configuration
+    /// that brought it.
+    session: u128,
+    configurations: u128,
+    pub(super) peers: Peers<Group>,
+    /// By the number of their socket.
+    pub(super) endpoints: BTreeMap<usize, Endpoint>,
+    pub(super) proxy: Option<Proxy<S>>,
+    pub(super) strangers: StrangerCounters,
+    /// Where packets of the device are kept until they are sent.
+    pub(super) arena: Arena,
+    pub(super) batch: GsoBatch,
+    /// Connections that may have something to send.
+    pub(super) turns: VecDeque<(usize, ConnectionHandle)>,
+    /// Answers of endpoints to datagrams of no connection: socket, addresses, bytes.
+    pub(super) responses: VecDeque<(usize, quinn_proto::Transmit, Vec<u8>)>,
+    pub(super) response: Vec<u8>,
+    /// Paths on which datagrams may have come.
+    pub(super) unread: VecDeque<PathId>,
+    pub(super) delivered: VecDeque<Incoming>,
+    pub(super) events: VecDeque<Event>,
+    pub(super) opens: VecDeque<Open>,
+    pub(super) next_tick: Instant,
+    pub(super) next_look: Instant,
+}
+
+impl<S: Stream> Tunnel<S> {
+    /// Without peers: [`Self::configure`] brings them. `session` must never have been used before.
+    ///
+    /// # Errors
+    /// An identity that QUIC cannot use.
+    pub fn new(
+        config: &Config,
+        identity: &Identity,
+        session: [u8; 16],
+        now: Instant,
+    ) -> Result<Self, NoInitialCipherSuite> {
+        Ok(Self {
+            settings: Settings::new(identity, config.options)?,
+            session: u128::from_be_bytes(session),
+            configurations: 0,
+            peers: Peers::new(config.placement, now),
+            endpoints: BTreeMap::new(),
+            proxy: config.options.proxy.then(|| Proxy::new(config.own)),
+            strangers: StrangerCounters::default(),
+            arena: Arena::default(),
+            batch: GsoBatch::default(),
+            turns: VecDeque::new(),
+            responses: VecDeque::new(),
+            response: Vec::new(),
+            unread: VecDeque::new(),
+            delivered: VecDeque::new(),
+            events: VecDeque::new(),
+            opens: VecDeque::new(),
+            next_tick: now,
+            next_look: now,
+            config: Config { peers: Vec::new(), ..config.clone() },
+        })
+    }
+
+    /// Shows another identity from now on. Connections whose certificate it revokes end with the next
+    /// configuration.
+    ///
+    /// # Errors
+    /// An identity that QUIC cannot use; then nothing has changed.
+    pub fn set_identity(
+        &mut self,
+        identity: &Identity,
+        options: Options,
+    ) -> Result<(), NoInitialCipherSuite> {
+        self.settings = Settings::new(identity, options)?;
+        Ok(())
+    }
+
+    /// Takes on a configuration with the same options: connections of groups that are the same in both stay. `opened` are the
+    /// sockets that [`Config::sockets`] asks for and that were not there before, by number, each with the datagrams that it
+    /// sends in one piece.
+    pub fn configure(
+        &mut self,
+        now: Instant,
+        config: Config,
+        opened: impl IntoIterator<Item = (usize, Socket, usize)>,
+    ) {
+        self.configurations += 1;
+        let session = (self.session ^ self.configurations).to_be_bytes();
+        for (number, socket, max_batch) in opened {
+            let endpoint = self.endpoint(socket, max_batch, now);
+            self.endpoints.insert(number, endpoint);
+        }
+        let wanted = config.sockets();
+        self.endpoints.retain(|_, endpoint| wanted.contains(&endpoint.socket));
+        let (queue, options) = (config.queue_bytes, config.options);
+        let open = |_: &_, group: &crate::config::Group| {
+            Ok::<_, Infallible>(Group::new(group.clone(), session, queue, options))
+        };
+        let Ok(removed) = self.peers.reconcile(config.id, &config.peers, open);
+        self.peers.groups_mut().for_each(|group| group.backlog.set_limit(queue));
+        self.peers.set_policy(config.placement);
+        for (peer, group) in removed {
+            self.remove(peer, group, now);
+        }
+        self.forget_lost_sockets();
+        if let Some(proxy) = &mut self.proxy {
+            proxy.peers_changed = true;
+        }
+        self.config = config;
+        self.end_revoked(now);
+    }
+
+    fn endpoint(&self, socket: Socket, max_batch: usize, now: Instant) -> Endpoint {
+        let takes = matches!(socket.purpose, Purpose::Takes { .. });
+        let server = takes.then(|| self.settings.server(&self.settings.model(now)));
+        Endpoint::new(socket, max_batch, Settings::endpoint(takes), server)
+    }
+
+    /// Ends the connections of a group that is no longer wanted: who made them makes others for what there is now.
+    fn remove(&mut self, peer: u16, group: Group, now: Instant) {
+        if let Some(proxy) = &mut self.proxy {
+            for slot in proxy.all(|id| (id.peer, id.group) == (peer, group.config.id)) {
+                drop(proxy.take(slot));
+            }
+        }
+        for mut link in group.members.into_iter().filter_map(|member| member.link) {
+            link.connection.close(now, CLOSED, "its group has changed".into());
+            self.release(link);
+        }
+    }
+
+    /// Gives a connection back to its endpoint, until it has ended.
+    pub(super) fn release(&mut self, mut link: Link) {
+        let (number, handle) = link.at;
+        link.active = true;
+        if let Some(endpoint) = self.endpoints.get_mut(&number) {
+            endpoint.set_owner(handle, Owner::Endpoint(Box::new(link)));
+        }
+    }
+
+    /// Members whose socket has gone have no connection. All others may have something to send.
+    fn forget_lost_sockets(&mut self) {
+        self.turns.clear();
+        self.batch.clear();
+        self.unread.clear();
+        for group in self.peers.groups_mut() {
+            for member in &mut group.members {
+                member.link.take_if(|link| !self.endpoints.contains_key(&link.at.0));
+                if let Some(link) = &mut member.link {
+                    link.restart();
+                    if link.unread {
+                        let Some(id) = link.id else { continue };
+                        self.unread.push_back(id);
+                    }
+                }
+            }
+        }
+        for endpoint in self.endpoints.values_mut() {
+            endpoint.links_mut().for_each(Link::restart);
+        }
+    }
+
+    /// The datagrams that a socket sends in one piece have become others.
+    pub fn set_max_batch(&mut self, socket: usize, max_batch: usize) {
+        if let Some(endpoint) = self.endpoints.get_mut(&socket) {
+            endpoint.max_batch = max_batch;
+        }
+    }
+
+    /// What has happened since it was last asked, oldest first.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// A connection, wherever it is.
+    pub(super) fn link_mut(
+        &mut self,
+        (number, handle): (usize, ConnectionHandle),
+    ) -> Option<&mut Link> {
+        match self.endpoints.get_mut(&number)?.owner(handle)? {
+            Owner::Endpoint(link) => Some(link),
+            Owner::Path(id) => self.peers.group_mut(id.peer, id.group)?.link_mut(id.member),
+        }
+    }
+
+    /// The path that has a connection.
+    pub(super) fn path_of(&mut self, at: (usize, ConnectionHandle)) -> Option<PathId> {
+        match self.endpoints.get_mut(&at.0)?.owner(at.1)? {
+            Owner::Path(id) => Some(*id),
+            Owner::Endpoint(_) => None,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What happens when time has passed.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    endpoint::{Endpoint, Owner, Purpose},
+    event::Event,
+    state::Tunnel,
+};
+use crate::{
+    group::Group,
+    path::{CLOSED, Link, OPENING, PathId, REFUSED},
+    proxy::Stream,
+};
+
+/// How often timers are looked at that are in no hurry.
+const TICK: Duration = Duration::from_millis(50);
+
+impl<S: Stream> Tunnel<S> {
+    /// When [`Self::handle_timeout`] is to be called next.
+    pub fn poll_timeout(&mut self) -> Instant {
+        let ticks = self.next_tick.min(self.next_look);
+        let groups = self.peers.groups_mut();
+        let paths = groups.filter_map(|group| {
+            let gap = group.resequencer.poll_timeout();
+            let links = group.links_mut().filter_map(|link| link.connection.poll_timeout());
+            links.chain(gap).min()
+        });
+        let others = self.endpoints.values_mut().flat_map(|endpoint| {
+            endpoint.links_mut().filter_map(|link| link.connection.poll_timeout())
+        });
+        paths.chain(others).fold(ticks, Instant::min)
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if now >= self.next_tick {
+            self.tick(now);
+            self.next_tick = now + TICK;
+        }
+        for group in self.peers.groups_mut() {
+            group.links_mut().for_each(|link| run_timer(link, now));
+            group.expire(now, &mut self.delivered);
+        }
+        for endpoint in self.endpoints.values_mut() {
+            endpoint.links_mut().for_each(|link| run_timer(link, now));
+        }
+        if now >= self.next_look {
+            let groups = self.peers.groups_mut();
+            let silent = groups.filter_map(|group| group.recover_silent(now));
+            self.next_look = silent.fold(now + TICK, Instant::min);
+        }
+    }
+
+    /// Looks at what is in no hurry: makes connections, probes silent paths, ends what took too long.
+    fn tick(&mut self, now: Instant) {
+        let mut due = Vec::new();
+        for (number, endpoint) in &mut self.endpoints {
+            for link in endpoint.links_mut() {
+                if now.saturating_duration_since(link.since) >= OPENING {
+                    link.connection.close(now, REFUSED, "too late".into());
+                    link.active = true;
+                }
+            }
+            if let Purpose::Makes { path, .. } = endpoint.socket.purpose
+                && endpoint.is_idle()
+            {
+                due.push((*number, path));
+            }
+        }
+        for (number, path) in due {
+            self.connect(number, path, now);
+        }
+        let proxied = self.proxy.is_some();
+        for group in self.peers.groups_mut() {
+            group.links_mut().for_each(|link| link.probe_if_silent(now));
+            if proxied {
+                group.tend_messages(now);
+            }
+            group.active = true;
+        }
+        self.peers.sweep(now, TICK);
+    }
+
+    /// Makes the connection of a path, if it is time.
+    fn connect(&mut self, number: usize, path: PathId, now: Instant) {
+        let Some(peer) = self.peers.by_id_mut(path.peer) else { return };
+        let name = peer.config.branch.clone();
+        let Some(group) = peer.group_mut(path.group) else { return };
+        let Some(member) = group.members.get_mut(usize::from(path.member)) else { return };
+        if !member.retry.is_due(now) {
+            return;
+        }
+        member.retry.failed(now);
+        let model = self.settings.model(now);
+        let config = self.settings.client(&model);
+        let Some(endpoint) = self.endpoints.get_mut(&number) else { return };
+        let Purpose::Makes { remote, .. } = endpoint.socket.purpose else { return };
+        match endpoint.quic.connect(now, config, remote, &name) {
+            Ok((handle, connection)) => {
+                let link = Link::new(connection, (number, handle), model, Some(path), now);
+                endpoint.set_owner(handle, Owner::Endpoint(Box::new(link)));
+            }
+            Err(error) => self.events.push_back(Event::CannotConnect { peer: name, error }),
+        }
+    }
+
+    /// Tells all peers that this is the end; [`Self::poll_transmit`] then gives what is to be sent.
+    pub fn close(&mut self, now: Instant) {
+        let paths = self.peers.groups_mut().flat_map(Group::links_mut);
+        let others = self.endpoints.values_mut().flat_map(Endpoint::links_mut);
+        for link in paths.chain(others) {
+            link.connection.close(now, CLOSED, "the gateway ends".into());
+            link.active = true;
+        }
+    }
+}
+
+fn run_timer(link: &mut Link, now: Instant) {
+    if link.connection.poll_timeout().is_some_and(|at| at <= now) {
+        link.connection.handle_timeout(now);
+        link.active = true;
+    }
+}
