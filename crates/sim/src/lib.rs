@@ -10,6 +10,7 @@
 mod environment;
 mod events;
 mod flow;
+pub mod gateways;
 mod member;
 mod world;
 

@@ -1,0 +1,46 @@
+//! Inner packets: segments of TCP with a number each.
+
+use std::net::Ipv4Addr;
+
+use ipnet::{IpNet, Ipv4Net};
+
+/// Bytes of the headers of IPv4 and TCP.
+const HEADERS: usize = 40;
+
+/// A host behind a gateway.
+#[must_use]
+pub fn host(gateway: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, if gateway == 0 { 1 } else { 2 }, 0, 5)
+}
+
+/// Addresses behind a gateway.
+pub(super) fn prefix(gateway: usize) -> Option<IpNet> {
+    Ipv4Net::new(host(gateway), 24).ok().map(|net| net.trunc().into())
+}
+
+/// A packet from a host behind a gateway to the other's, of `len` bytes, with a flow and a number.
+#[must_use]
+#[allow(clippy::cast_possible_truncation)] // at most 64 KiB
+pub fn segment(gateway: usize, flow: u16, number: u32, len: usize) -> Vec<u8> {
+    let len = len.max(HEADERS + 4);
+    let mut packet = vec![0x45, 0];
+    packet.extend((len as u16).to_be_bytes());
+    packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+    packet.extend(host(gateway).octets());
+    packet.extend(host(1 - gateway).octets());
+    packet.extend(flow.to_be_bytes());
+    packet.extend([0, 80]);
+    packet.extend(number.to_be_bytes());
+    packet.extend([0, 0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+    packet.extend(number.to_be_bytes());
+    packet.resize(len, number as u8);
+    packet
+}
+
+/// The flow and the number of a packet.
+#[must_use]
+pub fn number_of(packet: &[u8]) -> Option<(u16, u32)> {
+    let flow = packet.get(20..22)?.try_into().ok()?;
+    let number = packet.get(HEADERS..HEADERS + 4)?.try_into().ok()?;
+    Some((u16::from_be_bytes(flow), u32::from_be_bytes(number)))
+}

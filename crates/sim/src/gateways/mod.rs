@@ -1,0 +1,412 @@
+//! Two gateways with whole tunnels, QUIC connections included, on a virtual clock.
+//!
+//! ```text
+//! send -> Tunnel -> wire 0 (rate, queue, delay, loss, reordering, MTU) -> Tunnel -> received
+//!                -> wire 1 ...
+//! ```
+
+mod identity;
+mod inner;
+mod stream;
+mod wire;
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use hawser_impair::ValueError;
+use hawser_tls::Identity;
+use hawser_tunnel::{
+    Config, Event, Purpose, Socket, Source, StreamReady, Tunnel,
+    config::{Class, Congestion, Group, Options, Path as PathConfig, Peer, Placement, Recovery},
+    counters::{GroupCounters, TunCounters},
+};
+use hawser_wire::tunnel::Own;
+
+use self::wire::Path;
+pub use self::{
+    identity::Authority,
+    inner::{host, number_of, segment},
+    stream::{End as StreamEnd, Memory},
+    wire::Wire,
+};
+
+/// Datagrams that go in one piece.
+const BATCH: usize = 40;
+
+/// How many times something may be due at one moment.
+const PATIENCE: u32 = 100_000;
+
+/// What the gateways are to do.
+pub const OPTIONS: Options = Options {
+    congestion: Congestion::Delay,
+    recovery: Recovery::Resend,
+    resequence: true,
+    header_compression: true,
+    proxy: true,
+    udp_offload: true,
+};
+
+/// One gateway.
+struct Gateway {
+    tunnel: Tunnel<Memory>,
+    sockets: BTreeMap<usize, Socket>,
+    next_socket: usize,
+    /// Packets that have come out.
+    received: Vec<Bytes>,
+    /// Ends of the streams that it has made for the other.
+    reached: Vec<StreamEnd>,
+    ups: usize,
+    downs: usize,
+    device: TunCounters,
+}
+
+/// Two gateways, the first of which connects, and the paths of one group between them.
+pub struct Gateways {
+    epoch: Instant,
+    now: Duration,
+    authority: Authority,
+    options: Options,
+    ends: [Gateway; 2],
+    paths: Vec<Path>,
+    sessions: u8,
+}
+
+/// Where a path ends.
+fn address(path: usize, gateway: usize) -> Ipv4Addr {
+    let [path, gateway] = [path, gateway + 1].map(|n| u8::try_from(n).unwrap_or(u8::MAX));
+    Ipv4Addr::new(192, 168, path, gateway)
+}
+
+impl Gateways {
+    /// With connections still to be made. Results do not depend on `epoch`.
+    ///
+    /// # Errors
+    /// A value that no path can have.
+    pub fn new(
+        epoch: Instant,
+        wires: &[Wire],
+        seed: u64,
+        options: Options,
+    ) -> Result<Self, ValueError> {
+        let authority = Authority::new();
+        let numbered = (0..).zip(wires);
+        let paths = numbered.map(|(number, wire)| Path::new(wire, seed.wrapping_mul(31) + number));
+        let paths: Vec<_> = paths.collect::<Result<_, _>>()?;
+        let all: Vec<usize> = (0..wires.len()).collect();
+        let gateway = |number: usize| {
+            let config = config(number, &all, options);
+            Gateway::new(&config, &authority.identity(name(number)), 1 + number, epoch)
+        };
+        let ends = [gateway(0), gateway(1)];
+        Ok(Self { epoch, now: Duration::ZERO, authority, options, ends, paths, sessions: 2 })
+    }
+
+    /// The present.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.epoch + self.now
+    }
+
+    /// Lets a gateway begin anew, as a daemon that was killed and started: it knows nothing of what was.
+    pub fn restart(&mut self, gateway: usize) {
+        self.sessions += 1;
+        let all: Vec<usize> = (0..self.paths.len()).collect();
+        let config = config(gateway, &all, self.options);
+        let identity = self.authority.identity(name(gateway));
+        let new = Gateway::new(&config, &identity, self.sessions.into(), self.now());
+        if let Some(old) = self.ends.get_mut(gateway) {
+            *old = new;
+        }
+    }
+
+    /// Gives a gateway a group of these paths only.
+    pub fn configure(&mut self, gateway: usize, paths: &[usize]) {
+        let (now, config) = (self.now(), config(gateway, paths, self.options));
+        if let Some(gateway) = self.ends.get_mut(gateway) {
+            gateway.configure(config, now);
+        }
+    }
+
+    /// Lets packets of a path vanish, or come through again.
+    pub fn cut(&mut self, path: usize, cut: bool) {
+        if let Some(path) = self.paths.get_mut(path) {
+            path.cut = cut;
+        }
+    }
+
+    /// Lets a path take IP packets of at most so many bytes.
+    pub fn set_mtu(&mut self, path: usize, mtu: usize) {
+        if let Some(path) = self.paths.get_mut(path) {
+            path.mtu = mtu;
+        }
+    }
+
+    /// A packet comes to a gateway's device.
+    pub fn send(&mut self, gateway: usize, packet: &[u8]) {
+        let now = self.now();
+        if let Some(Gateway { tunnel, device, .. }) = self.ends.get_mut(gateway) {
+            tunnel.handle_packet(now, packet, None, device, |_| Class::II);
+        }
+    }
+
+    /// A datagram of somebody comes to a gateway's socket on a path.
+    pub fn inject(&mut self, gateway: usize, path: usize, bytes: &[u8]) {
+        let (now, at) = (self.now(), address(path, gateway));
+        let stranger = SocketAddr::from((address(path, 1 - gateway), 9));
+        let Some(gateway) = self.ends.get_mut(gateway) else { return };
+        let mut sockets = gateway.sockets.values();
+        let Some(socket) = sockets.find(|socket| socket.address.ip() == at) else { return };
+        let from = match socket.purpose {
+            Purpose::Makes { remote, .. } => remote,
+            Purpose::Takes { .. } => stranger,
+        };
+        let to = socket.address;
+        gateway.input(now, from, to, bytes.into());
+    }
+
+    /// Calls one of a tunnel's methods out of turn; what it gives is lost.
+    pub fn poke(&mut self, gateway: usize, which: u8) {
+        let now = self.now();
+        let Some(Gateway { tunnel, .. }) = self.ends.get_mut(gateway) else { return };
+        match which % 6 {
+            0 => drop(tunnel.poll_transmit(now)),
+            1 => tunnel.handle_timeout(now),
+            2 => drop(tunnel.poll_packet(now)),
+            3 => drop(tunnel.poll_connect()),
+            4 => tunnel.set_max_batch(usize::from(which) / 6 % 3, usize::from(which) / 18),
+            _ => drop(tunnel.poll_event()),
+        }
+    }
+
+    /// A client behind a gateway connects to a host behind the other; returns the client's end.
+    pub fn connect(&mut self, gateway: usize, port: u16) -> StreamEnd {
+        let (now, ends) = (self.now(), [gateway, 1 - gateway].map(host));
+        let [client, server] = ends.map(|ip| SocketAddr::from((ip, port)));
+        let (stream, end) = stream::pair();
+        if let Some(gateway) = self.ends.get_mut(gateway) {
+            end.set_number(gateway.tunnel.next_stream());
+            gateway.tunnel.handle_accepted(now, stream, (client, server), Class::II);
+            gateway.wake(&end);
+        }
+        end
+    }
+
+    /// Lets a gateway look at a stream whose other end has sent or taken something.
+    pub fn wake(&mut self, gateway: usize, end: &StreamEnd) {
+        if let Some(gateway) = self.ends.get_mut(gateway) {
+            gateway.wake(end);
+        }
+    }
+
+    /// Ends of the streams that a gateway has made for the other, in their order.
+    #[must_use]
+    pub fn reached(&self, gateway: usize) -> &[StreamEnd] {
+        self.ends.get(gateway).map(|gateway| gateway.reached.as_slice()).unwrap_or_default()
+    }
+
+    /// Packets that have come out of a gateway's device since they were last taken.
+    pub fn take_received(&mut self, gateway: usize) -> Vec<Bytes> {
+        let gateway = self.ends.get_mut(gateway);
+        gateway.map(|gateway| std::mem::take(&mut gateway.received)).unwrap_or_default()
+    }
+
+    /// How often paths of a gateway came up and went down.
+    #[must_use]
+    pub fn path_changes(&self, gateway: usize) -> (usize, usize) {
+        self.ends.get(gateway).map(|gateway| (gateway.ups, gateway.downs)).unwrap_or_default()
+    }
+
+    /// What a gateway's path group counts.
+    #[must_use]
+    pub fn counters(&self, gateway: usize) -> GroupCounters {
+        let groups = self.ends.get(gateway).into_iter().flat_map(|g| g.tunnel.report());
+        let mut counters = groups.flat_map(|(_, groups)| groups.map(|group| group.counters()));
+        counters.next().unwrap_or_default()
+    }
+
+    /// Bytes that wait in a gateway's path group.
+    #[must_use]
+    pub fn queued(&self, gateway: usize) -> u64 {
+        let groups = self.ends.get(gateway).into_iter().flat_map(|g| g.tunnel.report());
+        groups.flat_map(|(_, groups)| groups.map(|group| group.queued_bytes())).sum()
+    }
+
+    /// Of each path that a gateway has a connection on: bytes sent, and the UDP payload that it takes.
+    #[must_use]
+    pub fn paths(&self, gateway: usize) -> Vec<Option<(u64, u16)>> {
+        let now = self.now();
+        let groups = self.ends.get(gateway).into_iter().flat_map(|g| g.tunnel.report());
+        let paths = groups.flat_map(|(_, groups)| groups.flat_map(|group| group.paths()));
+        paths.map(|path| path.measured(now, |path, _, mtu| (path.totals().sent, mtu))).collect()
+    }
+
+    /// Lets so much time pass.
+    pub fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        let mut left = PATIENCE;
+        self.settle();
+        while let Some(at) = self.next().filter(|at| *at <= end) {
+            left = if at > self.now { PATIENCE } else { left - 1 };
+            self.now = self.now.max(at);
+            self.arrive();
+            let now = self.now();
+            for gateway in &mut self.ends {
+                gateway.tunnel.handle_timeout(now);
+            }
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    /// When something happens next.
+    fn next(&mut self) -> Option<Duration> {
+        let paths = self.paths.iter().filter_map(Path::next);
+        let epoch = self.epoch;
+        let timeouts = self.ends.iter_mut().map(|gateway| gateway.tunnel.poll_timeout());
+        paths.chain(timeouts.map(|at| at.saturating_duration_since(epoch))).min()
+    }
+
+    /// Datagrams come out of the paths.
+    fn arrive(&mut self) {
+        let now = self.epoch + self.now;
+        for path in &mut self.paths {
+            for (to, gateway) in self.ends.iter_mut().enumerate() {
+                while let Some(datagram) = path.receive(self.now, to) {
+                    gateway.input(now, datagram.from, datagram.to, datagram.bytes);
+                }
+            }
+        }
+    }
+
+    /// Does all that there is to be done now.
+    fn settle(&mut self) {
+        let (now, at) = (self.now(), self.now);
+        for (number, gateway) in self.ends.iter_mut().enumerate() {
+            loop {
+                gateway.take_packets(now);
+                while let Some(transmit) = gateway.tunnel.poll_transmit(now) {
+                    let Some(socket) = gateway.sockets.get(&transmit.socket) else { continue };
+                    let SocketAddr::V4(from) = socket.address else { continue };
+                    let [_, _, path, _] = from.ip().octets();
+                    let Some(path) = self.paths.get_mut(usize::from(path)) else { continue };
+                    let one = transmit.segment_size.unwrap_or(transmit.contents.len());
+                    for bytes in transmit.contents.chunks(one.max(1)) {
+                        path.send(at, 1 - number, (from.into(), transmit.destination), bytes);
+                    }
+                }
+                if !gateway.connect_streams() {
+                    break;
+                }
+            }
+            gateway.take_events();
+        }
+    }
+}
+
+impl Gateway {
+    fn new(config: &Config, identity: &Identity, session: usize, now: Instant) -> Self {
+        let session = (session as u128).to_be_bytes();
+        #[allow(clippy::expect_used)] // its suites are those that QUIC needs
+        let tunnel = Tunnel::new(config, identity, session, now).expect("identity");
+        let mut this = Self {
+            tunnel,
+            sockets: BTreeMap::new(),
+            next_socket: 0,
+            received: Vec::new(),
+            reached: Vec::new(),
+            ups: 0,
+            downs: 0,
+            device: TunCounters::default(),
+        };
+        this.configure(config.clone(), now);
+        this
+    }
+
+    fn configure(&mut self, config: Config, now: Instant) {
+        let wanted = config.sockets();
+        self.sockets.retain(|_, socket| wanted.contains(socket));
+        let mut opened = Vec::new();
+        for socket in wanted {
+            if !self.sockets.values().any(|known| *known == socket) {
+                self.sockets.insert(self.next_socket, socket);
+                opened.push((self.next_socket, socket, BATCH));
+                self.next_socket += 1;
+            }
+        }
+        self.tunnel.configure(now, config, opened);
+    }
+
+    /// A datagram comes to the socket that leads to its sender, or else to one that takes any.
+    fn input(&mut self, now: Instant, from: SocketAddr, to: SocketAddr, bytes: BytesMut) {
+        let leads = |socket: &&Socket| match socket.purpose {
+            Purpose::Makes { remote, .. } => remote == from,
+            Purpose::Takes { .. } => true,
+        };
+        let mut sockets = self.sockets.iter().filter(|(_, socket)| socket.address == to);
+        if let Some((number, _)) = sockets.find(|(_, socket)| leads(socket)) {
+            let source = Source { remote: from, local: Some(to.ip()), ecn: None };
+            self.tunnel.handle_input(now, *number, source, bytes);
+        }
+    }
+
+    fn take_packets(&mut self, now: Instant) {
+        while let Some(incoming) = self.tunnel.poll_packet(now) {
+            self.received.push(incoming.packet);
+        }
+    }
+
+    fn connect_streams(&mut self) -> bool {
+        let mut any = false;
+        while let Some(wanted) = self.tunnel.poll_connect() {
+            let (stream, end) = stream::pair();
+            end.set_number(self.tunnel.next_stream());
+            self.tunnel.handle_connecting(&wanted, Ok(stream));
+            self.wake(&end);
+            self.reached.push(end);
+            any = true;
+        }
+        any
+    }
+
+    fn wake(&mut self, end: &StreamEnd) {
+        let ready = StreamReady { readable: true, writable: true, failed: end.has_failed() };
+        self.tunnel.handle_stream(end.number(), ready);
+    }
+
+    fn take_events(&mut self) {
+        while let Some(event) = self.tunnel.poll_event() {
+            self.ups += usize::from(matches!(event, Event::PathUp { .. }));
+            self.downs += usize::from(matches!(event, Event::PathDown { .. }));
+        }
+    }
+}
+
+fn name(gateway: usize) -> &'static str {
+    if gateway == 0 { "b1" } else { "b2" }
+}
+
+/// The configuration of a gateway whose group has these paths.
+fn config(gateway: usize, paths: &[usize], options: Options) -> Config {
+    let other = 1 - gateway;
+    let path = |path: &usize| PathConfig {
+        local: address(*path, gateway).into(),
+        remote: address(*path, other).into(),
+    };
+    let group = Group { id: 0, class: Class::II, paths: paths.iter().map(path).collect() };
+    let id = |gateway: usize| if gateway == 0 { 1 } else { 2 };
+    let prefixes = inner::prefix(other).into_iter().collect();
+    let peer = Peer { branch: name(other).into(), id: id(other), prefixes, groups: vec![group] };
+    Config {
+        branch: name(gateway).into(),
+        id: id(gateway),
+        own: Own { v4: None, v6: None },
+        queue_bytes: 1_000_000,
+        placement: Placement::default(),
+        options,
+        peers: vec![peer],
+    }
+}
