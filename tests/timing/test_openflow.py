@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from hawser.driver import openvswitch
 from hawser.driver.local import LocalLab
+from hawser.driver.parts import openvswitch
 from hawser.node.netns import namespace
 from hawser.overlay.lab.plan import NetworkPlan
 from lab.plans import switches

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from hawser.driver import background, openvswitch, programs, tunnels
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import binary
+from hawser.driver.parts import cross_traffic, openvswitch, programs, tunnels
 from hawser.node.netns import cgroup, features
 from hawser.node.netns.htb import needs_tree
 from hawser.overlay.lab import emulator
@@ -101,7 +101,7 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
         *_missing_daemon(plan),
         *tunnels.missing(plan),
         *programs.missing(plan),
-        *background.missing(plan),
+        *cross_traffic.missing(plan),
         *openvswitch.missing(plan),
     )
     return (*kernel, *_missing_cgroup(plan), *lacking)

@@ -7,24 +7,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from hawser.driver import (
-    background,
-    build,
-    capabilities,
-    changes,
-    daemon,
-    failover,
-    names,
-    openvswitch,
-    programs,
-    remains,
-    state,
-    tunnels,
-)
+from hawser.driver import build, capabilities, changes, daemon, failover, names, remains, state
 from hawser.driver.base import Daemon, DriverError, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon, SupervisedProcess
-from hawser.driver.tunnels import function
-from hawser.driver.tunnels.function import TunnelEnd
+from hawser.driver.parts import cross_traffic, openvswitch, programs, tunnels
+from hawser.driver.parts.tunnels import function
+from hawser.driver.parts.tunnels.function import TunnelEnd
 from hawser.node.base import NodeError, Process
 from hawser.node.change import Settings
 from hawser.node.netns import NamespaceNode
@@ -58,7 +46,7 @@ class LocalLab:
         self._planned = daemons
         self.tunnels: list[Process] = []
         """Processes of tunnels that this process started."""
-        self.background = background.Traffic(directory, plan)
+        self.background = cross_traffic.CrossTraffic(directory, plan)
         self.switches: list[SupervisedProcess] = []
         """Processes of OpenFlow switches that this process started and keeps running."""
         self.programs: dict[str, SupervisedProcess] = {}
@@ -253,6 +241,6 @@ def _certificates(directory: Path, plan: NetworkPlan) -> None:
     gateways = (each.config for each in plan.daemons if isinstance(each, GatewayDaemon))
     branches = {config.branch for config in gateways if config.tls is not None}
     if branches:
-        from hawser.driver import pki  # cryptography takes long to import
+        from hawser.driver.parts import pki  # cryptography takes long to import
 
         pki.make(directory / "pki", sorted(branches))

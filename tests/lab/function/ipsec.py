@@ -17,10 +17,10 @@ import pytest
 
 from hawser.control.client import DaemonClient
 from hawser.control.model import FunctionCounters
-from hawser.driver import tunnels
 from hawser.driver.local import LocalLab
-from hawser.driver.tunnels import strongswan
-from hawser.driver.tunnels.function import TunnelEnd
+from hawser.driver.parts import tunnels
+from hawser.driver.parts.tunnels import strongswan
+from hawser.driver.parts.tunnels.function import TunnelEnd
 from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import network
 from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan

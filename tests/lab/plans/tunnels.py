@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from hawser.driver import tunnels
+from hawser.driver.parts import tunnels
 from hawser.overlay.lab import network
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec import load

@@ -23,8 +23,8 @@ from pathlib import Path
 import pytest
 
 from hawser.control.client import ControlError
-from hawser.driver import openvswitch
 from hawser.driver.local import LocalDriver, LocalLab
+from hawser.driver.parts import openvswitch
 from hawser.node.netns import namespace
 from hawser.openflow.errors import PER_SECOND
 from hawser.overlay.config.entry import EntryOutput

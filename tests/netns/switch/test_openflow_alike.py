@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from hawser.control.client import DaemonClient
-from hawser.driver import daemon, openvswitch
+from hawser.driver import daemon
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalLab
+from hawser.driver.parts import openvswitch
 from hawser.node.netns import namespace
 from hawser.overlay.lab.plan import NetworkPlan
 from lab.plans import switches

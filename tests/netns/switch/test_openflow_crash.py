@@ -10,8 +10,9 @@ import time
 
 import pytest
 
-from hawser.driver import names, openvswitch
+from hawser.driver import names
 from hawser.driver.local import LocalDriver
+from hawser.driver.parts import openvswitch
 from hawser.node.netns import cgroup, namespace
 from lab import ROOT
 from lab.run.cli import processes

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hawser.driver import openvswitch
 from hawser.driver.local import LocalLab
+from hawser.driver.parts import openvswitch
 from hawser.node.netns import namespace
 from hawser.overlay.lab.plan import NetworkPlan
 from lab.plans.small import FRAME, MBIT

@@ -13,8 +13,9 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hawser.driver import names, pki, state
+from hawser.driver import names, state
 from hawser.driver.base import DriverError
+from hawser.driver.parts import pki
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.config.wan import WanConfig
 from hawser.overlay.lab.plan import NetworkPlan, WanDaemon

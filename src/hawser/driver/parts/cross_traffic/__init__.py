@@ -1,4 +1,4 @@
-"""Traffic of others in a lab: started before anything is measured, and watched until the end.
+"""Cross traffic: that of others, started before anything is measured, and watched to the end.
 
 Constant flows come from a program of our own (`source`), one a node, which keeps time with all of
 them at once; TCP connections from iperf3, a pair of programs a bottleneck and direction.
@@ -25,8 +25,8 @@ _LATE = 0.01
 """Share of a constant flow that may be missing because its program had no time to send it."""
 
 
-class Traffic:
-    """All background traffic of a lab that this process started."""
+class CrossTraffic:
+    """All cross traffic of a lab that this process started."""
 
     def __init__(self, directory: Path, plan: NetworkPlan) -> None:
         self._directory = directory

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hawser.driver.base import DriverError
-from hawser.driver.tunnels.wait import until
+from hawser.driver.parts.tunnels.wait import until
 from hawser.node.base import Node, Process
 from hawser.node.change import Device
 from hawser.overlay.lab.plan import TunnelPlan
@@ -36,7 +36,7 @@ def program() -> Path:
     Raises:
         DriverError: it is not there.
     """
-    built = Path(__file__).resolve().parents[4] / "target" / "peers" / "bin" / "wireguard"
+    built = Path(__file__).resolve().parents[5] / "target" / "peers" / "bin" / "wireguard"
     found = os.environ.get("WIREGUARD_GO") or shutil.which("wireguard-go") or str(built)
     if not os.access(found, os.X_OK):
         raise DriverError(
@@ -61,7 +61,7 @@ def start(
     nodes: Mapping[str, Node],
     started: Callable[[Process], None],
 ) -> None:
-    """Start both ends and wait for their handshake; see `hawser.driver.tunnels`."""
+    """Start both ends and wait for their handshake; see `hawser.driver.parts.tunnels`."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     keys = {end.node: X25519PrivateKey.generate() for end in ends}

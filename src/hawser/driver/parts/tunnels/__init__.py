@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hawser.driver.base import DriverError
-from hawser.driver.tunnels import strongswan, wireguard
+from hawser.driver.parts.tunnels import strongswan, wireguard
 from hawser.node.base import Node, Process
 from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan
 from hawser.spec.tunnel import TunnelKind

@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.daemon import SupervisedProcess, binary
-from hawser.driver.tunnels import strongswan
-from hawser.driver.tunnels.wait import until
+from hawser.driver.parts.tunnels import strongswan
+from hawser.driver.parts.tunnels.wait import until
 from hawser.node.base import Node, NodeError
 from hawser.node.change import Device
 from hawser.overlay.config.ipsec import Ike, IpsecConfig, Rekey

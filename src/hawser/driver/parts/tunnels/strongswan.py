@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hawser.driver.base import DriverError
-from hawser.driver.tunnels.wait import until
+from hawser.driver.parts.tunnels.wait import until
 from hawser.node.base import Node, Process
 from hawser.overlay.lab.plan import TunnelPlan
 
@@ -105,7 +105,7 @@ def start(
     nodes: Mapping[str, Node],
     started: Callable[[Process], None],
 ) -> None:
-    """Start both ends and connect them; see `hawser.driver.tunnels`."""
+    """Start both ends and connect them; see `hawser.driver.parts.tunnels`."""
     secret = secrets.token_hex(32)
     for end in ends:
         _daemon(directory / end.node, end, nodes[end.node], secret, started)
