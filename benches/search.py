@@ -120,6 +120,7 @@ def _generator(a: Namespace, b: Namespace, folder: Path) -> Generator:
         (SendingPort("wan0", "ff:ff:ff:ff:ff:ff"), "wan1"),
         (ip_address("198.18.0.1"), ip_address("198.18.1.2")),
         "xdp",
+        hawserd=Path(os.environ["HAWSERD"]),
         drain=0.05,
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hawser.driver.local import LocalDriver, LocalLab
+from hawser.overlay.lab.emulator import realised
 from hawser.overlay.lab.plan import NetworkPlan
 
 _numbers = itertools.count()
@@ -29,11 +30,12 @@ def lab_name(driver: LocalDriver) -> Iterator[str]:
 
 @pytest.fixture
 def deploy(driver: LocalDriver, lab_name: str) -> Iterator[Callable[[NetworkPlan], LocalLab]]:
-    """Deploy plans (one after the other is fine: each lab is removed at the end)."""
+    """Deploy plans as this machine can (one after the other: each lab is removed at the end)."""
     labs: list[LocalLab] = []
 
     def make(plan: NetworkPlan) -> LocalLab:
-        labs.append(driver.deploy(f"{lab_name}-{len(labs)}" if labs else lab_name, plan))
+        name = f"{lab_name}-{len(labs)}" if labs else lab_name
+        labs.append(driver.deploy(name, realised(plan, driver.facts())))
         return labs[-1]
 
     yield make

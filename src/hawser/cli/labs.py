@@ -14,9 +14,8 @@ import typer
 from hawser.cli import options, output
 
 if TYPE_CHECKING:
-    from hawser.control.model import Status
-    from hawser.driver.base import Lab
-    from hawser.engine.labs import DaemonInfo, LabInfo
+    from hawser.driver.base import Lab, LabInfo
+    from hawser.engine.labs import DaemonInfo
     from hawser.engine.trace import Step
 
 _INTERRUPTED = 130
@@ -53,18 +52,16 @@ def deploy(
     as_json: options.JsonOption = False,
 ) -> None:
     """Make a workflow's network and leave it standing."""
+    from hawser import driver as drivers
     from hawser.cli import chosen, extras
-    from hawser.driver.local import LocalDriver
     from hawser.engine import labs
     from hawser.engine.signals import ProcessSignals
 
     workflow = chosen.source(file, settings, variant).workflow
     extras.need_for(workflow)
-    driver = LocalDriver()
+    driver = drivers.choose(workflow)
     lab = labs.deploy(driver, workflow, name or workflow.name, ProcessSignals())
-    found = replace(
-        labs.info(driver, lab.name), state="supervised" if supervise else "unsupervised"
-    )
+    found = replace(lab.describe(), state="supervised" if supervise else "unsupervised")
     if as_json:
         output.document(_described(found, lab))
     else:
@@ -78,10 +75,10 @@ def deploy(
 
 def inspect(name: options.LabArgument = None, as_json: options.JsonOption = False) -> None:
     """List the labs on this machine, or show one lab's nodes, addresses and daemons."""
-    from hawser.driver.local import LocalDriver
+    from hawser import driver as drivers
     from hawser.engine import labs
 
-    driver = LocalDriver()
+    driver = drivers.choose()
     if name is None:
         found = labs.overview(driver)
         if as_json:
@@ -91,9 +88,9 @@ def inspect(name: options.LabArgument = None, as_json: options.JsonOption = Fals
         return
     lab = driver.attach(labs.find_lab(driver, name))
     if as_json:
-        output.document(_described(labs.info(driver, name), lab))
+        output.document(_described(lab.describe(), lab))
     else:
-        _show(labs.info(driver, name), lab)
+        _show(lab.describe(), lab)
 
 
 def exec_(
@@ -111,11 +108,11 @@ def exec_(
     ] = False,
 ) -> None:
     """Run a command on a node, with this terminal; its exit code is passed on."""
-    from hawser.driver.local import LocalDriver
+    from hawser import driver as drivers
     from hawser.engine import labs
 
     wanted = command[1:] if command[0] == "--" else command
-    lab, found = labs.find_node(LocalDriver(), node)
+    lab, found = labs.find_node(drivers.choose(), node)
     there = found.attached(wanted)
     if trace:
         raise typer.Exit(_traced(lab, found.name, there))
@@ -169,10 +166,10 @@ def destroy(
     as_json: options.JsonOption = False,
 ) -> None:
     """Remove labs and the remains of crashed ones."""
-    from hawser.driver.local import LocalDriver
+    from hawser import driver as drivers
     from hawser.engine import labs
 
-    driver = LocalDriver()
+    driver = drivers.choose()
     if bool(names) == every:
         known = ", ".join(driver.labs()) or "none"
         raise typer.BadParameter(
@@ -229,20 +226,11 @@ def describe(daemon: DaemonInfo) -> str:
     """What a daemon says of its connections, or why it says nothing."""
     if daemon.status is None:
         return f"does not answer: {daemon.fault}"
-    others = _others(daemon.status)
+    others = daemon.status.others
     up = [name for name, connected in others if connected]
     down = [name for name, connected in others if not connected]
     connected = f"connected to {', '.join(up)}" if up else "ready"
     return connected + (f"; not to {', '.join(down)}" if down else "")
-
-
-def _others(status: Status) -> list[tuple[str, bool]]:
-    """Whom a daemon is connected to, or should be."""
-    if status.role == "gateway":
-        return [(peer.branch, peer.up) for peer in status.peers]
-    if status.role == "openflow":
-        return [(switch.name, switch.connected and switch.installed) for switch in status.switches]
-    return []
 
 
 def _described(found: LabInfo, lab: Lab) -> dict[str, object]:

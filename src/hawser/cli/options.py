@@ -17,9 +17,9 @@ def _runs(incomplete: str) -> list[str]:
 
 
 def _labs(incomplete: str) -> list[str]:
-    from hawser.driver.local import LocalDriver
+    from hawser import driver
 
-    return [name for name in LocalDriver().labs() if name.startswith(incomplete)]
+    return [name for name in driver.choose().labs() if name.startswith(incomplete)]
 
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow file.")]

@@ -52,18 +52,20 @@ def _plan(
     repeat: int | None,
     duration: str | None,
 ) -> Plan:
+    from hawser import driver
     from hawser.cli import chosen
     from hawser.engine.plan import plan as prepare
 
-    return prepare(chosen.source(file, settings, only, repeat, duration).workflow)
+    workflow = chosen.source(file, settings, only, repeat, duration).workflow
+    return prepare(workflow, driver.choose(workflow).facts())
 
 
 def _check_machine(planned: Plan) -> None:
-    from hawser.driver.local import LocalDriver
+    from hawser import driver
     from hawser.engine.errors import LackingError
     from hawser.engine.plan import missing
 
-    if lacks := missing(planned, LocalDriver()):
+    if lacks := missing(planned, driver.choose(planned.workflow)):
         raise LackingError(lacks)
 
 
@@ -117,13 +119,13 @@ def _show(planned: Plan) -> None:
 
 
 def _variants(planned: Plan) -> Iterator[tuple[str, ...]]:
-    from hawser.overlay.lab.plan import FUNCTION_ROLES
+    from hawser.driver.roles import ROLES
     from hawser.store import label
 
     letters = {id(p): letter for letter, group in _networks(planned).items() for p in group}
     for number, prepared in enumerate(planned.variants, start=1):
         transport = prepared.variant.scenario.overlay
-        own = (each for each in prepared.network.daemons if each.role not in FUNCTION_ROLES)
+        own = (each for each in prepared.network.daemons if not ROLES[each.role].chained)
         daemons = ", ".join(daemon.node for daemon in own)
         gateways = f"{daemons} ({transport.transport})" if daemons and transport else "none"
         name, time = label(prepared.variant.labels), output.duration(prepared.seconds)

@@ -39,9 +39,9 @@ def run(
 
     Exit code 1 when the run or an assertion failed, or was interrupted (it can be resumed then).
     """
+    from hawser import driver
     from hawser.cli import extras, present
     from hawser.cli.progress import observer
-    from hawser.driver.local import LocalDriver
     from hawser.engine.execute import Request, execute
     from hawser.engine.signals import ProcessSignals
 
@@ -55,7 +55,7 @@ def run(
         command=("hawser", *sys.argv[1:]),
     )
     with observer() as seen:
-        bundle = execute(request, LocalDriver(), seen, ProcessSignals())
+        bundle = execute(request, driver.choose(source.workflow), seen, ProcessSignals())
     raise typer.Exit(present.results(bundle, as_json=as_json))
 
 

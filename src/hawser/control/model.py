@@ -36,15 +36,35 @@ class PeerStatus(Answer):
     groups: tuple[GroupStatus, ...] = ()
 
 
-class GatewayStatus(Answer):
-    """State of a gateway (`GET /v1/status`)."""
+class DaemonStatus(Answer):
+    """What every daemon says of its state (`GET /v1/status`)."""
 
     version: str
-    role: Literal["gateway"]
-    branch: str
     uptime_s: float
     ready: bool
-    """Whether it carries packets: its TUN device is there and it listens."""
+    """Whether it does its own part: packets pass."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether it does its part and reaches all others that it should."""
+        return self.ready
+
+    @property
+    def lacks(self) -> str:
+        """Why it is not connected, for people."""
+        return "it does not say that it is ready"
+
+    @property
+    def others(self) -> tuple[tuple[str, bool], ...]:
+        """Whom it should reach, and whether it does."""
+        return ()
+
+
+class GatewayStatus(DaemonStatus):
+    """State of a gateway."""
+
+    role: Literal["gateway"]
+    branch: str
     peers: tuple[PeerStatus, ...] = ()
 
     @property
@@ -52,22 +72,29 @@ class GatewayStatus(Answer):
         """Whether every group to every peer is up."""
         return self.ready and all(group.up for peer in self.peers for group in peer.groups)
 
-
-class WanStatus(Answer):
-    """State of a WAN emulator (`GET /v1/status`)."""
-
-    version: str
-    role: Literal["wan"]
-    uptime_s: float
-    ready: bool
-    """Whether packets pass."""
-    realtime: bool
-    """Whether it goes before ordinary processes; else packets may be late on a busy machine."""
+    @property
+    def lacks(self) -> str:
+        """Groups that are not up."""
+        down = [
+            f"{peer.branch} (group {group.id})"
+            for peer in self.peers
+            for group in peer.groups
+            if not group.up
+        ]
+        return f"not connected to {', '.join(down)}" if down else super().lacks
 
     @property
-    def connected(self) -> bool:
-        """Whether it does its work: it has no peers to wait for."""
-        return self.ready
+    def others(self) -> tuple[tuple[str, bool], ...]:
+        """Other branches."""
+        return tuple((peer.branch, peer.up) for peer in self.peers)
+
+
+class WanStatus(DaemonStatus):
+    """State of a WAN emulator."""
+
+    role: Literal["wan"]
+    realtime: bool
+    """Whether it goes before ordinary processes; else packets may be late on a busy machine."""
 
 
 class SwitchStatus(Answer):
@@ -87,35 +114,27 @@ class SwitchStatus(Answer):
         return f"switch {self.name}: {doing}, {has}{fault}"
 
 
-class OpenFlowStatus(Answer):
-    """State of an OpenFlow controller (`GET /v1/status`)."""
+class OpenFlowStatus(DaemonStatus):
+    """State of an OpenFlow controller. It is ready when every switch is as it should be."""
 
-    version: str
     role: Literal["openflow"]
-    uptime_s: float
-    ready: bool
-    """Whether every switch is connected and has what it should have."""
     switches: tuple[SwitchStatus, ...] = ()
 
     @property
-    def connected(self) -> bool:
-        """Whether every switch is connected and has what it should have."""
-        return self.ready
-
-
-class FunctionStatus(Answer):
-    """State of a part of service chains (`GET /v1/status`)."""
-
-    version: str
-    role: Literal["sff", "forwarder", "firewall", "srv6-proxy", "ipsec"]
-    uptime_s: float
-    ready: bool
-    """Whether packets pass."""
+    def lacks(self) -> str:
+        """What each switch has."""
+        return "; ".join(map(str, self.switches))
 
     @property
-    def connected(self) -> bool:
-        """Whether it does its work: it has no peers to wait for."""
-        return self.ready
+    def others(self) -> tuple[tuple[str, bool], ...]:
+        """Switches."""
+        return tuple((each.name, each.connected and each.installed) for each in self.switches)
+
+
+class FunctionStatus(DaemonStatus):
+    """State of a part of service chains."""
+
+    role: Literal["sff", "forwarder", "firewall", "srv6-proxy", "ipsec"]
 
 
 class Tally(Answer):

@@ -1,12 +1,22 @@
-"""Where nodes come from: a driver turns a plan into a lab, and a lab into nothing again."""
+"""Where labs come from: a driver has machines, and turns a plan into a lab on them.
+
+    Driver --acquire--> Fleet --deploy(plan)--> Lab: nodes, daemons
+      |                 a run                   a trial
+    facts, on which the plan depends
+
+Nothing above a driver knows what its machines are. What is planned is what is deployed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
-from hawser.node.base import Node, NodeError
+from hawser.control.client import DaemonClient
+from hawser.node.base import Node, NodeError, ProcessUsage
+from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import NetworkPlan, Role
 from hawser.spec.workflow import Change
 
@@ -22,27 +32,70 @@ class MissingCapability(DriverError):  # noqa: N818 (says what the machine is, n
 class Daemon(Protocol):
     """A daemon of the lab, kept running by the driver: one that dies is started again."""
 
-    name: str
-    node: str
-    role: Role
-    control: Path
-    """Its control socket."""
+    @property
+    def name(self) -> str:
+        """Name in the lab."""
+
+    @property
+    def node(self) -> str:
+        """Where it runs."""
+
+    @property
+    def role(self) -> Role:
+        """What it does; `hawser.driver.roles` says what that means."""
 
     @property
     def pid(self) -> int:
-        """Process id now."""
+        """Process id now, on its node."""
 
     @property
     def restarts(self) -> int:
         """How often it had to be started again."""
 
+    def client(self) -> DaemonClient:
+        """What asks and configures it."""
+
+    def usage(self) -> ProcessUsage:
+        """What its process has used.
+
+        Raises:
+            NodeError: it has ended.
+        """
+
+
+@dataclass(frozen=True)
+class LabInfo:
+    """What `hawser inspect` says of a lab."""
+
+    name: str
+    state: Literal["supervised", "unsupervised", "remains"]
+    """Whether the process that restarts its daemons lives; or only remains of a lab are left."""
+    age: float | None = None
+    """Seconds since it was made."""
+    maker: int | None = None
+    """Process that made it."""
+    nodes: tuple[str, ...] = ()
+    daemons: tuple[str, ...] = ()
+
 
 class Lab(Protocol):
     """A deployed plan."""
 
-    name: str
-    directory: Path
-    plan: NetworkPlan
+    @property
+    def name(self) -> str:
+        """Name among the driver's labs."""
+
+    @property
+    def plan(self) -> NetworkPlan:
+        """What stands now: the plan that was deployed, and what `apply` has changed since."""
+
+    @property
+    def hawserd(self) -> Path:
+        """Where its nodes have the program `hawserd`.
+
+        Raises:
+            DriverError: it is not there.
+        """
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -62,29 +115,70 @@ class Lab(Protocol):
     def faults(self) -> tuple[str, ...]:
         """Say what of the lab is not as planned, though nobody asked for it."""
 
+    def describe(self) -> LabInfo:
+        """Say what it is and who keeps it.
+
+        Raises:
+            NodeError: it is no more.
+        """
+
+    def collect(self, folder: Path) -> None:
+        """Copy what is kept of a trial: configurations to `config`, output of programs to `logs`.
+
+        Secrets stay behind. What is not there any more is left out.
+        """
+
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
 
 
-class Driver(Protocol):
-    """Makes labs."""
-
-    def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
-        """What the plan needs and this machine lacks, each with what to do about it."""
+class Fleet(Protocol):
+    """The machines of one run; in one process it has one lab at a time."""
 
     def deploy(self, name: str, plan: NetworkPlan) -> Lab:
-        """Make a lab and wait until its daemons are connected.
+        """Make a lab, exactly as planned, and wait until its daemons are connected.
 
         Raises:
             MissingCapability: the machine lacks something; nothing was made.
             DriverError: anything else; what was made is removed again.
         """
 
+    def release(self) -> None:
+        """Give the machines back. Labs on them have been destroyed. Idempotent."""
+
+
+class Driver(Protocol):
+    """A kind of machines."""
+
+    def facts(self) -> Facts:
+        """What the machines can do."""
+
+    def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
+        """What the plan needs and the machines lack, each with what to do about it."""
+
+    def acquire(self) -> Fleet:
+        """Get machines for a run.
+
+        Raises:
+            DriverError: there are none.
+        """
+
+    def check_name(self, name: str) -> None:
+        """See that a lab may have this name.
+
+        Raises:
+            DriverError: it may not.
+        """
+
     def attach(self, name: str) -> Lab:
-        """A lab that another process deployed."""
+        """A lab that another process deployed.
+
+        Raises:
+            DriverError: there is none, or only remains.
+        """
 
     def labs(self) -> tuple[str, ...]:
-        """Names of the labs on this machine, including the remains of crashed ones."""
+        """Names of the labs there are, including the remains of crashed ones."""
 
     def destroy(self, name: str) -> None:
         """Remove a lab by name, also one whose maker was killed at any moment. Idempotent."""

@@ -13,11 +13,12 @@ from functools import cache
 from pathlib import Path
 
 from hawser.driver.base import DriverError
-from hawser.driver.daemon import binary
 from hawser.driver.parts import cross_traffic, openvswitch, programs, tunnels
+from hawser.driver.roles import hawserd
 from hawser.node.netns import cgroup, features
 from hawser.node.netns.htb import needs_tree
-from hawser.overlay.lab import emulator
+from hawser.overlay.lab.emulator import kernels
+from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.spec.model import Model
 
@@ -107,14 +108,13 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
     return (*kernel, *_missing_cgroup(plan), *lacking)
 
 
-def realised(plan: NetworkPlan) -> NetworkPlan:
-    """The plan as this machine carries it out: by netem if it has that and that will do.
-
-    Else by the WAN emulator. A plan that has the emulator already stays as it is.
-    """
-    if has("netem") and emulator.kernel_suffices(plan):
-        return plan
-    return emulator.emulated(plan)
+def facts() -> Facts:
+    """What of this machine a plan depends on."""
+    try:
+        program = hawserd()
+    except DriverError:  # labs without daemons need none
+        program = None
+    return Facts(netem=has("netem"), hawserd=program)
 
 
 def _needs(plan: NetworkPlan) -> Iterator[str]:
@@ -123,6 +123,8 @@ def _needs(plan: NetworkPlan) -> Iterator[str]:
     yield from ("namespaces", "veth")
     if any(map(needs_tree, plan.shapers)):
         yield from ("htb", "tbf", "u32")
+    if any(kernels(plan)):
+        yield "netem"
     if plan.tunnels or "tun" in wanted:
         yield "tun"
     if any(node.redirects for node in plan.nodes):
@@ -153,7 +155,7 @@ def _missing_daemon(plan: NetworkPlan) -> tuple[str, ...]:
     if not any("hawserd" in each.config.needs() for each in plan.daemons):
         return ()
     try:
-        binary()
+        hawserd()
     except DriverError as error:
         return (str(error),)
     return ()

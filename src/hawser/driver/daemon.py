@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hawser.control.client import ControlError, DaemonClient
-from hawser.control.model import GatewayStatus, OpenFlowStatus, Status
+from hawser.control.model import Status
 from hawser.driver import names, state
 from hawser.driver.base import Daemon, DriverError
-from hawser.node.base import Node, NodeError, Process, tail
+from hawser.driver.roles import ROLES
+from hawser.node import process
+from hawser.node.base import Node, NodeError, Process, ProcessUsage, tail
 from hawser.overlay.config.base import Configuration
-from hawser.overlay.lab.plan import FUNCTION_ROLES, DaemonPlan
+from hawser.overlay.lab.plan import DaemonPlan
 
 READY_WITHIN = 15.0
 """Seconds in which all daemons must be connected; TLS over paths of 1 Mbit/s needs about one."""
@@ -29,23 +29,6 @@ _HEALTHY = 10.0
 """Seconds a daemon must have run for its next death to count as the first."""
 
 
-def binary() -> Path:
-    """The daemon's program: `$HAWSERD`, or what `cargo build --release` made in this repository.
-
-    Raises:
-        DriverError: it is not there.
-    """
-    chosen = os.environ.get("HAWSERD")
-    path = Path(chosen) if chosen else _repository() / "target" / "release" / "hawserd"
-    if not os.access(path, os.X_OK):
-        raise DriverError(f"hawserd is not built ({path}): run `cargo build --release`")
-    return path
-
-
-def _repository() -> Path:
-    return Path(__file__).resolve().parents[3]
-
-
 def reconfigure(daemon: Daemon, directory: Path, config: Configuration) -> None:
     """Give a running daemon a new configuration, which it also has when it is started again.
 
@@ -54,7 +37,7 @@ def reconfigure(daemon: Daemon, directory: Path, config: Configuration) -> None:
     """
     whole = config.placed(directory)
     try:
-        with DaemonClient(daemon.control) as client:
+        with daemon.client() as client:
             client.configure(whole)
     except ControlError as error:
         raise DriverError(f"daemon {daemon.name}: {error}") from error
@@ -75,6 +58,14 @@ class AttachedDaemon:
     def pid(self) -> int:
         """Process id of the last start."""
         return self._record().process.pid
+
+    def client(self) -> DaemonClient:
+        """What asks and configures it."""
+        return DaemonClient(self.control)
+
+    def usage(self) -> ProcessUsage:
+        """What the process of the last start has used."""
+        return process.usage(self.pid)
 
     @property
     def restarts(self) -> int:
@@ -121,6 +112,10 @@ class SupervisedProcess:
         """Process id now."""
         return self._process.pid
 
+    def usage(self) -> ProcessUsage:
+        """What its process has used since it was started last."""
+        return process.usage(self.pid)
+
     @property
     def wanted(self) -> bool:
         """Whether it is to run: nobody has killed it on purpose."""
@@ -165,12 +160,12 @@ class SupervisedProcess:
 
     def _start(self, restarts: int) -> Process:
         self._prepare()
-        process = self._at.start(self._command, log=self._log, env=self._env, folder=self._working)
-        record = state.ProcessRecord.of(process.pid)
+        started = self._at.start(self._command, log=self._log, env=self._env, folder=self._working)
+        record = state.ProcessRecord.of(started.pid)
         if record is not None:
             daemon = state.DaemonRecord(process=record, restarts=restarts)
             state.write_daemon(self._directory, self.name, daemon)
-        return process
+        return started
 
     def _watch(self) -> None:
         delay = _BACKOFF_FIRST
@@ -217,24 +212,16 @@ class SupervisedDaemon(SupervisedProcess):
         config = state.write_config(directory, plan.name, plan.config.placed(directory))
         for name, content in plan.files.items():
             state.write_file(directory / name, content)
-        command = (*_program(plan), "--config", str(config))
-        env = {"PYTHONPATH": str(_package())} if plan.role == "openflow" else None
-        super().__init__(directory, plan.name, node, command, env)
+        program = ROLES[plan.role].program()
+        command = (*program.command, "--config", str(config))
+        super().__init__(directory, plan.name, node, command, program.env)
+
+    def client(self) -> DaemonClient:
+        """What asks and configures it."""
+        return DaemonClient(self.control)
 
     def _prepare(self) -> None:
         self.control.unlink(missing_ok=True)  # a killed daemon leaves its socket behind
-
-
-def _program(plan: DaemonPlan) -> tuple[str, ...]:
-    if plan.role == "openflow":
-        return (sys.executable, "-m", "hawser.openflow")
-    part = ("function",) if plan.role in FUNCTION_ROLES else ()
-    return (str(binary()), *part, plan.role)
-
-
-def _package() -> Path:
-    """Where this very code is imported from, for daemons in Python."""
-    return Path(__file__).resolve().parents[2]
 
 
 def wait_ready(
@@ -280,7 +267,7 @@ def _fault(daemon: SupervisedDaemon) -> str | None:
     status = _status(daemon)
     if isinstance(status, str):
         return status
-    return None if status.connected else _unconnected(status)
+    return None if status.connected else status.lacks
 
 
 def is_ready(daemon: SupervisedDaemon) -> bool:
@@ -301,19 +288,7 @@ def _status(daemon: SupervisedDaemon) -> Status | str:
     if not daemon.control.exists():
         return "no control socket"
     try:
-        with DaemonClient(daemon.control) as client:
+        with daemon.client() as client:
             return client.status()
     except ControlError as error:
         return str(error)
-
-
-def _unconnected(status: Status) -> str:
-    if isinstance(status, OpenFlowStatus):
-        return "; ".join(map(str, status.switches))
-    down = [
-        f"{peer.branch} (group {group.id})"
-        for peer in (status.peers if isinstance(status, GatewayStatus) else ())
-        for group in peer.groups
-        if not group.up
-    ]
-    return f"not connected to {', '.join(down)}" if down else "it does not say that it is ready"

@@ -11,11 +11,12 @@ from pathlib import Path
 from hawser.driver import daemon, state
 from hawser.driver.base import DriverError
 from hawser.driver.daemon import SupervisedDaemon, SupervisedProcess
+from hawser.driver.roles import ROLES
 from hawser.node.base import Node, NodeError
 from hawser.node.change import RuleChange, Settings
 from hawser.overlay.config.function import SffConfig
 from hawser.overlay.lab.chain.failure import configurations, passed_by
-from hawser.overlay.lab.plan import FUNCTION_ROLES, NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan
 
 _POLL = 0.01
 _FORWARDING = ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding")
@@ -53,7 +54,7 @@ class Failover:
             programs: those of others that are functions.
         """
         for each in self._daemons.values():
-            if each.role in FUNCTION_ROLES and each.role != "sff":
+            if ROLES[each.role].served:
                 each.when_changed = self._changed
         for program in programs:
             self._programs[program.name] = program

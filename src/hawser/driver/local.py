@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
-from hawser.driver import build, capabilities, changes, daemon, failover, names, remains, state
-from hawser.driver.base import Daemon, DriverError, MissingCapability
+from hawser.driver import (
+    build,
+    capabilities,
+    changes,
+    daemon,
+    failover,
+    names,
+    remains,
+    roles,
+    state,
+)
+from hawser.driver.base import Daemon, DriverError, LabInfo, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon, SupervisedProcess
 from hawser.driver.parts import cross_traffic, openvswitch, programs, tunnels
 from hawser.driver.parts.tunnels import function
@@ -17,10 +29,13 @@ from hawser.node.base import NodeError, Process
 from hawser.node.change import Settings
 from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import emulator
+from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import GatewayDaemon, NetworkPlan
 from hawser.spec.names import INTERNET
 from hawser.spec.workflow import Change
 
+_KEPT = ("config", "logs")
+"""Folders of a lab that are kept of a trial. Keys are elsewhere."""
 _LOCK_WAIT = 30.0
 """Seconds to wait for another process that is making or removing the same lab."""
 
@@ -51,6 +66,11 @@ class LocalLab:
         """Processes of OpenFlow switches that this process started and keeps running."""
         self.programs: dict[str, SupervisedProcess] = {}
         """Functions that are programs of others, by instance."""
+
+    @property
+    def hawserd(self) -> Path:
+        """Where this machine has the program `hawserd`."""
+        return roles.hawserd()
 
     @property
     def daemons(self) -> Mapping[str, Daemon]:
@@ -118,6 +138,24 @@ class LocalLab:
         )
         return (*self.background.faults(), *died)
 
+    def describe(self) -> LabInfo:
+        """Say what it is and who keeps it; see `Lab.describe`."""
+        record = state.read(self.directory)
+        return LabInfo(
+            name=self.name,
+            state="supervised" if record.maker.alive() else "unsupervised",
+            age=max(0.0, time.time() - record.created),
+            maker=record.maker.pid,
+            nodes=tuple(self.nodes),
+            daemons=tuple(self.daemons),
+        )
+
+    def collect(self, folder: Path) -> None:
+        """Copy configurations and logs; see `Lab.collect`."""
+        for name in _KEPT:
+            if (self.directory / name).is_dir():
+                shutil.copytree(self.directory / name, folder / name, dirs_exist_ok=True)
+
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
         daemons = [each for each in self._planned.values() if isinstance(each, SupervisedDaemon)]
@@ -133,21 +171,38 @@ class LocalLab:
 
 
 class LocalDriver:
-    """Makes labs of network namespaces (implements `hawser.driver.base.Driver`)."""
+    """Makes labs of network namespaces (implements `hawser.driver.base.Driver`).
+
+    It is its own fleet: this machine is always there, and stays.
+    """
 
     def __init__(self, root: Path = names.ROOT) -> None:
         self._root = root
 
+    def facts(self) -> Facts:
+        """What this machine can do."""
+        return capabilities.facts()
+
     def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
         """What the plan needs and this machine lacks, each with what to do about it."""
-        return capabilities.missing(capabilities.realised(plan))
+        return capabilities.missing(plan)
+
+    def acquire(self) -> Self:
+        """Get this machine for a run."""
+        return self
+
+    def release(self) -> None:
+        """Nothing is to be given back."""
+
+    def check_name(self, name: str) -> None:
+        """See that a lab may have this name; see `Driver.check_name`."""
+        names.checked(name)
 
     def deploy(self, name: str, plan: NetworkPlan) -> LocalLab:
-        """Make a lab and wait until its daemons are connected; see `Driver.deploy`."""
+        """Make a lab and wait until its daemons are connected; see `Fleet.deploy`."""
         directory = self._root / names.checked(name)
         names.check_plan(directory, plan)
         openvswitch.check_plan(directory, plan)
-        plan = capabilities.realised(plan)
         lacking = self.missing(plan)
         if lacking:
             raise MissingCapability("; ".join(lacking))

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
-from typing import Literal
 
 from hawser.driver.base import Lab
 from hawser.engine.events import Applied
 from hawser.probe import environment
 from hawser.store.writer import TrialWriter
-
-_KEPT: tuple[Literal["config", "logs"], ...] = ("config", "logs")
-
-
-def files(lab: Lab, writer: TrialWriter) -> None:
-    """Copy the daemons' configurations and logs into the trial's folder. Keys stay behind."""
-    for name in _KEPT:
-        source = lab.directory / name
-        if source.is_dir():
-            shutil.copytree(source, writer.folder(name), dirs_exist_ok=True)
 
 
 def settings(lab: Lab, writer: TrialWriter) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hawser.driver.base import Driver
+from hawser.driver.base import Driver, Fleet
 from hawser.engine import plan as planning
 from hawser.engine import run as running
 from hawser.engine.errors import Interrupted, LackingError
 from hawser.engine.run import Observer, Runner, lab_name
 from hawser.engine.signals import Signals
 from hawser.engine.trial import Bench
+from hawser.overlay.lab.facts import Facts
 from hawser.spec import Workflow
 from hawser.store import Bundle, RunWriter
 
@@ -49,30 +51,45 @@ def execute(request: Request, driver: Driver, observer: Observer, signals: Signa
         Interrupted: told to end; the lab is removed and the run can be resumed.
         NodeError: a lab could not be removed.
     """
-    planned = planning.plan(request.workflow)
+    facts = driver.facts()
+    planned = planning.plan(request.workflow, facts)
     if lacks := planning.missing(planned, driver):
         raise LackingError(lacks)
-    with signals.handled(), _writer(request, planned) as writer:
-        bench = Bench(
-            driver=driver,
-            lab=lab_name(writer.manifest),
-            settle=float(request.workflow.settle),
-            stage=observer.stage,
-            sleep=signals.sleep,
-            signals=signals,
-        )
+    with signals.handled(), _writer(request, planned, facts) as writer:
         try:
-            return Runner(writer, planned, bench, observer).run()
+            with _fleet(driver, signals) as fleet:
+                bench = Bench(
+                    driver=driver,
+                    fleet=fleet,
+                    lab=lab_name(writer.manifest),
+                    settle=float(request.workflow.settle),
+                    stage=observer.stage,
+                    sleep=signals.sleep,
+                    signals=signals,
+                )
+                return Runner(writer, planned, bench, observer).run()
         except Interrupted as told:
             raise Interrupted(told.signal, writer.path) from told
 
 
-def _writer(request: Request, planned: planning.Plan) -> RunWriter:
+@contextmanager
+def _fleet(driver: Driver, signals: Signals) -> Iterator[Fleet]:
+    """Machines for as long as the block runs."""
+    fleet = driver.acquire()
+    try:
+        yield fleet
+    finally:
+        with signals.shielded():
+            fleet.release()
+
+
+def _writer(request: Request, planned: planning.Plan, facts: Facts) -> RunWriter:
     if request.resume is not None:
         return running.take_up(request.resume, request.workflow)
     return running.create(
         request.workflow,
         planned,
+        facts,
         runs=request.runs,
         sources=request.files,
         command=request.command,

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
-from hawser.control.client import ControlError, DaemonClient
+from hawser.control.client import ControlError
 from hawser.control.model import Status
-from hawser.driver import names, state
-from hawser.driver.base import Driver, DriverError, Lab
+from hawser.driver.base import Daemon, Driver, DriverError, Lab, LabInfo
 from hawser.engine.errors import InputError, Interrupted, LackingError
 from hawser.engine.plan import missing, plan
 from hawser.engine.signals import Signals
@@ -34,41 +30,17 @@ class DaemonInfo:
     """Why it does not answer."""
 
 
-@dataclass(frozen=True)
-class LabInfo:
-    """One lab."""
-
-    name: str
-    state: Literal["supervised", "unsupervised", "remains"]
-    """Whether the process that restarts its daemons lives; or only remains of a lab are left."""
-    age: float | None = None
-    """Seconds since it was made."""
-    maker: int | None = None
-    """Process that made it."""
-    nodes: tuple[str, ...] = ()
-    daemons: tuple[str, ...] = ()
-
-
 def overview(driver: Driver) -> tuple[LabInfo, ...]:
     """All labs on this machine, with the remains of crashed ones."""
-    return tuple(info(driver, name) for name in driver.labs())
+    return tuple(_info(driver, name) for name in driver.labs())
 
 
-def info(driver: Driver, name: str) -> LabInfo:
+def _info(driver: Driver, name: str) -> LabInfo:
     """Describe a lab; one that cannot be attached to is only remains."""
     try:
-        lab = driver.attach(name)
-        record = state.read(lab.directory)
+        return driver.attach(name).describe()
     except NodeError:
         return LabInfo(name, "remains")
-    return LabInfo(
-        name=name,
-        state="supervised" if record.maker.alive() else "unsupervised",
-        age=max(0.0, time.time() - record.created),
-        maker=record.maker.pid,
-        nodes=tuple(lab.nodes),
-        daemons=tuple(lab.daemons),
-    )
 
 
 def daemons(lab: Lab) -> tuple[DaemonInfo, ...]:
@@ -78,7 +50,7 @@ def daemons(lab: Lab) -> tuple[DaemonInfo, ...]:
 
 def _daemon(lab: Lab, name: str) -> DaemonInfo:
     daemon = lab.daemons[name]
-    status, fault = _status(daemon.control)
+    status, fault = _status(daemon)
     try:
         pid, restarts = daemon.pid, daemon.restarts
     except NodeError as error:
@@ -86,9 +58,9 @@ def _daemon(lab: Lab, name: str) -> DaemonInfo:
     return DaemonInfo(name, daemon.node, pid, restarts, status, fault)
 
 
-def _status(control: Path) -> tuple[Status | None, str]:
+def _status(daemon: Daemon) -> tuple[Status | None, str]:
     try:
-        with DaemonClient(control) as client:
+        with daemon.client() as client:
             return client.status(), ""
     except ControlError as error:
         return None, str(error)
@@ -135,25 +107,34 @@ def deploy(driver: Driver, workflow: Workflow, name: str, signals: Signals) -> L
         NodeError: it could not be made; what was made is removed again.
     """
     try:
-        names.checked(name)
+        driver.check_name(name)
     except DriverError as error:
         raise InputError([str(error)]) from error
     if len(workflow.variants) > 1:
         labels = "; ".join(label(variant.labels) for variant in workflow.variants)
         raise InputError([f"{workflow.name} has several variants, choose one: {labels}"])
-    planned = plan(workflow)
+    planned = plan(workflow, driver.facts())
     if lacks := missing(planned, driver):
         raise LackingError(lacks)
     with signals.handled():
-        return driver.deploy(name, planned.variants[0].network)
+        return driver.acquire().deploy(name, planned.variants[0].network)
 
 
 def supervise(lab: Lab, signals: Signals, poll: float = 0.5) -> None:
     """Keep the daemons of a lab of this process running, until told to end or it is removed."""
     with contextlib.suppress(Interrupted), signals.handled():
         try:
-            while lab.directory.exists():
+            while _stands(lab):
                 signals.sleep(poll)
         finally:
             with signals.shielded():
                 lab.destroy()
+
+
+def _stands(lab: Lab) -> bool:
+    """Whether nobody has removed a lab."""
+    try:
+        lab.describe()
+    except NodeError:
+        return False
+    return True

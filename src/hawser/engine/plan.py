@@ -10,6 +10,7 @@ from hawser.driver.base import Driver
 from hawser.engine import schedule
 from hawser.engine.errors import InputError
 from hawser.overlay.lab import network
+from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.probe.registry import probe_for
 from hawser.spec.measurement import rounds
@@ -49,8 +50,12 @@ class Plan:
         return next(p for p in self.variants if p.variant.labels == labels)
 
 
-def plan(workflow: Workflow) -> Plan:
-    """Work out every network and the order of trials.
+def plan(workflow: Workflow, facts: Facts) -> Plan:
+    """Work out every network, as it will be deployed, and the order of trials.
+
+    Args:
+        workflow: what is to be run.
+        facts: what the machines can do.
 
     Raises:
         InputError: the workflow cannot be carried out as it is; lists everything that is wrong.
@@ -62,7 +67,7 @@ def plan(workflow: Workflow) -> Plan:
     return Plan(
         workflow=workflow,
         variants=tuple(
-            Prepared(v, network(v.scenario), MAKING_SECONDS + settle + measuring(v.scenario))
+            Prepared(v, network(v.scenario, facts), MAKING_SECONDS + settle + measuring(v.scenario))
             for v in workflow.variants
         ),
         order=schedule.order(

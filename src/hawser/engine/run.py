@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Protocol
 
 from hawser import __version__
-from hawser.driver.daemon import binary
 from hawser.engine.errors import InputError
 from hawser.engine.pace import Pace
 from hawser.engine.plan import Plan, Prepared
 from hawser.engine.schedule import Progress
 from hawser.engine.trial import Bench, run_trial
+from hawser.overlay.lab.emulator import seeded
+from hawser.overlay.lab.facts import Facts
 from hawser.probe import environment
 from hawser.spec.workflow import Workflow
 from hawser.store import Bundle, Manifest, RunWriter, this_machine
@@ -42,6 +43,7 @@ class Observer(Protocol):
 def create(
     workflow: Workflow,
     planned: Plan,
+    facts: Facts,
     *,
     runs: Path,
     sources: Mapping[str, bytes],
@@ -62,12 +64,17 @@ def create(
         command=tuple(command),
         started=started,
         machine=this_machine(),
-        tools=environment.tool_versions(binary()),
+        tools=environment.tool_versions(facts.hawserd) | _note(facts),
         kernel=environment.kernel_settings(),
         seed=workflow.seed,
         order=planned.order,
     )
     return RunWriter.create(runs, manifest, workflow, sources)
+
+
+def _note(facts: Facts) -> dict[str, str]:
+    """What readers must know of the machines, beside the tools that were used on them."""
+    return {"machines": facts.note} if facts.note else {}
 
 
 def take_up(bundle: Path, workflow: Workflow) -> RunWriter:
@@ -152,7 +159,7 @@ class Runner:
     def _seeded(self, prepared: Prepared, trial: TrialPlan) -> Prepared:
         """Give every trial chance of its own, the same whenever the run is repeated."""
         seed = (self._plan.workflow.seed + trial.trial) % 2**63
-        return replace(prepared, network=prepared.network.model_copy(update={"seed": seed}))
+        return replace(prepared, network=seeded(prepared.network, seed))
 
     def _progress(self) -> Progress:
         return Progress(self._writer.manifest.order, self._valid, self._forgiven)

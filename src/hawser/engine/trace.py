@@ -9,12 +9,12 @@ from ipaddress import IPv4Address, IPv6Address
 from hawser.control.client import ControlError, DaemonClient
 from hawser.control.model import TraceEvent
 from hawser.driver.base import Lab
+from hawser.driver.roles import ROLES
 from hawser.engine.errors import InputError
-from hawser.overlay.lab.plan import FUNCTION_ROLES, NodePlan
+from hawser.overlay.lab.plan import NodePlan
 
 _EVENTS = 2048
 """That a daemon tells at most."""
-_UNTRACED = ("srv6-proxy", "ipsec")
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def steps(lab: Lab, node: str) -> tuple[Step, ...]:
 
 def _clients(lab: Lab) -> Iterator[tuple[str, DaemonClient]]:
     for name, daemon in lab.daemons.items():
-        if daemon.role in FUNCTION_ROLES and daemon.role not in _UNTRACED:
-            yield name, DaemonClient(daemon.control)
+        if ROLES[daemon.role].traced:
+            yield name, daemon.client()
 
 
 def _of(node: NodePlan) -> Iterator[IPv4Address | IPv6Address]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from hawser.driver.base import Driver, Lab, MissingCapability
+from hawser.driver.base import Driver, Fleet, Lab, MissingCapability
 from hawser.engine import collect
 from hawser.engine.events import Timeline
 from hawser.engine.plan import Prepared
@@ -32,6 +32,8 @@ class Bench:
     """What every trial of a run is carried out with."""
 
     driver: Driver
+    fleet: Fleet
+    """Machines of the run."""
     lab: str
     """Name of the run's labs; there is never more than one at a time."""
     settle: float
@@ -68,7 +70,7 @@ def run_trial(bench: Bench, prepared: Prepared, writer: TrialWriter) -> None:
                 _measure(bench, prepared.variant.scenario, lab, writer)
             finally:
                 with bench.signals.shielded():
-                    collect.files(lab, writer)
+                    lab.collect(writer.path)
     except _VoidTrialError as reason:
         writer.void(str(reason))
 
@@ -78,7 +80,7 @@ def _lab(bench: Bench, prepared: Prepared) -> Iterator[Lab]:
     """A lab for as long as the block runs, whatever happens in it."""
     bench.begin("deploy")
     try:
-        lab = bench.driver.deploy(bench.lab, prepared.network)
+        lab = bench.fleet.deploy(bench.lab, prepared.network)
     except MissingCapability:
         raise
     except NodeError as error:

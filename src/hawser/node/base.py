@@ -49,6 +49,19 @@ class Received:
 
 
 @dataclass(frozen=True)
+class ProcessUsage:
+    """Use of the machine by one process since it started."""
+
+    cpu_seconds: float
+    """User and system time of all its threads."""
+    memory: int
+    """Resident set now, bytes."""
+    memory_peak: int
+    """Largest resident set so far, bytes (`VmHWM`, proc(5))."""
+    threads: int
+
+
+@dataclass(frozen=True)
 class ThreadTimes:
     """One thread since it started, seconds."""
 

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from hawser.node.base import NodeError, Program, ThreadTimes
+from hawser.node.base import NodeError, ProcessUsage, Program, ThreadTimes
 
 
-@dataclass(frozen=True)
-class Usage:
-    """Use of the machine by one process since it started."""
-
-    cpu_seconds: float
-    """User and system time of all its threads."""
-    memory: int
-    """Resident set now, bytes."""
-    memory_peak: int
-    """Largest resident set so far, bytes (`VmHWM`, proc(5))."""
-    threads: int
-
-
-def usage(pid: int) -> Usage:
+def usage(pid: int) -> ProcessUsage:
     """Read what a process has used.
 
     Raises:
@@ -33,7 +19,9 @@ def usage(pid: int) -> Usage:
         process = psutil.Process(pid)
         with process.oneshot():
             times, memory = process.cpu_times(), process.memory_info()
-            return Usage(times.user + times.system, memory.rss, _peak(pid), process.num_threads())
+            return ProcessUsage(
+                times.user + times.system, memory.rss, _peak(pid), process.num_threads()
+            )
     except (psutil.Error, OSError, StopIteration) as error:
         raise NodeError(f"process {pid} has ended") from error
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hawser.control.client import ControlError, DaemonClient
+from hawser.control.client import ControlError
 from hawser.control.model import FunctionCounters, WanCounters
 from hawser.driver.base import Daemon
+from hawser.driver.roles import ROLES
 from hawser.node.base import NodeError
-from hawser.node.process import usage
-from hawser.overlay.lab.plan import FUNCTION_ROLES
 from hawser.probe.base import ProbeError
 
 Counters = Mapping[tuple[str, str], int]
@@ -41,12 +40,12 @@ def read(daemon: Daemon) -> State:
     """
     pid = daemon.pid
     try:
-        used = usage(pid)
-        with DaemonClient(daemon.control) as client:
-            wan = client.wan_counters() if daemon.role == "wan" else None
-            chained = daemon.role in FUNCTION_ROLES
-            function = client.function_counters() if chained else None
-            counters = {} if wan or function else flatten(client.counters())
+        used = daemon.usage()
+        with daemon.client() as client:
+            form = ROLES[daemon.role].counters
+            wan = client.wan_counters() if form == "wan" else None
+            function = client.function_counters() if form == "function" else None
+            counters = flatten(client.counters()) if form == "parts" else {}
     except (NodeError, ControlError) as error:
         raise ProbeError(f"daemon {daemon.name}: {error}") from error
     return State(pid, used.cpu_seconds, used.memory_peak, counters, wan, function)

@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from hawser.control.model import WanCounters
 from hawser.driver.base import Lab
+from hawser.driver.roles import ROLES
 from hawser.node.base import Node, Usage
 from hawser.probe import daemons, nstat
 from hawser.probe.queues import Queues
@@ -117,7 +118,7 @@ def _state(lab: Lab) -> _State:
     hosts = {name: node for name, node in lab.nodes.items() if _counts(node)}
     protocols = {name: nstat.counters(node, *_COUNTED) for name, node in hosts.items()}
     usage = {name: node.usage() for name, node in lab.nodes.items()}
-    emulators = [each for each in lab.daemons.values() if each.role == "wan"]
+    emulators = [each for each in lab.daemons.values() if ROLES[each.role].counters == "wan"]
     wan = (daemons.read(each).wan for each in emulators)
     return _State(time.monotonic(), protocols, usage, tuple(each for each in wan if each))
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hawser.driver import roles
 from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab.plan import NodePlan
 from hawser.probe.base import Context
@@ -37,6 +38,7 @@ class FakeLab:
             end: NamespaceNode(end, name, plan[end], folder) for end, name in ends.items()
         }
         self.plan = self
+        self.hawserd = roles.hawserd()
         self.addresses = {"a": "10.21.5.1", "b": "10.21.5.2"}
 
 

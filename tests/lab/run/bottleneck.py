@@ -120,7 +120,7 @@ def measured(
     """Deploy and measure: the measurement, and the evidence that was gathered of it."""
     measurement = about.measurements["m"]
     assert isinstance(measurement, Iperf3)
-    lab = driver.deploy(name, network(about))
+    lab = driver.deploy(name, network(about, driver.facts()))
     with ExitStack() as stack:
         stack.callback(lab.destroy)
         for setup in setups:

@@ -17,8 +17,8 @@ import pytest
 
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.base import DriverError
-from hawser.driver.daemon import binary
 from hawser.driver.local import LocalLab
+from hawser.driver.roles import hawserd
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.lab import network
 from hawser.overlay.lab.plan import NetworkPlan
@@ -34,7 +34,7 @@ SCHEMAS = ROOT / "schemas"
 def _unusable() -> str | None:
     """Why the daemon cannot be tested, if so."""
     try:
-        command = [str(binary()), "schema", "gateway-status"]
+        command = [str(hawserd()), "schema", "gateway-status"]
     except DriverError as error:
         return str(error)
     done = subprocess.run(command, capture_output=True, check=False)
@@ -73,7 +73,7 @@ def plan(transport: str = "mptcp", encryption: str = "tls13") -> NetworkPlan:
 
 
 def schema(name: str) -> dict[str, Any]:
-    text = subprocess.run([str(binary()), "schema", name], capture_output=True, check=True).stdout
+    text = subprocess.run([str(hawserd()), "schema", name], capture_output=True, check=True).stdout
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

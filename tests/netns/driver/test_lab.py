@@ -22,6 +22,7 @@ from hawser.node.base import NodeError
 from hawser.node.netns import NamespaceNode, namespace
 from hawser.node.netns.command import Background
 from hawser.node.process import started
+from hawser.overlay.lab.emulator import realised
 from hawser.overlay.lab.plan import ClassPlan, NetworkPlan, NodePlan, RoutePlan
 from hawser.spec.units import Duration
 from lab.plans.small import A, B, branches, interface, pair, whole
@@ -265,7 +266,8 @@ def test_a_lab_being_made_is_not_removed_under_its_maker(
 
 def test_delay_is_netems_or_the_emulators(driver: LocalDriver, deploy: Deploy) -> None:
     plan = pair(ClassPlan(name="link:x:forward", delay=Duration(0.02)))
-    assert not driver.missing(plan)
+    assert not driver.missing(realised(plan, driver.facts()))
+    assert any("netem" in lack for lack in driver.missing(plan)) == (not has("netem"))
     lab = deploy(plan)
     assert ("wan" in lab.daemons) == (not has("netem"))
     report = lab.nodes["a"].run(["ping", "-c", "3", "-i", "0.1", B], timeout=PATIENCE).stdout

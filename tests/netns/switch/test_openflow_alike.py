@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from hawser.control.client import DaemonClient
-from hawser.driver import daemon
+from hawser.driver import roles
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalLab
 from hawser.driver.parts import openvswitch
@@ -39,7 +39,7 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 def lacking() -> str:
     """Why this cannot run; empty when it can."""
     try:
-        daemon.binary()
+        roles.hawserd()
     except DriverError as error:
         return str(error)
     return openvswitch.absent()

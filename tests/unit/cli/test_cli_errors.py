@@ -186,7 +186,7 @@ def test_a_mistake_of_the_program_is_told_without_a_traceback(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr("hawser.engine.plan.plan", lambda _: 1 // 0)
+    monkeypatch.setattr("hawser.engine.plan.plan", lambda *_: 1 // 0)
     code, out, err = hawser(capsys, "plan", good)
     assert (code, out) == (failure.INTERNAL, "")
     assert "Traceback" not in err

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hawser.driver.base import Daemon, DriverError
+from hawser.driver.base import Daemon, DriverError, LabInfo
 from hawser.engine.signals import ProcessSignals
 from hawser.engine.trial import Bench
 from hawser.node.base import Node
+from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.probe.base import Context, Probe, ProbeError
 from hawser.spec.measurement import Measurement, Ping
@@ -44,7 +45,6 @@ class FakeLab:
     """Stands for a deployed plan."""
 
     name: str
-    directory: Path
     plan: NetworkPlan
     driver: FakeDriver
     nodes: Mapping[str, Node] = field(default_factory=dict)
@@ -55,6 +55,17 @@ class FakeLab:
         if self.driver.apply_error:
             raise DriverError(self.driver.apply_error)
         return time.monotonic()
+
+    @property
+    def hawserd(self) -> Path:
+        raise DriverError("hawserd is not built")
+
+    def describe(self) -> LabInfo:
+        return LabInfo(self.name, "supervised")
+
+    def collect(self, folder: Path) -> None:
+        (folder / "logs").mkdir()
+        (folder / "logs" / "gw1.log").write_text("ready\n")
 
     def faults(self) -> tuple[str, ...]:
         return self.driver.faults
@@ -76,6 +87,22 @@ class FakeDriver:
     apply_error: str = ""
     faults: tuple[str, ...] = ()
     """What labs say of themselves."""
+    acquired: int = 0
+    """Runs that have it now."""
+
+    def facts(self) -> Facts:
+        return Facts()
+
+    def acquire(self) -> FakeDriver:
+        self.acquired += 1
+        return self
+
+    def release(self) -> None:
+        assert not self.standing
+        self.acquired -= 1
+
+    def check_name(self, name: str) -> None:
+        pass
 
     def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
         return ()
@@ -87,9 +114,7 @@ class FakeDriver:
             raise DriverError(self.deploy_errors.pop(0))
         self.standing.add(name)
         self.deployed.append(name)
-        (self.root / name / "logs").mkdir(parents=True, exist_ok=True)
-        (self.root / name / "logs" / "gw1.log").write_text("ready\n")
-        return FakeLab(name, self.root / name, plan, self)
+        return FakeLab(name, plan, self)
 
     def attach(self, name: str) -> FakeLab:
         raise DriverError(f"lab {name}: there is none of that name")
@@ -139,6 +164,7 @@ def bench(driver: FakeDriver, action: Callable[[Context], float]) -> Bench:
 
     return Bench(
         driver=driver,
+        fleet=driver,
         lab="fake-0000",
         settle=0.0,
         stage=lambda _: None,

@@ -41,6 +41,7 @@ def test_one_process_carries_out_several_runs_in_turn(tmp_path: Path, driver: Fa
     assert {t.record.variant["which"] for bundle in found for t in bundle.trials} == set(names)
     assert signal.getsignal(signal.SIGTERM) is before
     assert not driver.standing
+    assert driver.acquired == 0
 
 
 def test_a_run_needs_not_be_in_the_main_thread(tmp_path: Path, driver: FakeDriver) -> None:
@@ -62,6 +63,7 @@ def test_a_run_in_a_thread_ends_when_asked_and_can_be_resumed(
         with pytest.raises(Interrupted) as told:
             run.result()
     assert not driver.standing
+    assert driver.acquired == 0
     path = told.value.resume
     assert path is not None
     assert Bundle.open(path).state == "incomplete"

@@ -20,6 +20,7 @@ from hawser.engine.plan import plan
 from hawser.engine.run import Runner
 from hawser.engine.trial import Bench
 from hawser.node.base import NodeError
+from hawser.overlay.lab.facts import Facts
 from hawser.probe.base import Context
 from hawser.spec.units import Duration, Rate
 from hawser.spec.workflow import Change, Event, Workflow
@@ -34,7 +35,8 @@ def driver(tmp_path: Path) -> FakeDriver:
 def begin(folder: Path, wanted: Workflow) -> RunWriter:
     return running.create(
         wanted,
-        plan(wanted),
+        plan(wanted, Facts()),
+        Facts(),
         runs=folder,
         sources={"workflow.yaml": b"hawser: 1"},
         command=["hawser", "run"],
@@ -46,7 +48,7 @@ def carry_out(
     folder: Path, wanted: Workflow, equipment: Bench, observer: Silent | None = None
 ) -> Bundle:
     with begin(folder, wanted) as writer:
-        return Runner(writer, plan(wanted), equipment, observer or Silent()).run()
+        return Runner(writer, plan(wanted, Facts()), equipment, observer or Silent()).run()
 
 
 def test_all_trials_are_run_interleaved_and_labs_removed(
@@ -131,7 +133,7 @@ def test_a_signal_ends_the_run_and_a_resume_finishes_it(
     equipment = bench(driver, _signalled(number, at=3))
     writer = begin(tmp_path, wanted)
     with equipment.signals.handled(), pytest.raises(Interrupted), writer:
-        Runner(writer, plan(wanted), equipment, Silent()).run()
+        Runner(writer, plan(wanted, Facts()), equipment, Silent()).run()
     assert not driver.standing
     assert Bundle.open(writer.path).state == "incomplete"
     assert len(Bundle.open(writer.path).trials) == 2
@@ -139,7 +141,7 @@ def test_a_signal_ends_the_run_and_a_resume_finishes_it(
     assert seen.kept == 2
     assert len(bundle.trials) == 6
     assert bundle.problems() == ()
-    assert bundle.manifest.order == plan(wanted).order
+    assert bundle.manifest.order == plan(wanted, Facts()).order
 
 
 def _signalled(number: int, at: int) -> Callable[[Context], float]:
@@ -156,7 +158,7 @@ def _signalled(number: int, at: int) -> Callable[[Context], float]:
 def _resume(path: Path, wanted: Workflow, equipment: Bench) -> tuple[Bundle, Silent]:
     seen = Silent()
     with running.take_up(path, wanted) as writer:
-        return Runner(writer, plan(wanted), equipment, seen).run(), seen
+        return Runner(writer, plan(wanted, Facts()), equipment, seen).run(), seen
 
 
 def test_a_signal_while_a_lab_is_removed_waits(tmp_path: Path) -> None:
@@ -243,7 +245,7 @@ def test_an_event_that_came_too_late_makes_the_trial_void(
 def test_an_event_after_the_end_is_refused() -> None:
     event = Event(at=Duration(60), element="link:x", change=Change(up=False))
     with pytest.raises(InputError, match=r"found 1 min, expected less than the 0\.3 s"):
-        plan(workflow("a", events=(event,)))
+        plan(workflow("a", events=(event,)), Facts())
 
 
 def test_the_settling_time_is_kept(tmp_path: Path, driver: FakeDriver) -> None:

@@ -25,6 +25,7 @@ from hawser.overlay.config.wan import (
     WanConfig,
     Wire,
 )
+from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import (
     ClassPlan,
     InterfacePlan,
@@ -52,6 +53,25 @@ def kernel_suffices(plan: NetworkPlan) -> bool:
         set(each.model_dump(include=set(Impairment.model_fields), exclude_none=True)) <= _KERNELS
         for each in classes
     )
+
+
+def realised(plan: NetworkPlan, facts: Facts) -> NetworkPlan:
+    """Choose what impairs packets: netem where the machines have it and it will do.
+
+    Else the WAN emulator does. A plan that has the emulator already stays as it is.
+    """
+    return plan if facts.netem and kernel_suffices(plan) else emulated(plan)
+
+
+def kernels(plan: NetworkPlan) -> Iterator[str]:
+    """Give the names of classes that the kernel impairs."""
+    for shaper in plan.shapers:
+        yield from (each.name for each in shaper.classes if each.impaired and not each.emulated)
+
+
+def seeded(plan: NetworkPlan, seed: int) -> NetworkPlan:
+    """Give all chance in a plan another seed."""
+    return configured(plan.model_copy(update={"seed": seed}))
 
 
 def emulated(plan: NetworkPlan) -> NetworkPlan:

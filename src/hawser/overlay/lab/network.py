@@ -10,6 +10,8 @@ from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.bottleneck import Backbone
 from hawser.overlay.lab.chain import chained
 from hawser.overlay.lab.channel import both, shaped, shapers
+from hawser.overlay.lab.emulator import realised
+from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.mptcp import endpoints
 from hawser.overlay.lab.plan import (
     GatewayDaemon,
@@ -29,10 +31,14 @@ from hawser.spec.topology import Internet, Topology, node_ports
 from hawser.spec.workflow import Scenario
 
 
-def network(scenario: Scenario) -> NetworkPlan:
+def network(scenario: Scenario, facts: Facts | None = None) -> NetworkPlan:
     """Compute everything a driver must make.
 
-    The scenario is one that `spec.load` has checked. The same one always gives the same plan.
+    The same arguments always give the same plan.
+
+    Args:
+        scenario: one that `spec.load` has checked.
+        facts: what the machines can do. Without them the plan does not say who impairs packets.
     """
     lab = resolved(scenario)
     topology, plan = lab.topology, lab.addresses
@@ -47,7 +53,8 @@ def network(scenario: Scenario) -> NetworkPlan:
         tunnels=tuple(tunnels(topology, lab.tunnels, plan)),
         background=tuple(backbone.background()) if backbone else (),
     )
-    return chained(lab, openflow.switched(made))
+    whole = chained(lab, openflow.switched(made))
+    return whole if facts is None else realised(whole, facts)
 
 
 def _backbone(topology: Topology, plan: Addresses) -> Backbone | None:

@@ -191,9 +191,6 @@ Role = Literal["gateway", "wan", "openflow", "sff", "forwarder", "firewall", "sr
 """What a daemon does. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
 five take part in service chains."""
 
-FUNCTION_ROLES = ("sff", "forwarder", "firewall", "srv6-proxy", "ipsec")
-
-
 DaemonConfig = (
     GatewayConfig
     | WanConfig

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hawser.control.client import ControlError, DaemonClient
-from hawser.driver.daemon import binary
 from hawser.node.base import Completed, Node, Process
 from hawser.overlay.config.load import LoadConfig
 from hawser.probe.base import ProbeError
@@ -87,26 +87,44 @@ def parse(text: str) -> LoadResult:
         raise ProbeError(f"hawserd load: unexpected result: {error}") from error
 
 
-def run(node: Node, name: str, config: LoadConfig, timeout: float) -> LoadResult:
-    """Run a daemon to its end, with its configuration in a file of this name.
+@dataclass(frozen=True)
+class Start:
+    """How a daemon is started on a node."""
+
+    node: Node
+    program: Path
+    """Where the node has `hawserd`."""
+    name: str
+    """Of the file with its configuration."""
+
+    def command(self, config: LoadConfig) -> list[str]:
+        """Put a configuration on the node, and give the command that runs it."""
+        path = self.node.directory / f"{self.name}.json"
+        self.node.put(path, config.model_dump_json().encode())
+        return [str(self.program), "load", "--config", str(path)]
+
+
+def run(start: Start, config: LoadConfig, timeout: float) -> LoadResult:
+    """Run a daemon to its end.
 
     Raises:
         ProbeError: it failed; the text holds what it said.
     """
-    done = node.run(_command(node, name, config), timeout=timeout, check=False)
-    return _finished(node, done)
+    done = start.node.run(start.command(config), timeout=timeout, check=False)
+    return _finished(start.node, done)
 
 
 @contextlib.contextmanager
 def running(
-    node: Node, name: str, config: LoadConfig, sleep: Callable[[float], None] = time.sleep
+    start: Start, config: LoadConfig, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Callable[[], LoadResult]]:
     """Run a daemon that counts from now on; what is given stops it and gives its result.
 
     Raises:
         ProbeError: it did not get ready.
     """
-    process = node.start(_command(node, name, config))
+    node = start.node
+    process = node.start(start.command(config))
     try:
         _until_ready(node, process, node.socket(Path(config.control or "")), sleep)
         yield lambda: _finished(node, process.stop(_STOP_SECONDS))
@@ -137,10 +155,3 @@ def _finished(node: Node, done: Completed) -> LoadResult:
 def _said(node: Node, done: Completed) -> str:
     words = (done.stderr or done.stdout).strip()[-500:] or "it said nothing"
     return f"hawserd load on {node.name}: {words}"
-
-
-def _command(node: Node, name: str, config: LoadConfig) -> list[str]:
-    """Put a configuration on a node, and give the command that runs it."""
-    path = node.directory / f"{name}.json"
-    node.put(path, config.model_dump_json().encode())
-    return [str(binary()), "load", "--config", str(path)]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from hawser.node.base import Node
 from hawser.overlay.config.load import Backend, LoadConfig
@@ -59,6 +59,7 @@ class Generator:
         addresses: tuple[config.Address, config.Address],
         backend: Backend,
         *,
+        hawserd: Path,
         drain: float,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -67,11 +68,15 @@ class Generator:
         self._port, self._interface = ports
         self._addresses = addresses
         self.backend = backend
+        self._hawserd = hawserd
         self._drain = drain
         self._sleep = sleep
         self._run = int.from_bytes(os.urandom(2))
         self._name = f"load-{secrets.token_hex(3)}"
         """Of its files on the nodes: several may measure there at once."""
+
+    def _start(self, node: Node, part: str) -> daemon.Start:
+        return daemon.Start(node, self._hawserd, f"{self._name}-{part}")
 
     def trial(self, amount: Amount) -> Outcome:
         """Send, wait until all that can come has come, then read.
@@ -97,9 +102,9 @@ class Generator:
         self._run = (self._run + 1) % _RUNS
         control = PurePosixPath(self._target.directory, f"{self._name}-{self._run}.sock")
         meter = config.receiver(self._traffic, self._run, self._interface, self.backend, control)
-        with daemon.running(self._target, f"{self._name}-meter", meter, self._sleep) as finish:
+        with daemon.running(self._start(self._target, "meter"), meter, self._sleep) as finish:
             sending = self._sending(amount)
-            sent = daemon.run(self._source, f"{self._name}-sender", sending, _longest(amount))
+            sent = daemon.run(self._start(self._source, "sender"), sending, _longest(amount))
             self._sleep(self._drain)
             return _outcome(sent, finish())
 
@@ -120,8 +125,7 @@ class Generator:
         stream = config.stream(traffic, source, target, "02:00:00:00:00:02", amount)
         with _own_sink(self._source) as ends:
             both = config.both(traffic, stream, self.backend, ends)
-            name = f"{self._name}-both"
-            result = daemon.run(self._source, name, both, _longest(amount))
+            result = daemon.run(self._start(self._source, "both"), both, _longest(amount))
         if result.received is None or result.received.seconds <= 0:
             raise ProbeError("the generator sent nothing to its own sink")
         return result.received.unique / result.received.seconds
@@ -149,7 +153,16 @@ def open_generator(
 
         def generator(backend: Backend) -> Generator:
             nodes, ports = (source.node, target.node), (port, interface)
-            return Generator(traffic, nodes, ports, addresses, backend, drain=drain, sleep=sleep)
+            return Generator(
+                traffic,
+                nodes,
+                ports,
+                addresses,
+                backend,
+                hawserd=context.lab.hawserd,
+                drain=drain,
+                sleep=sleep,
+            )
 
         yield generator(traffic.backend) if traffic.backend != "auto" else _choose(generator)
 

@@ -14,9 +14,10 @@ from ipaddress import IPv4Network
 from pathlib import Path, PurePosixPath
 
 from hawser.control.client import ControlError, DaemonClient
-from hawser.driver.daemon import SupervisedProcess, binary
+from hawser.driver.daemon import SupervisedProcess
 from hawser.driver.parts.tunnels import strongswan
 from hawser.driver.parts.tunnels.wait import until
+from hawser.driver.roles import ROLES
 from hawser.node.base import Node, NodeError
 from hawser.node.change import Device
 from hawser.overlay.config.ipsec import Ike, IpsecConfig, Rekey
@@ -65,8 +66,9 @@ class TunnelEnd(SupervisedProcess):
         strongswan.write(folder, plan, node, secret)
         config = folder / "ipsec.json"
         node.put(config, self._config().model_dump_json().encode())
-        command = (str(binary()), "function", self.role, "--config", str(config))
-        env = strongswan.environment(folder)
+        program = ROLES[self.role].program()
+        command = (*program.command, "--config", str(config))
+        env = {**program.env, **strongswan.environment(folder)}
         super().__init__(directory, plan.node, node, command, env=env)
 
     def _config(self) -> IpsecConfig:
@@ -91,6 +93,10 @@ class TunnelEnd(SupervisedProcess):
     def _prepare(self) -> None:
         strongswan.socket(self.folder).unlink(missing_ok=True)
         self.control.unlink(missing_ok=True)
+
+    def client(self) -> DaemonClient:
+        """What asks it."""
+        return DaemonClient(self.control)
 
     def load(self) -> None:
         """Wait until it listens and give it its connection.
@@ -130,7 +136,7 @@ class TunnelEnd(SupervisedProcess):
 
     def _carries(self) -> bool:
         try:
-            with DaemonClient(self.control) as client:
+            with self.client() as client:
                 return client.status().connected
         except ControlError:
             return False

@@ -1,0 +1,106 @@
+"""Roles of daemons as a table: which program, which configuration, and what it counts.
+
+Programs are named, never imported: the OpenFlow controller is one in Python, as `hawserd` is one in
+Rust, and a driver starts both alike.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from hawser.driver.base import DriverError
+from hawser.overlay.config.base import Configuration
+from hawser.overlay.config.function import FirewallConfig, ForwarderConfig, SffConfig
+from hawser.overlay.config.gateway import GatewayConfig
+from hawser.overlay.config.ipsec import IpsecConfig
+from hawser.overlay.config.openflow import ControllerConfig
+from hawser.overlay.config.srv6_proxy import Srv6ProxyConfig
+from hawser.overlay.config.wan import WanConfig
+from hawser.overlay.lab.plan import Role
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is started; `--config FILE` follows."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RoleEntry:
+    """What a role means."""
+
+    program: Callable[[], Program]
+    """Finds the program; raises `DriverError` where it is not there."""
+    configuration: type[Configuration]
+    counters: Literal["parts", "wan", "function"] = "parts"
+    """Form of its counters: those of each part, of a WAN emulator, of a part of service chains."""
+    chained: bool = False
+    """Whether it takes part in service chains."""
+    served: bool = False
+    """Whether it is a function: packets are led to it, and its chain must cope with its end."""
+    traced: bool = False
+    """Whether it tells the way of packets."""
+
+
+def hawserd() -> Path:
+    """The daemon's program: `$HAWSERD`, or what `cargo build --release` made in this repository.
+
+    Raises:
+        DriverError: it is not there.
+    """
+    chosen = os.environ.get("HAWSERD")
+    path = Path(chosen) if chosen else _sources().parent / "target" / "release" / "hawserd"
+    if not os.access(path, os.X_OK):
+        raise DriverError(f"hawserd is not built ({path}): run `cargo build --release`")
+    return path
+
+
+def _hawserd(*arguments: str) -> Callable[[], Program]:
+    return lambda: Program((str(hawserd()), *arguments))
+
+
+def _python(module: str) -> Callable[[], Program]:
+    """A program in Python, from where this very code is."""
+    program = Program((sys.executable, "-m", module), {"PYTHONPATH": str(_sources())})
+    return lambda: program
+
+
+def _sources() -> Path:
+    return Path(__file__).resolve().parents[2]
+
+
+ROLES: Final[Mapping[Role, RoleEntry]] = {
+    "gateway": RoleEntry(_hawserd("gateway"), GatewayConfig),
+    "wan": RoleEntry(_hawserd("wan"), WanConfig, "wan"),
+    "openflow": RoleEntry(_python("hawser.openflow"), ControllerConfig),
+    "sff": RoleEntry(_hawserd("function", "sff"), SffConfig, "function", chained=True, traced=True),
+    "forwarder": RoleEntry(
+        _hawserd("function", "forwarder"),
+        ForwarderConfig,
+        "function",
+        chained=True,
+        served=True,
+        traced=True,
+    ),
+    "firewall": RoleEntry(
+        _hawserd("function", "firewall"),
+        FirewallConfig,
+        "function",
+        chained=True,
+        served=True,
+        traced=True,
+    ),
+    "srv6-proxy": RoleEntry(
+        _hawserd("function", "srv6-proxy"), Srv6ProxyConfig, "function", chained=True, served=True
+    ),
+    "ipsec": RoleEntry(
+        _hawserd("function", "ipsec"), IpsecConfig, "function", chained=True, served=True
+    ),
+}
