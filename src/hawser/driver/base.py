@@ -9,7 +9,7 @@ Nothing above a driver knows what its machines are. What is planned is what is d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -153,8 +153,13 @@ class Driver(Protocol):
     def facts(self) -> Facts:
         """What the machines can do."""
 
-    def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
-        """What the plan needs and the machines lack, each with what to do about it."""
+    def missing(self, plan: NetworkPlan, tools: Collection[str] = ()) -> tuple[str, ...]:
+        """What the machines lack of what a plan needs, each with what to do about it.
+
+        Args:
+            plan: to be deployed.
+            tools: programs that measurements start on its nodes.
+        """
 
     def acquire(self) -> Fleet:
         """Get machines for a run.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -106,6 +106,14 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
         *openvswitch.missing(plan),
     )
     return (*kernel, *_missing_cgroup(plan), *lacking)
+
+
+def missing_tools(tools: Iterable[str]) -> Iterator[str]:
+    """Programs that this machine lacks, each with the package that has it."""
+    packages = dict(_TOOLS)
+    for tool in tools:
+        if shutil.which(tool) is None:
+            yield f"program {tool}: install the Debian package {packages.get(tool, tool)}"
 
 
 def facts() -> Facts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -183,9 +183,9 @@ class LocalDriver:
         """What this machine can do."""
         return capabilities.facts()
 
-    def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
-        """What the plan needs and this machine lacks, each with what to do about it."""
-        return capabilities.missing(plan)
+    def missing(self, plan: NetworkPlan, tools: Collection[str] = ()) -> tuple[str, ...]:
+        """What this machine lacks, each with what to do about it; see `Driver.missing`."""
+        return (*capabilities.missing(plan), *capabilities.missing_tools(tools))
 
     def acquire(self) -> Self:
         """Get this machine for a run."""

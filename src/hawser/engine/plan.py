@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -93,17 +92,16 @@ def _problems(variant: Variant) -> Iterator[str]:
 
 
 def missing(planned: Plan, driver: Driver) -> tuple[str, ...]:
-    """What this machine lacks for the run, each once, with what to do about it."""
-    lacks = [text for prepared in planned.variants for text in driver.missing(prepared.network)]
-    return tuple(dict.fromkeys([*lacks, *_tools(planned)]))
+    """What the machines lack for the run, each once, with what to do about it."""
+    lacks = (
+        text
+        for prepared in planned.variants
+        for text in driver.missing(prepared.network, _tools(prepared.variant.scenario))
+    )
+    return tuple(dict.fromkeys(lacks))
 
 
-def _tools(planned: Plan) -> Iterator[str]:
-    for prepared in planned.variants:
-        for measurement in prepared.variant.scenario.measurements.values():
-            for tool in probe_for(measurement).tools():
-                if shutil.which(tool) is None:
-                    yield f"program {tool}: install the Debian package {_PACKAGE.get(tool, tool)}"
-
-
-_PACKAGE = {"ping": "iputils-ping", "nginx": "nginx-light"}
+def _tools(scenario: Scenario) -> tuple[str, ...]:
+    """Programs that the measurements of a trial start on nodes, each once."""
+    probes = map(probe_for, scenario.measurements.values())
+    return tuple(dict.fromkeys(tool for probe in probes for tool in probe.tools()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -104,7 +104,7 @@ class FakeDriver:
     def check_name(self, name: str) -> None:
         pass
 
-    def missing(self, plan: NetworkPlan) -> tuple[str, ...]:
+    def missing(self, plan: NetworkPlan, tools: Collection[str] = ()) -> tuple[str, ...]:
         return ()
 
     def deploy(self, name: str, plan: NetworkPlan) -> FakeLab:
