@@ -119,14 +119,14 @@ def _show(planned: Plan) -> None:
 
 
 def _variants(planned: Plan) -> Iterator[tuple[str, ...]]:
-    from hawser.driver.roles import ROLES
+    from hawser.overlay.lab.plan import GatewayDaemon
     from hawser.store import label
 
     letters = {id(p): letter for letter, group in _networks(planned).items() for p in group}
     for number, prepared in enumerate(planned.variants, start=1):
         transport = prepared.variant.scenario.overlay
-        own = (each for each in prepared.network.daemons if not ROLES[each.role].chained)
-        daemons = ", ".join(daemon.node for daemon in own)
+        own = (d.node for d in prepared.network.daemons if isinstance(d, GatewayDaemon))
+        daemons = ", ".join(own)
         gateways = f"{daemons} ({transport.transport})" if daemons and transport else "none"
         name, time = label(prepared.variant.labels), output.duration(prepared.seconds)
         yield f"{number}", name, letters[id(prepared)], gateways, time

@@ -41,8 +41,6 @@ class RoleEntry:
     configuration: type[Configuration]
     counters: Literal["parts", "wan", "function"] = "parts"
     """Form of its counters: those of each part, of a WAN emulator, of a part of service chains."""
-    chained: bool = False
-    """Whether it takes part in service chains."""
     served: bool = False
     """Whether it is a function: packets are led to it, and its chain must cope with its end."""
     traced: bool = False
@@ -76,31 +74,20 @@ def _sources() -> Path:
     return Path(__file__).resolve().parents[2]
 
 
+def _function(
+    name: str, configuration: type[Configuration], *, served: bool = True, traced: bool = False
+) -> RoleEntry:
+    """A part of service chains."""
+    return RoleEntry(_hawserd("function", name), configuration, "function", served, traced)
+
+
 ROLES: Final[Mapping[Role, RoleEntry]] = {
     "gateway": RoleEntry(_hawserd("gateway"), GatewayConfig),
     "wan": RoleEntry(_hawserd("wan"), WanConfig, "wan"),
     "openflow": RoleEntry(_python("hawser.openflow"), ControllerConfig),
-    "sff": RoleEntry(_hawserd("function", "sff"), SffConfig, "function", chained=True, traced=True),
-    "forwarder": RoleEntry(
-        _hawserd("function", "forwarder"),
-        ForwarderConfig,
-        "function",
-        chained=True,
-        served=True,
-        traced=True,
-    ),
-    "firewall": RoleEntry(
-        _hawserd("function", "firewall"),
-        FirewallConfig,
-        "function",
-        chained=True,
-        served=True,
-        traced=True,
-    ),
-    "srv6-proxy": RoleEntry(
-        _hawserd("function", "srv6-proxy"), Srv6ProxyConfig, "function", chained=True, served=True
-    ),
-    "ipsec": RoleEntry(
-        _hawserd("function", "ipsec"), IpsecConfig, "function", chained=True, served=True
-    ),
+    "sff": _function("sff", SffConfig, served=False, traced=True),
+    "forwarder": _function("forwarder", ForwarderConfig, traced=True),
+    "firewall": _function("firewall", FirewallConfig, traced=True),
+    "srv6-proxy": _function("srv6-proxy", Srv6ProxyConfig),
+    "ipsec": _function("ipsec", IpsecConfig),
 }
