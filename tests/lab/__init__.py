@@ -1,7 +1,8 @@
 """What tests over real packets stand on.
 
-`waiting`, `fixtures` and `machine` serve all. `gateway`, `function` and `load` make namespaces and
-start daemons in them, without the driver. `plans` are labs for the driver, `traffic` is what goes
+`namespace` makes namespaces, `daemon` starts `hawserd` in one, `control` talks to it; `waiting`,
+`fixtures` and `machine` serve all. `gateway`, `function` and `load` are topologies
+of these, without the driver. `plans` are labs for the driver, `traffic` is what goes
 through either, `run` starts `hawser` and its probes, `programs` stand in for others.
 """
 

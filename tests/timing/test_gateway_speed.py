@@ -11,7 +11,7 @@ import pytest
 from hawser.driver.local import LocalLab
 from hawser.overlay.lab.plan import NetworkPlan
 from lab.gateway.encrypted import encrypted_pair
-from lab.gateway.pair import Gateway, Lab, run
+from lab.gateway.pair import Gateway, Lab
 from lab.gateway.quic import lose_large_packets, paths_of, quic_pair
 from lab.gateway.switch import (
     gateways,
@@ -20,6 +20,7 @@ from lab.gateway.switch import (
     transit_example,
     worked_example,
 )
+from lab.namespace import run
 from lab.plans.tunnels import OUTER_PORT, TARGET, planned
 from lab.traffic.nodes import tcp
 from lab.waiting import until

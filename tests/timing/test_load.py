@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from hawser.probe.base import ProbeError
+from lab.daemon import hawserd
 from lab.load.search import FRAME, addressed, context, faults, throughput, values
-from lab.load.wire import Wire, hawserd, load, over_sockets, published_flows, tshark
+from lab.load.wire import Wire, load, over_sockets, published_flows, tshark
 
 pytestmark = pytest.mark.root
 

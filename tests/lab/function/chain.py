@@ -14,99 +14,39 @@ Packets from the client take path 1, packets from the server path 2, which is pa
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import itertools
-import json
-import os
 import signal
-import socket
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.load.wire import hawserd, run
+from lab.daemon import Daemon
+from lab.namespace import Namespaces, run
 from lab.traffic.chains import ping_all
-from lab.waiting import PATIENCE, until
 
-_numbers = itertools.count()
 FORWARD, REVERSE = 1, 2
 """Identifiers of the two paths."""
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("chain", timeout=PATIENCE)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(str(self._path))
-
-
-class Node:
+class Node(Daemon):
     """A `hawserd function` in a namespace."""
 
     def __init__(self, namespace: str, kind: str, config: dict[str, Any], folder: Path) -> None:
-        self.namespace = namespace
-        self.config = config
-        self._kind = kind
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        file = self._folder / f"{self.namespace}.json"
-        file.write_text(json.dumps(self.config))
-        command = ["ip", "netns", "exec", self.namespace, str(hawserd()), "function", self._kind]
-        with (self._folder / f"{self.namespace}.log").open("ab") as log:
-            self._process = subprocess.Popen([*command, "--config", str(file)], stderr=log)
-        until(self._answers, f"{self.namespace} answers")
-
-    def _answers(self) -> bool:
-        if self._process and self._process.poll() is not None:
-            raise RuntimeError((self._folder / f"{self.namespace}.log").read_text())
-        try:
-            return self.ask("GET", "/v1/status")[0] == 200
-        except OSError:
-            return False
-
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        """Ask the control API; the status and the answer."""
-        headers = {"content-type": "application/json"}
-        text = None if body is None else json.dumps(body)
-        with contextlib.closing(_UnixConnection(Path(self.config["control"]))) as connection:
-            connection.request(method, path, text, headers)
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        return answer.status, json.loads(text) if text.startswith(("{", "[")) else text
+        super().__init__(namespace, f"function {kind}", config, folder, namespace)
 
     def counters(self) -> dict[str, Any]:
         """What it has counted."""
-        status, counters = self.ask("GET", "/v1/counters")
-        assert status == 200, counters
-        return dict(counters)
-
-    def stop(self, sign: int = signal.SIGTERM) -> None:
-        """End it."""
-        if self._process:
-            self._process.send_signal(sign)
-            self._process.wait(PATIENCE)
-            self._process = None
+        return dict(self.get("/v1/counters"))
 
 
 class Chain:
     """Client, forwarder, server and functions, whose daemons run unless `start` is false."""
 
     def __init__(self, functions: int, transport: str = "ethernet", *, start: bool = True) -> None:
-        self.prefix = f"hawserch-{os.getpid()}-{next(_numbers)}"
+        self._namespaces = Namespaces("hawserch")
         self.length = functions
         self._starts = start
         self.transport = transport
-        self._made: list[str] = []
         self._folder = tempfile.TemporaryDirectory(prefix="hawserch-")
         self.folder = Path(self._folder.name)
         self.sff = self._node("sff", "sff", self.forwarder())
@@ -117,7 +57,7 @@ class Chain:
 
     def __enter__(self) -> Chain:
         try:
-            self._namespaces()
+            self._build()
             if self._starts:
                 self.start()
         except BaseException:
@@ -128,8 +68,7 @@ class Chain:
     def __exit__(self, *_: object) -> None:
         for node in (*self.functions, self.sff):
             node.stop(signal.SIGKILL)
-        for name in self._made:
-            run("ip", "netns", "del", name)
+        self._namespaces.__exit__()
         self._folder.cleanup()
 
     def start(self) -> None:
@@ -138,11 +77,11 @@ class Chain:
             node.start()
 
     def namespace(self, label: str) -> str:
-        return f"{self.prefix}-{label}"
+        return self._namespaces.name(label)
 
     def at(self, label: str, *command: str) -> str:
         """Run a command in a namespace."""
-        return run("ip", "netns", "exec", self.namespace(label), *command)
+        return self._namespaces.at(label, *command)
 
     def answered(self, count: int) -> int:
         """Send so many echoes from client to server; how many were answered, however late."""
@@ -151,9 +90,7 @@ class Chain:
     def ping(self, *options: str) -> str:
         """Ping the server from the client; the last answer is waited for only a moment."""
         command = ["ping", "-q", "-W", "1", *options, "10.0.0.2"]
-        inside = ["ip", "netns", "exec", self.namespace("client")]
-        done = subprocess.run([*inside, *command], capture_output=True, text=True, check=False)
-        return done.stdout
+        return self._namespaces.at("client", *command, check=False)
 
     def forwarder(self) -> dict[str, Any]:
         """Configuration of the forwarder."""
@@ -207,11 +144,10 @@ class Chain:
     def _node(self, label: str, kind: str, config: dict[str, Any]) -> Node:
         return Node(self.namespace(label), kind, config, self.folder)
 
-    def _namespaces(self) -> None:
+    def _build(self) -> None:
         labels = ["client", "sff", "server", *(f"f{n}" for n in range(1, self.length + 1))]
         for label in labels:
-            run("ip", "netns", "add", self.namespace(label))
-            self._made.append(self.namespace(label))
+            self._namespaces.add(label)
             self.at(label, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
         self._cable(("client", "c0"), "client", mac(201))
         self._cable(("server", "s0"), "server", mac(202))

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.load.wire import run
+from lab.namespace import run
 from lab.waiting import PATIENCE, until
 
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")

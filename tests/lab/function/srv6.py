@@ -15,22 +15,17 @@ encapsulation: so links are wider than those of hosts.
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lab.function.chain import Node
-from lab.load.wire import run
+from lab.namespace import Namespaces, run
 from lab.traffic.chains import ping_all
 from lab.waiting import PATIENCE
-
-_numbers = itertools.count()
 
 FORWARD, REVERSE = "5f00:f::1", "5f00:f::2"
 """Segments of the proxy."""
@@ -46,10 +41,9 @@ class Srv6:
     """The lab. Packets are encapsulated in the given mode."""
 
     def __init__(self, behaviour: str, mode: str = "encap") -> None:
-        self.prefix = f"hawsers6-{os.getpid()}-{next(_numbers)}"
+        self._namespaces = Namespaces("hawsers6")
         self._behaviour = behaviour
         self._mode = mode
-        self._made: list[str] = []
         self._folder = tempfile.TemporaryDirectory(prefix="hawsers6-")
         self.folder = Path(self._folder.name)
         self.proxy = Node(self.namespace("px"), "srv6-proxy", self._config(), self.folder)
@@ -65,19 +59,18 @@ class Srv6:
 
     def __exit__(self, *_: object) -> None:
         self.proxy.stop(signal.SIGKILL)
-        for name in self._made:
-            run("ip", "netns", "del", name)
+        self._namespaces.__exit__()
         self._folder.cleanup()
 
     def namespace(self, label: str) -> str:
-        return f"{self.prefix}-{label}"
+        return self._namespaces.name(label)
 
     def inside(self, label: str, *command: str) -> list[str]:
-        return ["ip", "netns", "exec", self.namespace(label), *command]
+        return self._namespaces.inside(label, *command)
 
     def at(self, label: str, *command: str) -> str:
         """Run a command in a namespace."""
-        return run(*self.inside(label, *command))
+        return self._namespaces.at(label, *command)
 
     def ip(self, label: str, words: str) -> None:
         self.at(label, "ip", *words.split())
@@ -89,8 +82,8 @@ class Srv6:
 
     def ping(self, family: int, *options: str) -> str:
         """Ping hb from ha; the last answer is waited for only a moment."""
-        command = self.inside("ha", "ping", "-q", "-W", "1", *options, ADDRESSES["b"][family == 6])
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        target = ADDRESSES["b"][family == 6]
+        return self._namespaces.at("ha", "ping", "-q", "-W", "1", *options, target, check=False)
 
     def _config(self) -> dict[str, Any]:
         proxies = []
@@ -120,8 +113,7 @@ class Srv6:
 
     def _build(self) -> None:
         for label in _NAMES:
-            run("ip", "netns", "add", self.namespace(label))
-            self._made.append(self.namespace(label))
+            self._namespaces.add(label)
             for key in ("ipv4.ip_forward", "ipv6.conf.all.forwarding", "ipv6.conf.all.seg6_enabled",
                         "ipv6.conf.default.seg6_enabled"):  # fmt: skip
                 value = "0" if label == "px" or (label == "fn" and "seg6" in key) else "1"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.gateway.pair import Gateway, Lab, pki, run
+from lab.gateway.pair import Gateway, Lab, pki
+from lab.namespace import run
 from lab.waiting import until
 
 

@@ -14,7 +14,8 @@ import sys
 import textwrap
 from typing import Any
 
-from lab.gateway.pair import Gateway, Lab, pki, run
+from lab.gateway.pair import Gateway, Lab, pki
+from lab.namespace import run
 from lab.waiting import PATIENCE, until
 
 PATHS = 4

@@ -23,12 +23,9 @@ Paths (`Lab.paths`), each with its own rate in each direction, and a queue of 50
 from __future__ import annotations
 
 import contextlib
-import http.client
 import itertools
 import json
-import os
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -36,96 +33,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab import ROOT
+from lab.daemon import Daemon
+from lab.namespace import Namespaces, run
 from lab.traffic.echoes import echoes
 from lab.waiting import PATIENCE, until
 
 QUEUE_BYTES = 50 * 1500
 
-_numbers = itertools.count()
 
-
-def hawserd() -> Path:
-    """The daemon: $HAWSERD, else the release build, else the debug build."""
-    chosen = os.environ.get("HAWSERD")
-    builds = [ROOT / "target" / kind / "hawserd" for kind in ("release", "debug")]
-    found = [Path(chosen)] if chosen else [build for build in builds if build.exists()]
-    if not found:
-        raise FileNotFoundError("hawserd is not built: run `cargo build --release`")
-    return found[0]
-
-
-def run(*command: str, check: bool = True) -> str:
-    """Run a command to its end and give its output; on failure what it said is the message."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if check and done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr or done.stdout}")
-    return done.stdout
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP on a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("hawserd", timeout=PATIENCE)
-        self._path = str(path)
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
-@dataclass
-class Gateway:
+class Gateway(Daemon):
     """One `hawserd gateway` in a namespace."""
 
-    namespace: str
-    config: dict[str, Any]
-    folder: Path
-    process: subprocess.Popen[str] | None = None
-
-    @property
-    def log(self) -> Path:
-        return self.folder / f"{self.config['branch']}.log"
-
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        name = self.config["branch"]
-        path = self.folder / f"{name}.json"
-        path.write_text(json.dumps(self.config))
-        command = ["ip", "netns", "exec", self.namespace]
-        command += [str(hawserd()), "gateway", "--config", str(path)]
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(command, stderr=log, stdout=log, text=True)
-        until(lambda: self.answers() or self.ended(), f"gateway {name} answers")
-        if self.ended():
-            raise RuntimeError(self.log.read_text())
-
-    def ended(self) -> bool:
-        return self.process is None or self.process.poll() is not None
+    def __init__(self, namespace: str, config: dict[str, Any], folder: Path) -> None:
+        super().__init__(namespace, "gateway", config, folder, config["branch"])
 
     def answers(self) -> bool:
         try:
             return bool(self.get("/v1/status")["ready"])
         except OSError:
             return False
-
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, str]:
-        """One request to the control API: its status and body."""
-        connection = _UnixConnection(Path(self.config["control"]))
-        with contextlib.closing(connection):
-            text = None if body is None else json.dumps(body)
-            connection.request(method, path, text, {"content-type": "application/json"})
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-
-    def get(self, path: str) -> Any:  # noqa: ANN401 (JSON, or another function's arguments)
-        """What the control API says, which must not be an error."""
-        status, text = self.ask("GET", path)
-        if status != 200:
-            raise RuntimeError(f"{path}: {status} {text}")
-        return json.loads(text)
 
     def group(self) -> dict[str, Any]:
         """Counters of the first group of the first peer."""
@@ -140,15 +66,6 @@ class Gateway:
             g["subflows"] for peer in self.get("/v1/status")["peers"] for g in peer["groups"]
         )
 
-    def stop(self, sign: int = signal.SIGTERM) -> int | None:
-        """Send a signal, wait for the end, and give the exit code."""
-        if self.process is None:
-            return None
-        self.process.send_signal(sign)
-        code = self.process.wait(PATIENCE)
-        self.process = None
-        return code
-
     def memory(self) -> tuple[int, int]:
         """Resident memory now and at its peak, in KiB."""
         assert self.process
@@ -162,14 +79,16 @@ class Lab:
     """Namespaces, and what runs in them. Leaving the context removes everything."""
 
     folder: Path
-    prefix: str = ""
-    namespaces: list[str] = field(default_factory=list)
+    namespaces: Namespaces = field(default_factory=lambda: Namespaces("hawsergw"))
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
     gateways: list[Gateway] = field(default_factory=list)
     wans: dict[int, list[str]] = field(default_factory=dict)
 
+    @property
+    def prefix(self) -> str:
+        return self.namespaces.prefix
+
     def __enter__(self) -> Lab:
-        self.prefix = f"hawsergw-{os.getpid()}-{next(_numbers)}"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -182,25 +101,21 @@ class Lab:
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe:
                     pipe.close()
-        for name in self.namespaces:
-            run("ip", "netns", "del", name, check=False)
+        self.namespaces.__exit__()
 
     def namespace(self, number: int) -> str:
         """Make a namespace."""
-        name = f"{self.prefix}-{number}"
-        run("ip", "netns", "add", name)
-        self.namespaces.append(name)
+        name = self.namespaces.add(number)
         run("ip", "-n", name, "link", "set", "lo", "up")
         return name
 
     def at(self, number: int, *command: str, check: bool = True) -> str:
         """Run a command in a namespace."""
-        return run("ip", "netns", "exec", f"{self.prefix}-{number}", *command, check=check)
+        return self.namespaces.at(number, *command, check=check)
 
     def start(self, number: int, *command: str, **options: Any) -> subprocess.Popen[str]:  # noqa: ANN401 (JSON, or another function's arguments)
         """Start a command in a namespace; it ends with the lab."""
-        command = ("ip", "netns", "exec", f"{self.prefix}-{number}", *command)
-        process = subprocess.Popen(command, text=True, **options)
+        process = subprocess.Popen(self.namespaces.inside(number, *command), text=True, **options)
         self.processes.append(process)
         return process
 

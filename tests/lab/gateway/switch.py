@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.gateway.pair import Gateway, Lab, run
+from lab.gateway.pair import Gateway, Lab
+from lab.namespace import run
 from lab.waiting import PATIENCE, until
 
 BRANCHES = range(1, 6)

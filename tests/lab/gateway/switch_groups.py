@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.gateway.pair import Gateway, Lab, run
+from lab.gateway.pair import Gateway, Lab
 from lab.gateway.switch import address, entries, gateways, start, switch
+from lab.namespace import run
 
 GROUPS = {
     0: {1: ("1a", "2a", "1a>2a")},

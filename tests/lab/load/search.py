@@ -20,7 +20,8 @@ from hawser.probe.base import Context
 from hawser.probe.search.probe import ThroughputProbe
 from hawser.spec.measurement import Throughput
 from hawser.store.sample import Sample
-from lab.load.wire import Faults, Wire, run
+from lab.load.wire import Faults, Wire
+from lab.namespace import run
 
 FRAME = 60
 """Bytes."""

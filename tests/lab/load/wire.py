@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,28 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import ROOT
+from lab.daemon import hawserd
+from lab.namespace import Namespaces, run
 from lab.waiting import PATIENCE
 from peers.wire import Faults, inserted
 
 _numbers = itertools.count()
-
-
-def hawserd() -> Path:
-    """The daemon: $HAWSERD, else the newest build."""
-    chosen = os.environ.get("HAWSERD")
-    builds = [ROOT / "target" / kind / "hawserd" for kind in ("release", "debug")]
-    found = [Path(chosen)] if chosen else [build for build in builds if build.exists()]
-    if not found:
-        raise FileNotFoundError("hawserd is not built: run `cargo build --release`")
-    return max(found, key=lambda build: build.stat().st_mtime)
-
-
-def run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr or done.stdout}")
-    return done.stdout
 
 
 @dataclass(frozen=True)
@@ -229,14 +212,5 @@ def _up(namespace: str, port: str, address: str | None = None) -> None:
 
 @contextlib.contextmanager
 def _namespaces(*labels: str) -> Iterator[Sequence[str]]:
-    prefix = f"hawserld-{os.getpid()}-{next(_numbers)}"
-    names = [f"{prefix}-{label}" for label in labels]
-    made: list[str] = []
-    try:
-        for name in names:
-            run("ip", "netns", "add", name)
-            made.append(name)
-        yield names
-    finally:
-        for name in made:
-            run("ip", "netns", "del", name)
+    with Namespaces("hawserld") as made:
+        yield [made.add(label) for label in labels]

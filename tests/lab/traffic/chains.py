@@ -15,7 +15,7 @@ from hawser.control.client import DaemonClient
 from hawser.control.model import FunctionCounters
 from hawser.driver.local import LocalLab
 from hawser.node.netns import NamespaceNode
-from lab.load.wire import run
+from lab.namespace import run
 from lab.plans.chains import SERVER
 from lab.waiting import PATIENCE, until
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from lab.daemon import hawserd
 from lab.function.chain import FORWARD, REVERSE, Chain, Node, hop_packets
-from lab.load.wire import hawserd
 from lab.traffic.chains import kernel_counts
 from lab.traffic.counted import deliver_between
 from lab.waiting import until
@@ -66,7 +66,7 @@ def test_unknown_context_headers_are_carried_whole(transport: str, tmp_path: Pat
         config = chain.sff.config
         for rule in config["rules"]:
             rule["metadata"] = {"variable": known_to_nobody}
-        status, answer = chain.sff.ask("PUT", "/v1/config", config)
+        status, answer = chain.sff.call("PUT", "/v1/config", config)
         assert status == 200, answer
         assert chain.answered(3) == 3
         chain.functions[1].stop()
@@ -109,7 +109,7 @@ def test_a_trace_follows_a_packet() -> None:
         nodes = [chain.sff, *chain.functions]
         for node in nodes:
             request = {"events": 50, "spi": FORWARD, "destination": "10.0.0.2"}
-            assert node.ask("PUT", "/v1/trace", request)[0] == 204
+            assert node.call("PUT", "/v1/trace", request)[0] == 204
         assert chain.answered(1) == 1
         events: list[tuple[Any, ...]] = []
         until(lambda: len(told(events, nodes)) >= 6, "six events")
@@ -126,7 +126,7 @@ def test_a_trace_follows_a_packet() -> None:
 def told(events: list[tuple[Any, ...]], nodes: list[Node]) -> list[tuple[Any, ...]]:
     """Add what nodes traced since they were asked last."""
     for node in nodes:
-        traced = node.ask("GET", "/v1/trace")[1]["events"]
+        traced = node.call("GET", "/v1/trace")[1]["events"]
         events += [(each["time_ns"], each["step"], each["si"], each["to"]) for each in traced]
     return events
 
@@ -137,7 +137,7 @@ def test_a_loop_ends_by_time_to_live() -> None:
         looping = [hop for hop in config["hops"] if hop["si"] == 255 and hop["spi"] == FORWARD]
         back = [{**looping[0], "si": si} for si in range(100, 256)]
         config["hops"] = back
-        status, answer = chain.sff.ask("PUT", "/v1/config", config)
+        status, answer = chain.sff.call("PUT", "/v1/config", config)
         assert status == 200, answer
         chain.ping("-c", "1")
         until(lambda: chain.sff.counters()["drops"]["ttl"] >= 1)
@@ -156,12 +156,12 @@ def test_entries_are_replaced_without_loss() -> None:
         with subprocess.Popen(ping, stdout=subprocess.DEVNULL) as pings:
             for _ in range(20):
                 before = count("InEchoReps")
-                assert chain.sff.ask("PUT", "/v1/config", config)[0] == 200
+                assert chain.sff.call("PUT", "/v1/config", config)[0] == 200
                 until(lambda before=before: count("InEchoReps") > before + 20)
             pings.send_signal(signal.SIGINT)
         until(lambda: count("InEchoReps") == count("OutEchos"), "every echo is answered")
         broken = {**config, "hops": [{"spi": 1, "si": 255}]}
-        status, answer = chain.sff.ask("PUT", "/v1/config", broken)
+        status, answer = chain.sff.call("PUT", "/v1/config", broken)
         assert status == 422
         assert answer["errors"][0]["field"] == "hops[0]"
         assert chain.answered(2) == 2
@@ -176,7 +176,7 @@ def test_flows_are_shared_among_instances() -> None:
             {"spi": 1, "si": 254, "end": {"port": "server"}},
             {"spi": 2, "si": 255, "end": {"port": "client"}},
         ]
-        assert chain.sff.ask("PUT", "/v1/config", config)[0] == 200
+        assert chain.sff.call("PUT", "/v1/config", config)[0] == 200
         script = (
             "import socket, sys\n"
             "first = int(sys.argv[1])\n"

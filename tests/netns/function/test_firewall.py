@@ -86,7 +86,7 @@ def test_rules_are_in_force_at_once_and_survive_a_restart() -> None:
         chain.start()
         with _Echoes(chain) as echoes:
             assert echoes.answers(7001)
-            status, rule = firewall.ask("POST", "/v1/rules", _deny(7001))
+            status, rule = firewall.call("POST", "/v1/rules", _deny(7001))
             assert status == 201, rule
             assert echoes.denied(firewall, 7001)
             assert echoes.answers(7002)
@@ -95,9 +95,9 @@ def test_rules_are_in_force_at_once_and_survive_a_restart() -> None:
             assert echoes.denied(firewall, 7001)
             assert echoes.answers(7002)
             assert firewall.counters()["drops"]["denied"] == 1
-            assert firewall.ask("DELETE", f"/v1/rules/{rule['id']}")[0] == 204
+            assert firewall.call("DELETE", f"/v1/rules/{rule['id']}")[0] == 204
             assert echoes.answers(7001)
-            assert firewall.ask("DELETE", f"/v1/rules/{rule['id']}")[0] == 404
+            assert firewall.call("DELETE", f"/v1/rules/{rule['id']}")[0] == 404
 
 
 def test_rules_are_replaced_together_or_not_at_all() -> None:
@@ -105,9 +105,9 @@ def test_rules_are_replaced_together_or_not_at_all() -> None:
         firewall = chain.firewall(1)
         chain.start()
         with _Echoes(chain) as echoes:
-            assert firewall.ask("PUT", "/v1/rules", {"rules": [_deny(7001)]})[0] == 200
+            assert firewall.call("PUT", "/v1/rules", {"rules": [_deny(7001)]})[0] == 200
             wrong = [_deny(7002), {"source": "10.0.0.300", "action": "deny"}]
-            status, answer = firewall.ask("PUT", "/v1/rules", {"rules": wrong})
+            status, answer = firewall.call("PUT", "/v1/rules", {"rules": wrong})
             assert status == 422
             assert answer["errors"][0]["field"] == "rules[1].source"
             assert echoes.denied(firewall, 7001)
@@ -120,7 +120,7 @@ def test_whoever_was_allowed_to_begin_gets_answers() -> None:
         with Chain(1, start=False) as chain:
             firewall = chain.firewall(1, otherwise="deny", remember=remember)
             chain.start()
-            assert firewall.ask("POST", "/v1/rules", rule)[0] == 201
+            assert firewall.call("POST", "/v1/rules", rule)[0] == 201
             with _Echoes(chain) as echoes:
                 if expected:
                     assert echoes.answers(7001)
@@ -145,7 +145,7 @@ def test_the_rest_api_wants_its_token() -> None:
             (["-H", f"authorization: Bearer {_TOKEN}"], "201"),
         ):
             assert chain.at("f1", *curl, *header, *url) == expected
-        assert len(firewall.ask("GET", "/v1/rules")[1]["rules"]) == 1
+        assert len(firewall.call("GET", "/v1/rules")[1]["rules"]) == 1
 
 
 def test_a_hundred_thousand_rules() -> None:
@@ -160,7 +160,7 @@ def test_a_hundred_thousand_rules() -> None:
             }
             for n in range(100_000)
         ]
-        status, answer = firewall.ask("PUT", "/v1/rules", {"rules": [*rules, _deny(7001)]})
+        status, answer = firewall.call("PUT", "/v1/rules", {"rules": [*rules, _deny(7001)]})
         assert status == 200, answer
         with _Echoes(chain) as echoes:
             assert echoes.denied(firewall, 7001)

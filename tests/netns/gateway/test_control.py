@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.gateway.pair import ROOT, Gateway, Lab, hawserd, run
+from lab import ROOT
+from lab.daemon import hawserd
+from lab.gateway.pair import Gateway, Lab
+from lab.namespace import run
 from lab.waiting import until
 
 root = pytest.mark.root

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from lab.gateway.encrypted import encrypted_pair
-from lab.gateway.pair import Gateway, Lab, pki, run
+from lab.gateway.pair import Gateway, Lab, pki
+from lab.namespace import run
 from lab.traffic.transfer import send_bytes
 from lab.waiting import PATIENCE, until
 

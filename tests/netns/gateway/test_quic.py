@@ -11,8 +11,9 @@ from subprocess import PIPE
 
 import pytest
 
-from lab.gateway.pair import Gateway, Lab, pki, run
+from lab.gateway.pair import Gateway, Lab, pki
 from lab.gateway.quic import MTU, lose_large_packets, mtu, paths_of, quic_pair
+from lab.namespace import run
 from lab.traffic.datagrams import send_datagrams
 from lab.traffic.transfer import Transfer, send_bytes
 from lab.waiting import PATIENCE, until

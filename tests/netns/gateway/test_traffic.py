@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from lab.gateway.pair import Gateway, Lab, run
+from lab.gateway.pair import Gateway, Lab
+from lab.namespace import run
 from lab.traffic.datagrams import send_datagrams
 from lab.traffic.transfer import Transfer, send_bytes
 from lab.waiting import PATIENCE, until

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lab.load.wire import Wire, run, start
+from lab.load.wire import Wire, start
+from lab.namespace import run
 
 pytestmark = pytest.mark.root
 

@@ -17,8 +17,10 @@ import pytest
 from hawser.probe.base import ProbeError
 from hawser.probe.load.probe import LoadProbe
 from hawser.spec.measurement import Load
+from lab.daemon import hawserd
 from lab.load.search import FRAME, addressed, context, faults, throughput, values
-from lab.load.wire import Wire, hawserd, run
+from lab.load.wire import Wire
+from lab.namespace import run
 
 pytestmark = pytest.mark.root
 

@@ -6,7 +6,6 @@ gen ---- in  k  out ---- sink          k: segments and encapsulation by the kern
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from lab.load.wire import Wire, load, run
+from lab.load.wire import Wire, load
+from lab.namespace import Namespaces, run
 from lab.waiting import PATIENCE
 
 pytestmark = pytest.mark.root
@@ -52,22 +52,13 @@ HEADS = {
 @pytest.fixture
 def kernel() -> Iterator[str]:
     """The kernel's node, with neighbours and routes to the sink."""
-    prefix = f"hawserls-{os.getpid()}-{next(_numbers)}"
-    names = [f"{prefix}-{label}" for label in ("a", "k", "b")]
-    made: list[str] = []
-    try:
-        for name in names:
-            run("ip", "netns", "add", name)
-            made.append(name)
-        a, k, b = names
+    with Namespaces("hawserls") as made:
+        a, k, b = (made.add(label) for label in "akb")
         cable(a, "gen", k, "in")
         cable(b, "sink", k, "out")
         run("ip", "-n", b, "link", "set", "dev", "sink", "address", MAC["sink"])
         router(k)
         yield k
-    finally:
-        for name in made:
-            run("ip", "netns", "del", name)
 
 
 def cable(namespace: str, device: str, k: str, port: str) -> None:

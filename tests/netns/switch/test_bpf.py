@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lab.gateway.pair import Gateway, Lab, run
+from lab.gateway.pair import Gateway, Lab
 from lab.gateway.switch import (
     address,
     counters,
@@ -24,6 +24,7 @@ from lab.gateway.switch import (
     transit_example,
     worked_example,
 )
+from lab.namespace import run
 from lab.traffic.datagrams import Datagrams, send_datagrams
 from lab.traffic.echoes import echoes
 from lab.traffic.transfer import Transfer, send_bytes

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.gateway.pair import Gateway, Lab, run
+from lab.gateway.pair import Gateway, Lab
 from lab.gateway.switch import address, entries, seen, sniff, switch, switched
 from lab.gateway.switch_groups import GROUPS, cut_group_1, grouped, mend_group_1, pings
+from lab.namespace import run
 from lab.traffic.echoes import echoes
 from lab.waiting import PATIENCE, until
 
