@@ -24,13 +24,13 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 
 
 def test_delay_of_a_link_and_of_a_path(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 10 ms, reverse: {delay: 25 ms}", "delay: 40 ms"))
+    lab = deploy(plan({"delay": "10 ms", "reverse": {"delay": "25 ms"}}, {"delay": "40 ms"}))
     assert median(echoes(lab, "a", "b")) == pytest.approx(35, abs=1)
     assert median(echoes(lab, "c", "d")) == pytest.approx(80, abs=1)
 
 
 def test_a_direction_without_impairment_takes_no_time(deploy: Deploy) -> None:
-    lab = deploy(plan("reverse: {delay: 20 ms}"))
+    lab = deploy(plan({"reverse": {"delay": "20 ms"}}))
     assert median(echoes(lab, "a", "b")) == pytest.approx(20, abs=1)
 
 
@@ -44,20 +44,20 @@ def test_delay_of_a_cable_is_no_longer_than_asked(deploy: Deploy) -> None:
 
 
 def test_tcp_fills_the_rate_before_a_delay(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 10 ms, rate: 20 Mbit/s, queue: 100 kB"))
+    lab = deploy(plan({"delay": "10 ms", "rate": "20 Mbit/s", "queue": "100 kB"}))
     found = tcp(lab.nodes["a"], lab.nodes["b"], str(lab.plan.addresses["b"]), 3)
     assert found["bits_per_second"] == pytest.approx(20e6 * 1448 / 1514, rel=0.02)
 
 
 def test_tcp_fills_a_trace(deploy: Deploy) -> None:
-    lab = deploy(plan("trace: slow.trace, queue: 30 kB"))
+    lab = deploy(plan({"trace": "slow.trace", "queue": "30 kB"}))
     found = tcp(lab.nodes["a"], lab.nodes["b"], str(lab.plan.addresses["b"]), 3)
     # 1504 bytes of a 1514-byte frame an opportunity: what is left of one serves the next.
     assert found["bits_per_second"] == pytest.approx(3.008e6 * 1448 / 1514, rel=0.03)
 
 
 def test_delay_that_changes_while_it_runs(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 5 ms, rate: 50 Mbit/s"))
+    lab = deploy(plan({"delay": "5 ms", "rate": "50 Mbit/s"}))
     assert median(echoes(lab, "a", "b", 5)) == pytest.approx(10, abs=1)
     lab.apply("link:w", Change(delay=Duration(0.03)))
     assert median(echoes(lab, "a", "b", 5)) == pytest.approx(60, abs=1)
@@ -66,19 +66,20 @@ def test_delay_that_changes_while_it_runs(deploy: Deploy) -> None:
 
 
 def test_what_has_no_emulator_takes_no_time(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 5 ms", "rate: 5 Mbit/s"))
+    lab = deploy(plan({"delay": "5 ms"}, {"rate": "5 Mbit/s"}))
     assert median(echoes(lab, "c", "d", 5)) < 2
 
 
 def test_tcp_with_checksums_left_to_the_device(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 1 ms"))
+    lab = deploy(plan({"delay": "1 ms"}))
     a, b = lab.nodes["a"], lab.nodes["b"]
     a.run(["ethtool", "-K", "e", "tx", "on"], timeout=PATIENCE)
     assert tcp(a, b, str(lab.plan.addresses["b"]), 1)["bits_per_second"] > 10e6
 
 
 def test_it_is_on_time_for_a_fast_connection_beside_a_path_that_varies(deploy: Deploy) -> None:
-    fast, shaky = "delay: 8 ms, rate: 300 Mbit/s, queue: 1514 kB", "delay: 40 ms, jitter: 8 ms"
+    fast = {"delay": "8 ms", "rate": "300 Mbit/s", "queue": "1514 kB"}
+    shaky = {"delay": "40 ms", "jitter": "8 ms"}
     lab = deploy(plan(fast, shaky))
     found = tcp(lab.nodes["a"], lab.nodes["b"], str(lab.plan.addresses["b"]), 4)
     assert found["bits_per_second"] > 250e6
@@ -87,7 +88,7 @@ def test_it_is_on_time_for_a_fast_connection_beside_a_path_that_varies(deploy: D
 
 
 def test_delay_after_the_emulator_was_killed(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 5 ms"))
+    lab = deploy(plan({"delay": "5 ms"}))
     daemon = lab.daemons["wan"]
     lab.apply("link:w", Change(delay=Duration(0.02)))
     os.kill(daemon.pid, signal.SIGKILL)

@@ -5,36 +5,40 @@ a --w-- wan --w-- b            c ---- internet ---- wan ---- d
 
 from __future__ import annotations
 
+from documents import Document, planned, with_
 from hawser.control.client import DaemonClient
 from hawser.control.model import WanInterface, WanPath
 from hawser.driver.local import LocalLab
-from hawser.overlay.lab import network
 from hawser.overlay.lab.emulator import emulated
 from hawser.overlay.lab.plan import NetworkPlan
-from hawser.spec import load
 from lab.waiting import PATIENCE
 
-WORKFLOW = """
-hawser: 1
-name: wan
-title: Wan
-topology:
-  nodes: [a, b, c, d]
-  links:
-    w: {{ends: [a.e, b.e], {link}}}
-  internet:
-    ports: {{c.e: {{}}, d.e: {{}}}}
-    paths: {{p: {{ends: [c.e, d.e], {path}}}}}
-measurements: {{rtt: {{probe: ping, from: a, to: b}}}}
-"""
+WORKFLOW: Document = {
+    "hawser": 1,
+    "name": "wan",
+    "title": "Wan",
+    "topology": {
+        "nodes": ["a", "b", "c", "d"],
+        "links": {"w": {"ends": ["a.e", "b.e"]}},
+        "internet": {
+            "ports": {"c.e": {}, "d.e": {}},
+            "paths": {"p": {"ends": ["c.e", "d.e"]}},
+        },
+    },
+    "measurements": {"rtt": {"probe": "ping", "from": "a", "to": "b"}},
+}
 TRACE = "4\n8\n12\n"
 """Three packets in 12 ms: 3 Mbit/s."""
 
 
-def plan(link: str = "mtu: 1500", path: str = "reverse: {}", seed: int = 1) -> NetworkPlan:
-    files = {"wan.yaml": WORKFLOW.format(link=link, path=path), "slow.trace": TRACE}
-    workflow = load("wan.yaml", files.__getitem__)
-    unseeded = network(workflow.variants[0].scenario)
+def plan(link: Document | None = None, path: Document | None = None, seed: int = 1) -> NetworkPlan:
+    """The network whose link `w` and path `p` are like this besides."""
+    topology = WORKFLOW["topology"]
+    link = topology["links"]["w"] | (link or {})
+    path = topology["internet"]["paths"]["p"] | (path or {})
+    document = with_(WORKFLOW, "topology.links.w", link)
+    document = with_(document, "topology.internet.paths.p", path)
+    unseeded = planned(document, {"slow.trace": TRACE})
     return emulated(unseeded.model_copy(update={"seed": seed}))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
+from documents import Document
 from hawser.driver.base import DriverError
 from hawser.driver.local import LocalLab
 from hawser.node.netns import NamespaceNode
@@ -58,7 +59,7 @@ def connect(client: NamespaceNode, port: int) -> str:
 
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
 def test_a_filter_of_nft_is_a_function(deploy: Deploy, steering: str) -> None:
-    lab = deploy(chain_with(FILTER, f"steering: {steering}"))
+    lab = deploy(chain_with(FILTER, steering=steering))
     client = lab.nodes["client"]
     assert ping(client, SERVER) == 3
     assert all(passed(lab, each) >= 6 for each in ("f1", "x", "g"))
@@ -77,7 +78,7 @@ def test_a_filter_of_nft_is_a_function(deploy: Deploy, steering: str) -> None:
 
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
 def test_masquerading_is_survived(deploy: Deploy, steering: str) -> None:
-    lab = deploy(chain_with(MASQUERADE, f"steering: {steering}"))
+    lab = deploy(chain_with(MASQUERADE, steering=steering))
     client, server = lab.nodes["client"], lab.nodes["server"]
     assert ping(client, SERVER) == 3
     before = {each: passed(lab, each, "bytes") for each in ("f1", "x", "g")}
@@ -91,13 +92,10 @@ def test_masquerading_is_survived(deploy: Deploy, steering: str) -> None:
 
 
 def test_what_two_paths_share_is_refused(deploy: Deploy) -> None:
-    high = "match: {protocol: tcp, source_ports: [20000, 29999]}"
-    second = f"d: {{from: client, to: server, functions: [x], {high}}}"
-    lab = deploy(
-        chain_with(
-            MASQUERADE, "steering: nsh, match: {protocol: tcp, source_ports: [1, 9999]}", second
-        )
-    )
+    low = {"protocol": "tcp", "source_ports": [1, 9999]}
+    high = {"protocol": "tcp", "source_ports": [20000, 29999]}
+    second = {"from": "client", "to": "server", "functions": ["x"], "match": high}
+    lab = deploy(chain_with(MASQUERADE, match=low, more={"d": second}))
     client = lab.nodes["client"]
     assert connected_from(client, 1500) == "ConnectionRefusedError", "the only path to there"
     drops = counters(lab, "n2").drops
@@ -123,7 +121,7 @@ def connected_from(client: NamespaceNode, port: int, patience: int = 60) -> str:
 def test_nginx_ends_connections_and_begins_its_own(
     deploy: Deploy, steering: str, fail: str
 ) -> None:
-    lab = deploy(chain_with(NGINX, f"steering: {steering}, fail: {fail}"))
+    lab = deploy(chain_with(NGINX, steering=steering, fail=fail))
     client, server = lab.nodes["client"], lab.nodes["server"]
     web = server.start(["python3", "-c", WEB])
     try:
@@ -156,7 +154,7 @@ def fetch(client: NamespaceNode) -> str:
 def test_a_killed_program_closes_or_opens_its_chain(
     deploy: Deploy, steering: str, fail: str
 ) -> None:
-    lab = deploy(chain_with(SLEEPER, f"steering: {steering}, fail: {fail}"))
+    lab = deploy(chain_with(SLEEPER, steering=steering, fail=fail))
     with Echoes(lab) as echoes:
         until(lambda: passed(lab, "x") > 20)
         lab.apply("function:x", Change(up=False))
@@ -172,7 +170,7 @@ def test_a_killed_program_closes_or_opens_its_chain(
 
 
 def test_a_program_that_dies_is_started_again(deploy: Deploy) -> None:
-    lab = deploy(chain_with(SLEEPER, "steering: routes"))
+    lab = deploy(chain_with(SLEEPER, steering="routes"))
     client = lab.nodes["client"]
     assert ping(client, SERVER) == 3
     first = lab.programs["x"].pid
@@ -189,19 +187,18 @@ def kill_program(lab: LocalLab) -> None:
 
 def test_a_setup_that_fails_says_so(deploy: Deploy) -> None:
     with pytest.raises(DriverError, match=r"function x: .*nft.*exit code"):
-        deploy(chain_with("{kind: proxy, node: n2, setup: [[nft, add, nonsense]]}"))
+        deploy(chain_with({"kind": "proxy", "node": "n2", "setup": [["nft", "add", "nonsense"]]}))
 
 
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
 def test_a_router_forwards_but_what_its_routes_say(deploy: Deploy, steering: str) -> None:
-    routes = f"[{{to: {SERVER}/32, action: prohibit}}]"
-    lab = deploy(chain_with("{kind: router, node: n2}", f"steering: {steering}"))
+    router: Document = {"kind": "router", "node": "n2"}
+    lab = deploy(chain_with(router, steering=steering))
     assert ping(lab.nodes["client"], SERVER) == 3
     assert passed(lab, "x") >= 6
     lab.destroy()
-    lab = deploy(
-        chain_with(f"{{kind: router, node: n2, routes: {routes}}}", f"steering: {steering}")
-    )
+    routes = [{"to": f"{SERVER}/32", "action": "prohibit"}]
+    lab = deploy(chain_with({**router, "routes": routes}, steering=steering))
     told = ["ping", "-c", "1", "-W", "60", SERVER]
     done = lab.nodes["client"].run(told, timeout=120, check=False)
     assert "prohibited" in done.stdout + done.stderr or "filtered" in done.stdout + done.stderr

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
+from documents import Document, with_
 from hawser.driver.capabilities import missing
 from hawser.driver.local import LocalLab
 from hawser.node.netns import NamespaceNode, namespace
@@ -20,7 +21,7 @@ from hawser.overlay.lab.chain.layout import OWN_PORT
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.probe.passive import Passive
 from hawser.spec.workflow import Change
-from lab.plans.chains import SERVER, WORKFLOW, behind_proxy, chain
+from lab.plans.chains import SERVER, WORKFLOW, behind_proxy, chain, far
 from lab.traffic.chains import (
     Echoes,
     counters,
@@ -51,10 +52,14 @@ def delivered_through(lab: LocalLab, target: str, *functions: str) -> None:
         assert passed(lab, each, "bytes") - earlier > BYTES, each
 
 
-@pytest.mark.parametrize("between", ["", ", rate: 200 Mbit/s, delay: 2 ms"], ids=["bare", "far"])
+@pytest.mark.parametrize(
+    "between", [{}, {"rate": "200 Mbit/s", "delay": "2 ms"}], ids=["bare", "far"]
+)
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
-def test_tcp_passes_every_function_both_ways(deploy: Deploy, steering: str, between: str) -> None:
-    lab = deploy(chain(f"steering: {steering}", between))
+def test_tcp_passes_every_function_both_ways(
+    deploy: Deploy, steering: str, between: Document
+) -> None:
+    lab = deploy(chain(document=far(**between), steering=steering))
     client = lab.nodes["client"]
     assert ping(client, SERVER) == 3
     assert passed(lab, "f1") >= 6
@@ -67,7 +72,7 @@ def test_tcp_passes_every_function_both_ways(deploy: Deploy, steering: str, betw
 
 
 def test_a_rate_holds_for_what_programs_lead(deploy: Deploy) -> None:
-    lab = deploy(chain("steering: nsh", ", rate: 20 Mbit/s"))
+    lab = deploy(chain(document=far(rate="20 Mbit/s"), steering="nsh"))
     there = limit(lab.nodes["n1"], "link:between:forward")
     back = limit(lab.nodes["n2"], "link:between:reverse")
     delivered_through(lab, SERVER, "f1", "f2")
@@ -81,7 +86,7 @@ def test_a_rate_holds_for_what_programs_lead(deploy: Deploy) -> None:
 @pytest.mark.parametrize("proxy", ["static", "dynamic", "masquerading"])
 def test_functions_behind_proxies_are_passed(deploy: Deploy, proxy: str) -> None:
     mode = "encap.red" if proxy == "dynamic" else "encap"
-    plan = chain(f"steering: srv6, srv6: {{mode: {mode}}}", workflow=behind_proxy(proxy))
+    plan = chain(document=behind_proxy(proxy), steering="srv6", srv6={"mode": mode})
     lab = deploy(plan)
     assert ping(lab.nodes["client"], SERVER) == 3
     counted = counters(lab, "f1-proxy")
@@ -95,8 +100,8 @@ def test_functions_behind_proxies_are_passed(deploy: Deploy, proxy: str) -> None
     [(None, "encap"), ("static", "encap"), (None, "insert"), ("masquerading", "insert")],
 )
 def test_ipv6_is_led_too(deploy: Deploy, proxy: str | None, mode: str) -> None:
-    text = behind_proxy(proxy) if proxy else WORKFLOW
-    lab = deploy(chain(f"steering: srv6, srv6: {{ipv6: true, mode: {mode}}}", workflow=text))
+    document = behind_proxy(proxy) if proxy else WORKFLOW
+    lab = deploy(chain(document=document, steering="srv6", srv6={"ipv6": True, "mode": mode}))
     client, server = lab.nodes["client"], lab.nodes["server"]
     (address,) = (a.ip for a in server.plan.interfaces[0].addresses if a.version == 6)
     with sniffed(lab.nodes["n1"], "far", "ip6 proto 43") as lines:
@@ -116,16 +121,17 @@ def test_ipv6_is_led_too(deploy: Deploy, proxy: str | None, mode: str) -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        "function: End.X",
-        "function: End.X, mode: encap.red",
-        "function: End.X, mode: insert",
-        "last: End.DT",
-        "last: End.DT46",
-        "last: End.DT46, function: End.X, mode: encap.red",
+        {"function": "End.X"},
+        {"function": "End.X", "mode": "encap.red"},
+        {"function": "End.X", "mode": "insert"},
+        {"last": "End.DT"},
+        {"last": "End.DT46"},
+        {"last": "End.DT46", "function": "End.X", "mode": "encap.red"},
     ],
+    ids=lambda how: ", ".join(f"{key}: {value}" for key, value in how.items()),
 )
-def test_segments_do_what_a_workflow_asks_for(deploy: Deploy, how: str) -> None:
-    plan = chain(f"steering: srv6, srv6: {{ipv6: true, {how}}}", functions="[f1, f3, f2]")
+def test_segments_do_what_a_workflow_asks_for(deploy: Deploy, how: Document) -> None:
+    plan = chain(("f1", "f3", "f2"), steering="srv6", srv6={"ipv6": True, **how})
     if lacking := missing(plan):
         pytest.skip(lacking[0])
     lab = deploy(plan)
@@ -136,13 +142,13 @@ def test_segments_do_what_a_workflow_asks_for(deploy: Deploy, how: str) -> None:
         assert all(passed(lab, each) >= 6 * number for each in ("f1", "f2", "f3"))
     for each in ("f1", "f2", "f3"):
         knows = lab.nodes[each].run(["ip", "-6", "route"], timeout=60).stdout
-        assert ("seg6local" in knows) == ("End.X" not in how)
+        assert ("seg6local" in knows) == ("End.X" not in how.values())
 
 
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
 def test_a_match_leads_only_what_fits(deploy: Deploy, steering: str) -> None:
-    match = "match: {protocol: tcp, destination_ports: [5000, 5010]}"
-    lab = deploy(chain(f"steering: {steering}, {match}"))
+    match = {"protocol": "tcp", "destination_ports": [5000, 5010]}
+    lab = deploy(chain(steering=steering, match=match))
     client = lab.nodes["client"]
     before = passed(lab, "f2")
     assert ping_all(client.namespace, SERVER, 10) == 10
@@ -162,7 +168,7 @@ def _refused(client: NamespaceNode, port: int) -> bool:
 
 
 def test_a_firewall_of_the_workflow_has_its_rules(deploy: Deploy) -> None:
-    lab = deploy(chain("steering: nsh", functions="[fw]"))
+    lab = deploy(chain(["fw"], steering="nsh"))
     client, server = lab.nodes["client"], lab.nodes["server"]
     assert ping(client, SERVER) == 3
     before = passed(lab, "fw", "bytes")
@@ -175,7 +181,7 @@ def test_a_firewall_of_the_workflow_has_its_rules(deploy: Deploy) -> None:
 
 
 def test_what_functions_count_is_told(deploy: Deploy) -> None:
-    lab = deploy(chain("steering: nsh"))
+    lab = deploy(chain(steering="nsh"))
     with Passive(lab) as passive:
         assert ping(lab.nodes["client"], SERVER) == 3
         samples = {(s.subject, s.metric): s.value for s in passive.finish()}
@@ -187,8 +193,8 @@ def test_what_functions_count_is_told(deploy: Deploy) -> None:
 
 
 def test_each_core_has_a_queue_of_its_own(deploy: Deploy) -> None:
-    text = WORKFLOW.replace("f1: {kind: forwarder,", "f1: {kind: forwarder, queues: 2,")
-    lab = deploy(chain("steering: nsh", workflow=text))
+    document = with_(WORKFLOW, "functions.f1.queues", 2)
+    lab = deploy(chain(document=document, steering="nsh"))
     for core in (0, 1):
         there = ["taskset", "-c", str(core), "ping", "-c", "50", "-l", "50", "-i", "60", "-W", "60"]
         assert " 0% packet loss" in lab.nodes["client"].run([*there, SERVER], timeout=120).stdout
@@ -199,7 +205,7 @@ def test_each_core_has_a_queue_of_its_own(deploy: Deploy) -> None:
 
 
 def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
-    lab = deploy(chain("fail: open"))
+    lab = deploy(chain(fail="open"))
     with Echoes(lab) as echoes:
         until(lambda: passed(lab, "f2") > 20)
         lab.apply("function:f2", Change(up=False))
@@ -215,7 +221,7 @@ def test_a_killed_function_opens_its_chain(deploy: Deploy) -> None:
 
 
 def test_a_killed_function_closes_its_chain(deploy: Deploy) -> None:
-    lab = deploy(chain("fail: closed"))
+    lab = deploy(chain(fail="closed"))
     with Echoes(lab) as echoes:
         until(lambda: passed(lab, "f2") > 20)
         assert no_hop(lab) == 0
@@ -230,7 +236,7 @@ def test_a_killed_function_closes_its_chain(deploy: Deploy) -> None:
 
 @pytest.mark.parametrize("fail", ["closed", "open"])
 def test_a_function_that_dies_fails_its_chain_at_once(deploy: Deploy, fail: str) -> None:
-    lab = deploy(chain(f"fail: {fail}"))
+    lab = deploy(chain(fail=fail))
     with Echoes(lab) as echoes:
         until(lambda: passed(lab, "f2") > 20)
         die(lab, "f2", 1)
@@ -251,7 +257,7 @@ def die(lab: LocalLab, function: str, deaths: int) -> None:
 
 
 def test_a_lab_leaves_no_function_behind(deploy: Deploy) -> None:
-    lab = deploy(chain("steering: nsh"))
+    lab = deploy(chain(steering="nsh"))
     processes = [daemon.pid for daemon in lab.daemons.values()]
     assert len(processes) == 4
     lab.destroy()

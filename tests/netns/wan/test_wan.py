@@ -47,7 +47,7 @@ def delays(lab: LocalLab) -> tuple[float, float]:
 
 
 def test_delay_of_a_link_and_of_a_path(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 10 ms, reverse: {delay: 25 ms}", "delay: 40 ms"))
+    lab = deploy(plan({"delay": "10 ms", "reverse": {"delay": "25 ms"}}, {"delay": "40 ms"}))
     assert min(echoes(lab, "a", "b")) >= 35
     assert min(echoes(lab, "c", "d")) >= 80
     assert delays(lab) == (10, 25)
@@ -58,7 +58,7 @@ def test_delay_of_a_link_and_of_a_path(deploy: Deploy) -> None:
 
 
 def test_a_direction_without_impairment_is_the_kernels(deploy: Deploy) -> None:
-    lab = deploy(plan("reverse: {delay: 20 ms}"))
+    lab = deploy(plan({"reverse": {"delay": "20 ms"}}))
     assert min(echoes(lab, "a", "b")) >= 20
     until(lambda: interfaces(lab)[0].tx_packets >= 20)
     first, second = interfaces(lab)
@@ -67,7 +67,7 @@ def test_a_direction_without_impairment_is_the_kernels(deploy: Deploy) -> None:
 
 
 def test_rate_comes_before_delay_and_tcp_fills_it(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 10 ms, rate: 20 Mbit/s, queue: 100 kB"))
+    lab = deploy(plan({"delay": "10 ms", "rate": "20 Mbit/s", "queue": "100 kB"}))
     a = lab.nodes["a"]
     assert kernel_rate(a, FORWARD) == 20 * MBIT
     shaped = limit(a, FORWARD)
@@ -86,7 +86,7 @@ def test_rate_comes_before_delay_and_tcp_fills_it(deploy: Deploy) -> None:
 
 
 def test_every_lost_packet_is_counted_once(deploy: Deploy) -> None:
-    lab = deploy(plan("loss: 20 %, reverse: {loss: 0 %}"))
+    lab = deploy(plan({"loss": "20 %", "reverse": {"loss": "0 %"}}))
     assert ping(lab.nodes["b"], str(lab.plan.addresses["a"])) >= 0  # neighbours know each other
     before = counted(lab, FORWARD)
     received = lab.nodes["b"].counters()["e"]["rx_packets"]
@@ -112,7 +112,7 @@ def test_every_lost_packet_is_counted_once(deploy: Deploy) -> None:
 def test_equal_seeds_lose_the_same_packets(deploy: Deploy) -> None:
     answered = []
     for seed in (3, 3, 4):
-        lab = deploy(plan("reverse: {loss: 40 %}", seed=seed))
+        lab = deploy(plan({"reverse": {"loss": "40 %"}}, seed=seed))
         answered.append(sequence(lab))
         lab.destroy()
     assert answered[0] == answered[1] != answered[2]
@@ -135,7 +135,7 @@ def sequence(lab: LocalLab) -> list[bytes]:
 
 
 def test_a_trace_limits_the_rate(deploy: Deploy) -> None:
-    lab = deploy(plan("trace: slow.trace, queue: 30 kB"))
+    lab = deploy(plan({"trace": "slow.trace", "queue": "30 kB"}))
     counts = Limit(lambda: counted(lab, FORWARD).tx_bytes)
     over(lab, 500_000)
     assert counts.bytes() > 500_000
@@ -146,7 +146,7 @@ def test_a_trace_limits_the_rate(deploy: Deploy) -> None:
 
 
 def test_every_packet_comes_twice(deploy: Deploy) -> None:
-    lab = deploy(plan("duplication: 100 %, reverse: {duplication: 0 %}"))
+    lab = deploy(plan({"duplication": "100 %", "reverse": {"duplication": "0 %"}}))
     assert ping(lab.nodes["a"], str(lab.plan.addresses["b"])) == 3
     received = lab.nodes["b"].counters
     until(lambda: received()["e"]["rx_packets"] == 2 * counted(lab, FORWARD).rx_packets)
@@ -156,7 +156,7 @@ def test_every_packet_comes_twice(deploy: Deploy) -> None:
 
 
 def test_values_change_while_it_runs(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 5 ms, rate: 50 Mbit/s"))
+    lab = deploy(plan({"delay": "5 ms", "rate": "50 Mbit/s"}))
     assert min(echoes(lab, "a", "b", 5)) >= 10
     assert delays(lab) == (5, 5)
     lab.apply("link:w", Change(delay=Duration(0.03)))
@@ -171,7 +171,7 @@ def test_values_change_while_it_runs(deploy: Deploy) -> None:
 
 
 def test_what_has_no_emulator_cannot_be_delayed(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 5 ms", "rate: 5 Mbit/s"))
+    lab = deploy(plan({"delay": "5 ms"}, {"rate": "5 Mbit/s"}))
     before = lab.plan
     with pytest.raises(DriverError, match="path:p:reverse has no delay, jitter or loss"):
         lab.apply("path:p", Change(delay=Duration(0.03)))
@@ -182,7 +182,7 @@ def test_what_has_no_emulator_cannot_be_delayed(deploy: Deploy) -> None:
 
 
 def test_partial_checksums_and_full_frames_pass(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 1 ms"))
+    lab = deploy(plan({"delay": "1 ms"}))
     a, b = lab.nodes["a"], lab.nodes["b"]
     a.run(
         ["ethtool", "-K", "e", "tx", "on"], timeout=PATIENCE
@@ -193,7 +193,8 @@ def test_partial_checksums_and_full_frames_pass(deploy: Deploy) -> None:
 
 
 def test_a_fast_connection_passes_beside_a_path_that_varies(deploy: Deploy) -> None:
-    fast, shaky = "delay: 8 ms, rate: 300 Mbit/s, queue: 1514 kB", "delay: 40 ms, jitter: 8 ms"
+    fast = {"delay": "8 ms", "rate": "300 Mbit/s", "queue": "1514 kB"}
+    shaky = {"delay": "40 ms", "jitter": "8 ms"}
     lab = deploy(plan(fast, shaky))
     assert ping(lab.nodes["c"], str(lab.plan.addresses["d"])) == 3  # neighbours know each other
     with datagrams(lab.nodes["d"]) as arrived:
@@ -207,7 +208,9 @@ def test_a_fast_connection_passes_beside_a_path_that_varies(deploy: Deploy) -> N
 
 
 def test_packets_wait_for_a_receiver_that_takes_no_more(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 1 ms, rate: 4 Mbit/s, queue: 1 MB, reverse: {delay: 0 ms}"))
+    lab = deploy(
+        plan({"delay": "1 ms", "rate": "4 Mbit/s", "queue": "1 MB", "reverse": {"delay": "0 ms"}})
+    )
     assert ping(lab.nodes["a"], str(lab.plan.addresses["b"])) == 3
     # It looks for packets five times a second and has room for 256. 3500 come, too few to keep it
     # looking.
@@ -222,7 +225,7 @@ def test_packets_wait_for_a_receiver_that_takes_no_more(deploy: Deploy) -> None:
 
 
 def test_a_killed_emulator_comes_back_and_shows(deploy: Deploy) -> None:
-    lab = deploy(plan("delay: 5 ms"))
+    lab = deploy(plan({"delay": "5 ms"}))
     daemon = lab.daemons["wan"]
     lab.apply("link:w", Change(delay=Duration(0.02)))
     os.kill(daemon.pid, signal.SIGKILL)
@@ -233,4 +236,4 @@ def test_a_killed_emulator_comes_back_and_shows(deploy: Deploy) -> None:
 
 
 def test_netem_is_used_where_it_will_do() -> None:
-    assert not has("netem") or plan("delay: 5 ms").daemons == ()
+    assert not has("netem") or plan({"delay": "5 ms"}).daemons == ()

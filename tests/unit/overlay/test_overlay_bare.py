@@ -6,13 +6,13 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from overlay_text import emitted
-from spec_files import loaded
 
-from hawser.overlay.lab import NetworkPlan, network
+from documents import parsed, planned, with_
+from hawser.overlay.lab import NetworkPlan
 from hawser.overlay.lab.chain.failure import configurations
 from hawser.overlay.lab.plan import NodePlan
 
-WORKFLOW = """\
+WORKFLOW = parsed("""\
 hawser: 1
 name: bare
 title: Bare
@@ -29,17 +29,17 @@ functions:
   rt: {kind: router, node: b, routes: [{to: 10.9.0.0/16, action: drop}, {to: 0.0.0.0/0}]}
   enc: {kind: ipsec, node: a, peer: dec}
   dec: {kind: ipsec, node: b, peer: enc}
-chains:
-  c: {from: client, to: server, CHAIN}
 measurements:
   rtt: {probe: ping, from: client, to: server}
-"""
+""")
 
 CLIENT, SERVER, PX = (IPv4Address(a) for a in ("10.255.0.1", "10.255.0.10", "10.253.0.2"))
 
 
-def planned(chain: str) -> NetworkPlan:
-    return network(loaded(WORKFLOW.replace("CHAIN", chain)).variants[0].scenario)
+def chain(*functions: str, **fields: object) -> NetworkPlan:
+    """The plan of a chain of these functions."""
+    chain = {"from": "client", "to": "server", "functions": list(functions), **fields}
+    return planned(with_(WORKFLOW, "chains.c", chain))
 
 
 def config(plan: NetworkPlan, node: str) -> Any:  # noqa: ANN401 (JSON)
@@ -51,7 +51,7 @@ def node(plan: NetworkPlan, name: str) -> NodePlan:
 
 
 def test_a_forwarder_is_the_proxy_of_what_is_beside_it() -> None:
-    plan = planned("functions: [px, f, rt]")
+    plan = chain("px", "f", "rt")
     assert [d.name for d in plan.daemons if d.role == "forwarder"] == ["f"]
     ports = {port["name"]: port.get("proxy") for port in config(plan, "a")["ports"]}
     assert (ports["px"], ports["f"], ports["a.in"]) == ("flows", None, None)
@@ -61,26 +61,26 @@ def test_a_forwarder_is_the_proxy_of_what_is_beside_it() -> None:
     assert hops[1, 255] == {"spi": 2, "si": 252}, "px is the last one on the way back"
     assert hops[2, 253] == {"spi": 1, "si": 254}
     assert hops[1, 254] is None
-    straight = planned("functions: [px], symmetric: false")
+    straight = chain("px", symmetric=False)
     assert "back" not in config(straight, "a")["hops"][0]["to"][0]
 
 
 def test_programs_get_addresses_for_names() -> None:
-    (program,) = planned("functions: [px]").programs
+    (program,) = chain("px").programs
     assert program.command == ("run", str(SERVER))
     assert program.files == {"conf": f"x {CLIENT} {PX} @"}
 
 
 def test_answers_to_a_function_are_led_back_where_one_instance_has_them() -> None:
-    plan = planned("functions: [px, f]")
+    plan = chain("px", "f")
     rules = config(plan, "b")["rules"]
     assert [rule["destination"] for rule in rules] == [f"{plan.addresses['px']}/32", f"{CLIENT}/32"]
-    (rule,) = config(planned("functions: [two, f]"), "b")["rules"]
+    (rule,) = config(chain("two", "f"), "b")["rules"]
     assert rule["destination"] == f"{CLIENT}/32"
 
 
 def test_everybody_reaches_a_function_and_it_sends_no_more_than_its_chain_has_room_for() -> None:
-    plan = planned("functions: [px, rt]")
+    plan = chain("px", "rt")
     (led,) = plan.chains
     for name in ("client", "b", "server"):
         assert IPv4Network(PX) in [route.to for route in node(plan, name).routes]
@@ -92,7 +92,7 @@ def test_everybody_reaches_a_function_and_it_sends_no_more_than_its_chain_has_ro
 
 
 def test_between_the_ends_of_a_tunnel_no_header_goes() -> None:
-    plan = planned("functions: [f, enc, dec, rt]")
+    plan = chain("f", "enc", "dec", "rt")
     (led,) = plan.chains
     assert led.mtu == 1400
     places = {(hop["spi"], hop["si"]) for name in ("a", "b") for hop in config(plan, name)["hops"]}
@@ -109,7 +109,7 @@ def test_between_the_ends_of_a_tunnel_no_header_goes() -> None:
 
 
 def test_a_tunnel_is_down_when_one_end_is() -> None:
-    plan = planned("functions: [f, enc, dec]")
+    plan = chain("f", "enc", "dec")
     for down in ("enc", "dec"):
         configs = dict(configurations(plan, {down}))
         kept = {(hop.spi, hop.si) for c in configs.values() for hop in c.hops}
@@ -118,7 +118,7 @@ def test_a_tunnel_is_down_when_one_end_is() -> None:
 
 
 def test_routes_lead_answers_to_a_function_as_they_lead_others() -> None:
-    plan = planned("functions: [px, enc, dec], steering: routes")
+    plan = chain("px", "enc", "dec", steering="routes")
     rules = [rule for rule in node(plan, "b").rules if rule.to == IPv4Network(PX)]
     assert "out" in {rule.incoming for rule in rules}
     assert not [daemon for daemon in plan.daemons if daemon.role != "wan"]

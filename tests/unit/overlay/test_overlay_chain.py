@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from overlay_text import emitted
 from spec_files import loaded, mistakes
 
+from documents import Document, parsed, planned, with_
 from hawser.overlay.config.function import SffConfig
 from hawser.overlay.lab import NetworkPlan, network
 from hawser.overlay.lab.chain.failure import configurations, passed_by
@@ -262,7 +263,7 @@ def test_packets_pass_functions_in_their_order(steering: str, data: st.DataObjec
     assert len(set(names)) == len(names)
 
 
-TWO = """\
+TWO = parsed("""\
 hawser: 1
 name: two
 title: Two nodes
@@ -289,11 +290,23 @@ chains:
     functions: [f1, fw]
     match: {protocol: tcp, destination_ports: [80, 80]}
 measurements: {rtt: {probe: ping, from: client, to: server}}
-"""
+""")
+
+
+def two(document: Document = TWO, **chain: object) -> NetworkPlan:
+    """The plan of two nodes whose chain is like this besides."""
+    for name, value in chain.items():
+        document = with_(document, f"chains.web.{name}", value)
+    return planned(document)
+
+
+def behind_proxy(proxy: str) -> Document:
+    """The document of two nodes with f1 behind a proxy."""
+    return with_(TWO, "functions.f1", {"kind": "forwarder", "node": "n2", "proxy": proxy})
 
 
 class TestTwoNodes:
-    plan = network(loaded(TWO).variants[0].scenario)
+    plan = planned(TWO)
     configs: Mapping[str, Any] = {daemon.name: emitted(daemon) for daemon in plan.daemons}
 
     def test_functions_in_use_are_nodes(self) -> None:
@@ -352,8 +365,7 @@ class TestTwoNodes:
 
 
 def test_segments_are_as_in_the_order() -> None:
-    text = TWO.replace("functions: [f1, fw]", "functions: [f1, idle]\n    steering: srv6")
-    plan = network(loaded(text).variants[0].scenario)
+    plan = two(functions=["f1", "idle"], steering="srv6")
     assert [[str(s) for s in c.segments] for c in plan.chains[0].courses] == [
         ["5f00:0:3:1::1", "5f00:0:3:2::1", "5f00:0:3::1"],
         ["5f00:0:3:2::1", "5f00:0:3:1::1", "5f00:0:3::2"],
@@ -365,8 +377,7 @@ def test_segments_are_as_in_the_order() -> None:
 
 
 def test_a_reduced_list_leaves_more_room() -> None:
-    reduced = "[f1, idle]\n    steering: srv6\n    srv6: {mode: encap.red}"
-    plan = network(loaded(TWO.replace("[f1, fw]", reduced)).variants[0].scenario)
+    plan = two(functions=["f1", "idle"], steering="srv6", srv6={"mode": "encap.red"})
     routes = [route for node in plan.nodes for route in node.routes if route.segments]
     assert routes
     assert all(route.mode is Encapsulation.REDUCED for route in routes)
@@ -382,10 +393,8 @@ def test_a_reduced_list_leaves_more_room() -> None:
     ],
 )
 def test_headers_come_off_as_asked(last: str, behaviours: list[str], lists: list[str]) -> None:
-    how = f"ipv6: true, last: {last}, function: End.X"
-    text = TWO.replace("[f1, fw]", f"[f1, idle]\n    symmetric: true\n    srv6: {{{how}}}")
-    text = text.replace("    symmetric: true", "    steering: srv6")
-    plan = network(loaded(text).variants[0].scenario)
+    how = {"ipv6": True, "last": last, "function": "End.X"}
+    plan = two(functions=["f1", "idle"], steering="srv6", srv6=how)
     nodes = {node.name: node for node in plan.nodes}
     led = [r for r in nodes["n1"].routes if r.segments and str(r.segments[0])[-1] == "3"]
     assert sorted({str(r.segments[-1]) for r in led if r.segments[-1] in _ends(1)}) == sorted(
@@ -410,9 +419,8 @@ def _ends(course: int) -> set[IPv6Address]:
 
 
 def test_ipv6_leaves_by_a_segment_of_its_own() -> None:
-    chain = "[f1, idle]\n    steering: srv6\n    srv6: {ipv6: true}"
-    text = TWO.replace("[f1, fw]", chain).replace("cpu: 0.5", "proxy: static")
-    plan = network(loaded(text).variants[0].scenario)
+    document = behind_proxy("static")
+    plan = two(document, functions=["f1", "idle"], steering="srv6", srv6={"ipv6": True})
     nodes = {node.name: node for node in plan.nodes}
     ends = {name: nodes[name].interfaces[0].addresses[1].ip for name in ("client", "server")}
     rules = [rule for rule in nodes["n1"].rules if rule.family == 6]
@@ -432,11 +440,8 @@ def test_ipv6_leaves_by_a_segment_of_its_own() -> None:
 @pytest.mark.parametrize(("steering", "proxy"), [("srv6", "static"), ("routes", None)])
 @pytest.mark.parametrize("fail", ["open", "closed"])
 def test_rules_lead_past_what_is_down(steering: str, proxy: str | None, fail: str) -> None:
-    how = f"[f1, idle]\n    steering: {steering}\n    fail: {fail}"
-    text = TWO.replace("[f1, fw]", how)
-    if proxy:
-        text = text.replace("cpu: 0.5", f"proxy: {proxy}")
-    plan = network(loaded(text).variants[0].scenario)
+    document = behind_proxy(proxy) if proxy else TWO
+    plan = two(document, functions=["f1", "idle"], steering=steering, fail=fail)
     rules = [rule for node in plan.nodes for rule in node.rules if node.name in {"n1", "n2"}]
     assert rules
     led = {rule.table for rule in rules}
@@ -449,8 +454,7 @@ def test_rules_lead_past_what_is_down(steering: str, proxy: str | None, fail: st
 class TestFailure:
     @staticmethod
     def configs(fail: str, *down: str) -> tuple[SffConfig, SffConfig]:
-        text = TWO.replace("    to: server", f"    to: server\n    fail: {fail}", 1)
-        found = dict(configurations(network(loaded(text).variants[0].scenario), down))
+        found = dict(configurations(two(fail=fail), down))
         return found["n1"], found["n2"]
 
     def test_nothing_is_down(self) -> None:

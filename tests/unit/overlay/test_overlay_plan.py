@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
 from pathlib import Path
@@ -15,6 +15,7 @@ from overlay_text import emitted, text
 from spec_files import ROOT, loaded, read
 from spec_strategies import files
 
+from documents import Document, parsed, planned, with_
 from hawser.overlay.lab import NetworkPlan, network
 from hawser.overlay.lab.plan import NodePlan, RoutePlan
 from hawser.spec import Scenario, load
@@ -193,7 +194,7 @@ class TestLinks:
         assert on == {"r1", "r2", "r3"}
 
 
-INTERNET = """
+INTERNET = parsed("""
 hawser: 1
 name: ports
 title: Ports and paths
@@ -201,19 +202,19 @@ topology:
   nodes: {a: {sysctl: {net.ipv4.tcp_no_metrics_save: 0}}, b: , c: }
   internet:
     mtu: 1400
-    ports:
-      a.w: {PORT}
-      b.w: {}
-      c.w: {}
-    path: {PATH}
+    ports: {a.w: {}, b.w: {}, c.w: {}}
 measurements: {rtt: {probe: ping, from: a, to: b}}
-EVENTS
-"""
+""")
 
 
-def internet(port: str = "", path: str = "", events: str = "") -> NetworkPlan:
-    filled = INTERNET.replace("PORT", port).replace("PATH", path).replace("EVENTS", events)
-    return network(loaded(filled).variants[0].scenario)
+def internet(
+    port: Document | None = None, path: Document | None = None, events: Sequence[Document] = ()
+) -> NetworkPlan:
+    """The plan where port `a.w`, and every path, are like this."""
+    ports = INTERNET["topology"]["internet"]["ports"] | {"a.w": port or {}}
+    document = with_(INTERNET, "topology.internet.ports", ports)
+    document = with_(document, "topology.internet.path", path or {})
+    return planned(with_(document, "events", list(events)))
 
 
 class TestInternet:
@@ -228,9 +229,15 @@ class TestInternet:
 
     def test_a_port_and_a_path_in_series(self) -> None:
         plan = internet(
-            "delay: 3 ms, jitter: 3 ms, loss: 50 %, rate: 9 Mbit/s, queue: 7 kB, "
-            "reverse: {rate: 2 Mbit/s}",
-            "delay: 4 ms, jitter: 4 ms, loss: 50 %",
+            {
+                "delay": "3 ms",
+                "jitter": "3 ms",
+                "loss": "50 %",
+                "rate": "9 Mbit/s",
+                "queue": "7 kB",
+                "reverse": {"rate": "2 Mbit/s"},
+            },
+            {"delay": "4 ms", "jitter": "4 ms", "loss": "50 %"},
         )
         names = [shaper.name for shaper in plan.shapers]
         assert names == [
@@ -247,8 +254,8 @@ class TestInternet:
         assert plan.shapers[2].classes[0].queue is None
 
     def test_an_event_needs_something_to_change(self) -> None:
-        events = 'events: [{at: 1 s, element: "port:b.w", change: {up: false}}]'
-        names = [shaper.name for shaper in internet(events=events).shapers]
+        event = {"at": "1 s", "element": "port:b.w", "change": {"up": False}}
+        names = [shaper.name for shaper in internet(events=[event]).shapers]
         assert names == ["port:b.w:forward", "port:b.w:reverse"]
 
 
