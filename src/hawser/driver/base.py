@@ -19,6 +19,7 @@ from hawser.node.base import Node, NodeError, ProcessUsage
 from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import NetworkPlan, Role
 from hawser.spec.workflow import Change
+from hawser.store.manifest import Environment
 
 
 class DriverError(NodeError):
@@ -151,7 +152,10 @@ class Driver(Protocol):
     """A kind of machines."""
 
     def facts(self) -> Facts:
-        """What the machines can do."""
+        """What the machines can do, as far as plans depend on it."""
+
+    def environment(self) -> Environment:
+        """What results depend on besides the workflow, for the manifest of a run."""
 
     def missing(self, plan: NetworkPlan, tools: Collection[str] = ()) -> tuple[str, ...]:
         """What the machines lack of what a plan needs, each with what to do about it.

@@ -118,11 +118,7 @@ def missing_tools(tools: Iterable[str]) -> Iterator[str]:
 
 def facts() -> Facts:
     """What of this machine a plan depends on."""
-    try:
-        program = hawserd()
-    except DriverError:  # labs without daemons need none
-        program = None
-    return Facts(netem=has("netem"), hawserd=program)
+    return Facts(netem=has("netem"))
 
 
 def _needs(plan: NetworkPlan) -> Iterator[str]:

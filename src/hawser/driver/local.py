@@ -33,6 +33,8 @@ from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import GatewayDaemon, NetworkPlan
 from hawser.spec.names import INTERNET
 from hawser.spec.workflow import Change
+from hawser.store.environment import environment
+from hawser.store.manifest import Environment
 
 _KEPT = ("config", "logs")
 """Folders of a lab that are kept of a trial. Keys are elsewhere."""
@@ -182,6 +184,14 @@ class LocalDriver:
     def facts(self) -> Facts:
         """What this machine can do."""
         return capabilities.facts()
+
+    def environment(self) -> Environment:
+        """What results depend on, of this machine."""
+        try:
+            program = roles.hawserd()
+        except DriverError:  # labs without daemons need none
+            program = None
+        return environment(program)
 
     def missing(self, plan: NetworkPlan, tools: Collection[str] = ()) -> tuple[str, ...]:
         """What this machine lacks, each with what to do about it; see `Driver.missing`."""

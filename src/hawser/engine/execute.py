@@ -15,7 +15,6 @@ from hawser.engine.errors import Interrupted, LackingError
 from hawser.engine.run import Observer, Runner, lab_name
 from hawser.engine.signals import Signals
 from hawser.engine.trial import Bench
-from hawser.overlay.lab.facts import Facts
 from hawser.spec import Workflow
 from hawser.store import Bundle, RunWriter
 
@@ -51,11 +50,10 @@ def execute(request: Request, driver: Driver, observer: Observer, signals: Signa
         Interrupted: told to end; the lab is removed and the run can be resumed.
         NodeError: a lab could not be removed.
     """
-    facts = driver.facts()
-    planned = planning.plan(request.workflow, facts)
+    planned = planning.plan(request.workflow, driver.facts())
     if lacks := planning.missing(planned, driver):
         raise LackingError(lacks)
-    with signals.handled(), _writer(request, planned, facts) as writer:
+    with signals.handled(), _writer(request, planned, driver) as writer:
         try:
             with _fleet(driver, signals) as fleet:
                 bench = Bench(
@@ -83,13 +81,13 @@ def _fleet(driver: Driver, signals: Signals) -> Iterator[Fleet]:
             fleet.release()
 
 
-def _writer(request: Request, planned: planning.Plan, facts: Facts) -> RunWriter:
+def _writer(request: Request, planned: planning.Plan, driver: Driver) -> RunWriter:
     if request.resume is not None:
         return running.take_up(request.resume, request.workflow)
     return running.create(
         request.workflow,
         planned,
-        facts,
+        driver.environment(),
         runs=request.runs,
         sources=request.files,
         command=request.command,

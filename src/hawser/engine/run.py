@@ -17,11 +17,10 @@ from hawser.engine.plan import Plan, Prepared
 from hawser.engine.schedule import Progress
 from hawser.engine.trial import Bench, run_trial
 from hawser.overlay.lab.emulator import seeded
-from hawser.overlay.lab.facts import Facts
-from hawser.probe import environment
+from hawser.probe.environment import revision
 from hawser.spec.workflow import Workflow
-from hawser.store import Bundle, Manifest, RunWriter, this_machine
-from hawser.store.manifest import TrialPlan, run_id
+from hawser.store import Bundle, Manifest, RunWriter
+from hawser.store.manifest import Environment, TrialPlan, run_id
 
 
 class Observer(Protocol):
@@ -43,7 +42,7 @@ class Observer(Protocol):
 def create(
     workflow: Workflow,
     planned: Plan,
-    facts: Facts,
+    environment: Environment,
     *,
     runs: Path,
     sources: Mapping[str, bytes],
@@ -60,21 +59,16 @@ def create(
         workflow=workflow.name,
         title=workflow.title,
         hawser=__version__,
-        revision=environment.revision(Path(__file__).parent),
+        revision=revision(Path(__file__).parent),
         command=tuple(command),
         started=started,
-        machine=this_machine(),
-        tools=environment.tool_versions(facts.hawserd) | _note(facts),
-        kernel=environment.kernel_settings(),
+        machine=environment.machine,
+        tools=environment.tools,
+        kernel=environment.kernel,
         seed=workflow.seed,
         order=planned.order,
     )
     return RunWriter.create(runs, manifest, workflow, sources)
-
-
-def _note(facts: Facts) -> dict[str, str]:
-    """What readers must know of the machines, beside the tools that were used on them."""
-    return {"machines": facts.note} if facts.note else {}
 
 
 def take_up(bundle: Path, workflow: Workflow) -> RunWriter:

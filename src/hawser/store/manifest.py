@@ -56,6 +56,16 @@ class TrialPlan(Model):
     repeat: Annotated[int, Field(ge=1)]
 
 
+class Environment(Model):
+    """What results depend on besides the workflow: the machines, and programs on them."""
+
+    machine: Machine
+    tools: dict[str, str] = {}
+    """Program -> version as it prints it."""
+    kernel: dict[str, str] = {}
+    """Kernel setting -> value while the trials ran."""
+
+
 class Manifest(Model):
     """All that is needed to judge a run and to repeat it."""
 

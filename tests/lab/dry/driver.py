@@ -1,6 +1,6 @@
 """A driver without machines: it records what it is asked for, and answers with canned counters.
 
-Everything above drivers runs on it unchanged. Its facts say that all of it is simulated.
+Everything above drivers runs on it unchanged. Its environment says that all of it is simulated.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hawser.node.base import ProcessUsage
 from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import DaemonPlan, NetworkPlan, Role
 from hawser.spec.workflow import Change
+from hawser.store.manifest import Environment, Machine
 from lab.dry.answers import Network
 from lab.dry.node import DryNode
 
@@ -112,7 +113,14 @@ class DryDriver:
     """What was run on nodes of labs that were destroyed since."""
 
     def facts(self) -> Facts:
-        return Facts(netem=False, note=SIMULATED)
+        return Facts(netem=False)
+
+    def environment(self) -> Environment:
+        cores, memory = 4, 1 << 30
+        machine = Machine(
+            cpu=SIMULATED, cores=cores, memory=memory, kernel=SIMULATED, distribution=SIMULATED
+        )
+        return Environment(machine=machine)
 
     def missing(self, plan: NetworkPlan, tools: Collection[str] = ()) -> tuple[str, ...]:
         return ()

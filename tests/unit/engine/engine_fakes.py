@@ -21,7 +21,8 @@ from hawser.spec.measurement import Measurement, Ping
 from hawser.spec.topology import Link, Topology
 from hawser.spec.topology import Node as NodeSpec
 from hawser.spec.workflow import Change, Event, Labels, Scenario, Variant, Workflow
-from hawser.store.manifest import TrialPlan
+from hawser.store.machine import this_machine
+from hawser.store.manifest import Environment, TrialPlan
 from hawser.store.sample import Sample
 
 
@@ -92,6 +93,9 @@ class FakeDriver:
 
     def facts(self) -> Facts:
         return Facts()
+
+    def environment(self) -> Environment:
+        return Environment(machine=this_machine())
 
     def acquire(self) -> FakeDriver:
         self.acquired += 1

@@ -13,6 +13,7 @@ from hawser.engine.signals import StopRequest
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.report.build import build
 from hawser.report.data import document
+from hawser.report.render import render
 from hawser.spec.units import Duration
 from hawser.store import Bundle
 from lab import ROOT
@@ -76,4 +77,5 @@ def test_it_is_asked_for_each_thing_in_its_turn(tmp_path: Path, driver: DryDrive
 
 def test_results_say_that_they_are_simulated(tmp_path: Path, driver: DryDriver) -> None:
     bundle = carried_out(tmp_path, "sfc-fig8", driver, "together", "1")
-    assert bundle.manifest.tools["machines"] == SIMULATED
+    assert bundle.manifest.machine.cpu == SIMULATED
+    assert SIMULATED in render(build(bundle), "html").decode()

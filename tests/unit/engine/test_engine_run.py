@@ -25,6 +25,8 @@ from hawser.probe.base import Context
 from hawser.spec.units import Duration, Rate
 from hawser.spec.workflow import Change, Event, Workflow
 from hawser.store import Bundle, BundleError, RunWriter
+from hawser.store.machine import this_machine
+from hawser.store.manifest import Environment
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def begin(folder: Path, wanted: Workflow) -> RunWriter:
     return running.create(
         wanted,
         plan(wanted, Facts()),
-        Facts(),
+        Environment(machine=this_machine()),
         runs=folder,
         sources={"workflow.yaml": b"hawser: 1"},
         command=["hawser", "run"],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hawser.spec.model import Model
 
 
@@ -12,7 +10,3 @@ class Facts(Model):
 
     netem: bool = True
     """Whether their kernel can delay, lose and duplicate packets; else the WAN emulator does."""
-    hawserd: Path | None = None
-    """The program here whose version stands for that of all of them; None where there is none."""
-    note: str = ""
-    """What a reader of results must know of them, such as that they are simulated."""
