@@ -1,4 +1,4 @@
-//! The multipath agent: one event loop between the TUN device and a transport (docs/adr/0010).
+//! The multipath agent: one event loop between the TUN device and a transport (docs/design/gateway.md).
 
 use std::{io, time::Instant};
 

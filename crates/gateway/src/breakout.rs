@@ -1,7 +1,7 @@
 //! Local breakout: traffic of Type III leaves directly, through NAT, at WAN ports of type `internet`.
 //!
 //! nftables marks it as it comes from the LAN, a routing rule leads what is marked to the routers of
-//! those ports, and nftables gives it their addresses (docs/adr/0103).
+//! those ports, and nftables gives it their addresses (docs/design/flow-placement.md).
 
 use std::{fmt::Write as _, net::Ipv4Addr};
 

@@ -16,7 +16,7 @@ pub(crate) fn packet(packet: &ip::Packet<'_>, classifier: Option<&Classifier>) -
     let pair = (packet.source(), packet.destination());
     match classifier.classify(pair, packet.protocol(), flow::ports_of(packet), packet.dscp()) {
         Type::I => Class::I,
-        Type::II | Type::III => Class::II, // III of the LAN does not come here: docs/adr/0103
+        Type::II | Type::III => Class::II, // no III here: docs/design/flow-placement.md
     }
 }
 

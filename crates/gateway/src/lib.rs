@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     serve(&config, identity.as_ref())
 }
 
-/// How the sockets of the `mptcp` transport are set up. docs/adr/0013 has the measurement.
+/// How the sockets of the `mptcp` transport are set up. docs/design/mptcp.md has the measurement.
 const TUNING: Tuning = Tuning { congestion: "cubic", keepalive: Duration::from_secs(5) };
 
 fn serve(config: &Config, identity: Option<&Identity>) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! When a path answers, and what it means that it does not (docs/adr/0134).
+//! When a path answers, and what it means that it does not (docs/design/path-liveness.md).
 
 use std::{
     cmp::Reverse,

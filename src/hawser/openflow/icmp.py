@@ -1,9 +1,9 @@
 """ICMP errors about packets that a switch has rewritten, led back to whoever sent those.
 
 Open vSwitch cannot match on the packet that an error quotes. So it hands errors for the gateway to
-the controller, which makes of each what the `bpf` switch makes of it (ADR 102): an answer to the
-quoted packet would match an entry, and what that entry writes, turned round, is the quoted packet
-as it was before.
+the controller, which makes of each what the `bpf` switch makes of it (docs/design/switch.md): an
+answer to the quoted packet would match an entry, and what that entry writes, turned round, is the
+quoted packet as it was before.
 """
 
 from __future__ import annotations

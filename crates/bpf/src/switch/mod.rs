@@ -1,7 +1,7 @@
 //! The switch: swaps addresses by exact match between the agent and the WAN ports, in TC programs.
 //!
 //! Programs stay on their ports when the process is killed, and go on forwarding; the next switch takes
-//! their place (docs/adr/0100).
+//! their place (docs/design/switch.md).
 
 mod layout;
 

@@ -28,7 +28,7 @@ const BACKLOG: c_int = 64;
 /// for, for what it keeps beside them). The kernel's own choice begins with 128 kB and grows, and while it
 /// grows one subflow's sender goes by a window that another's has used: what comes behind the window is
 /// dropped though its subflow has acknowledged it (`MPTcpExtNoDSSInWindow`), and all behind it waits for a
-/// retransmission timer. docs/adr/0115 has the measurement.
+/// retransmission timer. docs/design/mptcp.md has the measurement.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 const SOL_MPTCP: c_int = 284;
@@ -45,7 +45,7 @@ const DSS_LEN: usize = 28;
 
 use libc::c_int;
 
-/// How a stream's socket is set up; see docs/adr for what chose the values in use. The send buffer is left
+/// How a stream's socket is set up; see docs/design/mptcp.md for what chose the values in use. The send buffer is left
 /// to the kernel, which knows the subflows' windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {

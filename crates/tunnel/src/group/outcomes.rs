@@ -1,4 +1,4 @@
-//! What became of packets that were sent, and when paths have become silent (docs/adr/0136).
+//! What became of packets that were sent, and when paths have become silent (docs/design/retransmission.md).
 
 use std::time::{Duration, Instant};
 

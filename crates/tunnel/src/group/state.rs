@@ -192,7 +192,7 @@ impl Group {
     }
 
     /// Puts an acknowledgement of TCP in the place of the flow's last packet, if that waits still and the new one says
-    /// all that it does (docs/adr/0162); else gives it back.
+    /// all that it does (docs/design/segments.md); else gives it back.
     fn supersede(&mut self, flow: u16, bytes: BytesMut) -> Option<BytesMut> {
         let newer = bytes.get(HEADER_LEN..).filter(|packet| packet.len() <= ACKNOWLEDGEMENT);
         let number = newer.and_then(|_| self.sequencer.last(flow));

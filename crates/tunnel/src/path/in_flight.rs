@@ -1,4 +1,4 @@
-//! Retransmittable packets in flight on a path, and what became of them (docs/adr/0136).
+//! Retransmittable packets in flight on a path, and what became of them (docs/design/retransmission.md).
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

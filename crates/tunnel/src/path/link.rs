@@ -228,7 +228,7 @@ impl Link {
         (bytes as usize / usize::from(LARGEST)).clamp(1, most.max(1))
     }
 
-    /// Fills a path of which nothing is known yet with packets for nobody (docs/adr/0139).
+    /// Fills a path of which nothing is known yet with packets for nobody (docs/design/congestion-control.md).
     pub(crate) fn fill(&mut self, now: Instant) {
         while self.path.get().is_new() {
             let size = self.connection.datagrams().max_size().unwrap_or(0).min(FILLING.len());

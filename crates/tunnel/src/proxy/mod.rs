@@ -1,5 +1,5 @@
 //! The TCP proxy: connections of traffic that opts in end at the gateway, and the peer's opens them again
-//! (docs/adr/0135).
+//! (docs/design/tcp-proxy.md).
 //!
 //! What a connection carries goes as messages ([`hawser_wire::lane`]), each on the path on which it
 //! arrives first. What a path that has died had not delivered is sent again on others.

@@ -1,6 +1,7 @@
 """Let an interface take packets in as a network card does: in its own time, a few at once.
 
-Between namespaces of one machine who sends otherwise does the receiver's work too: docs/adr/0164.
+Between namespaces of one machine who sends otherwise does the receiver's work too:
+docs/design/wan-emulator.md.
 """
 
 from __future__ import annotations

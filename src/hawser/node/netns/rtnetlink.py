@@ -2,7 +2,7 @@
 
 They are read again and again while something is measured, and on the processors that it is measured
 on. pyroute2, which does all else here, decodes every attribute of every link in Python, which takes
-forty times as long: docs/adr/0030.
+forty times as long: docs/design/lab-lifecycle.md.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Time that a write takes at the rate of the connection. docs/adr/0013 has the measurement.
+/// Time that a write takes at the rate of the connection. docs/design/mptcp.md has the measurement.
 const SPAN: Duration = Duration::from_micros(250);
 
 /// Time over which the rate is measured: long enough that filling the send buffer does not count much.

@@ -3,7 +3,7 @@
 //! A subflow on which nothing arrives, because its path is cut or others go first there, holds up the whole
 //! connection: what was sent on it is missing at the other end until the kernel gives up waiting. So it is
 //! closed, which sends its data on the other paths at once, and joined again after a pause, once a probe
-//! has come through. docs/adr/0114 has the measurement.
+//! has come through. docs/design/mptcp.md has the measurement.
 
 use std::{
     net::IpAddr,

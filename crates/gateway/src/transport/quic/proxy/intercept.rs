@@ -1,5 +1,5 @@
 //! How connections come to the gateway: nftables leads their packets to its sockets, addresses and ports
-//! kept (TPROXY), and a routing rule takes in what nftables has marked (docs/adr/0135).
+//! kept (TPROXY), and a routing rule takes in what nftables has marked (docs/design/tcp-proxy.md).
 
 use std::{fmt::Write as _, process::Child};
 
