@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from hawser.spec.measurement import Iperf3, Protocol
 from hawser.spec.overlay import Transport
@@ -33,3 +34,29 @@ def measured_ends(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
             ends = [node_of(end) for end in (measurement.source, measurement.target)]
             if wan.issuperset(ends):
                 yield name, ends[0], ends[1]
+
+
+@dataclass(frozen=True)
+class Subflows:
+    """Nodes that have Multipath TCP connections over the internet."""
+
+    connects: frozenset[str]
+    listens: frozenset[str]
+    managed: frozenset[str]
+    """Gateways whose daemon makes the subflows."""
+
+    @property
+    def both(self) -> frozenset[str]:
+        """Give those that open connections and take some."""
+        return self.connects & self.listens
+
+
+def subflows(scenario: Scenario) -> Subflows:
+    """Give the nodes that open MPTCP connections over the internet, and those that take them."""
+    connects, listens = map(set, tunnel_ends(scenario))
+    gateways = connects | listens
+    measured = {(source, target) for _, source, target in measured_ends(scenario)}
+    connects |= {source for source, _ in measured}
+    listens |= {target for _, target in measured}
+    managed = gateways - {node for ends in measured for node in ends}
+    return Subflows(frozenset(connects), frozenset(listens), frozenset(managed))

@@ -247,11 +247,10 @@ def follow(
     branches = found.overlay.branches
     there = net.fabric.between(first, second)
     path = next(g for g in there if g.number == group).paths[member - 1]
-    ends = [net.fabric.port(stop) for stop in path.agents]
     ports = EPHEMERAL[member], agent_port(branches[second].id, group)
     if found.overlay.transport == "quic":
         ports = wide_label(branches[second].id, branches[first].id, member, group)
-    sent = Packet(ends[0].address, ends[1].listen, *ports)
+    sent = Packet(*path.agents, *ports)
     passed, got = net.send(branches[first].gateway, sent)
     assert got == sent
     answer = Packet(sent.destination, sent.source, sent.destination_port, sent.source_port)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from itertools import islice
 
 from hawser.spec.address import LINKS, WAN
 from hawser.spec.port import Port
-from hawser.spec.topology import Link, Topology
+from hawser.spec.topology import Link, Topology, node_ports
 
 _WAN_PREFIX = 29
 
@@ -92,3 +92,13 @@ def _lan(lans: Mapping[Port, IPv4Network], link: Link) -> dict[Port, IPv4Interfa
 def _ends(ends: tuple[Port, Port], network: IPv4Network) -> dict[Port, IPv4Interface]:
     hosts = (IPv4Interface((host, network.prefixlen)) for host in islice(network.hosts(), 2))
     return dict(zip(ends, hosts, strict=True))
+
+
+def names(
+    topology: Topology, lans: Collection[Port], addresses: Addresses
+) -> dict[str, IPv4Address]:
+    """Give the address of every port, and of every node that has one: its LAN's, else its first."""
+    ports, lan = node_ports(topology), {port.node: port for port in lans}
+    named: dict[str, Port] = {port: port for every in ports.values() for port in every}
+    named |= {node: lan.get(node, every[0]) for node, every in ports.items() if every}
+    return {name: addresses.of(port)[0].ip for name, port in named.items()}

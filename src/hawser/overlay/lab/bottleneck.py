@@ -14,8 +14,8 @@ by the queue, holds back, and gives a connection up after 15 such answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv4Network
 from itertools import islice
 from typing import Literal
@@ -27,13 +27,11 @@ from hawser.overlay.lab.plan import (
     ClassPlan,
     InterfacePlan,
     LinkPlan,
-    NodePlan,
     RoutePlan,
     RulePlan,
     ShaperPlan,
 )
 from hawser.overlay.lab.route import EVERYTHING
-from hawser.overlay.lab.sysctl import settings
 from hawser.spec.address import BOTTLENECKS
 from hawser.spec.names import BACKBONE, INTERNET, OTHERS
 from hawser.spec.port import Port
@@ -84,7 +82,34 @@ class _Crossing:
         return (self.here, self.there) if way == "forward" else (self.there, self.here)
 
 
-class Backbone:
+@dataclass(frozen=True)
+class Bottlenecks:
+    """What the bottlenecks of an internet add to a plan; by node where it says so."""
+
+    interfaces: Mapping[str, tuple[InterfacePlan, ...]] = field(default_factory=dict)
+    routes: Mapping[str, tuple[RoutePlan, ...]] = field(default_factory=dict)
+    rules: Mapping[str, tuple[RulePlan, ...]] = field(default_factory=dict)
+    links: tuple[LinkPlan, ...] = ()
+    shapers: tuple[ShaperPlan, ...] = ()
+    background: tuple[BackgroundPlan, ...] = ()
+
+
+def bottlenecks(internet: Internet | None, addresses: Addresses) -> Bottlenecks:
+    """Give what bottlenecks add: to the internet, and the nodes behind it."""
+    if internet is None or not internet.bottlenecks:
+        return Bottlenecks()
+    made = _Backbone(internet, addresses)
+    return Bottlenecks(
+        interfaces=made.interfaces(),
+        routes=made.routes(),
+        rules=made.rules(),
+        links=tuple(made.links()),
+        shapers=tuple(made.shapers()),
+        background=tuple(made.background()),
+    )
+
+
+class _Backbone:
     """All bottlenecks of an internet that has some, and the hosts behind them."""
 
     def __init__(self, internet: Internet, addresses: Addresses) -> None:
@@ -107,86 +132,73 @@ class Backbone:
             if self._connected[way]
         }
 
-    def interfaces(self) -> Iterator[InterfacePlan]:
-        """Give the internet's interfaces towards the backbone."""
-        yield self._interface(FAST[0], self._back)
-        for each in self._crossings:
-            yield self._interface(each.interface, each.here)
-        yield from self._entrance("forward")
+    def interfaces(self) -> dict[str, tuple[InterfacePlan, ...]]:
+        """Give the interfaces of every node; there are others only where they connect."""
+        others = tuple(
+            self._interface(_ENTRANCES[way], own) for way, (_, own) in self._entrances.items()
+        )
+        found = {
+            INTERNET: (
+                self._interface(FAST[0], self._back),
+                *(self._interface(each.interface, each.here) for each in self._crossings),
+                *self._entrance("forward"),
+            ),
+            BACKBONE: (
+                self._interface(FAST[1], self._up),
+                *(self._interface(each.interface, each.there) for each in self._crossings),
+                *self._entrance("reverse"),
+            ),
+        }
+        return found | {OTHERS: others} if others else found
 
     def _entrance(self, way: Way) -> Iterator[InterfacePlan]:
         if way in self._entrances:
             yield self._interface(_ENTRANCES[way], self._entrances[way][0])
 
-    def routes(self) -> Iterator[RoutePlan]:
-        """Give the internet's routes to the backbone, a table each."""
-        yield _default(self._up, FAST[0], _FAST_TABLE)
-        for each in self._crossings:
-            yield _default(each.there, each.interface, each.table)
+    def routes(self) -> dict[str, tuple[RoutePlan, ...]]:
+        """Give the routes of every node: to the backbone and back, a table each."""
+        return {
+            INTERNET: (
+                _default(self._up, FAST[0], _FAST_TABLE),
+                *(_default(each.there, each.interface, each.table) for each in self._crossings),
+            ),
+            BACKBONE: (
+                _default(self._back, FAST[1], None),
+                *(_default(each.here, each.interface, each.table) for each in self._crossings),
+            ),
+            OTHERS: tuple(
+                RoutePlan(
+                    to=IPv4Network(each.ends(way)[1].ip),
+                    via=self._entrances[way][0].ip,
+                    interface=_ENTRANCES[way],
+                )
+                for way, crossings in self._connected.items()
+                for each in crossings
+            ),
+        }
 
-    def rules(self) -> Iterator[RulePlan]:
-        """Say what the internet sends to the backbone, and over which link."""
+    def rules(self) -> dict[str, tuple[RulePlan, ...]]:
+        """Say what the internet sends to the backbone, and over which link it comes back."""
+        back = (
+            self._rule(second, first, FAST[1], each.table)
+            for each in self._crossings
+            for first, second in each.bottleneck.between
+        )
+        return {
+            INTERNET: (*self._towards(), *self._answers("reverse")),
+            BACKBONE: (*back, *self._answers("forward")),
+        }
+
+    def _towards(self) -> Iterator[RulePlan]:
         for each in self._crossings:
             for first, second in each.bottleneck.between:
                 yield self._rule(first, second, self._addresses.wan[first].interface, each.table)
                 yield self._rule(second, first, self._addresses.wan[second].interface, _FAST_TABLE)
-        yield from self._answers("reverse")
 
     def _answers(self, way: Way) -> Iterator[RulePlan]:
         """Lead what answers the others' connections back over the bottleneck they came by."""
         for each in self._connected[way]:
             yield RulePlan(source=IPv4Network(each.ends(way)[1].ip), table=each.table)
-
-    def nodes(self) -> Iterator[NodePlan]:
-        """Give the backbone, and the host that others' connections begin on where there are any."""
-        yield self._backbone()
-        if self._entrances:
-            yield self._others()
-
-    def _others(self) -> NodePlan:
-        interfaces = tuple(
-            self._interface(_ENTRANCES[way], own) for way, (_, own) in self._entrances.items()
-        )
-        routes = (
-            RoutePlan(
-                to=IPv4Network(each.ends(way)[1].ip),
-                via=self._entrances[way][0].ip,
-                interface=_ENTRANCES[way],
-            )
-            for way, crossings in self._connected.items()
-            for each in crossings
-        )
-        return NodePlan(
-            name=OTHERS,
-            role="host",
-            interfaces=interfaces,
-            routes=tuple(routes),
-            sysctl=settings([each.name for each in interfaces], forwards=False, mptcp=False),
-        )
-
-    def _backbone(self) -> NodePlan:
-        interfaces = (
-            self._interface(FAST[1], self._up),
-            *(self._interface(each.interface, each.there) for each in self._crossings),
-            *self._entrance("reverse"),
-        )
-        routes = [_default(self._back, FAST[1], None)]
-        routes += [_default(each.here, each.interface, each.table) for each in self._crossings]
-        return NodePlan(
-            name=BACKBONE,
-            role="backbone",
-            interfaces=interfaces,
-            routes=tuple(routes),
-            rules=(
-                *(
-                    self._rule(second, first, FAST[1], each.table)
-                    for each in self._crossings
-                    for first, second in each.bottleneck.between
-                ),
-                *self._answers("forward"),
-            ),
-            sysctl=settings([each.name for each in interfaces], forwards=True, mptcp=False),
-        )
 
     def links(self) -> Iterator[LinkPlan]:
         """Give the links between all of them; a colon keeps their names apart from a file's."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from functools import partial
 from ipaddress import IPv4Network
-from typing import TypeVar
 
 from hawser.overlay.lab.address import Addresses
-from hawser.overlay.lab.distance import Distance, between, distant, farther
+from hawser.overlay.lab.distance import Distance, between, farther
 from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
+from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.priority import Levels
 from hawser.spec.names import INTERNET
 from hawser.spec.port import Port
@@ -23,66 +23,31 @@ from hawser.spec.topology import (
     backward,
 )
 from hawser.spec.units import Duration, Ratio, Size
-from hawser.spec.workflow import Event
-
-C = TypeVar("C", bound=Channel)
 
 QUEUE = Size(50 * 1514)
 """Queue of a shaped direction that names none: 50 full Ethernet frames."""
 
 
 def shapers(
-    topology: Topology,
-    addresses: Addresses,
-    changed: Set[str],
-    prioritised: Mapping[Port, Levels],
+    topology: Topology, addresses: Addresses, changed: Set[str], fabric: Fabric | None
 ) -> Iterator[ShaperPlan]:
     """Give the shapers of links, then of WAN ports: upload at the port, download at the internet.
 
     Args:
-        topology: links and paths with all their delays (`changeable`).
+        topology: links and paths with all their delays (`distance.changeable`).
         addresses: of the lab.
         changed: elements that events change: they have shapers even where nothing else asks.
-        prioritised: levels of the WAN ports at which packets wait for one another by priority.
+        fabric: the SD-WAN, by whose priorities packets wait for one another.
     """
     yield from _links(topology)
     if topology.internet is not None:
-        yield from _uploads(topology.internet, changed, prioritised)
+        yield from _uploads(topology.internet, changed, _prioritised(fabric))
         yield from _downloads(topology, topology.internet, addresses, changed)
 
 
 def shaped(channel: Channel) -> bool:
     """Tell whether packets of this direction must be touched at all."""
     return channel.rate is not None or channel.impaired
-
-
-def changeable(topology: Topology, events: Sequence[Event]) -> Topology:
-    """Give links and paths the delays of their regions, and of zero to what an event will delay.
-
-    The same holds for what an event will vary or lose packets of: so it has from the start what
-    carries that out.
-    """
-    elements = {
-        event.element
-        for event in events
-        if event.change.model_fields_set & set(Impairment.model_fields)
-    }
-    topology = distant(topology)
-    links = {
-        name: _delayed(link, f"link:{name}" in elements) for name, link in topology.links.items()
-    }
-    if topology.internet is None:
-        return topology.model_copy(update={"links": links})
-    every = topology.internet.paths.items()
-    paths = {name: _delayed(path, f"path:{name}" in elements) for name, path in every}
-    internet = topology.internet.model_copy(update={"paths": paths})
-    return topology.model_copy(update={"links": links, "internet": internet})
-
-
-def _delayed(channel: C, changes: bool) -> C:
-    if not changes or channel.delay is not None:
-        return channel
-    return channel.model_copy(update={"delay": Duration(0)})
 
 
 def both(channel: Channel) -> tuple[Channel, Channel]:
@@ -95,6 +60,18 @@ def _links(topology: Topology) -> Iterator[ShaperPlan]:
         for end, way, channel in zip(link.ends, ("forward", "reverse"), both(link), strict=True):
             if shaped(channel):
                 yield _whole(end, f"link:{name}:{way}", channel)
+
+
+def _prioritised(fabric: Fabric | None) -> dict[Port, Levels]:
+    """Give the levels of WAN ports that a switch sends to, where their rate makes it wait."""
+    if fabric is None or not fabric.switched:
+        return {}
+    return {
+        Port(branch.gateway, name): fabric.levels
+        for branch in fabric.branches.values()
+        for name, port in branch.ports.items()
+        if port.limited
+    }
 
 
 def _uploads(

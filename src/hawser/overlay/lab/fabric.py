@@ -15,8 +15,11 @@ from hawser.spec.topology import Internet, Topology
 def fabric_of(topology: Topology, overlay: Overlay, addresses: Addresses) -> Fabric:
     """Resolve an SD-WAN that was checked against its topology."""
     internet = topology.internet or Internet(ports={})
+    branches = {
+        name: _branch(branch, internet, addresses) for name, branch in overlay.branches.items()
+    }
     return fabric(
-        {name: _branch(branch, internet, addresses) for name, branch in overlay.branches.items()},
+        branches,
         overlay.settings,
         overlay.path_groups.values(),
         switch=switch_kind(topology, overlay),

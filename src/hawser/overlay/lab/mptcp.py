@@ -13,38 +13,10 @@ their path, whichever that is, so there endpoints have none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from hawser.overlay.lab.address import Addresses, WanAccess
 from hawser.overlay.lab.plan import MptcpEndpoint
-from hawser.spec.multipath import measured_ends, tunnel_ends
-from hawser.spec.workflow import Scenario
-
-
-@dataclass(frozen=True)
-class Subflows:
-    """Nodes that have Multipath TCP connections over the internet."""
-
-    connects: frozenset[str]
-    listens: frozenset[str]
-    managed: frozenset[str]
-    """Gateways whose daemon makes the subflows."""
-
-    @property
-    def both(self) -> frozenset[str]:
-        """Give those that open connections and take some."""
-        return self.connects & self.listens
-
-
-def subflows(scenario: Scenario) -> Subflows:
-    """Give the nodes that open MPTCP connections over the internet, and those that take them."""
-    connects, listens = map(set, tunnel_ends(scenario))
-    gateways = connects | listens
-    measured = {(source, target) for _, source, target in measured_ends(scenario)}
-    connects |= {source for source, _ in measured}
-    listens |= {target for _, target in measured}
-    managed = gateways - {node for ends in measured for node in ends}
-    return Subflows(frozenset(connects), frozenset(listens), frozenset(managed))
+from hawser.spec.multipath import Subflows
 
 
 def endpoints(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 
-from hawser.overlay.lab.address import Addresses, addresses
-from hawser.overlay.lab.channel import changeable
+from hawser.overlay.lab.address import Addresses, addresses, names
+from hawser.overlay.lab.distance import changeable
 from hawser.overlay.lab.fabric import fabric_of
-from hawser.overlay.lab.mptcp import Subflows, subflows
 from hawser.overlay.sdwan.fabric import Fabric
-from hawser.overlay.sdwan.priority import Levels
 from hawser.spec.chain import Chain, Function
-from hawser.spec.port import Port
+from hawser.spec.multipath import Subflows, subflows
 from hawser.spec.topology import Topology
 from hawser.spec.tunnel import Tunnel
 from hawser.spec.workflow import Scenario
@@ -27,40 +26,21 @@ class Resolved:
     changed: frozenset[str]
     """Elements that events change."""
     addresses: Addresses
+    names: Mapping[str, IPv4Address]
+    """Addresses of ports and nodes by name."""
     subflows: Subflows
     fabric: Fabric | None
     """The SD-WAN."""
+    gateways: frozenset[str]
+    """Nodes that are branches' gateways."""
     tunnels: Mapping[str, Tunnel]
     functions: Mapping[str, Function]
     chains: Mapping[str, Chain]
 
     @property
-    def gateways(self) -> frozenset[str]:
-        """Nodes that are branches' gateways."""
-        branches = self.fabric.branches.values() if self.fabric else ()
-        return frozenset(branch.gateway for branch in branches)
-
-    @property
     def switched(self) -> bool:
         """Whether gateways have a switch."""
         return self.fabric is not None and self.fabric.switched
-
-    @property
-    def lans(self) -> dict[str, Port]:
-        """Ports of gateways to their LAN, by gateway."""
-        branches = self.fabric.branches.values() if self.fabric else ()
-        return {branch.gateway: Port(branch.gateway, branch.lan) for branch in branches}
-
-    def prioritised(self) -> dict[Port, Levels]:
-        """Give the levels of WAN ports that a switch sends to, where their rate makes it wait."""
-        if self.fabric is None or not self.fabric.switched:
-            return {}
-        return {
-            Port(branch.gateway, name): self.fabric.levels
-            for branch in self.fabric.branches.values()
-            for name, port in branch.ports.items()
-            if port.limited
-        }
 
 
 def resolved(scenario: Scenario) -> Resolved:
@@ -74,8 +54,10 @@ def resolved(scenario: Scenario) -> Resolved:
         topology=topology,
         changed=frozenset(event.element for event in scenario.events),
         addresses=plan,
+        names=names(topology, lans, plan),
         subflows=flows,
         fabric=fabric_of(topology, overlay, plan) if overlay else None,
+        gateways=frozenset(branch.gateway for branch in branches),
         tunnels=scenario.tunnels,
         functions=scenario.functions,
         chains=scenario.chains,

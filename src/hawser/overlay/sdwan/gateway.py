@@ -8,7 +8,7 @@ from hawser.overlay.config import gateway as config
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.sdwan.branch import Branch
 from hawser.overlay.sdwan.fabric import Fabric
-from hawser.overlay.sdwan.group import Group, Path
+from hawser.overlay.sdwan.group import Group
 from hawser.overlay.sdwan.switch import switches
 from hawser.spec.overlay import ClassRule, Encryption, Settings, Transport
 
@@ -26,23 +26,29 @@ def configurations(fabric: Fabric) -> dict[str, GatewayConfig]:
     """
     if fabric.settings.transport is Transport.NONE:
         return {}
+    plain = {name: _configuration(fabric, name) for name in fabric.branches}
     switching = switches(fabric)
     return {
-        name: GatewayConfig(
-            branch=name,
-            id=branch.id,
-            control=PurePosixPath(f"{branch.gateway}.sock"),
-            tun=config.Tun(name=TUN, mtu=_mtu(fabric)),
-            source=branch.source,
-            transport=_transport(fabric.settings, name),
-            queue_bytes=int(fabric.settings.queue),
-            peers=tuple(_peer(fabric, name, other) for other in fabric.branches if other != name),
-            placement=fabric.settings.placement,
-            switch=switching.get(name),
-            classifier=_classifier(fabric.settings, branch),
-        )
-        for name, branch in fabric.branches.items()
+        name: config.model_copy(update={"switch": switching.get(name)})
+        for name, config in plain.items()
     }
+
+
+def _configuration(fabric: Fabric, name: str) -> GatewayConfig:
+    """Give a configuration without a switch."""
+    branch, settings = fabric.branches[name], fabric.settings
+    return GatewayConfig(
+        branch=name,
+        id=branch.id,
+        control=PurePosixPath(f"{branch.gateway}.sock"),
+        tun=config.Tun(name=TUN, mtu=_mtu(fabric)),
+        source=branch.source,
+        transport=_transport(settings, name),
+        queue_bytes=int(settings.queue),
+        peers=tuple(_peer(fabric, name, other) for other in fabric.branches if other != name),
+        placement=settings.placement,
+        classifier=_classifier(settings, branch),
+    )
 
 
 def _mtu(fabric: Fabric) -> int:
@@ -73,28 +79,21 @@ def _transport(settings: Settings, branch: str) -> config.Transport:
 
 def _peer(fabric: Fabric, name: str, other: str) -> config.Peer:
     branch = fabric.branches[other]
+    groups = (group for group in fabric.groups if {name, other} == set(group.branches))
     return config.Peer(
         branch=other,
         id=branch.id,
         prefixes=branch.prefixes,
-        groups=tuple(_group(fabric, name, group) for group in fabric.between(name, other)),
+        groups=tuple(_group(name, group) for group in groups),
     )
 
 
-def _group(fabric: Fabric, name: str, group: Group) -> config.Group:
-    listens = group.branches[1] == name
-    paths = tuple(_path(fabric, path, listens=listens) for path in group.paths)
+def _group(name: str, group: Group) -> config.Group:
+    """Give a group with its paths' addresses as this branch knows them."""
+    turn = -1 if group.branches[1] == name else 1
+    ends = (path.agents[::turn] for path in group.paths)
+    paths = tuple(config.Path(local=local, remote=remote) for local, remote in ends)
     return config.Group(id=group.number, paths=paths, traffic=group.traffic)
-
-
-def _path(fabric: Fabric, path: Path, *, listens: bool) -> config.Path:
-    """Give a path's addresses as one of its ends knows them; Multipath TCP has a second one."""
-    connects, takes = map(fabric.port, path.agents)
-    ends = connects.address, takes.address
-    if fabric.settings.transport is Transport.MPTCP:
-        ends = connects.address, takes.listen
-    local, remote = ends[::-1] if listens else ends
-    return config.Path(local=local, remote=remote)
 
 
 def _classifier(settings: Settings, branch: Branch) -> config.Classifier | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import IPv4Address
 from itertools import combinations, cycle, islice, product
 
-from hawser.overlay.sdwan.branch import Branch
+from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.spec.model import Model
 from hawser.spec.overlay import PathGroup, TrafficType, Transport
 from hawser.spec.route import Hop, Stop, hops, route_branches, turned
@@ -18,8 +19,8 @@ Pair = tuple[str, str]
 class Path(Model):
     """A member path."""
 
-    agents: tuple[Stop, Stop]
-    """The ports whose addresses it has at the agents, at the first and the second branch."""
+    agents: tuple[IPv4Address, IPv4Address]
+    """Its addresses at the agents of the first and the second branch."""
     hops: tuple[Hop, ...]
     """Its WAN hops: where packets leave a branch and where they arrive."""
 
@@ -61,7 +62,8 @@ class _Groups:
         self._branches = branches
         self._switched = switched
         self._quic = transport is Transport.QUIC
-        self._addressed = switched and transport is Transport.MPTCP
+        self._multipath = transport is Transport.MPTCP
+        self._addressed = switched and self._multipath
         """Whether a path's addresses at the agents say nothing of its way."""
 
     def given(self, described: Iterable[PathGroup]) -> dict[Pair, list[Group]]:
@@ -84,9 +86,21 @@ class _Groups:
     def _paths(self, pair: Pair, ways: list[tuple[Hop, ...]]) -> tuple[Path, ...]:
         """Give each subflow that is switched its path; else a path's ends are its addresses."""
         if not self._addressed:
-            return tuple(Path(agents=(way[0][0], way[-1][1]), hops=way) for way in ways)
-        agents = self._direct(pair)
-        return tuple(Path(agents=a, hops=way) for a, way in zip(agents, ways, strict=True))
+            return tuple(self._path((way[0][0], way[-1][1]), way) for way in ways)
+        ends = self._direct(pair)
+        return tuple(self._path(end, way) for end, way in zip(ends, ways, strict=True))
+
+    def _path(self, ends: Hop, way: tuple[Hop, ...]) -> Path:
+        """Give a path the addresses of two ports.
+
+        Connections of Multipath TCP are taken on the port's second address, where it has one.
+        """
+        connects, listens = map(self._port, ends)
+        taken = listens.listen if self._multipath else listens.address
+        return Path(agents=(connects.address, taken), hops=way)
+
+    def _port(self, stop: Stop) -> WanPort:
+        return self._branches[stop.branch].ports[stop.port]
 
     def default(self, pair: Pair) -> Iterator[Group]:
         """Give one group of all pairs of ports; where both have leased lines, another over those.
@@ -107,13 +121,13 @@ class _Groups:
 
     def _group(self, pair: Pair, number: int, traffic: TrafficType, ways: list[Hop]) -> Group:
         """Give every subflow one of the ways, in turn. With `quic` a path need not be repeated."""
-        agents = ways if self._quic else self._direct(pair)
-        turns = islice(cycle(ways), len(agents))
-        paths = (Path(agents=a, hops=(way,)) for a, way in zip(agents, turns, strict=True))
+        ends = ways if self._quic else self._direct(pair)
+        turns = islice(cycle(ways), len(ends))
+        paths = (self._path(end, (way,)) for end, way in zip(ends, turns, strict=True))
         return Group(branches=pair, number=number, traffic=traffic, paths=tuple(paths))
 
     def _leased(self, stop: Stop) -> bool:
-        return self._branches[stop.branch].ports[stop.port].type is PortType.LEASED
+        return self._port(stop).type is PortType.LEASED
 
     def _direct(self, pair: Pair) -> list[Hop]:
         """Give every pair of WAN ports: the addresses of the subflows, in order (004 III.A)."""

@@ -99,8 +99,6 @@ class _Writer:
     def _legs(self, group: Group, member: int, path: Path) -> Iterator[_Leg]:
         first, second = group.branches
         source, destination = (self._fabric.branches[name].id for name in group.branches)
-        connects, listens = map(self._fabric.port, path.agents)
-        agents = connects.address, listens.listen
         back = tuple((into, out) for out, into in reversed(path.hops))
         ways: tuple[tuple[Direction, tuple[Hop, ...]], ...] = (
             ("forward", path.hops),
@@ -111,7 +109,7 @@ class _Writer:
             wide = ports if direction == "forward" else ports[::-1]
             yield _Leg(
                 name=f"{first}>{second} g{group.number} m{member} {direction}",
-                agents=agents if direction == "forward" else agents[::-1],
+                agents=path.agents if direction == "forward" else path.agents[::-1],
                 ways=hops,
                 agent_port=None if self._wide else agent_port(destination, group.number),
                 label=wide if self._wide else label(destination, source, member, group.number),
