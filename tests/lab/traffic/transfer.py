@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -76,11 +77,21 @@ class Transfer:
         Raises:
             AssertionError: something else came than was sent.
         """
-        sent, _ = self._sender.communicate("\n", timeout=PATIENCE)
-        received, _ = self._receiver.communicate(timeout=PATIENCE)
-        found = json.loads(received)
+        assert self._sender.stdin
+        with contextlib.suppress(BrokenPipeError):  # it has ended
+            self._sender.stdin.write("\n")
+            self._sender.stdin.close()
+        sent, found = _rest(self._sender), json.loads(_rest(self._receiver))
         assert found["digest"] == sent.strip()
         return float(found["gap"])
+
+
+def _rest(process: subprocess.Popen[str]) -> str:
+    """What a process has still to print; `communicate` loses what was read ahead with a line."""
+    assert process.stdout
+    text = process.stdout.read()
+    process.wait(PATIENCE)
+    return text
 
 
 def send_bytes(lab: Lab, size: int, to: str = "10.2.0.1") -> None:
