@@ -49,7 +49,7 @@ def _check_bundle(bundle: Path) -> None:
     assert manifest["state"] == "done"
     assert {"iperf3", "ping", "ip"} <= manifest["tools"].keys()
     assert "net.ipv4.tcp_rmem" in manifest["kernel"]
-    assert (bundle / "workflow.yaml").read_text().startswith("\nhawser: 1")
+    assert (bundle / "workflow.yaml").read_text().startswith('{"hawser": 1, ')
     assert (bundle / "report.html").stat().st_size > 10_000
     assert (bundle / "samples.parquet").exists()
     raw = {path.name for path in bundle.glob("trials/0001-*/raw/*")}
