@@ -49,7 +49,8 @@ def _check_bundle(bundle: Path) -> None:
     assert manifest["state"] == "done"
     assert {"iperf3", "ping", "ip"} <= manifest["tools"].keys()
     assert "net.ipv4.tcp_rmem" in manifest["kernel"]
-    assert (bundle / "workflow.yaml").read_text().startswith('{"hawser": 1, ')
+    written = bundle.parents[1] / "cable.yaml"
+    assert (bundle / "workflow.yaml").read_text() == written.read_text()
     assert (bundle / "report.html").stat().st_size > 10_000
     assert (bundle / "samples.parquet").exists()
     raw = {path.name for path in bundle.glob("trials/0001-*/raw/*")}
