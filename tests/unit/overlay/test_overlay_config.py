@@ -12,6 +12,7 @@ from typing import Any, get_args
 import jsonschema
 import pytest
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 from spec_files import ROOT, WORKFLOWS, read
 
 from hawser.overlay.config import function, gateway, ipsec, load, openflow, srv6_proxy, wan
@@ -55,7 +56,7 @@ def valid(name: str, document: object) -> None:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_models_have_the_fields_of_the_schema(name: str) -> None:
+def test_models_have_the_fields_and_defaults_of_the_schema(name: str) -> None:
     whole = schema(name)
     differences = list(_differences(whole, [whole], FORMS[name], name))
     assert not differences
@@ -74,9 +75,14 @@ def _differences(
             properties.setdefault(name, []).append(value)
     fields: dict[str, set[type[BaseModel]]] = {}
     for form in forms:
-        for name, field in form.model_fields.items():
-            nested = fields.setdefault(field.alias or name, set())
+        for own, field in form.model_fields.items():
+            name = field.alias or own
+            nested = fields.setdefault(name, set())
             nested |= set(_models(field.annotation))
+            if not field.is_required():
+                default = to_jsonable_python(field.get_default(call_default_factory=True))
+                stated = [p["default"] for p in properties.get(name, []) if "default" in p]
+                yield from (f"{where}.{name}: {default}, not {s}" for s in stated if s != default)
     yield from (f"{where}: only one has {name}" for name in properties.keys() ^ fields.keys())
     for name in properties.keys() & fields.keys():
         if fields[name]:
