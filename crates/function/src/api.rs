@@ -19,6 +19,10 @@ use serde_json::{Value, json};
 
 use super::{
     document::{Document, GuardRule, GuardRules, TraceRequest},
+    health::{
+        Monitor,
+        report::{self as health, FunctionHealth},
+    },
     node::{Error, Node},
     plan::{self, Kind},
     report::{self, Counters, Trace},
@@ -31,20 +35,35 @@ pub(crate) struct Status {
     version: &'static str,
     role: &'static str,
     uptime_s: f64,
-    /// Packets pass.
+    /// Packets pass, around functions that are down.
     ready: bool,
+    /// Health of the functions that this daemon checks.
+    functions: Vec<FunctionHealth>,
 }
 
 impl Status {
     /// Of a node that is up.
     pub(crate) fn of(role: &'static str, started: Instant) -> Self {
         let version = env!("CARGO_PKG_VERSION");
-        Self { version, role, uptime_s: started.elapsed().as_secs_f64(), ready: true }
+        Self {
+            version,
+            role,
+            uptime_s: started.elapsed().as_secs_f64(),
+            ready: true,
+            functions: Vec::new(),
+        }
     }
 
     /// The same of one that is only up when this is so.
     pub(crate) fn when(self, ready: bool) -> Self {
         Self { ready, ..self }
+    }
+
+    /// The same of one that checks functions.
+    pub(crate) fn with(self, monitor: &Monitor) -> Self {
+        let known = monitor.health();
+        let functions = health::health(&known, Instant::now());
+        Self { functions, ready: known.is_followed(), ..self }
     }
 }
 
@@ -52,13 +71,24 @@ impl Status {
 pub(crate) struct Api {
     kind: Kind,
     node: Mutex<Node>,
+    monitor: Monitor,
     started: Instant,
 }
 
 impl Api {
-    /// An API of this node.
-    pub(crate) fn new(kind: Kind, node: Node) -> Arc<Self> {
-        Arc::new(Self { kind, node: Mutex::new(node), started: Instant::now() })
+    /// An API of this node, and of the health of functions.
+    pub(crate) fn new(kind: Kind, node: Node, monitor: Monitor) -> Arc<Self> {
+        Arc::new(Self { kind, node: Mutex::new(node), monitor, started: Instant::now() })
+    }
+
+    /// Leads packets around what is down now.
+    pub(crate) fn avoid_down(&self) {
+        let mut node = self.node();
+        let down = self.monitor.down();
+        match node.avoid(down.clone()) {
+            Ok(()) => self.monitor.follow(&down),
+            Err(error) => tracing::error!(%error, "packets are still led as before"),
+        }
     }
 
     fn node(&self) -> MutexGuard<'_, Node> {
@@ -93,7 +123,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
 }
 
 async fn status(State(api): Shared) -> Json<Status> {
-    Json(Status::of(api.kind.role(), api.started))
+    Json(Status::of(api.kind.role(), api.started).with(&api.monitor))
 }
 
 async fn counters(State(api): Shared) -> Result<Json<Counters>, Refusal> {
@@ -180,6 +210,7 @@ fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
         ("ports", interfaces(old), interfaces(new)),
         ("oam", json!(old.oam), json!(new.oam)),
         ("firewall", json!(old.firewall), json!(new.firewall)),
+        ("functions", json!(old.functions), json!(new.functions)),
     ];
     let changed = fields.into_iter().filter(|(_, old, new)| old != new);
     let errors: Vec<_> = changed

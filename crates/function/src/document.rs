@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::health::document::{Fail, Function};
+
 /// Configuration of a node on service paths (RFC 7665): a forwarder (SFF), with classification, or a
 /// function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +38,30 @@ pub(crate) struct Document {
     /// What a firewall does; no other function has this.
     #[serde(default)]
     pub(crate) firewall: Option<Firewall>,
+    /// Functions whose health is checked. Only a forwarder has this.
+    #[serde(default)]
+    #[schemars(length(max = 1024))]
+    pub(crate) functions: Vec<Function>,
+    /// Paths that depend on these functions. Only a forwarder has this.
+    #[serde(default)]
+    #[schemars(length(max = 16384))]
+    pub(crate) service_paths: Vec<ServicePath>,
+}
+
+/// A path, and the functions that it depends on, at whatever node they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServicePath {
+    /// Service path identifier.
+    #[schemars(range(min = 1, max = 0xff_ffff))]
+    pub(crate) spi: u32,
+    /// What happens while one of its functions is down. If `open`, its rules put no packet on it. If
+    /// `closed`, they do, and packets are dropped as `no_hop` where all instances that come next are down.
+    #[serde(default)]
+    pub(crate) fail: Fail,
+    /// Names of its functions.
+    #[schemars(length(min = 1, max = 64))]
+    pub(crate) functions: Vec<String>,
 }
 
 /// What a firewall does besides its rules, which it gets by its API.
@@ -136,7 +162,8 @@ pub(crate) struct Port {
     /// Its name in the daemon's network namespace.
     #[schemars(length(min = 1, max = 15))]
     pub(crate) interface: String,
-    /// Address that VXLAN-GPE (UDP port 4790) comes to and goes out from.
+    /// Address that VXLAN-GPE (UDP port 4790) comes to and goes out from. At a port with `proxy`, the kernel
+    /// gets what comes to it, such as answers to health checks.
     #[serde(default)]
     pub(crate) address: Option<Ipv4Addr>,
     /// What becomes of frames that are on no path and enter none.
@@ -211,6 +238,9 @@ pub(crate) struct Target {
     /// those of a server in front of others. Without it they are left to the kernel.
     #[serde(default)]
     pub(crate) back: Option<Place>,
+    /// Name of the instance of `functions` that this is: while it is down, flows go to the other targets.
+    #[serde(default)]
+    pub(crate) instance: Option<String>,
 }
 
 /// A place of a path.

@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod classifier;
 mod document;
 mod firewall;
+mod health;
 mod ipsec;
 mod node;
 mod plan;
@@ -27,12 +29,15 @@ use hawser_daemon::{
 
 use self::{
     api::Api,
+    health::Monitor,
     node::{Error, Node},
     plan::Kind,
 };
 
 /// Schemas of this role.
 pub const SCHEMAS: &[schema::Entry] = &[
+    ("classifier-config", schema::of::<classifier::document::Document>),
+    ("classifier-counters", schema::of::<classifier::api::Counters>),
     ("firewall-rules", schema::of::<document::GuardRules>),
     ("function-config", schema::of::<document::Document>),
     ("function-counters", schema::of::<report::Counters>),
@@ -75,11 +80,23 @@ enum What {
     Forwarder(File),
     /// The function that lets pass what its rules allow; rules are set by a REST API
     Firewall(File),
+    /// Keeps the kernel's routing rules of chains by the health of their functions
+    Classifier(ClassifierFile),
     /// One end of an IPsec tunnel: strongSwan negotiates keys, packets are sealed and opened here
     Ipsec(IpsecFile),
     /// Stands in for functions that know nothing of segment routing over IPv6 (End.AS, End.AD, End.AM)
     #[command(name = "srv6-proxy")]
     Srv6Proxy(Srv6File),
+}
+
+#[derive(clap::Args)]
+struct ClassifierFile {
+    /// Configuration file (JSON; `hawserd schema classifier-config` describes it)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration is good
+    #[arg(long)]
+    check: bool,
 }
 
 #[derive(clap::Args)]
@@ -129,6 +146,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         What::Sff(file) => (Kind::Sff, file),
         What::Forwarder(file) => (Kind::Forwarder, file),
         What::Firewall(file) => (Kind::Firewall, file),
+        What::Classifier(file) => return classifier::run(&file.config, file.check),
         What::Ipsec(file) => return ipsec::run(&file.config, file.check),
         What::Srv6Proxy(file) => return srv6::run(&file.config, file.check),
     };
@@ -140,7 +158,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let node = Node::open(kind, plan).map_err(|error| refused(&file.config, error))?;
     let rest = node.plan().document.firewall.as_ref().and_then(|firewall| firewall.rest.clone());
     let (stop, stopped) = mpsc::channel();
-    let api = Api::new(kind, node);
+    let monitor = Monitor::new(&node.plan().document.functions);
+    let api = Api::new(kind, node, monitor.clone());
+    let avoids = Arc::clone(&api);
+    monitor.start(move || avoids.avoid_down()).context("health checks")?;
     let open = rest.map(|rest| rest::serve(&rest, api::rules_router(Arc::clone(&api))));
     open.transpose().context("REST API")?;
     let router = api::router(Arc::clone(&api)).merge(api::rules_router(api));

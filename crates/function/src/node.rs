@@ -12,6 +12,7 @@ use hawser_wire::nsh::Path;
 use super::{
     document::{Firewall, GuardRules, Oam, Port, TraceRequest},
     firewall::Rules,
+    health::Down,
     plan::{Interface, Kind, Plan},
 };
 
@@ -56,6 +57,8 @@ pub(crate) struct Node {
     /// A firewall's.
     rules: Option<Rules>,
     plan: Plan,
+    /// What packets are led around.
+    down: Down,
 }
 
 impl Node {
@@ -78,8 +81,9 @@ impl Node {
         if let Some(rules) = &rules {
             rules.install(&mut chain)?;
         }
+        let down = Down::default();
         let mut node =
-            Self { chain, events, interfaces, indices, counts, rules, plan: plan.clone() };
+            Self { chain, events, interfaces, indices, counts, rules, plan: plan.clone(), down };
         node.install(plan)?;
         for index in node.indices.clone() {
             node.chain.attach(index)?;
@@ -94,22 +98,42 @@ impl Node {
 
     /// Puts other tables in force; no packet meets a mixture of old and new entries.
     pub(crate) fn install(&mut self, plan: Plan) -> Result<(), Error> {
-        let hops = plan.hops(&self.interfaces);
+        self.forward(&plan)?;
+        self.classify(&plan)?;
+        self.plan = plan;
+        Ok(())
+    }
+
+    /// Leads packets around what is down, from now on.
+    pub(crate) fn avoid(&mut self, down: Down) -> Result<(), Error> {
+        let plan = self.plan.clone();
+        let before = plan.bypassed(&self.down);
+        self.down = down;
+        self.forward(&plan)?;
+        if plan.bypassed(&self.down) == before { Ok(()) } else { self.classify(&plan) }
+    }
+
+    fn forward(&mut self, plan: &Plan) -> Result<(), Error> {
+        let hops = plan.hops(&self.interfaces, &self.down);
         let hops =
             hops.into_iter().map(|(path, hop)| Ok((path, hop, self.index(Counted::Hop(path))?)));
         let hops = hops.collect::<Result<Vec<_>, Error>>()?;
+        Ok(self.chain.install(&hops)?)
+    }
+
+    fn classify(&mut self, plan: &Plan) -> Result<(), Error> {
+        let rules = plan.rules(&self.down);
         let classes = plan.headers.iter().map(|(path, header)| {
             Ok(Class { header: header.clone(), count: self.index(Counted::Class(*path))? })
         });
         let classes = classes.collect::<Result<Vec<_>, Error>>()?;
-        self.chain.install(&hops)?;
         if self.rules.is_none() {
-            self.chain.classify(&classes, &plan.rules)?;
+            self.chain.classify(&classes, &rules)?;
         }
-        for (index, port) in self.indices.iter().zip(plan.ports(&self.interfaces)) {
+        let ports = plan.ports(&self.interfaces, !rules.is_empty());
+        for (index, port) in self.indices.iter().zip(ports) {
             self.chain.set_port(*index, &port)?;
         }
-        self.plan = plan;
         Ok(())
     }
 

@@ -1,6 +1,10 @@
 //! A valid configuration: names resolved to numbers, text to values.
 
-use std::{collections::HashMap, net::IpAddr, num::NonZeroU16};
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::IpAddr,
+    num::NonZeroU16,
+};
 
 use hawser_bpf::{
     nsh as bpf,
@@ -11,7 +15,10 @@ use hawser_wire::nsh::{self, Path, TlvRepr};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use super::document::{self, Document, Flows, Metadata, Otherwise, Proxy};
+use super::{
+    document::{self, Document, Flows, Metadata, Otherwise, Proxy, ServicePath},
+    health::{Down, Verdict, check_functions, check_names},
+};
 
 /// What kind of node it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +72,7 @@ pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
     }
     errors.extend(check_firewall(kind, &document));
     errors.extend(check_proxies(kind, &document));
+    errors.extend(check_health(kind, &document));
     let (headers, rules) = names.rules(&document, &mut errors);
     if let Err(error) = Set::compile(&rules) {
         errors.push(FieldError::new("rules", json!(rules.len()), format!("fewer: {error}")));
@@ -73,21 +81,39 @@ pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
 }
 
 impl Plan {
-    /// The entries, for ports of these interfaces.
-    pub(crate) fn hops(&self, interfaces: &[Interface]) -> Vec<(Path, bpf::Hop)> {
+    /// The entries, for ports of these interfaces, without instances that are down. A place where all are
+    /// has no entry.
+    pub(crate) fn hops(&self, interfaces: &[Interface], down: &Down) -> Vec<(Path, bpf::Hop)> {
         let names = Names::of(&self.document);
-        let hops = self.document.hops.iter();
-        hops.filter_map(|hop| Some((path_of(hop), names.hop(&self.document, hop, interfaces)?)))
+        let hops = self.document.hops.iter().filter_map(|hop| up(hop, down));
+        hops.filter_map(|hop| Some((path_of(&hop), names.hop(&self.document, &hop, interfaces)?)))
             .collect()
     }
 
-    /// What becomes of frames on no path, at each port.
-    pub(crate) fn ports(&self, interfaces: &[Interface]) -> Vec<bpf::Port> {
+    /// The rules in force, without those of paths that fail open while one of their functions is down.
+    pub(crate) fn rules(&self, down: &Down) -> Vec<(Match, u32)> {
+        let open = self.bypassed(down);
+        let stays = |header: u32| {
+            let path = usize::try_from(header).ok().and_then(|at| self.headers.get(at));
+            path.is_none_or(|(path, _)| !open.contains(&path.spi))
+        };
+        self.rules.iter().filter(|(_, header)| stays(*header)).cloned().collect()
+    }
+
+    /// Identifiers of the paths that no packet is put on now.
+    pub(crate) fn bypassed(&self, down: &Down) -> BTreeSet<u32> {
+        let open =
+            |path: &&ServicePath| down.verdict(path.fail, &path.functions) == Verdict::Bypass;
+        self.document.service_paths.iter().filter(open).map(|path| path.spi).collect()
+    }
+
+    /// What becomes of frames on no path, at each port. `classify`: whether there are rules in force.
+    pub(crate) fn ports(&self, interfaces: &[Interface], classify: bool) -> Vec<bpf::Port> {
         let names = Names::of(&self.document);
         let ports = self.document.ports.iter().zip(interfaces).zip(1..);
         ports
             .map(|((port, interface), number)| bpf::Port {
-                classify: (!self.rules.is_empty()).then_some(number),
+                classify: classify.then_some(number),
                 otherwise: match &port.otherwise {
                     Otherwise::Pass => bpf::Otherwise::Pass,
                     Otherwise::Drop => bpf::Otherwise::Drop,
@@ -115,6 +141,43 @@ fn check_proxies(kind: Kind, document: &Document) -> Option<FieldError> {
     let at = document.ports.iter().position(|port| port.proxy.is_some())?;
     let place = format!("ports[{at}].proxy");
     (kind != Kind::Sff).then(|| FieldError::new(&place, Value::Null, "none: only an sff has this"))
+}
+
+fn check_health(kind: Kind, document: &Document) -> Vec<FieldError> {
+    let Document { functions, service_paths: paths, hops, .. } = document;
+    let mut errors = check_functions(functions);
+    if kind != Kind::Sff {
+        for (field, count) in [("functions", functions.len()), ("service_paths", paths.len())] {
+            if count > 0 {
+                errors.push(FieldError::new(field, json!(count), "none: only an sff has these"));
+            }
+        }
+    }
+    errors.extend(repeated(paths.iter().map(|path| path.spi.to_string()), "service_paths", "spi"));
+    for (at, path) in paths.iter().enumerate() {
+        errors.extend(check_names(functions, &path.functions, &format!("service_paths[{at}]")));
+    }
+    let instances = functions.iter().flat_map(|function| &function.instances);
+    let known: BTreeSet<_> = instances.map(|instance| instance.name.as_str()).collect();
+    for (at, hop) in hops.iter().enumerate() {
+        for (number, target) in hop.to.iter().enumerate() {
+            let name = target.instance.as_deref().filter(|name| !known.contains(name));
+            errors.extend(name.map(|name| {
+                let place = format!("hops[{at}].to[{number}].instance");
+                FieldError::new(&place, name, "the name of an instance of a function")
+            }));
+        }
+    }
+    errors
+}
+
+/// What is left of a hop; nothing where it led to instances and all are down.
+fn up(hop: &document::Hop, down: &Down) -> Option<document::Hop> {
+    let is_up = |target: &document::Target| {
+        !target.instance.as_deref().is_some_and(|name| down.instance(name))
+    };
+    let to: Vec<_> = hop.to.iter().filter(|target| is_up(target)).cloned().collect();
+    (hop.end.is_some() || !to.is_empty()).then(|| document::Hop { to, ..hop.clone() })
 }
 
 fn path_of(hop: &document::Hop) -> Path {
@@ -438,13 +501,13 @@ mod tests {
         let plan = parse(Kind::Sff, &document()).unwrap();
         let interface = |last| Interface { mac: [2, 0, 0, 0, 0, last], frame_max: 1514 };
         let interfaces = [interface(1), interface(2)];
-        let hops = plan.hops(&interfaces);
+        let hops = plan.hops(&interfaces, &Down::default());
         let bpf::Hop::Forward(targets) = &hops[0].1 else { panic!("{hops:?}") };
         assert_eq!(
             (targets[0].port, targets[0].mac, targets[0].own_mac[5]),
             (1, [2, 0, 0, 0, 0, 10], 2)
         );
-        assert_eq!(plan.ports(&interfaces)[0].otherwise, bpf::Otherwise::Port(1));
+        assert_eq!(plan.ports(&interfaces, true)[0].otherwise, bpf::Otherwise::Port(1));
         assert_eq!((plan.headers.len(), plan.rules[0].0.port), (2, Some(1)));
         let header = nsh::Header::parse(&plan.headers[1].1).unwrap();
         let nsh::Context::Variable(tlvs) = header.context() else { panic!("MD type 2") };
@@ -496,6 +559,81 @@ mod tests {
             (errors(|d| d["rules"][0]["port"] = json!("x")), "rules[0].port"),
             (errors(|d| d["rules"][0]["spi"] = json!(0x100_0000)), "rules[0].spi"),
         ] {
+            assert!(found.iter().any(|error| error.starts_with(expected)), "{expected}: {found:?}");
+        }
+    }
+
+    /// The same with two instances of a function on path 1, of which rules of another path know nothing.
+    fn checked(fail: &str) -> Value {
+        let mut document = document();
+        let check = json!({"by": {"tcp": {"address": "192.0.2.9:80"}}, "rise": 1, "fall": 1});
+        let instance = |name| json!({"name": name, "checks": [check]});
+        document["functions"] =
+            json!([{"name": "f", "instances": [instance("f-1"), instance("f-2")]}]);
+        document["service_paths"] = json!([{"spi": 1, "fail": fail, "functions": ["f"]}]);
+        let target = |last, name| json!({"port": "out", "mac": format!("02:00:00:00:00:{last}"), "instance": name});
+        document["hops"][0]["to"] = json!([target("0a", "f-1"), target("0b", "f-2")]);
+        document["rules"][1]["spi"] = json!(2);
+        document
+    }
+
+    /// Targets at the first place of path 1, and identifiers of the paths that rules lead to.
+    fn led(fail: &str, gone: &[usize]) -> (Option<Vec<u8>>, Vec<u32>) {
+        let plan = parse(Kind::Sff, &checked(fail)).unwrap();
+        let (functions, now) = (&plan.document.functions, std::time::Instant::now());
+        let mut health = crate::health::Health::new(functions, now);
+        for instance in gone {
+            health.observe(crate::health::Place(0, *instance, 0), Err(String::new()), now);
+        }
+        let down = health.down();
+        let interface = Interface { mac: [2, 0, 0, 0, 0, 1], frame_max: 1514 };
+        let hops = plan.hops(&[interface, interface], &down);
+        let targets = hops.iter().find_map(|(path, hop)| match hop {
+            bpf::Hop::Forward(targets) if path.si == 255 => {
+                Some(targets.iter().map(|target| target.mac[5]).collect())
+            }
+            _ => None,
+        });
+        let rules = plan.rules(&down);
+        (targets, rules.iter().map(|(_, at)| plan.headers[*at as usize].0.spi).collect())
+    }
+
+    #[test]
+    fn packets_are_led_around_what_is_down() {
+        for fail in ["open", "closed"] {
+            assert_eq!(led(fail, &[]), (Some(vec![10, 11]), vec![1, 2]));
+            assert_eq!(led(fail, &[0]), (Some(vec![11]), vec![1, 2]));
+        }
+        assert_eq!(led("open", &[0, 1]), (None, vec![2]));
+        assert_eq!(led("closed", &[0, 1]), (None, vec![1, 2]));
+    }
+
+    #[test]
+    fn each_mistake_with_functions_has_its_place() {
+        for (change, expected) in [
+            (
+                ("/hops/0/to/0/instance", json!("f")),
+                "hops[0].to[0].instance: found \"f\", expected",
+            ),
+            (
+                ("/service_paths/0/functions/0", json!("f-1")),
+                "service_paths[0].functions[0]: found",
+            ),
+            (("/service_paths/0/functions", json!([])), "service_paths[0].functions"),
+            (("/functions/0/instances/1/name", json!("f-1")), "functions[0].instances[1].name"),
+            (
+                ("/functions/0/instances/0/checks/0/fall", json!(0)),
+                "functions[0].instances[0].checks[0].fall",
+            ),
+            (
+                ("/functions/0/instances/0/checks/0/by/tcp/address", json!("192.0.2.9")),
+                "functions[0].instances[0].checks[0].by",
+            ),
+        ] {
+            let ((place, value), mut document) = (change, checked("open"));
+            *document.pointer_mut(place).unwrap() = value;
+            let invalid = parse(Kind::Sff, &document).unwrap_err();
+            let found: Vec<_> = invalid.errors.iter().map(ToString::to_string).collect();
             assert!(found.iter().any(|error| error.starts_with(expected)), "{expected}: {found:?}");
         }
     }

@@ -38,6 +38,12 @@ pub struct Error {
     source: rtnetlink::Error,
 }
 
+impl Error {
+    pub(crate) fn new(what: String, source: rtnetlink::Error) -> Self {
+        Self { what, source }
+    }
+}
+
 /// The machine's (or network namespace's) interfaces and routes.
 #[derive(Clone, Debug)]
 pub struct Routes(Handle);
@@ -48,6 +54,10 @@ impl Routes {
         let (connection, handle, _) = rtnetlink::new_connection()?;
         tokio::spawn(connection);
         Ok(Self(handle))
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.0
     }
 
     /// Sets MTU and queue length (packets) of an interface, and brings it up.
@@ -153,7 +163,7 @@ impl Routes {
 }
 
 /// What was to be removed, or its whole family, is not there.
-fn unless_gone(done: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
+pub(crate) fn unless_gone(done: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
     const GONE: [i32; 4] = [-libc::ESRCH, -libc::ENOENT, -libc::EADDRNOTAVAIL, -libc::EAFNOSUPPORT];
     match done {
         Err(rtnetlink::Error::NetlinkError(message)) if GONE.contains(&message.raw_code()) => {
@@ -163,7 +173,7 @@ fn unless_gone(done: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Erro
     }
 }
 
-fn is_there(code: i32) -> bool {
+pub(crate) fn is_there(code: i32) -> bool {
     code == -libc::EEXIST
 }
 

@@ -15,7 +15,16 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from spec_files import ROOT, WORKFLOWS, read
 
-from hawser.overlay.config import function, gateway, ipsec, load, openflow, srv6_proxy, wan
+from hawser.overlay.config import (
+    classifier,
+    function,
+    gateway,
+    ipsec,
+    load,
+    openflow,
+    srv6_proxy,
+    wan,
+)
 from hawser.overlay.config.base import Configuration
 from hawser.overlay.lab import NetworkPlan, network
 from hawser.overlay.lab.emulator import emulated
@@ -33,6 +42,7 @@ FORMS: dict[str, tuple[type[BaseModel], ...]] = {
     ),
     "firewall-rules": (function.FirewallRules,),
     "srv6-proxy-config": (srv6_proxy.Srv6ProxyConfig,),
+    "classifier-config": (classifier.ClassifierConfig,),
     "ipsec-config": (ipsec.IpsecConfig,),
     "openflow-config": (openflow.ControllerConfig,),
     "load-config": (load.LoadConfig,),

@@ -478,8 +478,11 @@ int nsh(struct xdp_md *ctx)
 		p.offset = GPE_OUTER;
 		return on_path(&p);
 	}
-	if (proxies && port->proxy)
+	if (proxies && port->proxy) {
+		if (port->own && is_to(p.data, p.end, port->own))
+			return XDP_PASS;
 		return proxied_frame(&p, port->proxy);
+	}
 	return port->classify ? classify(&p, port, port->classify) : other(&p, port);
 }
 

@@ -52,6 +52,15 @@ static __always_inline __u16 ip_sum(const void *ip)
 	return sum + (sum >> 16);
 }
 
+/* Whether an IPv4 packet is to this address. */
+static __always_inline int is_to(void *data, void *end, __be32 own)
+{
+	struct ethhdr *eth = data;
+	struct iphdr *ip = (void *)(eth + 1);
+
+	return (void *)(ip + 1) <= end && eth->h_proto == bpf_htons(ETH_P_IP) && ip->daddr == own;
+}
+
 /* Whether VXLAN-GPE came to an address of ours. */
 static __always_inline int is_gpe(void *data, void *end, __be32 own)
 {

@@ -22,6 +22,7 @@ from hawser.overlay.config.base import (
     PortRange,
     omit,
 )
+from hawser.overlay.config.health import Fail, Function
 from hawser.spec.chain import Action
 
 FIRST_INDEX = 255
@@ -76,6 +77,8 @@ class Target(Part):
     vxlan_gpe: Annotated[VxlanGpe | None, OMIT_NONE] = None
     back: Annotated[Position | None, OMIT_NONE] = None
     """The place of answers, behind a function that is unaware of chains."""
+    instance: Annotated[str | None, OMIT_NONE] = None
+    """The instance of `functions` that it is: nothing goes there while that is down."""
 
 
 class End(Part):
@@ -152,11 +155,24 @@ class ForwarderConfig(FunctionConfig):
     """A function that passes packets on as they are."""
 
 
+class ServicePath(Part):
+    """A path, and the functions that it depends on, at whatever node they are."""
+
+    spi: Spi
+    fail: Annotated[Fail, omit("closed")] = "closed"
+    """Whether its rules hold (`closed`) or not (`open`) while one of its functions is down."""
+    functions: tuple[str, ...]
+
+
 class SffConfig(FunctionConfig):
     """A forwarder of chains, with their classifier's rules."""
 
     rules: tuple[Rule, ...] = ()
     hops: tuple[Hop, ...] = ()
+    functions: Annotated[tuple[Function, ...], OMIT_EMPTY] = ()
+    """Functions whose health is checked."""
+    service_paths: Annotated[tuple[ServicePath, ...], OMIT_EMPTY] = ()
+    """Paths that depend on them."""
 
 
 class Remember(Part):

@@ -1,0 +1,18 @@
+//! Health of service functions: which instances are up, and what becomes of chains when they are not.
+//!
+//! A [`Monitor`] repeats the checks of every instance and keeps a [`Health`] table, from which a role reads
+//! what is [`Down`].
+
+pub(crate) mod document;
+mod monitor;
+mod probe;
+pub(crate) mod report;
+mod state;
+mod table;
+
+#[cfg(test)]
+pub(crate) use self::table::{Health, Place};
+pub(crate) use self::{
+    monitor::Monitor,
+    table::{Down, Verdict, check_functions, check_names},
+};

@@ -1,0 +1,81 @@
+//! The health of functions, as the control API shows it.
+
+use std::time::Instant;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    document::Check,
+    state::State,
+    table::{Health, InstanceState},
+};
+
+/// A function's health.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct FunctionHealth {
+    pub(crate) name: String,
+    /// At least one instance is up.
+    pub(crate) up: bool,
+    pub(crate) instances: Vec<InstanceHealth>,
+}
+
+/// An instance's health.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct InstanceHealth {
+    pub(crate) name: String,
+    /// All its checks are up.
+    pub(crate) up: bool,
+    /// Seconds since it went down or came up, or since the daemon started.
+    pub(crate) since_s: f64,
+    /// How often it went down or came up.
+    pub(crate) changes: u64,
+    /// Why it is down.
+    pub(crate) reason: Option<String>,
+    pub(crate) checks: Vec<CheckHealth>,
+}
+
+/// What one check has found.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct CheckHealth {
+    /// Kind of the check.
+    pub(crate) by: &'static str,
+    pub(crate) up: bool,
+    /// How often it was done.
+    pub(crate) checks: u64,
+    /// How often it failed.
+    pub(crate) failures: u64,
+    /// Why it last failed.
+    pub(crate) last_failure: Option<String>,
+}
+
+/// The health of all functions.
+pub(crate) fn health(health: &Health, now: Instant) -> Vec<FunctionHealth> {
+    let function = |(name, instances): &(String, Vec<InstanceState>)| FunctionHealth {
+        name: name.clone(),
+        up: instances.iter().any(InstanceState::is_up),
+        instances: instances.iter().map(|each| instance(each, now)).collect(),
+    };
+    health.functions.iter().map(function).collect()
+}
+
+fn instance(instance: &InstanceState, now: Instant) -> InstanceHealth {
+    InstanceHealth {
+        name: instance.name.clone(),
+        up: instance.is_up(),
+        since_s: now.saturating_duration_since(instance.since).as_secs_f64(),
+        changes: instance.changes,
+        reason: instance.reason(),
+        checks: instance.checks.iter().map(check).collect(),
+    }
+}
+
+fn check((check, state): &(Check, State)) -> CheckHealth {
+    CheckHealth {
+        by: check.by.name(),
+        up: state.is_up(),
+        checks: state.checks,
+        failures: state.failures,
+        last_failure: state.reason.clone(),
+    }
+}
