@@ -131,10 +131,39 @@ class OpenFlowStatus(DaemonStatus):
         return tuple((each.name, each.connected and each.installed) for each in self.switches)
 
 
+class InstanceHealth(Answer):
+    """Health of an instance of a function."""
+
+    name: str
+    up: bool
+    since_s: float
+    """Seconds since it went down or came up."""
+    changes: int
+    """How often it did."""
+    reason: str | None = None
+    """Why it is down."""
+
+
+class FunctionHealth(Answer):
+    """Health of a function, which is up when one of its instances is."""
+
+    name: str
+    up: bool
+    instances: tuple[InstanceHealth, ...]
+
+
 class FunctionStatus(DaemonStatus):
     """State of a part of service chains."""
 
-    role: Literal["sff", "forwarder", "firewall", "srv6-proxy", "ipsec"]
+    role: Literal["sff", "classifier", "forwarder", "firewall", "srv6-proxy", "ipsec"]
+    functions: tuple[FunctionHealth, ...] = ()
+    """Health of the functions that it checks."""
+
+    @property
+    def down(self) -> tuple[str, ...]:
+        """Instances of functions that are down, each with the reason."""
+        every = (each for function in self.functions for each in function.instances)
+        return tuple(f"{each.name}: {each.reason}" for each in every if not each.up)
 
 
 class Tally(Answer):

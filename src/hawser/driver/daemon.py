@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hawser.control.client import ControlError, DaemonClient
-from hawser.control.model import Status
+from hawser.control.model import FunctionStatus, Status
 from hawser.driver import names, state
 from hawser.driver.base import Daemon, DriverError
 from hawser.driver.roles import ROLES
@@ -103,8 +103,6 @@ class SupervisedProcess:
         self._stopping = threading.Event()
         self._wanted = threading.Event()
         self._wanted.set()
-        self.when_changed: Callable[[str, bool], None] | None = None
-        """Told that it has ended (False) or was started again (True), from a thread of its own."""
         self._process = self._start(restarts=0)
 
     @property
@@ -151,12 +149,11 @@ class SupervisedProcess:
         """Start it again after `kill`. This is no restart that counts."""
         self._wanted.set()
 
-    def ready(self) -> bool:
-        """Wait until it does its part after a start; False where it does not come to that."""
-        return True
-
     def _prepare(self) -> None:
         """Do what must be done before each start."""
+
+    def _rejoin(self) -> None:
+        """Do what must be done after each start but the first."""
 
     def _start(self, restarts: int) -> Process:
         self._prepare()
@@ -172,7 +169,6 @@ class SupervisedProcess:
         while not self._stopping.is_set():
             begun = time.monotonic()
             self._process.wait()
-            self._tell(running=False)
             asked = not self._wanted.is_set()
             while not self._wanted.wait(_HELD_POLL):
                 if self._stopping.is_set():
@@ -180,12 +176,8 @@ class SupervisedProcess:
             delay = _BACKOFF_FIRST if time.monotonic() - begun > _HEALTHY else delay
             if self._stopping.wait(delay) or not self._restart(counts=not asked):
                 return
-            self._tell(running=True)
+            self._rejoin()
             delay = min(2 * delay, _BACKOFF_MAX)
-
-    def _tell(self, *, running: bool) -> None:
-        if self.when_changed is not None and not self._stopping.is_set():
-            self.when_changed(self.name, running)
 
     def _restart(self, *, counts: bool) -> bool:
         """Try to start it again; False when there is no lab any more, or it is being removed."""
@@ -235,6 +227,17 @@ def wait_ready(
     _wait(daemons, _fault, clock)
 
 
+def wait_healthy(
+    daemons: Sequence[SupervisedDaemon], clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Wait until no daemon finds a function down that it checks.
+
+    Raises:
+        DriverError: one still does, or a daemon died; with the end of its log.
+    """
+    _wait(daemons, _unhealthy, clock)
+
+
 def wait_started(
     daemons: Sequence[SupervisedDaemon], clock: Callable[[], float] = time.monotonic
 ) -> None:
@@ -270,9 +273,12 @@ def _fault(daemon: SupervisedDaemon) -> str | None:
     return None if status.connected else status.lacks
 
 
-def is_ready(daemon: SupervisedDaemon) -> bool:
-    """Whether a daemon does its own part now."""
-    return _unready(daemon) is None
+def _unhealthy(daemon: SupervisedDaemon) -> str | None:
+    """Which functions it finds down, and why."""
+    status = _status(daemon)
+    if isinstance(status, FunctionStatus) and status.down:
+        return "; ".join(status.down)
+    return _unready(daemon)
 
 
 def _unready(daemon: SupervisedDaemon) -> str | None:

@@ -14,7 +14,6 @@ from hawser.driver import (
     capabilities,
     changes,
     daemon,
-    failover,
     names,
     remains,
     roles,
@@ -279,7 +278,7 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
             lab.programs[end.name] = end
         lab.background.start(lab.nodes)
         state.write(directory, record.model_copy(update={"complete": True}))
-    failover.Failover(lab.nodes, directory, plan, daemons).watch(lab.programs.values())
+    daemon.wait_healthy(tuple(daemons.values()))
     for running in (*daemons.values(), *lab.switches, *lab.programs.values()):
         running.supervise()
 

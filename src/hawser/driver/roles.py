@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from hawser.driver.base import DriverError
 from hawser.overlay.config.base import Configuration
+from hawser.overlay.config.classifier import ClassifierConfig
 from hawser.overlay.config.function import FirewallConfig, ForwarderConfig, SffConfig
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.config.ipsec import IpsecConfig
@@ -41,8 +42,6 @@ class RoleEntry:
     configuration: type[Configuration]
     counters: Literal["parts", "wan", "function"] = "parts"
     """Form of its counters: those of each part, of a WAN emulator, of a part of service chains."""
-    served: bool = False
-    """Whether it is a function: packets are led to it, and its chain must cope with its end."""
     traced: bool = False
     """Whether it tells the way of packets."""
 
@@ -74,18 +73,17 @@ def _sources() -> Path:
     return Path(__file__).resolve().parents[2]
 
 
-def _function(
-    name: str, configuration: type[Configuration], *, served: bool = True, traced: bool = False
-) -> RoleEntry:
+def _function(name: str, configuration: type[Configuration], *, traced: bool = False) -> RoleEntry:
     """A part of service chains."""
-    return RoleEntry(_hawserd("function", name), configuration, "function", served, traced)
+    return RoleEntry(_hawserd("function", name), configuration, "function", traced)
 
 
 ROLES: Final[Mapping[Role, RoleEntry]] = {
     "gateway": RoleEntry(_hawserd("gateway"), GatewayConfig),
     "wan": RoleEntry(_hawserd("wan"), WanConfig, "wan"),
     "openflow": RoleEntry(_python("hawser.openflow"), ControllerConfig),
-    "sff": _function("sff", SffConfig, served=False, traced=True),
+    "sff": _function("sff", SffConfig, traced=True),
+    "classifier": _function("classifier", ClassifierConfig),
     "forwarder": _function("forwarder", ForwarderConfig, traced=True),
     "firewall": _function("firewall", FirewallConfig, traced=True),
     "srv6-proxy": _function("srv6-proxy", Srv6ProxyConfig),

@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from hawser.driver.base import DriverError
 from hawser.node.process import started
 from hawser.overlay.config.base import Configuration
-from hawser.overlay.lab.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan, pid_file
 from hawser.spec.model import Model
 
 _FOLDERS = ("config", "daemons", "logs", "pki")
@@ -177,6 +177,7 @@ def read_daemon(directory: Path, name: str) -> DaemonRecord | None:
 def write_daemon(directory: Path, name: str, record: DaemonRecord) -> None:
     """Save the start of a daemon."""
     _replace(directory / "daemons" / f"{name}.json", record.model_dump_json())
+    _replace(directory / pid_file(name), f"{record.process.pid}\n")
 
 
 def write_config(directory: Path, name: str, config: Configuration) -> Path:

@@ -40,11 +40,4 @@ class ShaperChange(Model):
     """Classes to be taken down (False) or brought back (True)."""
 
 
-class RuleChange(Model):
-    """The node's rules that lead to these routing tables are made, or removed."""
-
-    tables: frozenset[int]
-    there: bool
-
-
-KernelChange = Settings | Device | ShaperChange | RuleChange
+KernelChange = Settings | Device | ShaperChange

@@ -68,6 +68,12 @@ def lost(lab: LocalLab, steering: str) -> int:
             return counted["InReceives"] - counted["ForwDatagrams"]
 
 
+def missed(lab: LocalLab) -> int:
+    """Echoes that the client sent and the server did not get, or not yet."""
+    sent = kernel_counts(lab.nodes["client"].namespace, "Icmp")["OutEchos"]
+    return sent - kernel_counts(lab.nodes["server"].namespace, "Icmp")["InEchos"]
+
+
 def kernel_counts(namespace: str, protocol: str) -> dict[str, int]:
     """What the kernel counted of a protocol, `Ip` or `Icmp` (RFC 4293, RFC 2011)."""
     text = run("ip", "netns", "exec", namespace, "cat", "/proc/net/snmp")

@@ -34,6 +34,7 @@ from lab.traffic.chains import (
     drop_all,
     kernel_counts,
     lost,
+    missed,
     pass_by,
     passed,
     sniffed,
@@ -161,7 +162,7 @@ def test_a_killed_program_closes_or_opens_its_chain(
         if fail == "open":
             pass_by(lab, "x", echoes, lambda: lost(lab, steering))
         else:
-            drop_all(lab, "x", echoes, lambda: lost(lab, steering))
+            drop_all(lab, "x", echoes, lambda: missed(lab))
         lab.apply("function:x", Change(up=True))
         before = passed(lab, "x")
         until(lambda: ping(lab.nodes["client"], SERVER) == 3 and passed(lab, "x") >= before + 6)

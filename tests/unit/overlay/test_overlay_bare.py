@@ -9,7 +9,6 @@ from overlay_text import emitted
 
 from documents import parsed, planned, with_
 from hawser.overlay.lab import NetworkPlan
-from hawser.overlay.lab.chain.failure import configurations
 from hawser.overlay.lab.plan import NodePlan
 
 WORKFLOW = parsed("""\
@@ -110,15 +109,17 @@ def test_between_the_ends_of_a_tunnel_no_header_goes() -> None:
 
 def test_a_tunnel_is_down_when_one_end_is() -> None:
     plan = chain("f", "enc", "dec")
-    for down in ("enc", "dec"):
-        configs = dict(configurations(plan, {down}))
-        kept = {(hop.spi, hop.si) for c in configs.values() for hop in c.hops}
-        assert (1, 254) not in kept
-        assert (1, 255) in kept
+    sockets = [f"tunnels/enc-dec/{end}/control" for end in ("enc", "dec")]
+    for name, end in (("a", "enc"), ("b", "dec")):
+        functions = config(plan, name)["functions"]
+        (instance,) = next(each["instances"] for each in functions if each["name"] == end)
+        assert [check["by"]["control"]["socket"] for check in instance["checks"]] == sockets
+    targets = [target for hop in config(plan, "a")["hops"] for target in hop.get("to", ())]
+    assert {target.get("instance") for target in targets if target["port"] == "enc"} == {"enc"}
 
 
 def test_routes_lead_answers_to_a_function_as_they_lead_others() -> None:
     plan = chain("px", "enc", "dec", steering="routes")
     rules = [rule for rule in node(plan, "b").rules if rule.to == IPv4Network(PX)]
     assert "out" in {rule.incoming for rule in rules}
-    assert not [daemon for daemon in plan.daemons if daemon.role != "wan"]
+    assert not [daemon for daemon in plan.daemons if daemon.role not in {"wan", "classifier"}]

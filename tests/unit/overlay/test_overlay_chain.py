@@ -15,9 +15,7 @@ from overlay_text import emitted
 from spec_files import loaded, mistakes
 
 from documents import Document, parsed, planned, with_
-from hawser.overlay.config.function import SffConfig
 from hawser.overlay.lab import NetworkPlan, network
-from hawser.overlay.lab.chain.failure import configurations, passed_by
 from hawser.overlay.lab.plan import CoursePlan, NodePlan, RoutePlan
 from hawser.spec.chain import Encapsulation, FunctionSegment, LastSegment, Proxy
 from hawser.spec.units import Duration
@@ -263,6 +261,7 @@ def test_packets_pass_functions_in_their_order(steering: str, data: st.DataObjec
     assert len(set(names)) == len(names)
 
 
+SLEEPER = {"kind": "proxy", "node": "n2", "command": ["sleep", "infinity"]}
 TWO = parsed("""\
 hawser: 1
 name: two
@@ -439,40 +438,66 @@ def test_ipv6_leaves_by_a_segment_of_its_own() -> None:
 
 @pytest.mark.parametrize(("steering", "proxy"), [("srv6", "static"), ("routes", None)])
 @pytest.mark.parametrize("fail", ["open", "closed"])
-def test_rules_lead_past_what_is_down(steering: str, proxy: str | None, fail: str) -> None:
-    document = behind_proxy(proxy) if proxy else TWO
+def test_a_classifier_keeps_all_rules_of_its_node(
+    steering: str, proxy: str | None, fail: str
+) -> None:
+    program = {**SLEEPER, "proxy": proxy} if proxy else SLEEPER
+    document = with_(behind_proxy(proxy) if proxy else TWO, "functions.idle", program)
     plan = two(document, functions=["f1", "idle"], steering=steering, fail=fail)
-    rules = [rule for node in plan.nodes for rule in node.rules if node.name in {"n1", "n2"}]
-    assert rules
-    led = {rule.table for rule in rules}
-    assert {t for chain in plan.chains for c in chain.courses for t in c.tables} == led
-    for down in ["f1", *(["f1-proxy"] if proxy else [])]:
-        assert passed_by(plan, [down]) == (led if fail == "open" else set())
-    assert passed_by(plan, []) == set()
+    found = {each.node: each for each in plan.daemons if each.role == "classifier"}
+    led = {node.name: node.rules for node in plan.nodes if node.name in {"n1", "n2"} and node.rules}
+    assert found.keys() == led.keys() == ({"n1"} if proxy else {"n1", "n2"})
+    for name, daemon in found.items():
+        config: Any = emitted(daemon)
+        kept = [rule for path in config["service_paths"] for rule in path["rules"]]
+        assert [rule["priority"] for rule in kept] == [1000 + at for at in range(len(led[name]))]
+        assert [rule["table"] for rule in kept] == [rule.table for rule in led[name]]
+        assert {path.get("fail", "closed") for path in config["service_paths"]} == {fail}
+        process = {"process": {"pid_file": "daemons/idle.pid"}}
+        checks = {"idle": [process]}
+        if proxy:
+            sockets = {n: {"control": {"socket": f"{n}-proxy.sock"}} for n in ("f1", "idle")}
+            checks = {"f1": [sockets["f1"]], "idle": [process, sockets["idle"]]}
+        assert checked(config) == checks
 
 
-class TestFailure:
+def test_what_is_the_kernels_alone_has_no_classifier() -> None:
+    plan = two(functions=["f1", "idle"], steering="routes")
+    assert not [daemon for daemon in plan.daemons if daemon.role == "classifier"]
+
+
+def checked(config: Any) -> dict[str, list[Any]]:  # noqa: ANN401 (JSON)
+    """How the health of each instance is checked."""
+    instances = [each for function in config["functions"] for each in function["instances"]]
+    return {each["name"]: [check["by"] for check in each["checks"]] for each in instances}
+
+
+class TestHealth:
     @staticmethod
-    def configs(fail: str, *down: str) -> tuple[SffConfig, SffConfig]:
-        found = dict(configurations(two(fail=fail), down))
+    def configs(fail: str) -> tuple[Any, Any]:
+        found = {daemon.name: emitted(daemon) for daemon in two(fail=fail).daemons}
         return found["n1"], found["n2"]
 
-    def test_nothing_is_down(self) -> None:
-        n1, n2 = (each.config for each in TestTwoNodes.plan.daemons if each.role == "sff")
-        assert self.configs("closed") == (n1, n2)
-
     @pytest.mark.parametrize("fail", ["open", "closed"])
-    def test_another_instance_takes_over(self, fail: str) -> None:
-        n1, n2 = self.configs(fail, "fw-1")
-        assert len(n1.rules) == 2
-        (hop,) = (hop for hop in n2.hops if (hop.spi, hop.si) == (1, 254))
-        assert [target.port for target in hop.to] == ["fw-2"]
+    def test_a_forwarder_checks_all_instances_at_its_node(self, fail: str) -> None:
+        _, n2 = self.configs(fail)
+        assert checked(n2) == {
+            name: [{"control": {"socket": f"{name}.sock"}}] for name in ("f1", "fw-1", "fw-2")
+        }
+        (hop,) = (hop for hop in n2["hops"] if (hop["spi"], hop["si"]) == (1, 254))
+        assert [target["instance"] for target in hop["to"]] == ["fw-1", "fw-2"]
+        assert "service_paths" not in n2
 
-    def test_closed_has_no_way_on(self) -> None:
-        n1, n2 = self.configs("closed", "fw-1", "fw-2")
-        assert len(n1.rules) == 2
-        assert not any((hop.spi, hop.si) == (1, 254) for hop in n2.hops)
+    def test_who_puts_packets_on_a_path_that_fails_open_checks_all_of_it(self) -> None:
+        n1, _ = self.configs("open")
+        assert checked(n1).keys() == {"f1", "fw-1", "fw-2"}
+        assert n1["service_paths"] == [
+            {"spi": 1, "fail": "open", "functions": ["f1", "fw"]},
+            {"spi": 2, "fail": "open", "functions": ["fw", "f1"]},
+        ]
+        assert {rule["spi"] for rule in n1["rules"]} == {1, 2}
 
-    def test_open_goes_the_plain_way(self) -> None:
-        n1, _ = self.configs("open", "f1")
-        assert n1.rules == ()
+    def test_who_has_no_function_of_a_path_that_fails_closed_checks_nothing(self) -> None:
+        n1, _ = self.configs("closed")
+        assert "functions" not in n1
+        assert "service_paths" not in n1

@@ -15,13 +15,17 @@ from socket import AF_INET, AF_INET6
 from pyroute2 import IPRoute, NetlinkError
 
 from hawser.node.base import NodeError
-from hawser.node.change import Device, RuleChange, ShaperChange
+from hawser.node.change import Device, ShaperChange
 from hawser.node.netns import ethtool, mptcp, napi, rtnetlink, seg6, sysctl, tc
 from hawser.node.netns.htb import needs_tree
-from hawser.overlay.lab.plan import InterfacePlan, NodePlan, RoutePlan, RulePlan, ShaperPlan
-
-_RULES_FROM = 1000
-"""Priority of the first rule: before the main table (32766)."""
+from hawser.overlay.lab.plan import (
+    FIRST_RULE,
+    InterfacePlan,
+    NodePlan,
+    RoutePlan,
+    RulePlan,
+    ShaperPlan,
+)
 
 _LAST = 4096
 """Metric of routes that lead nowhere: any other to the same destination is taken instead."""
@@ -164,8 +168,9 @@ def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
     for each in plan.routes:
         with step(f"route to {each.to}"):
             _route(route, each, index[each.interface])
-    tables = frozenset(rule.table for rule in plan.rules)
-    lead(route, plan, RuleChange(tables=tables, there=True))
+    for priority, rule in enumerate(plan.rules, FIRST_RULE):
+        with step(f"rule for table {rule.table}"):
+            _rule(route, rule, priority)
     for segment in plan.segments:
         with step(f"segment {segment.segment}"):
             seg6.local(route, segment, index[segment.interface])
@@ -204,15 +209,7 @@ def _family(network: IPv4Network | IPv6Network) -> int:
     return AF_INET if isinstance(network, IPv4Network) else AF_INET6
 
 
-def lead(route: IPRoute, plan: NodePlan, change: RuleChange) -> None:
-    """Make all rules of a node that lead to some tables, or remove them."""
-    for number, rule in enumerate(plan.rules):
-        if rule.table in change.tables:
-            with step(f"rule for table {rule.table}"):
-                _rule(route, "add" if change.there else "del", rule, _RULES_FROM + number)
-
-
-def _rule(route: IPRoute, what: str, plan: RulePlan, priority: int) -> None:
+def _rule(route: IPRoute, plan: RulePlan, priority: int) -> None:
     values: dict[str, object] = {
         "src": plan.source and str(plan.source),
         "dst": plan.to and str(plan.to),
@@ -223,7 +220,7 @@ def _rule(route: IPRoute, what: str, plan: RulePlan, priority: int) -> None:
     }
     options = {name: value for name, value in values.items() if value is not None}
     family = AF_INET6 if plan.family == 6 else AF_INET
-    route.rule(what, family=family, priority=priority, table=plan.table, **options)
+    route.rule("add", family=family, priority=priority, table=plan.table, **options)
 
 
 def _unshaped(interface: Mapping[str, int]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from pyroute2 import IPRoute
 
 from hawser.node import process
 from hawser.node.base import Completed, NodeError, Program, Received, Usage
-from hawser.node.change import Device, KernelChange, RuleChange, Settings, ShaperChange
+from hawser.node.change import Device, KernelChange, Settings, ShaperChange
 from hawser.node.netns import cgroup, namespace, network, received, sysctl
 from hawser.node.netns import command as commands
 from hawser.node.netns.command import Background
@@ -133,9 +133,6 @@ class NamespaceNode:
                 self._netlink(lambda _: sysctl.write(change.values))
             case Device():
                 self._netlink(lambda route: network.attach(route, change))
-            case RuleChange():
-                if any(rule.table in change.tables for rule in self.plan.rules):
-                    self._netlink(lambda route: network.lead(route, self.plan, change))
             case ShaperChange():
                 return self._reshape(change)
         return time.monotonic()

@@ -14,10 +14,12 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hawser.overlay.config.classifier import ClassifierConfig
 from hawser.overlay.config.function import (
     FirewallConfig,
     FirewallRules,
@@ -78,6 +80,10 @@ class RoutePlan(Model):
     """How they are put in front of packets."""
     kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
     """What happens to packets; only of the first kind they leave by the interface."""
+
+
+FIRST_RULE = 1000
+"""Priority of a node's first rule, before the main table (32766); the next ones follow."""
 
 
 class RulePlan(Model):
@@ -187,15 +193,26 @@ class ShaperPlan(Model):
     the last of the class's number."""
 
 
-Role = Literal["gateway", "wan", "openflow", "sff", "forwarder", "firewall", "srv6-proxy", "ipsec"]
+Role = Literal[
+    "gateway",
+    "wan",
+    "openflow",
+    "sff",
+    "classifier",
+    "forwarder",
+    "firewall",
+    "srv6-proxy",
+    "ipsec",
+]
 """What a daemon does. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
-five take part in service chains."""
+six take part in service chains."""
 
 DaemonConfig = (
     GatewayConfig
     | WanConfig
     | ControllerConfig
     | SffConfig
+    | ClassifierConfig
     | ForwarderConfig
     | FirewallConfig
     | Srv6ProxyConfig
@@ -242,6 +259,13 @@ class SffDaemon(DaemonPlan):
     config: SffConfig
 
 
+class ClassifierDaemon(DaemonPlan):
+    """The classifier of chains that are steered by the kernel."""
+
+    role: Literal["classifier"] = "classifier"
+    config: ClassifierConfig
+
+
 class ForwarderDaemon(DaemonPlan):
     """A function that passes packets on."""
 
@@ -268,12 +292,18 @@ Daemon = Annotated[
     | WanDaemon
     | OpenFlowDaemon
     | SffDaemon
+    | ClassifierDaemon
     | ForwarderDaemon
     | FirewallDaemon
     | Srv6ProxyDaemon,
     Field(discriminator="role"),
 ]
 """A daemon of a plan: its role says which configuration it has."""
+
+
+def pid_file(process: str) -> PurePosixPath:
+    """Give the file with the id of a process, in the lab's directory."""
+    return PurePosixPath("daemons", f"{process}.pid")
 
 
 class ProgramPlan(Model):
@@ -343,6 +373,11 @@ class TunnelPlan(Model):
     table: int | None = None
     """Routing table of which all goes through; None: what goes to `outside`, whatever it is."""
 
+    @property
+    def control(self) -> PurePosixPath:
+        """Control socket of the function that is this end, in the lab's directory."""
+        return PurePosixPath("tunnels", self.name, self.node, "control")
+
 
 class CoursePlan(Model):
     """A chain in one direction."""
@@ -359,8 +394,6 @@ class CoursePlan(Model):
     """Its segment list, with `srv6`."""
     proxies: dict[str, Proxy] = {}
     """What stands in for which function."""
-    tables: tuple[int, ...] = ()
-    """Routing tables to which rules lead its packets, with `srv6` and `routes`."""
 
 
 class ChainPlan(Model):

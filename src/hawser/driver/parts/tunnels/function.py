@@ -8,6 +8,7 @@ tunnel goes by its plain routes. So the traffic selectors are open, and the rout
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv4Network
@@ -141,15 +142,12 @@ class TunnelEnd(SupervisedProcess):
         except ControlError:
             return False
 
-    def ready(self) -> bool:
-        """Connect anew after a restart; whether that came about."""
-        try:
+    def _rejoin(self) -> None:
+        """Connect anew."""
+        with contextlib.suppress(NodeError):  # it has ended again: its next start tries again
             self.load()
             self.connect()
             self.wait()
-        except NodeError:
-            return False
-        return True
 
 
 def start(directory: Path, plan: NetworkPlan, nodes: Mapping[str, Node]) -> Iterator[TunnelEnd]:
@@ -163,7 +161,7 @@ def start(directory: Path, plan: NetworkPlan, nodes: Mapping[str, Node]) -> Iter
         secret = secrets.token_hex(32)
         ends = []
         for end in pair:
-            folder = directory / "tunnels" / end.name / end.node
+            folder = (directory / end.control).parent
             ends.append(TunnelEnd(directory, folder, end, nodes[end.node], secret))
             yield ends[-1]
         for each in ends:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from hawser.overlay.lab.chain import bare, nsh, proxy, routes, srv6
+from hawser.overlay.lab.chain import bare, health, nsh, proxy, routes, srv6
 from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.layout import OWN_PORT, SIDES, Instance, Layout, Led, layout_of
 from hawser.overlay.lab.chain.segments import segments
@@ -43,12 +43,14 @@ def chained(lab: Resolved, plan: NetworkPlan) -> NetworkPlan:
     for node in {each.node for each in every}:
         added.sysctl[node]["net.ipv4.ip_forward"] = "1"
         added.sysctl[node] |= _QUIET
-    nodes = [_joined(layout, node, every) for node in plan.nodes]
+    joined = [_joined(layout, node, every) for node in plan.nodes]
     functions = [node for each in every for node in _nodes(layout, each)]
+    nodes = tuple(added.node(node) for node in (*joined, *functions))
+    added.daemons += health.classifiers(layout, nodes, added.leading)
     named = plan.addresses | {each.name: each.ends[1].ip for each in every}
     return plan.model_copy(
         update={
-            "nodes": tuple(added.node(node) for node in (*nodes, *functions)),
+            "nodes": nodes,
             "links": (*plan.links, *(cable for each in every for cable in _cables(each))),
             "daemons": (*plan.daemons, *added.daemons, *proxy.daemons(added)),
             "addresses": named,
@@ -213,7 +215,6 @@ def _course(layout: Layout, added: Additions, led: Led, number: int) -> CoursePl
         way=tuple(_way(course)),
         segments=segments(layout, led, number) if led_by_segments else (),
         proxies=_proxies(layout, course),
-        tables=tuple(added.leading[number]),
     )
 
 

@@ -7,7 +7,7 @@ as Ethernet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from ipaddress import IPv4Network
 from pathlib import PurePosixPath
 from typing import Literal, TypedDict
@@ -25,10 +25,12 @@ from hawser.overlay.config.function import (
     Position,
     Remember,
     Rule,
+    ServicePath,
     SffConfig,
     Target,
     VxlanGpe,
 )
+from hawser.overlay.lab.chain import health
 from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, Led
 from hawser.overlay.lab.chain.routes import matches
@@ -78,12 +80,27 @@ def _forwarder(layout: Layout, node: str, found: list[tuple[Led, int, Course]]) 
     unsealed = (
         rule for led, spi, course in found for rule in _unsealed(layout, node, led, spi, course)
     )
+    own = [name for name, found in layout.instances.items() if found[0].node == node]
+    entered = (*rules, *unsealed)
+    opening = _opening(layout, found, {rule.spi for rule in entered})
+    checked = [*own, *(name for path in opening for name in path.functions)]
     return SffConfig(
         control=_control(node),
         ports=(*_links(layout, node), *_functions(layout, node)),
-        rules=(*rules, *unsealed),
+        rules=entered,
         hops=tuple(hops),
+        functions=health.functions(layout, checked),
+        service_paths=opening,
     )
+
+
+def _opening(
+    layout: Layout, found: list[tuple[Led, int, Course]], spis: Collection[int]
+) -> tuple[ServicePath, ...]:
+    """Give those of these paths that fail open: nothing is put on them while a function is down."""
+    opening = (each for each in found if each[0].chain.fail == "open" and each[1] in spis)
+    paths = (health.path(layout, led, spi, course) for led, spi, course in opening)
+    return tuple(path for path in paths if path is not None)
 
 
 def _control(name: str) -> PurePosixPath:
@@ -159,7 +176,7 @@ def _hops(layout: Layout, node: str, led: Led, spi: int, course: Course) -> Iter
         here = layout.instances[name][0].node
         if here == node and not sealed:
             back = _back(led, spi, name)
-            targets = tuple(_target(each, back) for each in layout.instances[name])
+            targets = tuple(_target(layout, name, each, back) for each in layout.instances[name])
             yield Hop(spi=spi, si=si, to=targets)
     if here == node:
         hop = course.legs[-1][0]
@@ -176,10 +193,12 @@ def _back(led: Led, spi: int, function: str) -> Position | None:
     return None
 
 
-def _target(instance: Instance, back: Position | None) -> Target:
+def _target(layout: Layout, name: str, instance: Instance, back: Position | None) -> Target:
     kind = instance.function.kind
     answers = back if kind.bare and kind is not FunctionKind.IPSEC else None
-    return Target(port=instance.name, mac=instance.macs[1], back=answers)
+    checked = instance.name if health.checks(layout, name) else None
+    mac = instance.macs[1]
+    return Target(port=instance.name, mac=mac, back=answers, instance=checked)
 
 
 def _tunnel(layout: Layout, leg: tuple[WayHop, ...]) -> Target:
