@@ -11,7 +11,10 @@ use std::{
 };
 
 use hawser_daemon::config::{FieldError, Invalid, typed};
-use hawser_tunnel::config::{Class, Group, Path, Peer, Placement};
+use hawser_tunnel::{
+    INNER_MTU,
+    config::{Class, Group, Path, Peer, Placement},
+};
 use hawser_wire::label;
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -192,6 +195,15 @@ fn agents(peers: &[Peer]) -> BTreeSet<Ipv4Addr> {
 }
 
 impl Config {
+    /// The device's MTU, which may be less where a path carries less.
+    pub(crate) fn mtu(&self) -> u16 {
+        let mtu = self.document.tun.mtu;
+        match self.document.transport.kind {
+            Kind::Quic => mtu.min(INNER_MTU),
+            Kind::Mptcp | Kind::Ipip => mtu,
+        }
+    }
+
     /// What cannot change while the gateway runs, and differs from `new`.
     pub(crate) fn fixed_differences(&self, new: &Self) -> Vec<FieldError> {
         let fixed = |document: &Document| {

@@ -4,6 +4,7 @@
 mod agent;
 mod api;
 mod breakout;
+mod causes;
 mod classify;
 mod command;
 mod config;

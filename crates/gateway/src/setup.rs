@@ -9,7 +9,7 @@ use hawser_netdev::{
     tun::{Offload, Tun},
 };
 use hawser_tls::{Identity, Part, Revoked};
-use hawser_tunnel::{INNER_MTU, config::Peer};
+use hawser_tunnel::config::Peer;
 use ipnet::IpNet;
 
 use super::{
@@ -82,15 +82,6 @@ fn revoked(tls: &TlsDocument) -> Result<Revoked, Invalid> {
     if errors.is_empty() { Ok(revoked) } else { Err(Invalid { errors }) }
 }
 
-/// The device's MTU, which may be less where a path carries less.
-pub(super) fn mtu(config: &Config) -> u16 {
-    let mtu = config.document.tun.mtu;
-    match config.document.transport.kind {
-        Kind::Quic => mtu.min(INNER_MTU),
-        Kind::Mptcp | Kind::Ipip => mtu,
-    }
-}
-
 /// Brings the device up and adds the routes; `mtu` is that of the device.
 pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()> {
     let (routes, interface) = network(config)?;
@@ -113,8 +104,8 @@ pub(super) async fn unset_network(config: &Config) -> anyhow::Result<()> {
 /// Brings about what differs from `old`.
 pub(super) async fn change_network(old: &Config, new: &Config) -> anyhow::Result<()> {
     let (routes, interface) = network(new)?;
-    if mtu(old) != mtu(new) {
-        routes.bring_up(interface, mtu(new), TUN_QUEUE).await?;
+    if old.mtu() != new.mtu() {
+        routes.bring_up(interface, new.mtu(), TUN_QUEUE).await?;
     }
     if old.address != new.address {
         if let Some(address) = old.address {

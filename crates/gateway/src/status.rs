@@ -13,7 +13,10 @@ use prometheus_client::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::switch::{self, SwitchCounters};
+use super::{
+    causes::{Cause, causes},
+    switch::{self, SwitchCounters},
+};
 
 /// `GET /v1/status`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -180,11 +183,6 @@ struct CauseLabels {
     cause: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Cause {
-    pub(super) cause: String,
-}
-
 /// `GET /metrics`: both of the above in the text format of Prometheus.
 pub(super) fn metrics(status: &Status, counters: &Counters) -> String {
     let mut registry = Registry::with_prefix("hawser_gateway");
@@ -332,11 +330,4 @@ fn register_lanes(registry: &mut Registry, counters: &Counters) {
     registry.register("lane_sent_bytes", "Bytes of TCP connections sent to the peer", sent);
     registry.register("lane_received_bytes", "Bytes from the peer that they took", received);
     registry.register("lane_resent_messages", "Messages of a dead path sent again", resent);
-}
-
-/// The fields of a struct of counters, as they are called in JSON.
-pub(super) fn causes(counters: &impl Serialize) -> Vec<(String, u64)> {
-    let value = serde_json::to_value(counters).unwrap_or_default();
-    let fields = value.as_object().into_iter().flatten();
-    fields.filter_map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect()
 }

@@ -9,7 +9,7 @@ use prometheus_client::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::status::{Cause, causes};
+use crate::causes::{Cause, causes};
 
 /// Counters of the switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -24,7 +24,6 @@ use rustix::io::Errno;
 use super::{Host, Transport};
 use crate::{
     config::Config,
-    setup,
     status::{GroupStatus, NumberedCounters, PeerCounters, PeerStatus},
 };
 
@@ -223,7 +222,7 @@ impl Transport for Ipip {
         self.peers.set_policy(config.document.placement);
         let groups = self.peers.iter().flat_map(|peer| &peer.groups);
         let path = groups.filter_map(|group| group.tunnel.mtu().ok()).min();
-        self.mtu = path.unwrap_or(u16::MAX).min(setup::mtu(config));
+        self.mtu = path.unwrap_or(u16::MAX).min(config.mtu());
         Ok(())
     }
 

@@ -19,7 +19,6 @@ use hawser_tunnel::counters::{StrangerCounters, TunCounters};
 
 use crate::{
     config::Config,
-    setup,
     status::{PeerCounters, PeerStatus},
 };
 
@@ -49,7 +48,7 @@ pub(crate) trait Transport {
 
     /// The largest packet that the device and, as far as is known, all paths take.
     fn mtu(&self, config: &Config) -> u16 {
-        setup::mtu(config)
+        config.mtu()
     }
 
     /// Packets of this branch have come to the device: reads and carries them, within a budget.

@@ -7,6 +7,7 @@ mod hello;
 mod input;
 mod proxy;
 mod report;
+mod request;
 mod state;
 mod timers;
 mod transmit;
@@ -15,8 +16,8 @@ pub use self::{
     endpoint::{Purpose, Socket},
     event::Event,
     input::Source,
-    proxy::{Connect, StreamReady},
     report::{GroupView, PathView},
+    request::{Connect, StreamReady},
     state::Tunnel,
     transmit::Transmit,
 };

@@ -12,43 +12,15 @@ use hawser_wire::{
     tunnel::Own,
 };
 
-use super::state::Tunnel;
+use super::{
+    request::{Connect, Open, StreamReady},
+    state::Tunnel,
+};
 use crate::{
     config::{self, Class},
     path::PathId,
     proxy::{Flow, FlowId, MOST_WINDOW, Stage, Stream},
 };
-
-/// The peer's wish to connect to an end here.
-pub(super) struct Open {
-    path: PathId,
-    number: u32,
-    source: SocketAddr,
-    destination: SocketAddr,
-    window: u32,
-}
-
-/// A connection that is to be made here for a peer.
-#[derive(Debug)]
-pub struct Connect {
-    id: FlowId,
-    window: u32,
-    /// The address to connect as.
-    pub source: SocketAddr,
-    /// Where to.
-    pub destination: SocketAddr,
-}
-
-/// What has become of a stream.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StreamReady {
-    /// It can be read, or has ended.
-    pub readable: bool,
-    /// It can be written.
-    pub writable: bool,
-    /// It has failed.
-    pub failed: bool,
-}
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

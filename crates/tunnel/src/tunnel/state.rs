@@ -12,7 +12,7 @@ use quinn_proto::{ConnectionHandle, crypto::rustls::NoInitialCipherSuite};
 use super::{
     endpoint::{Endpoint, Owner, Purpose, Socket},
     event::Event,
-    proxy::Open,
+    request::Open,
 };
 use crate::{
     arena::Arena,

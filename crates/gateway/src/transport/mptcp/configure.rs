@@ -5,7 +5,7 @@ use std::{convert::Infallible, io, time::Instant};
 use hawser_netdev::poll::Interest;
 use hawser_tls::{Identity, Session};
 
-use super::{Mptcp, Token, group::Group, link::LinkError};
+use super::{group::Group, link::LinkError, state::Mptcp, token::Token};
 use crate::{config::Config, transport::Host};
 
 impl Mptcp {

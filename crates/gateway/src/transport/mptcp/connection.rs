@@ -18,10 +18,12 @@ use hawser_wire::{
 };
 
 use super::{
-    Mptcp, Token,
-    forward::packets,
+    entrance::OPENING,
     group::Group,
     link::{Link, LinkError, Progress},
+    staging::packets,
+    state::Mptcp,
+    token::Token,
 };
 use crate::transport::Host;
 
@@ -30,9 +32,6 @@ const KEEPALIVE: Duration = Duration::from_secs(1);
 
 /// A connection on which nothing was heard for this long is given up.
 const SILENCE: Duration = Duration::from_secs(10);
-
-/// A connection must stand, and both sides know each other, after this time.
-pub(super) const OPENING: Duration = Duration::from_secs(5);
 
 impl Group {
     /// Sends whole records, or lets them wait.

@@ -2,81 +2,23 @@
 
 use std::{io, net::IpAddr, time::Instant};
 
-use hawser_netdev::tun::{MAX_PACKET_LEN, Read};
+use hawser_netdev::tun::Read;
 use hawser_wire::{
     flow,
     icmpv4::{self, Unreachable},
     ip,
-    record::{self, HEADER_LEN, Segmentation},
+    record::HEADER_LEN,
     tcp,
 };
 
-use super::Mptcp;
-use crate::{classify, setup, transport::Host};
-
-/// ICMP errors sent in one tick, at most (RFC 1812 section 4.3.2.8).
-pub(super) const ICMP_BUDGET: u32 = 10;
+use super::{
+    staging::{RUN, packets},
+    state::Mptcp,
+};
+use crate::{classify, transport::Host};
 
 /// Bytes read from the device before others get their turn.
 const READ_BUDGET: usize = 512 << 10;
-
-/// Bytes of records for one connection that are gathered before it gets them.
-const RUN: usize = 64 << 10;
-
-/// Records on their way from the device to one connection: read to where they are sent from.
-pub(super) struct Staging {
-    bytes: Box<[u8]>,
-    /// The records that are complete.
-    start: usize,
-    end: usize,
-    /// Peer and group that they are for.
-    target: Option<(usize, usize)>,
-}
-
-impl Default for Staging {
-    fn default() -> Self {
-        let bytes = vec![0; RUN + 2 * record::MAX_LEN].into_boxed_slice();
-        Self { bytes, start: 0, end: 0, target: None }
-    }
-}
-
-impl Staging {
-    /// Room for the packet of one more record; there is enough unless [`Staging::is_full`].
-    fn space(&mut self) -> &mut [u8] {
-        let at = self.end + HEADER_LEN;
-        self.bytes.get_mut(at..at + MAX_PACKET_LEN).unwrap_or_default()
-    }
-
-    fn is_full(&self) -> bool {
-        self.bytes.len() - self.end < record::MAX_LEN
-    }
-
-    /// Makes a record of the packet that was read into the room.
-    fn commit(&mut self, read: Read) {
-        let header = record::packet_header(truncated(read.len), read.segmentation.is_some());
-        self.put(&header);
-        self.end += read.len;
-        if let Some(segmentation) = read.segmentation {
-            self.put(&segmentation.emit());
-        }
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        if let Some(place) = self.bytes.get_mut(self.end..self.end + bytes.len()) {
-            place.copy_from_slice(bytes);
-            self.end += bytes.len();
-        }
-    }
-
-    fn run(&self) -> &[u8] {
-        self.bytes.get(self.start..self.end).unwrap_or_default()
-    }
-}
-
-/// A read gives at most [`MAX_PACKET_LEN`] bytes.
-fn truncated(len: usize) -> u16 {
-    u16::try_from(len).unwrap_or(u16::MAX)
-}
 
 impl Mptcp {
     /// Reads packets from the device and gives them to the connections they go to.
@@ -104,7 +46,7 @@ impl Mptcp {
     /// Finds out where the packet goes that was just read, and adds it to the run.
     fn sort(&mut self, host: &mut Host, read: Read, now: Instant) {
         let bytes = self.staging.space().get_mut(..read.len).unwrap_or_default();
-        tcp::lower_segment_size(bytes, setup::mtu(&host.config));
+        tcp::lower_segment_size(bytes, host.config.mtu());
         let Ok(packet) = ip::Packet::parse(bytes) else {
             host.device.drops.malformed += 1;
             return;
@@ -163,9 +105,4 @@ impl Mptcp {
         }
         self.staging.start = self.staging.end;
     }
-}
-
-/// Packets that a record is on a wire.
-pub(super) fn packets(packet: &ip::Packet<'_>, segmentation: Option<Segmentation>) -> usize {
-    segmentation.map_or(1, |cut| cut.segments(packet.bytes()))
 }

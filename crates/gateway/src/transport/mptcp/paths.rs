@@ -10,7 +10,7 @@ use hawser_netdev::mptcp::{Ends, Manager, Probe};
 use hawser_tunnel::{Peer, config};
 use hawser_wire::label;
 
-use super::{Mptcp, group::Group, watch::Step};
+use super::{group::Group, state::Mptcp, watch::Step};
 
 /// A connection on which nothing is under way is looked at this often.
 const LEISURE: Duration = Duration::from_millis(500);

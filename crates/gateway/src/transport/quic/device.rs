@@ -10,7 +10,7 @@ use hawser_wire::{
     tcp,
 };
 
-use crate::{classify, setup, transport::Host};
+use crate::{classify, transport::Host};
 
 /// Bytes read from the device before others get their turn.
 const READ_BUDGET: usize = 256 << 10;
@@ -33,7 +33,7 @@ impl Device {
         tunnel: &mut Tunnel<S>,
         now: Instant,
     ) -> io::Result<()> {
-        let mtu = setup::mtu(&host.config);
+        let mtu = host.config.mtu();
         let classifier = host.config.classifier.as_ref();
         let mut budget = READ_BUDGET;
         while budget > 0 {

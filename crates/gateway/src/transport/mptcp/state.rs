@@ -1,0 +1,149 @@
+//! The state, and what the agent's loop calls.
+
+use std::{io, time::Instant};
+
+use hawser_netdev::{
+    mptcp::{Manager, Tuning},
+    poll::{Interest, Ready},
+};
+use hawser_tls::Identity;
+use hawser_tunnel::{Peer, Peers, counters::StrangerCounters};
+
+use super::{entrance::Entrance, group::Group, staging::Staging, token::Token};
+use crate::{
+    config::Config,
+    status::{GroupStatus, NumberedCounters, PeerCounters, PeerStatus},
+    transport::{Host, TICK, Transport},
+};
+
+/// ICMP errors sent in one tick, at most (RFC 1812 section 4.3.2.8).
+const ICMP_BUDGET: u32 = 10;
+
+/// The transport.
+pub(crate) struct Mptcp {
+    pub(super) identity: Option<Identity>,
+    pub(super) tuning: Tuning,
+    /// Who makes subflows; None where the kernel does, by its endpoints.
+    pub(super) manager: Option<Manager>,
+    pub(super) peers: Peers<Group>,
+    pub(super) entrance: Entrance,
+    pub(super) staging: Staging,
+    pub(super) strangers: StrangerCounters,
+    /// ICMP errors that may still be sent before the next tick.
+    pub(super) icmp_budget: u32,
+    next_tick: Instant,
+}
+
+impl Mptcp {
+    /// Without peers yet.
+    pub(crate) fn new(host: &Host, tuning: Tuning) -> io::Result<Self> {
+        let manager = Manager::open()?;
+        if let Some(manager) = &manager {
+            host.poller.add(manager, Token::Manager.pack(), Interest::Read)?;
+        }
+        let now = Instant::now();
+        Ok(Self {
+            identity: None,
+            tuning,
+            manager,
+            peers: Peers::new(host.config.document.placement, now),
+            entrance: Entrance::default(),
+            staging: Staging::default(),
+            strangers: StrangerCounters::default(),
+            icmp_budget: 0,
+            next_tick: now,
+        })
+    }
+
+    /// Looks at all timers.
+    fn tick(&mut self, host: &mut Host, now: Instant) {
+        self.icmp_budget = ICMP_BUDGET;
+        self.entrance.expire(now, &mut self.strangers);
+        self.peers.sweep(now, TICK);
+        for peer in 0..self.peers.len() {
+            for group in 0..self.peers.get(peer).map_or(0, |peer| peer.groups.len()) {
+                self.tend(host, peer, group, now);
+                self.watch(peer, group, now);
+            }
+        }
+    }
+
+    fn group_status(&self, peer: &Peer<Group>, group: &Group) -> GroupStatus {
+        let link = group.link.as_ref().filter(|_| group.up);
+        GroupStatus {
+            id: group.config.id,
+            up: group.up,
+            subflows: link.map_or(0, |_| group.watch.present().max(1)),
+            reconnects: group.reconnects,
+            remote: link
+                .and_then(|link| link.stream.peer().ok())
+                .map(|address| address.to_string()),
+            encrypted: link.is_some_and(|link| link.session().is_some()),
+            queued_bytes: group.queue.len(),
+            paths: Vec::new(),
+            flows: self.peers.flows(peer.config.id, group.config.id),
+            lane: false,
+            lane_flows: 0,
+        }
+    }
+}
+
+impl Transport for Mptcp {
+    fn configure(
+        &mut self,
+        host: &mut Host,
+        config: &Config,
+        identity: Option<&Identity>,
+        now: Instant,
+    ) -> io::Result<()> {
+        self.reconfigure(host, config, identity, now)
+    }
+
+    fn handle_device(&mut self, host: &mut Host, now: Instant) -> io::Result<()> {
+        self.forward(host, now)
+    }
+
+    fn handle_ready(&mut self, host: &mut Host, event: Ready, now: Instant) {
+        match Token::unpack(event.token) {
+            Token::Manager => self.hear_news(),
+            Token::Listener(index) => self.accept(host, index, now),
+            Token::Stranger(index) => self.hear(host, index, now),
+            Token::Group(peer, group) => self.serve(host, peer, group, event, now),
+        }
+    }
+
+    fn poll_timeout(&mut self, _: Instant) -> Instant {
+        self.next_tick
+    }
+
+    fn advance(&mut self, host: &mut Host, now: Instant) {
+        if now >= self.next_tick {
+            self.tick(host, now);
+            self.next_tick = now + TICK;
+        }
+    }
+
+    fn status(&self, _: Instant) -> Vec<PeerStatus> {
+        let peers = self.peers.iter().map(|peer| PeerStatus {
+            branch: peer.config.branch.clone(),
+            up: peer.groups.iter().any(|group| group.up),
+            groups: peer.groups.iter().map(|group| self.group_status(peer, group)).collect(),
+        });
+        peers.collect()
+    }
+
+    fn counters(&self) -> Vec<PeerCounters> {
+        let of = |group: &Group| NumberedCounters { id: group.config.id, counters: group.counters };
+        let peers = self.peers.iter().map(|peer| PeerCounters {
+            branch: peer.config.branch.clone(),
+            groups: peer.groups.iter().map(of).collect(),
+        });
+        peers.collect()
+    }
+
+    fn strangers(&self) -> StrangerCounters {
+        self.strangers
+    }
+
+    fn close(&mut self, _: &mut Host, _: Instant) {}
+}
