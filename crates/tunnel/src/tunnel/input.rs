@@ -15,7 +15,9 @@ use hawser_wire::{
     tcp::{self, Says},
     tunnel::{HEADER_LEN, unknown_context},
 };
-use quinn_proto::{DatagramEvent, EcnCodepoint, Incoming as Attempt};
+use quinn_proto::{
+    ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming as Attempt,
+};
 
 use super::{endpoint::Owner, state::Tunnel};
 use crate::{
@@ -50,11 +52,7 @@ impl<S: Stream> Tunnel<S> {
         answer.clear();
         match endpoint.quic.handle(now, remote, local, ecn, datagram, &mut answer) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                if let Some(link) = self.link_mut((socket, handle)) {
-                    link.connection.handle_event(event);
-                    link.active = true;
-                }
-                self.note_unread(socket, handle);
+                self.handle_event((socket, handle), event);
             }
             Some(DatagramEvent::NewConnection(attempt)) => {
                 self.admit(socket, attempt, &mut answer, now);
@@ -67,19 +65,29 @@ impl<S: Stream> Tunnel<S> {
         self.response = answer;
     }
 
-    /// Datagrams may have come on a connection: those of a path are to be read, others are of nobody.
-    fn note_unread(&mut self, socket: usize, handle: quinn_proto::ConnectionHandle) {
-        match self.endpoints.get_mut(&socket).and_then(|endpoint| endpoint.owner(handle)) {
+    /// Something has come for a connection. Datagrams on that of a path are to be read, others are nobody's.
+    fn handle_event(
+        &mut self,
+        (socket, handle): (usize, ConnectionHandle),
+        event: ConnectionEvent,
+    ) {
+        let endpoint = self.endpoints.get_mut(&socket);
+        match endpoint.and_then(|endpoint| endpoint.owner(handle)) {
             Some(Owner::Path(id)) => {
                 let id = *id;
                 let group = self.peers.group_mut(id.peer, id.group);
-                if let Some(link) = group.and_then(|group| group.link_mut(id.member))
-                    && !std::mem::replace(&mut link.unread, true)
-                {
+                let Some(link) = group.and_then(|group| group.link_mut(id.member)) else { return };
+                link.connection.handle_event(event);
+                link.active = true;
+                if !std::mem::replace(&mut link.unread, true) {
                     self.unread.push_back(id);
                 }
             }
-            Some(Owner::Endpoint(link)) => while link.connection.datagrams().recv().is_some() {},
+            Some(Owner::Endpoint(link)) => {
+                link.connection.handle_event(event);
+                link.active = true;
+                while link.connection.datagrams().recv().is_some() {}
+            }
             None => {}
         }
     }
