@@ -1,25 +1,38 @@
-//! Compiles each `src/bpf/*.bpf.c` with clang for the BPF target.
+//! Compiles each `src/bpf/FOLDER/NAME.bpf.c` with clang for the BPF target.
 
 use std::{
     env,
     error::Error,
-    fs,
+    ffi::OsStr,
+    fs, io,
     path::{Path, PathBuf},
     process::Command,
 };
 
+const SOURCE: &str = "src/bpf";
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let source = Path::new("src/bpf");
-    println!("cargo::rerun-if-changed={}", source.display());
+    println!("cargo::rerun-if-changed={SOURCE}");
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    for entry in fs::read_dir(source)? {
-        let file = entry?.path();
-        if let Some(name) = file.to_str().and_then(|name| name.strip_suffix(".bpf.c")) {
-            let name = Path::new(name).file_name().unwrap_or_default();
-            compile(&file, &out.join(name).with_extension("o"))?;
+    for folder in files(Path::new(SOURCE))?.into_iter().filter(|path| path.is_dir()) {
+        let objects = out.join(folder.file_name().unwrap_or_default());
+        fs::create_dir_all(&objects)?;
+        for file in files(&folder)? {
+            let name = file.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            if let Some(name) = name.strip_suffix(".bpf.c") {
+                compile(&file, &objects.join(name).with_extension("o"))?;
+            }
         }
     }
     Ok(())
+}
+
+/// What is in a folder, in order.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    files.sort();
+    Ok(files)
 }
 
 /// `-mcpu=v3`: 32-bit jumps and compare-and-exchange, which kernels from 5.12 on have.
@@ -27,7 +40,7 @@ fn compile(source: &Path, object: &Path) -> Result<(), Box<dyn Error>> {
     let mut clang = Command::new("clang");
     clang.args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]);
     clang.args(["-Wno-unused-parameter", "-Wno-missing-declarations"]);
-    clang.args(["-idirafter", &system_headers()?]);
+    clang.args(["-I", SOURCE, "-idirafter", &system_headers()?]);
     let status = clang.arg("-c").arg(source).arg("-o").arg(object).status();
     let status = status.map_err(|e| format!("clang ({e}): install clang, llvm and libbpf-dev"))?;
     if status.success() { Ok(()) } else { Err(format!("clang: {status}").into()) }

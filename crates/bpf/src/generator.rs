@@ -68,7 +68,7 @@ impl Generator {
             .map_max_entries("flows", flow_count)
             .map_max_entries("shapes", object::entries(plan.shapes.len())?)
             .map_max_entries("pattern", object::entries(plan.pattern.len())?)
-            .load(object!("load_send"))?;
+            .load(object!("load/send"))?;
         object::xdp(&mut object, SEND)?.load()?;
         table(&mut object, "shapes", &plan.shapes)?;
         table(&mut object, "pattern", &plan.pattern)?;
@@ -83,7 +83,7 @@ impl Generator {
         let mut object = object::loader()
             .override_global("frame_max", &frame_max, true)
             .map_max_entries("frames", object::entries(recording.frames.len())?)
-            .load(object!("load_replay"))?;
+            .load(object!("load/replay"))?;
         object::xdp(&mut object, REPLAY)?.load()?;
         table(&mut object, "frames", &recording.frames)?;
         Self::new(object, REPLAY, &[recording.stream], frame_max)

@@ -1,4 +1,4 @@
-//! The structures of `bpf/load.h`. Each size is asserted here and there.
+//! The structures of `bpf/load/load.h`. Each size is asserted here and there.
 
 #![allow(unsafe_code)] // plain data for the kernel
 

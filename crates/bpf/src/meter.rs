@@ -72,7 +72,7 @@ impl Meter {
             .map_max_entries("seen", words)
             .map_max_entries("histograms", plan.group_count * 2 * BUCKETS)
             .map_max_entries("captures", plan.ring_bytes.max(4096))
-            .load(object!("load_receive"))?;
+            .load(object!("load/receive"))?;
         object::xdp(&mut object, PROGRAM)?.load()?;
         object::fill(&mut object::array(&mut object, "groups")?, plan.groups)?;
         Ok(Self {

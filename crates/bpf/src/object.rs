@@ -49,7 +49,7 @@ impl Error {
     }
 }
 
-/// The bytes of the object compiled from `src/bpf/NAME.bpf.c`, aligned as the ELF reader wants them.
+/// The bytes of the object compiled from `src/bpf/FOLDER/NAME.bpf.c`, aligned as the ELF reader wants them.
 macro_rules! object {
     ($name:literal) => {
         aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/", $name, ".o"))

@@ -29,7 +29,7 @@ impl Port {
             .btf(Some(&types))
             .override_global("interface", &interface, true)
             .override_global("namespace", &namespace, true)
-            .load(object!("load_pass"))?;
+            .load(object!("load/pass"))?;
         let program = object.program_mut(REFUSED).ok_or(Error::Absent(REFUSED))?;
         let program: &mut BtfTracePoint = program.try_into()?;
         program.load("xdp_devmap_xmit", &types)?;

@@ -23,7 +23,7 @@ pub struct Reflector {
 impl Reflector {
     /// Loads the program.
     pub fn load() -> Result<Self, Error> {
-        let mut object = object::loader().load(object!("load_reflect"))?;
+        let mut object = object::loader().load(object!("load/reflect"))?;
         object::xdp(&mut object, PROGRAM)?.load()?;
         Ok(Self { port: object::per_cpu(&mut object, "port")?, object })
     }

@@ -1,4 +1,4 @@
-//! Structures that the service chain programs and this crate share. Mirrored in `../bpf/nsh.h`.
+//! Structures that the service chain programs and this crate share. Mirrored in `../bpf/nsh/nsh.h`.
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 

@@ -288,7 +288,7 @@ impl Chain {
             .map_max_entries("proxied", role.proxied.saturating_mul(3).max(1))
             .override_global("serves", &u8::from(role.serves), true)
             .override_global("forwards_oam", &u8::from(role.forwards_oam), true)
-            .load(object!("nsh"))?;
+            .load(object!("nsh/nsh"))?;
         object::xdp(&mut object, PROGRAM)?.load()?;
         Ok(Self {
             in_force: object::map(&mut object, "in_force")?.try_into()?,

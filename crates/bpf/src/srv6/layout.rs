@@ -1,4 +1,4 @@
-//! Structures that the segment routing proxy and this crate share. Mirrored in `../bpf/srv6.h`.
+//! Structures that the segment routing proxy and this crate share. Mirrored in `../bpf/srv6/srv6.h`.
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 

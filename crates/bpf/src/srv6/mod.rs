@@ -124,7 +124,7 @@ pub struct Proxies {
 impl Proxies {
     /// Loads the program. It stands on no port yet.
     pub fn load() -> Result<Self, Error> {
-        let mut object = object::loader().load(object!("srv6"))?;
+        let mut object = object::loader().load(object!("srv6/srv6"))?;
         object::xdp(&mut object, PROGRAM)?.load()?;
         Ok(Self {
             devices: object::map(&mut object, "devices")?.try_into()?,

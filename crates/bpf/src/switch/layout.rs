@@ -1,4 +1,4 @@
-//! Structures that the switch's programs and this crate share. Mirrored in `../bpf/switch.h`.
+//! Structures that the switch's programs and this crate share. Mirrored in `../bpf/switch/switch.h`.
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 

@@ -112,7 +112,7 @@ type Set = HashMap<MapData, layout::Key, Entry>;
 impl Switch {
     /// Loads the programs. They stand on no port yet, and there are no entries.
     pub fn load() -> Result<Self, Error> {
-        let mut object = object::loader().load(object!("switch"))?;
+        let mut object = object::loader().load(object!("switch/switch"))?;
         for (name, _) in PROGRAMS {
             classifier(&mut object, name)?.load()?;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What the service chain programs and their loader share. Mirrored in ../nsh/layout.rs; both assert the
+/* What the service chain programs and their loader share. Mirrored in ../../nsh/layout.rs; both assert the
  * sizes. */
 #ifndef HAWSER_NSH_H
 #define HAWSER_NSH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What the segment routing proxy and its loader share. Mirrored in ../srv6/layout.rs; both assert the
+/* What the segment routing proxy and its loader share. Mirrored in ../../srv6/layout.rs; both assert the
  * sizes. */
 #ifndef HAWSER_SRV6_H
 #define HAWSER_SRV6_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What the load programs and their loader share. Mirrored in ../layout.rs; both assert the sizes. */
+/* What the load programs and their loader share. Mirrored in ../../layout.rs; both assert the sizes. */
 #ifndef HAWSER_LOAD_H
 #define HAWSER_LOAD_H
 

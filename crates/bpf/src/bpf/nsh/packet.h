@@ -10,7 +10,7 @@
 
 #include "flow_parse.h"
 #include "nsh.h"
-#include "nsh_transport.h"
+#include "transport.h"
 
 #include "drops.h" /* behind its causes */
 

@@ -6,7 +6,7 @@
  * last segment for its destination (End.AM). What comes back by the port of the function gets headers
  * that were configured (End.AS) or seen last (End.AD), or its destination (End.AM).
  */
-#include "srv6_parse.h"
+#include "parse.h"
 
 #include "drops.h" /* behind its causes */
 

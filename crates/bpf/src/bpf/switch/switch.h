@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What the switch and its loader share. Mirrored in ../switch/layout.rs; both assert the sizes. */
+/* What the switch and its loader share. Mirrored in ../../switch/layout.rs; both assert the sizes. */
 #ifndef HAWSER_SWITCH_H
 #define HAWSER_SWITCH_H
 

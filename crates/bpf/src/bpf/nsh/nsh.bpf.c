@@ -10,10 +10,10 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "nsh_packet.h"
-#include "nsh_proxy.h"
-#include "nsh_states.h"
-#include "nsh_transport.h"
+#include "packet.h"
+#include "proxy.h"
+#include "states.h"
+#include "transport.h"
 #include "rules.h"
 
 #define VERSION 0xc0
