@@ -79,6 +79,26 @@ static __always_inline enum step after_service(__u8 protocol)
 	}
 }
 
+static __always_inline enum step pass_ipv4(struct cursor *c)
+{
+	__u8 *at = reach(c, 20);
+
+	if (!at || at[0] < 0x45 || *(__be16 *)(at + 6) & bpf_htons(0x3fff)) /* fragments */
+		return STEP_NONE;
+	c->ip = c->offset;
+	c->offset += (at[0] & 15) * 4;
+	return after_protocol(at[9]);
+}
+
+static __always_inline enum step pass_ipv6(struct cursor *c)
+{
+	__u8 *at = reach(c, 40);
+
+	c->ip = c->offset;
+	c->offset += 40;
+	return at ? after_protocol(at[6]) : STEP_NONE;
+}
+
 /* Pass one header. STEP_NONE: this frame is none of ours. */
 static __always_inline enum step pass(struct cursor *c, enum step step)
 {
@@ -94,17 +114,9 @@ static __always_inline enum step pass(struct cursor *c, enum step step)
 		c->offset += 4;
 		return at ? after_type(*(__be16 *)(at + 2)) : STEP_NONE;
 	case STEP_IPV4:
-		at = reach(c, 20);
-		if (!at || at[0] < 0x45 || *(__be16 *)(at + 6) & bpf_htons(0x3fff)) /* fragments */
-			return STEP_NONE;
-		c->ip = c->offset;
-		c->offset += (at[0] & 15) * 4;
-		return after_protocol(at[9]);
+		return pass_ipv4(c);
 	case STEP_IPV6:
-		at = reach(c, 40);
-		c->ip = c->offset;
-		c->offset += 40;
-		return at ? after_protocol(at[6]) : STEP_NONE;
+		return pass_ipv6(c);
 	case STEP_ROUTING:
 		at = reach(c, 8);
 		if (!at)

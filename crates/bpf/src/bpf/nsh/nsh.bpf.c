@@ -160,15 +160,48 @@ static __always_inline int differs(const struct nsh_proxied *known, const void *
 	return 0;
 }
 
+/* The flow inside, as a function sees it. The cause of a drop, or less than 0. */
+static __always_inline int bare_flow(const struct packet *p, __u32 port, struct flow *flow)
+{
+	switch (inner_flow(p, flow)) {
+	case FLOW_NOT_IP: return DROP_NEXT_PROTOCOL;
+	case FLOW_MALFORMED: return DROP_MALFORMED;
+	default: break;
+	}
+	flow->dscp = SIDE_BOTH;
+	flow->port = port + 1;
+	return -1;
+}
+
+/* Copy a packet's header and inner Ethernet addresses. The cause of a drop, or less than 0. */
+static __always_inline int copy_headers(const struct packet *p, struct nsh *nsh, struct nsh_proxied *to)
+{
+	void *inner;
+
+	for (__u32 at = 0; at < NSH_HEADER_MAX; at += 4) {
+		__u32 *word = (void *)nsh + at;
+
+		if (at >= to->length)
+			break;
+		if ((void *)(word + 1) > p->end)
+			return DROP_MALFORMED;
+		*(__u32 *)(to->header + at) = *word;
+	}
+	inner = p->data + inner_offset(p);
+	if (nsh->next_protocol == PROTOCOL_ETHERNET && inner + sizeof(to->macs) <= p->end)
+		__builtin_memcpy(to->macs, inner, sizeof(to->macs));
+	return -1;
+}
+
 /* Before the header of a packet is taken off: the header that its flow gets when it comes back. The cause
  * of a drop, or less than 0. */
 static __noinline int remember(struct packet *p, const struct nsh_target *t)
 {
 	struct flow flow __attribute__((aligned(8)));
 	struct nsh_proxied *known;
-	__u32 zero = 0, length, on;
+	__u32 zero = 0, on;
 	struct nsh *nsh;
-	void *inner;
+	int cause;
 
 	if (!p || !t)
 		return DROP_FAILED;
@@ -177,42 +210,27 @@ static __noinline int remember(struct packet *p, const struct nsh_target *t)
 	if ((void *)(nsh + 1) > p->end)
 		return DROP_MALFORMED;
 	on = bpf_ntohl(nsh->path) - 1;
-	length = p->header;
 	if (!(on & 0xff))
 		return DROP_INDEX;
-	if (length >= NSH_HEADER_MAX)
+	if (p->header >= NSH_HEADER_MAX)
 		return DROP_LENGTH;
-	switch (inner_flow(p, &flow)) {
-	case FLOW_NOT_IP: return DROP_NEXT_PROTOCOL;
-	case FLOW_MALFORMED: return DROP_MALFORMED;
-	default: break;
-	}
-	flow.dscp = SIDE_BOTH;
-	flow.port = t->port + 1;
+	cause = bare_flow(p, t->port, &flow);
+	if (cause >= 0)
+		return cause;
 	known = bpf_map_lookup_elem(&proxied, &flow);
-	if (known && known->on == on && known->back == t->back && known->length == length &&
-	    !differs(known, nsh, length, p->end))
+	if (known && known->on == on && known->back == t->back && known->length == p->header &&
+	    !differs(known, nsh, p->header, p->end))
 		return -1;
 	known = bpf_map_lookup_elem(&fresh, &zero);
 	if (!known)
 		return DROP_FAILED;
 	known->on = on;
 	known->back = t->back;
-	known->length = length;
-	for (__u32 at = 0; at < NSH_HEADER_MAX; at += 4) {
-		__u32 *word = (void *)nsh + at;
-
-		if (at >= length)
-			break;
-		if ((void *)(word + 1) > p->end)
-			return DROP_MALFORMED;
-		*(__u32 *)(known->header + at) = *word;
-	}
-	inner = p->data + inner_offset(p);
-	if (nsh->next_protocol == PROTOCOL_ETHERNET && inner + sizeof(known->macs) <= p->end)
-		__builtin_memcpy(known->macs, inner, sizeof(known->macs));
-	keep(&flow, known);
-	return -1;
+	known->length = p->header;
+	cause = copy_headers(p, nsh, known);
+	if (cause < 0)
+		keep(&flow, known);
+	return cause;
 }
 
 /* To a function that knows no headers (RFC 7665 section 4.6). */
