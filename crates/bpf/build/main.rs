@@ -1,4 +1,7 @@
-//! Compiles each `src/bpf/FOLDER/NAME.bpf.c` with clang for the BPF target.
+//! Compiles each `src/bpf/FOLDER/NAME.bpf.c` with clang for the BPF target, and writes the numbers
+//! that the programs share with this crate as Rust.
+
+mod codes;
 
 use std::{
     env,
@@ -10,6 +13,15 @@ use std::{
 };
 
 const SOURCE: &str = "src/bpf";
+
+/// What programs and loader share.
+const HEADERS: [(&str, &str); 5] = [
+    ("load", "load/load.h"),
+    ("nsh", "nsh/nsh.h"),
+    ("rules", "rules.h"),
+    ("srv6", "srv6/srv6.h"),
+    ("switch", "switch/switch.h"),
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={SOURCE}");
@@ -24,7 +36,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    Ok(())
+    let modules = HEADERS.map(|(name, header)| {
+        fs::read_to_string(Path::new(SOURCE).join(header)).map(|text| codes::module(name, &text))
+    });
+    let modules: Vec<_> = modules.into_iter().collect::<io::Result<_>>()?;
+    Ok(fs::write(out.join("codes.rs"), modules.concat())?)
 }
 
 /// What is in a folder, in order.

@@ -2,18 +2,20 @@
 
 #![allow(unsafe_code)] // plain data for the kernel
 
+use crate::codes::load as codes;
+
 /// Bytes of headers a frame can have in front of its payload.
-pub const HEADER_MAX: usize = 192;
+pub const HEADER_MAX: usize = codes::LOAD_HEADER_MAX as usize;
 /// Streams of one generator.
-pub const STREAMS_MAX: usize = 16;
+pub const STREAMS_MAX: usize = codes::LOAD_STREAMS_MAX as usize;
 /// Bits of the timestamp on the wire.
-pub const DELAY_BITS: u32 = 40;
+pub const DELAY_BITS: u32 = codes::LOAD_DELAY_BITS;
 /// Sub-buckets of an octave, as a power of two.
-pub const SUB_BITS: u32 = 7;
+pub const SUB_BITS: u32 = codes::LOAD_SUB_BITS;
 /// Buckets of a histogram.
 pub const BUCKETS: u32 = (DELAY_BITS - SUB_BITS + 1) << SUB_BITS;
 /// The number of the run is in the bits of a sequence number above these.
-pub const RUN_SHIFT: u32 = 48;
+pub const RUN_SHIFT: u32 = codes::LOAD_RUN_SHIFT;
 /// Longest frame of a recording.
 pub const FRAME_MAX: usize = 2048;
 /// Most bytes that are kept of a captured frame.

@@ -25,6 +25,7 @@ pub mod rules;
 pub mod srv6;
 pub mod switch;
 
+mod codes;
 mod count;
 mod drops;
 mod object;

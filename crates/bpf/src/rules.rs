@@ -14,12 +14,13 @@ use aya::{
 };
 
 use crate::{
+    codes,
     flow::{Fields, Flow, mapped},
     object::{self, Error},
 };
 
 /// Combinations of bits that the rules of one set may look at.
-pub const TUPLES_MAX: u32 = 2048;
+pub const TUPLES_MAX: u32 = codes::rules::RULES_TUPLES;
 /// Entries that a set may have once port ranges are split.
 pub const ENTRIES_MAX: usize = 4_000_000;
 

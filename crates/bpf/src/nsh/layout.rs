@@ -5,16 +5,19 @@
 use std::num::NonZeroU16;
 
 use super::{Bare, Encapsulation, End, Filter, Hop, Otherwise, Port, Target};
-use crate::flow::{Flow, mapped};
+use crate::{
+    codes::{byte, nsh as codes},
+    flow::{Flow, mapped},
+};
 use hawser_wire::nsh::Path;
 
 /// Instances of one function, at most.
-pub const TARGETS_MAX: usize = 16;
+pub const TARGETS_MAX: usize = codes::NSH_TARGETS as usize;
 /// Buckets that the flows of several instances fall into.
-const BUCKETS: usize = 64;
+const BUCKETS: usize = codes::NSH_BUCKETS as usize;
 /// Longest header that a classifier writes.
 pub const HEADER_MAX: usize = 124;
-const HEADER_ROOM: usize = 128;
+const HEADER_ROOM: usize = codes::NSH_HEADER_MAX as usize;
 /// Bytes of an event before its flow.
 const EVENT_HEAD: usize = 32;
 
@@ -38,9 +41,9 @@ pub(crate) struct RawTarget {
 impl RawTarget {
     pub(crate) fn forward(target: &Target) -> Self {
         let (bare, back) = match target.bare {
-            None => (0, 0),
-            Some(Bare::Flows { back }) => (1, back.map_or(0, place)),
-            Some(Bare::Rules) => (2, 0),
+            None => (codes::BARE_NOT, 0),
+            Some(Bare::Flows { back }) => (codes::BARE_FLOWS, back.map_or(0, place)),
+            Some(Bare::Rules) => (codes::BARE_RULES, 0),
         };
         let plain = Self {
             port: target.port,
@@ -49,14 +52,14 @@ impl RawTarget {
             own_mac: target.own_mac,
             rewrite_mac: u8::from(target.bare.is_some()),
             queued: u8::from(target.queued),
-            bare,
+            bare: byte(bare),
             back,
             ..Self::default()
         };
         match target.encapsulation {
             Encapsulation::Ethernet => plain,
             Encapsulation::VxlanGpe { local, remote, vni } => Self {
-                encapsulation: 1,
+                encapsulation: byte(codes::ENCAPSULATION_VXLAN_GPE),
                 local: local.octets(),
                 remote: remote.octets(),
                 vni: (vni << 8).to_be_bytes(),
@@ -96,7 +99,10 @@ pub(crate) struct RawHop {
 impl RawHop {
     pub(crate) fn new(hop: &Hop, count: u32) -> Self {
         let mut raw = Self {
-            kind: u32::from(matches!(hop, Hop::End(_))),
+            kind: match hop {
+                Hop::Forward(_) => codes::HOP_FORWARD,
+                Hop::End(_) => codes::HOP_END,
+            },
             count,
             targets: 1,
             bucket: [0; BUCKETS],
@@ -143,9 +149,9 @@ pub(crate) struct RawPort {
 impl From<&Port> for RawPort {
     fn from(port: &Port) -> Self {
         let (otherwise, other_port) = match port.otherwise {
-            Otherwise::Pass => (0, 0),
-            Otherwise::Drop => (1, 0),
-            Otherwise::Port(number) => (2, number),
+            Otherwise::Pass => (codes::OTHERWISE_PASS, 0),
+            Otherwise::Drop => (codes::OTHERWISE_DROP, 0),
+            Otherwise::Port(number) => (codes::OTHERWISE_PORT, number),
         };
         Self {
             classify: port.classify.map_or(0, u32::from),

@@ -18,22 +18,23 @@ use hawser_wire::nsh::Path;
 
 pub use self::layout::{HEADER_MAX, TARGETS_MAX};
 use self::layout::{RawClass, RawFilter, RawHop, RawPort};
-pub use crate::{count::Count, object::Verdict};
 use crate::{
+    codes::nsh as codes,
     drops::causes,
     flow::Flow,
     meter::sum,
     object::{self, Error, object},
     rules::{self, Rules},
 };
+pub use crate::{count::Count, object::Verdict};
 
 const PROGRAM: &str = "nsh";
 /// Counters there are: index 0 is the function's own, the others are the user's to give out.
-pub const COUNTS: u32 = 65_536;
+pub const COUNTS: u32 = codes::NSH_COUNTS;
 /// Classes there may be.
-pub const CLASSES_MAX: u32 = 1024;
+pub const CLASSES_MAX: u32 = codes::NSH_CLASSES;
 /// Ports there may be.
-pub const PORTS_MAX: u32 = 256;
+pub const PORTS_MAX: u32 = codes::NSH_PORTS;
 
 /// What the program is to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +68,15 @@ pub enum Action {
     Allow,
     /// It is dropped.
     Deny,
+}
+
+impl Action {
+    fn code(self) -> u32 {
+        match self {
+            Self::Allow => codes::ACTION_ALLOW,
+            Self::Deny => codes::ACTION_DENY,
+        }
+    }
 }
 
 /// What surrounds the service header.
@@ -348,8 +358,7 @@ impl Chain {
     /// Puts rules of a firewall in force between two packets; the last word is for what none matches.
     pub fn guard(&mut self, rules: &[(rules::Match, Action)], last: Action) -> Result<(), Error> {
         let all = rules.iter().cloned().chain([(rules::Match::default(), last)]);
-        let all: Vec<_> =
-            all.map(|(what, action)| (what, u32::from(action == Action::Deny))).collect();
+        let all: Vec<_> = all.map(|(what, action)| (what, action.code())).collect();
         let set = rules::Set::compile(&all).map_err(Error::Rules)?;
         self.rules.install(&set)
     }
@@ -392,10 +401,10 @@ impl Iterator for Events {
         let (time_ns, fields, flow) = layout::parse_event(&self.0.next()?)?;
         let [step, cause, path, interface, port, length] = fields;
         let step = match step {
-            0 => Step::Forwarded,
-            1 => Step::Ended,
-            2 => Step::Classified,
-            3 => Step::Served,
+            codes::STEP_FORWARDED => Step::Forwarded,
+            codes::STEP_ENDED => Step::Ended,
+            codes::STEP_CLASSIFIED => Step::Classified,
+            codes::STEP_SERVED => Step::Served,
             _ => Step::Dropped(Drops::NAMES.get(cause as usize).copied().unwrap_or("failed")),
         };
         let [_, a, b, c] = (path >> 8).to_be_bytes();

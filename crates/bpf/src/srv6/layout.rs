@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
+use crate::codes::srv6 as codes;
+
 use super::{Behaviour, HEADERS_MAX, Way};
 
 #[repr(C)]
@@ -24,9 +26,9 @@ pub(crate) struct RawProxy {
 impl RawProxy {
     pub(crate) fn new(behaviour: &Behaviour, number: u32, way: &Way) -> Self {
         let behaviour = match behaviour {
-            Behaviour::Static { .. } => 0,
-            Behaviour::Dynamic => 1,
-            Behaviour::Masquerading => 2,
+            Behaviour::Static { .. } => codes::BEHAVIOUR_STATIC,
+            Behaviour::Dynamic => codes::BEHAVIOUR_DYNAMIC,
+            Behaviour::Masquerading => codes::BEHAVIOUR_MASQUERADING,
         };
         let Way { port, frame_max, mac, own_mac } = *way;
         Self { behaviour, number, way: RawWay { port, frame_max, mac, own_mac } }

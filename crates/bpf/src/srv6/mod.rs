@@ -12,22 +12,21 @@ use aya::{
 };
 
 use self::layout::{RawCache, RawProxy};
-pub use crate::{count::Count, object::Verdict};
 use crate::{
+    codes::srv6 as codes,
     drops::causes,
     meter::sum,
     object::{self, Error, object},
 };
+pub use crate::{count::Count, object::Verdict};
 
 const PROGRAM: &str = "srv6";
 /// Proxies there may be.
-pub const PROXIES_MAX: usize = 64;
+pub const PROXIES_MAX: usize = codes::SRV6_PROXIES as usize;
 /// Ports there may be.
-pub const PORTS_MAX: usize = 64;
+pub const PORTS_MAX: usize = codes::SRV6_PORTS as usize;
 /// Bytes of headers that can be put in front of a packet: what XDP leaves free there.
-pub const HEADERS_MAX: usize = 208;
-/// Counters of a proxy: toward its function, back, learned.
-const COUNTS: u32 = 3;
+pub const HEADERS_MAX: usize = codes::SRV6_ROOM as usize;
 /// Inner families, each with a cache: IPv4 and IPv6.
 const FAMILIES: u32 = 2;
 const UNKNOWN: &[Vec<u8>; 2] = &[Vec::new(), Vec::new()];
@@ -164,8 +163,12 @@ impl Proxies {
 
     /// What the proxy of this number has counted.
     pub fn counts(&self, number: u32) -> Result<Counts, Error> {
-        let count = |what| sum(&self.counts, number * COUNTS + what, Count::merge);
-        Ok(Counts { toward: count(0)?, returned: count(1)?, learned: count(2)?.packets })
+        let count = |what| sum(&self.counts, number * codes::SRV6_COUNTS + what, Count::merge);
+        Ok(Counts {
+            toward: count(codes::COUNT_TOWARD)?,
+            returned: count(codes::COUNT_RETURNED)?,
+            learned: count(codes::COUNT_LEARNED)?.packets,
+        })
     }
 
     /// Packets that were dropped.

@@ -4,10 +4,12 @@
 
 use hawser_wire::rewrite::{Place, Ports, Tuple};
 
+use crate::codes::{byte, switch as codes};
+
 use super::{Flow, From, Output};
 
 /// Bytes of a packet in an event, at most.
-pub(crate) const SNAP: usize = 640;
+pub(crate) const SNAP: usize = codes::SWITCH_SNAP as usize;
 /// Bytes before them.
 pub(crate) const EVENT_HEAD: usize = 16;
 
@@ -32,12 +34,15 @@ impl Key {
             destination: key.destination.octets(),
             source_port: source_port.unwrap_or(0).to_be_bytes(),
             destination_port: destination_port.unwrap_or(0).to_be_bytes(),
-            from: u8::from(from == From::Wan),
-            place: match key.ports.place() {
-                Place::Destination => 0,
-                Place::Source => 1,
-                Place::Both => 2,
-            },
+            from: byte(match from {
+                From::Agent => codes::FROM_AGENT,
+                From::Wan => codes::FROM_WAN,
+            }),
+            place: byte(match key.ports.place() {
+                Place::Destination => codes::PLACE_DESTINATION,
+                Place::Source => codes::PLACE_SOURCE,
+                Place::Both => codes::PLACE_BOTH,
+            }),
             pad: [0; 2],
         }
     }

@@ -20,6 +20,8 @@ use hawser_wire::rewrite::Tuple;
 use self::layout::{EVENT_HEAD, Entry};
 pub use crate::count::Count;
 use crate::{
+    codes::switch as codes,
+    drops::causes,
     meter::sum,
     object::{self, Error, object},
 };
@@ -28,7 +30,7 @@ use crate::{
 pub const ENTRIES_MAX: u32 = COUNTS / 2;
 
 /// Counters of entries.
-pub const COUNTS: u32 = 65_536;
+pub const COUNTS: u32 = codes::SWITCH_COUNTS;
 
 /// Our place among the filters of a port ("HW").
 const PRIORITY: u16 = 0x4857;
@@ -80,21 +82,19 @@ pub struct Flow {
     pub count: u32,
 }
 
-/// Packets that were dropped, by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drops {
+causes! {
     /// Not addressed to this gateway; or with a path label that no entry and no socket knows.
-    pub no_entry: u64,
+    no_entry,
     /// Fragments of packets that an entry matches.
-    pub fragment: u64,
+    fragment,
     /// Larger than the port takes that they would leave by.
-    pub too_big: u64,
+    too_big,
     /// A header, or its checksum, was wrong.
-    pub malformed: u64,
+    malformed,
     /// Their time to live was used up.
-    pub ttl: u64,
+    ttl,
     /// The kernel refused, such as for a port that is gone.
-    pub failed: u64,
+    failed,
 }
 
 /// A loaded switch. It leaves its ports when dropped.
@@ -186,15 +186,8 @@ impl Switch {
 
     /// Packets that were dropped.
     pub fn drops(&self) -> Result<Drops, Error> {
-        let cause = |index| sum(&self.drops, index, |a, b| a + b);
-        Ok(Drops {
-            no_entry: cause(0)?,
-            fragment: cause(1)?,
-            too_big: cause(2)?,
-            malformed: cause(3)?,
-            ttl: cause(4)?,
-            failed: cause(5)?,
-        })
+        let mut causes = 0..;
+        Drops::read(|| sum(&self.drops, causes.next().unwrap_or_default(), |a, b| a + b))
     }
 
     /// Takes the ring of packets that need an answer, once.
@@ -328,7 +321,7 @@ fn parse(item: &[u8]) -> Option<Event<'_>> {
     let length = usize::try_from(field(8)?).ok()?.min(layout::SNAP);
     let packet = data.get(..length)?;
     match field(0)? {
-        0 => Some(Event::TooBig { mtu: field(4)?, packet }),
+        codes::EVENT_TOO_BIG => Some(Event::TooBig { mtu: field(4)?, packet }),
         _ => Some(Event::IcmpError { packet }),
     }
 }
