@@ -5,3 +5,4 @@ pub mod config;
 pub mod control;
 pub mod failure;
 pub mod schema;
+pub mod validate;

@@ -2,10 +2,16 @@
 
 mod schema;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 use hawser_daemon::failure::Failure;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// Moves packets for Hawser: each role is one process with one event loop and one control socket.
 #[derive(Parser)]
@@ -37,9 +43,10 @@ fn main() -> ExitCode {
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }
 
-/// Log lines go to standard error; `RUST_LOG` chooses which.
+/// Log lines go to standard error; `RUST_LOG` chooses which (`debug`, or `info,hawser_gateway=trace`).
 fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).init();
+    let chosen = env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let chosen = chosen.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines).with(chosen).init();
 }
