@@ -57,6 +57,13 @@ def test_long_functions_come_longest_first() -> None:
     ]
 
 
+def test_functions_in_c_are_shorter() -> None:
+    assert long_functions([source("a.c", 99, 40, 41), source("b.h", 99, 41)]) == [
+        "a.c:1: f1 has 41 lines of code",
+        "b.h:0: f0 has 41 lines of code",
+    ]
+
+
 def test_the_summary_of_nothing_and_of_something() -> None:
     assert summary([]).startswith("0 files")
     assert summary([source("a", 99, 5, 7, 60)]) == (
