@@ -19,7 +19,8 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout in which all is built and installed; `cargo` and `dpkg-query` are logged."""
     for name in ("tools", "crates/one", ".venv/bin", "target/release", "bin"):
         (tmp_path / name).mkdir(parents=True)
-    shutil.copy(ROOT / "tools/setup", tmp_path / "tools/setup")
+    for name in ("setup", "progress.sh"):
+        shutil.copy(ROOT / "tools" / name, tmp_path / "tools" / name)
     for name in ("Cargo.toml", "Cargo.lock", "crates/one/lib.rs", "apt-packages.txt"):
         (tmp_path / name).touch()
     for name in ("requirements.lock", ".venv/installed-requirements.lock"):
@@ -27,7 +28,7 @@ def checkout(tmp_path: Path) -> Path:
     pip = f'test "$2" != pip || echo "pip ${{!#}}" >> {tmp_path}/log'
     program(tmp_path / ".venv/bin/python", pip)
     program(tmp_path / "target/release/hawserd", "")
-    program(tmp_path / "bin/cargo", f"echo cargo >> {tmp_path}/log")
+    program(tmp_path / "bin/cargo", f"echo cargo $1 >> {tmp_path}/log")
     (tmp_path / "apt-packages.txt").write_text("iperf3\n")
     program(tmp_path / "bin/dpkg-query", f"echo dpkg-query >> {tmp_path}/log; echo 'ii  iperf3'")
     return tmp_path
@@ -58,7 +59,7 @@ def test_nothing_is_looked_for_twice(checkout: Path) -> None:
 def test_a_change_of_a_source_builds_again(checkout: Path, name: str) -> None:
     calls(checkout)
     os.utime(checkout / name, (LATER, LATER))
-    assert calls(checkout) == ["dpkg-query", "cargo"]
+    assert calls(checkout) == ["dpkg-query", "cargo tree", "cargo build"]
 
 
 @pytest.mark.parametrize("name", ["apt-packages.txt", "requirements.lock", "tools/setup"])
@@ -71,7 +72,7 @@ def test_a_change_of_a_list_is_looked_at(checkout: Path, name: str) -> None:
 def test_a_binary_that_has_gone_is_built_again(checkout: Path) -> None:
     calls(checkout)
     (checkout / "target/release/hawserd").unlink()
-    assert calls(checkout) == ["dpkg-query", "cargo"]
+    assert calls(checkout) == ["dpkg-query", "cargo tree", "cargo build"]
 
 
 def test_an_extra_is_installed_and_kept_up_to_date(checkout: Path) -> None:
