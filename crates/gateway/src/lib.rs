@@ -46,7 +46,7 @@ Examples:
   hawserd gateway --config gw1.json           run until SIGTERM
   curl --unix-socket gw1.sock http://gw/v1/status";
 
-/// Carries IP packets to other branches over Multipath TCP or IP in IP.
+/// Carries IP packets to other branches over Multipath TCP, QUIC or IP in IP.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
