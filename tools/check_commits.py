@@ -18,7 +18,7 @@ from repository import ROOT, report
 SINCE = "2026-11-24T18:30:00Z"
 """Subjects were written otherwise before."""
 LONGEST = 72
-_SUBJECT = re.compile(r"(?:[a-z0-9_./-]+|[A-Z]+(?:\.md)?)(?:, [\w./-]+)*: \S.*[^.\s]")
+_SUBJECT = re.compile(r"(?:[a-z0-9_./-]+|[A-Z]+(?:\.md)?): \S.*[^.\s]")
 _GITS_OWN = ("Merge ", "Revert ", "fixup! ", "squash! ")
 
 
