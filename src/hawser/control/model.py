@@ -131,17 +131,35 @@ class OpenFlowStatus(DaemonStatus):
         return tuple((each.name, each.connected and each.installed) for each in self.switches)
 
 
+class CheckHealth(Answer):
+    """What one check of an instance has found."""
+
+    by: str
+    """Kind of the check."""
+    checks: int
+    """How often it was done."""
+    failures: int
+    """How often it failed."""
+
+
 class InstanceHealth(Answer):
     """Health of an instance of a function."""
 
     name: str
     up: bool
+    """An instance is taken to be up until checks say otherwise."""
     since_s: float
     """Seconds since it went down or came up."""
     changes: int
     """How often it did."""
     reason: str | None = None
     """Why it is down."""
+    checks: tuple[CheckHealth, ...] = ()
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether every check has succeeded at least once."""
+        return all(each.checks > each.failures for each in self.checks)
 
 
 class FunctionHealth(Answer):
@@ -162,8 +180,16 @@ class FunctionStatus(DaemonStatus):
     @property
     def down(self) -> tuple[str, ...]:
         """Instances of functions that are down, each with the reason."""
-        every = (each for function in self.functions for each in function.instances)
-        return tuple(f"{each.name}: {each.reason}" for each in every if not each.up)
+        return tuple(f"{each.name}: {each.reason}" for each in self._instances if not each.up)
+
+    @property
+    def unconfirmed(self) -> tuple[str, ...]:
+        """Instances of functions that some check has never found up."""
+        return tuple(each.name for each in self._instances if not each.confirmed)
+
+    @property
+    def _instances(self) -> tuple[InstanceHealth, ...]:
+        return tuple(each for function in self.functions for each in function.instances)
 
 
 class Tally(Answer):

@@ -230,10 +230,10 @@ def wait_ready(
 def wait_healthy(
     daemons: Sequence[SupervisedDaemon], clock: Callable[[], float] = time.monotonic
 ) -> None:
-    """Wait until no daemon finds a function down that it checks.
+    """Wait until every daemon has found the functions up that it checks.
 
     Raises:
-        DriverError: one still does, or a daemon died; with the end of its log.
+        DriverError: one still has not, or a daemon died; with the end of its log.
     """
     _wait(daemons, _unhealthy, clock)
 
@@ -278,6 +278,8 @@ def _unhealthy(daemon: SupervisedDaemon) -> str | None:
     status = _status(daemon)
     if isinstance(status, FunctionStatus) and status.down:
         return "; ".join(status.down)
+    if isinstance(status, FunctionStatus) and status.unconfirmed:
+        return f"not found up yet: {', '.join(status.unconfirmed)}"
     return _unready(daemon)
 
 

@@ -78,10 +78,7 @@ impl<F: Fn() + Send + Sync> Follower<F> {
         let mut probe = Probe::new(&self.check);
         loop {
             let outcome = time::timeout(self.check.timeout(), probe.check()).await;
-            let outcome = outcome.unwrap_or_else(|_| {
-                probe = Probe::new(&self.check);
-                Err(format!("no answer within {} ms", self.check.timeout_ms))
-            });
+            let outcome = outcome.unwrap_or_else(|_| Err(probe.give_up(&self.check)));
             let pause = self.observe(outcome);
             tokio::select! {
                 () = time::sleep(pause) => {}

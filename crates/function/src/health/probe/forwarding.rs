@@ -10,6 +10,8 @@ use hawser_netdev::{interface, packet::plain::PacketSocket};
 use hawser_wire::{ethernet, ipv4, udp};
 use tokio::task::spawn_blocking;
 
+/// Why such a check fails.
+pub(super) const LOST: &str = "the packet did not come back";
 /// The discard service (RFC 863): whoever takes such a packet for its own does nothing.
 const PORT: u16 = 9;
 /// Routers that the packet may pass.
@@ -50,7 +52,7 @@ impl Probe {
         let done = spawn_blocking(move || probe.round_trip()).await;
         let done = done.map_err(|error| error.to_string())?;
         let back = done.map_err(|error| format!("{}: {error}", self.interface))?;
-        if back { Ok(()) } else { Err("the packet did not come back".into()) }
+        if back { Ok(()) } else { Err(LOST.into()) }
     }
 
     /// Whether the packet came back in time.

@@ -47,6 +47,16 @@ impl Probe {
         }
     }
 
+    /// Gives up the check under way, which was given its time; why it failed.
+    pub(crate) fn give_up(&mut self, check: &Check) -> String {
+        if matches!(self, Self::Forwarding(_)) {
+            // It goes on numbering its packets: one that comes late is not taken for the next.
+            return forwarding::LOST.into();
+        }
+        *self = Self::new(check);
+        format!("no answer within {} ms", check.timeout_ms)
+    }
+
     /// Ends when what was last found up has gone, with the reason; never where that shows only when asked.
     pub(crate) async fn broken(&mut self) -> String {
         match self {
