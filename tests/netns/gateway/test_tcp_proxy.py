@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.gateway.lanes import (
+from lab.gateway.pair import Lab
+from lab.gateway.tcp_proxy import (
     ADDRESSES,
     CLIENT,
     CONNECT,
@@ -43,7 +44,6 @@ from lab.gateway.lanes import (
     transfer,
     wait_for_paths,
 )
-from lab.gateway.pair import Lab
 from lab.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.root
