@@ -108,3 +108,28 @@ def test_an_emulator_may_go_before_ordinary_processes(
     until(lambda: program.pid in {each.pid for each in node.programs()})
     os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(1))
     program.stop()
+
+
+def test_a_program_that_asks_for_priority_at_once_is_in_the_group_before(
+    deploy: Callable[[NetworkPlan], LocalLab], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel refuses to put a real-time program into a group that grants it no such time."""
+
+    def late(name: str, pid: int) -> None:
+        time.sleep(0.3)
+        joined(name, pid)
+
+    joined = cgroup.join
+    monkeypatch.setattr(cgroup, "join", late)
+    node = deploy(limited(None)).nodes["a"]
+    program = node.start([sys.executable, "-c", ASK_AND_STAY])
+    until(lambda: program.pid in {each.pid for each in node.programs()}, "it is in the group")
+    program.stop()
+
+
+ASK_AND_STAY = """
+import contextlib, os, time
+with contextlib.suppress(PermissionError):
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+time.sleep(600)
+"""

@@ -113,10 +113,23 @@ def _limit(hierarchy: _Hierarchy, folder: Path, cores: float) -> None:
         (folder / "cpu.cfs_quota_us").write_text(str(quota))
 
 
-def join(name: str, pid: int) -> None:
-    """Put a process into a group, and with it all that it starts. No group, nothing to do."""
+def enter(name: str) -> None:
+    """Version 1: put the calling thread into a group, and with it all that it starts.
+
+    A program that asks for real-time priority first and is put into such a group afterwards is
+    refused (EINVAL): it has to be there from its first instruction on. A thread of a process cannot
+    be in another group of version 2 than the process; see `join`.
+    """
     hierarchy = _hierarchy()
-    for folder in hierarchy.folders(name) if hierarchy else ():
+    for folder in hierarchy.folders(name) if hierarchy and hierarchy.version == 1 else ():
+        with contextlib.suppress(FileNotFoundError):
+            (folder / "tasks").write_text("0")
+
+
+def join(name: str, pid: int) -> None:
+    """Version 2: put a process into a group, and with it all that it starts; see `enter`."""
+    hierarchy = _hierarchy()
+    for folder in hierarchy.folders(name) if hierarchy and hierarchy.version == 2 else ():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             (folder / "cgroup.procs").write_text(str(pid))
 

@@ -131,23 +131,26 @@ def _spawn(
     env: Mapping[str, str] | None,
     folder: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """A child is in the namespace of the thread that forks it, from its first instruction on.
+    """Start a child in the namespace and in the control group of the same name.
 
-    Into the control group, of the same name, it is put as soon as its program runs.
+    A child is in the namespace of the thread that forks it, from its first instruction on, and in
+    its control group of version 1; into one of version 2 it is put as soon as its program runs.
     """
-    try:
-        process = namespace.inside(
-            where,
-            lambda: subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                cwd=folder,
-                stdout=stdout,
-                stderr=stderr,
-                env={**os.environ, "LC_ALL": "C", **(env or {})},
-                start_new_session=True,
-            ),
+
+    def fork() -> subprocess.Popen[bytes]:
+        cgroup.enter(where)
+        return subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            cwd=folder,
+            stdout=stdout,
+            stderr=stderr,
+            env={**os.environ, "LC_ALL": "C", **(env or {})},
+            start_new_session=True,
         )
+
+    try:
+        process = namespace.inside(where, fork)
     except OSError as error:
         raise NodeError(f"{_shown(where, command)}: cannot be started: {error.strerror}") from error
     cgroup.join(where, process.pid)
