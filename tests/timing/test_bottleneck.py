@@ -1,6 +1,6 @@
 """What limits a measurement is named, and nothing else, where programs get the time they want.
 
-h1 --x-- fw --y-- h2
+h1 --x-- fw --y-- h2            (drawn in lab/run/bottleneck.py)
 """
 
 from __future__ import annotations

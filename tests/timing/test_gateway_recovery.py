@@ -1,4 +1,14 @@
-"""How soon gateways notice, recover and refuse. That they do is tested in tests/netns."""
+"""How soon gateways notice, recover and refuse. That they do is tested in tests/netns.
+
+b1 10.1.0.1 -- wa -- 1a  router  2a -- wa -- 10.2.0.1 b2  four paths of 10 Mbit/s, cut one by one
+               wb -- 1b          2b -- wb                 (`Lab.paths` of lab/gateway/pair.py)
+
+b1, b2, b3: gateways with a switch around a router        (lab/gateway/switch.py)
+
+host -- b1 == four paths == b2 -- host                    (lab/gateway/tcp_proxy.py)
+
+h1 -- gw1 ==a,b== internet ==a,b== gw2 -- h2, ...         (lab/plans/subflows.py)
+"""
 
 from __future__ import annotations
 

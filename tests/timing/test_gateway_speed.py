@@ -1,4 +1,14 @@
-"""How much gateways carry. That they carry everything, and right, is tested in tests/netns."""
+"""How much gateways carry. That they carry everything, and unchanged, is tested in tests/netns.
+
+b1 10.1.0.1 -- wa ----------------- wa -- 10.2.0.1 b2     one unlimited link (`Lab.direct`)
+
+b1 10.1.0.1 -- wa -- 1a  router  2a -- wa -- 10.2.0.1 b2  four paths with a rate each
+               wb -- 1b          2b -- wb                 (`Lab.paths` of lab/gateway/pair.py)
+
+gw1 ==a,b== the internet ==a,b== gw2, through gw3-5       (lab/gateway/switch.py)
+
+h1 -- gw1 == tunnel == gw2 -- h2                          (lab/plans/tunnels.py)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How fast a lab stands, against the bare `ip` commands for its namespaces and cables."""
+"""How fast a lab is deployed, against the plain `ip` commands for its namespaces and cables.
+
+h1 -- gw1 ==a,b== internet ==a,b== gw2 -- h2, and so on to gw5      (lab/plans/small.py)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The load generator keeps its schedule, and a throughput search comes near to the real limit."""
+"""The load generator keeps its schedule, and a throughput search comes close to the real limit.
+
+   a: gen 10.21.5.1 ------------------------ sink 10.21.5.2 :b         (`Wire.direct`)
+
+   a: gen 10.21.5.1 --- m0 police() m1 ----- sink 10.21.5.2 :b         (`addressed`)
+
+Drawn in lab/load/wire.py and lab/load/search.py.
+"""
 
 from __future__ import annotations
 

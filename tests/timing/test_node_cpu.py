@@ -1,6 +1,6 @@
 """Programs of a node with a share of processor time use it up.
 
-a --x-- b
+a: e 10.0.0.1/24 --x-- e 10.0.0.2/24 :b        programs on a share 0.05 or 0.3 cores
 """
 
 from __future__ import annotations

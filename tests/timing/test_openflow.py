@@ -1,4 +1,9 @@
-"""How fast the OpenFlow controller and its switches are, and how long a priority class waits."""
+"""How fast the OpenFlow controller and its switches are, and how long a priority class waits.
+
+gw1 [ovs] ==a,b== internet ==a,b== [ovs] gw2        ssc: controller of all three
+                     ||a,b
+                   gw3 [ovs]                        (drawn in lab/plans/switches.py)
+"""
 
 from __future__ import annotations
 

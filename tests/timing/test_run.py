@@ -1,4 +1,11 @@
-"""What runs and probes measure where the machine keeps up, and how long transfers stand still."""
+"""What runs and probes measure where the machine keeps up, and how long transfers stand still.
+
+h1 --x, 20 Mbit/s-- h2                              a run (lab/run/cable.py)
+h1 --near-- r --far, 10 Mbit/s-- h2                 probes (lab/run/probes.py)
+h1 - gw1 ==a,b== internet ==a,b== gw2 - h2          failures (lab/plans/switched.py)
+                 ||a,b
+           gw3, gw4, gw5
+"""
 
 from __future__ import annotations
 

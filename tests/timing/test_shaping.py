@@ -1,4 +1,10 @@
-"""Rates, priorities and background traffic of the kernel's shapers, exactly."""
+"""Rates, priorities and cross traffic of the kernel's shapers, exactly.
+
+a: e 10.0.0.1 --[shaper]-- x -- e 10.0.0.2 :b       (`pair` of lab/plans/small.py)
+
+gw1.a - gw2.a over bottleneck x1, 20 Mbit/s, with cross traffic on it
+                                                    (lab/plans/bottleneck.py)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Delay, rate and lateness of the WAN emulator."""
+"""Delay, rate and lateness of the WAN emulator.
+
+a --w-- wan --w-- b          c --- wan --- internet --- wan --- d     (lab/plans/wan.py)
+
+a 10.0.0.1 --x-- 10.0.0.2 b                                           (`pair`)
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
-"""An end of a tunnel that hawserd carries, with strongSwan's own user-space ESP at the other.
+"""An end of an ESP tunnel carried by `hawserd`, with strongSwan's own user-space ESP at the other.
 
-a (hawserd) f0 ==== near b (charon, kernel-libipsec)      10.99.0.1 at a, 10.99.0.2 at b
+ a: 10.99.0.1 on lo                          b: 10.99.0.2 on lo
++------------------------------+            +------------------------------+
+| charon --keys--> hawserd     |            | charon with kernel-libipsec  |
+|                   | esp0     |            |                              |
+| f0                           |----wan-----| near                         |
++------------------------------+            +------------------------------+
+        <=============== ESP in UDP, port 4500 (RFC 3948) ===============>
 """
 
 from __future__ import annotations

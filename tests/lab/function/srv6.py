@@ -8,9 +8,10 @@
                 f0  f1
                   fn                   fn:   a router without segment routing
 
-Packets from ha go by fn's f0 to f1, packets from hb the other way. The kernel's End.DX6 delivers
-nothing locally: so hosts are behind the ends. It tells nobody that a packet is too long for its
-encapsulation: so links are wider than those of hosts.
+Packets from ha enter fn at f0 and leave at f1, packets from hb the other way. The kernel's End.DX6
+never delivers locally, so the hosts are nodes behind the ends. It does not report packets that are
+too long for its encapsulation, so the links between have a larger MTU (1600) than those of the
+hosts (1500).
 """
 
 from __future__ import annotations

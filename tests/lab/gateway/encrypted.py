@@ -1,4 +1,7 @@
-"""Two gateways over one path, encrypted, and their certificates."""
+"""Two gateways over one path, encrypted, and their certificates.
+
+b1 198.18.0.1 ==== TLS 1.3 or QUIC ==== 198.18.0.2 b2     (`Lab.direct` of lab/gateway/pair.py)
+"""
 
 from __future__ import annotations
 

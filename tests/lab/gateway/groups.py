@@ -1,4 +1,8 @@
-"""Two groups of one path each between two gateways, in `Lab.paths` of lab/gateway/pair.py."""
+"""Two groups of one path each between two gateways, in `Lab.paths` of lab/gateway/pair.py.
+
+b1 wa -- 1a ---- 2a -- wa b2        group 0
+   wb -- 1b ---- 2b -- wb           group 1
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Three groups of paths between branches 1 and 2, in the lab of lab/gateway/switch.py.
 
-Group 1 goes through branch 3; group 2, over the leased line of branch 1, is of class I.
+b1                           b2
+1a ------------------------- 2a        group 0
+1a ------ 3a b3 3b --------- 2a        group 1
+1b ------------------------- 2b        group 2, class I; 1b is a leased line
 """
 
 from __future__ import annotations

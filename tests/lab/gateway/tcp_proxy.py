@@ -1,9 +1,12 @@
-"""Two gateways with the TCP lane of the `quic` transport, four paths, and a host behind each.
+"""Two gateways with the TCP proxy of the `quic` transport, four paths, and a host behind each.
 
-    number 3                number 1                       number 2               number 4
-+-------------+       +------------------+           +------------------+       +-------------+
-| lan 10.1.0.2|-------| lan 10.1.0.1  gw |== paths ==| gw  lan 10.2.0.1 |-------| lan 10.2.0.2|
-+-------------+       +------------------+           +------------------+       +-------------+
+   number 3 (client)      number 1                         number 2            number 4 (server)
+  +--------------+     +------------------+             +------------------+     +--------------+
+  | lan 10.1.0.2 |-----| lan 10.1.0.1  gw |== 4 paths ==| gw  lan 10.2.0.1 |-----| lan 10.2.0.2 |
+  +--------------+     +------------------+             +------------------+     +--------------+
+    2001:db8:1::2        2001:db8:1::1                     2001:db8:2::1          2001:db8:2::2
+
+The paths are those of `Lab.paths` (lab/gateway/pair.py). IPv6 is there where a test asks for it.
 """
 
 from __future__ import annotations

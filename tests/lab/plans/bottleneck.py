@@ -1,6 +1,18 @@
-"""A bottleneck inside the internet.
+"""A bottleneck inside the internet: only packets between gw1.a and gw2.a pass it.
 
-gw1 ==a,b== internet ==a,b== gw2        a to a passes a bottleneck of 20 Mbit/s, b to b does not
+   gw1                         internet                      backbone
+  +---------------+           +---------------------+       +--------+
+  | a 198.18.0.2  |-----------| wan0             x0 |---x1--| x0     |  x1: 20 Mbit/s, towards gw2
+  | b 198.18.0.10 |-----------| wan1                |       |        |      12 Mbit/s, towards gw1
+  +---------------+           |                     |       |        |
+   gw2                        |                     |       |        |
+  +---------------+           |                     |       |        |
+  | a 198.18.0.18 |-----------| wan2           back |-------| up     |   unlimited
+  | b 198.18.0.26 |-----------| wan3                |       +--------+
+  +---------------+           +---------------------+
+
+gw1.a to gw2.a crosses x1 towards the backbone and returns over `up`; gw2.a to gw1.a goes the other
+way round. Every other pair of ports stays in the internet, at 60 Mbit/s a path.
 """
 
 from __future__ import annotations

@@ -1,10 +1,21 @@
 """Workflows with a chain from client to server, and their plans, for tests.
 
-client --in-- n1 --between-- n2
-              n1 --out-- server
+   client                  n1                                n2
+  +----------------+      +--------------------------+      +------------------+
+  | eth 10.255.0.1 |--in--| in  .0.2        far .0.5 |------| near .0.6        |   between
+  +----------------+      |                          |      |                  |
+   server                 |                          |      |                  |
+  +----------------+      |                          |      |                  |
+  | eth 10.255.0.10|-out--| out .0.9                 |      |                  |
+  +----------------+      +---- sf1 ---- sf2 --------+      +------ sf3 -------+
+                                 |        |                          |
+                                f0       f0                         f0
+                                f1       f3 (or g)                  f2 (or x)
 
-In `chain`, functions f1 and f3 are at n1, f2 is at n2. In `chain_with`, functions f1 and g are at
-n1, and what the test is about is x at n2, between the two.
+Each function is a node with one cable (10.253.0.0/16), f0 at its end, to the node it stands beside.
+In `chain`, functions f1 and f3 are at n1 and f2 is at n2. In `chain_with`, functions f1 and g are
+at n1, and the tested one is x at n2, between the two; with SRv6 its SFC proxy x-proxy is a node
+between n2 and x, which then has f0 and f1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,20 @@
 """Small plans, written by hand, for tests of the local driver.
 
-a --x-- b                                   `pair`
+`pair`, whose cable x is shaped from a to b:
 
-h1 --- gw1 ==a,b== internet ==a,b== gw2 --- h2          `branches(2)`
+   a                               b
+  +---------------+               +---------------+
+  | e 10.0.0.1/24 |-------x-------| e 10.0.0.2/24 |
+  +---------------+               +---------------+
+
+`branches(N)`, n from 1 to N; a WAN port carries 40 Mbit/s, a pair of ports 10 Mbit/s:
+
+   hn                    gwn                                    internet
+  +-----------------+   +------------------------------+       +------------------------+
+  | lan 10.n.0.2/24 |---| lan 10.n.0.1/24              |       |                        |
+  +-----------------+   |               a 198.18.n.2/30|-------| gwn-a  198.18.n.1/30   |
+                        |               b 198.18.n.6/30|-------| gwn-b  198.18.n.5/30   |
+                        +------------------------------+       +------------------------+
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""The subflows between gateways, as the kernel lists them."""
+"""The subflows between gateways, as the kernel lists them.
+
+h1 - gw1 ==a,b==+            +==a,b== gw2 - h2        `five_branches`: 4 subflows a pair
+h3 - gw3 ==a,b==+  internet  +==a,b== gw4 - h4
+                +            +==a,b== gw5 - h5
+
+h0 - gw0 ==a,b,c== internet ==a,b,c,d,e== gw15 - h15  `wide`: 15 subflows
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,13 @@
-"""Five branches whose subflows go through each other, as the workflows of document 004 have them.
+"""Five branches whose subflows go through each other: the network of Lee, Chan and Chen 2023.
 
-h1 - gw1 ==a,b== internet ==a,b== gw2 - h2         and gw3, gw4, gw5 in between
+   h1 10.1.0.2 - gw1 ==a,b== internet ==a,b== gw2 - 10.2.0.2 h2      a, b: 40 Mbit/s
+                             ||a,b   |x0..x15
+                       gw3, gw4, gw5 backbone       a bottleneck of 100 Mbit/s on the first WAN hop
+                        |    |    |                 of each of the 16 member paths between b1 and b2
+                       h3   h4   h5
+
+The workflow is workflows/mms-network.yaml: four path groups, each of a direct path and one through
+each of gw3, gw4 and gw5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,17 @@
 """Labs of the worked example with OpenFlow switches.
 
-No gateway daemon runs: a TCP connection from a WAN address of gateway 1 to one of gateway 2, port
-0x2004, is the agent's subflow of that pair.
+   gw1                                            internet
+  +---------------------------------------+      +--------------------+
+  | mpa_0 198.18.1.2  -- ofs_0 [   ]      |      |                    |
+  |                            [ovs] -- a |------| gw1-a 198.18.1.1   |     gw2 to gw5 alike,
+  | mpa_1 198.18.1.6  -- ofs_1 [   ] -- b |------| gw1-b 198.18.1.5   |     198.18.n.x
+  +---------------------------------------+      +--------------------+
+
+                                        ssc: controller of all switches, over a Unix socket each
+
+Each port of a switch passes `out_N -- wan_N` before TC redirects it to a or b. No gateway daemon
+runs: a TCP connection from a WAN address of gateway 1 to one of gateway 2, port 0x2004, is the
+agent's subflow of that pair.
 """
 
 from __future__ import annotations

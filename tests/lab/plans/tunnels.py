@@ -1,6 +1,9 @@
 """A plan with one tunnel of other people's software.
 
-h1 --in1-- gw1 ==wan== gw2 --in2-- h2
+ h1            gw1                                     gw2            h2
++-----+       +-----------+                           +-----------+       +-----+
+| eth |--in1--| lan   wan |==== 200 Mbit/s, 20 ms ====| wan   lan |--in2--| eth | 10.255.0.10
++-----+       +-----------+        tunnel vpn         +-----------+       +-----+
 """
 
 from __future__ import annotations

@@ -1,6 +1,19 @@
 """The WAN emulator between two hosts, and between two ports of the internet.
 
-a --w-- wan --w-- b            c ---- internet ---- wan ---- d
+   a                 wan: hawserd wan                 b
+  +---+             +----------------+             +---+
+  | e |-------------| w0a        w0b |-------------| e |        link w, both directions
+  +---+             |                |             +---+
+   c                |                |             internet
+  +---+             |                |             +------+
+  | e |-------------| w1a        w1b |-------------| wan0 |     path p from d to c
+  +---+             |                |             |      |
+   d                |                |             |      |
+  +---+             |                |             |      |
+  | e |-------------| w2a        w2b |-------------| wan1 |     path p from c to d
+  +---+             +----------------+             +------+
+
+A path is delayed where it leaves the internet; towards the internet the kernel passes frames on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """A lab in which a chosen element limits a measurement, and what the evidence of it says.
 
-h1 --x-- fw --y-- h2
+   h1                     fw                                  h2
+  +---------------+      +--------------------------------+      +----------------+
+  | x 10.255.0.1  |--x---| x 10.255.0.2      y 10.255.0.5 |--y---| y 10.255.0.6   |
+  +---------------+      +--------------------------------+      +----------------+
+
+Links carry 400 Mbit/s with queues of 300 kB unless a test changes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A workflow of a bare cable: h1 --20 Mbit/s-- h2."""
+"""A workflow of one cable, at two rates.
+
+h1: p ----x, 20 Mbit/s (variant slow: 5 Mbit/s)---- p :h2
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Measurements on small labs without a run: h1 ---- r --10 Mbit/s-- h2, or a --x-- b for HTTP."""
+"""Measurements on small labs without a run.
+
+h1 p ---near--- a r b ---far, 10 Mbit/s--- p h2        `plan`
+
+a e ---x, 20 Mbit/s each way--- e b                    `limited_pair`, for HTTP
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
-"""The lab of the benches: real namespaces, and nothing left of them.
+"""The lab of the benches: real namespaces and links, and nothing left of them however a bench ends.
 
-pytest ---- python benches/tunnel.py          hawserbench-PID-1-a -- wan0 -- hawserbench-PID-1-b
+   hawserbench-PID-1-a                hawserbench-PID-1-b
+  +--------------------+             +--------------------+
+  | wan0 198.18.0.1/24 |-------------| wan0 198.18.0.2/24 |
+  +--------------------+             +--------------------+
+
+PID is pytest's own for labs made here, and that of `python benches/tunnel.py` for whole benches.
 """
 
 from __future__ import annotations

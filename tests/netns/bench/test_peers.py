@@ -1,6 +1,12 @@
 """The tunnels that benches compare: each carries traffic, through its daemons and not beside them.
 
-a 198.18.0.1 -- wan0 -- 198.18.0.2 b         and inside a tunnel, a -- b
+   a                                                b
+  +----------------------+                         +----------------------+
+  | tunnel interface     |==== the peer's tunnel ==| tunnel interface     |
+  | wan0   198.18.0.1/24 |-------------------------| wan0   198.18.0.2/24 |
+  +----------------------+                         +----------------------+
+
+With a hub each branch (b2 to b5) has such a link to it.
 """
 
 from __future__ import annotations

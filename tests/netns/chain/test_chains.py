@@ -1,7 +1,8 @@
-"""Chains of a workflow carry real traffic through their functions, whatever leads it.
+"""Chains of a workflow steer real traffic by NSH, SRv6 and routes, and fail open or closed.
 
-client --in-- n1 --between-- n2          functions f1, f3 at n1, f2 at n2
-              n1 --out-- server
+client --in-- n1 --between-- n2        functions f1 and f3 are at n1, f2 is at n2, a node each
+              |                        (drawn in lab/plans/chains.py)
+server --out--+
 """
 
 from __future__ import annotations

@@ -1,7 +1,13 @@
 """Forwarders and classifiers notice by themselves which functions are down, and act on it.
 
-client --in-- n1 --between-- n2          functions f1, f3 at n1, f2 at n2
-              n1 --out-- server
+   client --in-- n1 --between-- n2        functions f1 and f3 (or g) are at n1, f2 (or x) is at n2
+                 |                        (drawn in lab/plans/chains.py)
+   server --out--+
+
+With NSH, n1 and n2 are forwarders, and each checks what stands beside it; where a chain fails open,
+n1, which classifies, checks all its functions. With SRv6 and routes a classifier at n1 does.
+
+The test of a forwarder alone uses the chain drawn in lab/function/chain.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Functions that know nothing of chains carry real traffic: programs of others, and the kernel.
+"""SFC-unaware functions carry real traffic: other people's programs, and the kernel itself.
 
-client --in-- n1 --between-- n2          functions f1, g at n1, and what is tested at n2
-              n1 --out-- server
+   client --in-- n1 --between-- n2        functions f1 and g are at n1, the tested one, x, is at n2;
+                 |                        a packet goes f1, x, g (drawn in lab/plans/chains.py)
+   server --out--+
+
+With SRv6 a node for the SFC proxy stands between n2 and x, and x has a port on each side.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
-"""Bottlenecks inside the internet, with traffic of others on them.
+"""Bottlenecks inside the internet limit the paths that pass them, beside cross traffic too.
 
-gw1 ==a,b== internet ==a,b== gw2        a to a passes a bottleneck of 20 Mbit/s, b to b does not
+gw1.a ==+             +== gw2.a        gw1.a - gw2.a crosses x1: 20 Mbit/s, 12 Mbit/s back
+        | internet    |                every other pair stays in the internet
+gw1.b ==+   |   |     +== gw2.b
+          x1|   |back
+            |   |
+          backbone                     (drawn with addresses in lab/plans/bottleneck.py)
 """
 
 from __future__ import annotations

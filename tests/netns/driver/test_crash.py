@@ -1,4 +1,11 @@
-"""A maker killed at any moment leaves nothing that `destroy` does not find."""
+"""A maker of labs that is killed at any moment leaves nothing that `destroy` does not find.
+
+   pytest --> nursery --fork--> maker --deploy--> h1 -- gw1 ==a,b== internet ==a,b== gw2 -- h2
+                                  ^                                    ||a,b
+                               SIGKILL                                gw3 -- h3
+
+The lab is `branches(3)` of lab/plans/small.py; a stand-in plays the gateway daemons.
+"""
 
 from __future__ import annotations
 

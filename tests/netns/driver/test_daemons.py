@@ -1,4 +1,11 @@
-"""Daemons of a lab: started, waited for, restarted, ended. A stand-in plays `hawserd`."""
+"""Daemons of a lab are started, waited for, restarted and ended. A stand-in plays `hawserd`.
+
+ a                        b
++-----------------+      +-----------------+
+| daemon gw-a     |      | daemon gw-b     |
+| e  10.0.0.1/24  |--x---| e  10.0.0.2/24  |
++-----------------+      +-----------------+
+"""
 
 from __future__ import annotations
 

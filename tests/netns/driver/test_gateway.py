@@ -1,6 +1,12 @@
 """The real `hawserd gateway` in a lab: its answers fit the contract, and the driver keeps it alive.
 
-h1 --- gw1 ==a,b== internet ==a,b== gw2 --- h2
+   h1         gw1                                    gw2         h2
+  +-----+    +------------+      +----------+      +------------+    +-----+
+  | lan |----| lan      a |------|          |------| a      lan |----| lan |
+  +-----+    |          b |------| internet |------| b          |    +-----+
+  10.1.0.0/24+------------+      +----------+      +------------+10.2.0.0/24
+
+Each WAN port has 40 Mbit/s.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
-"""The local driver makes what a plan says, and unmakes it.
+"""The local driver makes what a plan says, and removes it.
 
-h1 --- gw1 ==a,b== internet ==a,b== gw2 --- h2
+   h1 10.1.0.2 -- gw1 ==a,b== internet ==a,b== gw2 -- 10.2.0.2 h2       `branches(2)`
+
+   a 10.0.0.1 --x-- 10.0.0.2 b                                          `pair`
+
+Both are drawn with all addresses in lab/plans/small.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""Strict priority at a shaped port: packets that name their class, and a port that goes down.
+"""Strict priority at a shaped port: packets name their class, lower classes wait.
 
-a --x-- b      a's port carries 10 Mbit/s, in three levels
+ a                                                       b
++-------------+                                         +-------------+
+| e 10.0.0.1  |--[ I | II | III ]---- x, 10 Mbit/s -----| e 10.0.0.2  |
++-------------+   20 frames each                        +-------------+
 """
 
 from __future__ import annotations

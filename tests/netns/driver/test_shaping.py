@@ -1,6 +1,12 @@
-"""Rates, queues and changes of a running lab, with real traffic.
+"""Rates, queues and changes of a running lab, counted on real traffic.
 
-a --x-- b      a's port is shaped towards b
+   a                                               b
+  +----------------------------+                  +-------------+
+  | e 10.0.0.1 (.11, .12)      |--[shaper]--- x --| e 10.0.0.2  |
+  +----------------------------+                  +-------------+
+
+Classes are chosen by source address. The last tests shape the paths of `branches(2)`, drawn in
+lab/plans/small.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
-"""The subflows between gateways that one internet joins.
+"""Every pair of gateways gets one subflow on each pair of WAN ports, no more and no less.
 
-Between every pair of them the connection gets one subflow on each pair of WAN ports, no more and no
-less, also where a gateway connects to some and listens to others.
+   h1 -- gw1 ==a,b==+            +==a,b== gw2 -- h2           five branches, 4 subflows a pair
+   h3 -- gw3 ==a,b==+  internet  +==a,b== gw4 -- h4
+                    +            +==a,b== gw5 -- h5
+
+   h0 -- gw0 ==a,b,c== internet ==a,b,c,d,e== gw15 -- h15    the highest branch number, 15 subflows
+
+A gateway connects to branches of higher numbers and listens to those of lower ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
-"""Tunnels of other people's software carry what they should, encrypted.
+"""strongSwan and wireguard-go as tunnels of a lab: they carry traffic encrypted and leave nothing.
 
-h1 --in1-- gw1 ==wan== gw2 --in2-- h2
+   h1            gw1                                   gw2            h2
+  +-----+       +-----------+                         +-----------+       +-----+
+  | eth |--in1--| lan   wan |==== 200 Mbit/s, 20 ms ==| wan   lan |--in2--| eth | 10.255.0.10
+  +-----+       +-----------+        tunnel vpn       +-----------+       +-----+
+
+Packets of the tunnel are captured at gw1's wan.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Every behaviour of the kernel's segment routing beside our proxies (RFC 8986, RFC 8754).
 
-The lab is drawn in lab/function/srv6.py; here a, b and r get other segments, and packets other
-lists:
+   ha --- a ------ r ------ b --- hb        a: H.Encaps, H.Encaps.Red, H.Insert
+                   |                        r: End, End.X, End with PSP
+                  px == fn                  b: End.DX*, End.DT*, End with USD
 
-    a: H.Encaps, H.Encaps.Red, H.Insert     r: End, End.X, End with PSP     b: End.D*, End with USD
-
-What a kernel does not have is skipped, with what it says.
+The lab is drawn with addresses in lab/function/srv6.py; here a, b and r get other segments, and
+packets other segment lists. A behaviour that the kernel lacks is skipped, with its error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Real traffic through chains of `hawserd function`. The lab is drawn in lab/function/chain.py."""
+"""Real traffic through chains of `hawserd function` by NSH: order, headers, loops, updates, traces.
+
+client 10.0.0.1 ---- sff ---- 10.0.0.2 server
+                     ||
+                  f1 ... fN               (drawn in lab/function/chain.py)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`hawserd function firewall` in a chain. The lab is drawn in lab/function/chain.py."""
+"""`hawserd function firewall` in a chain: its rules, its state, and its REST interface.
+
+client 10.0.0.1 ---- sff ---- 10.0.0.2 server, UDP echo on 7001 and 7002
+                      |
+                     f1: firewall         (drawn in lab/function/chain.py)
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""An end of a tunnel that hawserd carries, with strongSwan's own user-space ESP at the other.
+"""An IPsec function of ours and strongSwan understand each other: keys, packets, code points.
 
-a (hawserd) f0 ==== near b (charon, kernel-libipsec)      10.99.0.1 at a, 10.99.0.2 at b
+   a 10.99.0.1, hawserd --- f0 ===== ESP in UDP ===== near --- charon, 10.99.0.2 b
+
+Drawn in lab/function/ipsec.py.
 """
 
 from __future__ import annotations

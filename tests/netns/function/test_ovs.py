@@ -1,4 +1,11 @@
-"""Chains of `hawserd function` and Open vSwitch: either is forwarder, the other function."""
+"""Chains of `hawserd function` with Open vSwitch, which knows NSH: either is forwarder or function.
+
+   client 10.0.0.1 ---- sff ---- 10.0.0.2 server
+                         |
+                        f1              one of sff and f1 is ovs-vswitchd, the other hawserd
+
+The namespaces are those of lab/function/chain.py.
+"""
 
 from __future__ import annotations
 

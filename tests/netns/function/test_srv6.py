@@ -1,4 +1,12 @@
-"""Segment routing proxies between the kernel's ends. The lab is drawn in lab/function/srv6.py."""
+"""Segment routing proxies (End.AS, End.AD, End.AM) between the kernel's H.Encaps and End.DX.
+
+ha 10.1.0.1 --- a --- r --- b --- 10.2.0.1 hb
+                      |
+                     px  the proxies
+                    p0 p1
+                     ||
+                     fn  an SFC-unaware function     (drawn in lab/function/srv6.py)
+"""
 
 from __future__ import annotations
 

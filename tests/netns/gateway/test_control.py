@@ -1,4 +1,13 @@
-"""The control API of a gateway, and how its process begins and ends."""
+"""The control API of a gateway, and how its process starts and ends.
+
+   gateway b1                              gateway b2
+  +------------------------+              +------------------------+
+  | hawser0    10.1.0.1/24 |              | hawser0    10.2.0.1/24 |
+  | wa       198.18.0.1/24 |--------------| wa       198.18.0.2/24 |
+  +------------------------+              +------------------------+
+
+The test of memory has a hub (5) with four branches (1 to 4), each on a cable of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""A `Fabric` alone: gateways of the network of document 004, started by hand from real addresses.
+"""A `Fabric` alone: gateways of the published network, started by hand from real addresses.
 
                 10.1.0.1                      10.2.0.1
-                   gw1 ==a,b== routers ==a,b== gw2
+                   gw1 ==a,b==  router ==a,b== gw2
                              ||a,b ||a,b ||a,b
                    gw3 10.3.0.1   gw4 10.4.0.1   gw5 10.5.0.1
 
 Nothing here knows a lab's plan: the addresses are those of the cables, as an inventory has them.
+The namespaces are those of lab/gateway/switch.py.
 """
 
 from __future__ import annotations

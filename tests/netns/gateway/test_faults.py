@@ -1,4 +1,11 @@
-"""What must not hurt a gateway: strangers, noise, silence, a peer that is gone."""
+"""What must not hurt a gateway: unauthenticated peers, noise, silence, a peer that is gone.
+
+ b1: the peer, and whoever else connects      b2: the gateway under test
++----------------------------------+         +-------------------------------+
+| hawser0              10.1.0.1/24 |         | hawser0           10.2.0.1/24 |
+| wa    198.18.0.1/24 (and .9)     |---------| wa   198.18.0.2, port 0x2000  |
++----------------------------------+         +-------------------------------+
+"""
 
 from __future__ import annotations
 

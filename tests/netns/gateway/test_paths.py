@@ -1,4 +1,10 @@
-"""Paths that fail under a transfer: it goes on, and they are taken again when they are back."""
+"""Paths that fail under a transfer: it goes on, and they are used again once they are back.
+
+   b1 10.1.0.1 -- wa -- 1a  router  2a -- wa -- 10.2.0.1 b2     paths 1a>2a, 1a>2b, 1b>2a, 1b>2b
+                  wb -- 1b          2b -- wb                    of 10 Mbit/s each
+
+Drawn with addresses in lab/gateway/pair.py. A routing rule of the router cuts a path silently.
+"""
 
 from __future__ import annotations
 

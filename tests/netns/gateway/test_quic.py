@@ -1,4 +1,12 @@
-"""The `quic` transport: real traffic over QUIC paths (labs drawn in lab/gateway/pair.py)."""
+"""The `quic` transport: real traffic over QUIC paths.
+
+   b1 10.1.0.1 -- wa ----------------- wa -- 10.2.0.1 b2        one unlimited path (`Lab.direct`)
+
+   b1 10.1.0.1 -- wa -- 1a  router  2a -- wa -- 10.2.0.1 b2     four paths with a rate each, whose
+                  wb -- 1b          2b -- wb                    queues hold 50 packets (`Lab.paths`)
+
+Drawn with addresses in lab/gateway/pair.py.
+"""
 
 from __future__ import annotations
 

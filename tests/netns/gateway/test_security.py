@@ -1,4 +1,12 @@
-"""Revoked certificates and replayed packets change nothing (labs drawn in lab/gateway/pair.py)."""
+"""Revoked certificates keep a peer out, and replayed packets change nothing.
+
+ b1 10.1.0.1                                b2 10.2.0.1
++---------------------------+              +---------------------+
+| wa 198.18.0.1             |--------------| wa 198.18.0.2       |
+|  ^ records and sends      |  encrypted   +---------------------+
+|    again what b1 sent     |
++---------------------------+
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""The TCP lane of the `quic` transport: real hosts behind two gateways, over four paths.
+"""The TCP proxy of the `quic` transport: real hosts behind two gateways, over four paths.
 
-    number 3                number 1                       number 2               number 4
-+-------------+       +------------------+           +------------------+       +-------------+
-| lan 10.1.0.2|-------| lan 10.1.0.1  gw |== paths ==| gw  lan 10.2.0.1 |-------| lan 10.2.0.2|
-+-------------+       +------------------+           +------------------+       +-------------+
+   number 3 (client)      number 1                         number 2            number 4 (server)
+  +--------------+     +------------------+             +------------------+     +--------------+
+  | lan 10.1.0.2 |-----| lan 10.1.0.1  gw |== 4 paths ==| gw  lan 10.2.0.1 |-----| lan 10.2.0.2 |
+  +--------------+     +------------------+             +------------------+     +--------------+
+
+The paths are drawn in lab/gateway/pair.py; each carries 10 Mbit/s.
 """
 
 from __future__ import annotations

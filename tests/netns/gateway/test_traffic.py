@@ -1,4 +1,12 @@
-"""What gateways carry: both transports, over one link and four paths (see lab/gateway/pair.py)."""
+"""What gateways carry with the `mptcp` and `ipip` transports, over one link and over four paths.
+
+   b1 10.1.0.1 -- wa ----------------- wa -- 10.2.0.1 b2        one unlimited link (`Lab.direct`)
+
+   b1 10.1.0.1 -- wa -- 1a  router  2a -- wa -- 10.2.0.1 b2     four paths with a rate each
+                  wb -- 1b          2b -- wb                    (`Lab.paths`)
+
+Drawn with addresses in lab/gateway/pair.py.
+"""
 
 from __future__ import annotations
 

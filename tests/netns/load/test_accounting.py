@@ -1,6 +1,10 @@
 """`hawserd load` counts exactly what a wire with faults does, in seeded runs, however fast.
 
-The wire is the one of `lab.load.wire.Wire.faulty`.
+ a                   m: XDP program           b
++----------------+  +---------------------+  +----------------+
+| gen            |--| m0 -> faults() -> m1|--| sink           |
+| sends          |  | drop, swap, double  |  | counts         |
++----------------+  +---------------------+  +----------------+
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """What `hawserd load` writes on the wire, as tshark reads it, and what its meter makes of it.
 
-The wire is the one of `lab.load.wire.Wire.direct`.
+ a                            b
++--------------------+       +---------------------+
+| gen  10.21.5.1/24  |-------| sink  10.21.5.2/24  |
+| hawserd load sends |       | counts and captures |
++--------------------+       +---------------------+
 """
 
 from __future__ import annotations

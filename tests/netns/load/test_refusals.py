@@ -1,4 +1,7 @@
-"""Bad configurations of `hawserd load`: exit code 2, the place is named, nothing is left."""
+"""Bad configurations of `hawserd load`: exit code 2, the place is named, nothing is left.
+
+a: gen 10.21.5.1/24 ------------ sink 10.21.5.2/24 :b
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,13 @@
 """A throughput search through a policer: real frames, real daemons, the probe's own generator.
 
-The wire is the one of `lab/load/search.py`. What a search concludes must follow from what the wire
-did to its frames, however late they were; how near it comes to the policer's rate is tested in
-tests/timing, the searches themselves on simulated devices in tests/unit/probe.
+   a                       m: XDP program           b
+  +--------------------+  +---------------------+  +---------------------+
+  | gen   10.21.5.1/24 |--| m0 -> police -> m1  |--| sink  10.21.5.2/24  |
+  +--------------------+  +---------------------+  +---------------------+
+
+What a search concludes must follow from what the wire did to its frames, however late they were.
+How close it comes to the policer's rate is tested in tests/timing, the searches themselves on
+simulated devices in tests/unit/probe.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """The kernel's segment routing between our generator and our meter, each behaviour once.
 
-gen ---- in  k  out ---- sink          k: segments and encapsulation by the kernel
+ a              k: the kernel                               b
++-----+        +-----------------------------------+       +------+
+| gen |--------| in    seg6, seg6local         out |-------| sink |
++-----+        |       5f00::1       fd00:2::1/64  |       +------+
+               +-----------------------------------+        fd00:2::2
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Changes of a namespace's kernel, given as data."""
+"""Changes of a namespace's kernel, given as data, are made or refused with the node's name.
+
+a: e 10.0.0.1/24 --x-- e 10.0.0.2/24 :b        changes are applied to a
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Counters as the kernel gives them, beside pyroute2's reading of the same."""
+"""Counters as our netlink code reads them, beside pyroute2's reading of the same.
+
+ a scratch namespace
++-------------------------------------------------+
+|  one 192.0.2.1/24 -------------------- two      |      one: HTB class of 1 Mbit/s, queue of 3
+|  lo                                             |      packets, which a flood overflows
++-------------------------------------------------+
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a node received is counted to the byte, for connections too that came and went meanwhile.
+"""What a node received is counted to the byte, even for connections shorter than an interval.
 
-a --x-- b
+a: e 10.0.0.1/24 --x-- e 10.0.0.2/24 :b        a sends over TCP, b's bytes are counted
 """
 
 from __future__ import annotations

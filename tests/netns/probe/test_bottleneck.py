@@ -1,6 +1,9 @@
 """Real traffic through one limit leaves the evidence that leads to it, on a busy machine too.
 
-h1 --x-- fw --y-- h2
+   h1                  fw                       h2
+  +---------+         +------------------+         +---------+
+  | x .0.1  |----x----| x .0.2    y .0.5 |----y----| y .0.6  |       10.255.0.0/16,
+  +---------+         +------------------+         +---------+       400 Mbit/s each unless changed
 
 That nothing else is named on a quiet machine is tested in tests/timing, and with recorded evidence
 in tests/unit/stats.

@@ -1,6 +1,6 @@
-"""Real requests: wrk in one namespace, nginx in the other.
+"""Real HTTP requests: wrk in one namespace, nginx in the other.
 
-a --x-- b
+a: wrk, e 10.0.0.1/24 --x, 20 Mbit/s-- e 10.0.0.2/24, nginx :b
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Whole runs over the cable of run_cable.py, as a user starts them."""
+"""Whole runs over one cable, as a user starts them: they end, are interrupted, and are resumed.
+
+   h1: p ----x, 20 Mbit/s (variant slow: 5)---- p :h2
+
+The workflow is that of lab/run/cable.py.
+"""
 
 from __future__ import annotations
 

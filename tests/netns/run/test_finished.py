@@ -1,4 +1,9 @@
-"""What a finished run leaves, and what is made of it: the cable of run_cable.py."""
+"""What a finished run leaves, and the reports that are made of it.
+
+   h1: p ----x, 20 Mbit/s (variant slow: 5)---- p :h2
+
+The workflow is that of lab/run/cable.py; all tests share one run.
+"""
 
 from __future__ import annotations
 

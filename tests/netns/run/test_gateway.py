@@ -1,6 +1,12 @@
-"""Runs and labs with real gateways.
+"""Runs and labs with real gateways: verbs of the command line, supervision, and their end.
 
-h1 --- gw1 ==a,b== internet ==a,b== gw2 --- h2
+   h1         gw1                                    gw2         h2
+  +-----+    +------------+      +----------+      +------------+    +-----+
+  | lan |----| lan      a |------|          |------| a      lan |----| lan |
+  +-----+    |          b |------| internet |------| b          |    +-----+
+  10.1.0.0/24+------------+      +----------+      +------------+10.2.0.0/24
+
+gw2's ports carry 100 Mbit/s each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Every probe once over real packets: h1 ---- r --10 Mbit/s-- h2."""
+"""Every probe once over real packets.
+
+ h1             r                     h2
++---+          +-------+             +---+
+| p |---near---| a   b |----far------| p |        far: 10 Mbit/s
++---+          +-------+             +---+
+"""
 
 from __future__ import annotations
 

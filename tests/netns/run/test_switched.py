@@ -1,4 +1,11 @@
-"""What five branches whose subflows go through each other carry: the lab of switched.py."""
+"""What five branches whose subflows go through each other carry, and how they survive failures.
+
+   h1 - gw1 ==a,b== internet ==a,b== gw2 - h2       a, b: 40 Mbit/s
+                    ||a,b                           every member path has a bottleneck of its own
+              gw3, gw4, gw5
+
+Drawn in lab/plans/switched.py.
+"""
 
 from __future__ import annotations
 

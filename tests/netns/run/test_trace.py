@@ -1,4 +1,9 @@
-"""`hawser exec --trace`: the way of packets through the chains of a lab that stands."""
+"""`hawser exec --trace` shows the route of packets through the chains of a deployed lab.
+
+client --in-- n1 --between-- n2 --out-- server 10.255.0.10
+              |              |
+              f              fw: allows ICMP only
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""The `bpf` switch on real traffic: five gateways, and paths through other branches."""
+"""The `bpf` switch on real traffic: five gateways, and paths through other branches.
+
+   gw1 198.18.11.2, 198.18.12.2 ==a,b== the internet ==a,b== 198.18.21.2, 198.18.22.2 gw2
+                                          ||a,b
+                                     gw3, gw4, gw5        subflows of the worked example:
+                                                          1a>3a>3a>2a  1b>4a>4b>2a
+                                                          1a>5a>5a>2b  1b>2b
+
+Drawn in lab/gateway/switch.py. Most tests use one path through branch 3, 1a>3a>3b>2a.
+"""
 
 from __future__ import annotations
 

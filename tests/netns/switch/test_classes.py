@@ -1,8 +1,16 @@
-"""Types of traffic, classes and placement of path groups, local breakout; on real traffic.
+"""Types of traffic, classes and placement of path groups, and local breakout, on real traffic.
 
-The lab of lab/gateway/switch.py, with a host in the LAN of branch 1, whose port b is a leased line:
+   host              branch 1                      router               branch 2
+  +-----------+     +------------------+          +---------------+    +---------+
+  | 10.1.9.2  |-----| lan 10.1.9.1     |          | 203.0.113.9   |    |         |
+  +-----------+     | hawser0 10.1.0.1 |          |   "outside"   |    | hawser0 |
+                    | a internet  wa   |----------| i1a      i2a  |----| wa      |   group 0: 1a>2a
+                    | b leased    wb   |----------| i1b      i2b  |----| wb      |   group 2: 1b>2b
+                    +------------------+          | i3a      i3b  |    +---------+      (class I)
+                                                  +--|--------|---+
+                                                    wa branch 3 wb      group 1: 1a>3a>3b>2a
 
-   host 10.1.9.2/24 -- lan 10.1.9.1/24 (branch 1)      203.0.113.9 on the router, outside
+The namespaces are those of lab/gateway/switch.py, the groups of lab/gateway/switch_groups.py.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """The OpenFlow switch on real packets: Open vSwitch, its controller, and the worked example.
 
-  gw1            gw3            gw2
-mpa_0 (x)                     mpa_0 (y)
-  |                             |
-[ofs]          [ofs]          [ofs]
-  a --internet-- a --internet-- a          subflow 1: x > y 0x2004, on the WAN 0x2114
+   gw1             gw3             gw2
+  mpa_0 (x)                       mpa_0 (y)
+    |                               |
+  [ovs]           [ovs]           [ovs]           ssc: controller of all three, over Unix sockets
+    a --internet--- a --internet--- a             subflow 1: x > y 0x2004, on the WAN 0x2114
+
+Drawn with addresses in lab/plans/switches.py. No gateway daemon runs: the tests send what it would.
 """
 
 from __future__ import annotations

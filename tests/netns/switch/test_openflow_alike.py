@@ -1,7 +1,9 @@
 """The two kinds of switch make the same of the same packets, byte by byte from the IP header.
 
-internet --> gw3.a [switch: transit] gw3.a --> internet       frames of all kinds
-gw1's stack  [switch: source]        gw1.a --> internet       raw IP packets
+   internet --> gw3.a [switch: transit] gw3.a, gw3.b --> internet      frames of all kinds
+   gw1's stack  [switch: source]        gw1.a        --> internet      raw IP packets
+
+The labs are those of lab/plans/switches.py: `plan` with Open vSwitch, `bpf` with gateway daemons.
 """
 
 from __future__ import annotations

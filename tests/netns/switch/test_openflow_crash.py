@@ -1,4 +1,11 @@
-"""A maker of OpenFlow switches that is killed leaves nothing that `destroy` does not find."""
+"""A maker of OpenFlow switches that is killed leaves nothing that `destroy` does not find.
+
+   pytest --> maker --deploy--> gw1 [ovs] ==a,b== internet ==a,b== [ovs] gw2      ssc: controller
+                ^
+             SIGKILL
+
+The lab is that of lab/plans/switches.py, with no entries.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
-"""Strict priority at a WAN port that Open vSwitch sends to: classes by the sender's address.
+"""Strict priority at a WAN port behind Open vSwitch: the class is in the sender's Ethernet address.
 
-    gw1 mpa_0 -[ofs]- a: Type I > Type II > the rest -- internet -- gw2
+   gw1                                                  internet            gw2
+  +--------------------------------------------+       +--------+       +-------------+
+  | mpa_0 -[ovs]- out_0 - wan_0 -TC- a:        |-------|        |-------| a  [ovs]    |
+  |        Type I > Type II > the rest         |       |        |-------| b           |
+  +--------------------------------------------+       +--------+       +-------------+
 
 Type I goes by path 3 (a > b), Type II by path 1 (a > a).
 """

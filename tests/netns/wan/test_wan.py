@@ -1,6 +1,8 @@
 """The WAN emulator between two hosts, and between two ports of the internet.
 
-a --w-- wan --w-- b            c ---- internet ---- wan ---- d
+   a --w-- wan --w-- b            c --- wan --- internet --- wan --- d       one emulator, `wan`
+
+Drawn with interfaces in lab/plans/wan.py.
 """
 
 from __future__ import annotations
