@@ -28,7 +28,15 @@ from lab.gateway.groups import GROUP_PORTS, busiest, two_groups
 from lab.gateway.pair import Lab
 from lab.gateway.switch import switched
 from lab.gateway.switch_groups import cut_group_1, grouped, pings
-from lab.gateway.tcp_proxy import RESET, WAIT_FOR_RESET, chatting, connecting, lane, listening, said
+from lab.gateway.tcp_proxy import (
+    RESET,
+    WAIT_FOR_RESET,
+    chatting,
+    connecting,
+    listening,
+    proxy_counters,
+    said,
+)
 from lab.plans.subflows import check_subflows, five_branches, wide
 from lab.traffic.transfer import OUTAGE, Transfer
 from lab.waiting import until
@@ -94,7 +102,7 @@ def test_who_is_revoked_is_out_at_once(lab: Lab, kind: str, by: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["server", "client"])
-def test_the_lane_carries_resets_at_once(lab: Lab, by: str) -> None:
+def test_the_tcp_proxy_carries_resets_at_once(lab: Lab, by: str) -> None:
     tcp_proxy.gateways(lab)
     codes = ("stream.sendall(b'x')\ntime.sleep(0.3)" + RESET, WAIT_FOR_RESET)
     of_server, of_client = codes if by == "server" else codes[::-1]
@@ -104,7 +112,7 @@ def test_the_lane_carries_resets_at_once(lab: Lab, by: str) -> None:
     assert time.monotonic() - begin < 5
 
 
-def test_the_lane_ends_connections_of_a_silent_peer_in_time(lab: Lab) -> None:
+def test_the_tcp_proxy_ends_connections_of_a_silent_peer_in_time(lab: Lab) -> None:
     """After ten seconds of silence on all paths."""
     _, two = tcp_proxy.gateways(lab)
     _, client = chatting(lab)
@@ -114,13 +122,13 @@ def test_the_lane_ends_connections_of_a_silent_peer_in_time(lab: Lab) -> None:
     assert time.monotonic() - begin < 20
 
 
-def test_the_lane_soon_goes_on_without_a_path(lab: Lab) -> None:
+def test_the_tcp_proxy_soon_goes_on_without_a_path(lab: Lab) -> None:
     """12 MB: 2.5 s over four paths, 3.4 s over three; 10 s if it waited for the path."""
     one, _ = tcp_proxy.gateways(lab)
     begin = time.monotonic()
     server = listening(lab, tcp_proxy.RECEIVE + "print(seen.hexdigest())")
     client = connecting(lab, tcp_proxy.SEND, "12", stdin=subprocess.DEVNULL)
-    until(lambda: lane(one)["sent_bytes"] > 2e6, "the transfer runs")
+    until(lambda: proxy_counters(one)["sent_bytes"] > 2e6, "the transfer runs")
     lab.cut("1a", "2a")
     said(client)
     assert said(server) == tcp_proxy.digest_of(12)

@@ -31,14 +31,14 @@ def ip(*arguments: str) -> None:
 
 @pytest.fixture
 def names(lab_name: str) -> Iterator[dict[str, str]]:
-    """Names of bare namespaces for the nodes of a plan, gone afterwards."""
-    found = {node.name: f"bare.{lab_name}.{node.name}" for node in branches(5).nodes}
+    """Names of plain namespaces for the nodes of a plan, removed afterwards."""
+    found = {node.name: f"plain.{lab_name}.{node.name}" for node in branches(5).nodes}
     yield found
     for name in found.values():
         subprocess.run(["ip", "netns", "delete", name], timeout=PATIENCE, check=False)
 
 
-def bare(plan: NetworkPlan, names: dict[str, str]) -> None:
+def plain(plan: NetworkPlan, names: dict[str, str]) -> None:
     """Make the namespaces and cables of a plan, without addresses, routes and shapers."""
     for name in names.values():
         ip("netns", "add", name)
@@ -53,10 +53,10 @@ def bare(plan: NetworkPlan, names: dict[str, str]) -> None:
 def test_five_branches_stand_within_two_seconds(deploy: Deploy, names: dict[str, str]) -> None:
     plan = branches(5)
     start = time.perf_counter()
-    bare(plan, names)
+    plain(plan, names)
     commands = time.perf_counter() - start
     start = time.perf_counter()
     deploy(plan)
     whole = time.perf_counter() - start
-    assert whole < 2, f"{whole:.2f} s; the bare commands {commands:.2f} s"
-    assert whole < RATIO * commands, f"{whole:.2f} s; the bare commands {commands:.2f} s"
+    assert whole < 2, f"{whole:.2f} s; the plain commands {commands:.2f} s"
+    assert whole < RATIO * commands, f"{whole:.2f} s; the plain commands {commands:.2f} s"

@@ -100,7 +100,7 @@ class Srv6:
                 "onward": {"port": "net", "mac": _MAC["r"]},
             }
             if self._behaviour == "static":
-                # One list leads both families, by an end that takes both off: see `_end`.
+                # One list serves both families, with an end that decapsulates both: see `_end`.
                 segments = [f"5f00:{ends[1]}::46"]
                 proxy["encapsulation"] = {"source": "fd00:f::2", "segments": segments}
             proxies.append(proxy)
@@ -164,9 +164,9 @@ class Srv6:
                 f"h{end}", "-6 route add default via {}::1".format("fd01" if end == "a" else "fd02")
             )
             for family in (4, 6):
-                self.lead(end, family, [segment, f"5f00:{far}::{family}"], self._mode)
+                self.steer(end, family, [segment, f"5f00:{far}::{family}"], self._mode)
                 self.segment(end, f"5f00:{end}::{family}", _ENDS[family])
-        self.lead_to_proxy()
+        self.route_to_proxy()
         for number, other in ((0, 1), (1, 0)):
             for family, via in ((4, f"10.9.{other}.1"), (6, f"fd09:{other}::1")):
                 table = 100 + number
@@ -174,13 +174,13 @@ class Srv6:
                 route = f"default via {via} dev f{other} table {table}"
                 self.ip("fn", f"-{family} route add {route}")
 
-    def lead(self, end: str, family: int, segments: Sequence[str], mode: str) -> None:
-        """Lead packets that go to the other end's host by a segment list."""
+    def steer(self, end: str, family: int, segments: Sequence[str], mode: str) -> None:
+        """Steer packets to the other end's host by a segment list."""
         to = ADDRESSES["b" if end == "a" else "a"][family == 6]
         encap = f"encap seg6 mode {mode} segs {','.join(segments)}"
         self.ip(end, f"-{family} route replace {to} {encap} dev c0")
 
-    def lead_to_proxy(self, *, known: bool = True) -> None:
+    def route_to_proxy(self, *, known: bool = True) -> None:
         """Have the router know the proxy's segments, or not."""
         self.ip("r", "-6 route flush 5f00:f::/64")
         if known:
@@ -197,6 +197,6 @@ class Srv6:
         return int(route["stats64"]["packets"])
 
     def set_end(self, family: int) -> None:
-        """Make the ends of static proxies take off what carries this family."""
+        """Make the ends behind static proxies decapsulate this family."""
         for end in "ab":
             self.segment(end, f"5f00:{end}::46", _ENDS[family])

@@ -49,7 +49,7 @@ def hosts_with_ipv6(lab: Lab) -> None:
 
 
 def gateways(
-    lab: Lab, lanes: tuple[bool, bool] = (True, True), *, ipv6: bool = False
+    lab: Lab, proxies: tuple[bool, bool] = (True, True), *, ipv6: bool = False
 ) -> tuple[Gateway, Gateway]:
     """Both gateways, started, with all paths up."""
     lab.paths(RATES)
@@ -58,34 +58,35 @@ def gateways(
         hosts_with_ipv6(lab)
     files = pki(lab.folder, ["b1", "b2"])
     made = lab.gateway(1, 2), lab.gateway(2, 1)
-    for gateway, lane in zip(made, lanes, strict=True):
+    for gateway, proxied in zip(made, proxies, strict=True):
         name = gateway.config["branch"]
         gateway.config["tun"]["address"] = None
         gateway.config["transport"] = {"kind": "quic", "tls": files[name]}
-        if lane:
+        if proxied:
             gateway.config["transport"]["lane"] = {"II": "tcp"}
         if ipv6:
             own, peer = gateway.config["id"], gateway.config["peers"][0]
             gateway.config["source6"] = f"2001:db8:{own}::1"
             peer["prefixes"].append(f"2001:db8:{peer['id']}::/64")
         gateway.start()
-    wait_for_paths(*made, lane=all(lanes))
+    wait_for_paths(*made, proxied=all(proxies))
     return made
 
 
-def wait_for_paths(one: Gateway, two: Gateway, *, lane: bool = True) -> None:
+def wait_for_paths(one: Gateway, two: Gateway, *, proxied: bool = True) -> None:
     until(lambda: min(one.subflows(), two.subflows()) >= PATHS, "all paths are up")
-    if lane:
-        until(lambda: "daddr" in rules(one) and "daddr" in rules(two), "both take the lane")
+    if proxied:
+        until(lambda: "daddr" in rules(one) and "daddr" in rules(two), "both intercept connections")
 
 
 def rules(gateway: Gateway) -> str:
-    """The rules that lead connections to a gateway."""
+    """The rules by which a gateway intercepts connections."""
     listing = ("nft", "list", "table", "inet", "hawser_lane")
     return run("ip", "netns", "exec", gateway.namespace, *listing, check=False)
 
 
-def lane(gateway: Gateway) -> dict[str, Any]:
+def proxy_counters(gateway: Gateway) -> dict[str, Any]:
+    """Counters of the TCP proxy of the first group."""
     found: dict[str, Any] = gateway.group()["lane"]
     return found
 

@@ -66,9 +66,9 @@ WORKFLOW: Document = {
     "measurements": _PING,
 }
 
-BARE_WORKFLOW: Document = {
+SFC_UNAWARE_WORKFLOW: Document = {
     "hawser": 1,
-    "name": "bare",
+    "name": "sfc-unaware",
     "title": "A chain",
     "topology": _TOPOLOGY,
     "functions": {
@@ -131,28 +131,28 @@ http {
 def chain(
     functions: Sequence[str] = ("f1", "f2"), document: Document = WORKFLOW, **fields: object
 ) -> NetworkPlan:
-    """Give a chain of functions that know of chains, or of a firewall; `fields` are the chain's."""
+    """Give a chain of SFC-aware functions, or of a firewall; `fields` are the chain's."""
     return planned(with_(document, "chains.c", _chain(functions, fields)))
 
 
 def chain_with(
     function: Document, *, more: Document | None = None, **fields: object
 ) -> NetworkPlan:
-    """Give a chain with a function that knows nothing of chains.
+    """Give a chain with an SFC-unaware function.
 
     `fields` are the chain's, `more` are further chains.
     """
     fields = {"steering": "nsh", **fields}
     if fields["steering"] == "srv6":
         function = {**function, "proxy": "static"}
-    document = with_(BARE_WORKFLOW, "functions.x", function)
+    document = with_(SFC_UNAWARE_WORKFLOW, "functions.x", function)
     chains = {"c": _chain(("f1", "x", "g"), fields), **(more or {})}
     return planned(with_(document, "chains", chains))
 
 
 def chain_with_tunnel(steering: str) -> NetworkPlan:
     """Give a chain with the two ends of a tunnel, one at n1 and one at n2."""
-    document = BARE_WORKFLOW
+    document = SFC_UNAWARE_WORKFLOW
     for name, node, peer in (("enc", "n1", "dec"), ("dec", "n2", "enc")):
         end = {"kind": "ipsec", "node": node, "peer": peer}
         document = with_(document, f"functions.{name}", end)

@@ -115,7 +115,7 @@ def table(lab: LocalLab, gateway: str) -> dict[str, int] | None:
 
 
 def way(lab: LocalLab, gateway: str) -> dict[str, int]:
-    """Packets from branch 1 to 2 and back that a gateway led on, by direction and place."""
+    """Packets from branch 1 to 2 and back that a gateway forwarded, by direction and place."""
     counted: dict[str, int] = {}
     for name, packets in (table(lab, gateway) or {}).items():
         pair, _, _, direction, *place = name.split()

@@ -36,9 +36,9 @@ def plan(
     count: int = 5, paths: dict[int, tuple[Hop, ...]] = PATHS, *, shaped: bool = False
 ) -> NetworkPlan:
     """So many branches with a switch each, and a controller; without `shaped` at full speed."""
-    bare = branches(count)
+    unswitched = branches(count)
     daemons = [_gateway(number, paths) for number in range(1, count + 1)]
-    whole = switched(bare.model_copy(update={"daemons": tuple(daemons)}))
+    whole = switched(unswitched.model_copy(update={"daemons": tuple(daemons)}))
     update: dict[str, object] = {
         "daemons": tuple(each for each in whole.daemons if each.role == "openflow")
     }

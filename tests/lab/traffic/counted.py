@@ -83,7 +83,7 @@ def send(
     source: str = "",
     priority: int | None = None,
 ) -> None:
-    """Send these UDP datagrams as fast as possible, never waiting for room."""
+    """Send these UDP datagrams as fast as possible, never waiting for buffer space."""
     with namespace.inside(
         node.namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     ) as out:

@@ -38,7 +38,7 @@ def ping(node: NamespaceNode, target: str, source: str = "") -> int:
         raw.settimeout(0.1)
         identity, answered = secrets.randbelow(1 << 16), set[int]()
         for number in (1, 2, 3):
-            with contextlib.suppress(OSError):  # no route, or no room: a missing answer says so
+            with contextlib.suppress(OSError):  # no route or a full buffer: no answer will come
                 raw.sendto(_echo(family, identity, number), (target, 0))
             end = time.monotonic() + 0.1
             while number not in answered and time.monotonic() < end:
@@ -176,7 +176,7 @@ def flood(node: NamespaceNode, target: str, priority: int | None, rate: float) -
 
 
 def burst(node: NamespaceNode, target: str, count: int, payload: int) -> None:
-    """Send so many UDP datagrams as fast as possible, never waiting for room."""
+    """Send so many UDP datagrams as fast as possible, never waiting for buffer space."""
 
     def send() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:

@@ -40,7 +40,7 @@ def processes_in(name: str) -> list[str]:
 
 @contextmanager
 def bench(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The tunnel bench, on the bare link alone."""
+    """The tunnel bench, on the plain link alone."""
     # A shell may have started us in the background, where Ctrl-C is ignored.
     python = ["env", "--default-signal=INT", sys.executable]
     process = subprocess.Popen(

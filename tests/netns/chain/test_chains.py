@@ -54,7 +54,7 @@ def delivered_through(lab: LocalLab, target: str, *functions: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "between", [{}, {"rate": "200 Mbit/s", "delay": "2 ms"}], ids=["bare", "far"]
+    "between", [{}, {"rate": "200 Mbit/s", "delay": "2 ms"}], ids=["plain", "far"]
 )
 @pytest.mark.parametrize("steering", ["nsh", "srv6", "routes"])
 def test_tcp_passes_every_function_both_ways(
@@ -72,7 +72,7 @@ def test_tcp_passes_every_function_both_ways(
         assert least >= 8, "each way crosses the far link twice, 2 ms each time"
 
 
-def test_a_rate_holds_for_what_programs_lead(deploy: Deploy) -> None:
+def test_a_rate_holds_for_what_programs_steer(deploy: Deploy) -> None:
     lab = deploy(chain(document=far(rate="20 Mbit/s"), steering="nsh"))
     there = limit(lab.nodes["n1"], "link:between:forward")
     back = limit(lab.nodes["n2"], "link:between:reverse")

@@ -294,13 +294,13 @@ def test_commands(deploy: Deploy) -> None:
 def test_background_processes(deploy: Deploy, tmp_path: Path) -> None:
     node = deploy(pair()).nodes["a"]
     ready = tmp_path / "ready"
-    kept = node.start(["sh", "-c", f"echo out; echo err >&2; touch {ready}; sleep 600"])
+    program = node.start(["sh", "-c", f"echo out; echo err >&2; touch {ready}; sleep 600"])
     logged = node.start(["sh", "-c", "echo out; echo err >&2; sleep 600"], log=tmp_path / "log")
     until(lambda: (tmp_path / "log").read_text() == "out\nerr\n")
     until(ready.exists)
-    assert kept.running()
-    done = kept.stop(grace=PATIENCE)
+    assert program.running()
+    done = program.stop(grace=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (-15, "out\n", "err\n")
-    assert kept.stop() is done
+    assert program.stop() is done
     assert logged.stop(grace=0.1).stdout == ""
     assert not logged.running()

@@ -32,20 +32,20 @@ pytestmark = pytest.mark.root
 END, CROSS, POP = "5f00:e::e", "5f00:e::c", "5f00:e::b"
 """Segments of the router."""
 _TABLE = 300
-"""Routing table of what has left its course, and of the VRF where there is one."""
+"""Routing table for packets at the end of their segment list, and of the VRF where there is one."""
 _PINGS = 5
 
 
 @dataclass(frozen=True)
 class Case:
-    """What leads packets between the hosts, either way."""
+    """How packets are steered between the hosts, either way."""
 
     last: dict[int, str]
-    """What takes the header off, by the family of the packet."""
+    """The behaviour that decapsulates, by the family of the packet."""
     before: tuple[str, ...] = ()
-    """Segments that packets pass on their way to the proxy."""
+    """Segments before the proxy."""
     behind: tuple[str, ...] = ()
-    """Those that they pass between the proxy and where they leave."""
+    """Segments between the proxy and the end."""
     mode: str = "encap"
 
 
@@ -84,7 +84,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Srv6]:
 
 
 def _table(lab: Srv6, end: str) -> None:
-    """Make the table of what has left its course, with a VRF if the kernel has that."""
+    """Make the table for decapsulated packets, with a VRF if the kernel has it."""
     vrf = ["ip", "link", "add", "vrf", "type", "vrf", "table", str(_TABLE)]
     if subprocess.run(lab.inside(end, *vrf), capture_output=True, check=False).returncode == 0:
         lab.ip(end, "link set vrf up")
@@ -99,13 +99,13 @@ def _table(lab: Srv6, end: str) -> None:
 @pytest.mark.parametrize("name", BOTH)
 def test_packets_pass_the_kernels_behaviours_and_a_proxy(lab: Srv6, name: str) -> None:
     for family in BOTH[name].last:
-        led(lab, BOTH[name], family)
+        check_steering(lab, BOTH[name], family)
 
 
 @pytest.mark.parametrize("lab", ["masquerading"], indirect=True)
 @pytest.mark.parametrize("name", INSERTED)
 def test_inserted_lists_pass_the_kernels_behaviours_and_a_proxy(lab: Srv6, name: str) -> None:
-    led(lab, INSERTED[name], 6)
+    check_steering(lab, INSERTED[name], 6)
 
 
 @pytest.mark.parametrize(
@@ -121,30 +121,30 @@ def test_inserted_lists_pass_the_kernels_behaviours_and_a_proxy(lab: Srv6, name:
 def test_a_wrong_list_is_told_from_a_right_one(
     lab: Srv6, before: tuple[str, ...], behind: tuple[str, ...], wrong: str
 ) -> None:
-    led(lab, Case(CROSS_CONNECTS, before=(END,)), 4)
+    check_steering(lab, Case(CROSS_CONNECTS, before=(END,)), 4)
     right = Case(CROSS_CONNECTS, before=(END,))
     with pytest.raises(AssertionError):
-        led(lab, right, 4, there=[*before, *behind, "5f00:b::46"], patience=1)
+        check_steering(lab, right, 4, there=[*before, *behind, "5f00:b::46"], patience=1)
 
 
 @pytest.mark.parametrize("lab", ["static"], indirect=True)
-def test_what_has_left_to_no_table_of_its_own_is_lost(lab: Srv6) -> None:
+def test_packets_decapsulated_into_a_missing_table_are_lost(lab: Srv6) -> None:
     with pytest.raises(AssertionError, match="packet loss"):
-        led(lab, Case({6: "End.DT6 table 301"}), 6, patience=1)
+        check_steering(lab, Case({6: "End.DT6 table 301"}), 6, patience=1)
 
 
-def led(
+def check_steering(
     lab: Srv6,
     case: Case,
     family: int,
     there: list[str] | None = None,
     patience: float = PATIENCE,
 ) -> None:
-    """Assert that pings and their answers pass all that a case names, once; `there` is a list
-    of others for the way to b. Answers are waited for so many seconds."""
+    """Assert that pings and their answers pass every segment of a case once; `there` replaces the
+    list towards b. Each answer may take `patience` seconds."""
     _set(lab, case, family)
     if there is not None:
-        lab.lead("a", family, there, case.mode)
+        lab.steer("a", family, there, case.mode)
     _with_list(lab)
     before, passed = _came(lab, case, family), _passed(lab)
     answered = lab.answered(family, _PINGS, patience)
@@ -161,7 +161,7 @@ def led(
 
 
 def _set(lab: Srv6, case: Case, family: int) -> None:
-    """Give ends, router and proxy what a case says."""
+    """Configure ends, router and proxy as a case says."""
     try:
         for end in "ab":
             if case.last[family]:
@@ -173,8 +173,8 @@ def _set(lab: Srv6, case: Case, family: int) -> None:
         pytest.skip(f"this kernel has no {case.last[family]}: {_said(error)}")
     for end, segment, far in (("a", FORWARD, "b"), ("b", REVERSE, "a")):
         last = [f"5f00:{far}::46"] if case.last[family] else []
-        lab.lead(end, family, [*case.before, segment, *case.behind, *last], case.mode)
-    lab.lead_to_proxy(known=CROSS not in case.before)
+        lab.steer(end, family, [*case.before, segment, *case.behind, *last], case.mode)
+    lab.route_to_proxy(known=CROSS not in case.before)
     _configure(lab, case)
 
 
@@ -183,7 +183,7 @@ def _said(error: Exception) -> str:
 
 
 def _configure(lab: Srv6, case: Case) -> None:
-    """Have a static proxy put on what follows it in the list."""
+    """Have a static proxy restore the rest of the list."""
     changed = False
     for proxy, far in zip(lab.proxy.config["proxies"], "ba", strict=True):
         around = proxy.get("encapsulation")

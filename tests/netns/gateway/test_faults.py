@@ -35,7 +35,8 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         yield lab.direct()
 
 
-def strangers(gateway: Gateway) -> dict[str, int]:
+def unauthenticated(gateway: Gateway) -> dict[str, int]:
+    """How many unauthenticated connections were refused, by cause."""
     found: dict[str, int] = gateway.get("/v1/counters")["strangers"]
     return found
 
@@ -53,7 +54,7 @@ def test_what_waits_for_a_peer_is_bounded_and_counted(lab: Lab) -> None:
         lab.at(1, sys.executable, "-c", flood)
         return int(one.group()["drops"]["peer_down"])
 
-    until(lambda: dropped() > 10_000, "more than there is room for")
+    until(lambda: dropped() > 10_000, "more than the queue holds")
     group = one.get("/v1/status")["peers"][0]["groups"][0]
     assert 150_000 < group["queued_bytes"] <= 200_000
     assert one.memory()[0] - before < 8_000
@@ -99,8 +100,8 @@ def test_noise_on_the_port_ends_only_its_own_connection(lab: Lab, tls: bool) -> 
     for script in NOISE.values():
         said = connect(lab, script)
         assert "closed" in said or "b''" in said or "\\x15" in said, "ended, maybe with a TLS alert"
-    until(lambda: sum(strangers(two).values()) >= len(NOISE), "all are counted")
-    counted = strangers(two)
+    until(lambda: sum(unauthenticated(two).values()) >= len(NOISE), "all are counted")
+    counted = unauthenticated(two)
     assert sum(counted.values()) == len(NOISE)
     if not tls:
         assert counted["malformed"] == 4
@@ -117,8 +118,8 @@ def test_an_address_that_is_no_peers_is_refused_before_it_speaks(lab: Lab) -> No
     hello = "s.sendall(b'\\x01\\x00\\x0aHWSR\\x01\\x01\\x00\\x00b1')"
     said = connect(lab, hello, source="198.18.0.9")
     assert "closed" in said or "b''" in said
-    until(lambda: strangers(two)["foreign_address"] > 0, "it is counted")
-    assert strangers(two)["foreign_address"] == 1
+    until(lambda: unauthenticated(two)["foreign_address"] > 0, "it is counted")
+    assert unauthenticated(two)["foreign_address"] == 1
     assert two.get("/v1/status")["peers"][0]["groups"][0]["reconnects"] == 0
 
 
@@ -127,8 +128,8 @@ def test_many_that_say_nothing_take_nothing(lab: Lab) -> None:
     before = two.memory()[0]
     many = "o = [socket.create_connection(('198.18.0.2', 0x2000)) for _ in range(200)]; s.close()"
     connect(lab, f"{many}; s = o[-1]")
-    until(lambda: strangers(two)["too_many"] >= 200 - 64, "all others are refused")
-    assert two.memory()[0] - before < 64 * 192, "at most 64 stand, each with its buffers"
+    until(lambda: unauthenticated(two)["too_many"] >= 200 - 64, "all others are refused")
+    assert two.memory()[0] - before < 64 * 192, "at most 64 are held, each with its buffers"
     assert two.up()
     assert len(lab.ping(5)) == 5
 
@@ -138,7 +139,7 @@ def test_a_peer_that_falls_silent_is_noticed_and_comes_back(lab: Lab) -> None:
     started = time.monotonic()
     run("ip", "-n", one.namespace, "link", "set", "wa", "down")
     until(lambda: not one.up() and not two.up(), "both notice")
-    assert time.monotonic() - started > 2, "not at once: short outages are sat out"
+    assert time.monotonic() - started > 2, "not at once: short outages are waited out"
     run("ip", "-n", one.namespace, "link", "set", "wa", "up")
     until(lambda: one.up() and two.up(), "up again")
     assert len(lab.ping(5)) == 5
@@ -160,14 +161,14 @@ def test_the_peer_must_have_its_own_name_in_its_certificate(lab: Lab) -> None:
 
 
 def _refused(lab: Lab, first: dict[str, str], second: dict[str, str]) -> None:
-    """The two gateways try, again and again, and never come together."""
+    """The two gateways keep trying and never connect."""
     transport: list[dict[str, Any]] = [{"kind": "mptcp", "tls": tls} for tls in (first, second)]
     one, two = lab.gateway(1, 2, transport=transport[0]), lab.gateway(2, 1, transport=transport[1])
     one.start()
     two.start()
 
     def refusals() -> int:
-        ends, met = one.group()["ends"], strangers(two)
+        ends, met = one.group()["ends"], unauthenticated(two)
         return int(ends["tls"] + met["tls"] + met["stranger"])
 
     until(lambda: refusals() >= 3, "three refusals")

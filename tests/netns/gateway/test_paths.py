@@ -30,7 +30,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         yield lab.paths(RATES)
 
 
-def test_probes_are_told_from_strangers(lab: Lab) -> None:
+def test_probes_are_told_from_unauthenticated_peers(lab: Lab) -> None:
     one, two = lab.pair(subflows=4)
     until(lambda: one.subflows() == 4, "every path has a subflow")
     until(lambda: two.get("/v1/counters")["strangers"]["probes"] == 3, "all but the first path")

@@ -258,9 +258,9 @@ def test_urgent_flows_have_their_group(lab: Lab) -> None:
 def test_who_has_no_certificate_of_ours_changes_nothing(lab: Lab) -> None:
     """A gateway of another authority, and packets of nobody."""
     one, two = quic_pair(lab.direct())
-    stranger = pki(lab.folder, ["b1"], authority="other")["b1"]
+    foreign = pki(lab.folder, ["b1"], authority="other")["b1"]
     one.stop()
-    one.config["transport"] = {"kind": "quic", "tls": stranger}
+    one.config["transport"] = {"kind": "quic", "tls": foreign}
     one.start()
     lab.at(1, sys.executable, "-c", NOISE)
     until(lambda: not two.up(), "the old path has ended")

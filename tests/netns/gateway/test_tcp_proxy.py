@@ -38,9 +38,9 @@ from lab.gateway.tcp_proxy import (
     digest_of,
     flows,
     gateways,
-    lane,
     line,
     listening,
+    proxy_counters,
     said,
     start,
     transfer,
@@ -76,7 +76,7 @@ def test_both_ends_see_each_other_and_half_close(lab: Lab, *, ipv6: bool) -> Non
     assert back == digest_of(6)
     until(lambda: flows(one) == flows(two) == 0, "the connection has ended")
     for gateway, sent, received in ((one, 3, 6), (two, 6, 3)):
-        counters = lane(gateway)
+        counters = proxy_counters(gateway)
         assert (counters["opened"], counters["ended"], counters["reset"]) == (1, 1, 0)
         assert counters["sent_bytes"] == sent * size
         assert counters["received_bytes"] == received * size
@@ -95,7 +95,7 @@ except ConnectionResetError:
 
 
 def test_resets_are_carried(lab: Lab) -> None:
-    """In both directions; and one that a port refuses comes back as a reset."""
+    """In both directions; a connection that a port refuses comes back as a reset, too."""
     one, two = gateways(lab)
     for here, there in ((listening, connecting), (connecting, listening)):
         codes = {here: "stream.sendall(b'x')\ntime.sleep(0.3)" + RESET, there: WAIT_FOR_RESET}
@@ -104,8 +104,8 @@ def test_resets_are_carried(lab: Lab) -> None:
         assert said(server if there is listening else client) == "reset"
     assert said(start(lab, CLIENT, REFUSED)) == "reset"
     until(lambda: flows(one) == flows(two) == 0, "all have ended")
-    assert lane(one)["reset"] == 3
-    assert (lane(two)["reset"], lane(two)["ended"]) == (3, 0)
+    assert proxy_counters(one)["reset"] == 3
+    assert (proxy_counters(two)["reset"], proxy_counters(two)["ended"]) == (3, 0)
 
 
 PUSH = """
@@ -123,7 +123,7 @@ sys.stdin.readline()
 """
 
 
-def test_who_does_not_read_stops_the_sender(lab: Lab) -> None:
+def test_a_reader_that_stops_stops_the_sender(lab: Lab) -> None:
     """What the connection and the gateways hold is bounded, others go on, and nothing is lost."""
     one, two = gateways(lab)
     before = one.memory()[1], two.memory()[1]
@@ -151,22 +151,22 @@ def test_who_does_not_read_stops_the_sender(lab: Lab) -> None:
 
 
 def test_a_path_that_is_cut_costs_time_alone(lab: Lab) -> None:
-    """The transfer goes on over the other three; what the path had under way goes again."""
+    """The transfer goes on over the other three; what the path had in flight is sent again."""
     one, _ = gateways(lab)
     server = listening(lab, RECEIVE + "print(seen.hexdigest())")
     client = connecting(lab, SEND_UNTIL_TOLD, stdin=subprocess.PIPE)
-    until(lambda: lane(one)["sent_bytes"] > 2e6, "the transfer runs")
+    until(lambda: proxy_counters(one)["sent_bytes"] > 2e6, "the transfer runs")
     lab.cut("1a", "2a")
-    until(lambda: lane(one)["resent"] > 0, "what the path had goes again")
-    carried = lane(one)["sent_bytes"]
-    until(lambda: lane(one)["sent_bytes"] > carried + 2e6, "the others carry")
+    until(lambda: proxy_counters(one)["resent"] > 0, "what was in flight on the path is sent again")
+    carried = proxy_counters(one)["sent_bytes"]
+    until(lambda: proxy_counters(one)["sent_bytes"] > carried + 2e6, "the others carry")
     sent, _ = client.communicate("\n", timeout=PATIENCE)
     assert said(server) == sent.strip()
-    assert lane(one)["reset"] == 0
+    assert proxy_counters(one)["reset"] == 0
 
 
 def left_behind(lab: Lab) -> str:
-    """What of the lane is in the network of gateway 1."""
+    """What the proxy has left in the namespace of gateway 1."""
     rules = lab.at(1, "nft", "list", "ruleset") + lab.at(1, "ip", "rule")
     route = lab.at(1, "ip", "route", "show", "table", "18508", check=False)
     rules += lab.at(1, "ip", "-6", "rule")
@@ -188,7 +188,7 @@ def test_a_gateway_that_dies_resets_and_leaves_nothing(lab: Lab) -> None:
     one.start()
     assert said(server).splitlines()[-1] == "reset"
     wait_for_paths(one, two)
-    until(lambda: lane(two)["reset"] == 1, "it is counted once")
+    until(lambda: proxy_counters(two)["reset"] == 1, "it is counted once")
     server, client = chatting(lab)
     one.stop()
     assert said(client).splitlines()[-1] == "reset"
@@ -197,7 +197,7 @@ def test_a_gateway_that_dies_resets_and_leaves_nothing(lab: Lab) -> None:
 
 
 def test_a_peer_that_falls_silent_ends_connections(lab: Lab) -> None:
-    """Nobody says that it is gone: 10 seconds of silence on all paths do."""
+    """It sends no reset: 10 seconds of silence on all paths end them."""
     _, two = gateways(lab)
     server, client = chatting(lab)
     two.stop(signal.SIGKILL)
@@ -205,15 +205,15 @@ def test_a_peer_that_falls_silent_ends_connections(lab: Lab) -> None:
     assert said(client).splitlines()[-1] == "reset"
 
 
-def test_who_does_not_take_the_lane_gets_datagrams(lab: Lab) -> None:
-    one, two = gateways(lab, lanes=(True, False))
+def test_a_peer_without_the_proxy_gets_datagrams(lab: Lab) -> None:
+    one, two = gateways(lab, proxies=(True, False))
     assert transfer(lab) == digest_of(1)
     assert one.group()["sent"]["bytes"] > 1e6
-    assert lane(one)["opened"] == lane(two)["opened"] == 0
+    assert proxy_counters(one)["opened"] == proxy_counters(two)["opened"] == 0
 
 
-def test_only_connections_of_hosts_take_the_lane(lab: Lab) -> None:
-    """Those of and to the gateways themselves, and all that is not TCP, go as datagrams."""
+def test_only_connections_of_hosts_are_proxied(lab: Lab) -> None:
+    """Those from and to the gateways themselves, and all that is not TCP, go as datagrams."""
     one, _ = gateways(lab, ipv6=True)
     for addresses in (ADDRESSES, IPV6):
         ping = ("ping", "-c1", "-W1", addresses[SERVER])
@@ -224,10 +224,10 @@ def test_only_connections_of_hosts_take_the_lane(lab: Lab) -> None:
         assert line(to_gateway) == "listens"
         said(start(lab, CLIENT, CONNECT.replace("10.2.0.2", own) + SEND, "1"))
         assert said(to_gateway) == digest_of(1)
-    assert lane(one)["opened"] == 0
+    assert proxy_counters(one)["opened"] == 0
 
 
-def test_metrics_tell_of_the_lane(lab: Lab) -> None:
+def test_metrics_count_proxied_connections(lab: Lab) -> None:
     one, _ = gateways(lab)
     transfer(lab)
     until(lambda: flows(one) == 0, "the connection has ended")

@@ -67,15 +67,15 @@ def test_both_modes_find_the_limit(wire: Wire, tmp_path: Path, mode: str) -> Non
     assert found["conditional_throughput"] == pytest.approx(load * FRAME * 8 / 1e6)
     assert found["delay"] > 0
     assert found["part_load_delay"] > 0
-    kept = json.loads((tmp_path / "m.throughput.json").read_text())
-    assert (kept["direction"], kept["counted"], kept["flows"]) == ("forward", "frame", 1)
-    assert kept["found"]["trials"] == len(kept["trials"])
-    assert kept["found"]["load"] == load
-    assert kept["headroom"] == pytest.approx(load / kept["generator_frames_per_s"])
+    raw = json.loads((tmp_path / "m.throughput.json").read_text())
+    assert (raw["direction"], raw["counted"], raw["flows"]) == ("forward", "frame", 1)
+    assert raw["found"]["trials"] == len(raw["trials"])
+    assert raw["found"]["load"] == load
+    assert raw["headroom"] == pytest.approx(load / raw["generator_frames_per_s"])
     delays = [round(load * SECONDS), round(load / 2 * SECONDS)]
-    the_wire_agrees(wire, kept["trials"], delays)
+    the_wire_agrees(wire, raw["trials"], delays)
     if mode == "rfc2544":
-        the_bounds_meet(kept["trials"], load)
+        the_bounds_meet(raw["trials"], load)
 
 
 def the_wire_agrees(wire: Wire, trials: list[dict[str, Any]], others: list[int]) -> None:

@@ -19,7 +19,7 @@ from lab.plans.small import pair, whole
 pytestmark = pytest.mark.root
 
 
-def test_an_interface_that_a_program_made_is_brought_up_and_led_to(
+def test_an_interface_that_a_program_made_is_brought_up_and_routed(
     deploy: Callable[[NetworkPlan], LocalLab],
 ) -> None:
     node = deploy(pair(whole())).nodes["a"]

@@ -103,8 +103,8 @@ def test_a_signal_leaves_nothing_but_a_run_to_resume(
     assert (said["error"], said["resume"]) == ("interrupted", f"runs/{bundle.name}")
     assert "Traceback" not in err
     assert not cli.remains(cli.lab_of(bundle))
-    kept = trials(bundle)
-    _resume_and_check(tmp_path, bundle, kept)
+    finished = trials(bundle)
+    _resume_and_check(tmp_path, bundle, finished)
 
 
 def test_a_killed_run_is_resumed_and_nothing_counted_twice(file: Path, tmp_path: Path) -> None:
@@ -115,19 +115,19 @@ def test_a_killed_run_is_resumed_and_nothing_counted_twice(file: Path, tmp_path:
     run.kill()
     run.communicate()
     assert cli.remains(cli.lab_of(bundle)), "it was killed between two trials"
-    kept = trials(bundle)
+    finished = trials(bundle)
     assert hawser("runs", cwd=tmp_path).stdout.count("incomplete") == 1
-    _resume_and_check(tmp_path, bundle, kept)
+    _resume_and_check(tmp_path, bundle, finished)
     assert not cli.remains(cli.lab_of(bundle))
 
 
-def _resume_and_check(folder: Path, bundle: Path, kept: list[dict[str, object]]) -> None:
+def _resume_and_check(folder: Path, bundle: Path, finished: list[dict[str, object]]) -> None:
     done = hawser("run", "--resume", bundle, "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert cli.bundles(folder) == [bundle]
     found = trials(bundle)
-    assert 1 <= len(kept) < len(found) == 4
-    assert found[: len(kept)] == kept
+    assert 1 <= len(finished) < len(found) == 4
+    assert found[: len(finished)] == finished
     places = Counter((trial["variant"]["rate"], trial["repeat"]) for trial in found)
     assert set(places.values()) == {1}
     rows = [row for row in json.loads(done.stdout)["rows"] if row["metric"] == "goodput"]

@@ -198,7 +198,7 @@ def test_flows_spread_and_leave_a_group_that_fails(lab: Lab, placement: str) -> 
 
 
 def test_sixteen_groups(lab: Lab) -> None:
-    """As many groups as a label has room for, all set up beforehand."""
+    """As many groups as fit a label, all set up beforehand."""
     switched(lab, (1, 2))
     made = {}
     found = {g: entries(g, {1: ("1a", "2a", "1a>2a")}) for g in range(16)}

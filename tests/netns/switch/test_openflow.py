@@ -142,10 +142,10 @@ def test_pings_between_gateways_pass_but_nothing_is_relayed(lab: LocalLab) -> No
         ]
         fragment = udp(address("1a"), address("3a"), 4000, label(1), fragment=0x2000)
         later = udp(address("1a"), address("3a"), 4000, label(1), fragment=0x0010)
-        stranger = udp(address("1a"), address("3a"), 4000, label(1), station="02:00:00:00:00:09")
+        unknown = udp(address("1a"), address("3a"), 4000, label(1), station="02:00:00:00:00:09")
         other = bytes.fromhex("0200c612030202000000000186dd") + bytes(60)
         watch = [frames(lab, "internet", f"gw{n}-{p}") for n in (1, 2, 3) for p in "ab"]
-        for frame in (*forged, fragment, later, stranger, other):
+        for frame in (*forged, fragment, later, unknown, other):
             for _ in range(10):
                 wire.send(frame)
         expected = {"no_entry": 60, "fragment": 20, "not_admitted": 20}

@@ -279,7 +279,7 @@ def told(
 ) -> None:
     """Let a router tell a gateway something; first what is nothing at all.
 
-    They are fewer than are translated in a second. The last one of each port must be led back:
+    They are fewer than are translated in a second. The last of each port must be forwarded back:
     by then, all before it have been.
     """
     silenced(lab)
@@ -294,7 +294,9 @@ def told(
             frame = stations[port] + bytes.fromhex("0200c6120301") + b"\x08\x00" + each
             wire.sendto(frame, (f"{gateway}-{port}", 0))
             time.sleep(0.012)  # no more at once than a socket holds
-    until(lambda: sum(LAST in each for each in so_far()) == len(last), "the last are led back")
+    until(
+        lambda: sum(LAST in each for each in so_far()) == len(last), "the last are forwarded back"
+    )
 
 
 def unnumbered(packet: bytes) -> bytes:
@@ -315,7 +317,7 @@ def test_both_kinds_make_the_same_packets(
 
 
 @pytest.mark.parametrize("way", [errors_through_transit, errors_for_the_agent])
-def test_both_kinds_lead_the_same_errors_back(
+def test_both_kinds_forward_the_same_errors_back(
     deploy: Deploy, way: Callable[[LocalLab], list[bytes]]
 ) -> None:
     lab = deploy(switches.plan(3, PATH))
