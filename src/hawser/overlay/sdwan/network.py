@@ -1,0 +1,46 @@
+"""The SD-WAN of a network that is operated, from its inventory."""
+
+from __future__ import annotations
+
+from hawser.overlay.sdwan.branch import Branch, WanPort
+from hawser.overlay.sdwan.fabric import Fabric, fabric
+from hawser.spec.network import AccessLine, Network, topology
+from hawser.spec.overlay import Branch as Described
+from hawser.spec.port import Port
+from hawser.spec.route import switch_kind
+
+
+def fabric_of(network: Network) -> Fabric:
+    """Resolve the SD-WAN of a network that was checked (`spec.check.network`).
+
+    Nothing shapes the ports of a machine that is not a lab's, so no port counts as limited.
+    """
+    overlay = network.overlay
+    return fabric(
+        {name: _branch(network, name, each) for name, each in overlay.branches.items()},
+        overlay.settings,
+        overlay.path_groups.values(),
+        switch=switch_kind(topology(network), overlay),
+        mtu=network.mtu,
+    )
+
+
+def _branch(network: Network, name: str, branch: Described) -> Branch:
+    return Branch(
+        id=branch.id,
+        gateway=branch.gateway,
+        lan=branch.lan,
+        source=branch.prefix.network_address + 1,
+        prefixes=(branch.prefix, *network.prefixes.get(name, ())),
+        ports={port.name: _port(port, network.ports[port]) for port in branch.wan_ports},
+    )
+
+
+def _port(port: Port, line: AccessLine) -> WanPort:
+    return WanPort(
+        interface=line.interface or port.name,
+        address=line.address,
+        second=line.second,
+        next_hop=line.next_hop,
+        type=line.type,
+    )

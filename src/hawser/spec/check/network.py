@@ -1,0 +1,110 @@
+"""A network: its overlay on its ports, and what no lab has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
+
+from hawser.spec.check.classifier import classifier
+from hawser.spec.check.overlay import overlay, overlay_on
+from hawser.spec.check.path_group import path_groups
+from hawser.spec.errors import choices, found
+from hawser.spec.network import Network, topology
+from hawser.spec.overlay import Encryption, SwitchKind, Transport
+from hawser.spec.port import Port
+from hawser.spec.validate import Issue
+
+
+def network(network: Network) -> Iterator[Issue]:
+    """Find everything that is wrong with a network."""
+    yield from overlay(network.overlay)
+    yield from _transport(network)
+    yield from _lan_ports(network)
+    yield from _ports(network)
+    yield from _second_addresses(network)
+    yield from _prefixes(network)
+    like = topology(network)
+    misfits = list(overlay_on(like, network.overlay))
+    yield from misfits
+    yield from path_groups(like, network.overlay)
+    if not misfits:
+        yield from classifier(like, network.overlay)
+
+
+def _transport(network: Network) -> Iterator[Issue]:
+    """Over the public internet gateways have to know each other."""
+    settings = network.overlay
+    if settings.transport not in (Transport.MPTCP, Transport.QUIC):
+        message = (
+            f"found {settings.transport.value}, expected mptcp or quic: a network is encrypted"
+        )
+        yield Issue(("overlay", "transport"), message)
+    if settings.transport is Transport.MPTCP and settings.encryption is Encryption.NONE:
+        message = "found none, expected tls13: a network is encrypted"
+        yield Issue(("overlay", "encryption"), message)
+    if settings.switch is SwitchKind.OPENFLOW:
+        message = "found openflow, expected bpf or none: gateways of a network switch by themselves"
+        yield Issue(("overlay", "switch"), message)
+
+
+def _lan_ports(network: Network) -> Iterator[Issue]:
+    for name, branch in network.overlay.branches.items():
+        if branch.lan in branch.wan:
+            message = f"found {found(branch.lan)}, a WAN port of {branch.gateway} too"
+            yield Issue(("overlay", "branches", name, "lan"), message)
+
+
+def _ports(network: Network) -> Iterator[Issue]:
+    gateways = [branch.gateway for branch in network.overlay.branches.values()]
+    addresses: dict[IPv4Address, Port] = {}
+    interfaces: dict[tuple[str, str], Port] = {}
+    for port, line in network.ports.items():
+        if port.node not in gateways:
+            message = f"found port {port} of a gateway that no branch has"
+            yield Issue(("ports", port), f"{message}; {choices(gateways, port.node)}", key=True)
+        interface = line.interface or port.name
+        other = interfaces.setdefault((port.node, interface), port)
+        if other != port:
+            yield Issue(("ports", port, "interface"), f"found {interface}, that of {other} too")
+        for field in ("address", "second"):
+            address = getattr(line, field)
+            if address is None:
+                continue
+            owner = addresses.get(address)
+            if owner is not None:
+                yield Issue(("ports", port, field), f"found {address}, an address of {owner} too")
+            addresses[address] = port
+        if line.next_hop in (line.address, line.second):
+            message = f"found {line.next_hop}, the port's own address, expected a router's"
+            yield Issue(("ports", port, "next_hop"), message)
+
+
+def _second_addresses(network: Network) -> Iterator[Issue]:
+    """With `mptcp` a gateway cannot connect from the address at which it accepts connections."""
+    overlay = network.overlay
+    if overlay.transport is not Transport.MPTCP:
+        return
+    by_number = sorted(overlay.branches.values(), key=lambda branch: branch.id)
+    for branch in by_number[1:-1]:
+        for port in branch.wan_ports:
+            line = network.ports.get(port)
+            if line is not None and line.second is None:
+                message = "found none, expected an address: this gateway connects and listens"
+                yield Issue(("ports", port, "second"), message)
+
+
+def _prefixes(network: Network) -> Iterator[Issue]:
+    branches = network.overlay.branches
+    taken: list[tuple[str, IPv4Network | IPv6Network]] = [
+        (name, branch.prefix) for name, branch in branches.items()
+    ]
+    for name, prefixes in network.prefixes.items():
+        if name not in branches:
+            message = f"found {name}, which is no branch; {choices(branches, name)}"
+            yield Issue(("prefixes", name), message, key=True)
+        for index, prefix in enumerate(prefixes):
+            for owner, other in taken:
+                if prefix.version == other.version and prefix.overlaps(other):
+                    message = f"found {prefix}, which overlaps {other} of branch {owner}"
+                    yield Issue(("prefixes", name, index), message)
+            taken.append((name, prefix))

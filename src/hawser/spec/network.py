@@ -1,0 +1,101 @@
+"""A network that is operated: an SD-WAN, and the real ports of its gateways.
+
+    hawser: 1
+    name: acme
+    overlay: {transport: quic, branches: {...}, path_groups: {...}, classes: {...}}
+    ports:
+      gw1.a: {address: 198.51.100.2, next_hop: 198.51.100.1, rate: 40 Mbit/s, label: fibre}
+
+`overlay` is a workflow's. A workflow puts it on a topology of the lab, a network on ports that
+exist: so a network can be tried in a lab first, and a lab can become a network.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from hawser.spec.model import Model, Name
+from hawser.spec.overlay import Overlay
+from hawser.spec.port import Port
+from hawser.spec.topology import Channel, Internet, Link, Node, PortType, Topology, WanPort
+from hawser.spec.units import Rate
+
+Interface = Annotated[
+    str, StringConstraints(pattern=r"^[a-zA-Z0-9_][a-zA-Z0-9_.@-]{0,14}$", max_length=15)
+]
+"""A network interface's name in Linux."""
+
+
+class AccessLine(Model):
+    """A WAN port of a gateway, with what is known of the line it leads to."""
+
+    interface: Interface | None = None
+    """The gateway's network interface; the port's name if left out."""
+    address: IPv4Address
+    """The port's address."""
+    second: IPv4Address | None = None
+    """A second address, at which connections of the `mptcp` transport are accepted. A gateway that
+    both connects and listens needs one: all but those of the lowest and the highest number."""
+    next_hop: IPv4Address
+    """The router on this line."""
+    type: PortType = PortType.INTERNET
+    """Where the line leads. Type III traffic leaves by internet ports only."""
+    rate: Rate | None = None
+    """What the line carries from the gateway."""
+    download: Rate | None = None
+    """What it carries to the gateway; as `rate` if left out."""
+    label: Name | None = None
+    """What kind of line it is, such as `fibre` or `lte`."""
+    cost_per_gb: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    """Price of 10^9 bytes, in the currency of the operator's choice."""
+    quota_gb: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """10^9 bytes a month that the contract includes."""
+
+
+class Network(Model):
+    """Branches, path groups and classes, with the ports of the gateways."""
+
+    hawser: Literal[1] = 1
+    """Version of the format."""
+    name: Name
+    """Name of the network."""
+    overlay: Overlay
+    """The SD-WAN, as a workflow has it."""
+    ports: dict[Port, AccessLine] = {}
+    """WAN ports of the gateways, `gateway.port`."""
+    prefixes: dict[Name, tuple[IPv4Network | IPv6Network, ...]] = {}
+    """Further addresses behind branches, by branch."""
+    mtu: Annotated[int, Field(ge=1280, le=9216)] = 1500
+    """Largest IP packet that all lines carry, bytes."""
+
+    def branch_of(self, gateway: str) -> str | None:
+        """Name of the branch that a gateway belongs to; None where it belongs to none."""
+        found = (name for name, each in self.overlay.branches.items() if each.gateway == gateway)
+        return next(found, None)
+
+
+def topology(network: Network) -> Topology:
+    """Give the topology of the lab that is like a network: its lines, and one host a branch."""
+    branches = network.overlay.branches.values()
+    names = [branch.gateway for branch in branches]
+    hosts = [f"lan-{branch.id}" for branch in branches]
+    links = {
+        host: Link(ends=(branch.lan_port, Port(host, "lan")))
+        for host, branch in zip(hosts, branches, strict=True)
+    }
+    ports = {
+        port: WanPort(
+            type=line.type,
+            rate=line.rate,
+            reverse=Channel(rate=line.download) if line.download else None,
+        )
+        for port, line in network.ports.items()
+    }
+    return Topology(
+        nodes={name: Node() for name in (*names, *hosts)},
+        links=links,
+        internet=Internet(ports=ports, mtu=network.mtu),
+    )

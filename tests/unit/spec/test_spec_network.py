@@ -1,0 +1,101 @@
+"""Networks: read from files, checked, turned into a fabric and into the topology of a lab."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+
+import pytest
+
+from hawser.overlay.sdwan.gateway import configurations
+from hawser.overlay.sdwan.network import fabric_of
+from hawser.spec.check import topology as check_topology
+from hawser.spec.errors import SpecErrors
+from hawser.spec.network import Network, topology
+from hawser.spec.network_file import load_network
+
+ACME = """
+hawser: 1
+name: acme
+overlay:
+  transport: quic
+  branches:
+    b1: {id: 1, gateway: gw1, wan: [a, b], lan: lan0, prefix: 10.1.0.0/24}
+    b2: {id: 2, gateway: gw2, wan: [a, b], lan: lan0, prefix: 10.2.0.0/24}
+    b3: {id: 3, gateway: gw3, wan: [a], lan: lan0, prefix: 10.3.0.0/24}
+  path_groups:
+    far: {id: 2, paths: [b1.a>b3.a>b3.a>b2.b, b1.b>b2.b]}
+ports:
+  gw1.a: {interface: eth0.7, address: 192.0.2.2, next_hop: 192.0.2.1, rate: 40 Mbit/s, label: lte}
+  gw1.b: {address: 192.0.2.6, next_hop: 192.0.2.5, cost_per_gb: 2.5, quota_gb: 100}
+  gw2.a: {address: 192.0.2.10, next_hop: 192.0.2.9}
+  gw2.b: {address: 192.0.2.14, next_hop: 192.0.2.13}
+  gw3.a: {address: 192.0.2.18, next_hop: 192.0.2.17, rate: 40 Mbit/s, download: 100 Mbit/s}
+prefixes: {b3: [10.33.0.0/16, "fd00:3::/48"]}
+"""
+
+
+def messages(text: str) -> list[str]:
+    with pytest.raises(SpecErrors) as caught:
+        load_network(text, "acme.yaml")
+    return [str(error) for error in caught.value.errors]
+
+
+def test_a_network_becomes_configurations() -> None:
+    network = load_network(ACME, "acme.yaml")
+    fabric = fabric_of(network)
+    made = configurations(fabric)
+    assert set(made) == {"b1", "b2", "b3"}
+    assert made["b1"].source == IPv4Address("10.1.0.1")
+    peer = next(peer for peer in made["b1"].peers if peer.branch == "b3")
+    assert [str(prefix) for prefix in peer.prefixes] == [
+        "10.3.0.0/24", "10.33.0.0/16", "fd00:3::/48"
+    ]  # fmt: skip
+    switch = made["b3"].switch
+    assert switch is not None  # the group leads through it
+    assert switch.ports[0].interface == "a"
+    assert any("transit" in entry.name for entry in switch.entries)
+    first = made["b1"].switch
+    assert first is not None
+    assert [port.interface for port in first.ports] == ["eth0.7", "b"]
+
+
+def test_its_document_is_read_back_unchanged() -> None:
+    network = load_network(ACME, "acme.yaml")
+    assert load_network(network.model_dump_json(by_alias=True), "dump.json") == network
+    assert Network.model_validate_json(network.model_dump_json(by_alias=True)) == network
+
+
+def test_the_lab_that_is_like_it_is_a_sound_topology() -> None:
+    like = topology(load_network(ACME, "acme.yaml"))
+    assert not list(check_topology(like))
+    assert like.internet is not None
+    assert str(like.internet.ports["gw3.a"].reverse.rate) == "100 Mbit/s"  # type: ignore[index, union-attr]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("transport: quic", "transport: ipip", "overlay.transport: found ipip, expected mptcp or"),
+        ("transport: quic", "transport: mptcp", "ports.gw2.a.second: found none, expected an"),
+        ("transport: quic", "transport: {}", "acme.yaml:5:14"),
+        ("  gw3.a: {", "  gw4.a: {", "ports.gw4.a: found port"),
+        ("gw2.b: {address: 192.0.2.14", "gw2.b: {address: 192.0.2.10", "an address of gw2.a too"),
+        ("eth0.7", "b", "ports.gw1.b.interface: found b, that of gw1.a too"),
+        ("next_hop: 192.0.2.9}", "next_hop: 192.0.2.10}", "the port's own address"),
+        ("lan: lan0, prefix: 10.3", "lan: a, prefix: 10.3", "a WAN port of gw3 too"),
+        ("10.33.0.0/16", "10.2.0.0/16", "prefixes.b3.0: found 10.2.0.0/16, which overlaps"),
+        ("prefixes: {b3", "prefixes: {b4", "found b4, which is no branch"),
+        ("wan: [a, b], lan: lan0, prefix: 10.1", "wan: [a, c], lan: lan0, prefix: 10.1", "'c'"),
+        ("quota_gb: 100", "quota_gb: 0", "more than 0"),
+        ("b1.b>b2.b]", "b1.b>b3.a]", "paths of several pairs"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(old: str, new: str, message: str) -> None:
+    assert old in ACME
+    found = messages(ACME.replace(old, new, 1))
+    assert any(message in each for each in found), found
+    assert all(each.startswith("acme.yaml:") for each in found)
+
+
+def test_what_is_no_mapping_is_refused() -> None:
+    assert messages("[1, 2]") == ["acme.yaml:1:1: expected a mapping"]
