@@ -10,6 +10,7 @@ from hawser.overlay.lab.plan import LinkPlan
 from hawser.probe import machine, passive
 from hawser.probe.daemons import State, flatten
 from hawser.store.sample import Sample
+from lab.waiting import until
 
 MIB = 2**20
 
@@ -117,9 +118,8 @@ def test_a_busy_core_is_seen() -> None:
 
 def test_the_watch_reads_while_its_block_runs() -> None:
     with machine.Watch(interval=0.01) as watch:
-        time.sleep(0.1)
+        until(lambda: len(watch.readings_until_now()) >= 4)
         readings = watch.readings_until_now()
-    assert len(readings) >= 4
     assert [r.at for r in readings] == sorted(r.at for r in readings)
 
 
