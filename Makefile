@@ -18,7 +18,7 @@ setup: ## install what building and testing need
 demo: ## run the quickstart experiment
 	./hawser run workflows/quickstart.yaml
 
-check: setup ## format, lint, types, layers, sizes, spelling
+check: setup ## format, lint, types, layers, sizes, spelling, abbreviations
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff format --check src tests benches tools
@@ -28,6 +28,7 @@ check: setup ## format, lint, types, layers, sizes, spelling
 	$(PY) tools/check_rust_layers.py
 	$(PY) tools/check_pure_rooms.py
 	$(PY) tools/check_text.py
+	$(PY) tools/check_abbreviations.py
 	$(PY) tools/check_commits.py
 	git ls-files -- ':!*.lock' ':!fuzz/corpus' ':!*.png' ':!tests/unit/spec/malformed' | xargs $(BIN)/codespell
 	$(PY) tools/file_sizes.py

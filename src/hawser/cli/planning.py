@@ -155,7 +155,7 @@ def _networks(planned: Plan) -> dict[str, list[Prepared]]:
 
 
 def _letter(index: int) -> str:
-    """A, B, ... Z, AA, AB, ..."""
+    """Give `A`, `B`, ... `Z`, `AA`, `AB`, ..."""
     return (_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("A") + index % 26)
 
 

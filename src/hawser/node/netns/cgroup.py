@@ -117,8 +117,8 @@ def enter(name: str) -> None:
     """Version 1: put the calling thread into a group, and with it all that it starts.
 
     A program that asks for real-time priority first and is put into such a group afterwards is
-    refused (EINVAL): it has to be there from its first instruction on. A thread of a process cannot
-    be in another group of version 2 than the process; see `join`.
+    refused (`EINVAL`): it has to be there from its first instruction on. A thread of a process
+    cannot be in another group of version 2 than the process; see `join`.
     """
     hierarchy = _hierarchy()
     for folder in hierarchy.folders(name) if hierarchy and hierarchy.version == 1 else ():
