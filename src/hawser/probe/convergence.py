@@ -18,7 +18,7 @@ from hawser.probe.endpoint import endpoints
 from hawser.spec.measurement import Iperf3, Protocol
 from hawser.spec.topology import Topology
 from hawser.stats.capacity import capacity
-from hawser.stats.convergence import Course
+from hawser.stats.convergence import Arrivals
 from hawser.store.sample import Direction, Sample
 
 _INTERVAL: Final = 0.02
@@ -79,10 +79,10 @@ class Convergence:
         readings = self._reader.found()
         if not readings:
             return ()
-        course = Course([(each.at, self._payload(each)) for each in readings])
+        arrivals = Arrivals([(each.at, self._payload(each)) for each in readings])
         start = readings[0].at
         end = min(start + self._seconds, readings[-1].at)
-        return tuple(self._samples(course, (start, end), switched))
+        return tuple(self._samples(arrivals, (start, end), switched))
 
     def _payload(self, reading: Received) -> float:
         spec = self._measurement
@@ -92,10 +92,10 @@ class Convergence:
         return reading.ip * (1 - headers)
 
     def _samples(
-        self, course: Course, span: tuple[float, float], switched: Sequence[Switched]
+        self, arrivals: Arrivals, span: tuple[float, float], switched: Sequence[Switched]
     ) -> Iterator[Sample]:
         start, end = span
-        least = course.least(start + float(self._measurement.warmup), end, _LOWEST_OVER)
+        least = arrivals.least(start + float(self._measurement.warmup), end, _LOWEST_OVER)
         if least is not None:
             yield self._sample("goodput_min", "Mbit/s", least / 1e6)
         seen = [each for each in switched if start <= each.at < end]
@@ -103,11 +103,11 @@ class Convergence:
         down: frozenset[str] = frozenset()
         for place, each in enumerate(seen):
             after = down - {each.element} if each.up else down | {each.element}
-            before = course.steady(times[place], each.at)
+            before = arrivals.steady(times[place], each.at)
             until = times[place + 2]
-            level = max(before * self._share(down, after), course.steady(each.at, until))
+            level = max(before * self._share(down, after), arrivals.steady(each.at, until))
             metric = "reversion_time" if each.up else "failover_time"
-            yield self._sample(metric, "ms", 1e3 * course.recovery(each.at, until, level))
+            yield self._sample(metric, "ms", 1e3 * arrivals.recovery(each.at, until, level))
             down = after
 
     def _share(self, down: frozenset[str], after: frozenset[str]) -> float:

@@ -1,4 +1,4 @@
-"""What limited each variant, in words, and how many of its runs agree."""
+"""The bottleneck of each variant in words, and in how many of its runs it was found."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hawser.report.words import join, number
 from hawser.spec.measurement import Iperf3, Measurement, Ping
 from hawser.spec.workflow import Labels, Workflow
 from hawser.stats.bottleneck import (
-    Budget,
     Cause,
     Connection,
+    CpuQuota,
+    DropPoint,
     Loss,
     Program,
     Queue,
-    Taker,
     Verdict,
     find,
     share,
@@ -26,11 +26,11 @@ from hawser.store import Sample
 
 _WHO = {"generator": "the generator", "receiver": "the receiver", "function": "the function"}
 _WAITED = 0.1
-"""Share of the time from which it is said that a program had to wait for a core."""
+"""Share of the time waiting for a core from which the report mentions it."""
 
 
 def bottlenecks(found: Iterable[Collected], workflow: Workflow) -> tuple[Bottleneck, ...]:
-    """Judge all measurements that load something."""
+    """Find the bottleneck of every measurement that loads the network."""
     scenarios = {label_key(v.labels): v.scenario for v in workflow.variants}
     made: list[Bottleneck] = []
     for one in found:
@@ -65,79 +65,83 @@ def _judged(
 
 
 def _strength(verdict: Verdict) -> float:
-    return max((cause.pressure for cause in verdict.limits), default=0.0)
+    return max((cause.utilisation for cause in verdict.limits), default=0.0)
 
 
 def described(verdict: Verdict, measurement: Measurement) -> str:
-    """Say what limited, with its evidence."""
+    """Say what limited a measurement, with the evidence."""
     if verdict.limits:
         return join([cause_text(cause) for cause in verdict.limits])
     if isinstance(measurement, Iperf3) and measurement.rate is not None:
-        return f"nothing was at its limit: {measurement.rate} was offered"
-    return "cannot be told: nothing was seen at its limit"
+        return f"nothing was at its limit; the offered load was {measurement.rate}"
+    return "unknown: nothing was at its limit"
 
 
 def cause_text(cause: Cause) -> str:
-    """Say of one element what it did."""
-    sign = cause.sign
+    """Say what one element did."""
+    seen = cause.observation
     who = f"{_WHO.get(cause.kind, '')} {cause.element}".strip()
-    match sign:
+    match seen:
         case Queue():
-            return _queue(cause, sign)
-        case Budget():
-            return f"{who} was out of processor time in {_percent(sign.throttled)} of all periods"
+            return _queue(cause, seen)
+        case CpuQuota():
+            return f"{who} used up its CPU quota in {_percent(seen.throttled)} of all periods"
         case Program():
-            return f"{who}: {_program(sign)}"
-        case Taker():
-            return _taker(cause, who, sign)
+            return f"{who}: {_program(seen)}"
+        case DropPoint():
+            return _drop_point(cause, who, seen)
         case Connection():
-            return _connection(cause, who, sign)
+            return _connection(cause, who, seen)
         case Loss():
-            return f"{cause.element} lost {sign.packets} packets, as asked"
+            return f"{cause.element} lost {seen.packets} packets by its configured loss"
 
 
 def _queue(cause: Cause, queue: Queue) -> str:
-    rate, dropped = f"{number(queue.rate)} Mbit/s", _percent(queue.dropped)
+    rate, dropped = f"{number(queue.rate)} Mbit/s", _percent(queue.drop_ratio)
     if cause.kind == "queue":
         load = _percent(queue.load_at_drop)
         return (
-            f"the queue of {queue.name} was too short: it dropped {dropped} of all packets"
-            f" at {load} of its {rate}"
+            f"the queue of {queue.name} was too short: it dropped {dropped} of the packets"
+            f" at {load} of its rate of {rate}"
         )
-    return f"{queue.name} was full and dropped {dropped} of all packets at {rate}"
+    return f"{queue.name} was saturated at {rate} and dropped {dropped} of the packets"
 
 
 def _program(program: Program) -> str:
     waited = program.demand - program.cpu
-    text = f"a thread of {program.name} worked {_percent(program.cpu)} of the time"
+    text = f"a thread of {program.name} ran {_percent(program.cpu)} of the time"
     return f"{text} and waited for a core {_percent(waited)}" if waited >= _WAITED else text
 
 
-def _taker(cause: Cause, who: str, taker: Taker) -> str:
+def _drop_point(cause: Cause, who: str, point: DropPoint) -> str:
     if cause.kind == "filter":
-        lost = _percent(share(taker.drops, taker.packets))
-        return f"a filter or policer on {taker.node} dropped {lost} of all packets"
-    lost = _percent(share(taker.drops, taker.packets + taker.drops))
-    return f"{who} was too slow: its sockets had no room for {lost} of all datagrams"
+        lost = _percent(share(point.drops, point.packets))
+        return f"a filter or policer on {point.node} dropped {lost} of the packets"
+    lost = _percent(share(point.drops, point.packets + point.drops))
+    return f"{who} was too slow: its socket buffers overflowed and dropped {lost} of the datagrams"
 
 
 def _connection(cause: Cause, who: str, connection: Connection) -> str:
     if connection.window >= connection.buffer:
-        return f"{who}: its receive window was full {_percent(connection.window)} of the time"
-    return f"{who}: its send buffer was too small {_percent(connection.buffer)} of the time"
+        percent = _percent(connection.window)
+        return f"{who}: its receive window limited the connection {percent} of the time"
+    return (
+        f"{who}: its send buffer limited the connection {_percent(connection.buffer)} of the time"
+    )
 
 
 def _next(cause: Cause | None) -> str:
-    """Say how near the next element was to its limit."""
+    """Say how much of its limit the next element used."""
     if cause is None:
         return ""
     of = {
         Queue: "of its rate",
-        Budget: "of its processor time",
+        CpuQuota: "of its CPU quota",
         Program: "of a core",
-        Connection: "of the time waiting for a buffer",
+        Connection: "of the time limited by a buffer or window",
     }
-    return f"{cause.element} at {_percent(cause.pressure)} {of.get(type(cause.sign), '')}".strip()
+    limit = of.get(type(cause.observation), "")
+    return f"{cause.element} at {_percent(cause.utilisation)} {limit}".strip()
 
 
 def _percent(part: float) -> str:

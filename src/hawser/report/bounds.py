@@ -1,4 +1,4 @@
-"""What a described network lets pass between the two ends of a measurement at most."""
+"""The most that a described network can carry between the two ends of a measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def bounds(scenario: Scenario, measurement: str, reverse: bool, unit: str) -> Bo
     """Bounds of a throughput measurement.
 
     Returns:
-        None where the measurement has no two ends, the unit is no rate, or nothing limits.
+        None if the measurement has no two ends, the unit is no rate, or nothing limits the network.
     """
     described = scenario.measurements.get(measurement)
     if not isinstance(described, Iperf3) or unit not in _UNIT:

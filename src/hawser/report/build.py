@@ -9,26 +9,26 @@ from hawser.store import Bundle
 
 
 def build(bundle: Bundle) -> Report:
-    """Make the report of a run, finished or not.
+    """Make the report of a run, also of an unfinished one.
 
     Raises:
         BundleError: the bundle is damaged.
     """
     workflow, found = bundle.workflow, collect.collect(bundle)
-    counters = collect.telling(found, workflow)
+    counters = collect.shown_counters(found, workflow)
     everything = [row for one in found for row in collect.rows(one, workflow, counters)]
     rows = [row for row in everything if row.measurement != collect.PASSIVE]
     passive = [row for row in everything if row.measurement == collect.PASSIVE]
-    plan, about = judge.layout(workflow), collect.headline(rows)
-    comparisons, order = judge.comparisons(plan, about), judge.order_findings(rows)
+    layout, about = judge.lay_out(workflow), collect.headline(rows)
+    comparisons, order = judge.comparisons(layout, about), judge.order_findings(rows)
     return Report(
         manifest=bundle.manifest,
         workflow=workflow,
         state=bundle.state,
         problems=bundle.problems(),
         warnings=judge.warnings(rows, order),
-        finding=finding(plan, about, comparisons),
-        layout=plan,
+        finding=finding(layout, about, comparisons),
+        layout=layout,
         rows=tuple(rows),
         passive=tuple(passive),
         headline=about,
@@ -38,12 +38,12 @@ def build(bundle: Bundle) -> Report:
         outcomes=judge.outcomes(workflow, everything),
         order=order,
         unmatched=collect.unmatched(workflow, rows),
-        series=collect.courses(found, about),
+        series=collect.time_series(found, about),
     )
 
 
 def excluded(bundle: Bundle) -> tuple[Exclusion, ...]:
-    """The finished trials that are in no statistic."""
+    """The finished trials that are left out of all statistics."""
     return tuple(
         Exclusion(
             trial=trial.record.trial,

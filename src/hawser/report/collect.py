@@ -1,4 +1,4 @@
-"""From the samples of a bundle to rows: one metric of one variant, over its valid runs."""
+"""Rows from the samples of a bundle: one metric of one variant over its valid runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[str, str, str, Direction, str]
 
 
 def key(sample: Sample) -> Key:
-    """What a sample is a sample of."""
+    """The quantity that a sample belongs to."""
     return sample.measurement, sample.metric, sample.unit, sample.direction, sample.subject
 
 
@@ -28,7 +28,7 @@ class Collected:
 
     variant: Labels
     runs: dict[Key, list[RunValue]] = field(default_factory=dict)
-    courses: dict[Key, dict[int, list[tuple[float, float]]]] = field(default_factory=dict)
+    series: dict[Key, dict[int, list[tuple[float, float]]]] = field(default_factory=dict)
     evidence: dict[str, dict[int, list[Sample]]] = field(default_factory=dict)
     """By measurement and trial."""
 
@@ -53,26 +53,26 @@ def collect(bundle: Bundle) -> list[Collected]:
                 trials = place.evidence.setdefault(sample.measurement, {})
                 trials.setdefault(record.trial, []).append(sample)
             elif sample.time is not None:
-                course = place.courses.setdefault(key(sample), {})
-                course.setdefault(record.trial, []).append((sample.time, sample.value))
+                points = place.series.setdefault(key(sample), {})
+                points.setdefault(record.trial, []).append((sample.time, sample.value))
     return list(found.values())
 
 
 USAGE = ("cpu", "memory")
-"""What daemons and the machine use."""
+"""Resource usage of daemons and of the machine."""
 
 
-TUNNELLED = {
-    "sealed_packets": "Into a tunnel, by function and what carried it, packets",
-    "opened_packets": "Out of a tunnel, by function and what carried it, packets",
+IPSEC = {
+    "sealed_packets": "Encrypted by IPsec functions (function and ESP implementation), packets",
+    "opened_packets": "Decrypted by IPsec functions (function and ESP implementation), packets",
 }
-"""What ends of tunnels carried, and what a table of it is called."""
+"""Counters of IPsec functions, with the captions of their tables."""
 
 
-def telling(found: Iterable[Collected], workflow: Workflow) -> set[Key]:
-    """Which counters a report shows: usage, drops, what each path carried, and what is asserted.
+def shown_counters(found: Iterable[Collected], workflow: Workflow) -> set[Key]:
+    """Choose the counters of a report: usage, drops, bytes of each path, and those asserted.
 
-    The others are in `samples.parquet`: a run has hundreds, and most of them count nothing.
+    The others are in `samples.parquet`: a run has hundreds, most of them zero.
     """
     asserted = {assertion.metric for assertion in workflow.assertions}
     return {
@@ -87,7 +87,7 @@ def telling(found: Iterable[Collected], workflow: Workflow) -> set[Key]:
 def _explains(what: Key) -> bool:
     _, metric, _, _, subject = what
     carried = metric == "tx_bytes" and subject.startswith(("path:", "bottleneck:"))
-    return metric in USAGE or "drop_" in metric or carried or metric in TUNNELLED
+    return metric in USAGE or "drop_" in metric or carried or metric in IPSEC
 
 
 def label_key(variant: Labels) -> frozenset[tuple[str, str]]:
@@ -101,7 +101,7 @@ def rows(collected: Collected, workflow: Workflow, counters: set[Key]) -> list[R
     Args:
         collected: its values.
         workflow: what was run.
-        counters: the passive ones that are wanted.
+        counters: the passive counters to include.
     """
     scenario = {label_key(v.labels): v.scenario for v in workflow.variants}.get(
         label_key(collected.variant)
@@ -160,7 +160,7 @@ def covers(wanted: Labels, variant: Labels) -> bool:
 
 
 def unmatched(workflow: Workflow, made: Iterable[Row]) -> tuple[str, ...]:
-    """The published figures that stand beside no row."""
+    """The published values without a row."""
     made = list(made)
     return tuple(
         f"{reference.metric} {label(reference.variant)}: {reference.value:g} {reference.unit}"
@@ -171,7 +171,7 @@ def unmatched(workflow: Workflow, made: Iterable[Row]) -> tuple[str, ...]:
 
 
 def headline(made: Iterable[Row]) -> tuple[Row, ...]:
-    """Of each variant the row the run is about: its first goodput, else its first metric."""
+    """The row of each variant that the run is about: its first goodput, else its first metric."""
     first: dict[frozenset[tuple[str, str]], Row] = {}
     for row in made:
         known = first.get(label_key(row.variant))
@@ -184,14 +184,14 @@ def headline(made: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(first.values())
 
 
-def courses(collected: Iterable[Collected], about: Iterable[Row]) -> tuple[TimeSeries, ...]:
+def time_series(collected: Iterable[Collected], about: Iterable[Row]) -> tuple[TimeSeries, ...]:
     """The time series behind the headline rows."""
     wanted = {label_key(row.variant): _row_key(row) for row in about}
     return tuple(
         TimeSeries(variant=one.variant, trial=trial, points=tuple(sorted(points)))
         for one in collected
         if label_key(one.variant) in wanted
-        for trial, points in one.courses.get(wanted[label_key(one.variant)], {}).items()
+        for trial, points in one.series.get(wanted[label_key(one.variant)], {}).items()
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs side by side: each figure of the first one against the same figure of the others."""
+"""Runs side by side: each value of the first run compared with that of the others."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ Key = tuple[frozenset[tuple[str, str]], str, str, str, str, str]
 
 
 class Line(Model):
-    """One metric of one variant, in every run."""
+    """One metric of one variant in all runs."""
 
     variant: Labels
     rows: tuple[Row | None, ...]
-    """One a run, in the order of the runs; None where the run does not have it."""
+    """One for each run, in their order; None if the run does not have it."""
     ratios: tuple[Ratio | None, ...]
-    """Of each run after the first: its median over the first run's."""
+    """For each run after the first, its median over the first run's."""
 
     @property
     def any(self) -> Row:
-        """A row of some run, for names and units."""
+        """The row of any run, for names and units."""
         return next(row for row in self.rows if row is not None)
 
 
 class Comparison(Model):
-    """Several runs, set side by side."""
+    """Several runs side by side."""
 
     runs: tuple[Manifest, ...]
     valid: tuple[bool, ...]
     layout: Layout
-    """Of the variants."""
+    """How variants are laid out."""
     lines: tuple[Line, ...]
     headline: tuple[Line, ...]
-    """Of the metric that the runs are about."""
+    """Those of the metric that the runs are about."""
     differences: tuple[str, ...]
-    """What besides the results differs between the runs."""
+    """Differences between the runs other than their results."""
 
 
 def compare(bundles: Sequence[Bundle]) -> Comparison:
-    """Set runs side by side; ratios are to the first one.
+    """Compare runs with the first of them.
 
     Raises:
         BundleError: one of them is damaged.
@@ -66,7 +66,7 @@ def compare(bundles: Sequence[Bundle]) -> Comparison:
     return Comparison(
         runs=tuple(report.manifest for report in reports),
         valid=tuple(report.valid for report in reports),
-        layout=judge.layout(reports[0].workflow),
+        layout=judge.lay_out(reports[0].workflow),
         lines=tuple(lines.values()),
         headline=tuple(lines[key] for key in about),
         differences=differences(reports),
@@ -91,8 +91,8 @@ def _line(rows: Sequence[Row | None]) -> Line:
 
 
 def differences(reports: Sequence[Report]) -> tuple[str, ...]:
-    """What else is not the same: a difference of results may come from there."""
-    asked: dict[str, Callable[[Report], object]] = {
+    """Other differences between the runs, which may explain different results."""
+    aspects: dict[str, Callable[[Report], object]] = {
         "workflow": lambda r: r.manifest.workflow,
         "what is deployed and measured": lambda r: r.workflow.variants,
         "Hawser's version": lambda r: (r.manifest.hawser, r.manifest.revision),
@@ -101,7 +101,7 @@ def differences(reports: Sequence[Report]) -> tuple[str, ...]:
         "kernel settings": lambda r: r.manifest.kernel,
     }
     differ = [
-        name for name, get in asked.items() if any(get(r) != get(reports[0]) for r in reports)
+        name for name, get in aspects.items() if any(get(r) != get(reports[0]) for r in reports)
     ]
     not_valid = [report.manifest.run for report in reports if not report.valid]
     return (

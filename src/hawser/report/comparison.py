@@ -1,4 +1,4 @@
-"""A comparison of runs in its forms."""
+"""A comparison of runs in all its formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hawser.report.figures.dots import dots
 from hawser.report.model import Layout, Row
 from hawser.report.page import NARROW, WIDE, environment, figure
 from hawser.report.tables import Table, caption
-from hawser.report.words import DASH, count, number, ratio_interval, ratio_value
+from hawser.report.words import DASH, count, join, number, ratio_interval, ratio_value
 from hawser.spec.workflow import Labels
 from hawser.stats import Ratio
 from hawser.store import label
@@ -25,7 +25,7 @@ _TITLE = "Runs side by side"
 
 
 def render_comparison(comparison: Comparison, form: Form) -> bytes:
-    """Write a comparison; text is in UTF-8. The same runs give the same bytes."""
+    """Write a comparison, text in UTF-8. The same runs give the same bytes."""
     forms: dict[str, Callable[[Comparison], str]] = {
         "html": _html,
         "md": _markdown,
@@ -36,16 +36,19 @@ def render_comparison(comparison: Comparison, form: Form) -> bytes:
 
 
 def finding(comparison: Comparison) -> str:
-    """How many figures changed, and which way."""
+    """Say how many values changed, and in which direction."""
     ratios = [ratio for line in comparison.lines for ratio in line.ratios if ratio is not None]
     known = [ratio for ratio in ratios if ratio.interval is not None]
     up = sum(_change(ratio) == "higher" for ratio in ratios)
     down = sum(_change(ratio) == "lower" for ratio in ratios)
-    return (
-        f"Of {count(len(ratios), 'figure')} that can be held against the first run,"
-        f" {up} are higher, {down} are lower, and {len(known) - up - down} cannot be told apart"
-        + (f"; of {len(ratios) - len(known)} there are too few runs." if known != ratios else ".")
-    )
+    few = len(ratios) - len(known)
+    parts = [
+        f"{up} higher",
+        f"{down} lower",
+        f"{len(known) - up - down} not shown to differ",
+        *([f"{few} with too few runs to tell"] if few else []),
+    ]
+    return f"{count(len(ratios), 'value')} compared with the first run: {join(parts)}."
 
 
 def _change(ratio: Ratio) -> str:
@@ -64,7 +67,7 @@ def _letter(index: int) -> str:
 
 
 def runs_table(comparison: Comparison) -> Table:
-    """What the runs are."""
+    """Which runs are compared."""
     rows = [
         (
             name,
@@ -93,13 +96,13 @@ def result_tables(comparison: Comparison) -> list[Table]:
 
 
 def _table(comparison: Comparison, lines: Sequence[Line]) -> Table:
-    plan, (first, *others) = comparison.layout, letters(comparison)
-    axes = (*plan.group_axes, plan.axis) if plan.axis else ("variant",)
+    layout, (first, *others) = comparison.layout, letters(comparison)
+    axes = (*layout.group_axes, layout.axis) if layout.axis else ("variant",)
     heads = [f"{name}: median (n)" for name in (first, *others)]
     heads += (head for name in others for head in (f"{name} / {first}", "95 % CI", "change"))
     rows = [
         (
-            *_axis_values(plan, axes, line.variant),
+            *_axis_values(layout, axes, line.variant),
             *(_cell(row) for row in line.rows),
             *(cell for ratio in line.ratios for cell in _ratio(ratio)),
         )
@@ -108,8 +111,8 @@ def _table(comparison: Comparison, lines: Sequence[Line]) -> Table:
     return Table(caption([line.any for line in lines]), (*axes, *heads), tuple(rows), len(axes))
 
 
-def _axis_values(plan: Layout, axes: Sequence[str], variant: Labels) -> list[str]:
-    return [variant.get(axis, DASH) for axis in axes] if plan.axis else [label(variant)]
+def _axis_values(layout: Layout, axes: Sequence[str], variant: Labels) -> list[str]:
+    return [variant.get(axis, DASH) for axis in axes] if layout.axis else [label(variant)]
 
 
 def _cell(row: Row | None) -> str:
@@ -121,7 +124,7 @@ def _cell(row: Row | None) -> str:
 def _ratio(ratio: Ratio | None) -> tuple[str, str, str]:
     if ratio is None:
         return DASH, DASH, DASH
-    unclear = "not told apart" if ratio.close else "too few runs"
+    unclear = "not shown" if ratio.close else "too few runs"
     return ratio_value(ratio), ratio_interval(ratio), _change(ratio) or unclear
 
 
@@ -162,7 +165,7 @@ def renderable_comparison(comparison: Comparison) -> RenderableType:
     parts: list[RenderableType] = [terminal.line(_TITLE, "bold"), Text()]
     parts += [terminal.grid(runs_table(comparison)), Text()]
     if comparison.differences:
-        parts += [terminal.bullets("Mind:", comparison.differences, "yellow"), Text()]
+        parts += [terminal.bullets("Notes:", comparison.differences, "yellow"), Text()]
     parts += [terminal.line(finding(comparison)), Text()]
     for table in result_tables(comparison):
         parts += [terminal.grid(table), Text()]
@@ -193,7 +196,7 @@ def _html(comparison: Comparison) -> str:
 
 
 def _chart(comparison: Comparison) -> Markup | None:
-    """The headline metric: a group a variant, a series a run."""
+    """The chart of the headline metric: a group for each variant, a series for each run."""
     names = letters(comparison)
     rows = [
         row.model_copy(update={"variant": {"variant": label(line.variant), "run": name}})
@@ -204,5 +207,5 @@ def _chart(comparison: Comparison) -> Markup | None:
     if not rows:
         return None
     groups = tuple(dict.fromkeys(row.variant["variant"] for row in rows))
-    plan = Layout(axis="run", group_axes=("variant",), groups=groups, series=names)
-    return figure(dots(rows, plan, WIDE, columns=True), dots(rows, plan, NARROW, columns=False))
+    layout = Layout(axis="run", group_axes=("variant",), groups=groups, series=names)
+    return figure(dots(rows, layout, WIDE, columns=True), dots(rows, layout, NARROW, columns=False))

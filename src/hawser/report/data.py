@@ -1,4 +1,4 @@
-"""The report as data: JSON and CSV, with stable names, since people script against them."""
+"""The report as data, JSON and CSV. Names are stable, because scripts depend on them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _PAIRS = ("ci95", "bootstrap95", "median_interval")
 
 
 def table(report: Report) -> str:
-    """The rows as CSV (RFC 4180): one column an axis, an interval in two columns."""
+    """The rows as CSV (RFC 4180), with a column for each axis and two for each interval."""
     axes = [axis for axis in axes_of(report) if report.layout.axis]
     stream = io.StringIO()
     names = [f"{pair}_{end}" for pair in _PAIRS for end in ("low", "high")]

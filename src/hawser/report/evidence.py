@@ -1,4 +1,4 @@
-"""From the samples of one measurement in one trial to what `stats.bottleneck` judges."""
+"""The evidence samples of one measurement in one trial, as input of `stats.bottleneck`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ from collections.abc import Iterable, Mapping
 
 from hawser.spec.measurement import Iperf3, Load, Measurement, Throughput
 from hawser.stats import bottleneck
-from hawser.stats.bottleneck import Budget, Connection, Evidence, Loss, Program, Queue, Role, Taker
+from hawser.stats.bottleneck import (
+    Connection,
+    CpuQuota,
+    DropPoint,
+    Evidence,
+    Loss,
+    Program,
+    Queue,
+    Role,
+)
 from hawser.store import Sample
 
 Values = Mapping[str, float]
-"""Metric -> value, of one subject."""
+"""Values of one subject by metric."""
 
 
 def gather(samples: Iterable[Sample], measurement: Measurement) -> Evidence:
-    """Sort the samples of kind `evidence` of one measurement by what they are about."""
+    """Sort the samples of kind `evidence` of one measurement by element."""
     found: dict[str, dict[str, float]] = {}
     for sample in samples:
         found.setdefault(sample.subject, {})[sample.metric] = sample.value
@@ -26,16 +35,16 @@ def gather(samples: Iterable[Sample], measurement: Measurement) -> Evidence:
             for name, v in found.items()
             if "thread_demand" in v and not _paced(measurement, name)
         ),
-        budgets=tuple(
-            _budget(name, role(name, source, target), v)
+        cpu_quotas=tuple(
+            _quota(name, role(name, source, target), v)
             for name, v in found.items()
             if v.get("cpu_limit")
         ),
-        stacks=_takers(found, "drop_filter", source, target),
-        sockets=_takers(found, "drop_buffer", source, target),
+        stacks=_drop_points(found, "drop_filter", source, target),
+        sockets=_drop_points(found, "drop_buffer", source, target),
         connections=tuple(
-            _connection(sender, taker, source, v)
-            for sender, taker in ((source, target), (target, source))
+            _connection(sender, receiver, source, v)
+            for sender, receiver in ((source, target), (target, source))
             if "receive_window_limited" in (v := found.get(f"socket:{sender}", {}))
         ),
         losses=tuple(
@@ -47,7 +56,7 @@ def gather(samples: Iterable[Sample], measurement: Measurement) -> Evidence:
 
 
 def traffic(measurement: Measurement) -> tuple[str, str]:
-    """Give the node that sends most, and the one that receives it."""
+    """Give the node that sends most of the traffic, and the one that receives it."""
     ends = [end.partition(".")[0] for end in (measurement.source, measurement.target)]
     reverse = isinstance(measurement, Iperf3) and measurement.reverse
     source, target = reversed(ends) if reverse else ends
@@ -55,7 +64,7 @@ def traffic(measurement: Measurement) -> tuple[str, str]:
 
 
 def role(subject: str, source: str, target: str) -> Role:
-    """Tell what a subject such as `node:fw1`, `program:h1:wrk` or `daemon:gw1` is."""
+    """Give the role of a subject such as `node:fw1`, `program:h1:wrk` or `daemon:gw1`."""
     kind, node = (*subject.split(":"), "")[:2]
     if kind == "daemon":
         return "function"
@@ -69,7 +78,7 @@ def _node(subject: str) -> str:
 
 
 def _paced(measurement: Measurement, subject: str) -> bool:
-    """Tell the load generator, which turns in circles until a frame is due, from what is busy."""
+    """Tell whether a program is the load generator, which busy-waits until a frame is due."""
     return isinstance(measurement, Load | Throughput) and subject.endswith(":hawserd")
 
 
@@ -78,7 +87,7 @@ def _queue(name: str, values: Values) -> Queue:
         name=name,
         rate=values["rate_limit"],
         load=values.get("load", 0.0) / 100,
-        busiest=values.get("load_busiest", 0.0) / 100,
+        peak=values.get("load_busiest", 0.0) / 100,
         packets=round(values.get("packets", 0)),
         drops=round(values.get("drop_queue", 0)),
         load_at_drop=values.get("load_at_drop", 0.0) / 100,
@@ -96,16 +105,18 @@ def _program(subject: str, its: Role, values: Values) -> Program:
     )
 
 
-def _budget(name: str, its: Role, values: Values) -> Budget:
+def _quota(name: str, its: Role, values: Values) -> CpuQuota:
     used = bottleneck.share(values.get("cpu", 0.0), values["cpu_limit"])
-    return Budget(
+    return CpuQuota(
         node=_node(name), role=its, used=used, throttled=values.get("throttled", 0.0) / 100
     )
 
 
-def _takers(found: Mapping[str, Values], cause: str, source: str, target: str) -> tuple[Taker, ...]:
+def _drop_points(
+    found: Mapping[str, Values], cause: str, source: str, target: str
+) -> tuple[DropPoint, ...]:
     return tuple(
-        Taker(
+        DropPoint(
             node=_node(name),
             role=role(name, source, target),
             packets=round(values.get("packets", 0)),
@@ -116,13 +127,13 @@ def _takers(found: Mapping[str, Values], cause: str, source: str, target: str) -
     )
 
 
-def _connection(sender: str, taker: str, source: str, values: Values) -> Connection:
+def _connection(sender: str, receiver: str, source: str, values: Values) -> Connection:
     first = sender == source
     return Connection(
         sender=sender,
         sender_role="generator" if first else "receiver",
-        taker=taker,
-        taker_role="receiver" if first else "generator",
+        receiver=receiver,
+        receiver_role="receiver" if first else "generator",
         window=values["receive_window_limited"] / 100,
         buffer=values.get("send_buffer_limited", 0.0) / 100,
     )

@@ -1,4 +1,4 @@
-"""What is to be said about rows: assertions, marks of the order, comparisons, warnings."""
+"""Judgements on rows: assertions, comparisons, effects of the order of trials, warnings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hawser.stats import Summary, check_order, ratio_of_medians
 from hawser.store import label
 
 _FEW = 5
-"""Below this many runs intervals are too wide to tell much."""
+"""With fewer runs than this, intervals are too wide to conclude much."""
 
 
-def layout(workflow: Workflow) -> Layout:
-    """Lay out the variants: the last axis that varies makes the series, the others the groups."""
+def lay_out(workflow: Workflow) -> Layout:
+    """Lay out the variants: the last axis that varies gives the series, the others the groups."""
     variants = [variant.labels for variant in workflow.variants]
     values: dict[str, dict[str, None]] = {}
     for labels in variants:
@@ -32,17 +32,17 @@ def layout(workflow: Workflow) -> Layout:
             values.setdefault(axis, {})[value] = None
     varying = [axis for axis, found in values.items() if len(found) > 1]
     axis = varying[-1] if varying else ""
-    plan = Layout(axis=axis, group_axes=tuple(varying[:-1]), groups=(), series=())
-    return plan.model_copy(
+    layout = Layout(axis=axis, group_axes=tuple(varying[:-1]), groups=(), series=())
+    return layout.model_copy(
         update={
-            "groups": tuple(dict.fromkeys(plan.group(labels) for labels in variants)),
-            "series": tuple(dict.fromkeys(plan.name(labels) for labels in variants)),
+            "groups": tuple(dict.fromkeys(layout.group(labels) for labels in variants)),
+            "series": tuple(dict.fromkeys(layout.name(labels) for labels in variants)),
         }
     )
 
 
 def outcomes(workflow: Workflow, made: Sequence[Row]) -> tuple[Outcome, ...]:
-    """Hold the rows against the workflow's assertions."""
+    """Check the rows against the workflow's assertions."""
     return tuple(_outcome(assertion, made) for assertion in workflow.assertions)
 
 
@@ -80,7 +80,7 @@ def _value(wanted: Assertion, row: Row, made: Sequence[Row]) -> float | None:
 def _together(
     values: Sequence[tuple[Row, float | None]], axis: str
 ) -> list[tuple[Row, float | None]]:
-    """The geometric mean over the values of an axis, under the first row without its label."""
+    """The geometric mean over the values of an axis, with the first row without that label."""
     groups: dict[tuple[str, ...], list[tuple[Row, float | None]]] = {}
     for row, value in values:
         rest = sorted(item for item in row.variant.items() if item[0] != axis)
@@ -90,7 +90,7 @@ def _together(
 
 
 def _mean(found: Sequence[tuple[Row, float | None]], axis: str) -> tuple[Row, float | None]:
-    """None where one is missing: what is left would be about something else."""
+    """None if a value is missing: a mean of the others would describe something else."""
     row = found[0][0]
     known = [value for _, value in found if value]
     variant = {name: value for name, value in row.variant.items() if name != axis}
@@ -106,7 +106,7 @@ def _checked(wanted: Assertion, row: Row, value: float | None) -> Checked:
 
 
 def _counterpart(wanted: Assertion, row: Row, made: Sequence[Row]) -> float | None:
-    """The same statistic of the variant that differs only by the labels of `relative_to`."""
+    """The same statistic of the variant that differs only in the labels of `relative_to`."""
     variant = row.variant | wanted.relative_to
     same = ("measurement", "metric", "unit", "direction", "subject")
     for other in made:
@@ -116,7 +116,7 @@ def _counterpart(wanted: Assertion, row: Row, made: Sequence[Row]) -> float | No
 
 
 def _ratio(value: float | None, other: float | None) -> float | None:
-    """None where there is nothing to be a multiple of."""
+    """The quotient; None if either is missing or the divisor is 0."""
     return value / other if value is not None and other else None
 
 
@@ -130,11 +130,11 @@ def _statistic(summary: Summary, name: str) -> float | None:
     }[name]
 
 
-def comparisons(plan: Layout, about: Sequence[Row]) -> tuple[Comparison, ...]:
-    """In each group, the leader against every other variant, the nearest first."""
+def comparisons(layout: Layout, about: Sequence[Row]) -> tuple[Comparison, ...]:
+    """Compare the best variant of each group with every other, the closest first."""
     found: list[Comparison] = []
-    for group in plan.groups:
-        ranked = ranking([row for row in about if plan.group(row.variant) == group])
+    for group in layout.groups:
+        ranked = ranking([row for row in about if layout.group(row.variant) == group])
         for other in ranked[1:]:
             ratio = ratio_of_medians(ranked[0].values, other.values)
             if ratio is not None:
@@ -147,7 +147,7 @@ def comparisons(plan: Layout, about: Sequence[Row]) -> tuple[Comparison, ...]:
 
 
 def ranking(rows: Iterable[Row]) -> list[Row]:
-    """Rows of one metric, the best median first."""
+    """Rows of one metric in order of their medians, best first."""
     return sorted(
         rows,
         key=lambda r: r.summary.median * (-1 if term(r.metric).better == "higher" else 1),
@@ -155,7 +155,7 @@ def ranking(rows: Iterable[Row]) -> list[Row]:
 
 
 def order_findings(made: Sequence[Row]) -> tuple[OrderFinding, ...]:
-    """Check every active metric for marks of the order of trials, all variants together."""
+    """Check every active metric for effects of the order of trials, over all variants."""
     series: dict[tuple[str, str, str], list[Row]] = {}
     for row in made:
         if row.measurement != PASSIVE and not row.subject:
@@ -177,16 +177,16 @@ def order_findings(made: Sequence[Row]) -> tuple[OrderFinding, ...]:
 
 
 def _relative(rows: Sequence[Row]) -> list[float]:
-    """All values as multiples of their variant's median, by trial; one run alone says nothing."""
+    """All values relative to their variant's median, by trial; variants with one run left out."""
     usable = [row for row in rows if row.summary.n > 1 and row.summary.median != 0]
     points = [(run.trial, run.value / row.summary.median) for row in usable for run in row.runs]
     return [value for _, value in sorted(points)]
 
 
 def warnings(made: Sequence[Row], order: Sequence[OrderFinding]) -> tuple[str, ...]:
-    """What a careful reader should know."""
+    """What limits the conclusions from a run."""
     fewest = min((row.summary.n for row in made), default=_FEW)
-    few = f"Only {count(fewest, 'run')} of some variants: intervals are wide or missing"
+    few = f"Some variants have only {count(fewest, 'run')}: intervals are wide or missing"
     return (
         *([few] if fewest < _FEW else []),
         *(_disagreement(row) for row in made if row.summary.disagree),
@@ -196,8 +196,8 @@ def warnings(made: Sequence[Row], order: Sequence[OrderFinding]) -> tuple[str, .
 
 def _disagreement(row: Row) -> str:
     return (
-        f"{row.metric} of {label(row.variant)}: t and bootstrap interval disagree, so the runs are"
-        " skewed or one stands apart: trust the median"
+        f"{row.metric} of {label(row.variant)}: the t and bootstrap intervals disagree, so the"
+        " runs are skewed or contain an outlier; use the median"
     )
 
 
@@ -210,7 +210,7 @@ def _order_warnings(finding: OrderFinding) -> list[str]:
         found.append(f"{what} {way} over the run by about {change} (p = {check.trend_p:.2g})")
     if check.dependent:
         found.append(
-            f"{what}: neighbouring trials are related (lag-1 autocorrelation {check.lag1:+.2f}),"
+            f"{what}: consecutive trials are correlated (lag-1 autocorrelation {check.lag1:+.2f}),"
             " so intervals are too narrow"
         )
     return found

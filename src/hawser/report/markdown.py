@@ -26,10 +26,10 @@ def markdown(report: Report) -> str:
     parts += (table(one) for one in tables.results(report))
     parts += _optional(tables.comparisons(report))
     if report.unmatched:
-        parts += ["Published, not measured here:", _list(report.unmatched)]
+        parts += ["Published values not measured here:", _list(report.unmatched)]
     parts += _optional(tables.bottlenecks(report))
-    parts += (table(one) for one in tables.evidence(report))
-    parts += ["## Checks", _list(report.warnings) or "Nothing stands out."]
+    parts += (table(one) for one in tables.counters(report))
+    parts += ["## Checks", _list(report.warnings) or "No warnings."]
     parts += _optional(tables.assertions(report))
     parts += _optional(tables.exclusions(report)) or ["No run was excluded."]
     parts += _optional(tables.order(report))
@@ -52,14 +52,14 @@ def table(one: Table) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that means nothing to Markdown or HTML, in one line."""
+    """Text in one line, without special meaning in Markdown or HTML."""
     text = " ".join(clean(text, 10_000).split())
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\1", text)
 
 
 def code(text: str) -> str:
-    """A block of code; its fence is longer than any in the text."""
+    """A code block, its fence longer than any in the text."""
     text = clean(text, 10_000)
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -1,4 +1,4 @@
-"""What a report says, before it has a form."""
+"""The content of a report, independent of its format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Published(Model):
 
 
 class Bounds(Model):
-    """What the described network lets pass at most, counted on the wire, in the row's unit."""
+    """The most that the described network can carry, counted on the wire, in the row's unit."""
 
     together: float
     """Over all paths at once (maximum flow)."""
@@ -28,7 +28,7 @@ class Bounds(Model):
 
 
 class RunValue(Model):
-    """What one run gave."""
+    """The value of one run."""
 
     trial: int
     repeat: int
@@ -57,7 +57,7 @@ class Row(Model):
 
 
 class TimeSeries(Model):
-    """The course of the headline metric during one run."""
+    """The headline metric over the time of one run."""
 
     variant: Labels
     trial: int
@@ -66,7 +66,7 @@ class TimeSeries(Model):
 
 
 class Comparison(Model):
-    """The leader of a group against another variant of it, in the headline metric."""
+    """The best variant of a group compared with another, in the headline metric."""
 
     group: str
     leader: Labels
@@ -76,7 +76,7 @@ class Comparison(Model):
 
 
 class Exclusion(Model):
-    """A run that is in no statistic."""
+    """A run left out of all statistics."""
 
     trial: int
     repeat: int
@@ -85,7 +85,7 @@ class Exclusion(Model):
 
 
 class Checked(Model):
-    """One row held against an assertion."""
+    """One row checked against an assertion."""
 
     variant: Labels
     measurement: str
@@ -94,21 +94,21 @@ class Checked(Model):
 
 
 class Outcome(Model):
-    """What became of an assertion."""
+    """The result of an assertion."""
 
     text: str
     checked: tuple[Checked, ...]
 
     @property
     def ok(self) -> bool:
-        """An assertion that nothing was held against has failed."""
+        """Whether it holds for every row; an assertion without rows has failed."""
         return bool(self.checked) and all(one.ok for one in self.checked)
 
 
 class OrderFinding(Model):
-    """Marks of the order of trials on a metric, all variants together.
+    """Effect of the order of trials on a metric, over all variants.
 
-    Each value is taken relative to its variant's median, so slopes are shares a trial.
+    Values are relative to their variant's median, so slopes are shares per trial.
     """
 
     measurement: str
@@ -118,13 +118,13 @@ class OrderFinding(Model):
 
 
 class Layout(Model):
-    """How variants are laid out: groups along the axis, and in each group the series."""
+    """How variants are laid out: groups, and within each group the series."""
 
     axis: str
-    """Name of what tells series apart; empty where nothing is varied."""
+    """Name of the axis that gives the series; empty if nothing varies."""
     group_axes: tuple[str, ...]
     groups: tuple[str, ...]
-    """One empty name where only one axis varies."""
+    """One empty name if only one axis varies."""
     series: tuple[str, ...]
 
     def group(self, variant: Labels) -> str:
@@ -142,27 +142,27 @@ class Bottleneck(Model):
     variant: Labels
     measurement: str
     kind: Kind | None
-    """None where nothing was seen at its limit."""
+    """None if nothing was at its limit."""
     elements: tuple[str, ...]
     text: str
     runs: int
-    """In which it was so."""
+    """Runs with this result."""
     of: int
-    """Runs that were judged."""
+    """Runs judged."""
     next: str
-    """What was nearest to its limit besides, and how near; empty where nothing has one."""
+    """The next element near its limit, with its utilisation; empty if no other has a limit."""
 
 
 class Report(Model):
-    """A run, read and judged."""
+    """The judged results of a run."""
 
     manifest: Manifest
     workflow: Workflow
     state: Literal["running", "incomplete", "done", "failed"]
     problems: tuple[str, ...]
-    """Why the run must not be relied on."""
+    """Why the results are not valid."""
     warnings: tuple[str, ...]
-    """What a careful reader should know."""
+    """What limits the conclusions."""
     finding: tuple[str, ...]
     """The main result in sentences."""
     layout: Layout
@@ -171,19 +171,19 @@ class Report(Model):
     passive: tuple[Row, ...]
     """Counters of links and daemons, likewise."""
     headline: tuple[Row, ...]
-    """Of each variant the row of the metric that the run is about."""
+    """Each variant's row of the metric that the run is about."""
     comparisons: tuple[Comparison, ...]
     bottlenecks: tuple[Bottleneck, ...]
     excluded: tuple[Exclusion, ...]
     outcomes: tuple[Outcome, ...]
     order: tuple[OrderFinding, ...]
     unmatched: tuple[str, ...]
-    """Published figures that no row of this run belongs to."""
+    """Published values without a row in this run."""
     series: tuple[TimeSeries, ...]
 
     @property
     def valid(self) -> bool:
-        """Whether the run may be relied on. Assertions do not count here."""
+        """Whether the results are valid, regardless of assertions."""
         return not self.problems
 
     @property

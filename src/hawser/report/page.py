@@ -1,4 +1,4 @@
-"""The report as one HTML file: no script, nothing from the network, nothing to guess."""
+"""The report as one HTML file, without scripts and without resources from the network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from markupsafe import Markup
 from hawser.report import tables
 from hawser.report.figures.cases import cases, suits
 from hawser.report.figures.dots import dots
-from hawser.report.figures.facets import courses, distribution
+from hawser.report.figures.facets import distribution, over_time
 from hawser.report.figures.scene import Scene
 from hawser.report.figures.svg import svg
 from hawser.report.figures.topology import picture
@@ -22,14 +22,14 @@ from hawser.report.words import clean, count, number, percent, ratio_interval, r
 from hawser.spec.workflow import Event
 
 WIDE, HALF, NARROW = 1040.0, 505.0, 342.0
-"""Widths figures are drawn for, pixels: a page, half of it, a telephone."""
+"""Widths of figures, pixels: a page, half a page, a phone."""
 
 _MOST_CHARTS = 12
 _MOST_TILES = 5
 
 
 def environment() -> Environment:
-    """Templates with everything escaped, and text from files made harmless."""
+    """The templates, with all text escaped and cleaned of control characters."""
     return Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
@@ -67,7 +67,7 @@ def html(report: Report) -> str:
             assertions=tables.assertions(report),
             exclusions=tables.exclusions(report),
             order=tables.order(report),
-            evidence=tables.evidence(report),
+            counters=tables.counters(report),
             provenance=tables.provenance(report),
             settings=tables.settings(report),
             command=shlex.join(manifest.command),
@@ -76,7 +76,7 @@ def html(report: Report) -> str:
 
 
 def figure(wide: Scene, narrow: Scene) -> Markup:
-    """A drawing twice: the style sheet shows the one that suits the page's width."""
+    """A figure in two widths; the style sheet shows the one that fits the page."""
     return Markup(svg(wide, "wide") + "\n" + svg(narrow, "narrow"))  # noqa: S704 (svg escapes all text)
 
 
@@ -96,28 +96,28 @@ def _dots(report: Report, rows: Sequence[Row], width: float = WIDE) -> Markup:
 
 
 def _within(report: Report) -> list[Markup]:
-    """What happened within the runs."""
+    """Charts of the time within the runs."""
     if not report.series or suits(report.layout):
         return []
-    about, plan = report.headline[0], report.layout
-    width = WIDE if len(plan.groups) > 1 else HALF
+    about, layout = report.headline[0], report.layout
+    width = WIDE if len(layout.groups) > 1 else HALF
     happened = events(report)
     return [
         figure(
-            courses(report.series, about, plan, width, happened),
-            courses(report.series, about, plan, NARROW, happened),
+            over_time(report.series, about, layout, width, happened),
+            over_time(report.series, about, layout, NARROW, happened),
         ),
         figure(
-            distribution(report.series, about, plan, width),
-            distribution(report.series, about, plan, NARROW),
+            distribution(report.series, about, layout, width),
+            distribution(report.series, about, layout, NARROW),
         ),
     ]
 
 
 def events(report: Report) -> dict[str, list[tuple[float, str]]]:
-    """What happened during the runs of each group, where its time is that of the time series.
+    """Events of each group whose headline metric is of the trial's first measurement.
 
-    Events are timed from a trial's first measurement.
+    Events are timed from the start of that measurement, as its time series are.
     """
     found: dict[str, list[tuple[float, str]]] = {}
     about = {row.measurement for row in report.headline}
@@ -137,7 +137,7 @@ def _event(event: Event) -> str:
 
 
 def _others(report: Report) -> list[Markup]:
-    """Charts of the other metrics, of those that are not the same everywhere."""
+    """Charts of the other metrics that vary."""
     charts: dict[tuple[str, ...], list[Row]] = {}
     for row in report.rows:
         if row not in report.headline:
@@ -149,7 +149,7 @@ def _others(report: Report) -> list[Markup]:
 
 
 def tiles(report: Report) -> list[tuple[str, str, str]]:
-    """The key figures: number, what it is, and of what."""
+    """The key figures: number, meaning, and what it belongs to."""
     found: list[tuple[str, str, str]] = []
     if report.headline:
         found = _lead_tiles(report) if len(report.layout.groups) == 1 else _group_tiles(report)
@@ -169,7 +169,7 @@ def _lead_tiles(report: Report) -> list[tuple[str, str, str]]:
         sure = (
             f"95 % CI {ratio_interval(ratio)}" if ratio.interval else "too few runs for an interval"
         )
-        found.append((ratio_value(ratio), f"what {other} did", sure))
+        found.append((ratio_value(ratio), words.compared(other), sure))
     if lead.bounds is not None:
         share = percent(lead.summary.median / lead.bounds.together)
         together = f"{number(lead.bounds.together)} {lead.unit} on the wire"
@@ -178,7 +178,7 @@ def _lead_tiles(report: Report) -> list[tuple[str, str, str]]:
 
 
 def _group_tiles(report: Report) -> list[tuple[str, str, str]]:
-    """The leader of each group, where groups are few."""
+    """The best variant of each of the first groups."""
     found = []
     for group in report.layout.groups[:_MOST_TILES]:
         rows = [row for row in report.headline if report.layout.group(row.variant) == group]

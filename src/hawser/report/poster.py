@@ -1,4 +1,4 @@
-"""The main result as one picture: title, finding, chart."""
+"""The main result as one picture: title, finding and chart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARGIN = 40.0
 
 
 def poster(report: Report) -> bytes:
-    """Draw it, as PNG."""
+    """Draw the picture, as PNG."""
     title, *lines = (
         *textwrap.wrap(report.manifest.title, 70)[:1],
         *textwrap.wrap(" ".join(report.finding), 120),

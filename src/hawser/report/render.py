@@ -1,4 +1,4 @@
-"""One report, many forms."""
+"""A report in any of its formats."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ _TEXT: dict[str, Callable[[Report], str]] = {
 
 
 def render(report: Report, form: Format) -> bytes:
-    """Write a report; text is in UTF-8. The same report gives the same bytes."""
+    """Write a report, text in UTF-8. The same report gives the same bytes."""
     if form == "png":
-        from hawser.report.poster import poster  # matplotlib takes longer to import than all else
+        from hawser.report.poster import (
+            poster,
+        )  # matplotlib takes longer to import than everything else
 
         return poster(report)
     return _TEXT[form](report).encode()

@@ -1,11 +1,11 @@
-"""The tables of a report, as text in cells: every form of the report shows the same ones."""
+"""The tables of a report with cells as text; all formats of the report show the same ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hawser.report.collect import TUNNELLED, USAGE
+from hawser.report.collect import IPSEC, USAGE
 from hawser.report.model import Report, Row
 from hawser.report.words import (
     DASH,
@@ -62,7 +62,7 @@ def _result(report: Report, rows: Sequence[Row]) -> Table:
 
 
 def caption(rows: Sequence[Row]) -> str:
-    """What a metric's table or chart shows."""
+    """Caption of a metric's table or chart."""
     row = rows[0]
     measurements = ", ".join(dict.fromkeys(row.measurement for row in rows))
     where = ", ".join(filter(None, (measurements, row.subject, way(row.direction))))
@@ -70,9 +70,9 @@ def caption(rows: Sequence[Row]) -> str:
 
 
 def axes_of(report: Report) -> tuple[str, ...]:
-    """Names of the columns that tell variants apart."""
-    plan = report.layout
-    return (*plan.group_axes, plan.axis) if plan.axis else ("variant",)
+    """Names of the columns that identify variants."""
+    layout = report.layout
+    return (*layout.group_axes, layout.axis) if layout.axis else ("variant",)
 
 
 def _names(axes: Sequence[str], variant: Labels) -> tuple[str, ...]:
@@ -104,23 +104,23 @@ def _published(row: Row) -> tuple[str, str]:
 
 
 def comparisons(report: Report) -> Table | None:
-    """The leader of each group against the others."""
+    """The best variant of each group compared with the others."""
     if not report.comparisons:
         return None
-    plan = report.layout
-    grouped = len(plan.groups) > 1
-    head = (" / ".join(plan.group_axes),) if grouped else ()
+    layout = report.layout
+    grouped = len(layout.groups) > 1
+    head = (" / ".join(layout.group_axes),) if grouped else ()
     return Table(
-        "Ratio of medians, leader to other",
-        (*head, "leader", "other", "ratio", "95 % CI (bootstrap)", "told apart"),
+        "Ratio of medians, best variant to other",
+        (*head, "best", "other", "ratio", "95 % CI (bootstrap)", "different"),
         tuple(
             (
                 *((c.group,) if grouped else ()),
-                plan.name(c.leader),
-                plan.name(c.other),
+                layout.name(c.leader),
+                layout.name(c.other),
                 ratio_value(c.ratio),
                 ratio_interval(c.ratio),
-                {True: "yes", False: "no", None: "too few runs"}[c.ratio.verdict],
+                {True: "yes", False: "not shown", None: "too few runs"}[c.ratio.verdict],
             )
             for c in report.comparisons
         ),
@@ -129,7 +129,7 @@ def comparisons(report: Report) -> Table | None:
 
 
 def bottlenecks(report: Report) -> Table | None:
-    """What limited each variant, by measurement."""
+    """The bottleneck of each variant, by measurement."""
     axes = axes_of(report)
     several = len({one.measurement for one in report.bottlenecks}) > 1
     rows = [
@@ -144,11 +144,11 @@ def bottlenecks(report: Report) -> Table | None:
     ]
     head = (*axes, *(("measurement",) if several else ()))
     columns = (*head, "limited by", "next", "runs")
-    return _table("What limited it", columns, rows, len(columns) - 1)
+    return _table("Bottlenecks", columns, rows, len(columns) - 1)
 
 
 def assertions(report: Report) -> Table | None:
-    """What had to hold, and whether it did."""
+    """The workflow's assertions and whether they hold."""
     rows = []
     for outcome in report.outcomes:
         if not outcome.checked:
@@ -161,17 +161,20 @@ def assertions(report: Report) -> Table | None:
 
 
 def exclusions(report: Report) -> Table | None:
-    """The runs that are in no statistic."""
+    """The runs left out of all statistics."""
     rows = [(str(e.trial), label(e.variant), str(e.repeat), e.reason) for e in report.excluded]
     return _table("Excluded runs", ("trial", "variant", "repeat", "reason"), rows, 4)
 
 
 def order(report: Report) -> Table | None:
-    """Marks of the order of trials."""
+    """Effects of the order of trials."""
     rows = []
     for one in report.order:
         check = one.check
-        verdict = [*(["trend"] if check.trend else []), *(["related"] if check.dependent else [])]
+        verdict = [
+            *(["trend"] if check.trend else []),
+            *(["correlated"] if check.dependent else []),
+        ]
         rows.append(
             (
                 f"{one.measurement} {one.metric}",
@@ -182,31 +185,31 @@ def order(report: Report) -> Table | None:
                 ", ".join(verdict) or "none",
             )
         )
-    columns = ("metric", "n", "slope a trial", "trend p", "lag-1", "mark of the order")
+    columns = ("metric", "n", "slope per trial", "trend p", "lag-1", "effect of the order")
     return _table("Order of trials", columns, rows, 1)
 
 
-def evidence(report: Report) -> list[Table]:
-    """Counters of links and daemons, medians over the runs: a row a variant, a column each."""
+def counters(report: Report) -> list[Table]:
+    """Counters of links and daemons, medians over the runs: a row a variant, a column a counter."""
     families: dict[str, list[Row]] = {}
     for row in report.passive:
         families.setdefault(_family(row), []).append(row)
-    return [_evidence(report, name, families[name]) for name in sorted(families)]
+    return [_counters(report, name, families[name]) for name in sorted(families)]
 
 
 def _family(row: Row) -> str:
-    """Caption of the table a counter belongs to."""
+    """Caption of the table that a counter belongs to."""
     if row.metric in USAGE:
-        return "Used: processor time in % of one core, peak memory in MiB"
+        return "Used: CPU time in % of one core, peak memory in MiB"
     if row.metric == "tx_bytes":
         return "Carried, MB"
-    if row.metric in TUNNELLED:
-        return TUNNELLED[row.metric]
+    if row.metric in IPSEC:
+        return IPSEC[row.metric]
     cause = row.metric.replace("drop_", "").replace("_", " ")
     return f"Dropped: {cause}, {row.unit}"
 
 
-def _evidence(report: Report, name: str, rows: Sequence[Row]) -> Table:
+def _counters(report: Report, name: str, rows: Sequence[Row]) -> Table:
     columns = list(dict.fromkeys(map(_counter, rows)))
     if rows[0].metric not in USAGE:
         columns.sort(key=lambda element: (element.endswith("reverse"), element))
@@ -225,7 +228,7 @@ def _evidence(report: Report, name: str, rows: Sequence[Row]) -> Table:
 
 
 def _counter(row: Row) -> str:
-    """Name of a counter: its element, and what is counted where the caption has several."""
+    """Name of a counter: its element, with the metric if the table has several."""
     element = row.subject.removeprefix("daemon:").replace(":", " ")
     return f"{element} {row.metric}" if row.metric in USAGE else element
 
@@ -235,7 +238,7 @@ def _counted(row: Row) -> str:
 
 
 def provenance(report: Report) -> list[tuple[str, str]]:
-    """Where the numbers come from: what is needed to judge and to repeat them."""
+    """Where the numbers come from: what is needed to judge and to reproduce them."""
     about, machine = report.manifest, report.manifest.machine
     memory = f"{machine.memory / 2**30:.1f} GiB"
     revision = "not from a checkout"
@@ -254,7 +257,7 @@ def provenance(report: Report) -> list[tuple[str, str]]:
 
 
 def settings(report: Report) -> list[tuple[str, str]]:
-    """Versions of the programs used, and kernel settings while the trials ran."""
+    """Versions of the programs used, and kernel settings during the trials."""
     return [*sorted(report.manifest.tools.items()), *sorted(report.manifest.kernel.items())]
 
 
@@ -264,7 +267,7 @@ def _place(report: Report, trial: int) -> str:
 
 
 def measurements(report: Report) -> list[tuple[str, str]]:
-    """What is measured: name, and probe with its parameters; which variants, where they differ."""
+    """Each measurement's name and probe with its parameters, and the variants if they differ."""
     found: dict[str, dict[str, list[str]]] = {}
     for variant in report.workflow.variants:
         series = report.layout.name(variant.labels)

@@ -20,7 +20,7 @@ _WIDTH = 110
 
 
 def renderable(report: Report) -> RenderableType:
-    """The report for `rich.console.Console.print`, which colours it where it can."""
+    """The report for `rich.console.Console.print`, in colour if the terminal has it."""
     parts: list[RenderableType] = [line(report.manifest.title, "bold")]
     if report.problems:
         parts.append(bullets("These results must not be relied on:", report.problems, "red"))
@@ -36,12 +36,12 @@ def renderable(report: Report) -> RenderableType:
         if one is not None:
             parts += [grid(one), Text()]
     if report.warnings:
-        parts.append(bullets("Mind:", report.warnings, "yellow"))
+        parts.append(bullets("Warnings:", report.warnings, "yellow"))
     return Group(*parts)
 
 
 def text(what: RenderableType, width: int = _WIDTH) -> str:
-    """Plain text of a given width, without colours."""
+    """Plain text of the given width, without colours."""
     stream = io.StringIO()
     Console(file=stream, width=width, color_system=None, legacy_windows=False).print(what)
     return "\n".join(part.rstrip() for part in stream.getvalue().splitlines()) + "\n"
@@ -66,7 +66,7 @@ def bullets(title: str, items: Iterable[str], style: str) -> RenderableType:
 
 
 def line(content: str, style: str = "") -> Text:
-    """Text as it is: no markup, nothing that steers a terminal."""
+    """Text in one line, without markup or control characters."""
     return Text(" ".join(clean(content, 10_000).split()), style=style)
 
 

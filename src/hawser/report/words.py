@@ -1,4 +1,4 @@
-"""How numbers, metrics and variants are put into words."""
+"""Numbers, metrics and variants as text."""
 
 from __future__ import annotations
 
@@ -19,52 +19,66 @@ _SPACES = frozenset("\t\n\r")
 
 @dataclass(frozen=True)
 class Term:
-    """What is said about a metric."""
+    """How a report names and ranks a metric."""
 
     title: str
     better: Literal["higher", "lower"]
-    most: str
-    """Of the variant that leads: what it did, before its number."""
-    did: str
-    """Of the others, in a comparison."""
+    counted: bool = False
+    """Whether it counts things: then values are "most" and "fewest", not "highest" and "lowest"."""
+
+    @property
+    def name(self) -> str:
+        """The title as it stands within a sentence."""
+        return self.title[:1].lower() + self.title[1:]
+
+    @property
+    def best(self) -> str:
+        """The superlative of the best value."""
+        if self.counted:
+            return "most" if self.better == "higher" else "fewest"
+        return "highest" if self.better == "higher" else "lowest"
+
+    def compared(self, other: str) -> str:
+        """What follows a ratio to another variant, such as "that of ipip"."""
+        return f"as many as {other}" if self.counted else f"that of {other}"
 
 
 TERMS = {
-    "goodput": Term("Goodput", "higher", "carried", "did"),
-    "goodput_min": Term("Goodput of the poorest second", "higher", "carried", "did"),
-    "failover_time": Term("Failover time", "lower", "was back the soonest,", "took"),
-    "reversion_time": Term("Reversion time", "lower", "used it again the soonest,", "took"),
-    "rtt": Term("Round-trip time", "lower", "had the shortest round-trip time,", "had"),
-    "rtt_min": Term("Shortest round-trip time", "lower", "had the lowest", "had"),
-    "rtt_p99": Term("99th percentile of round-trip time", "lower", "had the lowest", "had"),
-    "loss": Term("Loss", "lower", "lost the least,", "did"),
-    "ping_loss": Term("Lost echoes", "lower", "lost the least,", "did"),
-    "jitter": Term("Jitter", "lower", "had the lowest jitter,", "had"),
-    "retransmissions": Term("Retransmissions", "lower", "retransmitted the least,", "did"),
-    "requests": Term("Requests a second", "higher", "answered", "did"),
-    "connections": Term("New connections a second", "higher", "took", "did"),
-    "http_latency_p50": Term("Median latency of a request", "lower", "had the lowest", "had"),
-    "http_latency_p90": Term("90th percentile of latency", "lower", "had the lowest", "had"),
-    "http_latency_p99": Term("99th percentile of latency", "lower", "had the lowest", "had"),
-    "http_errors": Term("Failed requests", "lower", "failed the least,", "had"),
-    "cpu": Term("Processor time, of one core", "lower", "needed the least,", "did"),
-    "memory": Term("Peak memory", "lower", "needed the least,", "did"),
+    "goodput": Term("Goodput", "higher"),
+    "goodput_min": Term("Goodput of the worst second", "higher"),
+    "failover_time": Term("Failover time", "lower"),
+    "reversion_time": Term("Reversion time", "lower"),
+    "rtt": Term("Round-trip time", "lower"),
+    "rtt_min": Term("Minimum round-trip time", "lower"),
+    "rtt_p99": Term("99th percentile of the round-trip time", "lower"),
+    "loss": Term("Loss", "lower"),
+    "ping_loss": Term("Ping loss", "lower"),
+    "jitter": Term("Jitter", "lower"),
+    "retransmissions": Term("Retransmissions", "lower", counted=True),
+    "requests": Term("Requests per second", "higher", counted=True),
+    "connections": Term("New connections per second", "higher", counted=True),
+    "http_latency_p50": Term("Median request latency", "lower"),
+    "http_latency_p90": Term("90th percentile of the request latency", "lower"),
+    "http_latency_p99": Term("99th percentile of the request latency", "lower"),
+    "http_errors": Term("Failed requests", "lower", counted=True),
+    "cpu": Term("CPU time, of one core", "lower"),
+    "memory": Term("Peak memory", "lower"),
 }
 
 
 def term(metric: str) -> Term:
-    """What is said about a metric, also about one that is not known here."""
+    """How a metric is named; one without an entry is named after itself, and higher is better."""
     title = metric.replace("_", " ")
-    return TERMS.get(metric) or Term(title[:1].upper() + title[1:], "higher", "reached", "did")
+    return TERMS.get(metric) or Term(title[:1].upper() + title[1:], "higher")
 
 
 def way(direction: Direction) -> str:
-    """A direction as it is said; empty where it makes no sense."""
+    """A direction in words; empty for a metric without one."""
     return {"none": "", "both": "both ways"}.get(direction, direction)
 
 
 def number(value: float | None) -> str:
-    """A number as a reader wants it: three significant digits, all digits of the integer part."""
+    """A number with three significant digits, and with all digits of its integer part."""
     if value is None:
         return DASH
     size = abs(value)
@@ -77,7 +91,7 @@ def number(value: float | None) -> str:
 
 
 def interval(found: Interval | None) -> str:
-    """An interval: low, dash, high; a word for the dash where it could be taken for a minus."""
+    """An interval, such as 1-2; "-1 to 2" where a dash could be read as a minus sign."""
     if found is None:
         return DASH
     between = " to " if found.low < 0 else DASH
@@ -110,7 +124,7 @@ def _ratio_digits(ratio: Ratio) -> int:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent, with one digit where it is small."""
+    """A share in percent, with one decimal if it is small."""
     if share is None:
         return DASH
     return f"{100 * share:.{1 if abs(share) < 0.1 else 0}f}\N{NO-BREAK SPACE}%"
@@ -122,12 +136,12 @@ def count(n: int, noun: str) -> str:
 
 
 def join(parts: list[str]) -> str:
-    """An enumeration: `a`, `a and b`, `a, b and c`."""
+    """A list in a sentence: `a`, `a and b`, `a, b and c`."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
 def clean(text: str, longest: int = 160) -> str:
-    """Text from a file, without what steers terminals or turns direction; cut where endless."""
+    """Text from a file without control, format and private characters, cut to a length."""
     shown = "".join(
         "\N{REPLACEMENT CHARACTER}" if _hidden(character) else character
         for character in text[: longest + 1]

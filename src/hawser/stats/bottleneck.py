@@ -1,9 +1,9 @@
-"""Which element limited a measurement, from what was seen near its limit.
+"""Find the bottleneck of a measurement from the drops and loads recorded during it.
 
-An element is named for evidence of its own: it dropped packets, or wanted more than it had. Those
-that drop or hold back all the traffic are asked before those that would only have slowed it; where
-several of one kind are full (paths used at once), all are named. Where nothing was at its limit,
-nothing is named.
+An element is named only on evidence of its own: it dropped packets, or it needed more of a resource
+than it had. Elements that drop or hold back all traffic are checked before those that would only
+have slowed it down. If several elements of one kind are saturated (paths used together), all are
+named. If nothing was at its limit, nothing is named.
 """
 
 from __future__ import annotations
@@ -14,104 +14,105 @@ from typing import Final, Literal
 from hawser.spec.model import Model
 
 Role = Literal["generator", "receiver", "function"]
-"""What a node is to a measurement: where traffic starts, where it ends, or on its way."""
+"""Part a node plays in a measurement: it sends the traffic, receives it, or is on its way."""
 
 Kind = Literal["rate", "queue", "filter", "function", "generator", "receiver", "loss"]
 
 FULL: Final = 0.85
-"""Mean load from which a direction that drops is full; below it, its queue is too short.
+"""Mean load from which a direction that drops packets is saturated, as a share of its rate.
 
-TCP with a queue of half a bandwidth-delay product fills a link to 85 % and more; the first and
-last moments of a measurement carry less.
+Drops at a lower load mean that the queue is too short. TCP with a queue of half a bandwidth-delay
+product fills a link to 85 % and more; the start and end of a measurement carry less.
 """
-FULL_NOW: Final = 0.9
-"""Load at the very time of drops, of a direction that is not loaded all the time."""
-BRIM: Final = 0.97
-"""Load in the busiest moment of a direction that is full without dropping."""
+FULL_AT_DROP: Final = 0.9
+"""Load at the time of the drops that shows saturation if the mean load is lower."""
+PEAK: Final = 0.97
+"""Peak load of a direction that is saturated without dropping."""
 BUSY: Final = 0.9
-"""Share of the time in which a saturated thread runs, or is ready to."""
+"""Share of the time in which a saturated thread runs or is runnable."""
 THROTTLED: Final = 0.5
-"""Share of scheduling periods in which programs wait that always have something to do."""
-WINDOW: Final = 0.5
-"""Share of a connection's time spent waiting for the other side's window, if that is the limit."""
-BUFFER: Final = 0.2
-"""The same of the own buffer: the kernel sees a third of it, where 16 kB hold back 10 ms of RTT."""
-DROPPED: Final = 1e-4
-"""Share of packets below which drops explain nothing."""
-FEWEST: Final = 5
-"""Dropped packets that may be an accident of the start."""
+"""Share of CFS periods with throttling from which the CPU quota is the limit."""
+WINDOW_LIMITED: Final = 0.5
+"""Share of a connection's time limited by the receive window, from which that is the limit."""
+BUFFER_LIMITED: Final = 0.2
+"""The same for the send buffer. Lower, because the kernel reports about a third of that time
+(measured with 16 kB and an RTT of 10 ms)."""
+DROP_RATIO: Final = 1e-4
+"""Share of packets below which drops are not taken for the limit."""
+MIN_DROPS: Final = 5
+"""Fewer drops than this may come from the start of the traffic alone."""
 
 
 class Queue(Model):
-    """One direction that has a rate."""
+    """One direction of a link, port or path that has a rate limit."""
 
     name: str
     rate: float
     """Mbit/s."""
     load: float
-    """Mean share of the rate while traffic flowed."""
-    busiest: float
-    """Share of the rate in the busiest moment."""
+    """Mean share of the rate used while traffic flowed."""
+    peak: float
+    """Largest share of the rate used."""
     packets: int
     drops: int
     load_at_drop: float = 0.0
-    """Share of the rate when it dropped."""
+    """Share of the rate used when packets were dropped."""
 
     @property
-    def dropped(self) -> float:
-        """Share of the packets that it dropped."""
+    def drop_ratio(self) -> float:
+        """Share of its packets that were dropped."""
         return share(self.drops, self.packets + self.drops)
 
 
 class Program(Model):
-    """The busiest thread of a program; shares of the time."""
+    """The busiest thread of a program, in shares of the time."""
 
     element: str
-    """Its node, or the daemon that it is."""
+    """Its node; for daemons, the daemon."""
     name: str
     role: Role
     demand: float
-    """Running, or ready to run."""
+    """Running or runnable."""
     cpu: float
     """Running."""
 
 
-class Budget(Model):
-    """All programs of a node with a limit of processor time."""
+class CpuQuota(Model):
+    """The CPU quota of a node, used by all its programs together."""
 
     node: str
     role: Role
     used: float
-    """Share of the limit that they used."""
+    """Share of the quota that was used."""
     throttled: float
-    """Share of the periods in which they had to wait."""
+    """Share of the periods in which programs were throttled."""
 
 
-class Taker(Model):
-    """What takes packets in: a node's protocol stack, or the sockets of a node."""
+class DropPoint(Model):
+    """Where a node may drop packets that it received: its IP stack or its sockets."""
 
     node: str
     role: Role
     packets: int
-    """Taken in, in the case of sockets delivered."""
+    """Received by the stack, or delivered to the sockets."""
     drops: int
 
 
 class Connection(Model):
-    """The TCP connections of a node that sends, and what they waited for; shares of the time."""
+    """The TCP connections of a sending node and what limited them, in shares of the time."""
 
     sender: str
     sender_role: Role
-    taker: str
-    taker_role: Role
+    receiver: str
+    receiver_role: Role
     window: float
-    """For the taker to make room."""
+    """Limited by the receive window."""
     buffer: float
-    """For the sender's own buffer, which is too small to fill the path."""
+    """Limited by the send buffer, which is too small for the path."""
 
 
 class Loss(Model):
-    """What a path lost because it was asked to."""
+    """Packets lost on a path by its configured loss."""
 
     name: str
     packets: int
@@ -119,67 +120,67 @@ class Loss(Model):
 
 
 class Evidence(Model):
-    """All that was seen during one measurement."""
+    """What was recorded during one measurement."""
 
     queues: tuple[Queue, ...] = ()
     programs: tuple[Program, ...] = ()
-    budgets: tuple[Budget, ...] = ()
-    stacks: tuple[Taker, ...] = ()
-    """Protocol stacks: what they drop, a filter or policer does."""
-    sockets: tuple[Taker, ...] = ()
+    cpu_quotas: tuple[CpuQuota, ...] = ()
+    stacks: tuple[DropPoint, ...] = ()
+    """IP stacks; what they drop is dropped by a filter or policer."""
+    sockets: tuple[DropPoint, ...] = ()
     connections: tuple[Connection, ...] = ()
     losses: tuple[Loss, ...] = ()
 
 
-Sign = Queue | Program | Budget | Taker | Connection | Loss
+Observation = Queue | Program | CpuQuota | DropPoint | Connection | Loss
 
 
 class Cause(Model):
-    """An element that was at its limit, or nearest to it."""
+    """An element at its limit, or the one nearest to it."""
 
     kind: Kind
     element: str
     """A direction such as `link:x:forward`, a daemon, or a node."""
-    pressure: float
-    """How near it was to its limit, as a share of it."""
-    sign: Sign
-    """What shows it."""
+    utilisation: float
+    """Share of its limit that was used."""
+    observation: Observation
+    """The evidence."""
 
 
 class Verdict(Model):
     """What limited a measurement."""
 
     limits: tuple[Cause, ...] = ()
-    """Several where equal ones were at their limit together; none where it cannot be told."""
+    """Several if elements of one kind were at their limit together; none if nothing was."""
     nearest: Cause | None = None
-    """Of the others, the one nearest to its limit."""
+    """The element nearest to its limit among the others."""
 
 
 def find(evidence: Evidence) -> Verdict:
-    """Name what limited, and what would have been next."""
-    limits = next((found for ask in _ORDER if (found := tuple(ask(evidence)))), ())
+    """Name the elements that limited a measurement, and the one nearest to its limit besides."""
+    limits = next((found for check in _ORDER if (found := tuple(check(evidence)))), ())
     named = {cause.element for cause in limits}
-    others = [cause for cause in _pressures(evidence) if cause.element not in named]
-    nearest = max(others, key=lambda cause: cause.pressure, default=None)
+    others = [cause for cause in _utilisations(evidence) if cause.element not in named]
+    nearest = max(others, key=lambda cause: cause.utilisation, default=None)
     return Verdict(limits=limits, nearest=nearest)
 
 
 def share(part: float, whole: float) -> float:
-    """Part of a whole; nothing of nothing is nothing."""
+    """Part of a whole; 0 if the whole is 0."""
     return part / whole if whole > 0 else 0.0
 
 
 def _full(queue: Queue) -> bool:
     if queue.load >= FULL:
-        return queue.drops > 0 or queue.busiest >= BRIM
-    return queue.load_at_drop >= FULL_NOW and queue.dropped >= DROPPED
+        return queue.drops > 0 or queue.peak >= PEAK
+    return queue.load_at_drop >= FULL_AT_DROP and queue.drop_ratio >= DROP_RATIO
 
 
-def _overflown(evidence: Evidence) -> Iterator[Cause]:
-    """Sockets without room: what came over the whole network was not taken in time."""
+def _full_sockets(evidence: Evidence) -> Iterator[Cause]:
+    """Find receive buffers that overflowed: the network delivered more than the program read."""
     for each in evidence.sockets:
         if each.role != "generator" and _lossy(each):
-            yield Cause(kind=each.role, element=each.node, pressure=1.0, sign=each)
+            yield Cause(kind=each.role, element=each.node, utilisation=1.0, observation=each)
 
 
 def _full_queues(evidence: Evidence) -> Iterator[Cause]:
@@ -190,96 +191,100 @@ def _full_queues(evidence: Evidence) -> Iterator[Cause]:
 def _filters(evidence: Evidence) -> Iterator[Cause]:
     for each in evidence.stacks:
         if _lossy(each):
-            yield Cause(kind="filter", element=each.node, pressure=1.0, sign=each)
+            yield Cause(kind="filter", element=each.node, utilisation=1.0, observation=each)
 
 
-def _short_of_time(*roles: Role) -> Callable[[Evidence], Iterator[Cause]]:
-    """Look for nodes that had used up their processor time."""
+def _throttled(*roles: Role) -> Callable[[Evidence], Iterator[Cause]]:
+    """Look for nodes that used up their CPU quota."""
 
-    def ask(evidence: Evidence) -> Iterator[Cause]:
-        for each in evidence.budgets:
+    def check(evidence: Evidence) -> Iterator[Cause]:
+        for each in evidence.cpu_quotas:
             if each.role in roles and each.throttled >= THROTTLED:
-                yield _of_budget(each)
+                yield _of_quota(each)
 
-    return ask
+    return check
 
 
 def _saturated(*roles: Role) -> Callable[[Evidence], Iterator[Cause]]:
-    """Look for the busiest of the programs whose thread never rested."""
+    """Look for the program with the busiest saturated thread."""
 
-    def ask(evidence: Evidence) -> Iterator[Cause]:
+    def check(evidence: Evidence) -> Iterator[Cause]:
         busy = [each for each in evidence.programs if each.role in roles and each.demand >= BUSY]
         for each in sorted(busy, key=lambda program: -program.demand)[:1]:
             yield _of_program(each)
 
-    return ask
+    return check
 
 
 def _short_queues(evidence: Evidence) -> Iterator[Cause]:
     for each in evidence.queues:
-        if each.drops >= FEWEST and each.dropped >= DROPPED:
+        if each.drops >= MIN_DROPS and each.drop_ratio >= DROP_RATIO:
             yield _of_queue("queue", each)
 
 
-def _waiting(evidence: Evidence) -> Iterator[Cause]:
+def _window_limited(evidence: Evidence) -> Iterator[Cause]:
     for each in evidence.connections:
-        if each.window >= WINDOW or each.buffer >= BUFFER:
+        if each.window >= WINDOW_LIMITED or each.buffer >= BUFFER_LIMITED:
             yield _of_connection(each)
 
 
-def _losses(evidence: Evidence) -> Iterator[Cause]:
+def _configured_losses(evidence: Evidence) -> Iterator[Cause]:
     for each in evidence.losses:
-        if each.packets >= FEWEST:
-            yield Cause(kind="loss", element=each.name, pressure=1.0, sign=each)
+        if each.packets >= MIN_DROPS:
+            yield Cause(kind="loss", element=each.name, utilisation=1.0, observation=each)
 
 
-def _lossy(taker: Taker) -> bool:
-    return taker.drops >= FEWEST and share(taker.drops, taker.packets) >= DROPPED
+def _lossy(point: DropPoint) -> bool:
+    return point.drops >= MIN_DROPS and share(point.drops, point.packets) >= DROP_RATIO
 
 
 _ORDER: Final = (
-    _overflown,
+    _full_sockets,
     _full_queues,
     _filters,
-    _short_of_time("function"),
+    _throttled("function"),
     _saturated("function"),
-    _short_of_time("generator", "receiver"),
+    _throttled("generator", "receiver"),
     _short_queues,
     _saturated("generator", "receiver"),
-    _waiting,
-    _losses,
+    _window_limited,
+    _configured_losses,
 )
 
 
-def _pressures(evidence: Evidence) -> Iterator[Cause]:
-    """How near to its limit everything was that has one."""
+def _utilisations(evidence: Evidence) -> Iterator[Cause]:
+    """Give the utilisation of every element that has a limit."""
     for queue in evidence.queues:
         yield _of_queue("rate", queue)
     for program in evidence.programs:
         yield _of_program(program)
-    for budget in evidence.budgets:
-        yield _of_budget(budget)
+    for quota in evidence.cpu_quotas:
+        yield _of_quota(quota)
     for connection in evidence.connections:
         yield _of_connection(connection)
 
 
 def _of_queue(kind: Kind, queue: Queue) -> Cause:
-    return Cause(kind=kind, element=queue.name, pressure=max(queue.load, queue.busiest), sign=queue)
+    return Cause(
+        kind=kind, element=queue.name, utilisation=max(queue.load, queue.peak), observation=queue
+    )
 
 
 def _of_program(program: Program) -> Cause:
-    return Cause(kind=program.role, element=program.element, pressure=program.demand, sign=program)
+    return Cause(
+        kind=program.role, element=program.element, utilisation=program.demand, observation=program
+    )
 
 
-def _of_budget(budget: Budget) -> Cause:
-    return Cause(kind=budget.role, element=budget.node, pressure=budget.used, sign=budget)
+def _of_quota(quota: CpuQuota) -> Cause:
+    return Cause(kind=quota.role, element=quota.node, utilisation=quota.used, observation=quota)
 
 
 def _of_connection(connection: Connection) -> Cause:
-    waits = connection.window >= connection.buffer
+    window = connection.window >= connection.buffer
     return Cause(
-        kind=connection.taker_role if waits else connection.sender_role,
-        element=connection.taker if waits else connection.sender,
-        pressure=max(connection.window, connection.buffer),
-        sign=connection,
+        kind=connection.receiver_role if window else connection.sender_role,
+        element=connection.receiver if window else connection.sender,
+        utilisation=max(connection.window, connection.buffer),
+        observation=connection,
     )

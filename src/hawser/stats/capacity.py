@@ -1,7 +1,7 @@
-"""What a described network lets pass between two nodes at most.
+"""Upper bounds on what a described network can carry between two nodes.
 
-The topology is a directed graph with rates as capacities. Rates count bits on the wire, so a
-payload always stays somewhat below these bounds.
+The topology is a directed graph with rates as capacities. Rates count bits on the wire, so goodput
+always stays somewhat below these bounds.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class Edge:
 def capacity(
     topology: Topology, source: str, target: str, down: frozenset[str] = frozenset()
 ) -> float | None:
-    """What gets from one node to another at most, over all paths at once.
+    """The most that can be carried from one node to another over all paths together.
 
     Args:
         topology: the network.
-        source: node where packets start.
-        target: node where they end.
-        down: elements that carry nothing, such as `path:p1`.
+        source: sending node.
+        target: receiving node.
+        down: elements that are down, such as `path:p1`.
 
     Returns:
-        Bits a second on the wire; None where nothing limits.
+        bit/s on the wire; None if nothing limits it.
     """
     found = edges(topology, down)
     single = widest(found, source, target)
@@ -50,7 +50,7 @@ def capacity(
 
 
 def widest(edges: tuple[Edge, ...], source: str, target: str) -> float:
-    """Rate of the path whose narrowest channel is the widest; 0 where there is no path.
+    """Rate of the widest path, the one whose slowest channel is fastest; 0 if there is no path.
 
     Dijkstra's algorithm with min instead of sum (Pollack, Operations Research 8, 1960).
     """
@@ -70,7 +70,7 @@ def widest(edges: tuple[Edge, ...], source: str, target: str) -> float:
 def maximum_flow(edges: tuple[Edge, ...], source: str, target: str) -> float:
     """Rate of all paths together: the maximum flow, as a linear program over the flow of each edge.
 
-    `widest` must have found a finite positive path before: only then the program is bounded.
+    Call it only if `widest` gave a finite positive rate: the program is unbounded otherwise.
     """
     vertices = {v: i for i, v in enumerate(dict.fromkeys(v for e in edges for v in _ends(e)))}
     balance = np.zeros((len(vertices), len(edges)))
@@ -78,8 +78,8 @@ def maximum_flow(edges: tuple[Edge, ...], source: str, target: str) -> float:
         balance[vertices[edge.source], column] += 1
         balance[vertices[edge.target], column] -= 1
     inner = [i for v, i in vertices.items() if v not in (source, target)]
-    # No edge needs more than leaves the source or reaches the target: so the solver's tolerance is
-    # one of the result, however fast some edge is.
+    # No edge needs more than can leave the source or reach the target. With that bound the solver's
+    # tolerance is relative to the result, not to the fastest edge.
     most = min(
         sum(edge.rate for edge in edges if edge.source == source),
         sum(edge.rate for edge in edges if edge.target == target),
@@ -100,7 +100,7 @@ def _ends(edge: Edge) -> tuple[str, str]:
 
 
 def edges(topology: Topology, down: frozenset[str] = frozenset()) -> tuple[Edge, ...]:
-    """Give all channels of a network; those of elements in `down` carry nothing."""
+    """Give all channels of a network, with rate 0 for elements in `down`."""
     return tuple(_edges(topology, down))
 
 
@@ -146,7 +146,10 @@ def _path_edges(internet: Internet, down: frozenset[str]) -> Iterator[Edge]:
 
 
 def _ways(bottleneck: Bottleneck) -> Iterator[tuple[str, float]]:
-    """Give what each direction has left; connections of others yield, a constant flow does not."""
+    """Give the rate that cross traffic leaves in each direction.
+
+    TCP connections yield to other traffic; UDP at a constant rate does not.
+    """
     reverse = bottleneck.reverse
     for way, rate, background in (
         ("forward", bottleneck.rate, bottleneck.background),
@@ -157,7 +160,7 @@ def _ways(bottleneck: Bottleneck) -> Iterator[tuple[str, float]]:
 
 
 def _rate(channel: Channel, reverse: Channel | None = None, *, cut: bool = False) -> float:
-    """Rate of a direction: what `reverse` says goes before what the element says."""
+    """Rate of a direction; `reverse` takes precedence over the element."""
     if cut:
         return 0.0
     rate = reverse.rate if reverse is not None and reverse.rate is not None else channel.rate

@@ -1,7 +1,7 @@
-"""When a flow has its rate again after a change in the network.
+"""How long a flow takes to reach its rate again after a change in the network.
 
-The rate-derived method of RFC 6412: the rate is sampled at short intervals, and convergence has
-ended when it is what the changed network gives, and stays so for a validation time.
+The rate-derived method of RFC 6412: the rate is sampled at short intervals, and convergence ends
+when it reaches what the changed network can carry and holds that for a validation time.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 WINDOW: Final = 0.05
-"""Seconds over which a rate is taken: 100 full packets of 25 Mbit/s."""
+"""Seconds over which a rate is measured: 100 full packets at 25 Mbit/s."""
 VALIDATION: Final = 0.5
-"""Seconds for which the rate must hold, in the mean (RFC 6412's sustained validation time)."""
+"""Seconds for which the mean rate must hold (RFC 6412's sustained convergence validation time)."""
 SHARE: Final = 0.9
-"""Of the rate that is waited for."""
+"""Share of the expected rate that counts as recovered."""
 _STEP: Final = 0.01
 """Seconds between the beginnings of windows."""
 
 
-class Course:
-    """What had arrived at which time."""
+class Arrivals:
+    """Bytes received over time."""
 
     def __init__(self, readings: Sequence[tuple[float, float]]) -> None:
-        """Take readings: seconds, and bytes that had arrived by then; both ascending."""
+        """Take readings of time in seconds and bytes received until then, both ascending."""
         points = np.array(readings, dtype=float).reshape(-1, 2)
         self._times, self._bytes = points[:, 0], points[:, 1]
 
     def rates(self, starts: NDArray[np.float64], ends: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bits a second between each start and its end; straight lines between readings."""
+        """Mean rate, bit/s, from each start to its end; linear between readings."""
         if not len(self._times):
             return np.zeros_like(starts)
         moved = self._at(ends) - self._at(starts)
@@ -43,25 +43,25 @@ class Course:
         return moved
 
     def steady(self, start: float, end: float) -> float:
-        """Median rate, bit/s, of the later half of a time; 0 where it is too short for one."""
+        """Median rate, bit/s, of the second half of an interval; 0 if that is too short."""
         starts = np.arange((start + end) / 2, end - WINDOW, _STEP)
         return float(np.median(self.rates(starts, starts + WINDOW))) if len(starts) else 0.0
 
     def recovery(self, event: float, end: float, level: float) -> float:
-        """Seconds from an event until the rate is back.
+        """Seconds from an event until the rate has recovered.
 
-        It is back at the end of the first window in which it is nine tenths of the level or more,
-        and from whose beginning on it is so in the mean: at most a window too late, never too
-        early, also where what was held back arrives at once. If that is the window at the event
-        itself, nothing was ever missing.
+        It has recovered at the end of the first window with nine tenths of the level or more, if
+        the mean from the start of that window over the validation time is as high. The result is at
+        most one window too long and never too short, even if held-back packets arrive in a burst.
+        If that window starts at the event, the rate never fell and the result is 0.
 
         Args:
-            event: when the network changed.
-            end: until when it is looked at.
-            level: rate that is waited for, bit/s.
+            event: time of the change, s.
+            end: end of the search, s.
+            level: expected rate, bit/s.
 
         Returns:
-            All of the time where it does not come back, or there is no level to come back to.
+            `end - event` if the rate does not recover or the level is 0.
         """
         starts = np.arange(event, end - WINDOW, _STEP)
         if level <= 0 or not len(starts):
@@ -74,6 +74,6 @@ class Course:
         return 0.0 if back[0] == 0 else float(starts[back[0]]) + WINDOW - event
 
     def least(self, start: float, end: float, seconds: float) -> float | None:
-        """Lowest rate, bit/s, over any time so long; None where there is none so long."""
+        """Lowest rate, bit/s, over any interval of this length; None if the time is shorter."""
         starts = np.arange(start, end - seconds + _STEP / 2, _STEP)
         return float(self.rates(starts, starts + seconds).min()) if len(starts) else None

@@ -1,4 +1,4 @@
-"""Whether the order in which runs were made left a mark on their results."""
+"""Whether results depend on the order of trials."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from hawser.spec.model import Model
 from hawser.stats.summary import checked
 
 SIGNIFICANT = 0.01
-"""Level of both tests: a report asks many such questions, one in a hundred errs."""
+"""Significance level of both tests; low, because a report makes many of them."""
 
 FEWEST = 8
-"""Below this many values no order of them is remarkable enough."""
+"""With fewer values no order is significant."""
 
 
 class OrderCheck(Model):
-    """A trend and the dependence of neighbours, in a series of n values in the order of trials."""
+    """Trend and autocorrelation of n values in the order of trials."""
 
     n: int
     slope: float
-    """Theil-Sen slope, unit of the values a trial."""
+    """Theil-Sen slope, in the unit of the values per trial."""
     trend_p: float
-    """Probability of a trend as strong without cause (Mann-Kendall, two-sided)."""
+    """p-value of the trend (Mann-Kendall, two-sided)."""
     lag1: float
     """Autocorrelation at lag 1, from -1 to 1."""
     lag1_limits: tuple[float, float]
-    """Where it lies in 99 of 100 independent series."""
+    """Its 99 % limits for independent values."""
 
     @property
     def trend(self) -> bool:
@@ -38,13 +38,13 @@ class OrderCheck(Model):
 
     @property
     def dependent(self) -> bool:
-        """Whether neighbours are more alike, or more unlike, than chance makes them."""
+        """Whether consecutive values are correlated, positively or negatively."""
         low, high = self.lag1_limits
         return self.n >= FEWEST and not low <= self.lag1 <= high
 
 
 def check_order(values: Sequence[float]) -> OrderCheck:
-    """Look for marks of the order.
+    """Test a series for a trend and for autocorrelation.
 
     Trend by Mann (Econometrica 13, 1945) and Kendall, which is Kendall's tau against time; slope by
     Sen (JASA 63, 1968); limits of the autocorrelation -1/n +- z / sqrt(n) (Bartlett, JRSS Suppl. 8,

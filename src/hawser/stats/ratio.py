@@ -1,4 +1,4 @@
-"""How many times one sample is another."""
+"""Ratio of two samples."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class Ratio(Model):
 
     value: float
     interval: Interval | None
-    """95 %; None where a sample has fewer than three values or a denominator can be zero."""
+    """95 %; None if a sample has fewer than three values or a denominator can be zero."""
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves out 1, that is: the two differ."""
+        """Whether the interval excludes 1, so that the samples differ."""
         return self.interval is not None and not self.interval.low <= 1 <= self.interval.high
 
     @property
     def close(self) -> bool:
-        """Whether the interval holds 1. Without an interval, neither this nor `clear` is known."""
+        """Whether the interval contains 1. Without an interval this is false, and so is `clear`."""
         return self.interval is not None and not self.clear
 
     @property
     def verdict(self) -> bool | None:
-        """Whether the two differ; None where that is not known."""
+        """Whether the samples differ; None without an interval."""
         return None if self.interval is None else self.clear
 
 
@@ -48,7 +48,7 @@ def ratio_of_medians(
         seed: of the bootstrap.
 
     Returns:
-        None where the denominator's median is zero.
+        None if the denominator's median is zero.
 
     Raises:
         ValueError: a sample is empty, or has a value that is not finite.

@@ -1,6 +1,6 @@
-"""What a sample of runs says: location with intervals, and spread.
+"""Location with intervals, and spread, of a sample of runs.
 
-The run is the sample, never the second of a run: seconds of one run depend on each other.
+Each run gives one value. Seconds within a run depend on each other and are no samples.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ n = 5. That is the 99th percentile of what normal samples of n = 5, 8, 10, 20, 3
 
 
 class Interval(Model):
-    """Where the true value lies, with some confidence. Unit of the values."""
+    """A confidence interval, in the unit of the values."""
 
     low: float
     high: float
@@ -47,16 +47,16 @@ class Summary(Model):
     order: Interval | None
     """Interval of the median between two order statistics; None for n = 1."""
     order_confidence: float | None
-    """Its confidence: the smallest there is of at least 0.95; below n = 6, what the range has."""
+    """Its confidence: the smallest available of at least 0.95; below n = 6, that of the range."""
     sd: float | None
     """Sample standard deviation (divisor n - 1); None for n = 1."""
     cov: float | None
-    """Coefficient of variation, sd / |mean|; None where that is undefined."""
+    """Coefficient of variation, sd / |mean|; None if undefined."""
     minimum: float
     maximum: float
     disagree: bool
-    """Whether t and bootstrap interval tell different stories: then the sample is skewed or has
-    outliers, and the mean is a poor description."""
+    """Whether t and bootstrap intervals differ: the sample is then skewed or has outliers, and the
+    mean describes it poorly."""
 
 
 def summarise(values: Sequence[float], seed: int = 1) -> Summary:

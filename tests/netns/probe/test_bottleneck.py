@@ -52,5 +52,5 @@ def test_no_innocent_is_named(
     overrides, setups = FREE[name]
     about = scenario(*overrides, *FURTHER.get(name, ()))
     verdict = judged(driver, lab_name, tmp_path, about, *setups)
-    assert [cause for cause in verdict.limits if not isinstance(cause.sign, Program)] == []
+    assert [cause for cause in verdict.limits if not isinstance(cause.observation, Program)] == []
     assert verdict.nearest is not None

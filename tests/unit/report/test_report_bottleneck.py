@@ -54,7 +54,7 @@ def test_the_element_is_named_with_its_evidence_and_the_next() -> None:
     assert found["kind"] == "rate"
     assert found["elements"] == ("link:lan1:forward",)
     assert found["text"] == (
-        "link:lan1:forward was full and dropped 0.400 % of all packets at 1250 Mbit/s"
+        "link:lan1:forward was saturated at 1250 Mbit/s and dropped 0.400 % of the packets"
     )
     assert found["next"] == "fw1 at 71 % of a core"
     assert (found["runs"], found["of"]) == (2, 3)
@@ -63,26 +63,28 @@ def test_the_element_is_named_with_its_evidence_and_the_next() -> None:
 def test_where_nothing_was_at_its_limit_that_is_said() -> None:
     found = judged(IDLE)
     assert (found["kind"], found["elements"]) == (None, ())
-    assert found["text"] == "cannot be told: nothing was seen at its limit"
+    assert found["text"] == "unknown: nothing was at its limit"
 
 
 SENTENCES = {
-    "the queue of path:a was too short: it dropped 1 % of all packets at 43 % of its 20 Mbit/s":
+    "the queue of path:a was too short:"
+    " it dropped 1 % of the packets at 43 % of its rate of 20 Mbit/s":
         evidence("path:a", rate_limit=20, load=40, packets=99000, drop_queue=1000,
                  load_at_drop=43),
-    "a filter or policer on fw dropped 3 % of all packets":
+    "a filter or policer on fw dropped 3 % of the packets":
         evidence("node:fw", packets=1000, drop_filter=30),
-    "the function fw was out of processor time in 96 % of all periods":
+    "the function fw used up its CPU quota in 96 % of all periods":
         evidence("node:fw", cpu=9, cpu_limit=10, throttled=96),
-    "the generator h1: a thread of iperf3 worked 60 % of the time and waited for a core 35 %":
+    "the generator h1: a thread of iperf3 ran 60 % of the time and waited for a core 35 %":
         evidence("program:h1:iperf3", thread_demand=95, thread_cpu=60),
-    "the receiver h2 was too slow: its sockets had no room for 50 % of all datagrams":
+    "the receiver h2 was too slow: its socket buffers overflowed and dropped 50 % of the datagrams":
         evidence("socket:h2", packets=500, drop_buffer=500),
-    "the receiver h2: its receive window was full 90 % of the time":
+    "the receiver h2: its receive window limited the connection 90 % of the time":
         evidence("socket:h1", receive_window_limited=90, send_buffer_limited=0),
-    "the function daemon:gw1: a thread of hawserd worked 99 % of the time":
+    "the function daemon:gw1: a thread of hawserd ran 99 % of the time":
         evidence("daemon:gw1", thread_demand=99, thread_cpu=99),
-    "path:p1:forward lost 40 packets, as asked": evidence("path:p1:forward", drop_loss=40),
+    "path:p1:forward lost 40 packets by its configured loss":
+        evidence("path:p1:forward", drop_loss=40),
 }  # fmt: skip
 
 
@@ -97,7 +99,7 @@ def test_every_form_shows_it(tmp_path: Path) -> None:
     assert {one.elements for one in report.bottlenecks} == {("link:lan1:forward",)}
     for form in ("html", "md", "text"):
         text = " ".join(render(report, form).decode().split())  # type: ignore[arg-type]
-        assert "was full and dropped" in text.replace("\\", ""), form
+        assert "was saturated at" in text.replace("\\", ""), form
     document = json.loads(render(report, "json"))
     assert document["bottlenecks"][0]["kind"] == "rate"
     assert not any(row["measurement"] == "tcp" and row["subject"] for row in document["rows"])

@@ -103,32 +103,35 @@ def test_a_reference_without_a_row_is_not_lost(tmp_path: Path) -> None:
 def test_finding_of_one_group_is_computed(tmp_path: Path) -> None:
     report = run(tmp_path, synthetic.quickstart(3), STEADY)
     first, second = report.finding
-    assert first.startswith(f"ipomp carried 30 Mbit/s (median of 3 runs): 2.00{TIMES} (95 % CI 1.9")
-    assert f"what ipip-best did and 7.50{TIMES} (95 % CI" in first
-    assert first.endswith("what ipip-direct did.")
+    assert first.startswith(
+        f"ipomp had the highest goodput, 30 Mbit/s (median of 3 runs): 2.00{TIMES} (95 % CI 1.9"
+    )
+    assert f"that of ipip-best and 7.50{TIMES} (95 % CI" in first
+    assert first.endswith("that of ipip-direct.")
     assert "75\N{NO-BREAK SPACE}% of the 40 Mbit/s" in second
 
 
 def test_finding_says_when_the_first_two_are_too_close(tmp_path: Path) -> None:
     values = STEADY | {"ipip-best": [29.5, 30.9, 29.9]}
     report = run(tmp_path, synthetic.quickstart(3), values)
-    assert "ipomp and ipip-best cannot be told apart by these runs." in report.finding
+    assert "These runs show no difference between ipomp and ipip-best." in report.finding
 
 
 def test_two_runs_give_a_ratio_and_no_verdict(tmp_path: Path) -> None:
     values = {name: found[:2] for name, found in STEADY.items()}
     report = run(tmp_path, synthetic.quickstart(2), values)
-    assert report.finding[0].startswith("ipomp carried 30.5 Mbit/s (median of 2 runs): 2.03")
-    assert not any("told apart" in sentence for sentence in report.finding)
+    lead = "ipomp had the highest goodput, 30.5 Mbit/s (median of 2 runs): 2.03"
+    assert report.finding[0].startswith(lead)
+    assert not any("no difference" in sentence for sentence in report.finding)
     assert {one.ratio.verdict for one in report.comparisons} == {None}
-    assert "Only 2 runs of some variants" in report.warnings[0]
+    assert "Some variants have only 2 runs" in report.warnings[0]
 
 
 def test_finding_of_groups(table1: Report) -> None:
     text = " ".join(table1.finding)
-    assert "The widest gap is at 1:2:4:33" in text
-    assert "what ipip-direct gave" in text
-    assert "Of 12 published values" in text
+    assert "The difference is largest for 1:2:4:33" in text
+    assert "that of ipip-direct" in text
+    assert "of 12 published values" in text
 
 
 def test_smaller_is_better_for_round_trip_times(tmp_path: Path) -> None:
@@ -142,7 +145,7 @@ def test_smaller_is_better_for_round_trip_times(tmp_path: Path) -> None:
                 trial.add([Sample(**rtt, value=value)])
         writer.finish("done")
     report = build(Bundle.open(writer.path))
-    assert report.finding[0].startswith("ipip-direct had the shortest round-trip time, 4 ms")
+    assert report.finding[0].startswith("ipip-direct had the lowest round-trip time, 4 ms")
 
 
 def test_assertions_are_held_against_each_row(tmp_path: Path) -> None:
@@ -264,7 +267,7 @@ def test_a_run_without_any_valid_trial_has_a_report(tmp_path: Path) -> None:
     workflow = synthetic.quickstart(1)
     path = synthetic.write(tmp_path, workflow, void=dict.fromkeys((1, 2, 3), "lost"))
     report = build(Bundle.open(path))
-    assert report.finding == ("No valid run: there is nothing to report.",)
+    assert report.finding == ("There is no valid run, so there is nothing to report.",)
     assert not report.valid
     assert not report.passed
 
@@ -274,5 +277,5 @@ def test_a_workflow_without_variants_has_one_row_a_metric(tmp_path: Path) -> Non
     variants = (Variant(labels={}, scenario=one.variants[0].scenario),)
     workflow = one.model_copy(update={"variants": variants, "assertions": ()})
     report = run(tmp_path, workflow, {"all": [1.0, 2.0, 3.0]})
-    assert report.finding[0] == "all carried 2 Mbit/s (median of 3 runs)."
+    assert report.finding[0] == "Goodput: 2 Mbit/s (median of 3 runs)."
     assert report.comparisons == ()

@@ -15,7 +15,7 @@ import synthetic
 from hawser.report import page
 from hawser.report.figures import svg
 from hawser.report.figures.dots import dots
-from hawser.report.figures.facets import courses, median_course
+from hawser.report.figures.facets import median_series, over_time
 from hawser.report.figures.place import CLOUD, place
 from hawser.report.figures.scale import scale
 from hawser.report.figures.scene import Box, Curve, Disc, Item, Line, Shape, Text, fit, text_width
@@ -89,7 +89,7 @@ def test_nothing_is_drawn_outside(
     for report in (table1, quickstart):
         scenes = [
             dots(report.headline, report.layout, width, columns=columns),
-            courses(report.series, report.headline[0], report.layout, width, {}),
+            over_time(report.series, report.headline[0], report.layout, width, {}),
             picture(report.workflow, width),
         ]
         for scene in scenes:
@@ -111,15 +111,15 @@ def test_every_run_is_a_dot_and_every_published_value_a_mark(table1: Report) -> 
     assert {"published", "all paths together", "best single path"} <= set(written)
 
 
-def test_median_course_is_the_median_at_each_time() -> None:
+def test_median_series_is_the_median_at_each_time() -> None:
     runs = [
         TimeSeries(
             variant={}, trial=i, points=tuple((t + 0.001 * i, 10.0 * i + t) for t in (1, 2, 3))
         )
         for i in range(3)
     ]
-    assert median_course(runs) == ((1.0, 11.0), (2.0, 12.0), (3.0, 13.0))
-    assert median_course([]) == ()
+    assert median_series(runs) == ((1.0, 11.0), (2.0, 12.0), (3.0, 13.0))
+    assert median_series([]) == ()
 
 
 def test_events_stand_in_the_time_series(tmp_path: Path, quickstart: Report) -> None:

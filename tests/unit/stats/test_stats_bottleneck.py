@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hawser.stats.bottleneck import (
-    Budget,
     Connection,
+    CpuQuota,
+    DropPoint,
     Evidence,
     Loss,
     Program,
     Queue,
     Role,
-    Taker,
     find,
 )
 
 
 def queue(name: str = "link:x:forward", **values: float) -> Queue:
-    quiet = {"rate": 20.0, "load": 0.3, "busiest": 0.4, "packets": 10_000, "drops": 0}
+    quiet = {"rate": 20.0, "load": 0.3, "peak": 0.4, "packets": 10_000, "drops": 0}
     return Queue.model_validate({"name": name, **quiet, **values})
 
 
@@ -30,20 +30,20 @@ def program(element: str = "h1", role: Role = "generator", demand: float = 0.2) 
     return Program(element=element, name="iperf3", role=role, demand=demand, cpu=demand)
 
 
-def budget(node: str = "fw", role: Role = "function", throttled: float = 0.0) -> Budget:
-    return Budget(node=node, role=role, used=0.5, throttled=throttled)
+def quota(node: str = "fw", role: Role = "function", throttled: float = 0.0) -> CpuQuota:
+    return CpuQuota(node=node, role=role, used=0.5, throttled=throttled)
 
 
-def taker(node: str, role: Role, drops: int) -> Taker:
-    return Taker(node=node, role=role, packets=10_000, drops=drops)
+def drop_point(node: str, role: Role, drops: int) -> DropPoint:
+    return DropPoint(node=node, role=role, packets=10_000, drops=drops)
 
 
 def connection(window: float = 0.0, buffer: float = 0.0) -> Connection:
     return Connection(
         sender="h1",
         sender_role="generator",
-        taker="h2",
-        taker_role="receiver",
+        receiver="h2",
+        receiver_role="receiver",
         window=window,
         buffer=buffer,
     )
@@ -52,18 +52,18 @@ def connection(window: float = 0.0, buffer: float = 0.0) -> Connection:
 QUIET = Evidence(
     queues=(queue(), queue("link:y:forward")),
     programs=(program(), program("h2", "receiver"), program("daemon:fw", "function", 0.6)),
-    budgets=(budget(),),
-    stacks=(taker("fw", "function", 0),),
-    sockets=(taker("h2", "receiver", 0),),
+    cpu_quotas=(quota(),),
+    stacks=(drop_point("fw", "function", 0),),
+    sockets=(drop_point("h2", "receiver", 0),),
     connections=(connection(0.1, 0.05),),
 )
 
-FULL = queue("link:y:forward", load=0.97, busiest=1.0, drops=40)
+FULL = queue("link:y:forward", load=0.97, peak=1.0, drops=40)
 SHORT = queue("link:y:forward", load=0.4, drops=40, load_at_drop=0.5)
 NAMED = {
     "full": ({"queues": (queue(), FULL)}, "rate", "link:y:forward"),
     "full without drops": (
-        {"queues": (queue(load=0.96, busiest=0.99),)},
+        {"queues": (queue(load=0.96, peak=0.99),)},
         "rate",
         "link:x:forward",
     ),
@@ -73,8 +73,8 @@ NAMED = {
         "link:x:forward",
     ),
     "short queue": ({"queues": (queue(), SHORT)}, "queue", "link:y:forward"),
-    "policer": ({"stacks": (taker("fw", "function", 30),)}, "filter", "fw"),
-    "throttled": ({"budgets": (budget(throttled=0.9),)}, "function", "fw"),
+    "policer": ({"stacks": (drop_point("fw", "function", 30),)}, "filter", "fw"),
+    "throttled": ({"cpu_quotas": (quota(throttled=0.9),)}, "function", "fw"),
     "busy daemon": (
         {"programs": (program("daemon:gw1", "function", 0.99),)},
         "function",
@@ -86,7 +86,7 @@ NAMED = {
         "receiver",
         "h2",
     ),
-    "no room for datagrams": ({"sockets": (taker("h2", "receiver", 9),)}, "receiver", "h2"),
+    "no room for datagrams": ({"sockets": (drop_point("h2", "receiver", 9),)}, "receiver", "h2"),
     "full window": ({"connections": (connection(window=0.9),)}, "receiver", "h2"),
     "small buffer": ({"connections": (connection(buffer=0.4),)}, "generator", "h1"),
     "loss": ({"losses": (Loss(name="path:p:forward", packets=20),)}, "loss", "path:p:forward"),
@@ -105,7 +105,7 @@ def test_nothing_at_its_limit_is_named_but_the_nearest() -> None:
     verdict = find(QUIET)
     assert verdict.limits == ()
     assert verdict.nearest is not None
-    assert (verdict.nearest.element, verdict.nearest.pressure) == ("daemon:fw", 0.6)
+    assert (verdict.nearest.element, verdict.nearest.utilisation) == ("daemon:fw", 0.6)
 
 
 def test_without_evidence_there_is_no_verdict() -> None:
@@ -114,7 +114,7 @@ def test_without_evidence_there_is_no_verdict() -> None:
 
 def test_paths_that_are_full_together_are_named_together_the_slowest_first() -> None:
     full = tuple(
-        queue(f"path:p{n}:forward", load=0.97, busiest=1.0, drops=3, rate=rate)
+        queue(f"path:p{n}:forward", load=0.97, peak=1.0, drops=3, rate=rate)
         for n, rate in enumerate((33.0, 1.0, 4.0))
     )
     verdict = find(QUIET.model_copy(update={"queues": full}))
@@ -123,7 +123,7 @@ def test_paths_that_are_full_together_are_named_together_the_slowest_first() -> 
 
 @pytest.mark.parametrize(("drops", "packets"), [(4, 100), (40, 1_000_000)])
 def test_a_few_drops_explain_nothing(drops: int, packets: int) -> None:
-    few = Taker(node="fw", role="function", packets=packets, drops=drops)
+    few = DropPoint(node="fw", role="function", packets=packets, drops=drops)
     lossy = queue(drops=drops, packets=packets, load_at_drop=0.4)
     evidence = QUIET.model_copy(update={"stacks": (few,), "sockets": (few,), "queues": (lossy,)})
     assert find(evidence).limits == ()
@@ -147,17 +147,17 @@ evidence = st.builds(
     Evidence,
     queues=st.lists(
         st.builds(
-            Queue, name=names, rate=st.floats(0.001, 1e5), load=shares, busiest=shares,
+            Queue, name=names, rate=st.floats(0.001, 1e5), load=shares, peak=shares,
             packets=counts, drops=counts, load_at_drop=shares,
         )
     ).map(tuple),
     programs=st.lists(
         st.builds(Program, element=names, name=names, role=roles, demand=shares, cpu=shares)
     ).map(tuple),
-    budgets=st.lists(
-        st.builds(Budget, node=names, role=roles, used=shares, throttled=shares)
+    cpu_quotas=st.lists(
+        st.builds(CpuQuota, node=names, role=roles, used=shares, throttled=shares)
     ).map(tuple),
-    stacks=st.lists(st.builds(Taker, node=names, role=roles, packets=counts, drops=counts)).map(
+    stacks=st.lists(st.builds(DropPoint, node=names, role=roles, packets=counts, drops=counts)).map(
         tuple
     ),
 )  # fmt: skip
@@ -167,7 +167,7 @@ evidence = st.builds(
 def test_a_named_element_is_one_of_those_seen_and_of_one_kind(seen: Evidence) -> None:
     verdict = find(seen)
     known = {q.name for q in seen.queues} | {p.element for p in seen.programs}
-    known |= {b.node for b in seen.budgets} | {s.node for s in seen.stacks}
+    known |= {b.node for b in seen.cpu_quotas} | {s.node for s in seen.stacks}
     assert {cause.element for cause in verdict.limits} <= known
     kinds = {cause.kind for cause in verdict.limits}
     assert len(kinds) <= 1 or kinds == {"generator", "receiver"}
@@ -180,7 +180,7 @@ def test_without_a_drop_and_without_load_nobody_is_named(seen: Evidence) -> None
     idle = Evidence(
         queues=tuple(q.model_copy(update={"drops": 0, "load": 0.8}) for q in seen.queues),
         programs=tuple(p.model_copy(update={"demand": 0.8}) for p in seen.programs),
-        budgets=tuple(b.model_copy(update={"throttled": 0.3}) for b in seen.budgets),
+        cpu_quotas=tuple(b.model_copy(update={"throttled": 0.3}) for b in seen.cpu_quotas),
         stacks=tuple(s.model_copy(update={"drops": 0}) for s in seen.stacks),
     )
     assert find(idle).limits == ()

@@ -61,29 +61,29 @@ class Axes:
         return f"{value} {axis}" if value.isdecimal() else value
 
 
-def suits(plan: Layout) -> bool:
+def suits(layout: Layout) -> bool:
     """Tell whether there are so many groups that they are cases."""
-    return len(plan.groups) > MANY
+    return len(layout.groups) > MANY
 
 
-def axes(rows: Sequence[Row], plan: Layout) -> Axes:
+def axes(rows: Sequence[Row], layout: Layout) -> Axes:
     """Say what each axis is for; the last one is never along the page."""
-    names = (*plan.group_axes, plan.axis)
-    counts = [len({row.variant.get(axis) for row in rows}) for axis in plan.group_axes]
+    names = (*layout.group_axes, layout.axis)
+    counts = [len({row.variant.get(axis) for row in rows}) for axis in layout.group_axes]
     at = counts.index(max(counts))
     return Axes(panels=names[:at], along=names[at], series=names[at + 1 :])
 
 
-def cases(rows: Sequence[Row], plan: Layout, width: float) -> Scene:
+def cases(rows: Sequence[Row], layout: Layout, width: float) -> Scene:
     """Draw one metric.
 
     Args:
         rows: one a variant, of one metric.
-        plan: how variants are laid out; `suits` holds.
+        layout: how variants are laid out; `suits` holds.
         width: of the drawing, pixels.
     """
     title, where = heading(rows[0])
-    use = axes(rows, plan)
+    use = axes(rows, layout)
     names = list(dict.fromkeys(use.name(row) for row in rows))
     head, y = legend(_keys(rows, names), 0, 46, width)
     items: list[Item] = [

@@ -69,27 +69,27 @@ class Slot:
     size: float
 
 
-def dots(rows: Sequence[Row], plan: Layout, width: float, *, columns: bool) -> Scene:
+def dots(rows: Sequence[Row], layout: Layout, width: float, *, columns: bool) -> Scene:
     """Draw one metric.
 
     Args:
         rows: one a variant, of one metric.
-        plan: how variants are laid out.
+        layout: how variants are laid out.
         width: of the drawing, pixels.
         columns: groups side by side, where there is room; else everything below each other.
     """
     title, where = heading(rows[0])
-    columns = columns and len(plan.groups) > 1 and _roomy(rows, plan, width)
-    head, top = legend(legend_keys(rows, plan if columns else None), 0, 46, width)
+    columns = columns and len(layout.groups) > 1 and _roomy(rows, layout, width)
+    head, top = legend(legend_keys(rows, layout if columns else None), 0, 46, width)
     draw = _columns if columns else _bars
-    body, height = draw(rows, plan, width, top + 4)
+    body, height = draw(rows, layout, width, top + 4)
     items = (
         Text(0, 16, fit(title, BOLD * 15, width), "ink", 15, bold=True),
         Text(0, 34, fit(where, 12.5, width), "muted", 12.5),
         *head,
         *body,
     )
-    return Scene(width, height, f"{title}, {where}", describe(rows, plan), items)
+    return Scene(width, height, f"{title}, {where}", describe(rows, layout), items)
 
 
 def heading(row: Row) -> tuple[str, str]:
@@ -98,11 +98,11 @@ def heading(row: Row) -> tuple[str, str]:
     return f"{term(row.metric).title}, {row.unit}", where
 
 
-def describe(rows: Sequence[Row], plan: Layout) -> str:
+def describe(rows: Sequence[Row], layout: Layout) -> str:
     """The chart's numbers in words."""
     parts = []
     for row in rows:
-        name = " ".join(filter(None, (plan.group(row.variant), plan.name(row.variant))))
+        name = " ".join(filter(None, (layout.group(row.variant), layout.name(row.variant))))
         found = row.summary
         parts.append(
             f"{name}: median {number(found.median)}, mean {number(found.mean)}"
@@ -111,48 +111,50 @@ def describe(rows: Sequence[Row], plan: Layout) -> str:
     return "; ".join(parts)
 
 
-def _roomy(rows: Sequence[Row], plan: Layout, width: float) -> bool:
-    return (width - 60) / (len(rows) + len(plan.groups)) >= _NARROWEST
+def _roomy(rows: Sequence[Row], layout: Layout, width: float) -> bool:
+    return (width - 60) / (len(rows) + len(layout.groups)) >= _NARROWEST
 
 
 def _columns(
-    rows: Sequence[Row], plan: Layout, width: float, top: float
+    rows: Sequence[Row], layout: Layout, width: float, top: float
 ) -> tuple[list[Item], float]:
     """Groups side by side, values upwards."""
     bottom, height = top + 330, top + 330 + 44
     left = 46.0
     frame = Frame(True, scale(_extent(rows), bottom, top + 12), left, width)
-    size = (width - left) / (len(rows) + len(plan.groups))
+    size = (width - left) / (len(rows) + len(layout.groups))
     items: list[Item] = _grid(frame)
     x = left
-    for group in plan.groups:
-        members = [row for row in rows if plan.group(row.variant) == group]
+    for group in layout.groups:
+        members = [row for row in rows if layout.group(row.variant) == group]
         span = size * (len(members) + 1)
         items.append(Text(x + span / 2, bottom + 20, fit(group, 13, span), "ink", 13, "middle"))
         for index, row in enumerate(members):
             centre = x + size * (index + 1)
-            items += _slot(frame, _place(row, plan, centre, size))
+            items += _slot(frame, _place(row, layout, centre, size))
         x += span
-    axis = " / ".join(plan.group_axes)
+    axis = " / ".join(layout.group_axes)
     items.append(Text((left + width) / 2, bottom + 40, axis, "muted", 12, "middle"))
     return items, height
 
 
-def _bars(rows: Sequence[Row], plan: Layout, width: float, top: float) -> tuple[list[Item], float]:
+def _bars(
+    rows: Sequence[Row], layout: Layout, width: float, top: float
+) -> tuple[list[Item], float]:
     """Variants below each other, values to the right."""
-    names = [plan.name(row.variant) for row in rows]
+    names = [layout.name(row.variant) for row in rows]
     left = min(max(text_width(name, 13) for name in names) + 30, 0.4 * width)
-    many = len(plan.groups) > 1
-    end = top + len(rows) * _SLOT + (len(plan.groups) * _HEAD if many else 0)
+    many = len(layout.groups) > 1
+    end = top + len(rows) * _SLOT + (len(layout.groups) * _HEAD if many else 0)
     frame = Frame(False, scale(_extent(rows), left, width - 44, 5), top, end)
     items: list[Item] = _grid(frame)
     y = top
-    for group in plan.groups:
+    for group in layout.groups:
         if many:
             items.append(Text(0, y + 18, fit(group, 13, width), "ink", 13, bold=True))
             y += _HEAD
-        for row in (row for row in rows if plan.group(row.variant) == group):
-            slot = _place(row, plan, y + _SLOT / 2, _SLOT)
+        for row in (row for row in rows if layout.group(row.variant) == group):
+            slot = _place(row, layout, y + _SLOT / 2, _SLOT)
             items.append(series_marker(slot.series, 6, slot.centre - 1, 5))
             items.append(Text(18, slot.centre + 4, fit(slot.name, 13, left - 26), "ink", 13))
             items += _slot(frame, slot)
@@ -160,9 +162,9 @@ def _bars(rows: Sequence[Row], plan: Layout, width: float, top: float) -> tuple[
     return items, end + 30
 
 
-def _place(row: Row, plan: Layout, centre: float, size: float) -> Slot:
-    name = plan.name(row.variant)
-    series = plan.series.index(name) if name in plan.series else len(plan.series)
+def _place(row: Row, layout: Layout, centre: float, size: float) -> Slot:
+    name = layout.name(row.variant)
+    series = layout.series.index(name) if name in layout.series else len(layout.series)
     return Slot(row, name, series, centre, size)
 
 
@@ -290,11 +292,11 @@ def _level(role: str) -> Item:
     return Line(((5, -3), (19, -3)), role, 2.5)
 
 
-def legend_keys(rows: Sequence[Row], plan: Layout | None) -> list[Key]:
-    """What the marks mean; with a plan, the series too."""
+def legend_keys(rows: Sequence[Row], layout: Layout | None) -> list[Key]:
+    """What the marks mean; with a layout, the series too."""
     keys = [
         Key(name, (series_marker(index, 12, 0, 5),))
-        for index, name in enumerate(plan.series if plan is not None else ())
+        for index, name in enumerate(layout.series if layout is not None else ())
     ]
     whisker = (
         Line(((1, 0), (23, 0)), "muted", 2),

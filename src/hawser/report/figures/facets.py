@@ -52,8 +52,8 @@ Events = Mapping[str, Sequence[tuple[float, str]]]
 """Group -> second and name of what happened during its runs."""
 
 
-def courses(
-    series: Sequence[TimeSeries], about: Row, plan: Layout, width: float, events: Events
+def over_time(
+    series: Sequence[TimeSeries], about: Row, layout: Layout, width: float, events: Events
 ) -> Scene:
     """Draw values over time: each run as a thin line, the median of the runs as a thick one."""
     values = [value for one in series for _, value in one.points]
@@ -63,26 +63,29 @@ def courses(
 
     def draw(panel: Panel, group: str, inside: list[TimeSeries]) -> list[Item]:
         marks = _events(panel, events.get(group, ()))
-        return [*marks, *(i for one in _by_series(plan, inside) for i in _course(panel, *one))]
+        return [
+            *marks,
+            *(i for one in _by_series(layout, inside) for i in _runs_over_time(panel, *one)),
+        ]
 
-    return _facets(series, plan, width, (title, words, "s"), (seconds, values), draw)
+    return _facets(series, layout, width, (title, words, "s"), (seconds, values), draw)
 
 
-def distribution(series: Sequence[TimeSeries], about: Row, plan: Layout, width: float) -> Scene:
+def distribution(series: Sequence[TimeSeries], about: Row, layout: Layout, width: float) -> Scene:
     """Draw which share of all intervals of all runs lies at or below a value (ECDF)."""
     values = [value for one in series for _, value in one.points]
     title = f"{term(about.metric).title} of all intervals, {about.unit}"
     words = "Share of all intervals at or below a value"
 
     def draw(panel: Panel, _group: str, inside: list[TimeSeries]) -> list[Item]:
-        return [_ecdf(panel, *one) for one in _by_series(plan, inside)]
+        return [_ecdf(panel, *one) for one in _by_series(layout, inside)]
 
-    return _facets(series, plan, width, (title, words, ""), (values, [1.0]), draw)
+    return _facets(series, layout, width, (title, words, ""), (values, [1.0]), draw)
 
 
 def _facets(
     series: Sequence[TimeSeries],
-    plan: Layout,
+    layout: Layout,
     width: float,
     words: tuple[str, str, str],
     extent: tuple[list[float], list[float]],
@@ -92,15 +95,15 @@ def _facets(
     title, description, unit = words
     keys = [
         Key(name, (Line(((0, 0), (24, 0)), series_role(index), 2.5),))
-        for index, name in enumerate(plan.series)
+        for index, name in enumerate(layout.series)
     ]
     head, top = legend(keys, 0, 34, width)
-    columns = min(len(plan.groups), 4 if width > 700 else 1)
+    columns = min(len(layout.groups), 4 if width > 700 else 1)
     size = (width - _GAP * (columns - 1)) / columns
-    name = 20 if len(plan.groups) > 1 else 0
+    name = 20 if len(layout.groups) > 1 else 0
     pitch = _HEIGHT + name + 34
     items: list[Item] = [Text(0, 16, fit(title, BOLD * 15, width), "ink", 15, bold=True), *head]
-    for index, group in enumerate(plan.groups):
+    for index, group in enumerate(layout.groups):
         left, row = index % columns * (size + _GAP), index // columns
         upper = top + row * pitch
         panel = Panel(
@@ -109,8 +112,8 @@ def _facets(
         )
         items.append(Text(left + _LEFT, upper + 14, fit(group, 13, size - _LEFT), "ink", 13))
         items += _axes(panel, unit)
-        items += draw(panel, group, [one for one in series if plan.group(one.variant) == group])
-    rows = -(-len(plan.groups) // columns)
+        items += draw(panel, group, [one for one in series if layout.group(one.variant) == group])
+    rows = -(-len(layout.groups) // columns)
     return Scene(width, top + rows * pitch - 8, title, description, tuple(items))
 
 
@@ -128,24 +131,24 @@ def _axes(panel: Panel, unit: str) -> list[Item]:
     return items
 
 
-def _by_series(plan: Layout, inside: list[TimeSeries]) -> list[tuple[int, list[TimeSeries]]]:
+def _by_series(layout: Layout, inside: list[TimeSeries]) -> list[tuple[int, list[TimeSeries]]]:
     """The time series of each variant, the first series last, so that it lies on top."""
-    names = [(index, name) for index, name in enumerate(plan.series)]
+    names = [(index, name) for index, name in enumerate(layout.series)]
     return [
         (index, found)
         for index, name in reversed(names)
-        if (found := [one for one in inside if plan.name(one.variant) == name])
+        if (found := [one for one in inside if layout.name(one.variant) == name])
     ]
 
 
-def _course(panel: Panel, index: int, runs: list[TimeSeries]) -> list[Item]:
+def _runs_over_time(panel: Panel, index: int, runs: list[TimeSeries]) -> list[Item]:
     role = series_role(index)
     thin: list[Item] = [
         Line(tuple(panel.at(*point) for point in run.points), role, 1, opacity=0.35)
         for run in runs[:_MOST_THIN]
         if len(run.points) > 1
     ]
-    middle = median_course(runs)
+    middle = median_series(runs)
     thick = Line(tuple(panel.at(*point) for point in middle), role, 2.5)
     return [*thin, thick] if len(middle) > 1 else thin
 
@@ -161,7 +164,7 @@ def _events(panel: Panel, events: Sequence[tuple[float, str]]) -> list[Item]:
     return items
 
 
-def median_course(runs: Sequence[TimeSeries]) -> tuple[Point, ...]:
+def median_series(runs: Sequence[TimeSeries]) -> tuple[Point, ...]:
     """At each time the median over the runs; times are rounded to the length of an interval."""
     gaps = [
         b - a for run in runs for (a, _), (b, _) in zip(run.points, run.points[1:], strict=False)
