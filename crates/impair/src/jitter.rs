@@ -3,8 +3,8 @@
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 use std::time::Duration;
 
-use crate::profile::Probability;
 use crate::random::{Correlated, Stream};
+use crate::units::Probability;
 
 /// Shape of the variation. Each has mean 0 and standard deviation 1 before scaling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

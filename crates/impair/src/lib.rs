@@ -22,10 +22,12 @@ mod queue;
 mod random;
 mod time;
 mod trace;
+mod units;
 
 pub use channel::{Cause, Channel, Counters, Departure, Tally};
 pub use jitter::{Distribution, Jitter};
 pub use loss::{GilbertElliott, Loss};
-pub use profile::{Bottleneck, Probability, Profile, Rate, Reordering, Service, ValueError};
+pub use profile::{Bottleneck, Profile, Reordering, Service};
 pub use time::Instant;
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
+pub use units::{Probability, Rate, ValueError};

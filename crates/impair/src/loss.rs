@@ -1,7 +1,7 @@
 //! Which packets are lost.
 
-use crate::profile::Probability;
 use crate::random::Stream;
+use crate::units::Probability;
 
 /// A model of loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,80 +1,12 @@
 //! The values of one channel, valid by construction.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::jitter::Jitter;
 use crate::loss::Loss;
 use crate::trace::Trace;
-
-/// A value that no channel can have.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub enum ValueError {
-    /// Not a number from 0 to 1.
-    #[error("found {0}, expected a probability from 0 to 1")]
-    Probability(f64),
-    /// Not a positive rate.
-    #[error("found {0} bit/s, expected a whole number of at least 1 and at most 1e12")]
-    Rate(u64),
-}
-
-/// A number from 0 to 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-pub struct Probability(f64);
-
-impl Probability {
-    /// Never.
-    pub const ZERO: Self = Self(0.0);
-    /// Always.
-    pub const ONE: Self = Self(1.0);
-
-    /// Accepts 0 to 1, both included.
-    ///
-    /// # Errors
-    /// [`ValueError::Probability`] for anything else, NaN included.
-    pub fn new(value: f64) -> Result<Self, ValueError> {
-        if (0.0..=1.0).contains(&value) {
-            Ok(Self(value))
-        } else {
-            Err(ValueError::Probability(value))
-        }
-    }
-
-    /// The number.
-    #[must_use]
-    pub const fn get(self) -> f64 {
-        self.0
-    }
-}
-
-/// Bits a second, at least 1 and at most 10^12.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rate(NonZeroU64);
-
-impl Rate {
-    /// Accepts 1 to 10^12 bit/s: within it a transmission time never overflows.
-    ///
-    /// # Errors
-    /// [`ValueError::Rate`] for anything else.
-    pub fn from_bits_per_second(rate: u64) -> Result<Self, ValueError> {
-        match NonZeroU64::new(rate) {
-            Some(value) if rate <= 1_000_000_000_000 => Ok(Self(value)),
-            _ => Err(ValueError::Rate(rate)),
-        }
-    }
-
-    /// Bits a second.
-    #[must_use]
-    pub const fn bits_per_second(self) -> u64 {
-        self.0.get()
-    }
-
-    /// Divides without a check for zero.
-    pub(crate) const fn divisor(self) -> NonZeroU64 {
-        self.0
-    }
-}
+use crate::units::{Probability, Rate};
 
 /// What serves a bottleneck's queue.
 #[derive(Clone, Debug)]

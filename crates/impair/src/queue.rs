@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::profile::{Bottleneck, Rate, Service};
+use crate::profile::{Bottleneck, Service};
 use crate::time::Instant;
 use crate::trace::Cursor;
+use crate::units::Rate;
 
 /// Packets that wait for a bottleneck, and the one in transmission.
 #[derive(Debug)]

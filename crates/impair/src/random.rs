@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution as _, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::profile::Probability;
+use crate::units::Probability;
 
 /// A reproducible stream: equal on every machine and in every version for equal seeds.
 #[derive(Clone, Debug)]
