@@ -1,15 +1,15 @@
 //! Configurations: JSON text becomes a typed value, or a list of all that is wrong with it.
 
 use std::{
-    fmt::{self, Display},
     fs, io,
     path::{Path, PathBuf},
 };
 
 use schemars::JsonSchema;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use crate::invalid::{FieldError, Invalid};
 use crate::{schema, validate::violations};
 
 /// Why a configuration file cannot be used.
@@ -39,54 +39,6 @@ pub enum Error {
         /// What is wrong.
         invalid: Invalid,
     },
-}
-
-/// One thing wrong with a configuration.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct FieldError {
-    /// Where, such as `peers[0].id`; empty for the whole document.
-    pub field: String,
-    /// What stands there; null where nothing does.
-    pub found: Value,
-    /// What may stand there.
-    pub expected: String,
-}
-
-impl FieldError {
-    /// An error at `field`, where `found` stands instead of what was expected.
-    #[must_use]
-    pub fn new(field: &str, found: impl Into<Value>, expected: impl Into<String>) -> Self {
-        Self { field: field.into(), found: found.into(), expected: expected.into() }
-    }
-}
-
-impl Display for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let field = if self.field.is_empty() { "the document" } else { &self.field };
-        match &self.found {
-            Value::Null => write!(f, "{field}: found nothing, expected {}", self.expected),
-            found => write!(f, "{field}: found {found}, expected {}", self.expected),
-        }
-    }
-}
-
-/// All that is wrong with a configuration; never empty.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema, thiserror::Error)]
-pub struct Invalid {
-    /// In the order of the document.
-    pub errors: Vec<FieldError>,
-}
-
-impl Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.errors.as_slice() {
-            [one] => write!(f, "{one}"),
-            many => {
-                write!(f, "{} errors", many.len())?;
-                many.iter().try_for_each(|error| write!(f, "\n  {error}"))
-            }
-        }
-    }
 }
 
 /// Reads a configuration file and turns it into a `T` with `parse`.

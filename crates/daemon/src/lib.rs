@@ -4,5 +4,6 @@
 pub mod config;
 pub mod control;
 pub mod failure;
+mod invalid;
 pub mod schema;
 pub mod validate;

@@ -13,7 +13,7 @@ use std::{
 use regex_lite::Regex;
 use serde_json::{Map, Number, Value};
 
-use crate::config::FieldError;
+use crate::invalid::FieldError;
 
 type Schema = Map<String, Value>;
 
