@@ -29,5 +29,6 @@ mod codes;
 mod count;
 mod drops;
 mod object;
+mod rule_tables;
 
 pub use object::Error;

@@ -8,15 +8,9 @@ use std::{
     ops::RangeInclusive,
 };
 
-use aya::{
-    Ebpf,
-    maps::{self, Array, ArrayOfMaps, MapData},
-};
-
 use crate::{
     codes,
     flow::{Fields, Flow, mapped},
-    object::{self, Error},
 };
 
 /// Combinations of bits that the rules of one set may look at.
@@ -158,14 +152,6 @@ pub(crate) struct Tuple {
     first: [u8; 4],
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct InForce {
-    slot: u32,
-    tuples: u32,
-    number: u32,
-}
-
 const _: () = {
     assert!(size_of::<Key>() == 44);
     assert!(size_of::<Tuple>() == 44);
@@ -178,8 +164,6 @@ unsafe impl aya::Pod for Found {}
 unsafe impl aya::Pod for Key {}
 // SAFETY: as above.
 unsafe impl aya::Pod for Tuple {}
-// SAFETY: as above.
-unsafe impl aya::Pod for InForce {}
 
 /// Why a list of rules cannot be put in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -197,8 +181,8 @@ pub enum TooMany {
 /// A set of rules, ready for the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
-    tuples: Vec<Tuple>,
-    entries: HashMap<Key, Found>,
+    pub(crate) tuples: Vec<Tuple>,
+    pub(crate) entries: HashMap<Key, Found>,
 }
 
 impl Set {
@@ -257,52 +241,6 @@ impl Set {
             best = best.into_iter().chain(found).min_by_key(|found| found.rule);
         }
         best.map(|found| (found.rule, found.action))
-    }
-}
-
-type Table = maps::HashMap<MapData, Key, Found>;
-
-/// The tables of a loaded program.
-pub(crate) struct Rules {
-    tables: ArrayOfMaps<MapData, Table>,
-    tuples: Array<MapData, Tuple>,
-    in_force: Array<MapData, InForce>,
-    slot: u32,
-    number: u32,
-}
-
-impl Rules {
-    pub(crate) fn open(object: &mut Ebpf) -> Result<Self, Error> {
-        Ok(Self {
-            tables: object::map(object, "rules")?.try_into()?,
-            tuples: object::array(object, "rules_tuples")?,
-            in_force: object::array(object, "rules_set")?,
-            slot: 0,
-            number: 0,
-        })
-    }
-
-    /// The slot that is not in force: 0 or 1.
-    pub(crate) fn spare(&self) -> u32 {
-        1 - self.slot
-    }
-
-    /// Puts a set in force between two packets, in the spare slot.
-    pub(crate) fn install(&mut self, set: &Set) -> Result<(), Error> {
-        let slot = self.spare();
-        let mut table = Table::create(object::entries(set.entries.len())?, 0)?;
-        for (key, found) in &set.entries {
-            table.insert(key, found, 0)?;
-        }
-        self.tables.set(slot, &table, 0)?;
-        for (number, tuple) in (slot * TUPLES_MAX..).zip(&set.tuples) {
-            self.tuples.set(number, tuple, 0)?;
-        }
-        let tuples = u32::try_from(set.tuples.len()).unwrap_or(TUPLES_MAX);
-        let number = self.number.wrapping_add(1);
-        self.in_force.set(0, InForce { slot, tuples, number }, 0)?;
-        (self.slot, self.number) = (slot, number);
-        Ok(())
     }
 }
 

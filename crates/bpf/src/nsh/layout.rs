@@ -4,7 +4,7 @@
 
 use std::num::NonZeroU16;
 
-use super::{Bare, Encapsulation, End, Filter, Hop, Otherwise, Port, Target};
+use super::entries::{Bare, Encapsulation, End, Filter, Hop, Otherwise, Port, Target};
 use crate::{
     codes::{byte, nsh as codes},
     flow::{Flow, mapped},

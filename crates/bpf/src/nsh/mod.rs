@@ -1,13 +1,10 @@
 //! Service chains by network service headers (RFC 8300): classifier, forwarder and function at the XDP
 //! hooks of ports.
 
+mod entries;
 mod layout;
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    num::NonZeroU16,
-    time::Duration,
-};
+use std::time::Duration;
 
 use aya::{
     Ebpf,
@@ -16,15 +13,19 @@ use aya::{
 };
 use hawser_wire::nsh::Path;
 
-pub use self::layout::{HEADER_MAX, TARGETS_MAX};
 use self::layout::{RawClass, RawFilter, RawHop, RawPort};
+pub use self::{
+    entries::{Bare, Class, Encapsulation, End, Filter, Hop, Otherwise, Port, Target},
+    layout::{HEADER_MAX, TARGETS_MAX},
+};
 use crate::{
     codes::nsh as codes,
     drops::causes,
     flow::Flow,
     meter::sum,
     object::{self, Error, object},
-    rules::{self, Rules},
+    rule_tables::RuleTables,
+    rules,
 };
 pub use crate::{count::Count, object::Verdict};
 
@@ -79,113 +80,6 @@ impl Action {
     }
 }
 
-/// What surrounds the service header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encapsulation {
-    /// Ethernet, type 0x894F.
-    Ethernet,
-    /// VXLAN-GPE over UDP and IPv4.
-    VxlanGpe {
-        /// Our address.
-        local: Ipv4Addr,
-        /// The other one's.
-        remote: Ipv4Addr,
-        /// Network identifier.
-        vni: u32,
-    },
-}
-
-/// Where packets may go next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Number of the port.
-    pub port: u32,
-    /// Longest frame that the port takes.
-    pub frame_max: u32,
-    /// The neighbour's Ethernet address.
-    pub mac: [u8; 6],
-    /// The port's own.
-    pub own_mac: [u8; 6],
-    /// What surrounds the service header.
-    pub encapsulation: Encapsulation,
-    /// Whether frames leave by the kernel's routes, and so through the port's queues.
-    pub queued: bool,
-    /// A function that knows no headers: packets go to it as they are inside.
-    pub bare: Option<Bare>,
-}
-
-/// How packets are known again that come from a function that knows no headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bare {
-    /// By the flow that went to it. Answers that it gives itself go on at this place, or on no path.
-    Flows {
-        /// Where answers go on.
-        back: Option<Path>,
-    },
-    /// By rules at its port.
-    Rules,
-}
-
-/// How packets leave a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
-    /// Number of the port.
-    pub port: u32,
-    /// Longest frame that the port takes.
-    pub frame_max: u32,
-    /// Ethernet address that frames go to; without it, that of the frame inside.
-    pub mac: Option<[u8; 6]>,
-    /// The port's own.
-    pub own_mac: [u8; 6],
-    /// Whether frames leave by the kernel's routes, and so through the port's queues.
-    pub queued: bool,
-}
-
-/// What happens at a place of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hop {
-    /// On to one of these, at most [`TARGETS_MAX`]: a flow keeps to one.
-    Forward(Vec<Target>),
-    /// Off the path.
-    End(End),
-}
-
-/// What becomes of frames that are on no path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Otherwise {
-    /// To the kernel.
-    Pass,
-    /// Nowhere.
-    Drop,
-    /// To a port, as they are.
-    Port(u32),
-}
-
-/// A port, and what happens to frames that are on no path there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Port {
-    /// Number by which rules know it, from 1; none where frames are not classified.
-    pub classify: Option<u16>,
-    /// What becomes of frames that no rule puts on a path.
-    pub otherwise: Otherwise,
-    /// Address that VXLAN-GPE comes to.
-    pub address: Option<Ipv4Addr>,
-    /// Its Ethernet address.
-    pub mac: [u8; 6],
-    /// Number of its own, from 1, where packets come from functions that know no headers and flows tell
-    /// their paths ([`Bare::Flows`]); the number in [`Target::port`] and one.
-    pub proxy: Option<NonZeroU16>,
-}
-
-/// The header that packets of a class get.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Class {
-    /// The header, at most [`HEADER_MAX`] bytes.
-    pub header: Vec<u8>,
-    /// Index of its counters.
-    pub count: u32,
-}
-
 causes! {
     /// Shorter than its headers say, or a header is wrong.
     malformed,
@@ -219,19 +113,6 @@ causes! {
     unknown_flow,
     /// Came back with other addresses, and flows of several paths are like it.
     several_paths,
-}
-
-/// Which packets are traced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// How many events, of which a packet may give several.
-    pub events: u64,
-    /// Only of this path.
-    pub spi: Option<u32>,
-    /// Only with this inner source.
-    pub source: Option<IpAddr>,
-    /// Only with this inner destination.
-    pub destination: Option<IpAddr>,
 }
 
 /// What happened to a packet that is traced.
@@ -275,7 +156,7 @@ pub struct Chain {
     devices: DevMap<MapData>,
     ports: HashMap<MapData, u32, RawPort>,
     classes: Array<MapData, RawClass>,
-    rules: Rules,
+    rules: RuleTables,
     counts: PerCpuArray<MapData, Count>,
     drops: PerCpuArray<MapData, u64>,
     filter: Array<MapData, RawFilter>,
@@ -305,7 +186,7 @@ impl Chain {
             devices: object::map(&mut object, "devices")?.try_into()?,
             ports: object::map(&mut object, "ports")?.try_into()?,
             classes: object::array(&mut object, "classes")?,
-            rules: Rules::open(&mut object)?,
+            rules: RuleTables::open(&mut object)?,
             counts: object::per_cpu(&mut object, "counts")?,
             drops: object::per_cpu(&mut object, "drops")?,
             filter: object::array(&mut object, "filter")?,

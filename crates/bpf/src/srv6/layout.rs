@@ -4,7 +4,7 @@
 
 use crate::codes::srv6 as codes;
 
-use super::{Behaviour, HEADERS_MAX, Way};
+use super::proxy::{Behaviour, HEADERS_MAX, Way};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

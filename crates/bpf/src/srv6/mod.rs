@@ -2,8 +2,7 @@
 //! section 6), at the XDP hooks of ports.
 
 mod layout;
-
-use std::net::Ipv6Addr;
+mod proxy;
 
 use aya::{
     Ebpf,
@@ -12,6 +11,7 @@ use aya::{
 };
 
 use self::layout::{RawCache, RawProxy};
+pub use self::proxy::{Behaviour, HEADERS_MAX, Proxy, Way};
 use crate::{
     codes::srv6 as codes,
     drops::causes,
@@ -25,55 +25,9 @@ const PROGRAM: &str = "srv6";
 pub const PROXIES_MAX: usize = codes::SRV6_PROXIES as usize;
 /// Ports there may be.
 pub const PORTS_MAX: usize = codes::SRV6_PORTS as usize;
-/// Bytes of headers that can be put in front of a packet: what XDP leaves free there.
-pub const HEADERS_MAX: usize = codes::SRV6_ROOM as usize;
 /// Inner families, each with a cache: IPv4 and IPv6.
 const FAMILIES: u32 = 2;
 const UNKNOWN: &[Vec<u8>; 2] = &[Vec::new(), Vec::new()];
-
-/// What a proxy does with the headers of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Behaviour {
-    /// End.AS: they are taken off, and these are put in front of what comes back. An IPv6 header and a
-    /// segment routing header, together at most [`HEADERS_MAX`] bytes; lengths and what follows are set
-    /// for each packet.
-    Static {
-        /// The headers, in front of IPv4 and of IPv6.
-        headers: [Vec<u8>; 2],
-    },
-    /// End.AD: they are taken off, and those seen last are put in front of what comes back.
-    Dynamic,
-    /// End.AM: they stay; the destination is that of the last segment.
-    Masquerading,
-}
-
-/// How packets leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
-    /// Number of the port.
-    pub port: u32,
-    /// Longest frame that the port takes.
-    pub frame_max: u32,
-    /// The neighbour's Ethernet address.
-    pub mac: [u8; 6],
-    /// The port's own.
-    pub own_mac: [u8; 6],
-}
-
-/// A proxy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proxy {
-    /// Segment that packets come to.
-    pub segment: Ipv6Addr,
-    /// What happens to their headers.
-    pub behaviour: Behaviour,
-    /// To the function.
-    pub function: Way,
-    /// Interface that they come back by.
-    pub returns: u32,
-    /// To the next segment.
-    pub onward: Way,
-}
 
 causes! {
     /// Shorter than its headers say, or these contradict each other.

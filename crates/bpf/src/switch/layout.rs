@@ -6,7 +6,7 @@ use hawser_wire::rewrite::{Place, Ports, Tuple};
 
 use crate::codes::{byte, switch as codes};
 
-use super::{Flow, From, Output};
+use super::flow::{Flow, From, Output};
 
 /// Bytes of a packet in an event, at most.
 pub(crate) const SNAP: usize = codes::SWITCH_SNAP as usize;

@@ -3,6 +3,7 @@
 //! Programs stay on their ports when the process is killed, and go on forwarding; the next switch takes
 //! their place (docs/design/switch.md).
 
+mod flow;
 mod layout;
 
 use std::{collections::BTreeMap, net::Ipv4Addr, os::fd::AsFd, os::fd::BorrowedFd};
@@ -15,8 +16,8 @@ use aya::{
         tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, TcHandle},
     },
 };
-use hawser_wire::rewrite::Tuple;
 
+pub use self::flow::{Flow, From, Output};
 use self::layout::{EVENT_HEAD, Entry};
 pub use crate::count::Count;
 use crate::{
@@ -41,46 +42,6 @@ const PROGRAMS: [(&str, TcAttachType); 2] =
     [(WAN, TcAttachType::Ingress), (AGENT, TcAttachType::Egress)];
 const WAN: &str = "switch_wan";
 const AGENT: &str = "switch_agent";
-
-/// Where packets come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum From {
-    /// Our own stack, at the egress of a port.
-    Agent,
-    /// A WAN port, at its ingress.
-    Wan,
-}
-
-/// Where packets go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Our own stack.
-    Agent,
-    /// A neighbour at a port.
-    Port {
-        /// Index of the interface.
-        interface: u32,
-        /// The neighbour's address.
-        next_hop: Ipv4Addr,
-        /// Class of the port's shaper; 0 leaves the packet's priority as it is.
-        priority: u32,
-    },
-}
-
-/// One entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// Where its packets come from.
-    pub from: From,
-    /// What they are found by.
-    pub key: Tuple,
-    /// What they carry afterwards: the same ports as in `key`, of which both stay as they are.
-    pub write: Tuple,
-    /// Where they go.
-    pub output: Output,
-    /// Index of its counters, below [`COUNTS`].
-    pub count: u32,
-}
 
 causes! {
     /// Not addressed to this gateway; or with a path label that no entry and no socket knows.
