@@ -19,11 +19,12 @@ use serde_json::{Value, json};
 
 use super::{
     document::{Document, GuardRule, GuardRules, TraceRequest},
+    error::Error,
     health::{
         Monitor,
         report::{self as health, FunctionHealth},
     },
-    node::{Error, Node},
+    node::Node,
     plan::{self, Kind},
     report::{self, Counters, Trace},
 };

@@ -6,7 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::health::document::{Fail, Function};
+use crate::{
+    health::document::{Fail, Function},
+    mac::Mac,
+};
 
 /// Configuration of a node on service paths (RFC 7665): a forwarder (SFF), with classification, or a
 /// function.
@@ -276,24 +279,6 @@ pub(crate) struct End {
     /// Ethernet address that they go to; left out: that of the frame inside.
     #[serde(default)]
     pub(crate) mac: Option<Mac>,
-}
-
-/// An Ethernet address, such as `02:00:00:00:00:01`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub(crate) struct Mac(
-    #[schemars(regex(pattern = "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$"))] pub(crate) String,
-);
-
-impl Mac {
-    /// The six octets; zero for what the schema refuses.
-    pub(crate) fn octets(&self) -> [u8; 6] {
-        let mut octets = [0; 6];
-        for (octet, digits) in octets.iter_mut().zip(self.0.split(':')) {
-            *octet = u8::from_str_radix(digits, 16).unwrap_or(0);
-        }
-        octets
-    }
 }
 
 /// Flows, and the path that they enter. What is left out matches everything.

@@ -16,8 +16,9 @@ use serde_json::json;
 
 use super::{
     document::{self, Action, Firewall, GuardRules},
-    node::Error,
-    plan::{what, within},
+    error::Error,
+    fields::within,
+    plan::what,
 };
 
 /// Rules, and where they are kept.

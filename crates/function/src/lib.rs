@@ -4,9 +4,12 @@
 mod api;
 mod classifier;
 mod document;
+mod error;
+mod fields;
 mod firewall;
 mod health;
 mod ipsec;
+mod mac;
 mod node;
 mod plan;
 mod report;
@@ -20,19 +23,9 @@ use std::{
 
 use anyhow::Context;
 use clap::Subcommand;
-use hawser_daemon::{
-    config::{self, load},
-    control,
-    failure::Failure,
-    schema,
-};
+use hawser_daemon::{config::load, control, failure::Failure, schema};
 
-use self::{
-    api::Api,
-    health::Monitor,
-    node::{Error, Node},
-    plan::Kind,
-};
+use self::{api::Api, health::Monitor, node::Node, plan::Kind};
 
 /// Schemas of this role.
 pub const SCHEMAS: &[schema::Entry] = &[
@@ -155,7 +148,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let listener = control::bind(Path::new(&plan.document.control)).context("control API")?;
-    let node = Node::open(kind, plan).map_err(|error| refused(&file.config, error))?;
+    let node = Node::open(kind, plan).map_err(|error| error.into_failure(&file.config))?;
     let rest = node.plan().document.firewall.as_ref().and_then(|firewall| firewall.rest.clone());
     let (stop, stopped) = mpsc::channel();
     let monitor = Monitor::new(&node.plan().document.functions);
@@ -172,14 +165,4 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let _ = stopped.recv(); // a thread that has ended is a reason to end, too
     server.stop();
     Ok(())
-}
-
-fn refused(file: &Path, error: Error) -> Failure {
-    match error {
-        Error::Invalid(invalid) => config::Error::Invalid { path: file.into(), invalid }.into(),
-        Error::Bpf(error) if error.is_denied() => {
-            Failure::Lacking("the right to load eBPF programs: run as root".into())
-        }
-        error => anyhow::Error::from(error).into(),
-    }
 }

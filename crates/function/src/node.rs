@@ -1,6 +1,6 @@
 //! A node on its ports: the loaded program, and what is counted where.
 
-use std::{collections::HashMap, io, path::PathBuf, time::Duration};
+use std::{collections::HashMap, io, time::Duration};
 
 use hawser_bpf::nsh::{
     self as bpf, Chain, Class, Count, Drops, Event, Events, Filter, Guard, Role,
@@ -11,6 +11,7 @@ use hawser_wire::nsh::Path;
 
 use super::{
     document::{Firewall, GuardRules, Oam, Port, TraceRequest},
+    error::Error,
     firewall::Rules,
     health::Down,
     plan::{Interface, Kind, Plan},
@@ -22,20 +23,6 @@ const ETHERNET_LEN: u32 = 14;
 const PROXIED_FLOWS: u32 = 65_536;
 /// Index of what a function has served.
 const SERVED: u32 = 0;
-
-/// Why a node cannot be opened or changed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    /// What was asked for cannot be.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// The kernel refused the program or a table.
-    #[error(transparent)]
-    Bpf(#[from] hawser_bpf::Error),
-    /// A file cannot be read or written.
-    #[error("{path}: {source}", path = path.display())]
-    File { path: PathBuf, source: io::Error },
-}
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 
 use super::{
     document::{self, Document, Flows, Metadata, Otherwise, Proxy, ServicePath},
+    fields::{repeated, within},
     health::{Down, Verdict, check_functions, check_names},
+    mac::Mac,
 };
 
 /// What kind of node it is.
@@ -292,7 +294,7 @@ impl<'a> Names<'a> {
         Some(bpf::Hop::End(bpf::End {
             port,
             frame_max: interface.frame_max,
-            mac: end.mac.as_ref().map(document::Mac::octets),
+            mac: end.mac.as_ref().map(Mac::octets),
             own_mac: interface.mac,
             queued: document.ports.get(port as usize)?.queued,
         }))
@@ -436,30 +438,6 @@ fn metadata(metadata: &Metadata) -> nsh::Metadata {
 fn bytes(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
     pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
-}
-
-/// An error of a part, with the place of the part.
-pub(crate) fn within(place: &str, error: FieldError) -> FieldError {
-    FieldError { field: format!("{place}.{}", error.field), ..error }
-}
-
-/// Values of a field that stand twice in a list.
-pub(crate) fn repeated(
-    values: impl Iterator<Item = String>,
-    list: &str,
-    field: &str,
-) -> Vec<FieldError> {
-    let mut first: HashMap<String, usize> = HashMap::new();
-    let mut errors = Vec::new();
-    for (at, value) in values.enumerate() {
-        if let Some(earlier) = first.get(&value) {
-            let expected = format!("another than {list}[{earlier}].{field}");
-            errors.push(FieldError::new(&format!("{list}[{at}].{field}"), value, expected));
-        } else {
-            first.insert(value, at);
-        }
-    }
-    errors
 }
 
 #[cfg(test)]

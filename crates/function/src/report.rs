@@ -12,7 +12,10 @@ use prometheus_client::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::node::{Counted, Error, Node};
+use super::{
+    error::Error,
+    node::{Counted, Node},
+};
 
 /// Counters since the daemon started. Bytes are of Ethernet frames as they came in.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::document::{Document, Family, Rule};
 use crate::{
+    fields::{repeated, within},
     health::{Down, Verdict, check_functions, check_names},
-    plan::{repeated, within},
 };
 
 /// A configuration that has the right form.

@@ -8,7 +8,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::document::Mac;
+use crate::mac::Mac;
 
 /// A service function (RFC 7665) whose health is checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

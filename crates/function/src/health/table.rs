@@ -11,7 +11,7 @@ use super::{
     document::{Check, Fail, Function, Instance},
     state::State,
 };
-use crate::plan::repeated;
+use crate::fields::repeated;
 
 /// Where a check is in the table: of which function, of which of its instances, which one.
 #[derive(Clone, Copy, Debug)]

@@ -12,14 +12,11 @@ use prometheus_client::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{
-    super::{
-        api::{Refusal, Status},
-        node::Error,
-        report::{Tally, drops},
-    },
-    Node,
-    document::Document,
+use super::{document::Document, node::Node};
+use crate::{
+    api::{Refusal, Status},
+    error::Error,
+    report::{Tally, drops},
 };
 
 /// What the API's handlers share.

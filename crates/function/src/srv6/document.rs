@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::document::Mac;
+use crate::mac::Mac;
 
 /// Configuration of proxies for functions that know nothing of segment routing
 /// (draft-ietf-spring-sr-service-programming section 6).

@@ -8,7 +8,7 @@ use hawser_wire::{ipv6, srh};
 use serde_json::{Value, json};
 
 use super::{
-    super::plan::{repeated, within},
+    super::fields::{repeated, within},
     document::{Behaviour, Document, Encapsulation, Proxy, Way},
 };
 use crate::plan::Interface;
