@@ -14,16 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from repository import ROOT, files, report
+from rust_source import code
 
 RUST = tuple(f"crates/{name}/src" for name in ("wire", "meter", "multipath", "impair", "flowmeter"))
 PYTHON = tuple(f"src/hawser/{name}" for name in ("spec", "overlay", "stats"))
 
 Found = Iterator[tuple[int, str]]
 
-# Comments, characters and strings: they may name what code may not use.
-_RUST_TEXT = re.compile(
-    r"//[^\n]*|/\*.*?\*/|r(#*)\".*?\"\1|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])'", re.DOTALL
-)
 _RUST_FORBIDDEN = re.compile(
     r"\bInstant::now\b|\bSystemTime\b|\.elapsed\(\)"
     r"|\b(?:Tcp|Udp|Unix)(?:Stream|Listener|Socket|Datagram)\b|\bToSocketAddrs\b"
@@ -52,8 +49,7 @@ def rust_problems(text: str) -> Found:
     """What a pure crate's source must not use: line (from 1) and what it is."""
     # Tests begin somewhere on the clock; what they test gets the time as an argument.
     text = text.partition("#[cfg(test)]\nmod tests")[0]
-    code = _RUST_TEXT.sub(lambda found: "\n" * found.group().count("\n"), text)
-    for number, line in enumerate(code.splitlines(), start=1):
+    for number, line in enumerate(code(text).splitlines(), start=1):
         for found in _RUST_FORBIDDEN.finditer(line):
             yield number, found.group()
 
