@@ -1,0 +1,1 @@
+"""The controller (SSC): onboarding, desired and observed state of a network, and its API."""

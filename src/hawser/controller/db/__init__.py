@@ -1,0 +1,1 @@
+"""The database: tables, migrations, transactions, backup. SQLite, or PostgreSQL by URL."""

@@ -1,0 +1,1 @@
+"""Migrations of the tables (Alembic), run by `hawser.controller.db.migrate`."""

@@ -1,0 +1,231 @@
+"""Tables. What is desired is in `version`, what was observed in `observation`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, DateTime, Dialect, ForeignKey, Index, LargeBinary, MetaData, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeDecorator
+
+Json = Any
+"""What JSON can hold."""
+
+
+class Utc(TypeDecorator[datetime]):
+    """A time with its zone, which SQLite does not store."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
+        """Store UTC."""
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
+        """Give UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Table(DeclarativeBase):
+    """A row of a table."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(column_0_label)s",
+            "uq": "uq_%(table_name)s_%(column_0_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {datetime: Utc, Json: JSON(none_as_null=True), bytes: LargeBinary}
+
+
+class Secret(Table):
+    """A secret, sealed with a key that is not in the database."""
+
+    __tablename__ = "secret"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    sealed: Mapped[bytes]
+
+
+class Version(Table):
+    """The whole network as somebody wanted it at a time. The newest is in force."""
+
+    __tablename__ = "version"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    time: Mapped[datetime]
+    author: Mapped[str]
+    reason: Mapped[str]
+    restores: Mapped[int | None]
+    """The older version that this one repeats."""
+    document: Mapped[Json]
+    changes: Mapped[Json]
+    """What differs from the version before."""
+
+
+class Token(Table):
+    """A token for one gateway to join."""
+
+    __tablename__ = "token"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    digest: Mapped[str]
+    branch: Mapped[str]
+    approval: Mapped[str]
+    """`automatic` or `manual`."""
+    author: Mapped[str]
+    created: Mapped[datetime]
+    expires: Mapped[datetime]
+    used: Mapped[datetime | None]
+    key: Mapped[str | None]
+    """The public key that used it."""
+    withdrawn: Mapped[datetime | None]
+
+
+class Gateway(Table):
+    """A machine that joined, or asked to."""
+
+    __tablename__ = "gateway"
+    __table_args__ = (
+        # A branch has one gateway at a time that is not revoked.
+        Index(
+            "ux_gateway_branch",
+            "branch",
+            unique=True,
+            sqlite_where=text("revoked IS NULL"),
+            postgresql_where=text("revoked IS NULL"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    branch: Mapped[str]
+    token: Mapped[str] = mapped_column(ForeignKey("token.id"))
+    key: Mapped[str]
+    """SHA-256 of the public key with which it joined."""
+    request: Mapped[str]
+    """Its certificate signing request."""
+    address: Mapped[str]
+    """Where the request came from."""
+    asked: Mapped[datetime]
+    approved: Mapped[datetime | None]
+    approver: Mapped[str | None]
+    revoked: Mapped[datetime | None]
+    reason: Mapped[str | None]
+    """Why it was revoked."""
+
+
+class Certificate(Table):
+    """A certificate of a gateway."""
+
+    __tablename__ = "certificate"
+
+    fingerprint: Mapped[str] = mapped_column(primary_key=True)
+    gateway: Mapped[int] = mapped_column(ForeignKey("gateway.id"), index=True)
+    key: Mapped[str]
+    pem: Mapped[str]
+    issued: Mapped[datetime]
+    expires: Mapped[datetime]
+
+
+class Observation(Table):
+    """What was last known of a gateway."""
+
+    __tablename__ = "observation"
+
+    gateway: Mapped[int] = mapped_column(ForeignKey("gateway.id"), primary_key=True)
+    connected: Mapped[datetime | None]
+    """Since when; None while it is not connected."""
+    controller: Mapped[str | None]
+    """Which process of which controller it is connected to."""
+    seen: Mapped[datetime | None]
+    software: Mapped[str | None]
+    clock_offset_s: Mapped[float | None]
+    capabilities: Mapped[Json | None]
+    applied: Mapped[str | None]
+    """Digest of the configuration in force at the gateway."""
+    applied_version: Mapped[int | None]
+    failed: Mapped[str | None]
+    """Digest of the configuration that it last refused or returned from."""
+    failures: Mapped[int] = mapped_column(default=0)
+    """How often in a row."""
+    outcome: Mapped[str | None]
+    """`refused` or `returned`."""
+    detail: Mapped[str | None]
+    retry: Mapped[datetime | None]
+    """When that configuration is tried again; None: not before it changes."""
+    peers: Mapped[Json | None]
+    """Other branches, and whether packets reach them."""
+
+
+class User(Table):
+    """A person, or a program with a password."""
+
+    __tablename__ = "user_account"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    password: Mapped[str]
+    """Argon2id (RFC 9106)."""
+    one_time: Mapped[bool]
+    """Whether the password has to be changed before anything else."""
+    role: Mapped[str]
+    created: Mapped[datetime]
+
+
+class LoginFailure(Table):
+    """Wrong passwords from one address."""
+
+    __tablename__ = "login_failure"
+
+    address: Mapped[str] = mapped_column(primary_key=True)
+    count: Mapped[int]
+    last: Mapped[datetime]
+    until: Mapped[datetime]
+    """When the next attempt is looked at."""
+
+
+class LoginSession(Table):
+    """A user who is logged in."""
+
+    __tablename__ = "login_session"
+
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(ForeignKey("user_account.name", ondelete="CASCADE"))
+    created: Mapped[datetime]
+    expires: Mapped[datetime]
+
+
+class ApiKey(Table):
+    """A key for programs."""
+
+    __tablename__ = "api_key"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    digest: Mapped[str]
+    owner: Mapped[str] = mapped_column(ForeignKey("user_account.name", ondelete="CASCADE"))
+    purpose: Mapped[str]
+    permissions: Mapped[Json]
+    created: Mapped[datetime]
+    expires: Mapped[datetime]
+
+
+class AuditEntry(Table):
+    """Who did what. Each entry holds the hash of the one before."""
+
+    __tablename__ = "audit"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    time: Mapped[datetime]
+    actor: Mapped[str]
+    address: Mapped[str]
+    action: Mapped[str]
+    target: Mapped[str]
+    before: Mapped[Json | None]
+    after: Mapped[Json | None]
+    previous: Mapped[str]
+    hash: Mapped[str]
