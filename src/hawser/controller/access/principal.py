@@ -1,0 +1,30 @@
+"""Who makes a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hawser.controller.access.role import Permission
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A user or one of its keys."""
+
+    name: str
+    """The user's."""
+    permissions: frozenset[Permission]
+    address: str
+    """Where the request comes from."""
+    key: str | None = None
+    """Id of the API key; None in a session."""
+    one_time: bool = False
+    """Whether it may only change its password."""
+
+    def __str__(self) -> str:
+        return self.name if self.key is None else f"{self.name} (key {self.key})"
+
+
+def system(what: str) -> Principal:
+    """Give the principal of what the controller does by itself."""
+    return Principal(what, frozenset(), "local")
