@@ -1,0 +1,154 @@
+"""What a gateway and its controller say to each other, over one connection.
+
+The gateway connects (WebSocket, RFC 6455, over TLS 1.3; both show certificates of the controller's
+authority) and begins with `Hello`. Messages are JSON in text frames. Statistics are packed in
+binary ones (`hawser.control.series`), after a `Series` that names them.
+
+    gateway                                   controller
+    Hello        ------------------------->
+                 <-------------------------   Configure
+    Trying       ------------------------->                 it is in force, and the gateway healthy
+                 <-------------------------   Confirm
+    Outcome      ------------------------->                 kept, refused, or returned from
+    Series, packed statistics, Peers  ---->
+    Renew        ------------------------->
+                 <-------------------------   Renewed
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+PROTOCOL = 1
+"""Version of these messages."""
+MAX_MESSAGE = 4 * 1024 * 1024
+"""Bytes of a message; a configuration of 200 branches has less than a tenth."""
+MAX_SERIES = 4096
+"""Series of one gateway."""
+
+Text = Annotated[str, Field(max_length=2000, pattern=r"^[^\x00]*$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Pem = Annotated[str, Field(max_length=65536, pattern=r"^[^\x00]*$")]
+
+
+class Message(BaseModel):
+    """A frozen message. Fields that a newer program adds are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class Hello(Message):
+    """Who the gateway is, and what it does now."""
+
+    kind: Literal["hello"] = "hello"
+    protocol: int
+    software: Text
+    """Version of the gateway's programs."""
+    time: float
+    """The gateway's clock, seconds since 1970."""
+    capabilities: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
+    """What its machine can do, by the names of `hawser doctor`."""
+    applied: Digest | None = None
+    """The configuration that it keeps; None if it has none yet."""
+    applied_version: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+
+
+class Configure(Message):
+    """A configuration to try."""
+
+    kind: Literal["configure"] = "configure"
+    version: int
+    """Version of the network that it follows from."""
+    digest: Digest
+    document: str
+    """JSON of the gateway's configuration; its paths are relative to the gateway's directory."""
+    expected: tuple[str, ...] = ()
+    """Branches whose gateways are connected: packets should reach them."""
+
+
+class Trying(Message):
+    """The configuration is in force and the gateway healthy: may it stay?"""
+
+    kind: Literal["trying"] = "trying"
+    digest: Digest
+
+
+class Confirm(Message):
+    """It may stay."""
+
+    kind: Literal["confirm"] = "confirm"
+    digest: Digest
+
+
+class Outcome(Message):
+    """What became of a configuration."""
+
+    kind: Literal["outcome"] = "outcome"
+    digest: Digest
+    version: Annotated[int, Field(ge=0, lt=2**31)]
+    result: Literal["kept", "refused", "returned"]
+    """`refused`: the daemon did not accept it. `returned`: it was in force, and the one before is
+    again."""
+    detail: Text = ""
+
+
+class Peers(Message):
+    """Other branches, and whether packets reach them."""
+
+    kind: Literal["peers"] = "peers"
+    up: Annotated[dict[Text, bool], Field(max_length=1024)]
+
+
+class Series(Message):
+    """Names of the values in the packed statistics that follow."""
+
+    kind: Literal["series"] = "series"
+    names: Annotated[
+        tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=MAX_SERIES)
+    ]
+
+
+class Renew(Message):
+    """Asks for another certificate."""
+
+    kind: Literal["renew"] = "renew"
+    request: Pem
+    """Certificate signing request."""
+
+
+class Renewed(Message):
+    """A certificate."""
+
+    kind: Literal["renewed"] = "renewed"
+    certificate: Pem
+
+
+FromGateway = Hello | Trying | Outcome | Peers | Series | Renew
+FromController = Configure | Confirm | Renewed
+
+_FROM_GATEWAY: TypeAdapter[FromGateway] = TypeAdapter(
+    Annotated[FromGateway, Field(discriminator="kind")]
+)
+_FROM_CONTROLLER: TypeAdapter[FromController] = TypeAdapter(
+    Annotated[FromController, Field(discriminator="kind")]
+)
+
+
+def from_gateway(text: str) -> FromGateway:
+    """Read a message.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return _FROM_GATEWAY.validate_json(text)
+
+
+def from_controller(text: str) -> FromController:
+    """Read a message.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return _FROM_CONTROLLER.validate_json(text)

@@ -1,0 +1,1 @@
+"""The REST API. The pages use it as any program does."""

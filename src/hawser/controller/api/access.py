@@ -1,0 +1,167 @@
+"""Routes: sessions, users, API keys and the audit log."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from hawser.controller.access import audit, key, login, user
+from hawser.controller.access.role import Permission
+from hawser.controller.api.answer import documented
+from hawser.controller.api.depends import Auditor, Manager, Shared, Who
+from hawser.controller.api.guard import address_of
+from hawser.controller.api.model import (
+    AuditAnswer,
+    AuditCheck,
+    Id,
+    KeyAnswer,
+    KeyBody,
+    LoginAnswer,
+    LoginBody,
+    Me,
+    NewKey,
+    NewPassword,
+    PasswordBody,
+    RoleBody,
+    UserAnswer,
+    UserBody,
+    UserName,
+)
+from hawser.controller.db.tables import ApiKey, AuditEntry, User
+from hawser.controller.errors import Forbidden
+
+open_router = APIRouter(tags=["access"])
+router = APIRouter(tags=["access"])
+
+
+@open_router.post("/login", responses=documented(401, 429))
+def log_in(body: LoginBody, request: Request, shared: Shared) -> LoginAnswer:
+    """Begin a session of twelve hours."""
+    address, now = address_of(request.scope), shared.clock()
+    made = login.log_in(shared.database, body.user, body.password, address, now)
+    return LoginAnswer(token=made.token, expires=made.expires, change_password=made.one_time)
+
+
+@router.post("/logout", status_code=204)
+def log_out(request: Request, shared: Shared, _who: Who) -> None:
+    """End the session whose token is sent. An API key stays."""
+    token = request.headers.get("authorization", "").partition(" ")[2]
+    with shared.database.write() as session:
+        login.log_out(session, token)
+
+
+@router.get("/me")
+def me(who: Who) -> Me:
+    """Tell who asks, and what it may."""
+    return Me(name=who.name, permissions=tuple(sorted(who.permissions)))
+
+
+@router.put("/me/password", status_code=204)
+def set_password(body: PasswordBody, shared: Shared, who: Who) -> None:
+    """Change one's password, which ends all of one's sessions."""
+    if who.key is not None:
+        raise Forbidden("a key cannot change the password of its owner")
+    with shared.database.write() as session:
+        user.set_password(session, who, shared.clock(), body.password)
+
+
+@router.get("/users")
+def list_users(shared: Shared, _who: Manager) -> list[UserAnswer]:
+    """List all users."""
+    with shared.database.read() as session:
+        return [_user(each) for each in user.users(session)]
+
+
+def _user(found: User) -> UserAnswer:
+    return UserAnswer.model_validate(found, from_attributes=True)
+
+
+@router.post("/users", status_code=201, responses=documented(409))
+def add_user(body: UserBody, shared: Shared, who: Manager) -> NewPassword:
+    """Add a user. The answer has a password for the first login."""
+    with shared.database.write() as session:
+        made = user.add_user(session, who, shared.clock(), body.name, body.role)
+    return NewPassword(name=body.name, password=made)
+
+
+@router.put("/users/{name}/role", status_code=204, responses=documented(404, 409))
+def set_role(name: UserName, body: RoleBody, shared: Shared, who: Manager) -> None:
+    """Give a user another role."""
+    with shared.database.write() as session:
+        user.set_role(session, who, shared.clock(), name, body.role)
+
+
+@router.post("/users/{name}/password", responses=documented(404))
+def reset_password(name: UserName, shared: Shared, who: Manager) -> NewPassword:
+    """Make a password for the next login, and end all sessions of the user."""
+    with shared.database.write() as session:
+        made = user.reset_password(session, who, shared.clock(), name)
+    return NewPassword(name=name, password=made)
+
+
+@router.delete("/users/{name}", status_code=204, responses=documented(404, 409))
+def remove_user(name: UserName, shared: Shared, who: Manager) -> None:
+    """Remove a user with all its sessions and keys."""
+    with shared.database.write() as session:
+        user.remove_user(session, who, shared.clock(), name)
+
+
+@router.get("/keys")
+def list_keys(shared: Shared, who: Who) -> list[KeyAnswer]:
+    """List one's own API keys; an admin sees all."""
+    owner = None if Permission.MANAGE in who.permissions else who.name
+    with shared.database.read() as session:
+        return [_key(each) for each in key.keys(session, owner)]
+
+
+def _key(found: ApiKey) -> KeyAnswer:
+    return KeyAnswer.model_validate(found, from_attributes=True)
+
+
+@router.post("/keys", status_code=201)
+def add_key(body: KeyBody, shared: Shared, who: Who) -> NewKey:
+    """Make an API key, with no more permissions than one has."""
+    if who.key is not None:
+        raise Forbidden("a key cannot make keys")
+    with shared.database.write() as session:
+        lifetime = timedelta(days=body.days)
+        now, wanted = shared.clock(), body.permissions
+        made, text = key.add_key(session, who, now, body.purpose, wanted, lifetime)
+    return NewKey(key=text, **dict(_key(made)))
+
+
+@router.delete("/keys/{name}", status_code=204, responses=documented(404))
+def remove_key(name: Id, shared: Shared, who: Who) -> None:
+    """Remove an API key."""
+    if who.key is not None and who.key != name:
+        raise Forbidden("a key can remove no other key")
+    with shared.database.write() as session:
+        key.remove_key(session, who, shared.clock(), name)
+
+
+@router.get("/audit")
+def audit_log(
+    shared: Shared,
+    _who: Auditor,
+    after: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> list[AuditAnswer]:
+    """Give entries of the audit log, in order, behind the one with the number `after`."""
+    with shared.database.read() as session:
+        return [_entry(each) for each in audit.entries(session, after, limit)]
+
+
+def _entry(found: AuditEntry) -> AuditAnswer:
+    return AuditAnswer.model_validate(found, from_attributes=True)
+
+
+@router.get("/audit/check")
+def check_audit(shared: Shared, _who: Auditor) -> AuditCheck:
+    """Compute the hashes of the whole audit log anew."""
+    with shared.database.read() as session:
+        broken = audit.broken(audit.all_entries(session))
+        last = audit.last(session)
+    number, newest = (last.number, last.hash) if last else (0, "")
+    return AuditCheck(entries=number, hash=newest, broken=broken)

@@ -1,0 +1,47 @@
+"""What routes need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
+
+from hawser.controller.access.principal import Principal
+from hawser.controller.access.role import Permission
+from hawser.controller.context import Context
+from hawser.controller.errors import Forbidden
+
+bearer = HTTPBearer(auto_error=False, description="Token of a session, or an API key.")
+"""For the OpenAPI document: `Guard` has looked at it."""
+
+
+def _context(request: Request) -> Context:
+    return cast("Context", request.app.state.context)
+
+
+def _principal(request: Request) -> Principal:
+    return cast("Principal", request.state.principal)
+
+
+Shared = Annotated[Context, Depends(_context)]
+Who = Annotated[Principal, Depends(_principal)]
+
+
+def need(permission: Permission) -> Callable[[Principal], Principal]:
+    """Refuse requests of those who may not."""
+
+    def check(who: Who) -> Principal:
+        if permission not in who.permissions:
+            raise Forbidden(f"you have no permission to {permission.value}")
+        return who
+
+    return check
+
+
+Reader = Annotated[Principal, Depends(need(Permission.READ))]
+Auditor = Annotated[Principal, Depends(need(Permission.AUDIT))]
+Changer = Annotated[Principal, Depends(need(Permission.CHANGE))]
+Admitter = Annotated[Principal, Depends(need(Permission.ADMIT))]
+Manager = Annotated[Principal, Depends(need(Permission.MANAGE))]

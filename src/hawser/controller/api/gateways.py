@@ -1,0 +1,213 @@
+"""Routes: tokens, requests to join, and gateways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fastapi import APIRouter, Request
+from sqlalchemy.orm import Session
+
+from hawser.controller.api.answer import documented
+from hawser.controller.api.depends import Admitter, Reader, Shared
+from hawser.controller.api.guard import address_of
+from hawser.controller.api.model import (
+    AuthorityAnswer,
+    Configuration,
+    GatewayAnswer,
+    Health,
+    Id,
+    JoinAnswer,
+    JoinBody,
+    NewToken,
+    Number,
+    RevokeBody,
+    StatisticsAnswer,
+    TokenAnswer,
+    TokenBody,
+)
+from hawser.controller.context import Context
+from hawser.controller.db.tables import Gateway, Observation, Token
+from hawser.controller.errors import NotFound
+from hawser.controller.inventory import gateway, token
+from hawser.controller.inventory.authority import pin
+from hawser.controller.inventory.gateway import State, state_of
+from hawser.controller.jobs.watch import Plan
+from hawser.controller.policy import version
+from hawser.controller.policy.sync import sync
+from hawser.controller.telemetry import observation
+from hawser.controller.telemetry.observation import is_connected, observed
+
+open_router = APIRouter(tags=["gateways"])
+router = APIRouter(tags=["gateways"])
+
+
+@open_router.get("/health", responses=documented(503))
+def health(shared: Shared) -> Health:
+    """Tell whether the controller and its database answer."""
+    with shared.database.read() as session:
+        version.newest_number(session)
+    return Health()
+
+
+@open_router.get("/join")
+def authority(shared: Shared) -> AuthorityAnswer:
+    """Give the certificate of the authority, to be compared with the token."""
+    return AuthorityAnswer(certificate=shared.signer.authority.pem.decode())
+
+
+@open_router.post("/join", responses=documented(403, 409))
+def join(body: JoinBody, request: Request, shared: Shared) -> JoinAnswer:
+    """Take a gateway's request to join, which it repeats until it is approved."""
+    address = address_of(request.scope)
+    with shared.database.write() as session:
+        found = gateway.join(
+            session,
+            shared.signer,
+            body.token,
+            body.secret,
+            body.request,
+            address,
+            shared.clock(),
+        )
+        certificates = gateway.certificates(session, found.id)
+    shared.changed()
+    return JoinAnswer(
+        state=State.APPROVED if found.approved else State.PENDING,
+        branch=found.branch,
+        certificate=certificates[0].pem if certificates else None,
+        gateways_port=shared.gateways_port,
+    )
+
+
+@router.get("/tokens")
+def list_tokens(shared: Shared, _who: Reader) -> list[TokenAnswer]:
+    """List tokens, without their secrets."""
+    with shared.database.read() as session:
+        return [_token(each) for each in token.tokens(session)]
+
+
+@router.post("/tokens", status_code=201)
+def add_token(body: TokenBody, shared: Shared, who: Admitter) -> NewToken:
+    """Make a token for the gateway of a branch."""
+    lifetime, now = timedelta(hours=body.hours), shared.clock()
+    with shared.database.write() as session:
+        made, secret = token.add_token(session, who, now, body.branch, body.approval, lifetime)
+    text = f"{made.id}.{secret}.{pin(shared.signer.authority.pem)}"
+    return NewToken(token=text, **dict(_token(made)))
+
+
+@router.delete("/tokens/{name}", status_code=204, responses=documented(404, 409))
+def withdraw_token(name: Id, shared: Shared, who: Admitter) -> None:
+    """Make a token worthless that was not used yet."""
+    with shared.database.write() as session:
+        token.withdraw(session, who, shared.clock(), name)
+
+
+def _token(found: Token) -> TokenAnswer:
+    return TokenAnswer.model_validate(found, from_attributes=True)
+
+
+@router.get("/gateways")
+def list_gateways(shared: Shared, _who: Reader) -> list[GatewayAnswer]:
+    """List gateways: desired state, observed state, and how they differ."""
+    plan = shared.watch.plan()
+    with shared.database.read() as session:
+        return [_gateway(session, shared, plan, each) for each in gateway.gateways(session)]
+
+
+@router.get("/gateways/{number}", responses=documented(404))
+def read_gateway(number: Number, shared: Shared, _who: Reader) -> GatewayAnswer:
+    """Give a gateway."""
+    plan = shared.watch.plan()
+    with shared.database.read() as session:
+        return _gateway(session, shared, plan, gateway.by_id(session, number))
+
+
+@router.post("/gateways/{number}/approve", status_code=204, responses=documented(404, 409))
+def approve(number: Number, shared: Shared, who: Admitter) -> None:
+    """Let in a gateway that asked to join."""
+    with shared.database.write() as session:
+        found = gateway.by_id(session, number)
+        gateway.approve(session, shared.signer, who, shared.clock(), found)
+    shared.changed()
+
+
+@router.post("/gateways/{number}/revoke", status_code=204, responses=documented(404, 409))
+def revoke(number: Number, body: RevokeBody, shared: Shared, who: Admitter) -> None:
+    """Put a gateway out for good, or turn down its request. Its branch can get another one."""
+    with shared.database.write() as session:
+        gateway.revoke(session, who, shared.clock(), number, body.reason)
+    shared.latest.drop(number)
+    shared.changed()
+
+
+@router.post("/gateways/{number}/retry", status_code=204, responses=documented(404))
+def retry(number: Number, shared: Shared, _who: Admitter) -> None:
+    """Have a gateway try a configuration again that it refused or returned from."""
+    with shared.database.write() as session:
+        observation.retry(session, gateway.by_id(session, number).id, shared.clock())
+    shared.changed()
+
+
+@router.get("/gateways/{number}/configuration", responses=documented(404))
+def configuration(number: Number, shared: Shared, _who: Reader) -> dict[str, Any]:
+    """Give the configuration that a gateway should have."""
+    with shared.database.read() as session:
+        branch = gateway.by_id(session, number).branch
+    wanted = shared.watch.plan().desired.get(branch)
+    if wanted is None:
+        raise NotFound(f"the network has no branch {branch}")
+    document: dict[str, Any] = json.loads(wanted.document)
+    return document
+
+
+@router.get("/gateways/{number}/statistics", responses=documented(404))
+def statistics(number: Number, shared: Shared, _who: Reader) -> StatisticsAnswer:
+    """Give the newest statistics that a gateway has sent to this controller."""
+    found = shared.latest.get(number)
+    if found is None:
+        raise NotFound(f"there are no statistics of gateway {number}")
+    return StatisticsAnswer(
+        time=datetime.fromtimestamp(found.sample.time, UTC),
+        sequence=found.sample.sequence,
+        missed=found.missed,
+        values=dict(zip(found.names, found.sample.values, strict=True)),
+    )
+
+
+def _gateway(session: Session, shared: Context, plan: Plan, found: Gateway) -> GatewayAnswer:
+    row, now = session.get_one(Observation, found.id), shared.clock()
+    certificates = gateway.certificates(session, found.id)
+    return GatewayAnswer(
+        state=state_of(found),
+        certificate_expires=certificates[0].expires if certificates else None,
+        connected=is_connected(row, now),
+        seen=row.seen,
+        software=row.software,
+        clock_offset_s=row.clock_offset_s,
+        capabilities=tuple(row.capabilities or ()),
+        peers=row.peers or {},
+        configuration=_configuration(plan, found, row, now),
+        **_own(found),
+    )
+
+
+def _own(found: Gateway) -> Mapping[str, Any]:
+    names = "id branch address asked approved approver revoked reason key"
+    return {name: getattr(found, name) for name in names.split()}
+
+
+def _configuration(plan: Plan, found: Gateway, row: Observation, now: datetime) -> Configuration:
+    wanted = plan.desired.get(found.branch) if state_of(found) is State.APPROVED else None
+    return Configuration(
+        state=sync(wanted, observed(row, now), now),
+        desired=wanted.digest if wanted else None,
+        desired_version=wanted.version if wanted else None,
+        applied=row.applied,
+        applied_version=row.applied_version,
+        outcome=row.outcome,
+        detail=row.detail,
+    )

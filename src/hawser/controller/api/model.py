@@ -1,0 +1,349 @@
+"""What the API takes and gives."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from hawser.controller.access.role import Permission, Role
+from hawser.controller.inventory.gateway import State
+from hawser.controller.inventory.token import Approval
+from hawser.controller.policy.difference import Change
+from hawser.controller.policy.sync import Sync
+from hawser.pki.request import LONGEST as LONGEST_REQUEST
+from hawser.spec.model import Name
+from hawser.spec.network import Network
+
+Json = Any
+_PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
+Line = Annotated[str, StringConstraints(pattern=_PRINTABLE, max_length=500)]
+"""Text without control characters."""
+Password = Annotated[str, StringConstraints(max_length=256)]
+UserName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9._@-]{0,63}$")]
+Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
+Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class Body(BaseModel):
+    """What a request brings. An unknown field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Answer(BaseModel):
+    """What an answer brings."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class FieldProblem(Answer):
+    """What is wrong with one field."""
+
+    field: str
+    message: str
+
+
+class Problem(Answer):
+    """Why a request was refused."""
+
+    error: str
+    errors: tuple[FieldProblem, ...] = ()
+    """Fields that are wrong."""
+
+
+class Health(Answer):
+    """Whether the controller answers, and its database does."""
+
+    status: Literal["ok"] = "ok"
+
+
+class LoginBody(Body):
+    """A user logs in."""
+
+    user: Annotated[str, StringConstraints(max_length=64)]
+    password: Password
+
+
+class LoginAnswer(Answer):
+    """A session; its token is sent as `Authorization: Bearer TOKEN`."""
+
+    token: str
+    expires: datetime
+    change_password: bool
+    """Whether the password has to be changed before anything else."""
+
+
+class PasswordBody(Body):
+    """Another password."""
+
+    password: Password
+
+
+class Me(Answer):
+    """Who asks, and what it may."""
+
+    name: str
+    permissions: tuple[Permission, ...]
+
+
+class UserBody(Body):
+    """A new user."""
+
+    name: UserName
+    role: Role
+
+
+class RoleBody(Body):
+    """Another role."""
+
+    role: Role
+
+
+class UserAnswer(Answer):
+    """A user."""
+
+    name: str
+    role: Role
+    created: datetime
+
+
+class NewPassword(Answer):
+    """A password that is shown once, and has to be changed at the first login."""
+
+    name: str
+    password: str
+
+
+class KeyBody(Body):
+    """A new API key."""
+
+    purpose: Line
+    permissions: Annotated[tuple[Permission, ...], Field(min_length=1)]
+    days: Annotated[int, Field(ge=1, le=400)] = 90
+
+
+class KeyAnswer(Answer):
+    """An API key."""
+
+    id: str
+    owner: str
+    purpose: str
+    permissions: tuple[Permission, ...]
+    created: datetime
+    expires: datetime
+
+
+class NewKey(KeyAnswer):
+    """An API key that was just made."""
+
+    key: str
+    """Shown this once; sent as `Authorization: Bearer KEY`."""
+
+
+class AuditAnswer(Answer):
+    """An entry of the audit log."""
+
+    number: int
+    time: datetime
+    actor: str
+    address: str
+    action: str
+    target: str
+    before: Json
+    after: Json
+    previous: str
+    hash: str
+    """SHA-256 of the entry's JSON with sorted keys, without this field."""
+
+
+class AuditCheck(Answer):
+    """Whether the log is as it was written."""
+
+    entries: int
+    hash: str
+    """Of the newest entry: kept elsewhere, it shows whether entries were removed later."""
+    broken: int | None
+    """Number of the first entry that is not."""
+
+
+class VersionSummary(Answer):
+    """A version of the network."""
+
+    number: int
+    time: datetime
+    author: str
+    reason: str
+    restores: int | None
+    """The older version that this one repeats."""
+    changes: tuple[Change, ...]
+    """What differs from the version before."""
+
+
+class VersionAnswer(VersionSummary):
+    """A version with its network."""
+
+    network: Network
+
+
+class NetworkBody(Body):
+    """A whole network in the place of the one in force."""
+
+    network: Network
+    reason: Line
+    base: Number | None = None
+    """Version that the author has seen: another one in force is a conflict."""
+
+
+class PatchBody(Body):
+    """A change of the network."""
+
+    patch: dict[str, Json]
+    """JSON merge patch (RFC 7396): null removes, mappings merge, all else replaces."""
+    reason: Line
+    base: Number | None = None
+    """Version that the author has seen: another one in force is a conflict."""
+
+
+class RestoreBody(Body):
+    """Going back to an older version."""
+
+    reason: Line
+
+
+class TryBody(Body):
+    """A change to look at before it is made."""
+
+    patch: dict[str, Json]
+    """JSON merge patch of the network in force; a whole network replaces it field by field."""
+
+
+class TryAnswer(Answer):
+    """What a change would do."""
+
+    base: int
+    """Version that it would change."""
+    changes: tuple[Change, ...]
+    branches: tuple[str, ...]
+    """Branches whose gateways would get another configuration."""
+
+
+class DifferenceAnswer(Answer):
+    """What differs between two versions."""
+
+    older: int
+    newer: int
+    changes: tuple[Change, ...]
+
+
+class TokenBody(Body):
+    """A new token."""
+
+    branch: Name
+    approval: Approval = Approval.AUTOMATIC
+    hours: Annotated[int, Field(ge=1, le=720)] = 24
+
+
+class TokenAnswer(Answer):
+    """A token."""
+
+    id: str
+    branch: str
+    approval: Approval
+    author: str
+    created: datetime
+    expires: datetime
+    used: datetime | None
+    withdrawn: datetime | None
+
+
+class NewToken(TokenAnswer):
+    """A token that was just made."""
+
+    token: str
+    """Shown this once: `hawser gateway join URL TOKEN`."""
+
+
+class AuthorityAnswer(Answer):
+    """The controller's authority. A token says which one it is."""
+
+    certificate: str
+
+
+class JoinBody(Body):
+    """A gateway asks to join."""
+
+    token: Id
+    secret: Annotated[str, StringConstraints(max_length=64)]
+    request: Annotated[str, StringConstraints(max_length=LONGEST_REQUEST)]
+    """Certificate signing request, PEM."""
+
+
+class JoinAnswer(Answer):
+    """What became of the request; a gateway that waits for approval asks again."""
+
+    state: Literal[State.PENDING, State.APPROVED]
+    branch: str
+    certificate: str | None
+    gateways_port: int
+    """TCP port of the controller to which the gateway connects."""
+
+
+class Configuration(Answer):
+    """How a gateway's configuration stands to the one it should have."""
+
+    state: Sync
+    desired: str | None
+    """Digest of the one it should have."""
+    desired_version: int | None
+    applied: str | None
+    """Digest of the one it has."""
+    applied_version: int | None
+    outcome: str | None
+    """What became of the last one that failed: `refused` or `returned`."""
+    detail: str | None
+    """Why."""
+
+
+class GatewayAnswer(Answer):
+    """A gateway."""
+
+    id: int
+    branch: str
+    state: State
+    address: str
+    """Where its request to join came from."""
+    asked: datetime
+    approved: datetime | None
+    approver: str | None
+    revoked: datetime | None
+    reason: str | None
+    """Why it was revoked."""
+    key: str
+    """SHA-256 of the public key with which it joined."""
+    certificate_expires: datetime | None
+    connected: bool
+    seen: datetime | None
+    software: str | None
+    clock_offset_s: float | None
+    """How far its clock was ahead when it connected."""
+    capabilities: tuple[str, ...]
+    peers: dict[str, bool]
+    """Other branches, and whether packets reach them."""
+    configuration: Configuration
+
+
+class RevokeBody(Body):
+    """Puts a gateway out."""
+
+    reason: Line
+
+
+class StatisticsAnswer(Answer):
+    """The newest statistics of a gateway."""
+
+    time: datetime
+    sequence: int
+    missed: int
+    values: dict[str, float]

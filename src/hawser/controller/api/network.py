@@ -1,0 +1,127 @@
+"""Routes: the network, its versions, and what a change would do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from hawser.controller.api.answer import documented
+from hawser.controller.api.depends import Changer, Reader, Shared
+from hawser.controller.api.model import (
+    DifferenceAnswer,
+    NetworkBody,
+    Number,
+    PatchBody,
+    RestoreBody,
+    TryAnswer,
+    TryBody,
+    VersionAnswer,
+    VersionSummary,
+)
+from hawser.controller.context import Context
+from hawser.controller.db.tables import Version
+from hawser.controller.policy import version
+from hawser.controller.policy.configuration import desired
+from hawser.controller.policy.difference import changes, patched
+
+router = APIRouter(tags=["network"])
+
+
+@router.get("/network")
+def read_network(shared: Shared, _who: Reader) -> VersionAnswer:
+    """Give the network in force."""
+    with shared.database.read() as session:
+        return _version(version.newest(session))
+
+
+@router.put("/network", responses=documented(409))
+def replace_network(body: NetworkBody, shared: Shared, who: Changer) -> VersionAnswer:
+    """Put another network in force. Where nothing differs, no version is added."""
+    wanted = version.document_of(body.network)
+    with shared.database.write() as session:
+        made = version.change(
+            session, who, shared.clock(), body.base, lambda _: wanted, body.reason
+        )
+    shared.changed()
+    return _version(made)
+
+
+@router.patch("/network", responses=documented(409))
+def patch_network(body: PatchBody, shared: Shared, who: Changer) -> VersionAnswer:
+    """Change a part of the network."""
+    with shared.database.write() as session:
+        made = version.change(
+            session,
+            who,
+            shared.clock(),
+            body.base,
+            lambda current: patched(current, body.patch),
+            body.reason,
+        )
+    shared.changed()
+    return _version(made)
+
+
+@router.post("/network/try")
+def try_change(body: TryBody, shared: Shared, _who: Reader) -> TryAnswer:
+    """Tell what a change would do, without making it."""
+    with shared.database.read() as session:
+        current = version.newest(session)
+    new = version.network_of(patched(current.document, body.patch))
+    return TryAnswer(
+        base=current.number,
+        changes=changes(current.document, version.document_of(new)),
+        branches=_changed(shared, new),
+    )
+
+
+def _changed(shared: Context, new: Any) -> tuple[str, ...]:  # noqa: ANN401 (a Network)
+    plan = shared.watch.plan()
+    made = desired(new, plan.version + 1, plan.revoked)
+    before = {branch: each.digest for branch, each in plan.desired.items()}
+    after = {branch: each.digest for branch, each in made.items()}
+    branches = (*before, *(branch for branch in after if branch not in before))
+    return tuple(each for each in branches if before.get(each) != after.get(each))
+
+
+@router.get("/versions")
+def list_versions(
+    shared: Shared,
+    _who: Reader,
+    before: Annotated[int, Query(ge=1, le=2**31 - 1)] = 2**31 - 1,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> list[VersionSummary]:
+    """List versions, the newest first."""
+    with shared.database.read() as session:
+        found = version.versions(session, before, limit)
+        return [VersionSummary.model_validate(each, from_attributes=True) for each in found]
+
+
+@router.get("/versions/{number}", responses=documented(404))
+def read_version(number: Number, shared: Shared, _who: Reader) -> VersionAnswer:
+    """Give a version."""
+    with shared.database.read() as session:
+        return _version(version.version(session, number))
+
+
+@router.get("/versions/{number}/difference", responses=documented(404))
+def difference(number: Number, older: Number, shared: Shared, _who: Reader) -> DifferenceAnswer:
+    """Tell what differs between an older version and this one."""
+    with shared.database.read() as session:
+        old, new = version.version(session, older), version.version(session, number)
+    return DifferenceAnswer(older=older, newer=number, changes=changes(old.document, new.document))
+
+
+@router.post("/versions/{number}/restore", responses=documented(404))
+def restore(number: Number, body: RestoreBody, shared: Shared, who: Changer) -> VersionAnswer:
+    """Put an older version in force again, as a new version."""
+    with shared.database.write() as session:
+        made = version.restore(session, who, shared.clock(), number, body.reason)
+    shared.changed()
+    return _version(made)
+
+
+def _version(found: Version) -> VersionAnswer:
+    summary = VersionSummary.model_validate(found, from_attributes=True)
+    return VersionAnswer(**dict(summary), network=found.document)

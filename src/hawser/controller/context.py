@@ -1,0 +1,29 @@
+"""What the parts of one controller share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from hawser.controller.db.database import Database
+from hawser.controller.inventory.gateway import Signer
+from hawser.controller.jobs.watch import Watch
+from hawser.controller.telemetry.latest import Latest
+
+
+@dataclass(frozen=True)
+class Context:
+    """One controller at work."""
+
+    instance: str
+    """This process, among all of all controllers."""
+    database: Database
+    signer: Signer
+    clock: Callable[[], datetime]
+    watch: Watch
+    latest: Latest
+    gateways_port: int
+    """TCP port to which gateways connect."""
+    changed: Callable[[], None] = lambda: None
+    """Told of every change, so that gateways need not wait until the database is looked at."""

@@ -1,0 +1,246 @@
+"""A controller's directory: settings, keys, and with SQLite the database.
+
+controller.json     settings
+sealing.key         opens the secrets that are sealed in the database
+ca.pem              certificate of the authority
+server.pem, .key    the controller's own certificate, renewed at start
+controller.db       the database, unless another URL is set
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from pydantic import Field, ValidationError
+
+from hawser.controller.access import user
+from hawser.controller.access.principal import system
+from hawser.controller.access.role import Role
+from hawser.controller.context import Context
+from hawser.controller.db import migrate
+from hawser.controller.db.database import Database
+from hawser.controller.inventory import authority
+from hawser.controller.inventory.authority import SERVER_NAME
+from hawser.controller.inventory.gateway import Signer
+from hawser.controller.jobs.watch import Watch
+from hawser.controller.policy import version
+from hawser.controller.telemetry.latest import Latest
+from hawser.pki.authority import Authority, Name, pem
+from hawser.pki.file import create_private, replace_private
+from hawser.pki.key import key_pem, new_key, read_key
+from hawser.pki.seal import new_sealing_key
+from hawser.spec.model import Model
+from hawser.spec.network import Network
+
+_SETTINGS, _SEALING_KEY, _AUTHORITY = "controller.json", "sealing.key", "ca.pem"
+_CERTIFICATE, _KEY = "server.pem", "server.key"
+_SERVER_LIFETIME = timedelta(days=365)
+_RENEW_BEFORE = timedelta(days=60)
+
+TcpPort = Annotated[int, Field(ge=1, le=65535)]
+
+
+class DirectoryError(Exception):
+    """A directory that is no controller's, or cannot become one."""
+
+
+class Settings(Model):
+    """What a controller is started with."""
+
+    database: str
+    """URL of the database; a path of SQLite is relative to the directory."""
+    host: str = "127.0.0.1"
+    """Address at which the API and gateways are served."""
+    api_port: TcpPort = 8443
+    gateways_port: TcpPort = 8444
+    names: tuple[str, ...] = ()
+    """DNS names and addresses by which users reach the API."""
+    certificate_days: Annotated[int, Field(ge=1, le=3650)] = 30
+    """Lifetime of gateways' certificates. They are renewed after two thirds of it."""
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The directory of a controller."""
+
+    path: Path
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings.
+
+        Raises:
+            DirectoryError: it is no controller's directory.
+        """
+        try:
+            return Settings.model_validate_json((self.path / _SETTINGS).read_bytes())
+        except FileNotFoundError as error:
+            message = f"{self.path}: no controller is here; hawser controller init makes one"
+            raise DirectoryError(message) from error
+        except ValidationError as error:
+            raise DirectoryError(f"{self.path / _SETTINGS}: {error}") from error
+
+    @property
+    def certificate(self) -> Path:
+        """The controller's own certificate."""
+        return self.path / _CERTIFICATE
+
+    @property
+    def key(self) -> Path:
+        """Its key."""
+        return self.path / _KEY
+
+    @property
+    def authority(self) -> Path:
+        """The authority's certificate."""
+        return self.path / _AUTHORITY
+
+    @property
+    def sealing_key(self) -> bytes:
+        """The key that opens the secrets in the database."""
+        return (self.path / _SEALING_KEY).read_bytes()
+
+    def database(self, settings: Settings | None = None) -> Database:
+        """Open the database.
+
+        Raises:
+            DirectoryError: its URL is none.
+        """
+        url = (settings or self.settings).database
+        if url.startswith("sqlite:///") and not url.startswith("sqlite:////"):
+            url = f"sqlite:///{self.path.absolute() / url.removeprefix('sqlite:///')}"
+        try:
+            return Database(url)
+        except ValueError as error:
+            raise DirectoryError(str(error)) from error
+
+
+def utc_now() -> datetime:
+    """Give the time."""
+    return datetime.now(UTC)
+
+
+def init(
+    path: Path, settings: Settings, network: Network, admin: str, password: str | None
+) -> str | None:
+    """Make a controller, and give the admin's one-time password, unless a password was given.
+
+    Raises:
+        DirectoryError: there is one already, in the directory or in the database.
+        Invalid: network or password are not good.
+    """
+    directory, now = Directory(path), utc_now()
+    for name in (_SETTINGS, _SEALING_KEY):
+        if (path / name).exists():
+            raise DirectoryError(f"{path / name}: there is a controller already")
+    network = version.network_of(version.document_of(network))
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    database = directory.database(settings)
+    if migrate.revision(database) is not None:
+        raise DirectoryError(f"{settings.database}: a controller has this database")
+    sealing_key = new_sealing_key()
+    create_private(path / _SEALING_KEY, sealing_key, durable=True)
+    try:
+        chosen = _fill(database, sealing_key, network, (admin, password), now)
+    except BaseException:
+        (path / _SEALING_KEY).unlink()  # it opens nothing
+        raise
+    finally:
+        database.close()
+    write_settings(path, settings)
+    return None if password else chosen
+
+
+def _fill(
+    database: Database,
+    sealing_key: bytes,
+    network: Network,
+    admin: tuple[str, str | None],
+    now: datetime,
+) -> str:
+    who = system("hawser controller init")
+    migrate.upgrade(database)
+    with database.write() as session:
+        authority.create(session, sealing_key, network.name, now)
+        version.first(session, who, now, network)
+        return user.add_user(session, who, now, admin[0], Role.ADMIN, admin[1])
+
+
+def write_settings(path: Path, settings: Settings) -> None:
+    """Write the settings of a directory."""
+    text = settings.model_dump_json(indent=1) + "\n"
+    replace_private(path / _SETTINGS, text.encode())
+
+
+def open_context(
+    directory: Directory, clock: Callable[[], datetime], changed: Callable[[], None]
+) -> Context:
+    """Bring a controller's database up to date, and give what its parts share.
+
+    Raises:
+        DirectoryError: it is no controller's directory, or the sealing key is not the database's.
+    """
+    settings, database = directory.settings, directory.database()
+    migrate.upgrade(database)
+    try:
+        with database.read() as session:
+            found = authority.load(session, directory.sealing_key)
+    except (OSError, ValueError) as error:
+        raise DirectoryError(f"{directory.path / _SEALING_KEY}: {error}") from error
+    replace_private(directory.authority, found.pem)
+    _certify(directory, found, settings.names, clock())
+    return Context(
+        instance=secrets.token_hex(8),
+        database=database,
+        signer=Signer(found, timedelta(days=settings.certificate_days)),
+        clock=clock,
+        watch=Watch(database, clock),
+        latest=Latest(),
+        gateways_port=settings.gateways_port,
+        changed=changed,
+    )
+
+
+def _certify(
+    directory: Directory, signer: Authority, names: tuple[str, ...], now: datetime
+) -> None:
+    """Make the controller's own certificate, where it lacks, ends soon, or has other names."""
+    wanted = [SERVER_NAME, *map(_name, ("localhost", "127.0.0.1", *names))]
+    if not _is_good(directory, signer, wanted, now):
+        key = new_key()
+        made = signer.sign(key.public_key(), wanted, now, _SERVER_LIFETIME)
+        replace_private(directory.key, key_pem(key))
+        replace_private(directory.certificate, pem(made))
+
+
+def _is_good(directory: Directory, signer: Authority, wanted: list[Name], now: datetime) -> bool:
+    try:
+        found = x509.load_pem_x509_certificate(directory.certificate.read_bytes())
+        key = read_key(directory.key.read_bytes())
+        found.verify_directly_issued_by(signer.certificate)
+    except (OSError, ValueError, TypeError, InvalidSignature):
+        return False
+    left = found.not_valid_after_utc - now
+    return (
+        _names(found) == wanted and left > _RENEW_BEFORE and found.public_key() == key.public_key()
+    )
+
+
+def _name(text: str) -> Name:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return text
+
+
+def _names(certificate: x509.Certificate) -> list[Name]:
+    extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    return [each.value for each in extension.value]

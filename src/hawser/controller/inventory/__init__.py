@@ -1,0 +1,1 @@
+"""Gateways: tokens to join, approval, certificates, revocation."""

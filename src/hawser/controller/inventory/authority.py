@@ -1,0 +1,44 @@
+"""The controller's own certificate authority. Its key is sealed in the database."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from sqlalchemy.orm import Session
+
+from hawser.controller.db.tables import Secret
+from hawser.pki.authority import Authority
+from hawser.pki.seal import seal, unseal
+
+SERVER_NAME = "controller.hawser.internal"
+"""The controller's name in its certificate. Names of branches have no dot."""
+_LIFETIME = timedelta(days=3650)
+_CERTIFICATE, _KEY = "authority.certificate", "authority.key"
+
+
+def create(session: Session, sealing_key: bytes, name: str, now: datetime) -> Authority:
+    """Make the authority of a new network."""
+    authority = Authority.create(f"Hawser {name}", now, _LIFETIME)
+    for secret, content in ((_CERTIFICATE, authority.pem), (_KEY, authority.key_pem)):
+        session.add(Secret(name=secret, sealed=seal(sealing_key, secret, content)))
+    return authority
+
+
+def load(session: Session, sealing_key: bytes) -> Authority:
+    """Give the authority.
+
+    Raises:
+        ValueError: it was sealed with another key.
+    """
+    certificate, key = (
+        unseal(sealing_key, name, session.get_one(Secret, name).sealed)
+        for name in (_CERTIFICATE, _KEY)
+    )
+    return Authority.load(certificate, key)
+
+
+def pin(certificate_pem: bytes) -> str:
+    """Give what a token says of the authority: by it a gateway knows its controller."""
+    return urlsafe_b64encode(sha256(certificate_pem).digest()).decode().rstrip("=")

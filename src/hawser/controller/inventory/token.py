@@ -1,0 +1,103 @@
+"""Tokens: each lets one gateway join, as the gateway of one branch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from hawser.controller.access import audit
+from hawser.controller.access.principal import Principal
+from hawser.controller.access.secret import digest, new_id, new_secret, same
+from hawser.controller.db.tables import Token
+from hawser.controller.errors import Conflict, Forbidden, Invalid, NotFound
+from hawser.controller.policy import version
+from hawser.spec.validate import Issue
+
+LONGEST = timedelta(days=30)
+
+
+class Approval(StrEnum):
+    """Who lets in the gateway that shows a token."""
+
+    AUTOMATIC = "automatic"
+    """The token is enough."""
+    MANUAL = "manual"
+    """An operator, who sees where the request comes from."""
+
+
+def tokens(session: Session) -> Sequence[Token]:
+    """Give all tokens, the newest first."""
+    return session.scalars(select(Token).order_by(Token.created.desc(), Token.id)).all()
+
+
+def add_token(
+    session: Session,
+    who: Principal,
+    now: datetime,
+    branch: str,
+    approval: Approval,
+    lifetime: timedelta,
+) -> tuple[Token, str]:
+    """Make a token, and give it with its secret.
+
+    Raises:
+        Invalid: there is no such branch.
+    """
+    document = version.newest(session).document
+    if branch not in document["overlay"]["branches"]:
+        raise Invalid([Issue(("branch",), f"found {branch}, expected a branch of the network")])
+    secret = new_secret()
+    token = Token(
+        id=new_id(),
+        digest=digest(secret),
+        branch=branch,
+        approval=approval.value,
+        author=str(who),
+        created=now,
+        expires=now + lifetime,
+    )
+    session.add(token)
+    session.flush()
+    after = {"branch": branch, "approval": approval.value, "expires": token.expires.isoformat()}
+    audit.record(session, who, now, "token.add", token.id, after=after)
+    return token, secret
+
+
+def withdraw(session: Session, who: Principal, now: datetime, name: str) -> None:
+    """Make a token worthless.
+
+    Raises:
+        NotFound: there is no such token.
+        Conflict: it was used; its gateway can be revoked.
+    """
+    token = session.get(Token, name)
+    if token is None:
+        raise NotFound(f"there is no token {name}")
+    if token.used is not None:
+        raise Conflict(f"token {name} was used already")
+    token.withdrawn = now
+    audit.record(session, who, now, "token.withdraw", name)
+
+
+def claim(session: Session, name: str, secret: str, key: str, now: datetime) -> Token:
+    """Use a token for a public key. The same key may show it again, to hear what became of it.
+
+    Raises:
+        Forbidden: it is no token of this controller, expired, withdrawn, or used by another key.
+    """
+    token = session.get(Token, name)
+    if token is None or not same(token.digest, digest(secret)):
+        raise Forbidden("this token is not one of this controller")
+    if token.withdrawn is not None:
+        raise Forbidden("this token was withdrawn")
+    if token.key is not None and token.key != key:
+        raise Forbidden("this token was used by another gateway")
+    if token.expires <= now and token.key is None:
+        raise Forbidden("this token has expired")
+    if token.key is None:
+        token.key, token.used = key, now
+    return token

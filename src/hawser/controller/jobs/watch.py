@@ -1,0 +1,81 @@
+"""Watching the database for what concerns gateways, whichever controller has written it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from hawser.controller.db.database import Database
+from hawser.controller.errors import Invalid
+from hawser.controller.inventory.gateway import State, gateways, revoked_fingerprints, state_of
+from hawser.controller.policy.configuration import Desired, desired
+from hawser.controller.policy.sync import Observed
+from hawser.controller.policy.version import network_of, newest_number, version
+from hawser.controller.telemetry.observation import is_connected, observations, observed
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What gateways should have, and what they have."""
+
+    version: int
+    revoked: tuple[str, ...]
+    desired: Mapping[str, Desired]
+    """By branch."""
+    approved: Mapping[int, str]
+    """Branches of approved gateways, by the gateways' numbers."""
+    observed: Mapping[int, Observed]
+    """By the gateways' numbers."""
+    connected: frozenset[str]
+    """Branches whose gateways are connected."""
+
+
+class Watch:
+    """Keeps a plan. `refresh` reads the database, which is cheap where nothing has changed."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._plan: Plan | None = None
+
+    def plan(self) -> Plan:
+        """Give the plan as of now."""
+        with self._lock:
+            self._plan = self._read(self._plan)
+            return self._plan
+
+    def _read(self, last: Plan | None) -> Plan:
+        now = self._clock()
+        with self._database.read() as session:
+            found, number = gateways(session), newest_number(session)
+            revoked = tuple(revoked_fingerprints(session, now))
+            seen = {row.gateway: row for row in observations(session)}
+            same = last is not None and (last.version, last.revoked) == (number, revoked)
+            document = None if same else version(session, number).document
+        approved = {each.id: each.branch for each in found if state_of(each) is State.APPROVED}
+        wanted = last.desired if last and same else _wanted(document, number, revoked)
+        return Plan(
+            version=number,
+            revoked=revoked,
+            desired=wanted,
+            approved=approved,
+            observed={each: observed(row, now) for each, row in seen.items()},
+            connected=frozenset(
+                branch for each, branch in approved.items() if is_connected(seen[each], now)
+            ),
+        )
+
+
+def _wanted(document: object, number: int, revoked: tuple[str, ...]) -> Mapping[str, Desired]:
+    try:
+        return desired(network_of(document), number, revoked)
+    except Invalid:
+        # Written by a program that allowed more: gateways keep what they have.
+        _log.exception("version %s of the network cannot be used", number)
+        return {}

@@ -1,0 +1,60 @@
+"""The configuration that each gateway should have. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from hawser.overlay.config.gateway import GatewayConfig, IpipTransport, Transport
+from hawser.overlay.sdwan.gateway import configurations
+from hawser.overlay.sdwan.network import fabric_of
+from hawser.spec.network import Network
+
+
+@dataclass(frozen=True)
+class Desired:
+    """A gateway's configuration. Its paths are relative to the gateway's directory."""
+
+    version: int
+    """Version of the network that it follows from."""
+    document: str
+    """JSON (schemas/gateway-config.schema.json)."""
+    digest: str
+    """SHA-256 of the document: two that are equal need no change."""
+
+
+def desired(network: Network, version: int, revoked: Sequence[str]) -> Mapping[str, Desired]:
+    """Compute the configurations of all gateways, by branch.
+
+    Args:
+        network: a network without issues (`spec.check.network`).
+        version: its version.
+        revoked: fingerprints of certificates that no gateway may accept.
+    """
+    made = configurations(fabric_of(network))
+    return {
+        branch: _desired(version, _without(config, tuple(sorted(revoked))))
+        for branch, config in made.items()
+    }
+
+
+def _without(config: GatewayConfig, revoked: tuple[str, ...]) -> GatewayConfig:
+    """Give a configuration that refuses certificates."""
+    transport: Transport = config.transport
+    if isinstance(transport, IpipTransport) or transport.tls is None:
+        return config
+    tls = transport.tls.model_copy(update={"revoked": revoked})
+    return config.model_copy(update={"transport": transport.model_copy(update={"tls": tls})})
+
+
+def _desired(version: int, config: GatewayConfig) -> Desired:
+    document = config.model_dump_json()
+    return Desired(version, document, digest_of(document))
+
+
+def digest_of(document: str) -> str:
+    """Give the digest of a configuration, however it is laid out."""
+    text = json.dumps(json.loads(document), sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()

@@ -1,0 +1,156 @@
+"""Versions of the network: each with its author, its reason and what it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, load_only
+
+from hawser.controller.access import audit
+from hawser.controller.access.principal import Principal
+from hawser.controller.db.tables import Version
+from hawser.controller.errors import Conflict, Invalid, NotFound
+from hawser.controller.policy.difference import changes
+from hawser.spec.check.network import network as check
+from hawser.spec.network import Network
+from hawser.spec.validate import Issue
+
+Json = Any
+_LONGEST_REASON = 500
+
+
+def document_of(network: Network) -> Json:
+    """Write a network as it is stored and exported."""
+    return network.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def network_of(document: Json) -> Network:
+    """Read a network that was written by `document_of`, or changed since, and check it.
+
+    Raises:
+        Invalid: everything that is wrong with it.
+    """
+    try:
+        network = Network.model_validate(document)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+        raise Invalid([Issue(each["loc"], each["msg"]) for each in details]) from error
+    if issues := list(check(network)):
+        raise Invalid(issues)
+    return network
+
+
+def newest_number(session: Session) -> int:
+    """Give the number of the version in force."""
+    return session.scalar(select(func.max(Version.number))) or 0
+
+
+def newest(session: Session) -> Version:
+    """Give the version in force."""
+    return version(session, newest_number(session))
+
+
+def version(session: Session, number: int) -> Version:
+    """Give a version.
+
+    Raises:
+        NotFound: there is none of that number.
+    """
+    found = session.get(Version, number)
+    if found is None:
+        raise NotFound(f"there is no version {number}")
+    return found
+
+
+def versions(session: Session, before: int, limit: int) -> Sequence[Version]:
+    """Give versions with lower numbers than one, the newest first, without their documents."""
+    wanted = select(Version).where(Version.number < before).order_by(Version.number.desc())
+    columns = load_only(
+        Version.number,
+        Version.time,
+        Version.author,
+        Version.reason,
+        Version.restores,
+        Version.changes,
+    )
+    return session.scalars(wanted.limit(limit).options(columns)).all()
+
+
+def first(session: Session, who: Principal, now: datetime, network: Network) -> Version:
+    """Add the first version of a new database."""
+    document = document_of(network)
+    return _add(session, who, now, None, document, "first version", None)
+
+
+def change(
+    session: Session,
+    who: Principal,
+    now: datetime,
+    base: int | None,
+    new: Callable[[Json], Json],
+    reason: str,
+) -> Version:
+    """Add a version; the one in force is given back where nothing differs.
+
+    Args:
+        session: of `Database.write`.
+        who: its author.
+        now: the time.
+        base: number of the version that the author has seen; None for whichever is in force.
+        new: gives the new document for the one in force.
+        reason: why, for those who read the history.
+
+    Raises:
+        Conflict: another version is in force than `base`.
+        Invalid: everything that is wrong with the new document.
+    """
+    current = newest(session)
+    if base is not None and current.number != base:
+        raise Conflict(f"found version {base}, but version {current.number} is in force")
+    document = document_of(network_of(new(current.document)))
+    if document == current.document:
+        return current
+    return _add(session, who, now, current, document, reason, None)
+
+
+def restore(session: Session, who: Principal, now: datetime, number: int, reason: str) -> Version:
+    """Make an older version's network the newest again.
+
+    Raises:
+        NotFound: there is no such version.
+        Invalid: this program does not take its document any more.
+    """
+    current, old = newest(session), version(session, number)
+    document = document_of(network_of(old.document))
+    return _add(session, who, now, current, document, reason, number)
+
+
+def _add(
+    session: Session,
+    who: Principal,
+    now: datetime,
+    current: Version | None,
+    document: Json,
+    reason: str,
+    restores: int | None,
+) -> Version:
+    before = current.document if current else {}
+    found = [each.model_dump() for each in changes(before, document)]
+    added = Version(
+        number=current.number + 1 if current else 1,
+        time=now,
+        author=str(who),
+        reason=reason[:_LONGEST_REASON],
+        restores=restores,
+        document=document,
+        changes=found,
+    )
+    session.add(added)
+    session.flush()
+    target = f"version {added.number}"
+    audit.record(session, who, now, "network.change", target, after={"reason": reason})
+    return added

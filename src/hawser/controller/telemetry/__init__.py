@@ -1,0 +1,1 @@
+"""What is observed: state of gateways in the database, their newest statistics in memory."""
