@@ -1,0 +1,33 @@
+"""Fixtures: a controller in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from controller_sample import Api, Clock, controller
+
+from hawser.controller.access import password
+from hawser.controller.context import Context
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def context(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
+    from argon2 import PasswordHasher
+
+    # As safe passwords take 50 ms of a core each, tests take less safe ones.
+    monkeypatch.setattr(password, "_hasher", PasswordHasher(1, 8, 1))
+    made = controller(tmp_path / "acme", clock)
+    yield made
+    made.database.close()
+
+
+@pytest.fixture
+def api(context: Context) -> Api:
+    return Api(context).log_in()

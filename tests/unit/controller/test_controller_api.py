@@ -1,0 +1,306 @@
+"""The API: who may do what, versions, tokens, gateways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from controller_sample import PASSWORD, Api, Clock, Machine
+from cryptography import x509
+from fastapi.routing import iter_route_contexts
+
+from hawser.controller.api.guard import OPEN
+from hawser.controller.context import Context
+from hawser.controller.db.tables import AuditEntry
+
+
+def routes(api: Api) -> list[tuple[str, str]]:
+    """Every route of the application: method, and a path with something in its variables."""
+    found = []
+    for route in iter_route_contexts(api.app.router.routes):
+        path = (route.path or "").replace("{number}", "1").replace("{name}", "0123456789ab")
+        found += [(method, path) for method in route.methods or {"GET"} if method != "HEAD"]
+    return found
+
+
+def test_every_route_is_known_to_the_tests(api: Api) -> None:
+    assert len(routes(api)) >= 35
+    assert set(routes(api)) >= OPEN
+    assert all(path.startswith("/v1/") for _, path in routes(api))
+
+
+def test_nothing_but_login_join_and_health_answers_without_authentication(context: Context) -> None:
+    stranger = Api(context)
+    for method, path in routes(stranger):
+        for headers in ({}, {"Authorization": "Bearer hws_x"}, {"Authorization": "Basic YTpi"}):
+            answer = stranger.call(method, path, {}, headers=headers)
+            if (method, path) in OPEN:
+                assert answer.status_code in (200, 422), (method, path)
+            else:
+                assert answer.status_code == 401, (method, path)
+                assert set(answer.json()) == {"error", "errors"}
+    for path in ("/", "/docs", "/openapi.json", "/v1/nothing", "/v1/health/", "//v1/health"):
+        assert stranger.call("GET", path).status_code == 401
+
+
+def test_an_auditor_sees_everything_and_changes_nothing(api: Api) -> None:
+    auditor = api.as_new("auditor")
+    before = api.get("/v1/audit?limit=1000")
+    own = {"/v1/me/password", "/v1/logout", "/v1/keys", "/v1/keys/0123456789ab", "/v1/network/try"}
+    bodies = {
+        "/v1/network": {"network": api.get("/v1/network")["network"], "reason": "x", "patch": {}},
+        "/v1/users": {"name": "x", "role": "admin"},
+        "/v1/tokens": {"branch": "b1"},
+    }
+    for method, path in routes(api):
+        if (method, path) in OPEN or path in own:
+            continue
+        answer = auditor.call(method, path, bodies.get(path, {"reason": "x", "role": "admin"}))
+        if method == "GET":
+            assert answer.status_code in (200, 403, 404, 422), (method, path)
+        else:
+            assert answer.status_code in (403, 422), (method, path, answer.text)
+    for path in ("/v1/network", "/v1/gateways", "/v1/audit", "/v1/versions", "/v1/tokens"):
+        assert auditor.call("GET", path).status_code == 200
+    assert api.get("/v1/audit?limit=1000") == before
+
+
+def test_an_operator_manages_no_users(api: Api) -> None:
+    operator = api.as_new("operator")
+    assert operator.call("GET", "/v1/users").status_code == 403
+    assert operator.call("GET", "/v1/audit").status_code == 403
+    assert operator.call("POST", "/v1/tokens", {"branch": "b1"}).status_code == 201
+
+
+def test_wrong_passwords_are_refused_and_then_not_looked_at(context: Context, clock: Clock) -> None:
+    api = Api(context)
+    wrong = {"user": "admin", "password": "wrong"}
+    for _ in range(5):
+        assert api.call("POST", "/v1/login", wrong).status_code == 401
+    answer = api.call("POST", "/v1/login", {"user": "admin", "password": PASSWORD})
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) >= 1
+    clock.turn(seconds=2)
+    api.log_in()
+    assert api.call("POST", "/v1/login", {"user": "nobody", "password": "x"}).status_code == 401
+
+
+def test_a_session_ends(api: Api, clock: Clock) -> None:
+    clock.turn(hours=11)
+    assert api.get("/v1/me")["name"] == "admin"
+    clock.turn(hours=2)
+    assert api.call("GET", "/v1/me").status_code == 401
+    api.log_in()
+    assert api.call("POST", "/v1/logout").status_code == 204
+    assert api.call("GET", "/v1/me").status_code == 401
+
+
+def test_a_one_time_password_opens_nothing_else(api: Api) -> None:
+    made = api.do("POST", "/v1/users", {"name": "new", "role": "admin"})
+    other = Api(api.app.state.context).log_in("new", made["password"])
+    assert other.call("GET", "/v1/network").status_code == 403
+    assert other.call("PUT", "/v1/me/password", {"password": "short"}).status_code == 422
+    other.do("PUT", "/v1/me/password", {"password": PASSWORD})
+    assert other.call("GET", "/v1/network").status_code == 401, "its sessions have ended"
+    assert other.log_in("new").call("GET", "/v1/network").status_code == 200
+
+
+def test_the_last_admin_stays(api: Api) -> None:
+    assert api.call("DELETE", "/v1/users/admin").status_code == 409
+    assert api.call("PUT", "/v1/users/admin/role", {"role": "auditor"}).status_code == 409
+    assert api.get("/v1/me")["name"] == "admin"
+
+
+def test_keys_have_a_scope_and_an_end(api: Api, clock: Clock) -> None:
+    body = {"purpose": "export", "permissions": ["read"], "days": 2}
+    made = api.do("POST", "/v1/keys", body)
+    program = Api(api.app.state.context)
+    program.headers = {"Authorization": f"Bearer {made['key']}"}
+    assert program.call("GET", "/v1/network").status_code == 200
+    assert program.call("POST", "/v1/tokens", {"branch": "b1"}).status_code == 403
+    assert program.call("POST", "/v1/keys", body).status_code == 403
+    assert program.call("PUT", "/v1/me/password", {"password": PASSWORD}).status_code == 403
+    program.headers["Authorization"] += "x"
+    assert program.call("GET", "/v1/network").status_code == 401
+    program.headers = {"Authorization": f"Bearer {made['key']}"}
+    clock.turn(days=3)
+    assert program.call("GET", "/v1/network").status_code == 401
+    assert made["key"] not in str(api.log_in().get("/v1/keys"))
+
+
+def test_a_key_permits_no_more_than_its_owner_may(api: Api) -> None:
+    operator = api.as_new("operator")
+    beyond = {"purpose": "x", "permissions": ["manage"]}
+    assert operator.call("POST", "/v1/keys", beyond).status_code == 403
+    made = operator.do("POST", "/v1/keys", {"purpose": "x", "permissions": ["change"]})
+    api.do("PUT", "/v1/users/some-operator/role", {"role": "auditor"})
+    program = Api(api.app.state.context)
+    program.headers = {"Authorization": f"Bearer {made['key']}"}
+    answer = program.call("PATCH", "/v1/network", {"patch": {"mtu": 1400}, "reason": "x"})
+    assert answer.status_code == 403
+
+
+def patch(api: Api, change: Any, **more: Any) -> Any:  # noqa: ANN401 (JSON)
+    return api.call("PATCH", "/v1/network", {"patch": change, "reason": "because"} | more)
+
+
+def test_a_change_is_a_version_with_a_way_back(api: Api) -> None:
+    first = api.get("/v1/network")
+    assert patch(api, {"mtu": 1400}).json()["number"] == 2
+    classes = {"voice": {"dscp": 46, "type": "I"}}
+    made = patch(api, {"overlay": {"classes": classes}, "mtu": None}).json()
+    assert made["number"] == 3
+    assert made["author"] == "admin"
+    assert made["reason"] == "because"
+    assert [each["path"] for each in made["changes"]] == ["/overlay/classes/voice", "/mtu"]
+    between = api.get("/v1/versions/3/difference?older=1")["changes"]
+    assert [each["path"] for each in between] == ["/overlay/classes/voice"]
+    back = api.do("POST", "/v1/versions/1/restore", {"reason": "it was better"})
+    assert (back["number"], back["restores"]) == (4, 1)
+    assert back["network"] == first["network"]
+    listed = api.get("/v1/versions?before=4&limit=2")
+    assert [each["number"] for each in listed] == [3, 2]
+
+
+def test_a_change_of_another_version_is_a_conflict(api: Api) -> None:
+    assert patch(api, {"mtu": 1400}, base=1).status_code == 200
+    assert patch(api, {"mtu": 1300}, base=1).status_code == 409
+    again = patch(api, {"mtu": 1400})
+    assert again.json()["number"] == 2, "nothing differs"
+
+
+def test_a_wrong_network_is_refused_with_every_place(api: Api) -> None:
+    change = {"ports": {"gw1.a": {"address": "192.0.2.22"}}, "overlay": {"transport": "ipip"}}
+    answer = patch(api, change)
+    assert answer.status_code == 422
+    fields = {each["field"] for each in answer.json()["errors"]}
+    assert {"overlay.transport", "ports.gw1.b.address"} <= fields
+    assert patch(api, {"overlay": {"branches": {"b1": {"id": "one"}}}}).status_code == 422
+    assert api.get("/v1/network")["number"] == 1
+
+
+def test_what_a_change_would_do(api: Api) -> None:
+    change = {"overlay": {"path_groups": {"far": {"paths": ["b1.a>b2.b"]}}}}
+    found = api.do("POST", "/v1/network/try", {"patch": change})
+    assert found["branches"] == ["b1", "b2"]
+    assert found["changes"][0]["path"] == "/overlay/path_groups/far"
+    assert api.get("/v1/network")["number"] == 1
+
+
+def token(api: Api, branch: str = "b1", **more: Any) -> str:  # noqa: ANN401 (JSON)
+    made = api.do("POST", "/v1/tokens", {"branch": branch} | more)
+    text: str = made["token"]
+    return text
+
+
+def test_a_token_lets_one_gateway_in(api: Api, clock: Clock) -> None:
+    text, machine = token(api), Machine()
+    answer = machine.join(Api(api.app.state.context), text).json()
+    assert answer["state"] == "approved"
+    certificate = x509.load_pem_x509_certificate(answer["certificate"].encode())
+    authority = x509.load_pem_x509_certificate(api.get("/v1/join")["certificate"].encode())
+    certificate.verify_directly_issued_by(authority)
+    assert certificate.public_key() == machine.key.public_key()
+    assert certificate.subject.rfc4514_string() == "CN=b1"
+    # An answer may be lost: the same key gets the same certificate again, another key nothing.
+    assert machine.join(api, text).json() == answer
+    assert Machine().join(api, text).status_code == 403
+    # The branch has a gateway now.
+    assert Machine().join(api, token(api)).status_code == 409
+
+
+def test_expired_withdrawn_and_foreign_tokens_are_refused(api: Api, clock: Clock) -> None:
+    text = token(api, hours=1)
+    clock.turn(hours=2)
+    late = Machine().join(api, text)
+    assert (late.status_code, "expired" in late.text) == (403, True)
+    text = token(api)
+    api.do("DELETE", f"/v1/tokens/{text.split('.')[0]}")
+    assert Machine().join(api, text).status_code == 403
+    text = token(api)
+    assert Machine().join(api, text.replace(text.split(".")[1], "x" * 43)).status_code == 403
+    assert Machine().join(api, f"{'0' * 12}.{'x' * 43}.x").status_code == 403
+    assert api.get("/v1/gateways") == []
+    assert api.call("POST", "/v1/tokens", {"branch": "b9"}).status_code == 422
+
+
+def test_approval_by_hand(api: Api) -> None:
+    text, machine = token(api, approval="manual"), Machine()
+    for _ in range(2):
+        answer = machine.join(api, text).json()
+        assert (answer["state"], answer["certificate"]) == ("pending", None)
+    (waiting,) = api.get("/v1/gateways")
+    assert waiting["state"] == "pending"
+    api.do("POST", f"/v1/gateways/{waiting['id']}/approve")
+    assert machine.join(api, text).json()["state"] == "approved"
+    assert api.call("POST", f"/v1/gateways/{waiting['id']}/approve").status_code == 409
+
+
+def test_a_revoked_gateway_is_refused_by_its_peers(api: Api) -> None:
+    text, machine = token(api), Machine()
+    certificate = machine.join(api, text).json()["certificate"].encode()
+    Machine().join(api, token(api, "b2"))
+    one, two = api.get("/v1/gateways")
+    api.do("POST", f"/v1/gateways/{one['id']}/revoke", {"reason": "stolen"})
+    assert machine.join(api, text).status_code == 403
+    config = api.get(f"/v1/gateways/{two['id']}/configuration")
+    from hawser.pki.authority import fingerprint
+
+    found = fingerprint(x509.load_pem_x509_certificate(certificate))
+    assert config["transport"]["tls"]["revoked"] == [found]
+    again = {"reason": "again"}
+    assert api.call("POST", f"/v1/gateways/{one['id']}/revoke", again).status_code == 409
+    assert Machine().join(api, token(api)).json()["state"] == "approved", "its successor"
+    assert api.get("/v1/gateways")[0]["reason"] == "stolen"
+
+
+def test_the_audit_log_is_a_chain(api: Api, context: Context) -> None:
+    patch(api, {"mtu": 1400})
+    token(api)
+    check = api.get("/v1/audit/check")
+    assert check["broken"] is None
+    log = api.get("/v1/audit?limit=1000")
+    assert [each["number"] for each in log] == list(range(1, check["entries"] + 1))
+    actions = [each["action"] for each in log]
+    assert actions == ["network.change", "user.add", "login", "network.change", "token.add"]
+    assert log[-1]["hash"] == check["hash"]
+    for change in ({"actor": "somebody"}, {"after": {"branch": "b2"}}, {"number": 9}):
+        with context.database.write() as session:
+            entry = session.get_one(AuditEntry, 3)
+            before = {name: getattr(entry, name) for name in change}
+            for name, value in change.items():
+                setattr(entry, name, value)
+        assert api.get("/v1/audit/check")["broken"] in (3, 4)
+        with context.database.write() as session:
+            entry = session.get_one(AuditEntry, change.get("number", 3))
+            for name, value in before.items():
+                setattr(entry, name, value)
+    assert api.get("/v1/audit/check")["broken"] is None
+
+
+def test_bodies_are_small(api: Api, context: Context) -> None:
+    stranger = Api(context)
+    big = {"user": "x" * 20_000, "password": "x"}
+    assert stranger.call("POST", "/v1/login", big).status_code == 413
+    assert patch(api, {"mtu": 1400}, more="x" * 9_000_000).status_code == 413
+
+
+def test_the_openapi_document_is_for_those_who_are_logged_in(api: Api) -> None:
+    found = api.get("/v1/openapi.json")
+    assert found["openapi"].startswith("3.")
+    described = {(m.upper(), path) for path, each in found["paths"].items() for m in each}
+    assert {(r, p) for r, p in OPEN} <= described
+    every = {
+        (method, route.path)
+        for route in iter_route_contexts(api.app.router.routes)
+        for method in route.methods or ()
+    }
+    assert every == described
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "null", "1e999", '{"user": "\\ud800"}'])
+def test_what_is_no_body_is_refused(api: Api, text: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    for path in ("/v1/login", "/v1/join", "/v1/tokens", "/v1/network/try"):
+        answer = api.call("POST", path, headers=headers, content=text)
+        assert answer.status_code in (400, 422), (path, answer.text)
