@@ -25,7 +25,8 @@ from hawser.overlay.lab.plan import NetworkPlan
 from lab.gateway import tcp_proxy
 from lab.gateway.encrypted import encrypted_pair, fingerprint, put
 from lab.gateway.groups import GROUP_PORTS, busiest, two_groups
-from lab.gateway.pair import Lab
+from lab.gateway.pair import Gateway, Lab
+from lab.gateway.quic import MTU, paths_of, quic_pair
 from lab.gateway.switch import switched
 from lab.gateway.switch_groups import cut_group_1, grouped, pings
 from lab.gateway.tcp_proxy import (
@@ -73,6 +74,30 @@ def test_a_transfer_hardly_stops_when_its_group_is_cut(lab: Lab) -> None:
     lab.cut(*GROUP_PORTS[busiest(one)])
     time.sleep(2)
     assert transfer.end() <= OUTAGE
+
+
+@pytest.mark.parametrize("dark", [3, 12], ids=["silent", "given up"])
+def test_a_quic_path_is_soon_back_with_its_mtu(lab: Lab, dark: float) -> None:
+    """After 3 s without forwarding its connection still stands; after 10 s it was given up."""
+    gateways = quic_pair(lab.paths(RATES), paths=len(RATES))
+    transfer = Transfer(lab)
+    mend = lab.cut("1a", "2a")
+    until(lambda: any(left(each) for each in gateways), "the path is left")
+    time.sleep(dark)
+    mend()
+    begin = time.monotonic()
+    until(lambda: all(back(each) for each in gateways), "it is up and takes full packets")
+    assert time.monotonic() - begin < 3
+    transfer.end()
+
+
+def left(gateway: Gateway) -> bool:
+    return paths_of(gateway)[0]["state"] in ("degraded", "down")
+
+
+def back(gateway: Gateway) -> bool:
+    path = paths_of(gateway)[0]
+    return bool(path["state"] == "up" and path["mtu"] == MTU)
 
 
 @pytest.mark.parametrize("placement", ["round_robin", "flow_hash", "least_loaded"])
