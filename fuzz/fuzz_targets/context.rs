@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use hawser_wire::context::{Context, Restored, SPAN};
+use hawser_wire::context::{CONTEXT_LEN, Context, Restored};
 use libfuzzer_sys::fuzz_target;
 
 fn restored(context: &Context, compressed: &[u8]) -> Option<Vec<u8>> {
@@ -10,12 +10,12 @@ fn restored(context: &Context, compressed: &[u8]) -> Option<Vec<u8>> {
     Some([head.as_slice(), rest].concat())
 }
 
-fuzz_target!(|input: (u8, [u8; SPAN], bool, u64, &[u8])| {
+fuzz_target!(|input: (u8, [u8; CONTEXT_LEN], bool, u64, &[u8])| {
     let (name, first, compressed, mut varying, bytes) = input;
     let context = Context::new(name, &first).unwrap();
     if compressed {
         let packet = restored(&context, bytes);
-        assert!(packet.is_none_or(|packet| packet.len() >= SPAN));
+        assert!(packet.is_none_or(|packet| packet.len() >= CONTEXT_LEN));
         return;
     }
     let mut packet = bytes.to_vec();

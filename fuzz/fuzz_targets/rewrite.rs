@@ -23,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
     let write = Tuple { source: [a, b, c, d].into(), destination: [e, f, g, h].into(), ports };
     let place = ports.place();
     if let Ok(error) = Packet::parse(packet)
-        && Tuple::of_answer_to_quoted(&error, place).is_some()
+        && Tuple::of_reply_to_quoted(&error, place).is_some()
     {
         let told = rewrite_error(&error, write, write.source).expect("it has a key");
         assert_eq!(told.len(), 20 + error.payload().len());

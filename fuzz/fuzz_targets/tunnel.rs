@@ -22,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
     for (number, datagram) in input.chunks(HEADER_LEN).enumerate() {
         let Ok((header, _)) = Header::parse(datagram) else { continue };
         assert_eq!(header.emit(), datagram[..HEADER_LEN]);
-        let Header { flow, form, sequence, behind, paths, kept, .. } = header;
+        let Header { flow, form, sequence, behind, paths, retransmittable, .. } = header;
         let behind_it = &input[number * HEADER_LEN + HEADER_LEN..];
         match form {
             Form::Plain => {}
@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
             }
         }
         came += 1;
-        let tag = Tag { flow, sequence, behind, paths, kept };
+        let tag = Tag { flow, sequence, behind, paths, kept: retransmittable };
         resequencer.push(now, number % 17, tag, ((), number % 3 > 0), &mut |()| passed += 1);
         assert!(resequencer.held() <= LIMIT + 1);
         now += Duration::from_millis(3);

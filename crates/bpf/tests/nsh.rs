@@ -19,7 +19,7 @@ use hawser_bpf::{
 use hawser_wire::{
     ethernet::{self, ethertype},
     ipv4,
-    nsh::{self, Header, Metadata, Path, TlvRepr, forward_ttl},
+    nsh::{self, Header, Metadata, Path, TlvRepr, decrement_ttl},
     udp, vxlan_gpe,
 };
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -164,7 +164,7 @@ fn reference(service: &nsh::Repr) -> Result<nsh::Repr, &'static str> {
     if service.oam {
         return Err("oam");
     }
-    let ttl = forward_ttl(service.ttl).ok_or("ttl")?;
+    let ttl = decrement_ttl(service.ttl).ok_or("ttl")?;
     let known = service.path.spi == 1 && service.path.si >= 253;
     if known { Ok(nsh::Repr { ttl, ..service.clone() }) } else { Err("no_hop") }
 }
@@ -216,7 +216,7 @@ fn a_function_counts_down_and_sends_back() {
         let (bytes, inside) = (service.emit().unwrap(), inner(10));
         let frame = if gpe { in_vxlan_gpe(&bytes, &inside) } else { on_ethernet(&bytes, &inside) };
         let (verdict, after, cause) = fate(&chain, &frame);
-        match service.path.served() {
+        match service.path.decrement_index() {
             _ if service.oam => prop_assert_eq!(cause, "oam"),
             None => prop_assert_eq!(cause, "index"),
             Some(path) => {

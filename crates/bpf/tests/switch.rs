@@ -145,7 +145,7 @@ fn is_about_switched(table: &Table, header: &Header, packet: &[u8]) -> bool {
     }
     let Ok(error) = Packet::parse(&bytes) else { return false };
     Place::ALL.into_iter().any(|place| {
-        Tuple::of_answer_to_quoted(&error, place).is_some_and(|key| {
+        Tuple::of_reply_to_quoted(&error, place).is_some_and(|key| {
             key.destination == header.destination() && table.contains_key(&(From::Wan, key))
         })
     })

@@ -1,7 +1,7 @@
 //! The direction in which packets come.
 
 use aws_lc_rs::aead::Aad;
-use hawser_wire::esp::{HEADER_LEN, Packet, Plain};
+use hawser_wire::esp::{HEADER_LEN, Packet, Plaintext};
 
 use crate::{
     FRONT,
@@ -51,7 +51,7 @@ impl Inbound {
     }
 
     /// Opens a packet in place: number, integrity, then what is inside (RFC 4303 section 3.4).
-    pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Plain<'a>, Cause> {
+    pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Plaintext<'a>, Cause> {
         let repr = Packet::parse(packet).map_err(|_| Cause::Malformed)?.repr();
         if repr.spi != self.spi {
             return Err(Cause::UnknownSpi);
@@ -66,7 +66,7 @@ impl Inbound {
         let opened = self.cipher.key.open_in_place(nonce, aad, body);
         let opened = opened.map_err(|_| Cause::NotAuthentic)?;
         self.window.mark(repr.sequence);
-        let plain = Plain::parse(opened).map_err(|_| Cause::Malformed)?;
+        let plain = Plaintext::parse(opened).map_err(|_| Cause::Malformed)?;
         if plain.next_header == NO_NEXT_HEADER { Err(Cause::Dummy) } else { Ok(plain) }
     }
 }
@@ -96,7 +96,7 @@ impl Inbounds {
     }
 
     /// Opens a packet in place with the association that its identifier names.
-    pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Plain<'a>, Cause> {
+    pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Plaintext<'a>, Cause> {
         let spi = Packet::parse(packet).map_err(|_| Cause::Malformed)?.spi();
         let inbound = self.0.iter_mut().rev().find(|held| held.spi == spi);
         inbound.ok_or(Cause::UnknownSpi)?.open(packet)

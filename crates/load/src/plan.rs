@@ -143,8 +143,8 @@ const FRAME_MAX: usize = 3200;
 /// From what the configuration counts to the length of the frame.
 fn sizes_offset(stream: &Stream, at: Offsets) -> i64 {
     match stream.counted {
-        _ if sizes::counts_check_sequence(&stream.sizes) => -signed(ethernet::CHECK_LEN),
-        Layer::Fcs => -signed(ethernet::CHECK_LEN),
+        _ if sizes::counts_check_sequence(&stream.sizes) => -signed(ethernet::FCS_LEN),
+        Layer::Fcs => -signed(ethernet::FCS_LEN),
         Layer::Frame => 0,
         Layer::Ip => signed(at.ip),
     }
@@ -159,7 +159,7 @@ fn mean_bits(stream: &Stream, lengths: &[usize]) -> f64 {
     let mean = lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64;
     let offset = match stream.counted {
         Layer::Frame => 0.0,
-        Layer::Fcs => ethernet::CHECK_LEN as f64,
+        Layer::Fcs => ethernet::FCS_LEN as f64,
         Layer::Ip => -(Offsets::of(stream).ip as f64),
     };
     8.0 * (mean + offset)

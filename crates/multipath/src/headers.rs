@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hawser_wire::{
     Malformed,
-    context::{Context, Restored, named},
+    context::{Context, Restored, context_id},
     tunnel::Form,
 };
 
@@ -78,7 +78,7 @@ impl Compressor {
                     return Packed { form: Form::Compressed, spared };
                 }
                 let age = now.saturating_duration_since(sent.since);
-                age > if sent.known { LIFE } else { PATIENCE } && sent.context.name() != name
+                age > if sent.known { LIFE } else { PATIENCE } && sent.context.id() != name
             }
         };
         let context = Context::new(name, packet).filter(|_| kept && is_free);
@@ -145,7 +145,7 @@ impl Decompressor {
             return;
         };
         let known = place.get_or_insert_default();
-        if let Some(same) = known.iter_mut().flatten().find(|known| known.name() == name) {
+        if let Some(same) = known.iter_mut().flatten().find(|known| known.id() == name) {
             *same = context;
         } else {
             let [newest, older] = &mut **known;
@@ -159,9 +159,9 @@ impl Decompressor {
     /// Its context is not known, or it is not a compressed packet.
     pub fn restore<'a>(&self, flow: u16, compressed: &'a [u8]) -> Result<Restored<'a>, Unknown> {
         let known = self.flows.get(usize::from(flow)).and_then(Option::as_ref);
-        let name = named(compressed);
+        let name = context_id(compressed);
         let mut contexts = known.into_iter().flat_map(|known| known.iter().flatten());
-        let context = contexts.find(|context| Some(context.name()) == name);
+        let context = contexts.find(|context| Some(context.id()) == name);
         context.ok_or(Unknown::Context(flow))?.restore(compressed).map_err(Unknown::Malformed)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use hawser_wire::tunnel::Own;
+use hawser_wire::tunnel::OwnAddresses;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct Config {
     /// Number of this branch. Of two branches the one with the lower number connects.
     pub id: u16,
     /// Addresses of this gateway, which the TCP proxy does not connect to.
-    pub own: Own,
+    pub own: OwnAddresses,
     /// Bytes held for each path group while its paths are slow or down.
     pub queue_bytes: u64,
     /// How flows are placed on the path groups of a peer.

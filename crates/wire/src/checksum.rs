@@ -1,15 +1,15 @@
-//! The Internet checksum (RFC 1071).
+//! The Internet checksum (RFC 1071), and its incremental update (RFC 1624).
 
-/// A one's complement sum of 16-bit words, not yet folded.
+/// A one's complement sum of 16-bit words, not yet folded to 16 bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// Adds bytes that begin at an even offset; an odd last byte is padded with zero.
+    /// Adds bytes that start at an even offset. An odd last byte is padded with zero.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        // Words are summed in the order of the machine: the sum of swapped words is the swapped sum
-        // (RFC 1071 section 2 (B)).
+        // Words are added in host byte order; the sum of swapped words is the swapped sum (RFC 1071
+        // section 2 (B)).
         let (words, rest) = bytes.as_chunks::<4>();
         let sum = words.iter().fold(0, |sum: u64, word| sum + u64::from(u32::from_ne_bytes(*word)));
         let mut last = [0; 4];
@@ -28,7 +28,7 @@ impl Sum {
         Self(sum + u64::from(carry))
     }
 
-    /// The checksum: the complement of the folded sum.
+    /// The checksum field: the complement of the folded sum.
     #[must_use]
     pub fn finish(self) -> [u8; 2] {
         let mut sum = self.0;
@@ -41,20 +41,22 @@ impl Sum {
     }
 }
 
-/// A checksum after one 16-bit word of what it covers has changed (RFC 1624 equation 3).
+/// The checksum after one 16-bit word that it covers has changed from `old` to `new`:
+/// `HC' = ~(~HC + ~m + m')` (RFC 1624 section 3, equation 3).
 #[must_use]
 pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = !checksum as u32 + !old as u32 + new as u32;
     let sum = (sum & 0xffff) + (sum >> 16);
-    #[allow(clippy::cast_possible_truncation)] // three numbers of 16 bits: folded twice
+    #[allow(clippy::cast_possible_truncation)] // the sum of three 16-bit numbers, folded twice
     let folded = (sum & 0xffff) as u16 + (sum >> 16) as u16;
     !folded
 }
 
-/// Completes a checksum that the sender left to hardware: `start` is where the sum begins, `offset`
-/// how far behind it the field lies, which holds the sum of the pseudo-header.
+/// Completes a partial checksum, as a network card with checksum offload does. The sum covers the bytes
+/// from `start` to the end; the checksum field is `offset` bytes after `start` and holds the sum of the
+/// pseudo-header.
 ///
-/// False, and nothing is changed, when the field lies outside of the packet.
+/// Returns false, and changes nothing, if the field is outside the packet.
 #[must_use]
 pub fn complete(packet: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(covered) = packet.get_mut(start..) else { return false };
@@ -62,7 +64,7 @@ pub fn complete(packet: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(field) = covered.get_mut(offset..).and_then(|tail| tail.first_chunk_mut()) else {
         return false;
     };
-    // RFC 768: a computed zero is sent as all ones. In TCP both mean the same.
+    // RFC 768: a computed zero is sent as all ones. For TCP both are the same value.
     *field = if checksum == [0, 0] { [0xff, 0xff] } else { checksum };
     true
 }
@@ -73,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// RFC 1071 section 4.1, literally.
+    /// The C code of RFC 1071 section 4.1.
     fn reference(bytes: &[u8]) -> [u8; 2] {
         let mut sum = 0_u32;
         for pair in bytes.chunks(2) {
@@ -97,9 +99,9 @@ mod tests {
     }
 
     proptest! {
-        /// Equal to computing it anew, but where all covered words are zero, which no IP header is.
+        /// Equals recomputation, except if all covered words are zero, which no IP header's are.
         #[test]
-        fn an_update_is_the_new_checksum(
+        fn an_update_equals_recomputation(
             mut bytes in proptest::collection::vec(any::<u8>(), 20..60),
             word in 1..10_usize,
             new: u16,
@@ -124,12 +126,12 @@ mod tests {
         ) {
             prop_assert!(complete(&mut packet, 20, 6));
             let check = Sum::default().bytes(&packet[20..]).finish();
-            // the pseudo-header that stood in the field is not part of the packet
+            // The pseudo-header sum that was in the field is not part of the packet.
             prop_assert!(check != [0xff, 0xff] || packet[26..28] != [0, 0]);
         }
 
         #[test]
-        fn places_outside_change_nothing(start in 0..70_usize, offset in 59..70_usize) {
+        fn a_field_outside_the_packet_changes_nothing(start in 0..70_usize, offset in 59..70_usize) {
             let mut packet = [7; 60];
             prop_assert!(!complete(&mut packet, start, offset));
             prop_assert_eq!(packet, [7; 60]);

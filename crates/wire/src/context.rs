@@ -1,107 +1,118 @@
-//! Header compression: the beginning of a packet as what differs from an earlier packet of its flow.
+//! Header compression: the first bytes of a packet as the difference from an earlier packet of its flow.
 //!
-//! Of the headers of a flow's packets a few numbers change: sequence numbers, timestamps, checksums. A [`Context`] is the
-//! beginning of one packet, which both ends have; others are carried as their bytes that differ from it. Nothing
-//! is understood of what stands there, so what comes out is what went in, of any protocol. (RFC 2507 and RFC 5795, whose
-//! words are used here, know the fields, and save a few bytes more.)
+//! Within a flow only a few header bytes change: sequence numbers, timestamps, checksums. A [`Context`] is
+//! the start of one packet that both ends have; a compressed packet carries only the bytes that differ from
+//! it. No field is interpreted, so any protocol is restored exactly. RFC 2507 and RFC 5795, whose terms are
+//! used here, interpret the fields and save a few bytes more.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+-----------------------------------------------+
+//! |  context ID   |                                               |
+//! +---------------+   bitmap: bit i (from the lowest) is set if   |
+//! |   byte i of the packet is carried                             |
+//! +               +-----------------------------------------------+
+//! |               |   the carried bytes, in order                 |
+//! +---------------+-----------------------------------------------+
+//! |   the packet from byte 64 on                                  |
+//! +---------------------------------------------------------------+
+//! ```
 
 use crate::Malformed;
 
-/// Bytes at the beginning of a packet that are compared: the headers of TCP over IPv4 with timestamps, and some
-/// more. A bit of a `u64` stands for each.
-pub const SPAN: usize = 64;
+/// Bytes of a packet that are compared with the context: TCP over IPv4 with timestamps, and some more. A
+/// `u64` has one bit for each.
+pub const CONTEXT_LEN: usize = 64;
 
-/// Bytes before those that differ: name of the context, and where they stand.
-const FIXED: usize = 1 + SPAN / 8;
+/// Bytes of a compressed packet before the carried bytes: context ID and bitmap.
+const HEADER_LEN: usize = 1 + CONTEXT_LEN / 8;
 
-/// The beginning of a packet, which both ends have.
+/// The first [`CONTEXT_LEN`] bytes of a packet that both ends have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
-    name: u8,
-    head: [u8; SPAN],
+    id: u8,
+    head: [u8; CONTEXT_LEN],
 }
 
-/// The beginning of a packet that was compressed, and what follows it as it came.
+/// A restored packet, in two parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored<'a> {
-    /// What stands first.
-    pub head: [u8; SPAN],
-    /// What stands behind it.
+    /// The first bytes, restored.
+    pub head: [u8; CONTEXT_LEN],
+    /// The bytes that follow, as received.
     pub rest: &'a [u8],
 }
 
 impl Context {
-    /// The beginning of a packet, by a name of which its flow has only one; none of a packet that is shorter than [`SPAN`].
+    /// The context given by the start of `packet`, with an `id` that is unique within the flow. `None` if
+    /// the packet is shorter than [`CONTEXT_LEN`].
     #[must_use]
-    pub fn new(name: u8, packet: &[u8]) -> Option<Self> {
-        packet.first_chunk().map(|head| Self { name, head: *head })
+    pub fn new(id: u8, packet: &[u8]) -> Option<Self> {
+        packet.first_chunk().map(|head| Self { id, head: *head })
     }
 
-    /// What it is called.
+    /// The context identifier (CID).
     #[must_use]
-    pub const fn name(&self) -> u8 {
-        self.name
+    pub const fn id(&self) -> u8 {
+        self.id
     }
 
-    /// Compresses a packet in place: from the byte on that is returned, it is
+    /// Compresses a packet in place. The compressed packet starts at the returned offset.
     ///
-    /// ```text
-    /// byte  0        1 .. 8                             9 ...
-    ///       context  bit i, from the lowest: byte i     those bytes, then what stands behind byte 63
-    /// ```
-    ///
-    /// Bytes whose bit is set in `varying` are carried also where they do not differ, and what differs is added: so
-    /// packets that were of one length stay so. None, and nothing is changed, where that is not shorter.
+    /// Bytes whose bit is set in `varying` are carried even if they are equal, and the bytes that differ
+    /// are added to it: packets of equal length therefore stay of equal length. Returns `None`, and changes
+    /// nothing, if the compressed packet would not be shorter.
     pub fn compress(&self, packet: &mut [u8], varying: &mut u64) -> Option<usize> {
-        let head = packet.first_chunk_mut::<SPAN>()?;
+        let head = packet.first_chunk_mut::<CONTEXT_LEN>()?;
         let pairs = head.iter().zip(&self.head).enumerate();
-        let differ =
+        let bitmap =
             pairs.fold(*varying, |all, (bit, (new, old))| all | u64::from(new != old) << bit);
-        let count = differ.count_ones() as usize;
-        let spared = SPAN.checked_sub(FIXED + count).filter(|spared| *spared > 0)?;
-        let mut bytes = [0; SPAN];
-        let places = (0..SPAN).filter(|bit| differ >> bit & 1 == 1);
-        for (byte, place) in bytes.iter_mut().zip(places) {
-            *byte = *head.get(place)?;
+        let count = bitmap.count_ones() as usize;
+        let saved = CONTEXT_LEN.checked_sub(HEADER_LEN + count).filter(|saved| *saved > 0)?;
+        let mut bytes = [0; CONTEXT_LEN];
+        let offsets = (0..CONTEXT_LEN).filter(|bit| bitmap >> bit & 1 == 1);
+        for (byte, offset) in bytes.iter_mut().zip(offsets) {
+            *byte = *head.get(offset)?;
         }
-        let (fixed, carried) = head.get_mut(spared..)?.split_at_mut_checked(FIXED)?;
-        let [name, places @ ..] = fixed else { return None };
-        *name = self.name;
-        places.copy_from_slice(&differ.to_be_bytes());
+        let (header, carried) = head.get_mut(saved..)?.split_at_mut_checked(HEADER_LEN)?;
+        let [id, field @ ..] = header else { return None };
+        *id = self.id;
+        field.copy_from_slice(&bitmap.to_be_bytes());
         carried.copy_from_slice(bytes.get(..count)?);
-        *varying = differ;
-        Some(spared)
+        *varying = bitmap;
+        Some(saved)
     }
 
-    /// What a compressed packet was.
+    /// Restores a compressed packet.
     ///
     /// # Errors
-    /// It is too short, or was compressed with another context.
+    /// The packet is too short, or was compressed with another context.
     pub fn restore<'a>(&self, compressed: &'a [u8]) -> Result<Restored<'a>, Malformed> {
         let wrong = |field, offset, found, expected| Malformed { field, offset, found, expected };
         let length = || {
             wrong("compressed length", 0, compressed.len() as u64, "9 and the bytes that differ")
         };
-        let (&[name, ref places @ ..], bytes) =
-            compressed.split_first_chunk::<FIXED>().ok_or_else(length)?;
-        if name != self.name {
-            return Err(wrong("context", 0, name.into(), "the one that is known"));
+        let (&[id, ref bitmap @ ..], bytes) =
+            compressed.split_first_chunk::<HEADER_LEN>().ok_or_else(length)?;
+        if id != self.id {
+            return Err(wrong("context", 0, id.into(), "the one that is known"));
         }
-        let differs = u64::from_be_bytes(*places);
-        let (changed, rest) =
-            bytes.split_at_checked(differs.count_ones() as usize).ok_or_else(length)?;
+        let bitmap = u64::from_be_bytes(*bitmap);
+        let (carried, rest) =
+            bytes.split_at_checked(bitmap.count_ones() as usize).ok_or_else(length)?;
         let mut head = self.head;
-        let places = head.iter_mut().enumerate().filter(|(bit, _)| differs >> bit & 1 == 1);
-        for ((_, place), byte) in places.zip(changed) {
+        let places = head.iter_mut().enumerate().filter(|(bit, _)| bitmap >> bit & 1 == 1);
+        for ((_, place), byte) in places.zip(carried) {
             *place = *byte;
         }
         Ok(Restored { head, rest })
     }
 }
 
-/// The context that a compressed packet names; none where it is empty.
+/// The context ID of a compressed packet; `None` if the packet is empty.
 #[must_use]
-pub fn named(compressed: &[u8]) -> Option<u8> {
+pub fn context_id(compressed: &[u8]) -> Option<u8> {
     compressed.first().copied()
 }
 
@@ -118,41 +129,41 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_out_is_what_went_in(
-            name: u8,
-            known in proptest::collection::vec(0..SPAN, 0..30),
-            first in proptest::collection::vec(any::<u8>(), SPAN..200),
-            changes in proptest::collection::vec((0..SPAN, any::<u8>()), 0..70),
+        fn a_compressed_packet_is_restored(
+            id: u8,
+            known in proptest::collection::vec(0..CONTEXT_LEN, 0..30),
+            first in proptest::collection::vec(any::<u8>(), CONTEXT_LEN..200),
+            changes in proptest::collection::vec((0..CONTEXT_LEN, any::<u8>()), 0..70),
             rest: Vec<u8>,
         ) {
-            let context = Context::new(name, &first).unwrap();
-            let mut packet = [&first[..SPAN], &rest].concat();
+            let context = Context::new(id, &first).unwrap();
+            let mut packet = [&first[..CONTEXT_LEN], &rest].concat();
             for (at, byte) in changes {
                 packet[at] = byte;
             }
             let before = known.iter().fold(0, |all, bit| all | 1 << bit);
-            let differ = (0..SPAN).filter(|at| packet[*at] != first[*at]);
+            let differ = (0..CONTEXT_LEN).filter(|at| packet[*at] != first[*at]);
             let wanted = differ.fold(before, |all, bit| all | 1_u64 << bit);
             let differ = wanted.count_ones() as usize;
             let (mut bytes, mut varying) = (packet.clone(), before);
             if let Some(start) = context.compress(&mut bytes, &mut varying) {
                 prop_assert_eq!(varying, wanted);
-                prop_assert_eq!(bytes.len() - start, FIXED + differ + rest.len());
+                prop_assert_eq!(bytes.len() - start, HEADER_LEN + differ + rest.len());
                 prop_assert_eq!(restored(&context, &bytes[start..]), packet);
             } else {
-                prop_assert!(differ + FIXED >= SPAN && varying == before);
+                prop_assert!(differ + HEADER_LEN >= CONTEXT_LEN && varying == before);
                 prop_assert_eq!(bytes, packet);
             }
         }
 
         #[test]
-        fn no_bytes_panic(head: [u8; SPAN], name: u8, bytes: Vec<u8>) {
-            let _ = Context { name, head }.restore(&bytes);
+        fn no_bytes_panic(head: [u8; CONTEXT_LEN], id: u8, bytes: Vec<u8>) {
+            let _ = Context { id, head }.restore(&bytes);
         }
     }
 
     #[test]
-    fn segments_of_a_stream_become_shorter_by_the_same() {
+    fn segments_of_a_stream_shrink_by_equal_amounts() {
         // TCP over IPv4 with timestamps; 52 bytes of headers.
         let segment = |number: u16| {
             let mut bytes = vec![0x45; 52];
@@ -167,26 +178,26 @@ mod tests {
         };
         let context = Context::new(7, &segment(1)).unwrap();
         let mut varying = 0;
-        let mut spared: Vec<_> = (4000..5000)
+        let mut saved: Vec<_> = (4000..5000)
             .map(|number| {
                 let mut bytes = segment(number);
-                let spared = context.compress(&mut bytes, &mut varying).unwrap();
-                assert_eq!(restored(&context, &bytes[spared..]), segment(number));
-                spared
+                let saved = context.compress(&mut bytes, &mut varying).unwrap();
+                assert_eq!(restored(&context, &bytes[saved..]), segment(number));
+                saved
             })
             .collect();
-        assert!(spared.is_sorted_by(|a, b| a >= b));
-        spared.drain(..300);
-        assert!(spared.iter().all(|spared| *spared == 30), "{spared:?}");
+        assert!(saved.is_sorted_by(|a, b| a >= b));
+        saved.drain(..300);
+        assert!(saved.iter().all(|saved| *saved == 30), "{saved:?}");
     }
 
     #[test]
     fn errors_name_the_field() {
-        let context = Context::new(7, &[0; SPAN]).unwrap();
-        assert_eq!(Context::new(7, &[0; SPAN - 1]), None);
+        let context = Context::new(7, &[0; CONTEXT_LEN]).unwrap();
+        assert_eq!(Context::new(7, &[0; CONTEXT_LEN - 1]), None);
         let field = |bytes: &[u8]| context.restore(bytes).unwrap_err().field;
-        assert_eq!(field(&[7; FIXED - 1]), "compressed length");
-        assert_eq!(field(&[7; FIXED]), "compressed length");
+        assert_eq!(field(&[7; HEADER_LEN - 1]), "compressed length");
+        assert_eq!(field(&[7; HEADER_LEN]), "compressed length");
         assert_eq!(field(&[6; 100]), "context");
     }
 }

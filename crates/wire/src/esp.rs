@@ -1,21 +1,48 @@
-//! Encapsulating Security Payload (RFC 4303), and how UDP carries it (RFC 3948): the framing. What is
-//! encrypted is bytes here.
+//! The framing of ESP, the Encapsulating Security Payload (RFC 4303), and of ESP in UDP (RFC 3948).
+//! Encryption is in crate `hawser-esp`; to this file the encrypted part is opaque.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------------------------------------------------------+
+//! |               Security Parameters Index (SPI)                 |   RFC 4303 section 2
+//! +---------------------------------------------------------------+
+//! |                        Sequence Number                        |
+//! +---------------------------------------------------------------+
+//! |                  Payload Data (variable)                      | \
+//! +               +-----------------------------------------------+  |
+//! |               |     Padding (0-255 bytes)                     |  | encrypted
+//! +---------------+               +---------------+---------------+  |
+//! |                               |  Pad Length   |  Next Header  | /
+//! +-------------------------------+---------------+---------------+
+//! |         Integrity Check Value (ICV, variable)                 |
+//! +---------------------------------------------------------------+
+//! ```
 
-use crate::Malformed;
+use crate::{Malformed, bytes};
 
-/// Length of the part in front of the payload.
+/// Bytes before the payload: SPI and sequence number.
 pub const HEADER_LEN: usize = 8;
-/// Protocol number (IANA).
+/// IP protocol number of ESP (IANA).
 pub const PROTOCOL: u8 = 50;
-/// UDP port of encapsulated packets (RFC 3948 section 2.1).
+/// UDP port of ESP and IKE behind NAT (IANA `ipsec-nat-t`; RFC 7296 section 2.23).
 pub const UDP_PORT: u16 = 4500;
-/// First identifier of an association that is not reserved (RFC 4303 section 2.1).
+/// Lowest SPI that is not reserved (RFC 4303 section 2.1).
 pub const SPI_MIN: u32 = 256;
 
+/// Bytes of the pad length and next header fields.
 const TRAILER_LEN: usize = 2;
+/// The one byte of a NAT keepalive (RFC 3948 section 2.3).
 const KEEPALIVE: u8 = 0xff;
 
-/// A packet whose payload is not decrypted.
+mod field {
+    use std::ops::Range;
+
+    pub(super) const SPI: Range<usize> = 0..4;
+    pub(super) const SEQUENCE: Range<usize> = 4..8;
+}
+
+/// A view of an encrypted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     header: &'a [u8; HEADER_LEN],
@@ -23,7 +50,7 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet. An identifier of 0 never stands on a wire (RFC 4303 section 2.1).
+    /// Parses a packet. SPI 0 must not be on the wire (RFC 4303 section 2.1).
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let wrong =
             |field, found: u64, expected| Err(Malformed { field, offset: 0, found, expected });
@@ -37,18 +64,16 @@ impl<'a> Packet<'a> {
     /// Security parameters index.
     #[must_use]
     pub fn spi(&self) -> u32 {
-        let [a, b, c, d, ..] = *self.header;
-        u32::from_be_bytes([a, b, c, d])
+        u32::from_be_bytes(bytes::field(self.header, field::SPI))
     }
 
-    /// Sequence number; the low half of an extended one (RFC 4303 section 2.2.1).
+    /// Sequence number; the low 32 bits of an extended one (RFC 4303 section 2.2.1).
     #[must_use]
     pub fn sequence(&self) -> u32 {
-        let [.., a, b, c, d] = *self.header;
-        u32::from_be_bytes([a, b, c, d])
+        u32::from_be_bytes(bytes::field(self.header, field::SEQUENCE))
     }
 
-    /// Payload, trailer and integrity check value, as the algorithm left them.
+    /// Payload, trailer and ICV, encrypted.
     #[must_use]
     pub fn body(&self) -> &'a [u8] {
         self.body
@@ -61,17 +86,17 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The values of a header.
+/// The values of an ESP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// Security parameters index: at least 1.
+    /// Security parameters index, not 0.
     pub spi: u32,
     /// Sequence number.
     pub sequence: u32,
 }
 
 impl Repr {
-    /// The header; none for the index 0.
+    /// The header, or `None` for SPI 0.
     #[must_use]
     pub fn emit(&self) -> Option<[u8; HEADER_LEN]> {
         let both = u64::from(self.spi) << 32 | u64::from(self.sequence);
@@ -79,18 +104,18 @@ impl Repr {
     }
 }
 
-/// What is inside, once decrypted: payload data and the protocol they belong to.
+/// A decrypted payload, and its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plain<'a> {
-    /// Protocol number of the data; 59 marks a dummy packet (RFC 4303 section 2.6).
+pub struct Plaintext<'a> {
+    /// IP protocol number of the data; 59 for a dummy packet (RFC 4303 section 2.6).
     pub next_header: u8,
-    /// The data.
+    /// Payload data.
     pub data: &'a [u8],
 }
 
-impl<'a> Plain<'a> {
-    /// Reads decrypted bytes without integrity check value. Padding must count 1, 2, 3 and so on, where
-    /// the algorithm says nothing else (RFC 4303 section 2.4).
+impl<'a> Plaintext<'a> {
+    /// Parses decrypted bytes without ICV. Padding must be 1, 2, 3, ..., the default of RFC 4303 section
+    /// 2.4.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let offset = bytes.len().saturating_sub(TRAILER_LEN);
         let wrong = |field, found: u64, expected| Err(Malformed { field, offset, found, expected });
@@ -99,7 +124,7 @@ impl<'a> Plain<'a> {
         };
         let data_len = rest.len().checked_sub(usize::from(*pad_len));
         let Some((data, padding)) = data_len.and_then(|len| rest.split_at_checked(len)) else {
-            return wrong("ESP pad length", (*pad_len).into(), "at most what is there");
+            return wrong("ESP pad length", (*pad_len).into(), "at most the bytes before it");
         };
         if !(1..=u8::MAX).zip(padding).all(|(expected, found)| expected == *found) {
             return wrong("ESP padding", (*pad_len).into(), "1, 2, 3 and so on");
@@ -107,7 +132,7 @@ impl<'a> Plain<'a> {
         Ok(Self { next_header: *next_header, data })
     }
 
-    /// The bytes to encrypt: padded to a multiple of `block` and of 4 (RFC 4303 section 2.4); none where
+    /// The bytes to encrypt, padded to a multiple of `block` and of 4 (RFC 4303 section 2.4). `None` if
     /// that takes more than 255 bytes of padding.
     #[must_use]
     pub fn emit(&self, block: usize) -> Option<Vec<u8>> {
@@ -121,19 +146,19 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// What a datagram of port 4500 carries (RFC 3948 section 2).
+/// The payload of a datagram on port 4500 (RFC 3948 section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InUdp<'a> {
-    /// A packet.
+pub enum UdpEncapsulated<'a> {
+    /// An ESP packet (section 2.1).
     Esp(Packet<'a>),
-    /// A message of IKE, behind its marker of four zeros.
+    /// An IKE message, without its non-ESP marker of four zero bytes (section 2.2).
     Ike(&'a [u8]),
-    /// Keeps a mapping of an address translator alive.
+    /// A NAT keepalive (section 2.3).
     Keepalive,
 }
 
-impl<'a> InUdp<'a> {
-    /// Reads the payload of a datagram.
+impl<'a> UdpEncapsulated<'a> {
+    /// Parses the payload of a datagram.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         match bytes {
             [KEEPALIVE] => Ok(Self::Keepalive),
@@ -156,20 +181,20 @@ mod tests {
             let bytes = [&repr.emit().unwrap()[..], &body].concat();
             let packet = Packet::parse(&bytes).unwrap();
             prop_assert_eq!((packet.repr(), packet.body()), (repr, &body[..]));
-            prop_assert_eq!(InUdp::parse(&bytes).unwrap(), InUdp::Esp(packet));
+            prop_assert_eq!(UdpEncapsulated::parse(&bytes).unwrap(), UdpEncapsulated::Esp(packet));
         }
 
         #[test]
-        fn padding_comes_off_again(next_header: u8, data: Vec<u8>, block in 0..=64_usize) {
-            let plain = Plain { next_header, data: &data };
+        fn padding_is_removed(next_header: u8, data: Vec<u8>, block in 0..=64_usize) {
+            let plain = Plaintext { next_header, data: &data };
             let bytes = plain.emit(block).unwrap();
             prop_assert_eq!(bytes.len() % block.max(4).next_multiple_of(4), 0);
-            prop_assert_eq!(Plain::parse(&bytes).unwrap(), plain);
+            prop_assert_eq!(Plaintext::parse(&bytes).unwrap(), plain);
         }
 
         #[test]
-        fn anything_can_be_read(bytes: Vec<u8>) {
-            let _ = (Plain::parse(&bytes), InUdp::parse(&bytes));
+        fn no_bytes_panic(bytes: Vec<u8>) {
+            let _ = (Plaintext::parse(&bytes), UdpEncapsulated::parse(&bytes));
         }
     }
 
@@ -177,16 +202,16 @@ mod tests {
     fn each_malformed_field_is_named() {
         assert_eq!(Packet::parse(&[1; 7]).unwrap_err().field, "ESP length");
         assert_eq!(Packet::parse(&[0; 8]).unwrap_err().field, "ESP SPI");
-        assert_eq!(Plain::parse(&[4]).unwrap_err().field, "ESP trailer");
-        assert_eq!(Plain::parse(&[1, 2, 3, 4]).unwrap_err().field, "ESP pad length");
-        assert_eq!(Plain::parse(&[1, 3, 2, 4]).unwrap_err().field, "ESP padding");
+        assert_eq!(Plaintext::parse(&[4]).unwrap_err().field, "ESP trailer");
+        assert_eq!(Plaintext::parse(&[1, 2, 3, 4]).unwrap_err().field, "ESP pad length");
+        assert_eq!(Plaintext::parse(&[1, 3, 2, 4]).unwrap_err().field, "ESP padding");
         assert_eq!(Repr { spi: 0, sequence: 1 }.emit(), None);
     }
 
     #[test]
-    fn one_port_carries_three_things() {
-        assert_eq!(InUdp::parse(&[0xff]).unwrap(), InUdp::Keepalive);
-        assert_eq!(InUdp::parse(&[0, 0, 0, 0, 9]).unwrap(), InUdp::Ike(&[9]));
-        assert!(InUdp::parse(&[0xff, 0xff]).is_err());
+    fn one_port_carries_esp_ike_and_keepalives() {
+        assert_eq!(UdpEncapsulated::parse(&[0xff]).unwrap(), UdpEncapsulated::Keepalive);
+        assert_eq!(UdpEncapsulated::parse(&[0, 0, 0, 0, 9]).unwrap(), UdpEncapsulated::Ike(&[9]));
+        assert!(UdpEncapsulated::parse(&[0xff, 0xff]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Which flow a packet belongs to, as a hash: packets of one flow must stay in order.
+//! Flow hashing: packets of one flow have the same hash and must stay in order.
 
 use crate::{
     ip, ipv4,
@@ -6,10 +6,11 @@ use crate::{
     ipv6,
 };
 
-/// Hash of the flow: addresses, protocol, and ports where the packet shows them.
+/// Hash of the flow: addresses, protocol, and ports where the packet has them.
 ///
-/// All fragments of packets between two hosts are one flow, for only the first of a packet has ports.
-/// IPv6 packets with extension headers are told apart by their flow label (RFC 6437 section 2).
+/// All fragments between two IPv4 hosts are one flow, since only the first fragment of a packet has ports.
+/// IPv6 packets whose next header is neither TCP nor UDP are distinguished by their flow label (RFC 6437
+/// section 2).
 #[must_use]
 pub fn hash(packet: &ip::Packet<'_>) -> u64 {
     match packet {
@@ -18,7 +19,7 @@ pub fn hash(packet: &ip::Packet<'_>) -> u64 {
     }
 }
 
-/// Source and destination port of TCP and UDP; none of other packets, and of fragments.
+/// Source and destination port of TCP or UDP. `None` for other protocols and for fragments.
 #[must_use]
 pub fn ports_of(packet: &ip::Packet<'_>) -> Option<(u16, u16)> {
     let payload = match packet {
@@ -34,13 +35,12 @@ pub fn ports_of(packet: &ip::Packet<'_>) -> Option<(u16, u16)> {
     }
 }
 
-/// Mixes two numbers so that every bit of the result depends on all of theirs.
-///
-/// Multiplication to 128 bits and folding, as in wyhash; the constants are wyhash's.
+/// Mixes two numbers so that every bit of the result depends on every bit of both: the 128-bit product,
+/// folded, with the constants of wyhash.
 #[must_use]
 pub fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ 0xa076_1d64_78bd_642f) * u128::from(b ^ 0xe703_7ed1_a0b4_28db);
-    #[allow(clippy::cast_possible_truncation)] // the two halves are what is folded
+    #[allow(clippy::cast_possible_truncation)] // the two halves of the product
     let (low, high) = (product as u64, (product >> 64) as u64);
     low ^ high
 }
@@ -59,14 +59,14 @@ fn hash_v6(packet: &ipv6::Packet<'_>) -> u64 {
         _ => packet.flow_label(),
     };
     let halves = |bits: u128| {
-        #[allow(clippy::cast_possible_truncation)] // half by half
+        #[allow(clippy::cast_possible_truncation)] // the two halves of the address
         mix(bits as u64, (bits >> 64) as u64)
     };
     let addresses = mix(halves(packet.source().to_bits()), halves(packet.destination().to_bits()));
     mix(addresses, u64::from(protocol) << 32 | u64::from(rest))
 }
 
-/// Source and destination port, which stand at the same place in TCP and UDP; 0 for other protocols.
+/// Both ports as one number; TCP and UDP have them at the same place. 0 for other protocols.
 fn ports(protocol: u8, payload: &[u8]) -> u32 {
     match (protocol, payload.first_chunk()) {
         (TCP | UDP, Some(ports)) => u32::from_be_bytes(*ports),
@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ports_tell_flows_apart(a: u32, b: u32) {
+        fn flows_differ_by_ports(a: u32, b: u32) {
             let equal = hashed(&packet(TCP, a, 0)) == hashed(&packet(TCP, b, 0));
             prop_assert_eq!(equal, a == b);
         }
@@ -112,9 +112,9 @@ mod tests {
         }
 
         #[test]
-        fn ports_are_those_of_whole_packets(ports: u32, fragment in 1..0x2000_u16) {
+        fn fragments_have_no_ports(ports: u32, fragment in 1..0x2000_u16) {
             let read = |bytes: &[u8]| ports_of(&ip::Packet::parse(bytes).unwrap());
-            #[allow(clippy::cast_possible_truncation)] // half by half
+            #[allow(clippy::cast_possible_truncation)] // the two halves
             let both = ((ports >> 16) as u16, ports as u16);
             prop_assert_eq!(read(&packet(UDP, ports, 0)), Some(both));
             prop_assert_eq!(read(&packet(UDP, ports, fragment)), None);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_spread_over_all_of_sixteen() {
+    fn flows_spread_evenly_over_sixteen_buckets() {
         let mut hits = [0; 16];
         for port in 0..16_000 {
             hits[usize::try_from(hashed(&packet(UDP, (port << 16) + 53, 0)) % 16).unwrap()] += 1;

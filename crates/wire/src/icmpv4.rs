@@ -1,70 +1,137 @@
-//! ICMP for IPv4 (RFC 792): the errors that a gateway itself sends.
+//! ICMP for IPv4 (RFC 792): the errors that a gateway originates.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+---------------+-------------------------------+
+//! |   Type (3)    |     Code      |           Checksum            |
+//! +---------------+---------------+-------------------------------+
+//! |            unused             |  Next-Hop MTU (code 4 only)   |   RFC 1191 section 4
+//! +-------------------------------+-------------------------------+
+//! |   Internet header and first bytes of the original datagram    |
+//! +---------------------------------------------------------------+
+//! ```
 
 use std::net::Ipv4Addr;
 
 use crate::{
+    bytes::put,
     checksum::Sum,
     ipv4::{self, Repr, protocol},
 };
 
-/// Bytes of the packet in question that are sent back: as many as fit into 576 bytes
-/// (RFC 1812 section 4.3.2.3).
-const QUOTED: usize = 576 - ipv4::HEADER_LEN - 8;
+/// Length of the header before the quoted packet, bytes.
+pub(crate) const HEADER_LEN: usize = 8;
 
-/// An answer that a packet is too big for a link of `mtu` bytes (RFC 792, RFC 1191 section 4), from the
-/// address that the packet came to. The beginning of the packet is enough.
-#[must_use]
-pub fn fragmentation_needed(packet: &ipv4::Packet<'_>, mtu: u16) -> Option<Vec<u8>> {
-    let [high, low] = mtu.to_be_bytes();
-    answer(packet, packet.destination(), [3, 4, 0, 0, 0, 0, high, low])
+/// Bytes of the original packet that are quoted: as many as fit into 576 bytes (RFC 1812 section 4.3.2.3).
+const QUOTED_MAX: usize = 576 - ipv4::HEADER_LEN - HEADER_LEN;
+
+/// TTL of an error. RFC 1700 recommended 64.
+const TTL: u8 = 64;
+
+pub(crate) mod field {
+    pub(crate) const CHECKSUM: usize = 2;
+    pub(crate) const NEXT_HOP_MTU: usize = 6;
 }
 
-/// Why a packet could not be delivered (RFC 792, RFC 1812 section 5.2.7.1).
+/// Message types (RFC 792).
+pub(crate) mod kind {
+    pub(crate) const ECHO_REPLY: u8 = 0;
+    pub(crate) const DESTINATION_UNREACHABLE: u8 = 3;
+    pub(crate) const ECHO: u8 = 8;
+    pub(crate) const TIME_EXCEEDED: u8 = 11;
+    pub(crate) const PARAMETER_PROBLEM: u8 = 12;
+    pub(crate) const TIMESTAMP: u8 = 13;
+    pub(crate) const TIMESTAMP_REPLY: u8 = 14;
+    pub(crate) const INFORMATION_REQUEST: u8 = 15;
+    pub(crate) const INFORMATION_REPLY: u8 = 16;
+    /// RFC 950 appendix I.
+    pub(crate) const ADDRESS_MASK_REQUEST: u8 = 17;
+    pub(crate) const ADDRESS_MASK_REPLY: u8 = 18;
+}
+
+/// Code of "fragmentation needed and DF set" (RFC 792).
+const FRAGMENTATION_NEEDED: u8 = 4;
+
+/// Codes of "destination unreachable" for packets that could not be delivered (RFC 792; RFC 1812 section
+/// 5.2.7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// No route.
+    /// There is no route.
     Network = 0,
-    /// A route, but the other end is down.
+    /// There is a route, but the other end is down.
     Host = 1,
 }
 
-/// An answer to `packet`, from `source`, that says why it was not delivered.
+/// The error that a packet is too big for a link of `mtu` bytes (RFC 1191 section 4), sent from the packet's
+/// destination address. `packet` may be truncated.
+#[must_use]
+pub fn fragmentation_needed(packet: &ipv4::Packet<'_>, mtu: u16) -> Option<Vec<u8>> {
+    error(packet, packet.destination(), FRAGMENTATION_NEEDED, mtu)
+}
+
+/// The error that `packet` could not be delivered, sent from `source`.
 ///
-/// None where no answer may be given (RFC 1812 section 4.3.2.7): to ICMP errors, fragments without the
-/// start, and packets from or to something that is not one host.
+/// `None` if no error may be sent (RFC 1812 section 4.3.2.7): about ICMP errors, fragments other than the
+/// first, and packets whose source or destination is not a single host.
 #[must_use]
 pub fn unreachable(
     packet: &ipv4::Packet<'_>,
     source: Ipv4Addr,
     why: Unreachable,
 ) -> Option<Vec<u8>> {
-    answer(packet, source, [3, why as u8, 0, 0, 0, 0, 0, 0])
+    error(packet, source, why as u8, 0)
 }
 
-fn answer(packet: &ipv4::Packet<'_>, source: Ipv4Addr, header: [u8; 8]) -> Option<Vec<u8>> {
-    if !may_be_answered(packet) {
+fn error(packet: &ipv4::Packet<'_>, source: Ipv4Addr, code: u8, mtu: u16) -> Option<Vec<u8>> {
+    if !may_cause_error(packet) {
         return None;
     }
-    let quoted = packet.bytes().get(..QUOTED).unwrap_or(packet.bytes());
-    let mut message = header.to_vec();
+    let quoted = packet.bytes().get(..QUOTED_MAX).unwrap_or(packet.bytes());
+    let mut message = vec![0; HEADER_LEN];
+    message.splice(..2, [kind::DESTINATION_UNREACHABLE, code]);
+    put(&mut message, field::NEXT_HOP_MTU, mtu);
     message.extend_from_slice(quoted);
     let checksum = Sum::default().bytes(&message).finish();
-    message.get_mut(2..4)?.copy_from_slice(&checksum);
-    let repr = Repr { source, destination: packet.source(), protocol: protocol::ICMP, ttl: 64 };
-    let mut answer = repr.emit(message.len())?.to_vec();
-    answer.append(&mut message);
-    Some(answer)
+    put(&mut message, field::CHECKSUM, u16::from_be_bytes(checksum));
+    let repr = Repr { source, destination: packet.source(), protocol: protocol::ICMP, ttl: TTL };
+    let mut bytes = repr.emit(message.len())?.to_vec();
+    bytes.append(&mut message);
+    Some(bytes)
 }
 
-fn may_be_answered(packet: &ipv4::Packet<'_>) -> bool {
-    let one_host = |a: Ipv4Addr| !(a.is_unspecified() || a.is_multicast() || a.is_broadcast());
-    let icmp_error = packet.protocol() == protocol::ICMP
-        && !matches!(packet.payload().first(), Some(0 | 8 | 13 | 14 | 15 | 16 | 17 | 18));
-    one_host(packet.source())
-        && one_host(packet.destination())
+/// Whether an error may be sent about a packet (RFC 1812 section 4.3.2.7).
+fn may_cause_error(packet: &ipv4::Packet<'_>) -> bool {
+    let single_host = |a: Ipv4Addr| !(a.is_unspecified() || a.is_multicast() || a.is_broadcast());
+    let is_icmp_error =
+        packet.protocol() == protocol::ICMP && !is_query(packet.payload().first().copied());
+    single_host(packet.source())
+        && single_host(packet.destination())
         && !packet.source().is_loopback()
         && !packet.is_later_fragment()
-        && !icmp_error
+        && !is_icmp_error
+}
+
+/// Whether an ICMP message of this type is a query or its reply. Everything else, types that are unknown and
+/// messages without a type included, counts as an error.
+fn is_query(kind: Option<u8>) -> bool {
+    use kind::{
+        ADDRESS_MASK_REPLY, ADDRESS_MASK_REQUEST, ECHO, ECHO_REPLY, INFORMATION_REPLY,
+        INFORMATION_REQUEST, TIMESTAMP, TIMESTAMP_REPLY,
+    };
+    matches!(
+        kind,
+        Some(
+            ECHO_REPLY
+                | ECHO
+                | TIMESTAMP
+                | TIMESTAMP_REPLY
+                | INFORMATION_REQUEST
+                | INFORMATION_REPLY
+                | ADDRESS_MASK_REQUEST
+                | ADDRESS_MASK_REPLY
+        )
+    )
 }
 
 #[cfg(test)]
@@ -85,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_the_packet() {
+    fn an_error_quotes_the_packet() {
         let sent = packet([10, 1, 0, 1], protocol::UDP, &[7; 1000]);
         let bytes = unreachable_host(&sent).unwrap();
         let reply = ipv4::Packet::parse(&bytes).unwrap();
@@ -97,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn too_big_says_what_would_fit() {
+    fn fragmentation_needed_reports_the_mtu() {
         let sent = packet([10, 1, 0, 1], protocol::TCP, &[7; 1480]);
         let seen = ipv4::Packet::parse_quoted(&sent[..60]).unwrap();
         let bytes = fragmentation_needed(&seen, 1400).unwrap();
@@ -110,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_groups_are_not_answered() {
+    fn no_error_about_errors_and_multicast() {
         assert_eq!(unreachable_host(&packet([10, 1, 0, 1], protocol::ICMP, &[3, 1, 0, 0])), None);
         assert_eq!(unreachable_host(&packet([224, 0, 0, 1], protocol::UDP, &[])), None);
         assert_eq!(unreachable_host(&packet([0, 0, 0, 0], protocol::UDP, &[])), None);

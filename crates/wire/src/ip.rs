@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::{Malformed, ipv4, ipv6};
 
-/// A packet whose header agrees with its length.
+/// A view of a packet whose length fields were checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
     /// Version 4.
@@ -14,7 +14,7 @@ pub enum Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet that fills `bytes` exactly.
+    /// Parses a packet that fills `bytes` exactly.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         match bytes.first().map(|first| first >> 4) {
             Some(4) => ipv4::Packet::parse(bytes).map(Self::V4),
@@ -26,7 +26,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Where it comes from.
+    /// Source address.
     #[must_use]
     pub fn source(&self) -> IpAddr {
         match self {
@@ -35,7 +35,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Where it goes.
+    /// Destination address.
     #[must_use]
     pub fn destination(&self) -> IpAddr {
         match self {
@@ -44,7 +44,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Protocol of what follows the header; in IPv6 that may be an extension header.
+    /// Protocol number of what follows the header; in IPv6 it may be that of an extension header.
     #[must_use]
     pub fn protocol(&self) -> u8 {
         match self {

@@ -1,16 +1,65 @@
-//! IPv4 (RFC 791).
+//! IPv4 (RFC 791 section 3.1).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-------+-------+-----------+---+-------------------------------+
+//! |Version|  IHL  |   DSCP    |ECN|         Total Length          |   RFC 2474, RFC 3168
+//! +-------+-------+-----------+---+-----+-------------------------+
+//! |         Identification        |Flags|     Fragment Offset     |
+//! +---------------+---------------+-----+-------------------------+
+//! |  Time to Live |    Protocol   |        Header Checksum        |
+//! +---------------+---------------+-------------------------------+
+//! |                        Source Address                         |
+//! +---------------------------------------------------------------+
+//! |                      Destination Address                      |
+//! +---------------------------------------------------------------+
+//! |                      Options (IHL > 5)                        |
+//! +---------------------------------------------------------------+
+//! ```
 
 use std::net::Ipv4Addr;
 
 use crate::{
-    Malformed,
+    Malformed, bytes,
     checksum::{Sum, update},
 };
 
-/// Length of a header without options.
+/// Length of a header without options, bytes.
 pub const HEADER_LEN: usize = 20;
 
-/// Protocol numbers (IANA) that are looked at.
+/// Version 4 and an IHL of 5 words: the first byte of a header without options.
+pub(crate) const VERSION_IHL: u8 = 0x45;
+
+/// Byte ranges of the header's fields.
+pub(crate) mod field {
+    use std::ops::Range;
+
+    pub(crate) const VERSION_IHL: usize = 0;
+    pub(crate) const DSCP_ECN: usize = 1;
+    pub(crate) const TOTAL_LENGTH: Range<usize> = 2..4;
+    pub(crate) const IDENTIFICATION: Range<usize> = 4..6;
+    pub(crate) const FLAGS_OFFSET: Range<usize> = 6..8;
+    pub(crate) const TTL: usize = 8;
+    pub(crate) const PROTOCOL: usize = 9;
+    pub(crate) const CHECKSUM: Range<usize> = 10..12;
+    pub(crate) const SOURCE: Range<usize> = 12..16;
+    pub(crate) const DESTINATION: Range<usize> = 16..20;
+    /// Both addresses, as in a pseudo-header.
+    pub(crate) const ADDRESSES: Range<usize> = 12..20;
+}
+
+/// Bits of the word that holds flags and fragment offset.
+pub(crate) mod fragment {
+    /// More fragments.
+    pub(crate) const MF: u16 = 0x2000;
+    /// Do not fragment.
+    pub(crate) const DF: u16 = 0x4000;
+    /// The fragment offset.
+    pub(crate) const OFFSET: u16 = 0x1fff;
+}
+
+/// Protocol numbers (IANA).
 pub mod protocol {
     /// ICMP.
     pub const ICMP: u8 = 1;
@@ -22,31 +71,31 @@ pub mod protocol {
     pub const UDP: u8 = 17;
 }
 
-/// Codepoints of explicit congestion notification (RFC 3168 section 5) that are looked at.
+/// ECN codepoints (RFC 3168 section 5).
 pub mod ecn {
-    /// The sender does not know of it.
-    pub const NONE: u8 = 0b00;
-    /// A router met congestion.
-    pub const CONGESTION: u8 = 0b11;
+    /// Not ECN-capable transport (Not-ECT).
+    pub const NOT_ECT: u8 = 0b00;
+    /// Congestion experienced (CE).
+    pub const CE: u8 = 0b11;
 }
 
-/// Writes into a packet's header that a router met congestion; false, and nothing is changed, where the
-/// sender does not know of that, or there is no header.
+/// Sets the CE codepoint of a packet. Returns false, and changes nothing, if the packet is Not-ECT or has no
+/// IPv4 header.
 #[must_use]
 pub fn mark_congestion(packet: &mut [u8]) -> bool {
     let Some(header) = packet.first_chunk_mut::<HEADER_LEN>() else { return false };
-    if header[1] & ecn::CONGESTION == ecn::NONE {
+    if header[field::DSCP_ECN] & ecn::CE == ecn::NOT_ECT {
         return false;
     }
-    let old = u16::from_be_bytes([header[0], header[1]]);
-    header[1] |= ecn::CONGESTION;
-    let new = u16::from_be_bytes([header[0], header[1]]);
-    let checksum = update(u16::from_be_bytes([header[10], header[11]]), old, new);
-    [header[10], header[11]] = checksum.to_be_bytes();
+    let old = u16::from_be_bytes([header[field::VERSION_IHL], header[field::DSCP_ECN]]);
+    header[field::DSCP_ECN] |= ecn::CE;
+    let new = u16::from_be_bytes([header[field::VERSION_IHL], header[field::DSCP_ECN]]);
+    let checksum = u16::from_be_bytes(bytes::field(header, field::CHECKSUM));
+    header[field::CHECKSUM].copy_from_slice(&update(checksum, old, new).to_be_bytes());
     true
 }
 
-/// A packet whose lengths agree with each other.
+/// A view of a packet whose length fields were checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     bytes: &'a [u8],
@@ -55,82 +104,86 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet that fills `bytes` exactly.
+    /// Parses a packet that fills `bytes` exactly.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        Self::read(bytes, bytes.len())
+        Self::parse_up_to(bytes, bytes.len())
     }
 
-    /// Reads the beginning of a packet, as an ICMP error quotes it (RFC 792).
+    /// Parses the start of a packet, as quoted in an ICMP error (RFC 792).
     pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        Self::read(bytes, usize::from(u16::MAX))
+        Self::parse_up_to(bytes, usize::from(u16::MAX))
     }
 
-    fn read(bytes: &'a [u8], most: usize) -> Result<Self, Malformed> {
+    /// Parses a packet whose total length is between the length of `bytes` and `length_max`.
+    fn parse_up_to(bytes: &'a [u8], length_max: usize) -> Result<Self, Malformed> {
         let wrong = |field, offset, found: usize, expected| {
             Err(Malformed { field, offset, found: found as u64, expected })
         };
         let Some(header) = bytes.first_chunk::<HEADER_LEN>() else {
             return wrong("IPv4 length", 0, bytes.len(), "20 bytes or more");
         };
-        if header[0] >> 4 != 4 {
-            return wrong("IP version", 0, usize::from(header[0] >> 4), "4");
+        let version_ihl = header[field::VERSION_IHL];
+        if version_ihl >> 4 != 4 {
+            return wrong("IP version", 0, usize::from(version_ihl >> 4), "4");
         }
-        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        if !(bytes.len()..=most).contains(&total) {
+        let total = usize::from(u16::from_be_bytes(bytes::field(header, field::TOTAL_LENGTH)));
+        if !(bytes.len()..=length_max).contains(&total) {
             return wrong("IPv4 total length", 2, total, "the length of the packet");
         }
-        let header_len = usize::from(header[0] & 0xf) * 4;
+        let header_len = usize::from(version_ihl & 0xf) * 4;
         match bytes.get(header_len..) {
             Some(payload) if header_len >= HEADER_LEN => Ok(Self { bytes, header, payload }),
             _ => wrong("IPv4 header length", 0, header_len, "20 to the total length"),
         }
     }
 
-    /// Where it comes from.
+    /// Source address.
     #[must_use]
     pub fn source(&self) -> Ipv4Addr {
-        let h = self.header;
-        Ipv4Addr::new(h[12], h[13], h[14], h[15])
+        bytes::field::<4>(self.header, field::SOURCE).into()
     }
 
-    /// Where it goes.
+    /// Destination address.
     #[must_use]
     pub fn destination(&self) -> Ipv4Addr {
-        let h = self.header;
-        Ipv4Addr::new(h[16], h[17], h[18], h[19])
+        bytes::field::<4>(self.header, field::DESTINATION).into()
     }
 
-    /// Protocol of the payload.
+    /// Protocol number of the payload.
     #[must_use]
     pub fn protocol(&self) -> u8 {
-        self.header[9]
+        self.header[field::PROTOCOL]
     }
 
     /// Differentiated services code point (RFC 2474).
     #[must_use]
     pub fn dscp(&self) -> u8 {
-        self.header[1] >> 2
+        self.header[field::DSCP_ECN] >> 2
     }
 
-    /// Explicit congestion notification (RFC 3168 section 5), of [`ecn`].
+    /// ECN codepoint, see [`ecn`].
     #[must_use]
     pub fn ecn(&self) -> u8 {
-        self.header[1] & 0b11
+        self.header[field::DSCP_ECN] & 0b11
     }
 
-    /// Whether it is a part of a fragmented packet.
+    /// Whether the packet is a fragment, the first one included.
     #[must_use]
     pub fn is_fragment(&self) -> bool {
-        self.header[6] & 0x3f != 0 || self.header[7] != 0
+        self.flags_offset() & (fragment::MF | fragment::OFFSET) != 0
     }
 
-    /// Whether it is a fragment without the start of the payload.
+    /// Whether the packet is a fragment other than the first, which lacks the start of the payload.
     #[must_use]
     pub fn is_later_fragment(&self) -> bool {
-        self.header[6] & 0x1f != 0 || self.header[7] != 0
+        self.flags_offset() & fragment::OFFSET != 0
     }
 
-    /// Length of the header with its options.
+    fn flags_offset(&self) -> u16 {
+        u16::from_be_bytes(bytes::field(self.header, field::FLAGS_OFFSET))
+    }
+
+    /// Length of the header with its options, bytes.
     #[must_use]
     pub fn header_len(&self) -> usize {
         self.bytes.len() - self.payload.len()
@@ -149,33 +202,34 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The values of a header without options, of a packet that is not fragmented.
+/// The values of a header without options, of a packet that is no fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// Where it comes from.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// Where it goes.
+    /// Destination address.
     pub destination: Ipv4Addr,
-    /// Protocol of the payload.
+    /// Protocol number of the payload.
     pub protocol: u8,
-    /// Routers it may still pass.
+    /// Time to live.
     pub ttl: u8,
 }
 
 impl Repr {
-    /// The header before `payload_len` bytes; None where the packet would be longer than 65535.
+    /// The header of a packet with `payload_len` bytes of payload, or `None` if the packet would be longer
+    /// than 65535 bytes.
     #[must_use]
     pub fn emit(&self, payload_len: usize) -> Option<[u8; HEADER_LEN]> {
         let total = u16::try_from(HEADER_LEN + payload_len).ok()?;
         let mut header = [0; HEADER_LEN];
-        header[0] = 0x45;
-        header[2..4].copy_from_slice(&total.to_be_bytes());
-        header[8] = self.ttl;
-        header[9] = self.protocol;
-        header[12..16].copy_from_slice(&self.source.octets());
-        header[16..20].copy_from_slice(&self.destination.octets());
+        header[field::VERSION_IHL] = VERSION_IHL;
+        header[field::TOTAL_LENGTH].copy_from_slice(&total.to_be_bytes());
+        header[field::TTL] = self.ttl;
+        header[field::PROTOCOL] = self.protocol;
+        header[field::SOURCE].copy_from_slice(&self.source.octets());
+        header[field::DESTINATION].copy_from_slice(&self.destination.octets());
         let checksum = Sum::default().bytes(&header).finish();
-        header[10..12].copy_from_slice(&checksum);
+        header[field::CHECKSUM].copy_from_slice(&checksum);
         Some(header)
     }
 }
@@ -202,7 +256,7 @@ mod tests {
         }
 
         #[test]
-        fn congestion_is_marked_where_it_may_be(tos: u8, ttl: u8) {
+        fn only_ecn_capable_packets_are_marked(tos: u8, ttl: u8) {
             let any = Ipv4Addr::LOCALHOST;
             let repr = Repr { source: any, destination: any, protocol: 9, ttl };
             let mut header = repr.emit(0).unwrap();
@@ -211,9 +265,9 @@ mod tests {
             header[1] = tos;
             let before = header;
             if mark_congestion(&mut header) {
-                prop_assert_eq!(header[1], tos | ecn::CONGESTION);
+                prop_assert_eq!(header[1], tos | ecn::CE);
             } else {
-                prop_assert_eq!((header, tos & 3), (before, ecn::NONE));
+                prop_assert_eq!((header, tos & 3), (before, ecn::NOT_ECT));
             }
             prop_assert_eq!(Sum::default().bytes(&header).finish(), [0, 0]);
             prop_assert_eq!(Packet::parse(&header).unwrap().ecn(), header[1] & 3);
@@ -240,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_longer_than_the_format_allows() {
+    fn a_packet_has_65535_bytes_at_most() {
         let any = Ipv4Addr::LOCALHOST;
         let repr = Repr { source: any, destination: any, protocol: protocol::UDP, ttl: 1 };
         assert_eq!(repr.emit(65516), None);

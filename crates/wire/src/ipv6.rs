@@ -1,13 +1,44 @@
-//! IPv6 (RFC 8200).
+//! IPv6 (RFC 8200 section 3).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-------+-----------+---+---------------------------------------+
+//! |Version|   DSCP    |ECN|              Flow Label               |   RFC 2474, RFC 6437
+//! +-------+-----------+---+-------+---------------+---------------+
+//! |        Payload Length         |  Next Header  |   Hop Limit   |
+//! +-------------------------------+---------------+---------------+
+//! |                   Source Address (16 bytes)                   |
+//! +---------------------------------------------------------------+
+//! |                 Destination Address (16 bytes)                |
+//! +---------------------------------------------------------------+
+//! ```
 
 use std::net::Ipv6Addr;
 
-use crate::Malformed;
+use crate::{Malformed, bytes};
 
-/// Length of the fixed header.
+/// Length of the fixed header, bytes.
 pub const HEADER_LEN: usize = 40;
 
-/// A packet whose lengths agree with each other. Extension headers belong to the payload.
+/// Byte ranges of the header's fields.
+pub(crate) mod field {
+    use std::ops::Range;
+
+    pub(crate) const VERSION_CLASS_LABEL: Range<usize> = 0..4;
+    pub(crate) const PAYLOAD_LENGTH: Range<usize> = 4..6;
+    pub(crate) const NEXT_HEADER: usize = 6;
+    pub(crate) const HOP_LIMIT: usize = 7;
+    pub(crate) const SOURCE: Range<usize> = 8..24;
+    pub(crate) const DESTINATION: Range<usize> = 24..40;
+    /// Both addresses, as in a pseudo-header.
+    pub(crate) const ADDRESSES: Range<usize> = 8..40;
+}
+
+/// The flow label within the first word.
+const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
+
+/// A view of a packet whose length field was checked. Extension headers are part of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     bytes: &'a [u8],
@@ -16,7 +47,7 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet that fills `bytes` exactly. Jumbograms (RFC 2675) are refused.
+    /// Parses a packet that fills `bytes` exactly. Jumbograms (RFC 2675) are refused.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let wrong = |field, offset, found: usize, expected| {
             Err(Malformed { field, offset, found: found as u64, expected })
@@ -24,44 +55,52 @@ impl<'a> Packet<'a> {
         let Some((header, payload)) = bytes.split_first_chunk::<HEADER_LEN>() else {
             return wrong("IPv6 length", 0, bytes.len(), "40 bytes or more");
         };
-        if header[0] >> 4 != 6 {
-            return wrong("IP version", 0, usize::from(header[0] >> 4), "6");
+        let packet = Self { bytes, header, payload };
+        let version = header[0] >> 4;
+        if version != 6 {
+            return wrong("IP version", 0, usize::from(version), "6");
         }
-        let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let len = usize::from(u16::from_be_bytes(bytes::field(header, field::PAYLOAD_LENGTH)));
         if len != payload.len() {
             return wrong("IPv6 payload length", 4, len, "the length of the payload");
         }
-        Ok(Self { bytes, header, payload })
+        Ok(packet)
     }
 
-    /// Where it comes from.
+    /// Source address.
     #[must_use]
     pub fn source(&self) -> Ipv6Addr {
-        address(&self.header[8..24])
+        bytes::field::<16>(self.header, field::SOURCE).into()
     }
 
-    /// Where it goes.
+    /// Destination address.
     #[must_use]
     pub fn destination(&self) -> Ipv6Addr {
-        address(&self.header[24..40])
+        bytes::field::<16>(self.header, field::DESTINATION).into()
     }
 
     /// Differentiated services code point (RFC 2474).
     #[must_use]
     pub fn dscp(&self) -> u8 {
-        (self.header[0] & 0xf) << 2 | self.header[1] >> 6
+        #[allow(clippy::cast_possible_truncation)] // 6 bits
+        let dscp = (self.first_word() >> 22 & 0x3f) as u8;
+        dscp
     }
 
-    /// Type of what follows the fixed header.
+    /// Type of the header that follows the fixed one.
     #[must_use]
     pub fn next_header(&self) -> u8 {
-        self.header[6]
+        self.header[field::NEXT_HEADER]
     }
 
-    /// Label of the flow, 20 bits (RFC 6437); 0 where the source gave none.
+    /// Flow label, 20 bits (RFC 6437); 0 if the source set none.
     #[must_use]
     pub fn flow_label(&self) -> u32 {
-        u32::from_be_bytes([0, self.header[1] & 0xf, self.header[2], self.header[3]])
+        self.first_word() & FLOW_LABEL_MASK
+    }
+
+    fn first_word(&self) -> u32 {
+        u32::from_be_bytes(bytes::field(self.header, field::VERSION_CLASS_LABEL))
     }
 
     /// What follows the fixed header.
@@ -77,36 +116,33 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The values of a header without extensions of its own.
+/// The values of a fixed header with DSCP and flow label 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// Where it comes from.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// Where it goes.
+    /// Destination address.
     pub destination: Ipv6Addr,
-    /// Type of what follows.
+    /// Type of the header that follows.
     pub next_header: u8,
-    /// Routers it may still pass.
+    /// Hop limit.
     pub hop_limit: u8,
 }
 
 impl Repr {
-    /// The header before `payload_len` bytes; None where that is more than 65535.
+    /// The header of a packet with `payload_len` bytes of payload, or `None` if these are more than 65535.
     #[must_use]
     pub fn emit(&self, payload_len: usize) -> Option<[u8; HEADER_LEN]> {
         let mut header = [0; HEADER_LEN];
-        header[0] = 0x60;
-        header[4..6].copy_from_slice(&u16::try_from(payload_len).ok()?.to_be_bytes());
-        header[6] = self.next_header;
-        header[7] = self.hop_limit;
-        header[8..24].copy_from_slice(&self.source.octets());
-        header[24..40].copy_from_slice(&self.destination.octets());
+        header[0] = 6 << 4;
+        let length = u16::try_from(payload_len).ok()?;
+        header[field::PAYLOAD_LENGTH].copy_from_slice(&length.to_be_bytes());
+        header[field::NEXT_HEADER] = self.next_header;
+        header[field::HOP_LIMIT] = self.hop_limit;
+        header[field::SOURCE].copy_from_slice(&self.source.octets());
+        header[field::DESTINATION].copy_from_slice(&self.destination.octets());
         Some(header)
     }
-}
-
-fn address(bytes: &[u8]) -> Ipv6Addr {
-    bytes.first_chunk::<16>().map_or(Ipv6Addr::UNSPECIFIED, |octets| Ipv6Addr::from(*octets))
 }
 
 #[cfg(test)]
@@ -125,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_where_they_belong() {
+    fn fields_are_at_their_offsets() {
         let bytes = sample(8);
         let packet = Packet::parse(&bytes).unwrap();
         assert_eq!(packet.source(), Ipv6Addr::LOCALHOST);

@@ -1,21 +1,28 @@
-//! The path label of the outer header: which branches a packet goes between, and by which path.
+//! The narrow path label: branches, member path and path group of a tunnel packet in one TCP or UDP port.
 //!
-//! Sixteen bits in the outer destination port (source port on the way back): destination branch, source
-//! branch, member path and path group, 4 bits each, 0x`dsmg`. At the agents both middle nibbles are
-//! zero. Branches and groups are 0 to 15, member paths 1 to 16, where 16 is written as nibble 0. Branch
-//! 0 listens nowhere, as of two branches the lower connects, and has no member path 16, which would
-//! look like a port of an agent. [`wide`] labels hold more, in both ports.
+//! ```text
+//!  15      12 11       8 7        4 3        0
+//! +----------+----------+----------+----------+
+//! | dest.    | source   | member   | path     |   outer destination port; on the return direction,
+//! | branch   | branch   | path     | group    |   outer source port
+//! +----------+----------+----------+----------+
+//! ```
+//!
+//! Branches and groups are 0 to 15. Member paths are 1 to 16; 16 is written as 0. At the agents themselves
+//! source branch and member path are zero (`0xd00g`). Of two branches the one with the lower number connects,
+//! so branch 0 is never a destination; and it has no member path 16, whose label would look like an agent's
+//! port. [`wide`] labels hold more, in both ports.
 
 pub mod wide;
 
-/// Highest branch.
+/// Highest branch number.
 pub const BRANCH_MAX: u8 = 15;
-/// Highest path group.
+/// Highest path group number.
 pub const GROUP_MAX: u8 = 15;
-/// Highest member path.
+/// Highest member path number.
 pub const MEMBER_MAX: u8 = 16;
 
-/// A path label on the WAN. Its parts are in range.
+/// A path label, with all parts in range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label {
     destination: u8,
@@ -26,8 +33,7 @@ pub struct Label {
 
 impl Label {
     /// The label of member path `member` (1 to 16, from branch 0 to 15) of group `group` from branch
-    /// `source` to `destination`, which is not 0; none where a part is out of range or the branches are
-    /// the same.
+    /// `source` to branch `destination` (not 0). `None` if a part is out of range or the branches are equal.
     #[must_use]
     pub const fn new(destination: u8, source: u8, member: u8, group: u8) -> Option<Self> {
         let listens = destination != 0 && destination <= BRANCH_MAX;
@@ -39,7 +45,7 @@ impl Label {
         Some(Self { destination, source, member, group })
     }
 
-    /// The label that a port holds; none where it is no label.
+    /// Parses a port. `None` if it holds no label.
     #[must_use]
     pub const fn parse(port: u16) -> Option<Self> {
         let [d_s, m_g] = port.to_be_bytes();
@@ -48,28 +54,28 @@ impl Label {
         Self::new(d_s >> 4, d_s & 0xf, member, m_g & 0xf)
     }
 
-    /// The port that holds it.
+    /// The port that holds the label.
     #[must_use]
     pub const fn port(self) -> u16 {
         let d_s = self.destination << 4 | self.source;
         u16::from_be_bytes([d_s, (self.member & 0xf) << 4 | self.group])
     }
 
-    /// The agent's port that it stands for.
+    /// The port of the destination's agent, which the switch writes there.
     #[must_use]
     pub const fn agent_port(self) -> u16 {
-        port(self.destination as u16, self.group)
+        agent_port(self.destination as u16, self.group)
     }
 }
 
-/// Port on which branch `destination` takes connections of path group `group`: the label with source
-/// and member path still zero. Only the low four bits of each count.
+/// Port on which branch `destination` accepts connections of path group `group`: the label with source
+/// branch and member path 0. Only the low four bits of each argument are used.
 #[must_use]
-pub const fn port(destination: u16, group: u8) -> u16 {
+pub const fn agent_port(destination: u16, group: u8) -> u16 {
     ((destination & 0xf) << 12) | (group as u16 & 0xf)
 }
 
-/// Whether agents use this port: 0x`d00g`.
+/// Whether a port is an agent's: `0xd00g`.
 #[must_use]
 pub const fn is_agent_port(port: u16) -> bool {
     port & 0x0ff0 == 0 && port >> 12 != 0
@@ -83,8 +89,8 @@ mod tests {
 
     #[test]
     fn worked_example() {
-        assert_eq!(port(2, 4), 0x2004);
-        assert_eq!(port(15, 15), 0xf00f);
+        assert_eq!(agent_port(2, 4), 0x2004);
+        assert_eq!(agent_port(15, 15), 0xf00f);
         let label = |member| Label::new(2, 1, member, 4).unwrap();
         assert_eq!((label(1).port(), label(4).port()), (0x2114, 0x2144));
         assert_eq!(label(16).port(), 0x2104);
@@ -95,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_port_is_a_label_an_agents_port_or_neither(port: u16) {
+        fn a_port_is_a_label_or_an_agent_port_or_neither(port: u16) {
             if let Some(label) = Label::parse(port) {
                 prop_assert_eq!(label.port(), port);
                 prop_assert!(is_agent_port(label.agent_port()) && !is_agent_port(port));

@@ -1,11 +1,20 @@
-//! Wire formats: a view over bytes and a validated value, one header a file.
+//! Wire formats, one header per file.
 //!
-//! A view is made by `parse`, which checks every length once; its accessors cannot fail. Nothing
-//! here panics, whatever the bytes: malformed input is a [`Malformed`].
+//! A header is read with a *view* and written from a *repr*, as in smoltcp:
+//!
+//! - A view (`Packet`, `Header`, `Frame`, `Datagram`) borrows the bytes. Its `parse` checks every length
+//!   once; the accessors behind it cannot fail.
+//! - A `Repr` is the header's fields as values. Its `emit` returns the header's bytes, or `None` if a value
+//!   does not fit its field.
+//!
+//! Nothing here panics, whatever the bytes. Malformed input is a [`Malformed`]. Each file draws its header
+//! as the RFC does, and names the field offsets in a private `mod field`. All numbers on the wire are in
+//! network byte order.
 
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod coalesce;
 pub mod context;
 pub mod esp;
 pub mod ethernet;
@@ -14,11 +23,10 @@ pub mod icmpv4;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
-pub mod join;
 pub mod label;
-pub mod lane;
 pub mod load;
 pub mod nsh;
+pub mod proxy;
 pub mod record;
 pub mod rewrite;
 pub mod segment;
@@ -30,18 +38,18 @@ pub mod udp;
 pub mod vxlan;
 pub mod vxlan_gpe;
 
-mod field;
+mod bytes;
 
-/// Bytes that are not what their format says.
+/// The first field of a header that violates its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} at byte {offset}: found {found}, expected {expected}")]
 pub struct Malformed {
-    /// The field that is wrong.
+    /// Name of the field.
     pub field: &'static str,
-    /// Where it begins, in bytes from the start of the header it belongs to.
+    /// Offset of the field, in bytes from the start of its header.
     pub offset: usize,
-    /// What stands there.
+    /// Value of the field.
     pub found: u64,
-    /// What may stand there.
+    /// Values that the format allows.
     pub expected: &'static str,
 }

@@ -1,32 +1,82 @@
-//! The Network Service Header (RFC 8300), with context headers of fixed (MD type 1) and variable length
-//! (MD type 2).
+//! The Network Service Header (RFC 8300), with context headers of MD types 1 and 2.
 //!
-//! What a node must do with the service index and the time to live is here too: [`Path::served`] and
-//! [`forward_ttl`].
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---+-+-+-----------+-----------+-------+-------+---------------+
+//! |Ver|O|U|    TTL    |   Length  |U|U|U|U|MD Type| Next Protocol |   section 2.2
+//! +---+-+-+-----------+-----------+-------+-------+---------------+
+//! |          Service Path Identifier (SPI)        | Service Index |   section 2.3
+//! +-----------------------------------------------+---------------+
+//! |  MD type 1: Fixed-Length Context Header (16 bytes)            |   section 2.4
+//! |  MD type 2: Variable-Length Context Headers (0 or more)       |   section 2.5
+//! +---------------------------------------------------------------+
+//!
+//! +-------------------------------+---------------+-+-------------+
+//! |        Metadata Class         |     Type      |U|   Length    |   section 2.5.1
+//! +-------------------------------+---------------+-+-------------+
+//! |  Metadata, padded to 4 bytes                                  |
+//! +---------------------------------------------------------------+
+//! ```
+//!
+//! Length counts 4-byte words. The rules for the service index and the TTL are [`Path::decrement_index`] and
+//! [`decrement_ttl`].
 
 use std::iter;
 
-use crate::Malformed;
+use crate::{Malformed, bytes};
 
-/// Length of base header and service path header.
+/// Length of base header and service path header, bytes.
 pub const BASE_LEN: usize = 8;
-/// Length of a header of MD type 1 (RFC 8300 section 2.4).
+/// Length of a header of MD type 1, bytes (section 2.4).
 pub const FIXED_LEN: usize = BASE_LEN + CONTEXT_LEN;
-/// Length of the context header of MD type 1.
+/// Length of the context header of MD type 1, bytes.
 pub const CONTEXT_LEN: usize = 16;
-/// Longest header: the length field counts words of 4 bytes in 6 bits.
+/// Longest header, bytes: the length field has 6 bits.
 pub const LEN_MAX: usize = 63 * 4;
-/// Highest service path identifier.
+/// Highest service path identifier: 24 bits.
 pub const SPI_MAX: u32 = 0xff_ffff;
-/// Highest time to live, which is also the default (RFC 8300 section 2.2).
+/// Highest TTL, which is also the recommended initial value (section 2.2).
 pub const TTL_MAX: u8 = 63;
-/// Most bytes of metadata in one context header of variable length.
+/// Longest metadata of one context header of MD type 2, bytes: its length field has 7 bits.
 pub const METADATA_MAX: usize = 127;
 
+/// Length of class, type and length of a context header of MD type 2, bytes.
 const TLV_HEADER_LEN: usize = 4;
-const OAM: u16 = 0x2000;
 
-/// Next protocols (RFC 8300 section 2.2).
+mod field {
+    use std::ops::Range;
+
+    /// Version, O bit, TTL and length.
+    pub(super) const VERSION_TTL_LENGTH: Range<usize> = 0..2;
+    pub(super) const LENGTH: usize = 1;
+    pub(super) const MD_TYPE: usize = 2;
+    pub(super) const NEXT_PROTOCOL: usize = 3;
+    /// Service path identifier and service index.
+    pub(super) const SPI_SI: Range<usize> = 4..8;
+}
+
+/// Offsets within a context header of MD type 2.
+mod tlv_field {
+    use std::ops::Range;
+
+    pub(super) const CLASS: Range<usize> = 0..2;
+    pub(super) const KIND: usize = 2;
+    pub(super) const LENGTH: usize = 3;
+}
+
+/// Parts of the first 16-bit word.
+const VERSION_SHIFT: u32 = 14;
+const OAM: u16 = 0x2000;
+const TTL_SHIFT: u32 = 6;
+const LENGTH_MASK: u16 = 0x3f;
+
+const MD_TYPE_MASK: u8 = 0x0f;
+const MD_TYPE_1: u8 = 1;
+const MD_TYPE_2: u8 = 2;
+const TLV_LENGTH_MASK: u8 = 0x7f;
+
+/// Next protocols (section 2.2).
 pub mod next_protocol {
     /// IPv4.
     pub const IPV4: u8 = 1;
@@ -36,7 +86,7 @@ pub mod next_protocol {
     pub const ETHERNET: u8 = 3;
 }
 
-/// Place of a packet on its way: which path, and which of its functions comes next.
+/// The service path header: a service path, and the position on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path {
     /// Service path identifier, 24 bits.
@@ -46,18 +96,18 @@ pub struct Path {
 }
 
 impl Path {
-    /// The place after a function; none where the index is used up (RFC 8300 section 2.3).
+    /// The position after a service function, or `None` if the index is used up (section 2.3).
     #[must_use]
-    pub fn served(self) -> Option<Self> {
+    pub fn decrement_index(self) -> Option<Self> {
         let si = self.si.checked_sub(1).filter(|si| *si > 0)?;
         Some(Self { si, ..self })
     }
 }
 
-/// The time to live a forwarder sends on; none where the packet must be dropped. A zero that comes in
-/// becomes 63, for nodes that do not know the field (RFC 8300 section 2.2).
+/// The TTL with which an SFF forwards a packet, or `None` if the packet must be dropped. A received 0
+/// becomes 63, for senders that do not set the field (section 2.2).
 #[must_use]
-pub const fn forward_ttl(ttl: u8) -> Option<u8> {
+pub const fn decrement_ttl(ttl: u8) -> Option<u8> {
     match ttl {
         0 => Some(TTL_MAX),
         1 => None,
@@ -65,7 +115,7 @@ pub const fn forward_ttl(ttl: u8) -> Option<u8> {
     }
 }
 
-/// A header, and what follows it.
+/// A view of a header and its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     base: &'a [u8; BASE_LEN],
@@ -73,66 +123,71 @@ pub struct Header<'a> {
     payload: &'a [u8],
 }
 
-/// Metadata as it stands in a header.
+/// A view of the context headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context<'a> {
-    /// MD type 1: 16 bytes whose meaning the path's control plane knows (RFC 8300 section 2.4).
+    /// MD type 1: 16 bytes whose meaning the control plane defines for each path (section 2.4).
     Fixed(&'a [u8; CONTEXT_LEN]),
-    /// MD type 2 (RFC 8300 section 2.5).
+    /// MD type 2 (section 2.5).
     Variable(Tlvs<'a>),
 }
 
 impl<'a> Header<'a> {
-    /// Reads a header. Unassigned bits are ignored, as RFC 8300 section 2.2 wants.
+    /// Parses a header. Unassigned bits are ignored (section 2.2).
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let Some(base) = bytes.first_chunk::<BASE_LEN>() else {
             return wrong("NSH length", 0, bytes.len(), "8 bytes or more");
         };
-        if base[0] >> 6 != 0 {
-            return wrong("NSH version", 0, usize::from(base[0] >> 6), "0");
+        let first_word = first_word(base);
+        let version = first_word >> VERSION_SHIFT;
+        if version != 0 {
+            return wrong("NSH version", 0, version.into(), "0");
         }
-        let length = usize::from(base[1] & 0x3f) * 4;
-        let md_type = base[2] & 0xf;
-        let room = match md_type {
-            1 => FIXED_LEN..=FIXED_LEN,
-            2 => BASE_LEN..=LEN_MAX,
-            _ => return wrong("NSH MD type", 2, usize::from(md_type), "1 or 2"),
+        let length = usize::from(first_word & LENGTH_MASK) * 4;
+        let md_type = base[field::MD_TYPE] & MD_TYPE_MASK;
+        let lengths = match md_type {
+            MD_TYPE_1 => FIXED_LEN..=FIXED_LEN,
+            MD_TYPE_2 => BASE_LEN..=LEN_MAX,
+            _ => return wrong("NSH MD type", field::MD_TYPE, md_type.into(), "1 or 2"),
         };
         match bytes.split_at_checked(length) {
-            Some((header, payload)) if room.contains(&length) => {
+            Some((header, payload)) if lengths.contains(&length) => {
                 let context = context(md_type, header.get(BASE_LEN..).unwrap_or_default())?;
                 Ok(Self { base, context, payload })
             }
-            _ => wrong("NSH header length", 1, length, "the length of its MD type"),
+            _ => wrong("NSH header length", field::LENGTH, length, "the length of its MD type"),
         }
     }
 
-    /// Whether it is a packet for operation and maintenance.
+    /// Whether the payload is an OAM packet (O bit).
     #[must_use]
     pub fn oam(&self) -> bool {
-        u16::from_be_bytes([self.base[0], self.base[1]]) & OAM != 0
+        first_word(self.base) & OAM != 0
     }
 
-    /// Service forwarders it may still pass, 6 bits; 0 of a node that does not know the field.
+    /// TTL, 6 bits: SFF hops left. 0 if the sender does not set the field.
     #[must_use]
     pub fn ttl(&self) -> u8 {
-        (self.base[0] & 0xf) << 2 | self.base[1] >> 6
+        #[allow(clippy::cast_possible_truncation)] // 6 bits
+        let ttl = (first_word(self.base) >> TTL_SHIFT) as u8 & TTL_MAX;
+        ttl
     }
 
-    /// What the payload is.
+    /// Protocol of the payload, see [`next_protocol`].
     #[must_use]
     pub fn next_protocol(&self) -> u8 {
-        self.base[3]
+        self.base[field::NEXT_PROTOCOL]
     }
 
-    /// Where on which path.
+    /// The service path header.
     #[must_use]
     pub fn path(&self) -> Path {
-        let [_, _, _, _, a, b, c, si] = *self.base;
+        let [spi @ .., si] = bytes::field::<4>(self.base, field::SPI_SI);
+        let [a, b, c] = spi;
         Path { spi: u32::from_be_bytes([0, a, b, c]), si }
     }
 
-    /// The metadata.
+    /// The context headers.
     #[must_use]
     pub fn context(&self) -> Context<'a> {
         self.context
@@ -144,7 +199,7 @@ impl<'a> Header<'a> {
         self.payload
     }
 
-    /// The values.
+    /// The values of the header.
     #[must_use]
     pub fn repr(&self) -> Repr {
         Repr {
@@ -162,6 +217,10 @@ impl<'a> Header<'a> {
     }
 }
 
+fn first_word(base: &[u8; BASE_LEN]) -> u16 {
+    u16::from_be_bytes(bytes::field(base, field::VERSION_TTL_LENGTH))
+}
+
 fn wrong<T>(
     field: &'static str,
     offset: usize,
@@ -173,12 +232,12 @@ fn wrong<T>(
 
 fn context(md_type: u8, bytes: &[u8]) -> Result<Context<'_>, Malformed> {
     match bytes.first_chunk() {
-        Some(fixed) if md_type == 1 => Ok(Context::Fixed(fixed)),
+        Some(fixed) if md_type == MD_TYPE_1 => Ok(Context::Fixed(fixed)),
         _ => Tlvs::parse(bytes).map(Context::Variable),
     }
 }
 
-/// Context headers of variable length, whose lengths agree with that of the whole.
+/// A view of context headers of MD type 2, whose lengths were checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlvs<'a>(&'a [u8]);
 
@@ -186,9 +245,9 @@ impl<'a> Tlvs<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let offset = BASE_LEN + bytes.len() - rest.len() + 3;
-            let found = rest.get(3).copied().unwrap_or_default();
-            let Some((_, after)) = split(rest) else {
+            let offset = BASE_LEN + bytes.len() - rest.len() + tlv_field::LENGTH;
+            let found = rest.get(tlv_field::LENGTH).copied().unwrap_or_default();
+            let Some((_, after)) = split_first(rest) else {
                 return wrong("NSH metadata length", offset, found.into(), "at most what is left");
             };
             rest = after;
@@ -196,30 +255,30 @@ impl<'a> Tlvs<'a> {
         Ok(Self(bytes))
     }
 
-    /// One after the other.
+    /// The context headers, in order.
     pub fn iter(&self) -> impl Iterator<Item = Tlv<'a>> + use<'a> {
         let mut rest = self.0;
         iter::from_fn(move || {
-            let (tlv, after) = split(rest)?;
+            let (tlv, after) = split_first(rest)?;
             rest = after;
             Some(tlv)
         })
     }
 }
 
-/// Metadata fill whole words of 4 bytes (RFC 8300 section 2.5.1).
-fn split(bytes: &[u8]) -> Option<(Tlv<'_>, &[u8])> {
+/// Splits off the first context header. Its metadata is padded to 4 bytes (section 2.5.1).
+fn split_first(bytes: &[u8]) -> Option<(Tlv<'_>, &[u8])> {
     let (header, rest) = bytes.split_first_chunk::<TLV_HEADER_LEN>()?;
-    let length = usize::from(header[3] & 0x7f);
+    let length = usize::from(header[tlv_field::LENGTH] & TLV_LENGTH_MASK);
     let (padded, after) = rest.split_at_checked(length.next_multiple_of(4))?;
-    let class = u16::from_be_bytes([header[0], header[1]]);
-    Some((Tlv { class, kind: header[2], data: padded.get(..length)? }, after))
+    let class = u16::from_be_bytes(bytes::field(header, tlv_field::CLASS));
+    Some((Tlv { class, kind: header[tlv_field::KIND], data: padded.get(..length)? }, after))
 }
 
-/// One context header of variable length (RFC 8300 section 2.5.1).
+/// A view of one context header of MD type 2 (section 2.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlv<'a> {
-    /// Scope of the type.
+    /// Metadata class: the scope of the type.
     pub class: u16,
     /// Type of the metadata.
     pub kind: u8,
@@ -233,18 +292,18 @@ impl Tlv<'_> {
     }
 }
 
-/// The values of one context header of variable length.
+/// The values of one context header of MD type 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlvRepr {
-    /// Scope of the type.
+    /// Metadata class: the scope of the type.
     pub class: u16,
     /// Type of the metadata.
     pub kind: u8,
-    /// The metadata: at most [`METADATA_MAX`] bytes.
+    /// The metadata, at most [`METADATA_MAX`] bytes.
     pub data: Vec<u8>,
 }
 
-/// Metadata.
+/// The values of the context headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metadata {
     /// MD type 1.
@@ -256,33 +315,33 @@ pub enum Metadata {
 /// The values of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// Whether it is a packet for operation and maintenance.
+    /// Whether the payload is an OAM packet (O bit).
     pub oam: bool,
-    /// Service forwarders it may still pass: at most [`TTL_MAX`].
+    /// TTL: SFF hops left, at most [`TTL_MAX`].
     pub ttl: u8,
-    /// What the payload is.
+    /// Protocol of the payload.
     pub next_protocol: u8,
-    /// Where on which path.
+    /// The service path header.
     pub path: Path,
-    /// Metadata.
+    /// The context headers.
     pub metadata: Metadata,
 }
 
 impl Repr {
-    /// The header; none where a value has no room in its field.
+    /// The header, or `None` if a value does not fit its field.
     #[must_use]
     pub fn emit(&self) -> Option<Vec<u8>> {
         if self.ttl > TTL_MAX || self.path.spi > SPI_MAX {
             return None;
         }
         let (md_type, context) = match &self.metadata {
-            Metadata::Fixed(bytes) => (1, bytes.to_vec()),
-            Metadata::Variable(tlvs) => (2, variable(tlvs)?),
+            Metadata::Fixed(bytes) => (MD_TYPE_1, bytes.to_vec()),
+            Metadata::Variable(tlvs) => (MD_TYPE_2, emit_tlvs(tlvs)?),
         };
         let length = BASE_LEN + context.len();
         let words = u16::try_from(length / 4).ok().filter(|_| length <= LEN_MAX)?;
-        let first = if self.oam { OAM } else { 0 } | u16::from(self.ttl) << 6 | words;
-        let mut bytes = first.to_be_bytes().to_vec();
+        let oam = if self.oam { OAM } else { 0 };
+        let mut bytes = (oam | u16::from(self.ttl) << TTL_SHIFT | words).to_be_bytes().to_vec();
         bytes.extend([md_type, self.next_protocol]);
         bytes.extend((self.path.spi << 8 | u32::from(self.path.si)).to_be_bytes());
         bytes.extend(context);
@@ -290,7 +349,7 @@ impl Repr {
     }
 }
 
-fn variable(tlvs: &[TlvRepr]) -> Option<Vec<u8>> {
+fn emit_tlvs(tlvs: &[TlvRepr]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for tlv in tlvs {
         let length =
@@ -372,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_where_section_2_puts_them() {
+    fn fields_are_at_the_offsets_of_section_2() {
         let bytes = sample().emit().unwrap();
         assert_eq!(bytes[..8], [0x0f, 0xc6, 1, 3, 1, 2, 3, 255]);
         let oam = Repr { oam: true, ttl: 1, metadata: Metadata::Variable(vec![]), ..sample() };
@@ -402,9 +461,9 @@ mod tests {
     #[test]
     fn index_and_time_to_live_run_out() {
         let at = |si| Path { spi: 1, si };
-        assert_eq!(at(255).served(), Some(at(254)));
-        assert_eq!((at(1).served(), at(0).served()), (None, None));
-        assert_eq!([0, 1, 2, 63].map(forward_ttl), [Some(63), None, Some(1), Some(62)]);
+        assert_eq!(at(255).decrement_index(), Some(at(254)));
+        assert_eq!((at(1).decrement_index(), at(0).decrement_index()), (None, None));
+        assert_eq!([0, 1, 2, 63].map(decrement_ttl), [Some(63), None, Some(1), Some(62)]);
     }
 
     #[test]

@@ -1,30 +1,35 @@
-//! IP address swapping: new addresses and new ports in packets of TCP and UDP over IPv4, and in the
-//! packets that ICMP errors quote. Checksums are updated, never computed anew: a packet that was
-//! damaged before is still damaged afterwards (RFC 1624 section 5).
+//! IP address swapping: writes addresses and ports into TCP and UDP packets over IPv4, and into the packets
+//! that ICMP errors quote.
+//!
+//! Checksums are updated incrementally (RFC 1624), never recomputed: a packet that was corrupt before is
+//! still detected as corrupt afterwards.
 
 use std::net::Ipv4Addr;
 
 use crate::{
+    bytes::{get, get_u16},
     checksum::{self, Sum},
+    icmpv4,
     ipv4::{self, Packet, protocol},
+    tcp, udp,
 };
 
-/// Which ports hold a label.
+/// Which ports hold a path label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
     /// The source port: return direction of a path.
     Source,
     /// The destination port: forward direction of a path.
     Destination,
-    /// Both ports of UDP: a wide label, in either direction.
+    /// Both UDP ports: a wide label, in either direction.
     Both,
 }
 
 impl Place {
-    /// All, in the order in which they are tried.
+    /// All places, in the order in which the switch looks them up.
     pub const ALL: [Self; 3] = [Self::Both, Self::Destination, Self::Source];
 
-    /// Where it is in answers.
+    /// The place of the label in packets of the opposite direction.
     #[must_use]
     pub const fn opposite(self) -> Self {
         match self {
@@ -35,14 +40,14 @@ impl Place {
     }
 }
 
-/// The ports that hold a label.
+/// Values of the ports that hold a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Ports {
     /// The source port.
     Source(u16),
     /// The destination port.
     Destination(u16),
-    /// Both.
+    /// Both ports.
     Both {
         /// The source port.
         source: u16,
@@ -52,7 +57,7 @@ pub enum Ports {
 }
 
 impl Ports {
-    /// Which they are.
+    /// Which ports they are.
     #[must_use]
     pub const fn place(self) -> Place {
         match self {
@@ -62,9 +67,9 @@ impl Ports {
         }
     }
 
-    /// As answers have them.
+    /// The ports of packets of the opposite direction: source and destination swapped.
     #[must_use]
-    pub const fn turned(self) -> Self {
+    pub const fn reversed(self) -> Self {
         match self {
             Self::Source(port) => Self::Destination(port),
             Self::Destination(port) => Self::Source(port),
@@ -74,7 +79,7 @@ impl Ports {
         }
     }
 
-    /// Source and destination port, where they are among them.
+    /// Source and destination port, if they hold the label.
     #[must_use]
     pub const fn split(self) -> (Option<u16>, Option<u16>) {
         match self {
@@ -85,141 +90,153 @@ impl Ports {
     }
 }
 
-/// Addresses and the ports that hold a label: what entries of a switch are found by, and what they write.
+/// Addresses and label ports of a packet: what a switch entry matches, and what it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tuple {
     /// Source address.
     pub source: Ipv4Addr,
     /// Destination address.
     pub destination: Ipv4Addr,
-    /// The ports that hold a label.
+    /// The ports that hold the label.
     pub ports: Ports,
 }
 
 impl Tuple {
-    /// What a packet has; none where it is not TCP or UDP (for both ports: not UDP), is a later fragment
-    /// or has options.
+    /// The tuple of a packet. `None` if the packet is neither TCP nor UDP (for both ports: not UDP), is a
+    /// fragment other than the first, or has IP options.
     #[must_use]
     pub fn of(packet: &Packet<'_>, place: Place) -> Option<Self> {
         let ports = ports(packet, place)?;
         Some(Self { source: packet.source(), destination: packet.destination(), ports })
     }
 
-    /// What an answer to the packet has that an ICMP error quotes; none where it is no ICMP error, or
-    /// quotes nothing of ours.
+    /// The tuple of a reply to the packet that an ICMP error quotes. `None` if the packet is no ICMP error,
+    /// or quotes no packet with a tuple.
     #[must_use]
-    pub fn of_answer_to_quoted(error: &Packet<'_>, place: Place) -> Option<Self> {
+    pub fn of_reply_to_quoted(error: &Packet<'_>, place: Place) -> Option<Self> {
         let quoted = Packet::parse_quoted(quoted(error)?).ok()?;
-        Some(Self::of(&quoted, place.opposite())?.turned())
+        Some(Self::of(&quoted, place.opposite())?.reversed())
     }
 
-    /// As answers have it.
+    /// The tuple of packets of the opposite direction: source and destination swapped.
     #[must_use]
-    pub const fn turned(self) -> Self {
+    pub const fn reversed(self) -> Self {
         let Self { source, destination, ports } = self;
-        Self { source: destination, destination: source, ports: ports.turned() }
+        Self { source: destination, destination: source, ports: ports.reversed() }
     }
 }
 
-/// Length of the ICMP header before the packet that it quotes.
-const ICMP_LEN: usize = 8;
+/// TTL of an ICMP error that is sent on. RFC 1700 recommended 64.
+const ERROR_TTL: u8 = 64;
 
 /// The packet that an ICMP error quotes (RFC 792).
 fn quoted<'a>(error: &Packet<'a>) -> Option<&'a [u8]> {
+    use icmpv4::kind::{DESTINATION_UNREACHABLE, PARAMETER_PROBLEM, TIME_EXCEEDED};
     let is_error = error.protocol() == protocol::ICMP && !error.is_fragment();
-    match error.payload().split_first_chunk::<ICMP_LEN>() {
-        // destination unreachable, time exceeded, parameter problem
-        Some(([3 | 11 | 12, ..], quoted)) if is_error => Some(quoted),
+    match error.payload().split_first_chunk::<{ icmpv4::HEADER_LEN }>() {
+        Some(([DESTINATION_UNREACHABLE | TIME_EXCEEDED | PARAMETER_PROBLEM, ..], quoted))
+            if is_error =>
+        {
+            Some(quoted)
+        }
         _ => None,
     }
 }
 
 fn ports(packet: &Packet<'_>, place: Place) -> Option<Ports> {
-    let plain = packet.header_len() == ipv4::HEADER_LEN && !packet.is_later_fragment();
-    let carried = match packet.protocol() {
+    let has_ports = packet.header_len() == ipv4::HEADER_LEN && !packet.is_later_fragment();
+    let may_hold_label = match packet.protocol() {
         protocol::UDP => true,
         protocol::TCP => place != Place::Both,
         _ => false,
     };
-    if !carried || !plain {
+    if !may_hold_label || !has_ports {
         return None;
     }
-    let port =
-        |at: usize| packet.payload().get(at..)?.first_chunk().copied().map(u16::from_be_bytes);
+    let port = |offset| get_u16(packet.payload(), offset);
     Some(match place {
-        Place::Source => Ports::Source(port(SOURCE)?),
-        Place::Destination => Ports::Destination(port(DESTINATION)?),
-        Place::Both => Ports::Both { source: port(SOURCE)?, destination: port(DESTINATION)? },
+        Place::Source => Ports::Source(port(SOURCE_PORT)?),
+        Place::Destination => Ports::Destination(port(DESTINATION_PORT)?),
+        Place::Both => {
+            Ports::Both { source: port(SOURCE_PORT)?, destination: port(DESTINATION_PORT)? }
+        }
     })
 }
 
-/// Where the ports stand in the header of TCP and UDP.
-const SOURCE: usize = 0;
-const DESTINATION: usize = 2;
+/// Offsets of the ports in TCP and UDP headers, where they are equal.
+const SOURCE_PORT: usize = udp::field::SOURCE_PORT.start;
+const DESTINATION_PORT: usize = udp::field::DESTINATION_PORT.start;
 
-/// Writes addresses and ports into a packet of TCP or UDP. `bytes` begin with the IPv4 header and may
-/// end early, as in an ICMP error: what is not there is not updated. Without such ports nothing
-/// changes, and the answer is false.
+/// Writes addresses and ports into a TCP or UDP packet. `bytes` start with the IPv4 header and may be
+/// truncated, as in an ICMP error: a field that is missing is not updated. Returns false, and changes
+/// nothing, if the packet has no such tuple.
 pub fn rewrite(bytes: &mut [u8], write: Tuple) -> bool {
     let Ok(packet) = Packet::parse_quoted(bytes) else { return false };
     let protocol = packet.protocol();
     let Some(old) = Tuple::of(&packet, write.ports.place()) else { return false };
-    update(bytes, 10, |sum| addresses(sum, old, write));
-    let l4 = |sum| {
+    update(bytes, ipv4::field::CHECKSUM.start, |sum| update_addresses(sum, old, write));
+    let transport = |sum| {
         let (was, is) = (old.ports.split(), write.ports.split());
         let changed = [was.0.zip(is.0), was.1.zip(is.1)].into_iter().flatten();
         changed
             .filter(|(old, new)| old != new)
-            .fold(addresses(sum, old, write), |sum, (old, new)| checksum::update(sum, old, new))
+            .fold(update_addresses(sum, old, write), |sum, (old, new)| {
+                checksum::update(sum, old, new)
+            })
     };
     match protocol {
-        protocol::TCP => update(bytes, ipv4::HEADER_LEN + 16, l4),
-        _ => update(bytes, ipv4::HEADER_LEN + 6, |sum| match l4(sum) {
-            _ if sum == 0 => 0, // RFC 768: no checksum
-            0 => 0xffff,
-            new => new,
+        protocol::TCP => update(bytes, ipv4::HEADER_LEN + tcp::field::CHECKSUM, transport),
+        _ => update(bytes, ipv4::HEADER_LEN + udp::field::CHECKSUM.start, |sum| {
+            match transport(sum) {
+                // RFC 768: 0 means no checksum, and a computed zero is sent as all ones.
+                _ if sum == 0 => 0,
+                0 => 0xffff,
+                new => new,
+            }
         }),
     }
-    put(bytes, 12, write.source.octets());
-    put(bytes, 16, write.destination.octets());
+    put(bytes, ipv4::field::SOURCE.start, write.source.octets());
+    put(bytes, ipv4::field::DESTINATION.start, write.destination.octets());
     let (source, destination) = write.ports.split();
-    for (at, port) in [(SOURCE, source), (DESTINATION, destination)] {
+    for (offset, port) in [(SOURCE_PORT, source), (DESTINATION_PORT, destination)] {
         if let Some(port) = port {
-            put(bytes, ipv4::HEADER_LEN + at, port.to_be_bytes());
+            put(bytes, ipv4::HEADER_LEN + offset, port.to_be_bytes());
         }
     }
     true
 }
 
-/// Takes one from the time to live (RFC 1812 section 5.3.1); false, and nothing changes, where none is
-/// left.
+/// Decrements the TTL (RFC 1812 section 5.3.1). Returns false, and changes nothing, if it would become 0.
 pub fn decrement_ttl(bytes: &mut [u8]) -> bool {
-    let Some(ttl) = bytes.get(8).copied().filter(|ttl| *ttl > 1) else { return false };
-    put(bytes, 8, [ttl - 1]);
-    // the 16-bit word is TTL and protocol, of which only the former changes
-    update(bytes, 10, |sum| checksum::update(sum, u16::from(ttl) << 8, u16::from(ttl - 1) << 8));
+    use ipv4::field::{CHECKSUM, TTL};
+    let Some(ttl) = bytes.get(TTL).copied().filter(|ttl| *ttl > 1) else { return false };
+    put(bytes, TTL, [ttl - 1]);
+    // The 16-bit word is TTL and protocol; the protocol does not change.
+    let word = |ttl: u8| u16::from(ttl) << 8;
+    update(bytes, CHECKSUM.start, |sum| checksum::update(sum, word(ttl), word(ttl - 1)));
     true
 }
 
-/// Turns an ICMP error about a packet that was rewritten into one about the packet as it was before,
-/// for whoever sent that: `write` is that of the entry that [`Tuple::of_answer_to_quoted`] finds. The
-/// answer has the source `from`.
+/// Translates an ICMP error about a rewritten packet into one about the packet as its sender sent it. `write`
+/// is the tuple that the entry found by [`Tuple::of_reply_to_quoted`] writes; the new error is sent from
+/// `from` to that tuple's destination.
 #[must_use]
 pub fn rewrite_error(error: &Packet<'_>, write: Tuple, from: Ipv4Addr) -> Option<Vec<u8>> {
     let mut message = error.payload().to_vec();
     quoted(error)?;
-    if !rewrite(message.get_mut(ICMP_LEN..)?, write.turned()) {
+    if !rewrite(message.get_mut(icmpv4::HEADER_LEN..)?, write.reversed()) {
         return None;
     }
-    put(&mut message, 2, [0, 0]);
+    put(&mut message, icmpv4::field::CHECKSUM, [0, 0]);
     let checksum = Sum::default().bytes(&message).finish();
-    put(&mut message, 2, checksum);
-    let (protocol, ttl) = (protocol::ICMP, 64);
+    put(&mut message, icmpv4::field::CHECKSUM, checksum);
+    let (protocol, ttl) = (protocol::ICMP, ERROR_TTL);
     let repr = ipv4::Repr { source: from, destination: write.destination, protocol, ttl };
     Some([&repr.emit(message.len())?[..], &message].concat())
 }
 
-fn addresses(sum: u16, old: Tuple, new: Tuple) -> u16 {
+/// The checksum `sum` after both addresses changed from `old` to `new`.
+fn update_addresses(sum: u16, old: Tuple, new: Tuple) -> u16 {
     let words = |address: Ipv4Addr| {
         let [a, b, c, d] = address.octets();
         [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]
@@ -231,14 +248,16 @@ fn addresses(sum: u16, old: Tuple, new: Tuple) -> u16 {
     })
 }
 
-fn update(bytes: &mut [u8], at: usize, new: impl Fn(u16) -> u16) {
-    if let Some(field) = bytes.get_mut(at..).and_then(|tail| tail.first_chunk_mut::<2>()) {
-        *field = new(u16::from_be_bytes(*field)).to_be_bytes();
+/// Replaces the 16-bit field at `offset`, if it is there.
+fn update(bytes: &mut [u8], offset: usize, new: impl Fn(u16) -> u16) {
+    if let Some(field) = get(bytes, offset) {
+        put(bytes, offset, new(u16::from_be_bytes(field)).to_be_bytes());
     }
 }
 
-fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
-    if let Some(field) = bytes.get_mut(at..).and_then(|tail| tail.first_chunk_mut()) {
+/// Writes the field at `offset`, if there is space for it.
+fn put<const N: usize>(bytes: &mut [u8], offset: usize, value: [u8; N]) {
+    if let Some(field) = bytes.get_mut(offset..).and_then(|tail| tail.first_chunk_mut()) {
         *field = value;
     }
 }
@@ -249,7 +268,7 @@ mod tests {
 
     use super::*;
 
-    /// A tuple, and another one of the same place.
+    /// Two tuples of the same place.
     fn tuples() -> impl Strategy<Value = (Tuple, Tuple)> {
         let ends = any::<(u32, u32, u16, u16)>();
         (ends, ends, 0..3_usize).prop_map(|(one, other, place)| {
@@ -266,7 +285,7 @@ mod tests {
         })
     }
 
-    /// A packet of TCP or UDP with right checksums.
+    /// A TCP or UDP packet with valid checksums, and a tuple to write into it.
     fn packet() -> impl Strategy<Value = (Vec<u8>, Tuple)> {
         let payload = proptest::collection::vec(any::<u8>(), 20..100);
         (tuples(), any::<bool>(), payload).prop_map(|((tuple, write), tcp, payload)| {
@@ -309,7 +328,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn checksums_stay_right((mut bytes, write) in packet()) {
+        fn checksums_stay_valid((mut bytes, write) in packet()) {
             assert_valid(&bytes);
             prop_assert!(rewrite(&mut bytes, write));
             assert_valid(&bytes);
@@ -320,7 +339,7 @@ mod tests {
             prop_assert_eq!(bytes[8], 8);
         }
 
-        /// What is written back is what it was, but for the two forms of zero (RFC 1624 section 3).
+        /// Except for the two representations of zero (RFC 1624 section 3).
         #[test]
         fn rewriting_back_restores((bytes, write) in packet()) {
             let mut copy = bytes.clone();
@@ -331,9 +350,8 @@ mod tests {
             prop_assert_eq!(copy, bytes);
         }
 
-        /// A wrong checksum is wrong by as much afterwards.
         #[test]
-        fn damage_is_not_repaired((mut bytes, write) in packet()) {
+        fn corruption_is_still_detected((mut bytes, write) in packet()) {
             bytes[34] ^= 1;
             rewrite(&mut bytes, write);
             let packet = Packet::parse(&bytes).unwrap();
@@ -344,7 +362,7 @@ mod tests {
         }
 
         #[test]
-        fn no_checksum_stays_none((mut bytes, write) in packet()) {
+        fn a_udp_packet_without_checksum_stays_without((mut bytes, write) in packet()) {
             bytes[9] = protocol::UDP;
             bytes[26..28].copy_from_slice(&[0, 0]);
             prop_assert!(rewrite(&mut bytes, write));
@@ -371,23 +389,23 @@ mod tests {
             let error = [&header.emit(message.len()).unwrap()[..], &message].concat();
             let error = Packet::parse(&error).unwrap();
 
-            // the entry by which answers return
-            let found = Tuple::of_answer_to_quoted(&error, place.opposite());
-            prop_assert_eq!(found, Some(write.turned()));
+            // The entry that replies match.
+            let found = Tuple::of_reply_to_quoted(&error, place.opposite());
+            prop_assert_eq!(found, Some(write.reversed()));
             let from = Ipv4Addr::new(192, 0, 2, 1);
-            let told = rewrite_error(&error, own.turned(), from).unwrap();
-            let told = Packet::parse(&told).unwrap();
-            prop_assert_eq!((told.source(), told.destination()), (from, own.source));
-            prop_assert_eq!(Sum::default().bytes(told.payload()).finish(), [0, 0]);
-            prop_assert_eq!(&told.payload()[4..8], &[0, 0, 5, 120]);
-            prop_assert_eq!(&told.payload()[8..], &original[..quote.len()]);
+            let translated = rewrite_error(&error, own.reversed(), from).unwrap();
+            let translated = Packet::parse(&translated).unwrap();
+            prop_assert_eq!((translated.source(), translated.destination()), (from, own.source));
+            prop_assert_eq!(Sum::default().bytes(translated.payload()).finish(), [0, 0]);
+            prop_assert_eq!(&translated.payload()[4..8], &[0, 0, 5, 120]);
+            prop_assert_eq!(&translated.payload()[8..], &original[..quote.len()]);
         }
 
         #[test]
         fn no_bytes_panic(mut bytes: Vec<u8>, (write, _) in tuples()) {
             if let Ok(packet) = Packet::parse(&bytes) {
                 let _ = Tuple::of(&packet, write.ports.place());
-                let _ = Tuple::of_answer_to_quoted(&packet, write.ports.place());
+                let _ = Tuple::of_reply_to_quoted(&packet, write.ports.place());
                 let _ = rewrite_error(&packet, write, write.source);
             }
             rewrite(&mut bytes, write);
@@ -396,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_hop_is_the_last() {
+    fn a_ttl_of_one_is_not_decremented() {
         let ports = Ports::Source(3);
         let tuple = Tuple { source: [1; 4].into(), destination: [2; 4].into(), ports };
         let mut bytes = build(tuple, protocol::TCP, vec![0; 20]);

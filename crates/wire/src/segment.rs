@@ -1,80 +1,87 @@
-//! Cuts large packets into segments, as a network card with TSO or USO does.
+//! Segmentation of GSO packets, as a network card with TSO or USO does it (Linux
+//! `Documentation/networking/segmentation-offloads.rst`).
 
 use std::ops::Range;
 
 use crate::{
+    bytes::{clamp, get, get_u16, put},
     checksum::{Sum, update},
-    field::{clamp, put},
-    ipv4::protocol::{TCP, UDP},
+    ipv4::{
+        self,
+        protocol::{TCP, UDP},
+    },
+    ipv6,
     record::{Protocol, Segmentation},
-    tcp,
+    tcp::{self, flag},
+    udp,
 };
 
-const FIN: u8 = 0x01;
-const PSH: u8 = 0x08;
-const CWR: u8 = 0x80;
-
-/// A large packet, and how it is cut. Valid by construction: nothing below fails.
+/// A GSO packet and its segmentation, which agree with each other.
 #[derive(Clone, Copy, Debug)]
-pub struct Large<'a> {
+pub struct GsoPacket<'a> {
     packet: &'a [u8],
-    cut: Segmentation,
-    /// Where the transport header begins, and where the payload does.
+    segmentation: Segmentation,
+    /// Offset of the transport header.
     transport: usize,
+    /// Offset of the payload.
     payload: usize,
 }
 
-impl<'a> Large<'a> {
-    /// Takes a packet whose headers agree with how it is to be cut; none where they do not.
+impl<'a> GsoPacket<'a> {
+    /// A packet with its segmentation, or `None` if the packet's headers do not agree with it.
     #[must_use]
-    pub fn new(packet: &'a [u8], cut: Segmentation) -> Option<Self> {
-        let transport = usize::from(cut.checksum_start());
-        let payload = cut.header_len(packet);
+    pub fn new(packet: &'a [u8], segmentation: Segmentation) -> Option<Self> {
+        let transport = usize::from(segmentation.checksum_start());
+        let payload = segmentation.header_len(packet);
         let version = packet.first()? >> 4;
-        let fits = match cut.protocol() {
-            Protocol::TcpV4 => version == 4 && transport >= 20 && payload >= transport + 20,
-            Protocol::TcpV6 => version == 6 && transport >= 40 && payload >= transport + 20,
+        let has_tcp_header = payload >= transport + tcp::HEADER_LEN;
+        let fits = match segmentation.protocol() {
+            Protocol::TcpV4 => version == 4 && transport >= ipv4::HEADER_LEN && has_tcp_header,
+            Protocol::TcpV6 => version == 6 && transport >= ipv6::HEADER_LEN && has_tcp_header,
             Protocol::Udp => match version {
-                4 => transport >= 20,
-                6 => transport >= 40,
+                4 => transport >= ipv4::HEADER_LEN,
+                6 => transport >= ipv6::HEADER_LEN,
                 _ => false,
             },
         };
-        let whole = fits && payload <= packet.len() && cut.size() > 0;
-        whole.then_some(Self { packet, cut, transport, payload })
+        let whole = fits && payload <= packet.len() && segmentation.size() > 0;
+        whole.then_some(Self { packet, segmentation, transport, payload })
     }
 
-    /// Segments that come out.
+    /// Number of segments.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.cut.segments(self.packet)
+        self.segmentation.segments(self.packet)
     }
 
-    /// Bytes of one segment.
+    /// Length of segment `number` with its headers, bytes.
     #[must_use]
     pub fn len(&self, number: usize) -> usize {
         self.payload + self.part(number).len()
     }
 
-    /// Whether there is none: never.
+    /// Always false: there is at least one segment.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
     }
 
+    /// Where the payload of segment `number` is in the packet.
     fn part(&self, number: usize) -> Range<usize> {
-        let size = usize::from(self.cut.size());
+        let size = usize::from(self.segmentation.size());
         let start = self.payload.saturating_add(number.saturating_mul(size)).min(self.packet.len());
         start..start.saturating_add(size).min(self.packet.len())
     }
 
-    /// What segment `number` is put together from: headers, which [`Large::complete`] sets right, and payload.
+    /// Headers and payload of segment `number`. [`GsoPacket::complete`] corrects the headers once the parts
+    /// are joined.
     #[must_use]
     pub fn parts(&self, number: usize) -> [&'a [u8]; 2] {
         [0..self.payload, self.part(number)].map(|part| self.packet.get(part).unwrap_or_default())
     }
 
-    /// Writes segment `number` into `out`, which has [`Large::len`] bytes, with all checksums complete.
+    /// Writes segment `number`, with complete checksums, into `out`, which must have [`GsoPacket::len`]
+    /// bytes.
     pub fn write(&self, number: usize, out: &mut [u8]) {
         let [headers, part] = self.parts(number);
         if let Some((first, rest)) = out.split_at_mut_checked(headers.len())
@@ -86,125 +93,133 @@ impl<'a> Large<'a> {
         }
     }
 
-    /// Sets numbers, flags, lengths and checksums of segment `number`, which was put together from its parts.
+    /// Sets sequence number, flags, lengths and checksums of segment `number`, joined from its parts.
     pub fn complete(&self, number: usize, segment: &mut [u8]) {
-        self.set(number, segment);
-        self.sum(segment);
+        self.set_fields(number, segment);
+        self.set_checksum(segment);
     }
 
-    /// The same, but leaves a TCP checksum to [`crate::join::Join`]: its field is 0. Whether it did.
-    pub fn complete_unsummed(&self, number: usize, segment: &mut [u8]) -> bool {
-        self.set(number, segment);
-        let unsummed = tcp::header_at(segment) == Some(self.transport);
-        if !unsummed {
-            self.sum(segment);
+    /// Like [`GsoPacket::complete`], but leaves a TCP checksum 0, for a [`crate::coalesce::Coalescer`] to
+    /// complete. Returns whether the checksum was omitted.
+    pub fn complete_without_checksum(&self, number: usize, segment: &mut [u8]) -> bool {
+        self.set_fields(number, segment);
+        let omitted = tcp::header_at(segment) == Some(self.transport);
+        if !omitted {
+            self.set_checksum(segment);
         }
-        unsummed
+        omitted
     }
 
-    /// Sets all but the transport's checksum, which becomes 0.
-    fn set(&self, number: usize, segment: &mut [u8]) {
+    /// Sets all fields; the transport's checksum becomes 0.
+    fn set_fields(&self, number: usize, segment: &mut [u8]) {
         let len = segment.len();
-        let is_v4 = segment.first().is_some_and(|byte| byte >> 4 == 4);
-        if is_v4 {
-            fix_v4(segment, self.transport, number);
+        if is_v4(segment) {
+            set_v4_fields(segment, self.transport, number);
         } else {
-            fix_v6(segment);
+            set_v6_length(segment);
         }
         let Some(transport) = segment.get_mut(self.transport..) else { return };
-        match self.cut.protocol() {
-            Protocol::Udp => put(transport, 4, clamp(len - self.transport)),
-            Protocol::TcpV4 | Protocol::TcpV6 => self.fix_tcp(number, transport),
+        match self.segmentation.protocol() {
+            Protocol::Udp => put(transport, udp::field::LENGTH.start, clamp(len - self.transport)),
+            Protocol::TcpV4 | Protocol::TcpV6 => self.set_tcp_fields(number, transport),
         }
-        put(transport, self.cut.checksum_offset().into(), 0);
+        put(transport, self.segmentation.checksum_offset().into(), 0);
     }
 
-    /// Sets the transport's checksum, which was 0.
-    fn sum(&self, segment: &mut [u8]) {
-        let is_v4 = segment.first().is_some_and(|byte| byte >> 4 == 4);
+    /// Sets the transport's checksum, which must be 0.
+    fn set_checksum(&self, segment: &mut [u8]) {
+        let is_v4 = is_v4(segment);
         let Some((network, transport)) = segment.split_at_mut_checked(self.transport) else {
             return;
         };
-        let protocol = match self.cut.protocol() {
+        let protocol = match self.segmentation.protocol() {
             Protocol::Udp => UDP,
             Protocol::TcpV4 | Protocol::TcpV6 => TCP,
         };
-        let addresses = if is_v4 { network.get(12..20) } else { network.get(8..40) };
-        let sum = Sum::default().bytes(addresses.unwrap_or_default()).word(protocol.into());
-        let sum = sum.word(clamp(transport.len())).bytes(transport).finish();
+        let sum = tcp::pseudo_header(network, is_v4, protocol, transport.len());
+        let sum = sum.bytes(transport).finish();
+        // RFC 768: a computed zero is sent as all ones. For TCP both are the same value.
         let sum = if sum == [0, 0] { [0xff, 0xff] } else { sum };
-        put(transport, self.cut.checksum_offset().into(), u16::from_be_bytes(sum));
+        put(transport, self.segmentation.checksum_offset().into(), u16::from_be_bytes(sum));
     }
 
-    fn fix_tcp(&self, number: usize, header: &mut [u8]) {
+    fn set_tcp_fields(&self, number: usize, header: &mut [u8]) {
         let is_last = number + 1 >= self.count();
-        advance(header, number.saturating_mul(self.cut.size().into()));
-        if let Some(flags) = header.get_mut(13) {
+        advance_sequence(header, number.saturating_mul(self.segmentation.size().into()));
+        if let Some(flags) = header.get_mut(tcp::field::FLAGS) {
             if !is_last {
-                *flags &= !(FIN | PSH);
+                *flags &= !(flag::FIN | flag::PSH);
             }
             if number > 0 {
-                *flags &= !CWR;
+                *flags &= !flag::CWR;
             }
         }
     }
 }
 
-/// Takes the first segment out of a large packet whose checksum is still to be completed, in place: what
-/// is left begins that many bytes later. None, and nothing is changed, where there is but one segment.
-pub fn drop_first(packet: &mut [u8], cut: Segmentation) -> Option<usize> {
-    let Large { transport, payload, .. } =
-        Large::new(packet, cut).filter(|large| large.count() > 1)?;
-    let gone = usize::from(cut.size());
-    let old = clamp(packet.len() - transport);
-    packet.copy_within(..payload, gone);
-    let packet = packet.get_mut(gone..)?;
-    if packet.first().is_some_and(|byte| byte >> 4 == 4) {
-        fix_v4(packet, transport, 1);
+/// Removes the first segment from a GSO packet with a partial checksum, in place. The remaining packet starts
+/// at the returned offset. Returns `None`, and changes nothing, if there is only one segment.
+pub fn drop_first(packet: &mut [u8], segmentation: Segmentation) -> Option<usize> {
+    let GsoPacket { transport, payload, .. } =
+        GsoPacket::new(packet, segmentation).filter(|gso| gso.count() > 1)?;
+    let removed = usize::from(segmentation.size());
+    let old_len = clamp(packet.len() - transport);
+    packet.copy_within(..payload, removed);
+    let packet = packet.get_mut(removed..)?;
+    if is_v4(packet) {
+        set_v4_fields(packet, transport, 1);
     } else {
-        fix_v6(packet);
+        set_v6_length(packet);
     }
     let header = packet.get_mut(transport..)?;
-    let new = clamp(header.len());
-    match cut.protocol() {
-        Protocol::Udp => put(header, 4, new),
-        Protocol::TcpV4 | Protocol::TcpV6 => advance(header, gone),
+    let new_len = clamp(header.len());
+    match segmentation.protocol() {
+        Protocol::Udp => put(header, udp::field::LENGTH.start, new_len),
+        Protocol::TcpV4 | Protocol::TcpV6 => advance_sequence(header, removed),
     }
-    // What stands in the field is the sum of the pseudo-header, which has the length in it.
-    let at = usize::from(cut.checksum_offset());
-    let sum = header.get(at..).and_then(|field| field.first_chunk().copied())?;
-    put(header, at, !update(!u16::from_be_bytes(sum), old, new));
-    Some(gone)
+    // The checksum field holds the sum of the pseudo-header, which includes the length.
+    let at = usize::from(segmentation.checksum_offset());
+    let sum = get_u16(header, at)?;
+    put(header, at, !update(!sum, old_len, new_len));
+    Some(removed)
 }
 
-/// Moves the sequence number of a TCP header on.
-fn advance(header: &mut [u8], bytes: usize) {
-    if let Some(sequence) = header.get_mut(4..8).and_then(|field| field.first_chunk_mut::<4>()) {
+/// Adds `bytes` to the sequence number of a TCP header.
+fn advance_sequence(header: &mut [u8], bytes: usize) {
+    if let Some(sequence) =
+        header.get_mut(tcp::field::SEQUENCE..).and_then(|field| field.first_chunk_mut::<4>())
+    {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         *sequence = u32::from_be_bytes(*sequence).wrapping_add(bytes).to_be_bytes();
     }
 }
 
-fn fix_v4(segment: &mut [u8], header_len: usize, number: usize) {
-    let len = clamp(segment.len());
-    put(segment, 2, len);
-    let id = segment.get(4..6).and_then(|field| field.first_chunk().copied()).unwrap_or_default();
-    put(segment, 4, u16::from_be_bytes(id).wrapping_add(clamp(number)));
-    put(segment, 10, 0);
-    let sum = Sum::default().bytes(segment.get(..header_len).unwrap_or_default()).finish();
-    put(segment, 10, u16::from_be_bytes(sum));
+fn is_v4(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|byte| byte >> 4 == 4)
 }
 
-fn fix_v6(segment: &mut [u8]) {
-    let len = clamp(segment.len().saturating_sub(40));
-    put(segment, 4, len);
+/// Sets total length, identification and checksum of an IPv4 header for segment `number`.
+fn set_v4_fields(segment: &mut [u8], header_len: usize, number: usize) {
+    use ipv4::field::{CHECKSUM, IDENTIFICATION, TOTAL_LENGTH};
+    let len = clamp(segment.len());
+    put(segment, TOTAL_LENGTH.start, len);
+    let id = get(segment, IDENTIFICATION.start).map_or(0, u16::from_be_bytes);
+    put(segment, IDENTIFICATION.start, id.wrapping_add(clamp(number)));
+    put(segment, CHECKSUM.start, 0);
+    let sum = Sum::default().bytes(segment.get(..header_len).unwrap_or_default()).finish();
+    put(segment, CHECKSUM.start, u16::from_be_bytes(sum));
+}
+
+fn set_v6_length(segment: &mut [u8]) {
+    let len = clamp(segment.len().saturating_sub(ipv6::HEADER_LEN));
+    put(segment, ipv6::field::PAYLOAD_LENGTH.start, len);
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{flag::CWR, *};
     use crate::{ip, ipv4};
 
     /// A TCP packet over IPv4 as the kernel gives it.
@@ -219,18 +234,18 @@ mod tests {
     }
 
     fn segments(packet: &[u8], cut: Segmentation) -> Vec<Vec<u8>> {
-        let large = Large::new(packet, cut).unwrap();
-        (0..large.count())
+        let gso = GsoPacket::new(packet, cut).unwrap();
+        (0..gso.count())
             .map(|number| {
-                let mut out = vec![0; large.len(number)];
-                large.write(number, &mut out);
+                let mut out = vec![0; gso.len(number)];
+                gso.write(number, &mut out);
                 out
             })
             .collect()
     }
 
     #[test]
-    fn payload_and_sequence_numbers_go_on() {
+    fn segments_continue_payload_and_sequence_numbers() {
         let packet = tcp(2500);
         let cut = Segmentation::new(Protocol::TcpV4, 1000, 20, 16, false);
         let segments = segments(&packet, cut);
@@ -244,48 +259,48 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_do_not_fit_are_refused() {
+    fn headers_that_do_not_agree_are_refused() {
         let packet = tcp(100);
         for (protocol, start) in
             [(Protocol::TcpV6, 20), (Protocol::TcpV4, 0), (Protocol::TcpV4, 130)]
         {
             let cut = Segmentation::new(protocol, 50, start, 16, false);
-            assert!(Large::new(&packet, cut).is_none(), "{cut:?}");
+            assert!(GsoPacket::new(&packet, cut).is_none(), "{cut:?}");
         }
-        assert!(Large::new(&[], Segmentation::new(Protocol::Udp, 9, 20, 6, false)).is_none());
+        assert!(GsoPacket::new(&[], Segmentation::new(Protocol::Udp, 9, 20, 6, false)).is_none());
     }
 
     proptest! {
-        /// As the kernel gives it, the field holding the sum of the pseudo-header.
+        /// With a partial checksum, as the kernel gives it.
         #[test]
-        fn without_its_first_segment_it_is_the_others(payload in 0..9000_usize, size in 1..1500_u16) {
+        fn dropping_the_first_segment_leaves_the_others(payload in 0..9000_usize, size in 1..1500_u16) {
             let mut packet = tcp(payload);
             let len = u16::try_from(packet.len() - 20).unwrap();
             let pseudo = Sum::default().bytes(&packet[12..20]).word(TCP.into()).word(len).finish();
             packet[36..38].copy_from_slice(&[!pseudo[0], !pseudo[1]]);
             let cut = Segmentation::new(Protocol::TcpV4, size, 20, 16, false);
             let (whole, before) = (packet.clone(), segments(&packet, cut));
-            let Some(gone) = drop_first(&mut packet, cut) else {
+            let Some(removed) = drop_first(&mut packet, cut) else {
                 prop_assert_eq!(before.len(), 1);
                 prop_assert_eq!(packet, whole);
                 return Ok(());
             };
-            let mut left = segments(&packet[gone..], cut);
-            left[0][33] &= !CWR; // stays where it is the first
+            let mut left = segments(&packet[removed..], cut);
+            left[0][33] &= !CWR; // now the first segment
             for (segment, old) in left.iter().zip(&before[1..]) {
                 prop_assert_eq!(&segment[..33], &old[..33]);
                 prop_assert_eq!(&segment[40..], &old[40..]);
             }
             prop_assert_eq!(left.len() + 1, before.len());
-            prop_assert!(crate::checksum::complete(&mut packet[gone..], 20, 16));
-            let packet = &packet[gone..];
+            prop_assert!(crate::checksum::complete(&mut packet[removed..], 20, 16));
+            let packet = &packet[removed..];
             let len = u16::try_from(packet.len() - 20).unwrap();
             let sum = Sum::default().bytes(&packet[12..20]).word(TCP.into()).word(len);
             prop_assert_eq!(sum.bytes(&packet[20..]).finish(), [0, 0]);
         }
 
         #[test]
-        fn every_segment_is_a_good_packet(payload in 1..9000_usize, size in 1..1500_u16) {
+        fn every_segment_is_a_valid_packet(payload in 1..9000_usize, size in 1..1500_u16) {
             let cut = Segmentation::new(Protocol::TcpV4, size, 20, 16, false);
             for segment in segments(&tcp(payload), cut) {
                 prop_assert!(matches!(ip::Packet::parse(&segment), Ok(ip::Packet::V4(_))));
@@ -303,10 +318,10 @@ mod tests {
             size: u16, start in 0..250_u16, offset in 0..50_u16,
         ) {
             let cut = Segmentation::new(protocol, size, start, offset, false);
-            if let Some(large) = Large::new(&bytes, cut) {
-                for number in 0..large.count() {
-                    let mut out = vec![0; large.len(number)];
-                    large.write(number, &mut out);
+            if let Some(gso) = GsoPacket::new(&bytes, cut) {
+                for number in 0..gso.count() {
+                    let mut out = vec![0; gso.len(number)];
+                    gso.write(number, &mut out);
                 }
             }
             let _ = drop_first(&mut bytes.clone(), cut);

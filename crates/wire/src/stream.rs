@@ -1,21 +1,21 @@
-//! Bytes of a stream that wait to be used: contiguous, first in first out, bounded.
+//! A bounded buffer for the bytes of a stream: contiguous, first in, first out.
 
-/// A window on a stream: bytes are added at its end and removed at its start.
+/// Bytes of a stream that were added at the end and not yet consumed at the start.
 #[derive(Debug)]
-pub struct Window {
+pub struct Buffer {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
 }
 
-impl Window {
-    /// An empty window that holds up to `capacity` bytes.
+impl Buffer {
+    /// An empty buffer of `capacity` bytes.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self { bytes: vec![0; capacity].into_boxed_slice(), start: 0, end: 0 }
     }
 
-    /// Room behind the last byte: `wanted` bytes or more, as far as the capacity allows.
+    /// Free space behind the last byte: at least `wanted` bytes, as far as the capacity allows.
     pub fn space(&mut self, wanted: usize) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -26,18 +26,18 @@ impl Window {
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Says that the first `n` bytes of the room are now part of the stream.
+    /// Adds the first `n` bytes of the free space, which the caller has written, to the data.
     pub fn filled(&mut self, n: usize) {
         self.end = self.bytes.len().min(self.end + n);
     }
 
-    /// The bytes that wait.
+    /// The buffered bytes.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The bytes that wait, to be changed in place.
+    /// The buffered bytes, to be changed in place.
     pub fn data_mut(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.start..self.end).unwrap_or_default()
     }
@@ -47,7 +47,7 @@ impl Window {
         self.start = self.end.min(self.start + n);
     }
 
-    /// Lends what `parse` finds at the start, and removes the bytes that it says it takes.
+    /// Parses a value at the start of the data, and consumes the bytes that `parse` reports with it.
     pub fn read<'a, T, E>(
         &'a mut self,
         parse: impl FnOnce(&'a [u8]) -> Result<Option<(T, usize)>, E>,
@@ -60,13 +60,13 @@ impl Window {
         }))
     }
 
-    /// Whether nothing waits.
+    /// Whether no bytes are buffered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Adds as much of `bytes` as there is room for, and says how much that was.
+    /// Appends as much of `bytes` as fits, and returns how much that was.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let space = self.space(bytes.len());
         let n = space.len().min(bytes.len());
@@ -89,22 +89,22 @@ mod tests {
         fn bytes_come_out_as_they_went_in(
             steps in proptest::collection::vec((0..50_usize, 0..50_usize), 1..60)
         ) {
-            let mut window = Window::new(64);
+            let mut buffer = Buffer::new(64);
             let (mut put, mut got, mut next) = (0_usize, 0_usize, 0_u8);
             for (add, take) in steps {
                 let bytes: Vec<u8> = (0..add).map(|n| next.wrapping_add(u8::try_from(n).unwrap())).collect();
-                let free = 64 - window.data().len();
-                let n = window.append(&bytes);
+                let free = 64 - buffer.data().len();
+                let n = buffer.append(&bytes);
                 prop_assert_eq!(n, add.min(free));
                 next = next.wrapping_add(u8::try_from(n).unwrap());
                 put += n;
-                let take = take.min(window.data().len());
-                for (at, byte) in window.data()[..take].iter().enumerate() {
+                let take = take.min(buffer.data().len());
+                for (at, byte) in buffer.data()[..take].iter().enumerate() {
                     prop_assert_eq!(usize::from(*byte), (got + at) % 256);
                 }
-                window.consume(take);
+                buffer.consume(take);
                 got += take;
-                prop_assert_eq!(window.data().len(), put - got);
+                prop_assert_eq!(buffer.data().len(), put - got);
             }
         }
     }

@@ -1,135 +1,196 @@
-//! TCP headers (RFC 9293 section 3.1), as far as a tunnel looks into them.
+//! TCP headers (RFC 9293 section 3.1), as far as a tunnel inspects and changes them.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-------------------------------+-------------------------------+
+//! |          Source Port          |       Destination Port        |
+//! +-------------------------------+-------------------------------+
+//! |                        Sequence Number                        |
+//! +---------------------------------------------------------------+
+//! |                    Acknowledgment Number                      |
+//! +-------+-------+-+-+-+-+-+-+-+-+-------------------------------+
+//! |  Data | Rsrvd |C|E|U|A|P|R|S|F|                               |
+//! | Offset|       |W|C|R|C|S|S|Y|I|            Window             |
+//! |       |       |R|E|G|K|H|T|N|N|                               |
+//! +-------+-------+-+-+-+-+-+-+-+-+-------------------------------+
+//! |           Checksum            |         Urgent Pointer        |
+//! +-------------------------------+-------------------------------+
+//! |                   Options (Data Offset > 5)                   |
+//! +---------------------------------------------------------------+
+//! ```
 
 use std::ops::Range;
 
 use crate::{
+    bytes::{clamp, get, get_u16, put},
     checksum::{Sum, update},
-    field::{clamp, put},
     ip,
     ipv4::{self, protocol::TCP},
     ipv6,
 };
 
-/// FIN, SYN, RST.
-const SAYS_MORE: u8 = 0x07;
+/// Length of a header without options, bytes.
+pub(crate) const HEADER_LEN: usize = 20;
 
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
+/// Offsets of the header's fields, bytes.
+pub(crate) mod field {
+    pub(crate) const SEQUENCE: usize = 4;
+    pub(crate) const ACKNOWLEDGMENT: usize = 8;
+    pub(crate) const DATA_OFFSET: usize = 12;
+    pub(crate) const FLAGS: usize = 13;
+    pub(crate) const WINDOW: usize = 14;
+    pub(crate) const CHECKSUM: usize = 16;
+    pub(crate) const URGENT: usize = 18;
+}
 
-/// Bytes of a header without options.
-const HEADER_LEN: usize = 20;
+/// Bits of the flags field.
+pub(crate) mod flag {
+    pub(crate) const FIN: u8 = 0x01;
+    pub(crate) const SYN: u8 = 0x02;
+    pub(crate) const RST: u8 = 0x04;
+    pub(crate) const PSH: u8 = 0x08;
+    pub(crate) const ACK: u8 = 0x10;
+    pub(crate) const CWR: u8 = 0x80;
+}
 
-/// Kinds of options (RFC 9293 section 3.2); the first two are alone, without a length.
-const END: u8 = 0;
-const NO_OPERATION: u8 = 1;
-const MAXIMUM_SEGMENT_SIZE: u8 = 2;
+/// Kinds of options (RFC 9293 section 3.2). The first two have no length.
+mod option {
+    pub(super) const END: u8 = 0;
+    pub(super) const NO_OPERATION: u8 = 1;
+    pub(super) const MAXIMUM_SEGMENT_SIZE: u8 = 2;
+    pub(super) const MAXIMUM_SEGMENT_SIZE_LEN: u8 = 4;
+}
 
-/// What a packet of TCP says.
+/// What the loss of a segment costs its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Says {
-    /// Only which bytes have come: a later acknowledgement stands for an earlier one, and no order is needed.
-    Received,
-    /// More: where it is lost the other end waits for it.
-    More,
+pub enum Segment {
+    /// A pure acknowledgement: no payload, no SYN, FIN or RST. A later one replaces it, and its order does
+    /// not matter.
+    PureAck,
+    /// Payload, SYN, FIN or RST: if it is lost, the other end waits for it.
+    Data,
 }
 
-/// What a packet says, if it is of TCP and no fragment.
-#[must_use]
-pub fn says(packet: &ip::Packet<'_>) -> Option<Says> {
-    let segment = match packet {
-        ip::Packet::V4(packet) if packet.is_fragment() => return None,
-        ip::Packet::V4(packet) => packet.payload(),
-        ip::Packet::V6(packet) => packet.payload(),
-    };
-    if packet.protocol() != TCP {
-        return None;
+impl Segment {
+    /// Classifies a packet. `None` if it is not TCP or is a fragment.
+    #[must_use]
+    pub fn of(packet: &ip::Packet<'_>) -> Option<Self> {
+        let segment = match packet {
+            ip::Packet::V4(packet) if packet.is_fragment() => return None,
+            ip::Packet::V4(packet) => packet.payload(),
+            ip::Packet::V6(packet) => packet.payload(),
+        };
+        if packet.protocol() != TCP {
+            return None;
+        }
+        let (header_len, flags) = (header_len(segment)?, segment.get(field::FLAGS)?);
+        let is_data =
+            segment.len() > header_len || flags & (flag::FIN | flag::SYN | flag::RST) != 0;
+        Some(if is_data { Self::Data } else { Self::PureAck })
     }
-    let (offset, flags) = (segment.get(12)?, segment.get(13)?);
-    let more = segment.len() > usize::from(offset >> 4) * 4 || flags & SAYS_MORE != 0;
-    Some(if more { Says::More } else { Says::Received })
 }
 
-/// Whether an acknowledgement alone tells that more has come than an older one of its connection does, and else the
-/// same: the older one need not go (ACK filtering, RFC 3449 section 5.2.1).
+/// Length of the header at the start of `segment`, options included, by its data offset.
+pub(crate) fn header_len(segment: &[u8]) -> Option<usize> {
+    Some(usize::from(segment.get(field::DATA_OFFSET)? >> 4) * 4)
+}
+
+/// Whether pure acknowledgement `newer` makes `older`, of the same connection, redundant: it acknowledges
+/// more and differs in nothing else (ACK filtering, RFC 3449 section 5.2.1).
 ///
-/// As where Linux joins acknowledgements in a socket's backlog, flags and options are the same in both. So what tells of
-/// a loss (duplicates, SACK) or of congestion is never passed over.
+/// As where Linux coalesces acknowledgements in a socket's backlog, flags and options must be equal. What
+/// signals a loss (duplicate ACKs, SACK) or congestion is therefore never dropped.
 #[must_use]
 pub fn supersedes(newer: &[u8], older: &[u8]) -> bool {
-    let Some(at) = header_at(newer).filter(|at| is_acknowledgement(newer, *at)) else {
+    let Some(at) = header_at(newer).filter(|at| is_pure_ack(newer, *at)) else {
         return false;
     };
-    let number = |packet: &[u8]| field(packet, at + 8).map(u32::from_be_bytes);
+    let number = |packet: &[u8]| get(packet, at + field::ACKNOWLEDGMENT).map(u32::from_be_bytes);
     let (Some(new), Some(old)) = (number(newer), number(older)) else { return false };
     let same = |range: Range<usize>| newer.get(range.clone()) == older.get(range);
-    // All but the identification and checksum of IPv4, and TCP's acknowledgement number, window and checksum.
-    let alike = if at == 20 { same(0..4) && same(6..10) && same(12..at) } else { same(0..at) };
-    let alike = alike && same(at..at + 8) && same(at + 12..at + 14) && same(at + 18..newer.len());
-    alike && newer.len() == older.len() && (1..1 << 31).contains(&new.wrapping_sub(old))
+    // May differ: IPv4 identification and checksum.
+    let same_ip = if at == ipv4::HEADER_LEN {
+        same(0..ipv4::field::IDENTIFICATION.start)
+            && same(ipv4::field::FLAGS_OFFSET.start..ipv4::field::CHECKSUM.start)
+            && same(ipv4::field::ADDRESSES)
+    } else {
+        same(0..at)
+    };
+    // May differ: TCP acknowledgement number, window and checksum.
+    let same_tcp = same(at..at + field::ACKNOWLEDGMENT)
+        && same(at + field::DATA_OFFSET..at + field::WINDOW)
+        && same(at + field::URGENT..newer.len());
+    let acknowledges_more = (1..1 << 31).contains(&new.wrapping_sub(old));
+    same_ip && same_tcp && newer.len() == older.len() && acknowledges_more
 }
 
-/// Whether a packet with a TCP header at `at` is of no flag but ACK, without payload, and no fragment.
-fn is_acknowledgement(packet: &[u8], at: usize) -> bool {
-    let is_fragment =
-        at == 20 && field(packet, 6).is_none_or(|[high, low]| (high & 0x3f, low) != (0, 0));
-    let Some([offset, flags]) = field(packet, at + 12) else { return false };
-    flags == ACK && packet.len() == at + usize::from(offset >> 4) * 4 && !is_fragment
+/// Whether a packet with a TCP header at `at` has no flag but ACK, no payload, and is no fragment.
+fn is_pure_ack(packet: &[u8], at: usize) -> bool {
+    let fragment = ipv4::fragment::MF | ipv4::fragment::OFFSET;
+    let is_fragment = at == ipv4::HEADER_LEN
+        && get_u16(packet, ipv4::field::FLAGS_OFFSET.start)
+            .is_none_or(|flags_offset| flags_offset & fragment != 0);
+    let Some([offset, flags]) = get(packet, at + field::DATA_OFFSET) else { return false };
+    flags == flag::ACK && packet.len() == at + usize::from(offset >> 4) * 4 && !is_fragment
 }
 
-/// Bytes at a place.
-fn field<const N: usize>(packet: &[u8], at: usize) -> Option<[u8; N]> {
-    packet.get(at..)?.first_chunk().copied()
-}
-
-/// Where the header of a TCP packet begins, behind IPv4 without options or IPv6 without extensions.
+/// Offset of the TCP header in a packet of IPv4 without options or IPv6 without extension headers. `None`
+/// for other packets.
 #[must_use]
 pub fn header_at(packet: &[u8]) -> Option<usize> {
     let (protocol, at) = match packet.first()? {
-        0x45 => (9, 20),
-        first if first >> 4 == 6 => (6, 40),
+        &ipv4::VERSION_IHL => (ipv4::field::PROTOCOL, ipv4::HEADER_LEN),
+        first if first >> 4 == 6 => (ipv6::field::NEXT_HEADER, ipv6::HEADER_LEN),
         _ => return None,
     };
     (packet.get(protocol) == Some(&TCP) && packet.len() >= at + HEADER_LEN).then_some(at)
 }
 
-/// What the checksum of a TCP packet says with the header at `at`: `[0, 0]`, if it is right; if its field is 0, what
-/// belongs there.
+/// The TCP checksum over pseudo-header and segment of a packet whose TCP header is at `at`: `[0, 0]` if the
+/// checksum field is valid, or the value of the field if that is 0.
 #[must_use]
 pub fn checksum(packet: &[u8], at: usize) -> [u8; 2] {
-    let addresses = if at == 20 { packet.get(12..at) } else { packet.get(8..at) };
-    let sum = Sum::default().bytes(addresses.unwrap_or_default()).word(TCP.into());
     let segment = packet.get(at..).unwrap_or_default();
-    sum.word(clamp(segment.len())).bytes(segment).finish()
+    pseudo_header(packet, at == ipv4::HEADER_LEN, TCP, segment.len()).bytes(segment).finish()
 }
 
-/// Lowers the maximum segment size that a SYN announces to what a packet of `mtu` bytes has room for, header
-/// options not counted (RFC 6691 section 2); whether it was larger. All else stays as it is.
+/// Sum over the pseudo-header of a packet with `len` bytes behind its IP header.
+pub(crate) fn pseudo_header(packet: &[u8], is_v4: bool, protocol: u8, len: usize) -> Sum {
+    let addresses = if is_v4 { ipv4::field::ADDRESSES } else { ipv6::field::ADDRESSES };
+    let sum = Sum::default().bytes(packet.get(addresses).unwrap_or_default());
+    sum.word(protocol.into()).word(clamp(len))
+}
+
+/// MSS clamping: lowers the maximum segment size of a SYN to what fits into a packet of `mtu` bytes, options
+/// not counted (RFC 6691 section 2). Returns whether it was larger. Everything else stays the same.
 ///
-/// Without it the first segments of a connection are too large for a tunnel, and the answer to that (RFC 1191)
-/// costs more than a round trip: Linux takes the segments that it cuts anew for lost, and its window grows no
-/// more as at the start.
-pub fn lower_segment_size(packet: &mut [u8], mtu: u16) -> bool {
-    let Some((transport, most)) = syn(packet, mtu) else { return false };
+/// Without it, the first segments of a connection are too large for the tunnel. The ICMP error about them
+/// (RFC 1191) costs more than a round trip: Linux counts the segments that it resends smaller as lost, and
+/// leaves slow start.
+pub fn clamp_mss(packet: &mut [u8], mtu: u16) -> bool {
+    let Some((transport, max)) = syn(packet, mtu) else { return false };
     let Some(segment) = packet.get_mut(transport..) else { return false };
-    let Some(at) = segment_size_at(segment) else { return false };
-    let word = |at| field(segment, at).map(u16::from_be_bytes);
-    let (Some(old), Some(sum)) = (word(at), word(16)) else { return false };
-    if old <= most {
+    let Some(at) = mss_at(segment) else { return false };
+    let (Some(old), Some(sum)) = (get_u16(segment, at), get_u16(segment, field::CHECKSUM)) else {
+        return false;
+    };
+    if old <= max {
         return false;
     }
-    // At an odd place the two bytes are of two words, each the other half of its own: the sum of words
-    // whose bytes are swapped is the swapped sum (RFC 1071 section 2 (B)).
+    // At an odd offset each byte belongs to another word, in the other half of it; the sum of swapped words
+    // is the swapped sum (RFC 1071 section 2 (B)).
     let sum = if at % 2 == 0 {
-        update(sum, old, most)
+        update(sum, old, max)
     } else {
-        update(sum, old.swap_bytes(), most.swap_bytes())
+        update(sum, old.swap_bytes(), max.swap_bytes())
     };
-    put(segment, at, most);
-    put(segment, 16, sum);
+    put(segment, at, max);
+    put(segment, field::CHECKSUM, sum);
     true
 }
 
-/// Where the TCP header of a SYN begins, and the largest segment that goes into a packet of `mtu` bytes.
+/// Offset of the TCP header of a SYN, and the largest segment that fits into a packet of `mtu` bytes.
 fn syn(packet: &[u8], mtu: u16) -> Option<(usize, u16)> {
     let packet = ip::Packet::parse(packet).ok()?;
     let (transport, payload) = match packet {
@@ -141,23 +202,25 @@ fn syn(packet: &[u8], mtu: u16) -> Option<(usize, u16)> {
         ip::Packet::V4(_) => ipv4::HEADER_LEN,
         ip::Packet::V6(_) => ipv6::HEADER_LEN,
     };
-    let is_syn = packet.protocol() == TCP && payload.get(13)? & SYN != 0;
+    let is_syn = packet.protocol() == TCP && payload.get(field::FLAGS)? & flag::SYN != 0;
     is_syn.then_some((transport, mtu.saturating_sub(clamp(fixed + HEADER_LEN))))
 }
 
-/// Where the value of the option stands in a TCP header.
-fn segment_size_at(segment: &[u8]) -> Option<usize> {
-    let len = usize::from(segment.get(12)? >> 4) * 4;
+/// Offset of the maximum segment size in a TCP header.
+fn mss_at(segment: &[u8]) -> Option<usize> {
+    let len = header_len(segment)?;
     let options = segment.get(..len)?;
     let mut at = HEADER_LEN;
     loop {
         match *options.get(at)? {
-            END => return None,
-            NO_OPERATION => at += 1,
-            kind => match (kind, options.get(at + 1)?) {
-                (MAXIMUM_SEGMENT_SIZE, 4) => return (at + 4 <= len).then_some(at + 2),
+            option::END => return None,
+            option::NO_OPERATION => at += 1,
+            kind => match (kind, *options.get(at + 1)?) {
+                (option::MAXIMUM_SEGMENT_SIZE, option::MAXIMUM_SEGMENT_SIZE_LEN) => {
+                    return (at + 4 <= len).then_some(at + 2);
+                }
                 (_, 0 | 1) => return None,
-                (_, len) => at += usize::from(*len),
+                (_, len) => at += usize::from(len),
             },
         }
     }
@@ -167,11 +230,14 @@ fn segment_size_at(segment: &[u8]) -> Option<usize> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
-    use crate::checksum::Sum;
+    use super::{
+        flag::{ACK, SYN},
+        option::{END, NO_OPERATION},
+        *,
+    };
 
-    /// An IPv4 packet of this protocol with a TCP header of 24 bytes.
-    fn said(protocol: u8, fragment: u8, flags: u8, payload: usize) -> Option<Says> {
+    /// The class of an IPv4 packet of this protocol with a TCP header of 24 bytes.
+    fn classified(protocol: u8, fragment: u8, flags: u8, payload: usize) -> Option<Segment> {
         let mut bytes = vec![0; 20 + 24 + payload];
         let len = u8::try_from(bytes.len()).unwrap();
         let mut put = |at: usize, value: u8| bytes[at] = value;
@@ -181,18 +247,18 @@ mod tests {
         put(9, protocol);
         put(20 + 12, 6 << 4);
         put(20 + 13, flags);
-        says(&ip::Packet::parse(&bytes).unwrap())
+        Segment::of(&ip::Packet::parse(&bytes).unwrap())
     }
 
     #[test]
-    fn what_is_no_acknowledgement_alone_says_more() {
-        assert_eq!(said(TCP, 0, ACK, 0), Some(Says::Received));
-        assert_eq!(said(TCP, 0, ACK, 1), Some(Says::More));
+    fn only_pure_acknowledgements_are_not_data() {
+        assert_eq!(classified(TCP, 0, ACK, 0), Some(Segment::PureAck));
+        assert_eq!(classified(TCP, 0, ACK, 1), Some(Segment::Data));
         for flags in [ACK | 0x01, 0x02, 0x04] {
-            assert_eq!(said(TCP, 0, flags, 0), Some(Says::More));
+            assert_eq!(classified(TCP, 0, flags, 0), Some(Segment::Data));
         }
-        assert_eq!(said(17, 0, ACK, 1), None, "not TCP");
-        assert_eq!(said(TCP, 0x20, ACK, 1), None, "a fragment");
+        assert_eq!(classified(17, 0, ACK, 1), None, "not TCP");
+        assert_eq!(classified(TCP, 0x20, ACK, 1), None, "a fragment");
     }
 
     /// A SYN with these options, and a complete checksum.
@@ -218,7 +284,7 @@ mod tests {
         packet
     }
 
-    /// Over the pseudo-header and the segment: 0 of a packet whose checksum is right.
+    /// Checksum over the pseudo-header and the segment: 0 if the packet's checksum is valid.
     fn sum(packet: &[u8], start: usize) -> u16 {
         let addresses = if start == 20 { &packet[12..20] } else { &packet[8..40] };
         let segment = &packet[start..];
@@ -227,26 +293,26 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_size_is_lowered_to_what_there_is_room_for() {
+    fn the_mss_is_lowered_to_what_fits() {
         let options = [2, 4, 0x05, 0xb4, 4, 2, 1, 3, 3, 7];
         let mut packet = syn_with(false, &options);
-        assert!(!lower_segment_size(&mut packet, 1500), "1460 fit");
-        assert!(lower_segment_size(&mut packet, 1428));
+        assert!(!clamp_mss(&mut packet, 1500), "1460 fit");
+        assert!(clamp_mss(&mut packet, 1428));
         assert_eq!(packet[42..44], 1388_u16.to_be_bytes());
-        assert!(!lower_segment_size(&mut packet, 1500), "never higher");
+        assert!(!clamp_mss(&mut packet, 1500), "never higher");
         let mut packet = syn_with(true, &options);
-        assert!(lower_segment_size(&mut packet, 1428));
+        assert!(clamp_mss(&mut packet, 1428));
         assert_eq!(packet[62..64], 1368_u16.to_be_bytes());
     }
 
     #[test]
-    fn nothing_but_the_size_of_a_syn_is_lowered() {
+    fn only_the_mss_of_a_syn_is_lowered() {
         let size = [2, 4, 0x05, 0xb4];
         let unchanged = |change: fn(&mut Vec<u8>)| {
             let mut packet = syn_with(false, &size);
             change(&mut packet);
             let before = packet.clone();
-            !lower_segment_size(&mut packet, 1000) && packet == before
+            !clamp_mss(&mut packet, 1000) && packet == before
         };
         assert!(!unchanged(|_| {}));
         assert!(unchanged(|packet| packet[33] = 0x10), "no SYN");
@@ -259,7 +325,7 @@ mod tests {
         assert!(unchanged(|packet| packet[32] = 15 << 4), "a header that is too long");
     }
 
-    /// An acknowledgement alone of this number, with a timestamp and a block of SACK, and a complete checksum.
+    /// A pure acknowledgement of this number, with a timestamp, a SACK block and a complete checksum.
     fn acknowledgement(v6: bool, number: u32) -> Vec<u8> {
         let options = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 1, 5, 10, 0, 0, 0, 9, 0, 0, 0, 10];
         let mut packet = syn_with(v6, &options);
@@ -284,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_more_is_not_superseded() {
+    fn only_the_acknowledgement_number_and_window_may_differ() {
         let older = acknowledgement(false, 10);
         let superseded = |change: fn(&mut Vec<u8>)| {
             let mut packets = [acknowledgement(false, 20), older.clone()];
@@ -309,7 +375,7 @@ mod tests {
     }
 
     proptest! {
-        /// At even and odd places, among others.
+        /// At even and odd offsets.
         #[test]
         fn the_checksum_stays_right(v6: bool, before in 0..5_usize, size: u16, mtu in 100..2000_u16) {
             let [high, low] = size.to_be_bytes();
@@ -317,7 +383,7 @@ mod tests {
             let mut packet = syn_with(v6, &options);
             let start = if v6 { 40 } else { 20 };
             let room = mtu - if v6 { 60 } else { 40 };
-            prop_assert_eq!(lower_segment_size(&mut packet, mtu), size > room);
+            prop_assert_eq!(clamp_mss(&mut packet, mtu), size > room);
             prop_assert_eq!(sum(&packet, start), 0);
             let at = start + 20 + before + 2;
             prop_assert_eq!(&packet[at..at + 2], &size.min(room).to_be_bytes());
@@ -328,7 +394,7 @@ mod tests {
             if let Some(first) = bytes.first_mut() {
                 *first = if *first % 2 == 0 { 0x45 } else { 0x60 };
             }
-            lower_segment_size(&mut bytes, mtu);
+            clamp_mss(&mut bytes, mtu);
             assert!(!supersedes(&bytes, &bytes));
         }
     }

@@ -1,70 +1,82 @@
-//! What the `quic` transport puts around inner packets, and how each side says who it is.
+//! The tunnel header of the `quic` transport, the hello of its connections, and its control datagrams.
 //!
-//! One QUIC connection is one member path. Its first bidirectional stream carries a [`Hello`] each way;
-//! a DATAGRAM frame (RFC 9221) carries an inner IP packet behind a [`Header`].
+//! A member path is one QUIC connection. Its first bidirectional stream carries a [`Hello`] in each
+//! direction; each DATAGRAM frame (RFC 9221) carries an inner IP packet behind a [`Header`].
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::Malformed;
+use crate::{Malformed, bytes};
 
-/// Bytes of a [`Header`].
+/// Length of a [`Header`], bytes.
 pub const HEADER_LEN: usize = 10;
 
-/// Flows that are told apart: 12 bits.
+/// Highest flow number: 12 bits.
 pub const FLOW_MAX: u16 = 0xfff;
 
-const UNSUMMED: u16 = 0x1000;
-const KEPT: u16 = 0x2000;
-const CONTEXT: u16 = 0x4000;
-const COMPRESSED: u16 = 0x8000;
-const FORM: u16 = CONTEXT | COMPRESSED;
+mod field {
+    use std::ops::Range;
 
-/// First byte of a datagram for nobody, with which a path is filled to learn what it carries: both bits of the
-/// [`Form`] are set, as in no [`Header`].
-pub const FILLER: u8 = 0xc0;
-
-/// First byte of a datagram that says of which flow a context is not known.
-const UNKNOWN: u8 = 0xc1;
-
-/// Whether a datagram is one for nobody.
-#[must_use]
-pub fn is_filler(datagram: &[u8]) -> bool {
-    datagram.first() == Some(&FILLER)
+    pub(super) const FLAGS_FLOW: Range<usize> = 0..2;
+    pub(super) const SEQUENCE: Range<usize> = 2..6;
+    pub(super) const BEHIND: Range<usize> = 6..8;
+    pub(super) const PATHS: Range<usize> = 8..10;
 }
 
-/// The datagram that says that a packet of this flow could not be restored: bytes 1 and 2 are the flow's number.
+/// Bits of the first 16-bit word above the flow.
+mod flag {
+    pub(super) const CHECKSUM_OMITTED: u16 = 0x1000;
+    pub(super) const RETRANSMITTABLE: u16 = 0x2000;
+    pub(super) const CONTEXT: u16 = 0x4000;
+    pub(super) const COMPRESSED: u16 = 0x8000;
+    pub(super) const FORM: u16 = CONTEXT | COMPRESSED;
+}
+
+/// First byte of a padding datagram, which the receiver drops. It fills a path to measure its rate. Both form
+/// bits are set, as in no [`Header`].
+pub const PADDING: u8 = 0xc0;
+
+/// First byte of a datagram that reports an unknown context.
+const UNKNOWN_CONTEXT: u8 = 0xc1;
+
+/// Whether a datagram is padding.
+#[must_use]
+pub fn is_padding(datagram: &[u8]) -> bool {
+    datagram.first() == Some(&PADDING)
+}
+
+/// The datagram that reports that a packet of this flow could not be restored: 0xc1, then the flow (16 bits).
 #[must_use]
 pub const fn unknown_context(flow: u16) -> [u8; 3] {
     let [high, low] = flow.to_be_bytes();
-    [UNKNOWN, high, low]
+    [UNKNOWN_CONTEXT, high, low]
 }
 
-/// The flow of which a datagram says that its context is not known; none where it says nothing of that kind.
+/// The flow whose context a datagram reports as unknown. `None` for other datagrams.
 #[must_use]
 pub fn flow_of_unknown_context(datagram: &[u8]) -> Option<u16> {
     match datagram {
-        &[UNKNOWN, high, low] => Some(u16::from_be_bytes([high, low])),
+        &[UNKNOWN_CONTEXT, high, low] => Some(u16::from_be_bytes([high, low])),
         _ => None,
     }
 }
 
-/// What stands behind a [`Header`].
+/// Form of the packet behind a [`Header`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A packet.
+    /// Uncompressed.
     Plain,
-    /// A packet whose beginning is the context of others of its flow.
+    /// Uncompressed, and its start becomes the context of the flow.
     Context,
-    /// A packet that was compressed with a [`Context`](crate::context::Context).
+    /// Compressed with a [`Context`](crate::context::Context).
     Compressed,
 }
 
 impl Form {
     fn from_bits(word: u16) -> Option<Self> {
-        match word & FORM {
+        match word & flag::FORM {
             0 => Some(Self::Plain),
-            CONTEXT => Some(Self::Context),
-            COMPRESSED => Some(Self::Compressed),
+            flag::CONTEXT => Some(Self::Context),
+            flag::COMPRESSED => Some(Self::Compressed),
             _ => None,
         }
     }
@@ -72,8 +84,8 @@ impl Form {
     const fn bits(self) -> u16 {
         match self {
             Self::Plain => 0,
-            Self::Context => CONTEXT,
-            Self::Compressed => COMPRESSED,
+            Self::Context => flag::CONTEXT,
+            Self::Compressed => flag::COMPRESSED,
         }
     }
 }
@@ -81,46 +93,50 @@ impl Form {
 /// The header before an inner packet.
 ///
 /// ```text
-/// byte  0 .. 1                                                 2 .. 5             6 .. 7     8 .. 9
-///       2 bits form, 1 bit kept, 1 bit unsummed, 12 bits flow  sequence number    behind     paths
-/// ```
+///  0                   1                   2                   3
+///  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+/// +---+-+-+-----------------------+-------------------------------+
+/// |Frm|R|O|         Flow          |   Sequence Number (high 16)   |
+/// +---+-+-+-----------------------+-------------------------------+
+/// |   Sequence Number (low 16)    |            Behind             |
+/// +-------------------------------+-------------------------------+
+/// |             Paths             |
+/// +-------------------------------+
 ///
-/// The form is 0 plain, 1 context, 2 compressed.
+/// Frm: 0 plain, 1 context, 2 compressed     R: retransmittable     O: TCP checksum omitted
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Flow of the packet.
+    /// Flow of the packet, at most [`FLOW_MAX`].
     pub flow: u16,
-    /// What stands behind the header.
+    /// Form of the packet.
     pub form: Form,
-    /// Whether its TCP checksum was left out (its field is 0), as of segments of a larger packet: the packet is
-    /// protected by the connection, and who puts segments together again needs none of theirs.
-    pub unsummed: bool,
-    /// Whether it goes again if it is lost.
-    pub kept: bool,
-    /// Number within the flow.
+    /// Whether the TCP checksum was omitted (its field is 0), as in segments of a GSO packet. The connection
+    /// authenticates the packet, and a receiver that coalesces segments needs no checksum of each.
+    pub checksum_omitted: bool,
+    /// Whether the sender retransmits the packet if it is lost.
+    pub retransmittable: bool,
+    /// Sequence number within the flow.
     pub sequence: u32,
-    /// When the packet left, the flow's packets before it that had not left yet, or may go again, began so far
-    /// back; 0: none. 65535: not known.
+    /// Distance from the packet after this one back to the flow's first packet that was still queued, or
+    /// still retransmittable, when this one was sent. 0: none was. 65535: unknown.
     pub behind: u16,
-    /// Paths on which packets of the flow may be under way: bit `i` for member path `i`.
+    /// Paths on which packets of the flow may be in flight: bit `i` for member path `i`.
     pub paths: u16,
 }
 
 impl Header {
     /// Splits a datagram into header and inner packet.
     pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), Malformed> {
-        let Some((&[f1, f0, s3, s2, s1, s0, b1, b0, p1, p0], packet)) =
-            datagram.split_first_chunk()
-        else {
-            let found = datagram.len() as u64;
+        let Some((header, packet)) = datagram.split_first_chunk::<HEADER_LEN>() else {
             return Err(Malformed {
                 field: "datagram length",
                 offset: 0,
-                found,
+                found: datagram.len() as u64,
                 expected: "10 or more",
             });
         };
-        let word = u16::from_be_bytes([f1, f0]);
+        let word = u16::from_be_bytes(bytes::field(header, field::FLAGS_FLOW));
         let Some(form) = Form::from_bits(word) else {
             let found = u64::from(word >> 14);
             return Err(Malformed { field: "form", offset: 0, found, expected: "0 to 2" });
@@ -128,54 +144,57 @@ impl Header {
         let header = Self {
             flow: word & FLOW_MAX,
             form,
-            unsummed: word & UNSUMMED != 0,
-            kept: word & KEPT != 0,
-            sequence: u32::from_be_bytes([s3, s2, s1, s0]),
-            behind: u16::from_be_bytes([b1, b0]),
-            paths: u16::from_be_bytes([p1, p0]),
+            checksum_omitted: word & flag::CHECKSUM_OMITTED != 0,
+            retransmittable: word & flag::RETRANSMITTABLE != 0,
+            sequence: u32::from_be_bytes(bytes::field(header, field::SEQUENCE)),
+            behind: u16::from_be_bytes(bytes::field(header, field::BEHIND)),
+            paths: u16::from_be_bytes(bytes::field(header, field::PATHS)),
         };
         Ok((header, packet))
     }
 
-    /// As it stands before the packet.
+    /// The header's bytes.
     #[must_use]
-    pub const fn emit(&self) -> [u8; HEADER_LEN] {
-        let unsummed = if self.unsummed { UNSUMMED } else { 0 };
-        let kept = if self.kept { KEPT } else { 0 };
-        let word = self.flow & FLOW_MAX | unsummed | kept | self.form.bits();
-        let [f1, f0] = word.to_be_bytes();
-        let [s3, s2, s1, s0] = self.sequence.to_be_bytes();
-        let [b1, b0] = self.behind.to_be_bytes();
-        let [p1, p0] = self.paths.to_be_bytes();
-        [f1, f0, s3, s2, s1, s0, b1, b0, p1, p0]
+    pub fn emit(&self) -> [u8; HEADER_LEN] {
+        let checksum_omitted = if self.checksum_omitted { flag::CHECKSUM_OMITTED } else { 0 };
+        let retransmittable = if self.retransmittable { flag::RETRANSMITTABLE } else { 0 };
+        let word = self.flow & FLOW_MAX | checksum_omitted | retransmittable | self.form.bits();
+        let mut header = [0; HEADER_LEN];
+        header[field::FLAGS_FLOW].copy_from_slice(&word.to_be_bytes());
+        header[field::SEQUENCE].copy_from_slice(&self.sequence.to_be_bytes());
+        header[field::BEHIND].copy_from_slice(&self.behind.to_be_bytes());
+        header[field::PATHS].copy_from_slice(&self.paths.to_be_bytes());
+        header
     }
 }
 
 const MAGIC: [u8; 4] = *b"HWSQ";
+/// Versions 1 to 7 had other formats.
 const VERSION: u8 = 8;
+/// Version of a hello that offers the TCP proxy.
+const VERSION_PROXY: u8 = 9;
+/// Length of the fields before the addresses or the name, bytes.
 const FIXED_LEN: usize = 25;
+/// Length of the sender's addresses, bytes.
+const ADDRESSES_LEN: usize = 20;
 
-/// A hello of this version says more, before the name.
-const VERSION_LANE: u8 = 9;
-const LANE_LEN: usize = 20;
-
-/// Longest branch name: that of a DNS label (RFC 1035 section 2.3.4).
+/// Longest branch name, bytes: that of a DNS label (RFC 1035 section 2.3.4).
 pub const MAX_NAME_LEN: usize = 63;
 
-/// Bytes of the longest [`Hello`].
-pub const HELLO_MAX_LEN: usize = FIXED_LEN + LANE_LEN + MAX_NAME_LEN;
+/// Length of the longest [`Hello`], bytes.
+pub const HELLO_MAX_LEN: usize = FIXED_LEN + ADDRESSES_LEN + MAX_NAME_LEN;
 
-/// Addresses of a gateway's own: connections to them are not for the TCP lane.
+/// A gateway's own addresses. Its peers do not proxy connections to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Own {
-    /// Of IPv4, if it has one.
+pub struct OwnAddresses {
+    /// IPv4 address, if it has one.
     pub v4: Option<Ipv4Addr>,
-    /// Of IPv6, if it has one.
+    /// IPv6 address, if it has one.
     pub v6: Option<Ipv6Addr>,
 }
 
-impl Own {
-    fn from_octets(&[a, b, c, d, ref v6 @ ..]: &[u8; LANE_LEN]) -> Self {
+impl OwnAddresses {
+    fn from_octets(&[a, b, c, d, ref v6 @ ..]: &[u8; ADDRESSES_LEN]) -> Self {
         let (v4, v6) = (Ipv4Addr::new(a, b, c, d), Ipv6Addr::from(*v6));
         Self { v4: (!v4.is_unspecified()).then_some(v4), v6: (!v6.is_unspecified()).then_some(v6) }
     }
@@ -187,35 +206,47 @@ impl Own {
     }
 }
 
-/// Who speaks on a connection, and which path it is. It fills its direction of the stream.
+/// Identifies the sender of a connection, and its member path. It fills its direction of the stream.
 ///
 /// ```text
-/// byte  0 .. 3   4         5 .. 6      7       8        9 .. 24   25 ...
-///       "HWSQ"   version   branch id   group   member   session   branch name
+///  0                   1                   2                   3
+///  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+/// +---------------------------------------------------------------+
+/// |                        Magic ("HWSQ")                         |
+/// +---------------+-------------------------------+---------------+
+/// |Version (8, 9) |           Branch ID           |  Path Group   |
+/// +---------------+-------------------------------+---------------+
+/// | Member Path   |                                               |
+/// +---------------+                                               +
+/// |   Session (16 bytes)                                          |
+/// +               +-----------------------------------------------+
+/// |               |   Version 9 only: IPv4 address (4 bytes),     |
+/// +---------------+   IPv6 address (16 bytes); all zero: none     |
+/// +---------------------------------------------------------------+
+/// |   Branch Name (1 to 63 bytes, UTF-8)                          |
+/// +---------------------------------------------------------------+
 /// ```
 ///
-/// The version is 8. In version 9, who speaks takes the TCP lane ([`crate::lane`]), and the name stands from
-/// byte 45 on: bytes 25 .. 28 and 29 .. 44 are the [`Own`] addresses, of IPv4 and of IPv6 (all 0: none). Versions 6 and 7
-/// left no checksum out, versions 3 and 5 had no compressed packets, version 4 no IPv6 address, versions 1 and 2 one byte for the branch.
+/// Version 9 offers the TCP proxy ([`crate::proxy`]) and adds the sender's [`OwnAddresses`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
-    /// Number of the speaker's branch.
+    /// Number of the sender's branch.
     pub id: u16,
     /// Path group.
     pub group: u8,
     /// Member path of the group, from 0.
     pub member: u8,
-    /// Chosen by chance when the speaker starts, and another for a group that is changed: what ties the paths of a
-    /// group together. Another one says that its numbers begin anew.
+    /// Random number, chosen when the sender starts and when the group changes. It ties the paths of a group
+    /// together; a new one means that sequence numbers start anew.
     pub session: [u8; 16],
-    /// Where the speaker takes the TCP lane: addresses to which that does not lead.
-    pub lane: Option<Own>,
-    /// Name of the speaker's branch, 1 to [`MAX_NAME_LEN`] bytes.
+    /// The sender's addresses, if it offers the TCP proxy.
+    pub proxy: Option<OwnAddresses>,
+    /// Name of the sender's branch, 1 to [`MAX_NAME_LEN`] bytes.
     pub branch: &'a str,
 }
 
 impl<'a> Hello<'a> {
-    /// Reads all that came on the stream.
+    /// Parses all bytes of the stream.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let wrong = |field, offset, found, expected| Malformed { field, offset, found, expected };
         let short = wrong("hello length", 0, bytes.len() as u64, "26 to 108");
@@ -229,11 +260,11 @@ impl<'a> Hello<'a> {
         let ([version, high, low, group, member], rest) =
             rest.split_first_chunk::<5>().ok_or(short)?;
         let (session, rest) = rest.split_first_chunk::<16>().ok_or(short)?;
-        let (lane, name) = match *version {
+        let (proxy, name) = match *version {
             VERSION => (None, rest),
-            VERSION_LANE => {
-                let (own, name) = rest.split_first_chunk().ok_or(short)?;
-                (Some(Own::from_octets(own)), name)
+            VERSION_PROXY => {
+                let (addresses, name) = rest.split_first_chunk().ok_or(short)?;
+                (Some(OwnAddresses::from_octets(addresses)), name)
             }
             _ => return Err(wrong("hello version", 4, (*version).into(), "8 or 9")),
         };
@@ -244,19 +275,19 @@ impl<'a> Hello<'a> {
         let branch = std::str::from_utf8(name)
             .map_err(|e| wrong("branch name", start, e.valid_up_to() as u64, "UTF-8 text"))?;
         let (id, group, member) = (u16::from_be_bytes([*high, *low]), *group, *member);
-        Ok(Self { id, group, member, session: *session, lane, branch })
+        Ok(Self { id, group, member, session: *session, proxy, branch })
     }
 
-    /// As it is sent. A name that is too long is cut.
+    /// The hello's bytes. A name that is too long is truncated.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let name = self.branch.as_bytes();
-        let version = if self.lane.is_some() { VERSION_LANE } else { VERSION };
+        let version = if self.proxy.is_some() { VERSION_PROXY } else { VERSION };
         let [high, low] = self.id.to_be_bytes();
         let fixed = [version, high, low, self.group, self.member];
-        let own = self.lane.map(Own::octets);
+        let addresses = self.proxy.map(OwnAddresses::octets);
         let name = name.get(..MAX_NAME_LEN).unwrap_or(name);
-        [MAGIC.as_slice(), &fixed, &self.session, &own.unwrap_or_default(), name].concat()
+        [MAGIC.as_slice(), &fixed, &self.session, &addresses.unwrap_or_default(), name].concat()
     }
 }
 
@@ -268,18 +299,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_survives(flow in 0..=FLOW_MAX, form in 0..3_usize, unsummed: bool, kept: bool, sequence: u32, behind: u16, paths: u16, packet: Vec<u8>) {
+        fn an_emitted_header_parses(flow in 0..=FLOW_MAX, form in 0..3_usize, checksum_omitted: bool, retransmittable: bool, sequence: u32, behind: u16, paths: u16, packet: Vec<u8>) {
             let form = [Form::Plain, Form::Context, Form::Compressed][form];
-            let header = Header { flow, form, unsummed, kept, sequence, behind, paths };
+            let header = Header { flow, form, checksum_omitted, retransmittable, sequence, behind, paths };
             let bytes = [header.emit().as_slice(), &packet].concat();
             prop_assert_eq!(Header::parse(&bytes), Ok((header, packet.as_slice())));
         }
 
         #[test]
-        fn a_hello_survives(id: u16, group: u8, member: u8, session: [u8; 16], lane: bool, v4 in 1_u32.., v6 in 1_u128.., has: (bool, bool), branch in "[a-z]{1,63}") {
-            let own = Own { v4: has.0.then(|| v4.into()), v6: has.1.then(|| v6.into()) };
-            let lane = lane.then_some(own);
-            let hello = Hello { id, group, member, session, lane, branch: &branch };
+        fn an_emitted_hello_parses(id: u16, group: u8, member: u8, session: [u8; 16], proxy: bool, v4 in 1_u32.., v6 in 1_u128.., has: (bool, bool), branch in "[a-z]{1,63}") {
+            let own = OwnAddresses { v4: has.0.then(|| v4.into()), v6: has.1.then(|| v6.into()) };
+            let proxy = proxy.then_some(own);
+            let hello = Hello { id, group, member, session, proxy, branch: &branch };
             let bytes = hello.emit();
             prop_assert_eq!(Hello::parse(&bytes), Ok(hello));
         }
@@ -291,18 +322,18 @@ mod tests {
         }
 
         #[test]
-        fn an_unknown_context_is_no_packet(flow in 0..=FLOW_MAX) {
+        fn a_report_of_an_unknown_context_is_no_packet(flow in 0..=FLOW_MAX) {
             let datagram = unknown_context(flow);
             prop_assert_eq!(flow_of_unknown_context(&datagram), Some(flow));
             prop_assert!(Header::parse(&[datagram.as_slice(), &[0; HEADER_LEN]].concat()).is_err());
-            prop_assert!(!is_filler(&datagram) && flow_of_unknown_context(&[FILLER; 3]).is_none());
+            prop_assert!(!is_padding(&datagram) && flow_of_unknown_context(&[PADDING; 3]).is_none());
         }
     }
 
     #[test]
     fn errors_name_the_field() {
-        let (session, lane) = ([7; 16], None);
-        let good = Hello { id: 1, group: 0, member: 3, session, lane, branch: "b1" }.emit();
+        let (session, proxy) = ([7; 16], None);
+        let good = Hello { id: 1, group: 0, member: 3, session, proxy, branch: "b1" }.emit();
         for (byte, field) in [(0, "hello magic"), (4, "hello version"), (25, "branch name")] {
             let mut bad = good.clone();
             bad[byte] = 0xff;

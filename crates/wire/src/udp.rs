@@ -1,9 +1,31 @@
 //! UDP (RFC 768).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-------------------------------+-------------------------------+
+//! |          Source Port          |       Destination Port        |
+//! +-------------------------------+-------------------------------+
+//! |            Length             |           Checksum            |
+//! +-------------------------------+-------------------------------+
+//! ```
 
-/// Length of a header.
+use crate::bytes;
+
+/// Length of a header, bytes.
 pub const HEADER_LEN: usize = 8;
 
-/// A datagram.
+/// Byte ranges of the header's fields.
+pub(crate) mod field {
+    use std::ops::Range;
+
+    pub(crate) const SOURCE_PORT: Range<usize> = 0..2;
+    pub(crate) const DESTINATION_PORT: Range<usize> = 2..4;
+    pub(crate) const LENGTH: Range<usize> = 4..6;
+    pub(crate) const CHECKSUM: Range<usize> = 6..8;
+}
+
+/// A view of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
     header: &'a [u8; HEADER_LEN],
@@ -11,46 +33,47 @@ pub struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a datagram, which may be followed by padding; none where its length is beyond the bytes.
+    /// Parses a datagram, which padding may follow. `None` if its length exceeds `bytes`.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_LEN>()?;
-        let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let length = usize::from(u16::from_be_bytes(bytes::field(header, field::LENGTH)));
         let payload = rest.get(..length.checked_sub(HEADER_LEN)?)?;
         Some(Self { header, payload })
     }
 
-    /// Port it goes to.
+    /// Destination port.
     #[must_use]
     pub fn destination_port(&self) -> u16 {
-        u16::from_be_bytes([self.header[2], self.header[3]])
+        u16::from_be_bytes(bytes::field(self.header, field::DESTINATION_PORT))
     }
 
-    /// What it carries.
+    /// The payload, without padding.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 }
 
-/// The values of a header. The checksum is left zero: over IPv4 that means none.
+/// The values of a header. The checksum is 0, which over IPv4 means none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// Port it comes from.
+    /// Source port.
     pub source_port: u16,
-    /// Port it goes to.
+    /// Destination port.
     pub destination_port: u16,
 }
 
 impl Repr {
-    /// The header before `payload_len` bytes; none where the datagram would be longer than 65535.
+    /// The header of a datagram with `payload_len` bytes of payload, or `None` if the datagram would be
+    /// longer than 65535 bytes.
     #[must_use]
     pub fn emit(&self, payload_len: usize) -> Option<[u8; HEADER_LEN]> {
         let length = u16::try_from(HEADER_LEN + payload_len).ok()?;
         let mut header = [0; HEADER_LEN];
-        header[0..2].copy_from_slice(&self.source_port.to_be_bytes());
-        header[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
-        header[4..6].copy_from_slice(&length.to_be_bytes());
+        header[field::SOURCE_PORT].copy_from_slice(&self.source_port.to_be_bytes());
+        header[field::DESTINATION_PORT].copy_from_slice(&self.destination_port.to_be_bytes());
+        header[field::LENGTH].copy_from_slice(&length.to_be_bytes());
         Some(header)
     }
 }
@@ -72,7 +95,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_can_be_read(bytes: Vec<u8>) {
+        fn no_bytes_panic(bytes: Vec<u8>) {
             let _ = Datagram::parse(&bytes);
         }
     }

@@ -1,22 +1,35 @@
-//! VXLAN (RFC 7348).
+//! VXLAN (RFC 7348 section 5).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+-+-+-+-+-+-+-----------------------------------------------+
+//! |R|R|R|R|I|R|R|R|                   Reserved                    |
+//! +-+-+-+-+-+-+-+-+-------------------------------+---------------+
+//! |        VXLAN Network Identifier (VNI)         |   Reserved    |
+//! +-----------------------------------------------+---------------+
+//! ```
 
-/// Length of a header.
+/// Length of a header, bytes.
 pub const HEADER_LEN: usize = 8;
-/// UDP port (IANA).
+/// UDP destination port (IANA).
 pub const PORT: u16 = 4789;
 
-/// The header of a network identifier of 24 bits (RFC 7348 section 5).
+/// The I flag: the VNI is valid.
+const INSTANCE: u8 = 0x08;
+
+/// The header for a VNI, of which the low 24 bits are used.
 #[must_use]
 pub fn emit(vni: u32) -> [u8; HEADER_LEN] {
     let [_, a, b, c] = vni.to_be_bytes();
-    [0x08, 0, 0, 0, a, b, c, 0]
+    [INSTANCE, 0, 0, 0, a, b, c, 0]
 }
 
-/// The frame inside; none where the flag that says so is not set.
+/// The encapsulated Ethernet frame, or `None` if the I flag is not set.
 #[must_use]
 pub fn inner(bytes: &[u8]) -> Option<&[u8]> {
     let (header, frame) = bytes.split_first_chunk::<HEADER_LEN>()?;
-    (header[0] & 0x08 != 0).then_some(frame)
+    (header[0] & INSTANCE != 0).then_some(frame)
 }
 
 #[cfg(test)]

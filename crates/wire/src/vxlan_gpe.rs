@@ -1,20 +1,45 @@
-//! The generic protocol extension of VXLAN (draft-ietf-nvo3-vxlan-gpe-13).
+//! VXLAN-GPE, the generic protocol extension for VXLAN (draft-ietf-nvo3-vxlan-gpe-13 section 3).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+---+-+-+-+-+-------------------------------+---------------+
+//! |R|R|Ver|I|P|B|O|           Reserved            | Next Protocol |
+//! +-+-+---+-+-+-+-+-------------------------------+---------------+
+//! |        VXLAN Network Identifier (VNI)         |   Reserved    |
+//! +-----------------------------------------------+---------------+
+//! ```
 
-use crate::Malformed;
+use crate::{Malformed, bytes};
 
-/// Length of a header.
+/// Length of a header, bytes.
 pub const HEADER_LEN: usize = 8;
-/// UDP port (IANA).
+/// UDP destination port (IANA).
 pub const PORT: u16 = 4790;
-/// Highest network identifier.
+/// Highest VNI: 24 bits.
 pub const VNI_MAX: u32 = 0xff_ffff;
 
-const VERSION: u8 = 0x30;
-const INSTANCE: u8 = 0x08;
-const NEXT_PROTOCOL: u8 = 0x04;
-const OAM: u8 = 0x01;
+mod field {
+    use std::ops::Range;
 
-/// Next protocols (draft-ietf-nvo3-vxlan-gpe-13 section 3.2).
+    pub(super) const FLAGS: usize = 0;
+    pub(super) const NEXT_PROTOCOL: usize = 3;
+    /// VNI and the reserved byte behind it.
+    pub(super) const VNI_RESERVED: Range<usize> = 4..8;
+}
+
+/// Bits of the flags field.
+mod flag {
+    pub(super) const VERSION: u8 = 0x30;
+    /// I: the VNI is valid.
+    pub(super) const INSTANCE: u8 = 0x08;
+    /// P: the next protocol field is valid.
+    pub(super) const NEXT_PROTOCOL: u8 = 0x04;
+    /// O: the payload is an OAM packet.
+    pub(super) const OAM: u8 = 0x01;
+}
+
+/// Next protocols (draft-ietf-nvo3-vxlan-gpe-13 section 3).
 pub mod next_protocol {
     /// IPv4.
     pub const IPV4: u8 = 1;
@@ -26,7 +51,7 @@ pub mod next_protocol {
     pub const NSH: u8 = 4;
 }
 
-/// A header, and what follows it.
+/// A view of a header and its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     header: &'a [u8; HEADER_LEN],
@@ -34,7 +59,7 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads a header, which must say what it carries (flag P) and for whom (flag I).
+    /// Parses a header, which must have flags I and P set.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let wrong = |field, offset, found: usize, expected| {
             Err(Malformed { field, offset, found: found as u64, expected })
@@ -42,32 +67,33 @@ impl<'a> Header<'a> {
         let Some((header, payload)) = bytes.split_first_chunk::<HEADER_LEN>() else {
             return wrong("VXLAN-GPE length", 0, bytes.len(), "8 bytes or more");
         };
-        if header[0] & VERSION != 0 {
-            return wrong("VXLAN-GPE version", 0, usize::from((header[0] & VERSION) >> 4), "0");
+        let flags = header[field::FLAGS];
+        if flags & flag::VERSION != 0 {
+            return wrong("VXLAN-GPE version", 0, usize::from((flags & flag::VERSION) >> 4), "0");
         }
-        if header[0] & (INSTANCE | NEXT_PROTOCOL) != INSTANCE | NEXT_PROTOCOL {
-            return wrong("VXLAN-GPE flags", 0, header[0].into(), "the bits I and P");
+        let required = flag::INSTANCE | flag::NEXT_PROTOCOL;
+        if flags & required != required {
+            return wrong("VXLAN-GPE flags", 0, flags.into(), "the bits I and P");
         }
         Ok(Self { header, payload })
     }
 
-    /// Network identifier, 24 bits.
+    /// VXLAN network identifier, 24 bits.
     #[must_use]
     pub fn vni(&self) -> u32 {
-        let [_, _, _, _, a, b, c, _] = *self.header;
-        u32::from_be_bytes([0, a, b, c])
+        u32::from_be_bytes(bytes::field(self.header, field::VNI_RESERVED)) >> 8
     }
 
-    /// What the payload is.
+    /// Protocol of the payload, see [`next_protocol`].
     #[must_use]
     pub fn next_protocol(&self) -> u8 {
-        self.header[3]
+        self.header[field::NEXT_PROTOCOL]
     }
 
-    /// Whether it is a packet for operation and maintenance.
+    /// Whether the payload is an OAM packet.
     #[must_use]
     pub fn oam(&self) -> bool {
-        self.header[0] & OAM != 0
+        self.header[field::FLAGS] & flag::OAM != 0
     }
 
     /// What follows the header.
@@ -76,7 +102,7 @@ impl<'a> Header<'a> {
         self.payload
     }
 
-    /// The values.
+    /// The values of the header.
     #[must_use]
     pub fn repr(&self) -> Repr {
         Repr { vni: self.vni(), next_protocol: self.next_protocol(), oam: self.oam() }
@@ -86,20 +112,21 @@ impl<'a> Header<'a> {
 /// The values of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// Network identifier: at most [`VNI_MAX`].
+    /// VXLAN network identifier, at most [`VNI_MAX`].
     pub vni: u32,
-    /// What the payload is.
+    /// Protocol of the payload.
     pub next_protocol: u8,
-    /// Whether it is a packet for operation and maintenance.
+    /// Whether the payload is an OAM packet.
     pub oam: bool,
 }
 
 impl Repr {
-    /// The header; none where the identifier is longer than 24 bits.
+    /// The header, or `None` if the VNI has more than 24 bits.
     #[must_use]
     pub fn emit(&self) -> Option<[u8; HEADER_LEN]> {
         let [0, a, b, c] = self.vni.to_be_bytes() else { return None };
-        let flags = INSTANCE | NEXT_PROTOCOL | if self.oam { OAM } else { 0 };
+        let oam = if self.oam { flag::OAM } else { 0 };
+        let flags = flag::INSTANCE | flag::NEXT_PROTOCOL | oam;
         Some([flags, 0, 0, self.next_protocol, a, b, c, 0])
     }
 }
@@ -120,13 +147,13 @@ mod tests {
         }
 
         #[test]
-        fn anything_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
             let _ = Header::parse(&bytes);
         }
     }
 
     #[test]
-    fn fields_are_where_section_3_puts_them() {
+    fn fields_are_at_the_offsets_of_section_3() {
         let repr = Repr { vni: 0x12_3456, next_protocol: next_protocol::NSH, oam: false };
         let bytes = repr.emit().unwrap();
         assert_eq!(bytes, [0x0c, 0, 0, 4, 0x12, 0x34, 0x56, 0]);

@@ -164,7 +164,7 @@ fn srh_with_hmac() {
 #[test]
 fn esp_alone_and_in_udp() {
     let header = esp::Repr { spi: 0xc000_0001, sequence: 77 }.emit().unwrap();
-    let body = esp::Plain { next_header: 4, data: &inner() }.emit(16).unwrap();
+    let body = esp::Plaintext { next_header: 4, data: &inner() }.emit(16).unwrap();
     let bytes = [&header[..], &body].concat();
     let expected = [("esp.spi", "0xc0000001"), ("esp.sequence", "77")];
     check("esp", &frame(ethertype::IPV4, &packet(esp::PROTOCOL, &bytes)), &expected);

@@ -13,9 +13,9 @@ use std::{
 use hawser_esp::{Inbound, Inbounds};
 use hawser_netdev::tun::Tun;
 use hawser_wire::{
-    esp::{InUdp, Plain},
+    coalesce::{Checksum, Coalescer, has_valid_checksum},
+    esp::{Plaintext, UdpEncapsulated},
     ipv4::{self, protocol},
-    join::{Checksum, Join, is_intact},
 };
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -42,7 +42,7 @@ pub(super) struct Inside {
     pub(super) associations: Inbounds,
     /// To the key exchange.
     pub(super) ike: Arc<UdpSocket>,
-    pub(super) join: Join,
+    pub(super) join: Coalescer,
 }
 
 impl Inward {
@@ -87,13 +87,13 @@ impl Inward {
 impl Inside {
     /// Takes what came in the port of encapsulated packets (RFC 3948 section 2).
     fn datagram(&mut self, bytes: &mut [u8], ecn: u8) {
-        match InUdp::parse(bytes) {
-            Ok(InUdp::Keepalive) => return,
-            Ok(InUdp::Ike(_)) => {
+        match UdpEncapsulated::parse(bytes) {
+            Ok(UdpEncapsulated::Keepalive) => return,
+            Ok(UdpEncapsulated::Ike(_)) => {
                 self.ike(bytes);
                 return;
             }
-            Ok(InUdp::Esp(_)) => {}
+            Ok(UdpEncapsulated::Esp(_)) => {}
             Err(_) => {
                 self.counters.dropped(Cause::Malformed, 1);
                 return;
@@ -123,7 +123,7 @@ impl Inside {
 }
 
 /// The packet inside: IPv4, without what was put behind it to hide its length (RFC 4303 section 2.7).
-fn packet<'a>(plain: &Plain<'a>) -> Result<&'a [u8], Cause> {
+fn packet<'a>(plain: &Plaintext<'a>) -> Result<&'a [u8], Cause> {
     if plain.next_header != protocol::IPIP {
         return Err(Cause::Selector);
     }
@@ -135,7 +135,7 @@ fn packet<'a>(plain: &Plain<'a>) -> Result<&'a [u8], Cause> {
 
 /// Tells a packet inside that the one outside met congestion, if it did (RFC 6040 section 4.2).
 fn marked(packet: &[u8], ecn: u8) -> Result<Cow<'_, [u8]>, Cause> {
-    if ecn != ipv4::ecn::CONGESTION {
+    if ecn != ipv4::ecn::CE {
         return Ok(packet.into());
     }
     let mut marked = packet.to_vec();
@@ -143,16 +143,16 @@ fn marked(packet: &[u8], ecn: u8) -> Result<Cow<'_, [u8]>, Cause> {
 }
 
 /// Lets a packet join what waits for the device, or goes behind it.
-fn write(join: &mut Join, tun: &Tun, counters: &Counters, packet: &[u8]) {
-    let checksum = if is_intact(packet) { Checksum::Right } else { Checksum::Unknown };
+fn write(join: &mut Coalescer, tun: &Tun, counters: &Counters, packet: &[u8]) {
+    let checksum = if has_valid_checksum(packet) { Checksum::Valid } else { Checksum::Unknown };
     if !join.push(packet, checksum) {
         flush(join, tun, counters);
         join.push(packet, checksum);
     }
 }
 
-fn flush(join: &mut Join, tun: &Tun, counters: &Counters) {
-    let parts = join.parts();
+fn flush(join: &mut Coalescer, tun: &Tun, counters: &Counters) {
+    let parts = join.segments();
     let Some((packet, cut)) = join.finish() else { return };
     match tun.write(packet, cut) {
         Ok(()) => counters.opened.add(parts, packet.len()),
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn only_ipv4_comes_out_and_no_more_than_it_says() {
         let data = [&ipv4(0)[..], &[0; 50]].concat();
-        assert_eq!(packet(&Plain { next_header: 4, data: &data }), Ok(&data[..24]));
-        assert_eq!(packet(&Plain { next_header: 41, data: &data }), Err(Cause::Selector));
+        assert_eq!(packet(&Plaintext { next_header: 4, data: &data }), Ok(&data[..24]));
+        assert_eq!(packet(&Plaintext { next_header: 41, data: &data }), Err(Cause::Selector));
         for len in [0, 3, 19, 23] {
-            let short = Plain { next_header: 4, data: &data[..len] };
+            let short = Plaintext { next_header: 4, data: &data[..len] };
             assert_eq!(packet(&short), Err(Cause::Malformed), "{len}");
         }
     }

@@ -37,7 +37,7 @@ use hawser_netdev::{
     routes::{self, Routes},
     tun::{Offload, Tun},
 };
-use hawser_wire::join::Join;
+use hawser_wire::coalesce::Coalescer;
 use tokio::runtime;
 
 use self::{
@@ -172,7 +172,7 @@ fn carry(
         counters: Arc::clone(counters),
         associations: Inbounds::default(),
         ike: Arc::clone(&ike),
-        join: Join::default(),
+        join: Coalescer::default(),
     };
     let opening = Inward { socket: Arc::clone(&socket), events: inward_events, inside };
     spawn("seal", ended.clone(), || sealing.run().context("packets into the tunnel"))?;

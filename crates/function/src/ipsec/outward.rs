@@ -10,7 +10,7 @@ use std::{
 
 use hawser_esp::{Error, Outbound, sealed_len};
 use hawser_netdev::tun::{MAX_PACKET_LEN, Read, Tun};
-use hawser_wire::{ipv4, ipv4::protocol::IPIP, segment::Large, tcp};
+use hawser_wire::{ipv4, ipv4::protocol::IPIP, segment::GsoPacket, tcp};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{
@@ -65,7 +65,7 @@ impl Outward {
                 match self.tun.read(&mut space) {
                     Ok(read) => {
                         let packet = space.get_mut(..read.len).unwrap_or_default();
-                        tcp::lower_segment_size(packet, self.mtu);
+                        tcp::clamp_mss(packet, self.mtu);
                         self.packet(packet, &read);
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
@@ -105,7 +105,7 @@ impl Outward {
             return;
         };
         let tos = self.dscp.outside(packet.dscp() << 2 | packet.ecn());
-        match read.segmentation.map(|cut| Large::new(bytes, cut)) {
+        match read.segmentation.map(|cut| GsoPacket::new(bytes, cut)) {
             None => self.push(tos, bytes.len(), |to| to.copy_from_slice(bytes)),
             Some(Some(large)) => {
                 for number in 0..large.count() {

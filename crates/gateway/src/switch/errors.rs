@@ -45,7 +45,7 @@ fn led_back(bytes: &[u8], returns: &Returns) -> Option<Vec<u8>> {
         return None;
     }
     Place::ALL.into_iter().find_map(|place| {
-        let key = Tuple::of_answer_to_quoted(&error, place)?;
+        let key = Tuple::of_reply_to_quoted(&error, place)?;
         let (write, output) = returns.get(&key).copied()?;
         let from = if output == Output::Agent { error.source() } else { write.source };
         rewrite::rewrite_error(&error, write, from)

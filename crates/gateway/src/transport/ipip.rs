@@ -236,7 +236,7 @@ impl Transport for Ipip {
                 match host.tun.read(space) {
                     Ok(read) => {
                         let packet = space.get_mut(..read.len).unwrap_or_default();
-                        tcp::lower_segment_size(packet, self.mtu);
+                        tcp::clamp_mss(packet, self.mtu);
                         self.sort(host, read.len, now);
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {

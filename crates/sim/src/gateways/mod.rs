@@ -24,7 +24,7 @@ use hawser_tunnel::{
     config::{Class, Congestion, Group, Options, Path as PathConfig, Peer, Placement, Recovery},
     counters::{GroupCounters, TunCounters},
 };
-use hawser_wire::tunnel::Own;
+use hawser_wire::tunnel::OwnAddresses;
 
 use self::wire::Path;
 pub use self::{
@@ -403,7 +403,7 @@ fn config(gateway: usize, paths: &[usize], options: Options) -> Config {
     Config {
         branch: name(gateway).into(),
         id: id(gateway),
-        own: Own { v4: None, v6: None },
+        own: OwnAddresses { v4: None, v6: None },
         queue_bytes: 1_000_000,
         placement: Placement::default(),
         options,

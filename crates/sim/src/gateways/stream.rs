@@ -7,7 +7,7 @@ use std::{
 };
 
 use hawser_tunnel::Stream;
-use hawser_wire::lane::Reason;
+use hawser_wire::proxy::Reason;
 
 #[derive(Default)]
 struct Shared {

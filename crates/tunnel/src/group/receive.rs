@@ -7,8 +7,8 @@ use hawser_multipath::{Decompressor, Tag, Unknown};
 use hawser_wire::{
     context::Restored,
     ip,
-    tcp::{self, Says},
-    tunnel::{Form, Header, flow_of_unknown_context, is_filler},
+    tcp::Segment,
+    tunnel::{Form, Header, flow_of_unknown_context, is_padding},
 };
 
 use super::state::{Group, Incoming};
@@ -24,7 +24,7 @@ impl Group {
         delivered: &mut VecDeque<Incoming>,
         owns: impl FnOnce(IpAddr) -> bool,
     ) -> Option<u16> {
-        if is_filler(datagram) {
+        if is_padding(datagram) {
             return None;
         }
         if let Some(flow) = flow_of_unknown_context(datagram) {
@@ -67,10 +67,11 @@ impl Group {
             self.counters.drops.foreign_source += 1;
             return;
         }
-        let Header { flow, unsummed, kept, sequence, behind, paths, .. } = header;
-        let waits = tcp::says(&parsed) != Some(Says::Received);
-        let incoming = Incoming { packet, unsummed };
-        let tag = Tag { flow, sequence, behind, paths, kept };
+        let Header { flow, checksum_omitted, retransmittable, sequence, behind, paths, .. } =
+            header;
+        let waits = Segment::of(&parsed) != Some(Segment::PureAck);
+        let incoming = Incoming { packet, unsummed: checksum_omitted };
+        let tag = Tag { flow, sequence, behind, paths, kept: retransmittable };
         let pass = &mut |packet| delivered.push_back(packet);
         self.resequencer.push(now, member, tag, (incoming, waits), pass);
     }

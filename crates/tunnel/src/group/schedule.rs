@@ -170,7 +170,9 @@ impl Group {
         let Outgoing { mut bytes, flow, sequence, form, unsummed, retransmittable, .. } = packet;
         let kept = retransmittable;
         let Tag { behind, paths, .. } = self.sequencer.tag(now, flow, sequence, path, kept);
-        let header = Header { flow, form, unsummed, kept, sequence, behind, paths };
+        let checksum_omitted = unsummed;
+        let header =
+            Header { flow, form, checksum_omitted, retransmittable, sequence, behind, paths };
         if let Some(place) = bytes.get_mut(..HEADER_LEN) {
             place.copy_from_slice(&header.emit());
         }

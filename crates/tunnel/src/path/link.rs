@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use hawser_multipath::{Kept, Rate, State, View};
 use hawser_tls::{CertificateDer, Identity, is_certificate_of};
-use hawser_wire::tunnel::{FILLER, HEADER_LEN, HELLO_MAX_LEN, Hello, Own};
+use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello, OwnAddresses, PADDING};
 use quinn_proto::{
     Connection, ConnectionHandle, ConnectionStats, Dir, FrameStats, ReadError, StreamId, Transmit,
     VarInt,
@@ -52,7 +52,7 @@ const EMPTY: u64 = size_of::<Bytes>() as u64;
 const ACK_AFTER: u64 = 2;
 
 /// A packet for nobody, as long as any; shorter ones are its beginning.
-static FILLING: [u8; LARGEST as usize] = [FILLER; LARGEST as usize];
+static FILLING: [u8; LARGEST as usize] = [PADDING; LARGEST as usize];
 
 /// Error codes that a connection is closed with.
 pub(crate) const CLOSED: VarInt = VarInt::from_u32(0);
@@ -104,7 +104,7 @@ pub(crate) struct Link {
 pub(crate) struct PeerHello {
     pub(crate) id: PathId,
     pub(crate) session: [u8; 16],
-    pub(crate) proxy: Option<Own>,
+    pub(crate) proxy: Option<OwnAddresses>,
     pub(crate) branch: String,
 }
 
@@ -176,9 +176,9 @@ impl Link {
         if !self.is_with(hello.branch) {
             return Err(format!("its certificate is not that of branch {:?}", hello.branch));
         }
-        let Hello { id, group, member, session, lane, branch } = hello;
+        let Hello { id, group, member, session, proxy, branch } = hello;
         let id = PathId { peer: id, group, member };
-        Ok(PeerHello { id, session, proxy: lane, branch: branch.to_owned() })
+        Ok(PeerHello { id, session, proxy, branch: branch.to_owned() })
     }
 
     /// Whether the other end's certificate is that of a branch.
@@ -406,7 +406,7 @@ fn frames_of(stats: &FrameStats) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use hawser_wire::tunnel::is_filler;
+    use hawser_wire::tunnel::is_padding;
 
     use super::*;
     use crate::path::simulation::{Gateway, Simulation, Wire};
@@ -419,7 +419,7 @@ mod tests {
 
     impl Gateway for Idle {
         fn take(&mut self, bytes: Vec<u8>) {
-            assert!(is_filler(&bytes));
+            assert!(is_padding(&bytes));
             self.received += bytes.len();
         }
 

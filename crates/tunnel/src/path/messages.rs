@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use hawser_wire::lane::{HEADER_MAX_LEN, Message, PAYLOAD_MAX_LEN};
+use hawser_wire::proxy::{HEADER_MAX_LEN, Message, PAYLOAD_MAX_LEN};
 use quinn_proto::{Connection, Dir, ReadError, StreamId, Transmit, VarInt};
 
 use super::sizes::LARGEST;

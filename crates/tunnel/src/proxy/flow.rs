@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
 use hawser_multipath::{Inbound, Outbound};
-use hawser_wire::lane::{Kind, Message, Reason};
+use hawser_wire::proxy::{Kind, Message, Reason};
 
 use super::{FULL, stream::Stream};
 use crate::path::EncodedMessage;

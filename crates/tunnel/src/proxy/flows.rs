@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hawser_wire::tunnel::Own;
+use hawser_wire::tunnel::OwnAddresses;
 
 use super::{
     FULL,
@@ -32,7 +32,7 @@ const IN_KERNEL: u64 = 1 << 20;
 /// All connections.
 pub(crate) struct Proxy<S> {
     /// Addresses of this gateway's own, to which the proxy does not connect.
-    pub(crate) own: Own,
+    pub(crate) own: OwnAddresses,
     flows: Vec<Option<Flow<S>>>,
     free: Vec<usize>,
     slots: HashMap<FlowId, usize>,
@@ -50,7 +50,7 @@ pub(crate) struct Proxy<S> {
 
 impl<S: Stream> Proxy<S> {
     /// No connection yet.
-    pub(crate) fn new(own: Own) -> Self {
+    pub(crate) fn new(own: OwnAddresses) -> Self {
         Self {
             own,
             flows: Vec::new(),

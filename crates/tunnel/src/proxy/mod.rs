@@ -1,7 +1,7 @@
 //! The TCP proxy: connections of traffic that opts in end at the gateway, and the peer's opens them again
 //! (docs/design/tcp-proxy.md).
 //!
-//! What a connection carries goes as messages ([`hawser_wire::lane`]), each on the path on which it
+//! What a connection carries goes as messages ([`hawser_wire::proxy`]), each on the path on which it
 //! arrives first. What a path that has died had not delivered is sent again on others.
 
 mod flow;

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use hawser_wire::{lane::Message, tunnel::Own};
+use hawser_wire::{proxy::Message, tunnel::OwnAddresses};
 
 use crate::{counters::LaneCounters, path::EncodedMessage};
 
@@ -22,7 +22,7 @@ pub(crate) const COUNTED: usize = 32;
 #[derive(Default)]
 pub(crate) struct ProxyQueue {
     /// Where the peer takes part: its own addresses.
-    pub(crate) peer: Option<Own>,
+    pub(crate) peer: Option<OwnAddresses>,
     /// What is sent first: control messages, and messages that are sent again.
     pub(crate) first: VecDeque<EncodedMessage>,
     /// Connections that may have something to send, in turn.

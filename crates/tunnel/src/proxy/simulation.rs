@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hawser_multipath::{Inbound, Outbound, Scheduler, View};
-use hawser_wire::lane::{Kind, Message};
+use hawser_wire::proxy::{Kind, Message};
 
 use super::{
     FULL,

@@ -1,6 +1,6 @@
 //! The host's end of a connection.
 
-use hawser_wire::lane::Reason;
+use hawser_wire::proxy::Reason;
 
 /// A TCP connection that has been terminated, as the host's network stack has it. Bytes are taken from it when a path
 /// has room for them, and not before: so it is given to the state machine instead of its bytes. Dropped, it is reset.

@@ -26,9 +26,9 @@ impl<S: Stream> Tunnel<S> {
         let Some(session) = self.peers.group_mut(peer, group).map(|group| group.session) else {
             return;
         };
-        let lane = self.proxy.as_ref().map(|proxy| proxy.own);
+        let proxy = self.proxy.as_ref().map(|proxy| proxy.own);
         let branch = self.config.branch.clone();
-        let hello = Hello { id: self.config.id, group, member, session, lane, branch: &branch };
+        let hello = Hello { id: self.config.id, group, member, session, proxy, branch: &branch };
         if let Some(link) = self.link_mut(at) {
             link.send_hello(&hello);
         }

@@ -11,8 +11,8 @@ use hawser_wire::{
     flow, ip,
     ipv4::protocol::TCP,
     record::Segmentation,
-    segment::Large,
-    tcp::{self, Says},
+    segment::GsoPacket,
+    tcp::Segment,
     tunnel::{HEADER_LEN, unknown_context},
 };
 use quinn_proto::{
@@ -172,7 +172,7 @@ impl<S: Stream> Tunnel<S> {
             counters.drops.malformed += 1;
             return;
         };
-        let large = cut.map(|cut| Large::new(bytes, cut));
+        let large = cut.map(|cut| GsoPacket::new(bytes, cut));
         let packets = large.flatten().map_or(1, |large| large.count());
         counters.read.add(packets, bytes.len());
         let Some(place) = self.peers.behind(packet.destination()) else {
@@ -186,7 +186,7 @@ impl<S: Stream> Tunnel<S> {
         let flow = number_of(hash);
         match large {
             None => {
-                let retransmittable = tcp::says(&packet) == Some(Says::More);
+                let retransmittable = Segment::of(&packet) == Some(Segment::Data);
                 let bytes = self.arena.join(&[&[0; HEADER_LEN], bytes]);
                 group.enqueue(now, flow, false, retransmittable, bytes);
             }
@@ -196,7 +196,7 @@ impl<S: Stream> Tunnel<S> {
                     let [headers, payload] = large.parts(number);
                     let mut bytes = self.arena.join(&[&[0; HEADER_LEN], headers, payload]);
                     let segment = bytes.get_mut(HEADER_LEN..).unwrap_or_default();
-                    let unsummed = large.complete_unsummed(number, segment);
+                    let unsummed = large.complete_without_checksum(number, segment);
                     group.enqueue(now, flow, unsummed, retransmittable, bytes);
                 }
             }

@@ -8,8 +8,8 @@ use std::{
 use hawser_multipath::Outbound;
 use hawser_wire::{
     flow::mix,
-    lane::{Kind, Message, Reason},
-    tunnel::Own,
+    proxy::{Kind, Message, Reason},
+    tunnel::OwnAddresses,
 };
 
 use super::{
@@ -298,7 +298,7 @@ impl<S: Stream> Tunnel<S> {
     }
 
     /// The peers that take part in the proxy, with their own addresses.
-    pub fn proxy_peers(&self) -> impl Iterator<Item = (&config::Peer, Own)> + Clone {
+    pub fn proxy_peers(&self) -> impl Iterator<Item = (&config::Peer, OwnAddresses)> + Clone {
         self.peers.iter().filter_map(|peer| {
             let own = peer.groups.iter().find_map(|group| group.proxy.peer)?;
             Some((&peer.config, own))
@@ -307,7 +307,7 @@ impl<S: Stream> Tunnel<S> {
 }
 
 /// Whether an address may be that of one host, beside the gateway.
-fn is_host(own: Own, address: IpAddr) -> bool {
+fn is_host(own: OwnAddresses, address: IpAddr) -> bool {
     let nobody = address.is_loopback() || address.is_multicast() || address.is_unspecified();
     let special = match address {
         IpAddr::V4(v4) => v4.is_broadcast() || own.v4 == Some(v4),

@@ -1,42 +1,43 @@
-//! The wide path label: both ports of UDP together, for transports whose agents choose both.
-//!
-//! The port of each end has ten bits of its branch and six of what that branch tells apart:
+//! The wide path label: 32 bits in both UDP ports, for the `quic` transport, whose agents choose both.
 //!
 //! ```text
-//! bits                     15 .. 6                   5 .. 0
-//! port of who listens      destination branch + 64   path group
-//! port of who connects     source branch + 64        member path, 64 as 0
+//!                           15                       6 5             0
+//!                          +--------------------------+---------------+
+//! port of the listener     | destination branch + 64  |  path group   |
+//!                          +--------------------------+---------------+
+//! port of the connector    |   source branch + 64     |  member path  |   64 is written as 0
+//!                          +--------------------------+---------------+
 //! ```
 //!
-//! Forward, the destination port is that of who listens; on the way back, the source port. Of two branches
-//! the one with the lower number connects, so the ports alone say which way a packet goes. No such port is
-//! below 4096: those are left for NAT, and for what else the gateway itself sends.
+//! The listener's port is the destination port in the forward direction, and the source port in the return
+//! direction. Of two branches the one with the lower number connects, so the ports alone give a packet's
+//! direction. No label is below 4096: lower ports are left to NAT and to the gateway's own traffic.
 
 use crate::Malformed;
 
-/// Highest branch.
+/// Highest branch number.
 pub const BRANCH_MAX: u16 = 959;
-/// Highest path group.
+/// Highest path group number.
 pub const GROUP_MAX: u8 = 63;
-/// Highest member path.
+/// Highest member path number.
 pub const MEMBER_MAX: u8 = 64;
 
-/// What is written for branch 0.
-const FIRST: u16 = 64;
+/// Added to a branch number, so that no label is below 4096.
+const BRANCH_OFFSET: u16 = 64;
 /// Bits below the branch.
-const LOW: u32 = 6;
-const LOW_MASK: u16 = (1 << LOW) - 1;
+const LOW_BITS: u32 = 6;
+const LOW_MASK: u16 = (1 << LOW_BITS) - 1;
 
-/// Which way a packet goes on its path.
+/// Direction of a packet on its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// From who connects.
+    /// From the connector to the listener.
     Forward,
-    /// From who listens.
+    /// From the listener to the connector.
     Return,
 }
 
-/// A wide path label. Its parts are in range.
+/// A wide path label, with all parts in range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label {
     destination: u16,
@@ -46,8 +47,8 @@ pub struct Label {
 }
 
 impl Label {
-    /// The label of member path `member` (1 to 64) of group `group` from branch `source` to `destination`,
-    /// which has the higher number; none where a part is out of range.
+    /// The label of member path `member` (1 to 64) of group `group` from branch `source` to branch
+    /// `destination`, which must have the higher number. `None` if a part is out of range.
     #[must_use]
     pub const fn new(destination: u16, source: u16, member: u8, group: u8) -> Option<Self> {
         let branches = destination <= BRANCH_MAX && source < destination;
@@ -57,16 +58,16 @@ impl Label {
         Some(Self { destination, source, member, group })
     }
 
-    /// The label that the ports of a UDP packet hold, and which way it goes.
+    /// Parses the ports of a UDP packet into the label and the packet's direction.
     ///
     /// # Errors
     ///
-    /// A port is below 4096, or both are of one branch.
+    /// A port is below 4096, or both ports are of the same branch.
     pub fn parse(source_port: u16, destination_port: u16) -> Result<(Self, Direction), Malformed> {
         for (field, offset, port) in
             [("source port", 0, source_port), ("destination port", 2, destination_port)]
         {
-            if port >> LOW < FIRST {
+            if port >> LOW_BITS < BRANCH_OFFSET {
                 return Err(Malformed {
                     field,
                     offset,
@@ -75,53 +76,56 @@ impl Label {
                 });
             }
         }
-        let (from, to) = (source_port >> LOW, destination_port >> LOW);
+        let (from, to) = (source_port >> LOW_BITS, destination_port >> LOW_BITS);
         if from == to {
             let (found, expected) =
                 (destination_port.into(), "a port of another branch than the source's");
             return Err(Malformed { field: "destination port", offset: 2, found, expected });
         }
         let direction = if from < to { Direction::Forward } else { Direction::Return };
-        let (connects, listens) = match direction {
+        let (connector, listener) = match direction {
             Direction::Forward => (source_port, destination_port),
             Direction::Return => (destination_port, source_port),
         };
-        let member = match low(connects) {
+        let member = match low(connector) {
             0 => MEMBER_MAX,
             member => member,
         };
-        let (destination, source) = ((listens >> LOW) - FIRST, (connects >> LOW) - FIRST);
-        Ok((Self { destination, source, member, group: low(listens) }, direction))
+        let (destination, source) = (branch(listener), branch(connector));
+        Ok((Self { destination, source, member, group: low(listener) }, direction))
     }
 
-    /// Source and destination port that hold it.
+    /// Source and destination port of a packet in this direction.
     #[must_use]
     pub const fn ports(self, direction: Direction) -> (u16, u16) {
-        let connects = connector_port(self.source, self.member);
-        let listens = listener_port(self.destination, self.group);
+        let connector = connector_port(self.source, self.member);
+        let listener = listener_port(self.destination, self.group);
         match direction {
-            Direction::Forward => (connects, listens),
-            Direction::Return => (listens, connects),
+            Direction::Forward => (connector, listener),
+            Direction::Return => (listener, connector),
         }
     }
 }
 
-/// Port on which branch `destination` takes connections of path group `group`. Only what is in range
-/// counts.
+/// Port on which branch `destination` accepts connections of path group `group`. Both must be in range.
 #[must_use]
 pub const fn listener_port(destination: u16, group: u8) -> u16 {
     port(destination, group)
 }
 
-/// Port from which branch `source` makes those of member path `member` of any group. Only what is in range
-/// counts.
+/// Port from which branch `source` connects for member path `member` of any group. Both must be in range.
 #[must_use]
 pub const fn connector_port(source: u16, member: u8) -> u16 {
     port(source, member)
 }
 
-const fn port(branch: u16, rest: u8) -> u16 {
-    branch.saturating_add(FIRST) << LOW | rest as u16 & LOW_MASK
+const fn port(branch: u16, low: u8) -> u16 {
+    branch.saturating_add(BRANCH_OFFSET) << LOW_BITS | low as u16 & LOW_MASK
+}
+
+/// The branch of a label's port, which is at least 4096.
+const fn branch(port: u16) -> u16 {
+    (port >> LOW_BITS) - BRANCH_OFFSET
 }
 
 #[allow(clippy::cast_possible_truncation)] // six bits

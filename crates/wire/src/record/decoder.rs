@@ -1,42 +1,42 @@
-//! Records out of a byte stream that arrives in pieces.
+//! Decoding of records from a byte stream that arrives in pieces.
 
 use super::{MAX_LEN, Record};
-use crate::{Malformed, stream::Window};
+use crate::{Malformed, stream::Buffer};
 
-/// Reads records from a stream, however it is split. Its memory is bounded by the capacity it is given.
+/// Decodes records from a stream, however it is split. Its memory is bounded by its capacity.
 ///
-/// Bytes go into [`Decoder::space`] and are announced with [`Decoder::filled`]; records come out of
-/// [`Decoder::next`]. After an error the stream cannot be followed any more.
+/// The caller writes bytes into [`Decoder::space`], calls [`Decoder::filled`], and takes records from
+/// [`Decoder::next`]. After an error the rest of the stream cannot be decoded.
 #[derive(Debug)]
 pub struct Decoder {
-    window: Window,
+    buffer: Buffer,
     room: usize,
 }
 
 impl Decoder {
-    /// A decoder of `capacity` bytes that takes at least `room` bytes at once: more capacity than that
-    /// and the longest record means that the start of a record is moved less often.
+    /// A decoder of `capacity` bytes that accepts at least `room` bytes at a time. Capacity beyond `room`
+    /// and the longest record makes it move the start of a record less often.
     #[must_use]
     pub fn new(capacity: usize, room: usize) -> Self {
         let room = room.max(1);
-        Self { window: Window::new(capacity.max(MAX_LEN + room)), room }
+        Self { buffer: Buffer::new(capacity.max(MAX_LEN + room)), room }
     }
 
-    /// Where the next bytes of the stream go. Once [`Decoder::next`] has given None there is the room
-    /// that was asked for.
+    /// Where to write the next bytes of the stream. After [`Decoder::next`] has returned `None` it has at
+    /// least `room` bytes.
     pub fn space(&mut self) -> &mut [u8] {
-        self.window.space(self.room)
+        self.buffer.space(self.room)
     }
 
-    /// Says that the first `n` bytes of the space now hold what came next.
+    /// Adds the first `n` bytes of the space, which the caller has written, to the stream.
     pub fn filled(&mut self, n: usize) {
-        self.window.filled(n);
+        self.buffer.filled(n);
     }
 
-    /// The next record that is complete.
-    #[allow(clippy::should_implement_trait)] // an iterator cannot lend what it reads
+    /// The next complete record.
+    #[allow(clippy::should_implement_trait)] // an iterator cannot lend from itself
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Malformed> {
-        self.window.read(Record::parse)
+        self.buffer.read(Record::parse)
     }
 }
 

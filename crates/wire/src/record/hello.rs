@@ -1,4 +1,4 @@
-//! The first record of each side.
+//! The hello: first record in each direction.
 
 use std::ops::RangeInclusive;
 
@@ -7,31 +7,39 @@ use crate::Malformed;
 
 const MAGIC: [u8; 4] = *b"HWSR";
 const VERSION: u8 = 1;
+/// Length of the fields before the name, bytes.
 const FIXED_LEN: usize = 8;
 
-/// Bytes of the longest branch name: that of a DNS label (RFC 1035 section 2.3.4).
+/// Longest branch name, bytes: that of a DNS label (RFC 1035 section 2.3.4).
 pub const MAX_NAME_LEN: usize = 63;
 
-/// Who speaks on a connection, and for which path group.
+/// Identifies the sender of a connection, and the path group.
 ///
 /// ```text
-/// byte  0 .. 3   4         5           6      7     8 ...
-///       "HWSR"   version   branch id   group  0     branch name
+///  0                   1                   2                   3
+///  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+/// +---------------------------------------------------------------+
+/// |                        Magic ("HWSR")                         |
+/// +---------------+---------------+---------------+---------------+
+/// |  Version (1)  |   Branch ID   |  Path Group   |  Reserved (0) |
+/// +---------------+---------------+---------------+---------------+
+/// |        Branch Name (1 to 63 bytes, UTF-8)                     |
+/// +---------------------------------------------------------------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
-    /// Number of the speaker's branch.
+    /// Number of the sender's branch.
     pub id: u8,
     /// Path group whose packets the connection carries.
     pub group: u8,
-    /// Name of the speaker's branch, 1 to [`MAX_NAME_LEN`] bytes.
+    /// Name of the sender's branch, 1 to [`MAX_NAME_LEN`] bytes.
     pub branch: &'a str,
 }
 
 impl<'a> Hello<'a> {
     pub(super) const LENGTHS: RangeInclusive<usize> = FIXED_LEN + 1..=FIXED_LEN + MAX_NAME_LEN;
 
-    /// Reads the body of a record.
+    /// Parses the body of a record.
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
         let wrong = |field, offset, found, expected| Malformed { field, offset, found, expected };
         let Some((fixed, name)) = body.split_first_chunk::<FIXED_LEN>() else {
@@ -53,7 +61,7 @@ impl<'a> Hello<'a> {
         Ok(Self { id, group, branch })
     }
 
-    /// Appends the whole record. A name that is too long is cut.
+    /// Appends the whole record. A name that is too long is truncated.
     pub fn emit(&self, out: &mut Vec<u8>) {
         let name = self.branch.as_bytes();
         let name = name.get(..MAX_NAME_LEN).unwrap_or(name);

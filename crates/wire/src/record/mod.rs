@@ -1,19 +1,26 @@
-//! Records: how IP packets travel on a byte stream between two gateways.
+//! Records: IP packets on a byte stream between two gateways (the `mptcp` transport).
 //!
 //! ```text
-//! byte  0        1        2        3 ...
-//!       kind     length (big-endian)  `length` bytes, then 8 more for Segments
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+-------------------------------+---------------+
+//! |     Kind      |            Length             |               |
+//! +---------------+-------------------------------+               +
+//! |   Body (Length bytes)                                         |
+//! +---------------------------------------------------------------+
+//! |   Segmentation (8 bytes, kind 4 only)                         |
+//! +---------------------------------------------------------------+
 //! ```
 //!
-//! | kind | record | the `length` bytes |
+//! | Kind | Record | Body |
 //! |---|---|---|
-//! | 1 | [`Record::Hello`]: first record each way | see [`Hello`] |
+//! | 1 | [`Record::Hello`]: first record in each direction | see [`Hello`] |
 //! | 2 | [`Record::Keepalive`] | none |
-//! | 3 | [`Record::Packet`]: an IP packet as it would be on a wire | the packet |
-//! | 4 | [`Record::Segments`]: a packet of up to 65535 bytes, still to be cut into segments | the packet; a [`Segmentation`] follows it |
+//! | 3 | [`Record::Packet`]: an IP packet as on a wire | the packet |
+//! | 4 | [`Record::Segments`]: a GSO packet of up to 65535 bytes | the packet; a [`Segmentation`] follows it |
 //!
-//! The segmentation stands behind its packet so that a sender, who learns from the kernel whether a
-//! packet is one of these while reading it, can always put the packet at the same distance from the start.
+//! The segmentation follows the packet because the kernel reports it together with the packet: the sender
+//! can then read every packet to the same offset.
 
 mod decoder;
 mod hello;
@@ -25,14 +32,14 @@ pub use segmentation::{Protocol, Segmentation};
 
 use crate::{
     Malformed,
-    field::{clamp, put},
+    bytes::{clamp, put},
     ip, segment,
 };
 
-/// Bytes before a record's body: kind and length.
+/// Length of the fields before the body, kind and length, in bytes.
 pub const HEADER_LEN: usize = 3;
 
-/// Bytes of the longest record.
+/// Length of the longest record, bytes.
 pub const MAX_LEN: usize = HEADER_LEN + u16::MAX as usize + Segmentation::LEN;
 
 const HELLO: u8 = 1;
@@ -43,18 +50,19 @@ const SEGMENTS: u8 = 4;
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// Who speaks.
+    /// Identifies the sender.
     Hello(Hello<'a>),
-    /// Nothing but that the speaker lives.
+    /// Keeps an idle connection alive.
     Keepalive,
-    /// One packet, its checksums complete.
+    /// One packet, with complete checksums.
     Packet(ip::Packet<'a>),
-    /// A packet that the receiver's kernel cuts into segments, its checksum still to be completed.
+    /// A GSO packet: the receiver's kernel segments it and completes its checksum.
     Segments(ip::Packet<'a>, Segmentation),
 }
 
 impl<'a> Record<'a> {
-    /// Reads the record at the start of `bytes` and says how long it is; None while it is incomplete.
+    /// Parses the record at the start of `bytes`, and returns it with its length. `None` if it is
+    /// incomplete.
     pub fn parse(bytes: &'a [u8]) -> Result<Option<(Self, usize)>, Malformed> {
         let Some((&[kind, high, low], rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
             return Ok(None);
@@ -78,7 +86,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Bytes after the body; an error for a kind that does not exist.
+/// Bytes after the body. An error for an unknown kind.
 fn trailer_len(kind: u8) -> Result<usize, Malformed> {
     match kind {
         HELLO | KEEPALIVE | PACKET => Ok(0),
@@ -92,7 +100,7 @@ fn trailer_len(kind: u8) -> Result<usize, Malformed> {
     }
 }
 
-/// Refuses impossible lengths before the body has arrived, so that nobody waits for it.
+/// Refuses impossible lengths before the body has arrived, so that the receiver does not wait for it.
 fn check_length(kind: u8, len: usize) -> Result<(), Malformed> {
     let (ok, expected) = match kind {
         HELLO => (Hello::LENGTHS.contains(&len), "9 to 71 for a hello"),
@@ -105,8 +113,8 @@ fn check_length(kind: u8, len: usize) -> Result<(), Malformed> {
     Err(Malformed { field: "record length", offset: 1, found: len as u64, expected })
 }
 
-/// Length of the record at the start of `bytes`, which begin with a whole record that was emitted here;
-/// None where they do not.
+/// Length of the record at the start of `bytes`, a record that was emitted here. `None` if it is not
+/// complete.
 #[must_use]
 pub fn emitted_len(bytes: &[u8]) -> Option<usize> {
     let &[kind, high, low] = bytes.first_chunk()?;
@@ -114,16 +122,18 @@ pub fn emitted_len(bytes: &[u8]) -> Option<usize> {
     (len <= bytes.len()).then_some(len)
 }
 
-/// Takes the first segment out of the whole record of a packet that is still to be cut, in place: what is
-/// left is a record that begins that many bytes later. None, and nothing is changed, where it does not
-/// carry several segments.
-pub fn drop_segment(record: &mut [u8]) -> Option<usize> {
-    let Ok(Some((Record::Segments(packet, cut), _))) = Record::parse(record) else { return None };
+/// Removes the first segment from the record of a GSO packet, in place. The remaining record starts at the
+/// returned offset. Returns `None`, and changes nothing, if the record has fewer than two segments.
+pub fn drop_first_segment(record: &mut [u8]) -> Option<usize> {
+    let Ok(Some((Record::Segments(packet, segmentation), _))) = Record::parse(record) else {
+        return None;
+    };
     let len = packet.bytes().len();
-    let gone = segment::drop_first(record.get_mut(HEADER_LEN..HEADER_LEN + len)?, cut)?;
-    record.copy_within(..HEADER_LEN, gone);
-    put(record, gone + 1, clamp(len - gone));
-    Some(gone)
+    let body = record.get_mut(HEADER_LEN..HEADER_LEN + len)?;
+    let removed = segment::drop_first(body, segmentation)?;
+    record.copy_within(..HEADER_LEN, removed);
+    put(record, removed + 1, clamp(len - removed));
+    Some(removed)
 }
 
 /// The header of a record that carries a packet of `len` bytes.
@@ -214,15 +224,15 @@ pub(crate) mod tests {
         Owned::Segments(2500, 1000).emit(&mut bytes);
         let whole = bytes.len();
         for left in [1500, 500] {
-            let gone = drop_segment(&mut bytes).unwrap();
+            let gone = drop_first_segment(&mut bytes).unwrap();
             bytes.drain(..gone);
             let (record, len) = Record::parse(&bytes).unwrap().unwrap();
             let Record::Segments(packet, _) = record else { panic!("{record:?}") };
             assert_eq!((gone, len, packet.bytes().len()), (1000, bytes.len(), 40 + left));
         }
-        assert_eq!(drop_segment(&mut bytes), None);
+        assert_eq!(drop_first_segment(&mut bytes), None);
         assert_eq!(bytes.len(), whole - 2000);
-        assert_eq!(drop_segment(&mut KEEPALIVE_RECORD.clone()), None);
+        assert_eq!(drop_first_segment(&mut KEEPALIVE_RECORD.clone()), None);
     }
 
     proptest! {

@@ -1,11 +1,11 @@
-//! How a packet that is larger than the MTU is to be cut into segments.
+//! How to segment a GSO packet, which is larger than the MTU.
 
-use crate::{Malformed, ip};
+use crate::{Malformed, ip, tcp, udp};
 
-/// Smallest header that a segment has behind the IP header: that of UDP.
+/// Shortest transport header, bytes: that of UDP.
 const MIN_TRANSPORT_HEADER: u16 = 8;
 
-/// What the packet consists of.
+/// Protocol of the segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// TCP over IPv4.
@@ -16,12 +16,17 @@ pub enum Protocol {
     Udp = 3,
 }
 
-/// How to cut a packet, and where the checksum of each segment stands: the part of `virtio_net_hdr`
-/// (virtio 1.2 section 5.1.6) that the other end cannot know.
+/// How to segment a packet, and where the checksum of each segment is: the part of `virtio_net_hdr` (virtio
+/// 1.2 section 5.1.6) that the other end cannot derive from the packet.
 ///
 /// ```text
-/// byte  0          1               2 .. 3         4 .. 5           6 .. 7
-///       protocol   1: with CWR     segment size   checksum start   checksum offset
+///  0                   1                   2                   3
+///  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+/// +---------------+-------------+-+-------------------------------+
+/// |   Protocol    |  Reserved   |C|         Segment Size          |   C: first segment has CWR
+/// +---------------+-------------+-+-------------------------------+
+/// |        Checksum Start         |        Checksum Offset        |
+/// +-------------------------------+-------------------------------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
@@ -33,10 +38,10 @@ pub struct Segmentation {
 }
 
 impl Segmentation {
-    /// Bytes it takes in a record.
+    /// Length in a record, bytes.
     pub const LEN: usize = 8;
 
-    /// A segmentation as the kernel gave it.
+    /// A segmentation as the kernel reported it.
     #[must_use]
     pub const fn new(
         protocol: Protocol,
@@ -48,7 +53,7 @@ impl Segmentation {
         Self { protocol, size, checksum_start, checksum_offset, cwr }
     }
 
-    /// Reads what follows `packet` in a record.
+    /// Parses the bytes that follow `packet` in a record.
     pub(super) fn parse(bytes: &[u8], packet: &ip::Packet<'_>) -> Result<Self, Malformed> {
         let wrong =
             |field, offset, found: u64, expected| Err(Malformed { field, offset, found, expected });
@@ -75,12 +80,12 @@ impl Segmentation {
         if usize::from(start) + usize::from(offset.max(MIN_TRANSPORT_HEADER - 2)) + 2
             > packet.bytes().len()
         {
-            return wrong("checksum start", 4, start.into(), "a place inside the packet");
+            return wrong("checksum start", 4, start.into(), "an offset inside the packet");
         }
         Ok(this)
     }
 
-    /// As it stands in a record.
+    /// Its bytes in a record.
     #[must_use]
     pub const fn emit(&self) -> [u8; Self::LEN] {
         let [s1, s0] = self.size.to_be_bytes();
@@ -89,51 +94,51 @@ impl Segmentation {
         [self.protocol as u8, self.cwr as u8, s1, s0, b1, b0, o1, o0]
     }
 
-    /// What the packet consists of.
+    /// Protocol of the segments.
     #[must_use]
     pub const fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Payload bytes of every segment but the last.
+    /// Payload of every segment but the last, bytes.
     #[must_use]
     pub const fn size(&self) -> u16 {
         self.size
     }
 
-    /// Where the checksummed part begins: at the transport header.
+    /// Offset in the packet at which the checksum's coverage starts: the transport header.
     #[must_use]
     pub const fn checksum_start(&self) -> u16 {
         self.checksum_start
     }
 
-    /// Where the checksum stands behind [`Self::checksum_start`].
+    /// Offset of the checksum field after [`Self::checksum_start`].
     #[must_use]
     pub const fn checksum_offset(&self) -> u16 {
         self.checksum_offset
     }
 
-    /// Bytes of the headers of `packet`, which every segment repeats.
+    /// Length of the headers of `packet`, which every segment repeats, in bytes.
     #[must_use]
     pub fn header_len(&self, packet: &[u8]) -> usize {
         let start = usize::from(self.checksum_start);
         let transport = match self.protocol {
-            Protocol::Udp => 8,
+            Protocol::Udp => udp::HEADER_LEN,
             Protocol::TcpV4 | Protocol::TcpV6 => {
-                packet.get(start + 12).map_or(20, |byte| usize::from(byte >> 4) * 4)
+                tcp::header_len(packet.get(start..).unwrap_or_default()).unwrap_or(tcp::HEADER_LEN)
             }
         };
         start + transport
     }
 
-    /// Segments that `packet` is cut into.
+    /// Number of segments of `packet`.
     #[must_use]
     pub fn segments(&self, packet: &[u8]) -> usize {
         let payload = packet.len().saturating_sub(self.header_len(packet));
         payload.div_ceil(usize::from(self.size).max(1)).max(1)
     }
 
-    /// Whether the first segment alone carries TCP's CWR flag (RFC 3168 section 6.1.2).
+    /// Whether the first segment, and no other, has TCP's CWR flag (RFC 3168 section 6.1.2).
     #[must_use]
     pub const fn cwr(&self) -> bool {
         self.cwr

@@ -285,7 +285,7 @@ impl Mptcp {
         let Some(Peer { config, groups, .. }) = self.peers.get_mut(peer) else { return Ok(()) };
         let Some(place) = groups.get_mut(group) else { return Ok(()) };
         let Some(path) = place.next_path() else { return Ok(()) };
-        let remote = SocketAddr::new(path.remote, label::port(config.id, place.config.id));
+        let remote = SocketAddr::new(path.remote, label::agent_port(config.id, place.config.id));
         let identity = self.identity.as_ref();
         let handshake = identity.map(|own| Handshake::client(own, &config.branch)).transpose()?;
         let stream = Stream::connect(path.local, remote, &self.tuning)?;

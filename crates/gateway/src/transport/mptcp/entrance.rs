@@ -88,6 +88,6 @@ fn addresses(config: &Config) -> BTreeSet<SocketAddr> {
     let groups = peers.flat_map(|peer| &peer.groups);
     groups
         .flat_map(|group| group.paths.iter().map(|path| (path.local, group.id)))
-        .map(|(local, group)| SocketAddr::new(local, label::port(own, group)))
+        .map(|(local, group)| SocketAddr::new(local, label::agent_port(own, group)))
         .collect()
 }

@@ -46,7 +46,7 @@ impl Mptcp {
     /// Finds out where the packet goes that was just read, and adds it to the run.
     fn sort(&mut self, host: &mut Host, read: Read, now: Instant) {
         let bytes = self.staging.space().get_mut(..read.len).unwrap_or_default();
-        tcp::lower_segment_size(bytes, host.config.mtu());
+        tcp::clamp_mss(bytes, host.config.mtu());
         let Ok(packet) = ip::Packet::parse(bytes) else {
             host.device.drops.malformed += 1;
             return;

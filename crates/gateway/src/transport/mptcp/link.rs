@@ -8,7 +8,7 @@ use hawser_tunnel::counters::{EndCause, GroupCounters, Traffic};
 use hawser_wire::{
     Malformed,
     record::{self, Decoder, Record},
-    stream::Window,
+    stream::Buffer,
 };
 
 use super::{queue::Queue, stride::Stride};
@@ -77,10 +77,10 @@ pub(super) struct Link {
     pub(super) stream: Stream,
     phase: Phase,
     /// What was received and is still sealed; None where nothing is ever sealed.
-    sealed: Option<Window>,
+    sealed: Option<Buffer>,
     decoder: Decoder,
     /// What has been promised to the socket: a record of which a part was sent must be sent whole.
-    out: Window,
+    out: Buffer,
     stride: Stride,
     /// When something last came.
     pub(super) heard: Instant,
@@ -121,9 +121,9 @@ impl Link {
         Self {
             stream,
             phase,
-            sealed: sealed.then(|| Window::new(RECEIVE_BUFFER)),
+            sealed: sealed.then(|| Buffer::new(RECEIVE_BUFFER)),
             decoder: Decoder::new(RECEIVE_BUFFER, tls::MAX_CIPHERTEXT_LEN),
-            out: Window::new(OUT_BUFFER),
+            out: Buffer::new(OUT_BUFFER),
             stride,
             heard: now,
             said: now,

@@ -30,7 +30,7 @@ impl Mptcp {
         let mut steps = place.watch.look(now, &subflows, *we_connect);
         steps.extend(place.answers(now));
         let Some(manager) = &self.manager else { return };
-        let port = label::port(config.id, place.config.id);
+        let port = label::agent_port(config.id, place.config.id);
         for step in steps {
             let done = place.take(manager, port, step);
             let (peer, group) = (&config.branch, place.config.id);

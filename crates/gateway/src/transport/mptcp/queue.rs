@@ -118,7 +118,7 @@ impl Queue {
         let Some(entry) = self.entries.front_mut() else { return };
         let len = entry.len;
         let oldest = self.bytes.get_mut(self.head..self.head + len);
-        match oldest.and_then(record::drop_segment) {
+        match oldest.and_then(record::drop_first_segment) {
             Some(gone) => {
                 self.head += gone;
                 entry.len -= gone;

@@ -5,9 +5,8 @@ use std::{io, time::Instant};
 use hawser_netdev::tun::{MAX_PACKET_LEN, Tun};
 use hawser_tunnel::{Incoming, Stream, Tunnel, counters::TunCounters};
 use hawser_wire::{
-    ip,
-    join::{Checksum, Join},
-    tcp,
+    coalesce::{Checksum, Coalescer},
+    ip, tcp,
 };
 
 use crate::{classify, transport::Host};
@@ -18,12 +17,12 @@ const READ_BUDGET: usize = 256 << 10;
 /// Where packets are on their way from the device, and to it.
 pub(super) struct Device {
     space: Box<[u8]>,
-    join: Join,
+    join: Coalescer,
 }
 
 impl Device {
     pub(super) fn new() -> Self {
-        Self { space: vec![0; MAX_PACKET_LEN].into_boxed_slice(), join: Join::default() }
+        Self { space: vec![0; MAX_PACKET_LEN].into_boxed_slice(), join: Coalescer::default() }
     }
 
     /// Reads packets, and gives them to the tunnel.
@@ -44,7 +43,7 @@ impl Device {
             };
             budget = budget.saturating_sub(read.len.max(64));
             let packet = self.space.get_mut(..read.len).unwrap_or_default();
-            tcp::lower_segment_size(packet, mtu);
+            tcp::clamp_mss(packet, mtu);
             let class = |packet: &ip::Packet<'_>| classify::packet(packet, classifier);
             tunnel.handle_packet(now, packet, read.segmentation, &mut host.device, class);
         }
@@ -60,7 +59,7 @@ impl Device {
     ) {
         let Host { tun, device, .. } = host;
         while let Some(Incoming { packet, unsummed }) = tunnel.poll_packet(now) {
-            let checksum = if unsummed { Checksum::LeftOut } else { Checksum::Unknown };
+            let checksum = if unsummed { Checksum::Omitted } else { Checksum::Unknown };
             if !self.join.push(&packet, checksum) {
                 flush(&mut self.join, tun, device);
                 self.join.push(&packet, checksum);
@@ -70,8 +69,8 @@ impl Device {
     }
 }
 
-fn flush(join: &mut Join, tun: &Tun, counters: &mut TunCounters) {
-    let parts = join.parts();
+fn flush(join: &mut Coalescer, tun: &Tun, counters: &mut TunCounters) {
+    let parts = join.segments();
     let Some((packet, cut)) = join.finish() else { return };
     if tun.write(packet, cut).is_ok() {
         counters.written.add(parts, packet.len());

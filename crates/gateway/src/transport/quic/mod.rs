@@ -17,7 +17,7 @@ use hawser_tunnel::{
     config::{self as tunnel, Options},
     counters::StrangerCounters,
 };
-use hawser_wire::tunnel::Own;
+use hawser_wire::tunnel::OwnAddresses;
 
 use self::{
     device::Device,
@@ -210,7 +210,7 @@ fn tunnel_config(config: &Config, offload: &mut Option<bool>) -> tunnel::Config 
     tunnel::Config {
         branch: document.branch.clone(),
         id: document.id,
-        own: Own { v4: config.source, v6: config.source6 },
+        own: OwnAddresses { v4: config.source, v6: config.source6 },
         queue_bytes: document.queue_bytes.into(),
         placement: document.placement,
         options: Options {

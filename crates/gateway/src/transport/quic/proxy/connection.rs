@@ -4,7 +4,7 @@ use std::io;
 
 use hawser_netdev::transparent;
 use hawser_tunnel::Stream;
-use hawser_wire::lane::Reason;
+use hawser_wire::proxy::Reason;
 use rustix::io::Errno;
 
 /// The socket.

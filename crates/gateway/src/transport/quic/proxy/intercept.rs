@@ -5,7 +5,7 @@ use std::{fmt::Write as _, process::Child};
 
 use hawser_netdev::routes::{self, Family, Routes};
 use hawser_tunnel::config::{Class, Peer};
-use hawser_wire::tunnel::Own;
+use hawser_wire::tunnel::OwnAddresses;
 
 use crate::{
     config::{Config, LaneDocument, classifier::Type},
@@ -92,9 +92,11 @@ impl Intercept {
 pub(super) fn ruleset<'a>(
     config: &Config,
     ports: Ports,
-    peers: &(impl Iterator<Item = (&'a Peer, Own)> + Clone),
+    peers: &(impl Iterator<Item = (&'a Peer, OwnAddresses)> + Clone),
 ) -> String {
-    let own = |of: fn(&Own) -> Option<String>| list(peers.clone().filter_map(|(_, own)| of(&own)));
+    let own = |of: fn(&OwnAddresses) -> Option<String>| {
+        list(peers.clone().filter_map(|(_, own)| of(&own)))
+    };
     let [mut chains, mut new] = [String::new(), String::new()];
     let v4 = (Family::V4, Some(ports.v4), own(|own| own.v4.map(|own| own.to_string())));
     let v6 = (Family::V6, ports.v6, own(|own| own.v6.map(|own| own.to_string())));
@@ -215,7 +217,7 @@ mod tests {
         document["transport"] = json!({"kind": "quic", "tls": tls, "lane": {"II": "tcp"}});
         document["classifier"] = json!({"lan": "lan", "default": "II", "rules": []});
         let config = parse(&document).unwrap();
-        let own = Own { v4: "10.2.0.1".parse().ok(), v6: None };
+        let own = OwnAddresses { v4: "10.2.0.1".parse().ok(), v6: None };
         let peers = [(&config.peers[0], own)];
         let both = Ports { v4: 5000, v6: Some(5001) };
         let text = ruleset(&config, both, &peers.into_iter());

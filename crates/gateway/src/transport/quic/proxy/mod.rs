@@ -14,7 +14,7 @@ use hawser_netdev::{
     transparent::{Listener, Stream},
 };
 use hawser_tunnel::{StreamReady, Tunnel};
-use hawser_wire::lane::Reason;
+use hawser_wire::proxy::Reason;
 
 use self::{
     connection::reason,

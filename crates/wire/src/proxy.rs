@@ -1,105 +1,119 @@
-//! What gateways tell each other of TCP connections that they terminate (the TCP lane of the `quic`
-//! transport).
+//! Messages between two gateways about the TCP connections that they proxy (the TCP proxy of the `quic`
+//! transport, docs/design/tcp-proxy.md).
 //!
-//! A [`Message`] fills a unidirectional QUIC stream of one of the paths between the two. Messages may
-//! come in any order and more than once.
+//! A [`Message`] fills one unidirectional QUIC stream on one of the paths between the two gateways. Messages
+//! may arrive in any order and more than once.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+-----------------------------------------------+
+//! |     Kind      |               Flow (32 bits)                  |
+//! +---------------+-----------------------------------------------+
+//! |               |        depends on the kind ...
+//! +---------------+
+//!
+//! Kind         Fields behind the flow (bits)
+//! 1 DATA       Offset (48), payload
+//! 2 DATA, end  Offset (48), payload
+//! 3 OPEN       Window (32), Family (8): 4 or 6, Source Address (32 or 128), Source Port (16),
+//!              Destination Address (32 or 128), Destination Port (16)
+//! 4 OPENED     Window (32)
+//! 5 CREDIT     Limit (48)
+//! 6 RESET      Reason (8)
+//! ```
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::Malformed;
 
-/// Bytes of the longest header.
+/// Length of the longest header, bytes.
 pub const HEADER_MAX_LEN: usize = FIXED_LEN + 5 + 2 * 18;
 
-/// Bytes of the header of [`Kind::Data`].
+/// Length of the header of [`Kind::Data`], bytes.
 pub const DATA_LEN: usize = FIXED_LEN + 6;
 
-/// Payload of the longest message.
+/// Longest payload of a message, bytes.
 pub const PAYLOAD_MAX_LEN: usize = 64 << 10;
 
-/// Bytes that a connection may carry each way: offsets have 48 bits.
+/// Bytes that a connection can carry in each direction: offsets have 48 bits.
 pub const OFFSET_MAX: u64 = (1 << 48) - 1;
 
+/// Length of the fields that all messages have: kind and flow.
 const FIXED_LEN: usize = 5;
 
-const DATA: u8 = 1;
-const END: u8 = 2;
-const OPEN: u8 = 3;
-const OPENED: u8 = 4;
-const CREDIT: u8 = 5;
-const RESET: u8 = 6;
+mod kind {
+    pub(super) const DATA: u8 = 1;
+    pub(super) const DATA_END: u8 = 2;
+    pub(super) const OPEN: u8 = 3;
+    pub(super) const OPENED: u8 = 4;
+    pub(super) const CREDIT: u8 = 5;
+    pub(super) const RESET: u8 = 6;
+}
 
-/// A header; what follows it in the stream is payload, which only [`Kind::Data`] has.
-///
-/// ```text
-/// byte  0      1 .. 4           5 ...
-///       kind   flow number      1, 2 offset (6)
-///                               3    window (4), family 4 or 6, source and destination: address, port
-///                               4    window (4)
-///                               5    limit (6)
-///                               6    reason (1)
-/// ```
+/// The header of a message. The rest of the stream is payload, which only [`Kind::Data`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Number of the connection, given by who opens it: even by the gateway that makes the QUIC
-    /// connections, odd by the other.
+    /// Number of the connection, chosen by the gateway that opens it: even if that gateway is the QUIC
+    /// client, odd otherwise.
     pub flow: u32,
-    /// What is said of it.
+    /// Kind of the message, with its fields.
     pub kind: Kind,
 }
 
-/// What is said of a connection.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The payload stands at this offset of the stream of bytes.
+    /// Payload bytes of the connection.
     Data {
-        /// Bytes before it.
+        /// Offset of the payload in the byte stream.
         offset: u64,
-        /// Whether the stream of bytes ends with it.
+        /// Whether the byte stream ends with this payload.
         end: bool,
     },
-    /// A client wants to connect.
+    /// A client has connected; the peer shall connect to the server.
     Open {
-        /// Who it is.
+        /// Address and port of the client.
         source: SocketAddr,
-        /// To whom; of the same family.
+        /// Address and port of the server, of the same family.
         destination: SocketAddr,
-        /// Bytes that may be sent to it at first.
+        /// Initial window: bytes that the peer may send.
         window: u32,
     },
-    /// The other end has been connected to.
+    /// The server has accepted the connection.
     Opened {
-        /// Bytes that may be sent to it at first.
+        /// Initial window: bytes that the peer may send.
         window: u32,
     },
-    /// Bytes up to this offset may be sent.
+    /// Flow control credit.
     Credit {
-        /// The offset.
+        /// Offset up to which the peer may send.
         limit: u64,
     },
-    /// The connection has been reset, or could not be made.
+    /// The connection was reset, or could not be established.
     Reset(Reason),
 }
 
-/// Why a connection is no more.
+/// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The end reset it.
+    /// The host reset it.
     Reset,
-    /// The end refused it.
+    /// The host refused it.
     Refused,
-    /// The end cannot be reached.
+    /// The host is unreachable.
     Unreachable,
-    /// The end does not answer.
+    /// The host did not answer.
     TimedOut,
-    /// The gateway does not allow it.
+    /// The gateway's policy forbids it.
     Denied,
     /// The gateway has too many connections.
     Full,
-    /// The other gateway broke the rules of this protocol.
+    /// The other gateway violated this protocol.
     Violation,
 }
 
+/// Reasons by their number on the wire.
 const REASONS: [Reason; 7] = [
     Reason::Reset,
     Reason::Refused,
@@ -111,36 +125,38 @@ const REASONS: [Reason; 7] = [
 ];
 
 impl Message {
-    /// Splits what a stream carried into header and payload.
+    /// Splits the bytes of a stream into header and payload.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let mut reader = Reader { bytes, at: 0 };
         let [kind] = reader.take("kind")?;
         let flow = u32::from_be_bytes(reader.take("flow")?);
         let kind = match kind {
-            DATA | END => Kind::Data { offset: reader.offset()?, end: kind == END },
-            OPEN => reader.open()?,
-            OPENED => Kind::Opened { window: u32::from_be_bytes(reader.take("window")?) },
-            CREDIT => Kind::Credit { limit: reader.offset()? },
-            RESET => Kind::Reset(reader.reason()?),
+            kind::DATA | kind::DATA_END => {
+                Kind::Data { offset: reader.offset()?, end: kind == kind::DATA_END }
+            }
+            kind::OPEN => reader.open()?,
+            kind::OPENED => Kind::Opened { window: u32::from_be_bytes(reader.take("window")?) },
+            kind::CREDIT => Kind::Credit { limit: reader.offset()? },
+            kind::RESET => Kind::Reset(reader.reason()?),
             _ => return Err(wrong("kind", 0, kind.into(), "1 to 6")),
         };
         let payload = bytes.get(reader.at..).unwrap_or_default();
-        let most = if matches!(kind, Kind::Data { .. }) { PAYLOAD_MAX_LEN } else { 0 };
-        if payload.len() > most {
+        let max = if matches!(kind, Kind::Data { .. }) { PAYLOAD_MAX_LEN } else { 0 };
+        if payload.len() > max {
             let found = payload.len() as u64;
             return Err(wrong("payload length", reader.at, found, "0, or of data up to 65536"));
         }
         Ok((Self { flow, kind }, payload))
     }
 
-    /// As it stands before the payload.
+    /// The header's bytes.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER_MAX_LEN);
         out.push(self.code());
         out.extend(self.flow.to_be_bytes());
         match self.kind {
-            Kind::Data { offset, .. } => out.extend(six(offset)),
+            Kind::Data { offset, .. } => out.extend(offset_bytes(offset)),
             Kind::Open { source, destination, window } => {
                 out.extend(window.to_be_bytes());
                 out.push(if source.is_ipv4() { 4 } else { 6 });
@@ -153,10 +169,10 @@ impl Message {
                 }
             }
             Kind::Opened { window } => out.extend(window.to_be_bytes()),
-            Kind::Credit { limit } => out.extend(six(limit)),
+            Kind::Credit { limit } => out.extend(offset_bytes(limit)),
             Kind::Reset(reason) => {
-                let place = REASONS.iter().position(|known| *known == reason).unwrap_or_default();
-                out.push(u8::try_from(place).unwrap_or_default());
+                let code = REASONS.iter().position(|known| *known == reason).unwrap_or_default();
+                out.push(u8::try_from(code).unwrap_or_default());
             }
         }
         out
@@ -164,20 +180,20 @@ impl Message {
 
     const fn code(&self) -> u8 {
         match self.kind {
-            Kind::Data { end: false, .. } => DATA,
-            Kind::Data { end: true, .. } => END,
-            Kind::Open { .. } => OPEN,
-            Kind::Opened { .. } => OPENED,
-            Kind::Credit { .. } => CREDIT,
-            Kind::Reset(_) => RESET,
+            Kind::Data { end: false, .. } => kind::DATA,
+            Kind::Data { end: true, .. } => kind::DATA_END,
+            Kind::Open { .. } => kind::OPEN,
+            Kind::Opened { .. } => kind::OPENED,
+            Kind::Credit { .. } => kind::CREDIT,
+            Kind::Reset(_) => kind::RESET,
         }
     }
 }
 
-/// The lower 48 bits.
-fn six(offset: u64) -> [u8; 6] {
-    let [_, _, rest @ ..] = offset.to_be_bytes();
-    rest
+/// The low 48 bits of an offset.
+fn offset_bytes(offset: u64) -> [u8; 6] {
+    let [_, _, bytes @ ..] = offset.to_be_bytes();
+    bytes
 }
 
 const fn wrong(
@@ -189,6 +205,7 @@ const fn wrong(
     Malformed { field, offset, found, expected }
 }
 
+/// Reads fields one after the other.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -222,11 +239,11 @@ impl Reader<'_> {
         if family != 4 && family != 6 {
             return Err(wrong("family", at, family.into(), "4 or 6"));
         }
-        let (source, destination) = (self.end(family)?, self.end(family)?);
+        let (source, destination) = (self.address(family)?, self.address(family)?);
         Ok(Kind::Open { source, destination, window })
     }
 
-    fn end(&mut self, family: u8) -> Result<SocketAddr, Malformed> {
+    fn address(&mut self, family: u8) -> Result<SocketAddr, Malformed> {
         let address = match family {
             4 => IpAddr::from(self.take::<4>("address")?),
             _ => IpAddr::from(self.take::<16>("address")?),
@@ -266,7 +283,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_survives(flow: u32, kind in kinds(), payload: Vec<u8>) {
+        fn what_is_emitted_parses(flow: u32, kind in kinds(), payload: Vec<u8>) {
             let message = Message { flow, kind };
             let payload = if matches!(kind, Kind::Data { .. }) { payload } else { Vec::new() };
             let bytes = [message.emit(), payload.clone()].concat();

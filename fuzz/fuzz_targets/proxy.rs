@@ -4,7 +4,7 @@
 #![no_main]
 
 use hawser_multipath::Inbound;
-use hawser_wire::lane::{Kind, Message};
+use hawser_wire::proxy::{Kind, Message};
 use libfuzzer_sys::fuzz_target;
 
 const WINDOW: u64 = 4096;
