@@ -22,7 +22,7 @@ _ABBREVIATION = re.compile(r"(?<![\w.$/%{-])[A-Z]{2,6}(?=s?(?![\w*({/=-]|\.\w))"
 _UNIVERSAL = """
 ABI API ASCII CI CPU CSV DNS ELF GB GNU HTML HTTP HTTPS ID IO IP JSON KB LAN MB OS PDF PID PNG RAM
 README REST RGB SQL SSH SVG TCP UDP URL UTC UTF WAN YAML
-GET PATCH POST PUT DF FIN RST SYN II III IV VI BITS BYTES FILE PORT RUN WAY FAILED
+GET PATCH POST PUT DF FIN PSH RST SYN II III IV VI BITS BYTES FILE PORT RUN WAY FAILED
 IANA IEEE IETF ISO NIST SP RFC CIE ETSI FIPS GS ONF OASIS WCAG ACM ATC CCR ICC ICPE IFIP JASA JRSS
 NSDI OOPSLA TVCG USENIX AMD AWS EPYC USD
 """
@@ -57,12 +57,7 @@ def unknown(lines: Lines, allowed: Collection[str]) -> Lines:
 
 def markdown(text: str) -> Lines:
     """Prose of a Markdown page."""
-    fenced = False
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.lstrip().startswith("```"):
-            fenced = not fenced
-        elif not fenced and not line.startswith("    "):
-            yield number, _prose(line)
+    yield from _unfenced(enumerate(text.splitlines(), start=1))
 
 
 def python(text: str) -> Lines:
@@ -77,10 +72,10 @@ def python(text: str) -> Lines:
 
 
 def rust(text: str) -> Lines:
-    """Doc comments."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if found := re.match(r"\s*//[/!](.*)", line):
-            yield number, _prose(found.group(1))
+    """Doc comments, without their code blocks."""
+    comments = (re.match(r"\s*//[/!] ?(.*)", line) for line in text.splitlines())
+    numbered = ((n, found.group(1)) for n, found in enumerate(comments, start=1) if found)
+    yield from _unfenced(numbered)
 
 
 def workflow(text: str) -> Lines:
@@ -107,6 +102,16 @@ def check(root: Path) -> list[str]:
         if "malformed" not in path.parts
         for line, word in unknown(_READERS[path.suffix](path.read_text(encoding="utf-8")), allowed)
     ]
+
+
+def _unfenced(lines: Lines) -> Lines:
+    """Prose of Markdown: without fenced and indented code."""
+    fenced = False
+    for number, line in lines:
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and not line.startswith("    "):
+            yield number, _prose(line)
 
 
 def _prose(line: str) -> str:

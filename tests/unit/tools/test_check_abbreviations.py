@@ -23,6 +23,9 @@ HIDDEN is outside of every table.
 RUST = """\
 //! A PEP
 /// and a QQQ;
+/// ```text
+/// ZZZ
+/// ```
 // not here: ZZZ
 let ZZZ = "ZZZ";
 """
