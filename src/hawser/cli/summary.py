@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hawser.cli import output
-from hawser.report.model import Outcome, Report, Row
-from hawser.report.words import DASH, number
+from hawser.report.model import Checked, Outcome, Report, Row
+from hawser.report.words import DASH, middle, number
 from hawser.store import label
 
 _DETAILS = ("rtt_min", "rtt_p99")
@@ -35,12 +35,21 @@ def summary(report: Report) -> RenderableType:
 
 
 def _judged(outcome: Outcome) -> Text:
-    if outcome.ok:
+    if outcome.verdict == "holds":
         return Text(f"assertion holds: {outcome.text}", "green")
-    failed = [
-        f"found {number(one.value)} ({label(one.variant)})" for one in outcome.checked if not one.ok
-    ]
-    return Text(f"assertion failed: {outcome.text}; {', '.join(failed) or 'nothing found'}", "red")
+    open_ = [one for one in outcome.checked if one.verdict == outcome.verdict]
+    found = ", ".join(map(_found, open_)) or "nothing found"
+    if outcome.verdict == "fails":
+        return Text(f"assertion failed: {outcome.text}; {found}", "red")
+    said = "passes" if outcome.ok else "does not pass"
+    return Text(
+        f"assertion undecided, {said}: {outcome.text}; {found}", "yellow" if outcome.ok else "red"
+    )
+
+
+def _found(one: Checked) -> str:
+    reason = f", {one.reason}" if one.reason else ""
+    return f"found {number(one.value)} ({label(one.variant)}{reason})"
 
 
 def _table(report: Report) -> RenderableType:
@@ -89,4 +98,4 @@ def _cell(row: Row | None) -> str:
     found = row.summary
     spread = f" ({number(found.minimum)}{DASH}{number(found.maximum)})"
     published = f" published {number(row.reference.value)}" if row.reference else ""
-    return number(found.median) + (spread if found.minimum != found.maximum else "") + published
+    return middle(found) + (spread if found.minimum != found.maximum else "") + published

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hawser.engine.errors import InputError
 from hawser.spec.units import Duration
-from hawser.spec.workflow import Labels, Variant, Workflow
+from hawser.spec.workflow import Assertion, Labels, Variant, Workflow
 
 
 def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
@@ -34,14 +34,27 @@ def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
             "assertions": tuple(
                 a
                 for a in workflow.assertions
-                if _concerns(a.variant, kept) and _concerns(a.relative_to, kept)
+                if _concerns(a.variant, kept)
+                and _concerns(a.relative_to, kept)
+                and (a.across is None or _whole(a, workflow.variants, kept))
             ),
+            "baseline": workflow.baseline if _concerns(workflow.baseline, kept) else {},
         }
     )
 
 
 def _concerns(labels: Labels, variants: Sequence[Variant]) -> bool:
     return any(labels.items() <= variant.labels.items() for variant in variants)
+
+
+def _whole(assertion: Assertion, variants: Sequence[Variant], kept: Sequence[Variant]) -> bool:
+    """Whether all values of an assertion's axis are kept."""
+    axis = assertion.across or ""
+    had, has = (
+        {v.labels.get(axis) for v in some if assertion.variant.items() <= v.labels.items()}
+        for some in (variants, kept)
+    )
+    return had == has
 
 
 def _any(alternative: str, variants: Sequence[Variant]) -> bool:

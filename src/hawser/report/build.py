@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hawser.report import bottleneck, collect, judge
+from hawser.report import assertions, bottleneck, collect, judge
 from hawser.report.finding import finding
 from hawser.report.model import Exclusion, Report
 from hawser.store import Bundle
@@ -17,17 +17,23 @@ def build(bundle: Bundle) -> Report:
     workflow, found = bundle.workflow, collect.collect(bundle)
     counters = collect.shown_counters(found, workflow)
     everything = [row for one in found for row in collect.rows(one, workflow, counters)]
-    rows = [row for row in everything if row.measurement != collect.PASSIVE]
-    passive = [row for row in everything if row.measurement == collect.PASSIVE]
+    active = [row for row in everything if row.measurement != collect.PASSIVE]
+    order = judge.order_findings(active)
+    rows = judge.with_intervals(active, order)
+    counted = [row for row in everything if row.measurement == collect.PASSIVE]
+    passive = judge.with_intervals(counted, ())
     layout, about = judge.lay_out(workflow), collect.headline(rows)
-    comparisons, order = judge.comparisons(layout, about), judge.order_findings(rows)
+    comparisons = judge.comparisons(layout, about, workflow.baseline)
+    measured = {collect.label_key(row.variant) for row in about}
+    planned = [variant.labels for variant in workflow.variants]
+    missing = [labels for labels in planned if collect.label_key(labels) not in measured]
     return Report(
         manifest=bundle.manifest,
         workflow=workflow,
         state=bundle.state,
         problems=bundle.problems(),
         warnings=judge.warnings(rows, order),
-        finding=finding(layout, about, comparisons),
+        finding=finding(layout, about, comparisons, missing),
         layout=layout,
         rows=tuple(rows),
         passive=tuple(passive),
@@ -35,7 +41,7 @@ def build(bundle: Bundle) -> Report:
         comparisons=comparisons,
         bottlenecks=bottleneck.bottlenecks(found, workflow),
         excluded=excluded(bundle),
-        outcomes=judge.outcomes(workflow, everything),
+        outcomes=assertions.outcomes(workflow, everything),
         order=order,
         unmatched=collect.unmatched(workflow, rows),
         series=collect.time_series(found, about),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from hawser.report.bounds import bounds
 from hawser.report.model import Published, Row, RunValue, TimeSeries
 from hawser.spec.workflow import Labels, Reference, Workflow
-from hawser.stats import summarise
-from hawser.store import Bundle, Direction, Sample, label
+from hawser.stats import Summary, summarise
+from hawser.store import Bundle, Direction, Sample, TrialRecord, label
 
 PASSIVE = "passive"
 
@@ -28,13 +30,16 @@ class Collected:
 
     variant: Labels
     runs: dict[Key, list[RunValue]] = field(default_factory=dict)
+    """One value per trial, however many events it had."""
+    void: dict[Key, list[RunValue]] = field(default_factory=dict)
+    """The same of void trials."""
     series: dict[Key, dict[int, list[tuple[float, float]]]] = field(default_factory=dict)
     evidence: dict[str, dict[int, list[Sample]]] = field(default_factory=dict)
     """By measurement and trial."""
 
 
 def collect(bundle: Bundle) -> list[Collected]:
-    """Gather the valid trials by variant, in the workflow's order.
+    """Gather the trials by variant, in the workflow's order.
 
     Raises:
         BundleError: a trial is damaged.
@@ -42,20 +47,41 @@ def collect(bundle: Bundle) -> list[Collected]:
     found = {label_key(v.labels): Collected(v.labels) for v in bundle.workflow.variants}
     for trial in bundle.trials:
         record = trial.record
-        if not record.valid:
-            continue
         place = found.setdefault(label_key(record.variant), Collected(record.variant))
-        for sample in trial.samples():
-            if sample.kind == "summary":
-                run = RunValue(trial=record.trial, repeat=record.repeat, value=sample.value)
-                place.runs.setdefault(key(sample), []).append(run)
-            elif sample.kind == "evidence":
+        samples = trial.samples()
+        for what, values in _by_key(samples).items():
+            runs = place.runs if record.valid else place.void
+            runs.setdefault(what, []).append(_run(record, values))
+        for sample in samples if record.valid else ():
+            if sample.kind == "evidence":
                 trials = place.evidence.setdefault(sample.measurement, {})
                 trials.setdefault(record.trial, []).append(sample)
-            elif sample.time is not None:
+            elif sample.kind == "interval" and sample.time is not None:
                 points = place.series.setdefault(key(sample), {})
                 points.setdefault(record.trial, []).append((sample.time, sample.value))
     return list(found.values())
+
+
+def _by_key(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
+    found: dict[Key, list[Sample]] = {}
+    for sample in samples:
+        if sample.kind == "summary":
+            found.setdefault(key(sample), []).append(sample)
+    return found
+
+
+def _run(record: TrialRecord, samples: Sequence[Sample]) -> RunValue:
+    """One value of a trial: events of one trial are not independent."""
+    events = tuple(math.inf if each.censored else each.value for each in samples)
+    middle = median(events)
+    censored = not math.isfinite(middle)
+    return RunValue(
+        trial=record.trial,
+        repeat=record.repeat,
+        value=min(s.value for s in samples if s.censored) if censored else middle,
+        censored=censored,
+        events=events if len(events) > 1 else (),
+    )
 
 
 USAGE = ("cpu", "memory")
@@ -108,8 +134,8 @@ def rows(collected: Collected, workflow: Workflow, counters: set[Key]) -> list[R
     )
     order = list(scenario.measurements) if scenario is not None else []
     made = [
-        _row(collected.variant, what, runs, workflow)
-        for what, runs in collected.runs.items()
+        _row(collected, what, workflow)
+        for what in collected.runs
         if what[0] != PASSIVE or what in counters
     ]
     made.sort(key=lambda r: order.index(r.measurement) if r.measurement in order else len(order))
@@ -125,8 +151,9 @@ def rows(collected: Collected, workflow: Workflow, counters: set[Key]) -> list[R
     ]
 
 
-def _row(variant: Labels, what: Key, runs: list[RunValue], workflow: Workflow) -> Row:
+def _row(collected: Collected, what: Key, workflow: Workflow) -> Row:
     measurement, metric, unit, direction, subject = what
+    variant, runs, void = collected.variant, collected.runs[what], collected.void.get(what)
     matching = [r for r in workflow.reference if _belongs(r, variant, what)]
     reference = max(matching, key=lambda r: len(r.variant), default=None)
     return Row(
@@ -136,10 +163,15 @@ def _row(variant: Labels, what: Key, runs: list[RunValue], workflow: Workflow) -
         unit=unit,
         direction=direction,
         subject=subject,
-        summary=summarise([run.value for run in runs]),
+        summary=_summary(runs),
         runs=tuple(runs),
+        with_void=_summary([*runs, *void]).median if void else None,
         reference=reference and Published(value=reference.value, source=reference.source),
     )
+
+
+def _summary(runs: Sequence[RunValue]) -> Summary:
+    return summarise([run.value for run in runs], [run.censored for run in runs])
 
 
 def _belongs(reference: Reference, variant: Labels, what: Key) -> bool:

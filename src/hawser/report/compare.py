@@ -12,7 +12,7 @@ from hawser.report.model import Layout, Report, Row
 from hawser.report.words import join
 from hawser.spec.model import Model
 from hawser.spec.workflow import Labels
-from hawser.stats import Ratio, ratio_of_medians
+from hawser.stats import Effect, unpaired
 from hawser.store import Bundle, Manifest
 
 Key = tuple[frozenset[tuple[str, str]], str, str, str, str, str]
@@ -24,8 +24,8 @@ class Line(Model):
     variant: Labels
     rows: tuple[Row | None, ...]
     """One for each run, in their order; None if the run does not have it."""
-    ratios: tuple[Ratio | None, ...]
-    """For each run after the first, its median over the first run's."""
+    effects: tuple[Effect | None, ...]
+    """For each run after the first, how it differs from the first. Runs share no blocks."""
 
     @property
     def any(self) -> Row:
@@ -80,14 +80,12 @@ def _key(row: Row) -> Key:
 
 def _line(rows: Sequence[Row | None]) -> Line:
     first = rows[0]
-    ratios = [
-        ratio_of_medians(row.values, first.values)
-        if row is not None and first is not None
-        else None
+    effects = [
+        unpaired(row.values, first.values) if row is not None and first is not None else None
         for row in rows[1:]
     ]
     variant = next(row.variant for row in rows if row is not None)
-    return Line(variant=variant, rows=tuple(rows), ratios=tuple(ratios))
+    return Line(variant=variant, rows=tuple(rows), effects=tuple(effects))
 
 
 def differences(reports: Sequence[Report]) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from hawser.report.figures.dots import dots
 from hawser.report.model import Layout, Row
 from hawser.report.page import NARROW, WIDE, environment, figure
 from hawser.report.tables import Table, caption
-from hawser.report.words import DASH, count, join, number, ratio_interval, ratio_value
+from hawser.report.words import DASH, count, effect_interval, effect_value, join, number
 from hawser.spec.workflow import Labels
-from hawser.stats import Ratio
+from hawser.stats import Effect
 from hawser.store import label
 
 _TITLE = "Runs side by side"
@@ -37,24 +37,24 @@ def render_comparison(comparison: Comparison, form: Form) -> bytes:
 
 def finding(comparison: Comparison) -> str:
     """Say how many values changed, and in which direction."""
-    ratios = [ratio for line in comparison.lines for ratio in line.ratios if ratio is not None]
-    known = [ratio for ratio in ratios if ratio.interval is not None]
-    up = sum(_change(ratio) == "higher" for ratio in ratios)
-    down = sum(_change(ratio) == "lower" for ratio in ratios)
-    few = len(ratios) - len(known)
+    effects = [one for line in comparison.lines for one in line.effects if one is not None]
+    known = [one for one in effects if one.interval is not None]
+    up = sum(_change(one) == "higher" for one in effects)
+    down = sum(_change(one) == "lower" for one in effects)
+    few = len(effects) - len(known)
     parts = [
         f"{up} higher",
         f"{down} lower",
         f"{len(known) - up - down} not shown to differ",
         *([f"{few} with too few runs to tell"] if few else []),
     ]
-    return f"{count(len(ratios), 'value')} compared with the first run: {join(parts)}."
+    return f"{count(len(effects), 'value')} compared with the first run: {join(parts)}."
 
 
-def _change(ratio: Ratio) -> str:
-    if not ratio.clear:
+def _change(effect: Effect) -> str:
+    if not effect.clear:
         return ""
-    return "higher" if ratio.value > 1 else "lower"
+    return "higher" if effect.value > (effect.kind == "ratio") else "lower"
 
 
 def letters(comparison: Comparison) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def _table(comparison: Comparison, lines: Sequence[Line]) -> Table:
         (
             *_axis_values(layout, axes, line.variant),
             *(_cell(row) for row in line.rows),
-            *(cell for ratio in line.ratios for cell in _ratio(ratio)),
+            *(cell for one in line.effects for cell in _effect(one)),
         )
         for line in lines
     ]
@@ -121,11 +121,11 @@ def _cell(row: Row | None) -> str:
     return f"{number(row.summary.median)} ({row.summary.n})"
 
 
-def _ratio(ratio: Ratio | None) -> tuple[str, str, str]:
-    if ratio is None:
+def _effect(effect: Effect | None) -> tuple[str, str, str]:
+    if effect is None:
         return DASH, DASH, DASH
-    unclear = "not shown" if ratio.close else "too few runs"
-    return ratio_value(ratio), ratio_interval(ratio), _change(ratio) or unclear
+    unclear = "not shown" if effect.close else "too few runs"
+    return effect_value(effect), effect_interval(effect), _change(effect) or unclear
 
 
 def document(comparison: Comparison) -> dict[str, object]:
@@ -151,12 +151,15 @@ def _json_row(line: Line) -> dict[str, object]:
         "subject": row.subject,
         "n": [found and found.summary.n for found in line.rows],
         "median": [found and found.summary.median for found in line.rows],
-        "ratio": [found and found.value for found in line.ratios],
-        "ratio_ci95": [
-            [found.interval.low, found.interval.high] if found and found.interval else None
-            for found in line.ratios
+        "ratio": [one.value if one and one.kind == "ratio" else None for one in line.effects],
+        "difference": [
+            one.value if one and one.kind == "difference" else None for one in line.effects
         ],
-        "told_apart": [found and found.verdict for found in line.ratios],
+        "ci95": [
+            [one.interval.low, one.interval.high] if one and one.interval else None
+            for one in line.effects
+        ],
+        "told_apart": [one and one.verdict for one in line.effects],
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 
 from hawser.report.model import Comparison, Outcome, Report, Row
@@ -53,16 +52,16 @@ def _row(row: Row) -> dict[str, object]:
         "subject": row.subject,
         "n": found.n,
         "mean": found.mean,
-        "ci95": _pair(found.t),
-        "bootstrap95": _pair(found.bootstrap),
         "median": found.median,
-        "median_interval": _pair(found.order),
-        "median_interval_confidence": found.order_confidence,
+        "ci95": _pair(found.interval),
+        "ci95_confidence": found.confidence,
+        "median_with_void": row.with_void,
+        "censored": found.censored,
+        "median_censored": found.open,
         "sd": found.sd,
         "cov": found.cov,
         "min": found.minimum,
         "max": found.maximum,
-        "intervals_disagree": found.disagree,
         "values": list(row.values),
         "trials": [run.trial for run in row.runs],
         "reference": row.reference.model_dump() if row.reference is not None else None,
@@ -72,17 +71,21 @@ def _row(row: Row) -> dict[str, object]:
 
 def _comparison(one: Comparison) -> dict[str, object]:
     return {
-        "variant": one.leader,
-        "against": one.other,
-        "ratio": one.ratio.value,
-        "ci95": _pair(one.ratio.interval),
-        "told_apart": one.ratio.verdict,
+        "variant": one.variant,
+        "against": one.against,
+        one.effect.kind: one.effect.value,
+        "ci95": _pair(one.effect.interval),
+        "paired": one.effect.paired,
+        "n": one.effect.n,
+        "p": one.effect.p,
+        "p_holm": one.effect.adjusted,
+        "told_apart": one.effect.verdict,
     }
 
 
 def _outcome(one: Outcome) -> dict[str, object]:
     checked = [row.model_dump(mode="json") for row in one.checked]
-    return {"assertion": one.text, "ok": one.ok, "checked": checked}
+    return {"assertion": one.text, "verdict": one.verdict, "ok": one.ok, "checked": checked}
 
 
 def _pair(interval: Interval | None) -> list[float] | None:
@@ -93,7 +96,7 @@ _COLUMNS = (
     "measurement", "metric", "unit", "direction", "subject",
     "n", "mean", "median", "sd", "cov", "min", "max",
 )  # fmt: skip
-_PAIRS = ("ci95", "bootstrap95", "median_interval")
+_PAIRS = ("ci95",)
 
 
 def table(report: Report) -> str:
@@ -105,9 +108,9 @@ def table(report: Report) -> str:
     writer.writerow([*(f"v_{a}" for a in axes), *_COLUMNS, *names, "reference", "reference_source"])
     for row in report.rows:
         flat, found = _row(row), row.summary
-        ends = [_pair(one) or ("", "") for one in (found.t, found.bootstrap, found.order)]
+        ends = _pair(found.interval) or ("", "")
         published = (row.reference.value, row.reference.source) if row.reference else ("", "")
         labels = [row.variant.get(axis, "") for axis in axes]
         plain = [flat[name] for name in _COLUMNS]
-        writer.writerow([*labels, *plain, *itertools.chain(*ends), *published])
+        writer.writerow([*labels, *plain, *ends, *published])
     return stream.getvalue()

@@ -6,24 +6,39 @@ from collections.abc import Sequence
 
 from hawser.report.judge import ranking
 from hawser.report.model import Comparison, Layout, Row
-from hawser.report.words import Term, count, join, number, percent, term, times
+from hawser.report.words import Term, count, join, middle, number, percent, term, times
+from hawser.spec.workflow import Labels
 from hawser.store import label
+
+_MOST = 4
+"""Comparisons given in sentences; the table has all."""
 
 
 def finding(
-    layout: Layout, about: Sequence[Row], comparisons: Sequence[Comparison]
+    layout: Layout,
+    about: Sequence[Row],
+    comparisons: Sequence[Comparison],
+    missing: Sequence[Labels] = (),
 ) -> tuple[str, ...]:
     """Give the main result, a sentence an element.
 
     Args:
         layout: how variants are laid out.
         about: the headline rows.
-        comparisons: the best variant of each group against the others, closest first.
+        comparisons: the best variant of each group compared with the others, closest first; or
+            every variant with the baseline.
+        missing: variants without data.
     """
     if not about:
         return ("There is no valid run, so there is nothing to report.",)
     result = _groups if len(layout.groups) > 1 else _one_group
-    return (*result(layout, about, comparisons), *_bound(layout, about), *_published(about))
+    names = join([label(variant) for variant in missing])
+    return (
+        *result(layout, about, comparisons),
+        *([f"There are no data of {names}."] if missing else []),
+        *_bound(layout, about),
+        *_published(about),
+    )
 
 
 def _one_group(
@@ -35,16 +50,29 @@ def _one_group(
     if not comparisons:
         return (f"{metric.title}: {_value(lead)} ({runs}).",)
     first = f"{_name(layout, lead)} had the {metric.best} {metric.name}, {_value(lead)} ({runs})"
-    versus = (comparisons[0], *comparisons[1:][-1:])
-    parts = [f"{times(c.ratio)} {metric.compared(_series(layout, c.other))}" for c in versus]
-    unclear = [_unclear(layout, comparisons[0])] if comparisons[0].ratio.close else []
-    return (f"{first}: {join(parts)}.", *unclear)
+    own = [c for c in comparisons if c.variant == lead.variant]
+    others = [c for c in comparisons if c.variant != lead.variant]
+    parts = [_compared(layout, metric, c) for c in (*own[:1], *own[1:][-1:])]
+    rest = [f"{_series(layout, c)}: {_compared(layout, metric, c)}" for c in others[:_MOST]]
+    close = [c for c in (comparisons if others else own[:1]) if c.effect.close]
+    return (
+        f"{first}: {join(parts)}." if parts else f"{first}.",
+        *([f"{'; '.join(rest)}."] if rest else []),
+        *(_unclear(layout, c) for c in close[:_MOST]),
+    )
+
+
+def _compared(layout: Layout, metric: Term, one: Comparison) -> str:
+    other = layout.series_of(one.against, beside=one.variant)
+    if one.effect.kind == "ratio":
+        return f"{times(one.effect)} {metric.compared(other)}"
+    return f"{times(one.effect)} compared with {other}"
 
 
 def _unclear(layout: Layout, close: Comparison) -> str:
     return (
-        "These runs show no difference between"
-        f" {_series(layout, close.leader)} and {_series(layout, close.other)}."
+        f"These runs show no difference between {_series(layout, close)}"
+        f" and {layout.series_of(close.against, beside=close.variant)}."
     )
 
 
@@ -80,28 +108,32 @@ def _leaders(layout: Layout, leaders: dict[str, Row]) -> str:
 
 def _widest(layout: Layout, metric: Term, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """Name the largest of the differences that are certain."""
-    sure = [c for c in comparisons if c.ratio.clear]
+    sure = [c for c in comparisons if c.effect.clear and c.effect.kind == "ratio"]
     if not sure:
-        known = any(c.ratio.interval for c in comparisons)
+        known = any(c.effect.interval for c in comparisons) and not any(
+            c.effect.clear for c in comparisons
+        )
         return ("These runs show no difference between the variants in any case.",) if known else ()
     most = max(sure, key=_gap)
     text = (
-        f"The difference is largest for {most.group}: {_series(layout, most.leader)} had"
-        f" {times(most.ratio)} {metric.compared(_series(layout, most.other))}."
+        f"The difference is largest for {most.group}: {_series(layout, most)} had"
+        f" {_compared(layout, metric, most)}."
     )
     return (text,)
 
 
 def _gap(comparison: Comparison) -> float:
     """Ratio of the greater of two variants to the smaller."""
-    value = comparison.ratio.value
+    value = comparison.effect.value
     return max(value, 1 / value) if value > 0 else float("inf")
 
 
 def _unclear_groups(layout: Layout, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """Name the groups in which the two best variants do not differ."""
     nearest = {c.group: c for c in reversed(comparisons)}
-    close = [g for g in layout.groups if g in nearest and nearest[g].ratio.close]
+    if len({label(c.variant) for c in comparisons}) > len(nearest):
+        return ()  # compared with a baseline
+    close = [g for g in layout.groups if g in nearest and nearest[g].effect.close]
     if not close or len(close) == len(nearest) == len(comparisons):
         return ()
     return (f"For {join(close)} these runs show no difference between the two best variants.",)
@@ -147,12 +179,12 @@ def _published(about: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _value(row: Row) -> str:
-    return f"{number(row.summary.median)} {row.unit}"
+    return f"{middle(row.summary)} {row.unit}"
 
 
 def _name(layout: Layout, row: Row) -> str:
     return layout.name(row.variant) if layout.axis else label(row.variant)
 
 
-def _series(layout: Layout, variant: dict[str, str]) -> str:
-    return layout.name(variant) if layout.axis else label(variant)
+def _series(layout: Layout, one: Comparison) -> str:
+    return layout.series_of(one.variant)

@@ -1,22 +1,15 @@
-"""Judgements on rows: assertions, comparisons, effects of the order of trials, warnings."""
+"""Judgements on rows: comparisons, effects of the order of trials, warnings."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
-from statistics import geometric_mean
 
-from hawser.report.collect import PASSIVE, covers
-from hawser.report.model import (
-    Checked,
-    Comparison,
-    Layout,
-    OrderFinding,
-    Outcome,
-    Row,
-)
+from hawser.report.collect import PASSIVE, label_key
+from hawser.report.model import Comparison, Layout, OrderFinding, Row
 from hawser.report.words import count, number, percent, term
-from hawser.spec.workflow import Assertion, Workflow
-from hawser.stats import Summary, check_order, ratio_of_medians
+from hawser.spec.workflow import Labels, Workflow
+from hawser.stats import check_order, corrected, effect
 from hawser.store import label
 
 _FEW = 5
@@ -41,109 +34,55 @@ def lay_out(workflow: Workflow) -> Layout:
     )
 
 
-def outcomes(workflow: Workflow, made: Sequence[Row]) -> tuple[Outcome, ...]:
-    """Check the rows against the workflow's assertions."""
-    return tuple(_outcome(assertion, made) for assertion in workflow.assertions)
+def comparisons(layout: Layout, about: Sequence[Row], baseline: Labels) -> tuple[Comparison, ...]:
+    """Every variant against the baseline; without one, each group's leader against its others.
 
+    The leader is known from the same trials, so all pairs of a group count as compared: a leader
+    among equals is then not told apart more often than any pair would be.
 
-def _outcome(wanted: Assertion, made: Sequence[Row]) -> Outcome:
-    concerned = [
-        row
-        for row in made
-        if row.metric == wanted.metric
-        and wanted.measurement in (None, row.measurement)
-        and covers(wanted.variant, row.variant)
+    Args:
+        layout: how variants are laid out.
+        about: rows of one metric.
+        baseline: labels of the variant that each is held against; it carries all others of its own.
+    """
+    if baseline:
+        return _corrected(_to_baseline(layout, about, baseline))
+    ranked = [ranking([r for r in about if layout.group(r.variant) == g]) for g in layout.groups]
+    leading = [_compared(layout, rows[0], row) for rows in ranked for row in rows[1:]]
+    others = [
+        _compared(layout, one, other)
+        for rows in ranked
+        for one, other in itertools.combinations(rows[1:], 2)
     ]
-    unit = concerned[0].unit if concerned else ""
-    if wanted.relative_to:
-        unit = f"times {label(wanted.relative_to)}"
-    limits = [
-        f"{words} {number(limit)}"
-        for words, limit in (("at least", wanted.at_least), ("at most", wanted.at_most))
-        if limit is not None
+    shown = sum(one is not None for one in leading)
+    return _corrected([*leading, *others])[:shown]
+
+
+def _to_baseline(layout: Layout, about: Sequence[Row], baseline: Labels) -> list[Comparison | None]:
+    rows = {label_key(row.variant): row for row in about}
+    return [
+        _compared(layout, row, base)
+        for row in about
+        if (base := rows.get(label_key(row.variant | baseline))) is not None and base is not row
     ]
-    who = label(wanted.variant) if wanted.variant else "every variant"
-    if wanted.across:
-        who += f", geometric mean over {wanted.across}"
-    text = f"{wanted.statistic} {wanted.metric} of {who}: {' and '.join(limits)} {unit}".strip()
-    values = [(row, _value(wanted, row, made)) for row in concerned]
-    if wanted.across:
-        values = _together(values, wanted.across)
-    return Outcome(text=text, checked=tuple(_checked(wanted, row, value) for row, value in values))
 
 
-def _value(wanted: Assertion, row: Row, made: Sequence[Row]) -> float | None:
-    value = _statistic(row.summary, wanted.statistic)
-    return _ratio(value, _counterpart(wanted, row, made)) if wanted.relative_to else value
+def _compared(layout: Layout, row: Row, other: Row) -> Comparison | None:
+    if any(run.censored for run in (*row.runs, *other.runs)):
+        return None
+    found = effect(row.blocks, other.blocks)
+    if found is None:
+        return None
+    group = layout.group(row.variant)
+    return Comparison(group=group, variant=row.variant, against=other.variant, effect=found)
 
 
-def _together(
-    values: Sequence[tuple[Row, float | None]], axis: str
-) -> list[tuple[Row, float | None]]:
-    """The geometric mean over the values of an axis, with the first row without that label."""
-    groups: dict[tuple[str, ...], list[tuple[Row, float | None]]] = {}
-    for row, value in values:
-        rest = sorted(item for item in row.variant.items() if item[0] != axis)
-        key = (row.measurement, row.direction, row.subject, *(f"{a}={b}" for a, b in rest))
-        groups.setdefault(key, []).append((row, value))
-    return [_mean(found, axis) for found in groups.values()]
-
-
-def _mean(found: Sequence[tuple[Row, float | None]], axis: str) -> tuple[Row, float | None]:
-    """None if a value is missing: a mean of the others would describe something else."""
-    row = found[0][0]
-    known = [value for _, value in found if value]
-    variant = {name: value for name, value in row.variant.items() if name != axis}
-    mean = geometric_mean(known) if len(known) == len(found) else None
-    return row.model_copy(update={"variant": variant}), mean
-
-
-def _checked(wanted: Assertion, row: Row, value: float | None) -> Checked:
-    low = wanted.at_least if wanted.at_least is not None else float("-inf")
-    high = wanted.at_most if wanted.at_most is not None else float("inf")
-    ok = value is not None and low <= value <= high
-    return Checked(variant=row.variant, measurement=row.measurement, value=value, ok=ok)
-
-
-def _counterpart(wanted: Assertion, row: Row, made: Sequence[Row]) -> float | None:
-    """The same statistic of the variant that differs only in the labels of `relative_to`."""
-    variant = row.variant | wanted.relative_to
-    same = ("measurement", "metric", "unit", "direction", "subject")
-    for other in made:
-        if other.variant == variant and all(getattr(other, f) == getattr(row, f) for f in same):
-            return _statistic(other.summary, wanted.statistic)
-    return None
-
-
-def _ratio(value: float | None, other: float | None) -> float | None:
-    """The quotient; None if either is missing or the divisor is 0."""
-    return value / other if value is not None and other else None
-
-
-def _statistic(summary: Summary, name: str) -> float | None:
-    return {
-        "median": summary.median,
-        "mean": summary.mean,
-        "min": summary.minimum,
-        "max": summary.maximum,
-        "sd": summary.sd,
-    }[name]
-
-
-def comparisons(layout: Layout, about: Sequence[Row]) -> tuple[Comparison, ...]:
-    """Compare the best variant of each group with every other, the closest first."""
-    found: list[Comparison] = []
-    for group in layout.groups:
-        ranked = ranking([row for row in about if layout.group(row.variant) == group])
-        for other in ranked[1:]:
-            ratio = ratio_of_medians(ranked[0].values, other.values)
-            if ratio is not None:
-                found.append(
-                    Comparison(
-                        group=group, leader=ranked[0].variant, other=other.variant, ratio=ratio
-                    )
-                )
-    return tuple(found)
+def _corrected(found: Sequence[Comparison | None]) -> tuple[Comparison, ...]:
+    made = [one for one in found if one is not None]
+    effects = corrected([one.effect for one in made])
+    return tuple(
+        one.model_copy(update={"effect": known}) for one, known in zip(made, effects, strict=True)
+    )
 
 
 def ranking(rows: Iterable[Row]) -> list[Row]:
@@ -162,7 +101,8 @@ def order_findings(made: Sequence[Row]) -> tuple[OrderFinding, ...]:
             series.setdefault((row.measurement, row.metric, row.direction), []).append(row)
     found = []
     for rows in series.values():
-        values = _relative(rows)
+        relative = _relative(rows)
+        values = relative or _deviations(rows)
         if len(values) >= 2:
             what = rows[0]
             found.append(
@@ -171,9 +111,25 @@ def order_findings(made: Sequence[Row]) -> tuple[OrderFinding, ...]:
                     metric=what.metric,
                     direction=what.direction,
                     check=check_order(values),
+                    relative=bool(relative),
                 )
             )
     return tuple(found)
+
+
+def with_intervals(made: Sequence[Row], order: Sequence[OrderFinding]) -> list[Row]:
+    """The rows, with the interval of a median only if trials may be treated as independent."""
+    known = {_series(one) for one in order if one.check.independent}
+    return [row if _series(row) in known else _without_interval(row) for row in made]
+
+
+def _series(what: Row | OrderFinding) -> tuple[str, str, str]:
+    return what.measurement, what.metric, what.direction
+
+
+def _without_interval(row: Row) -> Row:
+    summary = row.summary.model_copy(update={"interval": None, "confidence": None})
+    return row.model_copy(update={"summary": summary})
 
 
 def _relative(rows: Sequence[Row]) -> list[float]:
@@ -183,21 +139,29 @@ def _relative(rows: Sequence[Row]) -> list[float]:
     return [value for _, value in sorted(points)]
 
 
+def _deviations(rows: Sequence[Row]) -> list[float]:
+    """All values minus their variant's median, by trial."""
+    usable = [row for row in rows if row.summary.n > 1]
+    points = [(run.trial, run.value - row.summary.median) for row in usable for run in row.runs]
+    return [value for _, value in sorted(points)]
+
+
 def warnings(made: Sequence[Row], order: Sequence[OrderFinding]) -> tuple[str, ...]:
     """What limits the conclusions from a run."""
     fewest = min((row.summary.n for row in made), default=_FEW)
     few = f"Some variants have only {count(fewest, 'run')}: intervals are wide or missing"
     return (
         *([few] if fewest < _FEW else []),
-        *(_disagreement(row) for row in made if row.summary.disagree),
+        *(_censored(row) for row in made if row.summary.censored),
         *(text for finding in order for text in _order_warnings(finding)),
     )
 
 
-def _disagreement(row: Row) -> str:
+def _censored(row: Row) -> str:
+    found = row.summary
     return (
-        f"{row.metric} of {label(row.variant)}: the t and bootstrap intervals disagree, so the"
-        " runs are skewed or contain an outlier; use the median"
+        f"{row.metric} of {label(row.variant)}: in {found.censored} of {count(found.n, 'run')} it"
+        " had not happened by the end"
     )
 
 
@@ -206,11 +170,12 @@ def _order_warnings(finding: OrderFinding) -> list[str]:
     found = []
     if check.trend:
         way = "rose" if check.slope > 0 else "fell"
-        change = percent(abs(check.slope) * (check.n - 1))
-        found.append(f"{what} {way} over the run by about {change} (p = {check.trend_p:.2g})")
+        change = abs(check.slope) * (check.n - 1)
+        amount = percent(change) if finding.relative else number(change)
+        found.append(f"{what} {way} over the run by about {amount} (p = {check.trend_p:.2g})")
     if check.dependent:
         found.append(
             f"{what}: consecutive trials are correlated (lag-1 autocorrelation {check.lag1:+.2f}),"
-            " so intervals are too narrow"
+            " so medians have no interval"
         )
     return found

@@ -6,7 +6,7 @@ from typing import Literal
 
 from hawser.spec.model import Model
 from hawser.spec.workflow import Labels, Workflow
-from hawser.stats import OrderCheck, Ratio, Summary
+from hawser.stats import Effect, OrderCheck, Summary, Verdict
 from hawser.stats.bottleneck import Kind
 from hawser.store import Direction, Manifest
 
@@ -33,6 +33,17 @@ class RunValue(Model):
     trial: int
     repeat: int
     value: float
+    """The median of its events, where there are several."""
+    censored: bool = False
+    """Whether the true value is larger: what was waited for had not happened at the end."""
+    events: tuple[float, ...] = ()
+    """The value of each event, where there are several; infinite where censored."""
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """Smallest and largest value of an event."""
+        every = self.events or (float("inf") if self.censored else self.value,)
+        return min(every), max(every)
 
 
 class Row(Model):
@@ -50,10 +61,18 @@ class Row(Model):
     reference: Published | None = None
     bounds: Bounds | None = None
 
+    with_void: float | None = None
+    """Median over void trials too; None where none of them has a value."""
+
     @property
     def values(self) -> tuple[float, ...]:
         """One number a run."""
         return tuple(run.value for run in self.runs)
+
+    @property
+    def blocks(self) -> dict[int, float]:
+        """Repeat -> value, infinite where censored."""
+        return {r.repeat: float("inf") if r.censored else r.value for r in self.runs}
 
 
 class TimeSeries(Model):
@@ -66,13 +85,15 @@ class TimeSeries(Model):
 
 
 class Comparison(Model):
-    """The best variant of a group compared with another, in the headline metric."""
+    """One variant compared with another, in the headline metric."""
 
     group: str
-    leader: Labels
-    other: Labels
-    ratio: Ratio
-    """Leader's median over the other's."""
+    variant: Labels
+    """The leader of the group, or any where the workflow has a baseline."""
+    against: Labels
+    """Another variant of the group, or the baseline."""
+    effect: Effect
+    """Corrected for all comparisons of the run."""
 
 
 class Exclusion(Model):
@@ -90,7 +111,19 @@ class Checked(Model):
     variant: Labels
     measurement: str
     value: float | None
+    low: float | None = None
+    """One-sided 95 % bound: the true value is at least this."""
+    high: float | None = None
+    """Likewise: at most this."""
+    n: int = 0
+    """Trials, or blocks, that were asked."""
+    p: float | None = None
+    """Probability of what the verdict rests on if it were wrong, corrected over the workflow."""
+    verdict: Verdict
+    reason: str = ""
+    """Why it is undecided, besides the scatter."""
     ok: bool
+    """Whether it passes: an undecided one as the workflow says."""
 
 
 class Outcome(Model):
@@ -101,8 +134,16 @@ class Outcome(Model):
 
     @property
     def ok(self) -> bool:
-        """Whether it holds for every row; an assertion without rows has failed."""
+        """Whether it passes; an assertion without rows does not."""
         return bool(self.checked) and all(one.ok for one in self.checked)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of all rows: it fails where one does, and holds where all do."""
+        found = {one.verdict for one in self.checked} or {"fails"}
+        if "fails" in found:
+            return "fails"
+        return "holds" if found == {"holds"} else "undecided"
 
 
 class OrderFinding(Model):
@@ -110,6 +151,9 @@ class OrderFinding(Model):
 
     Values are relative to their variant's median, so slopes are shares per trial.
     """
+
+    relative: bool = True
+    """Whether that was possible; else values less the median are taken, which is zero."""
 
     measurement: str
     metric: str
@@ -134,6 +178,12 @@ class Layout(Model):
     def name(self, variant: Labels) -> str:
         """The series of a variant."""
         return variant.get(self.axis, "") if self.axis else "all"
+
+    def series_of(self, variant: Labels, beside: Labels | None = None) -> str:
+        """A variant within its group; with its group's labels where it is in another one."""
+        if not self.axis or (beside and self.group(beside) != self.group(variant)):
+            return " / ".join(variant.values()) or "all"
+        return self.name(variant)
 
 
 class Bottleneck(Model):
@@ -188,5 +238,5 @@ class Report(Model):
 
     @property
     def passed(self) -> bool:
-        """Whether all assertions hold."""
+        """Whether all assertions pass."""
         return all(outcome.ok for outcome in self.outcomes)

@@ -18,7 +18,16 @@ from hawser.report.figures.svg import svg
 from hawser.report.figures.topology import picture
 from hawser.report.judge import ranking
 from hawser.report.model import Report, Row
-from hawser.report.words import clean, count, number, percent, ratio_interval, ratio_value, term
+from hawser.report.words import (
+    clean,
+    count,
+    effect_interval,
+    effect_value,
+    middle,
+    number,
+    percent,
+    term,
+)
 from hawser.spec.workflow import Event
 
 WIDE, HALF, NARROW = 1040.0, 505.0, 342.0
@@ -53,6 +62,7 @@ def html(report: Report) -> str:
         .render(
             report=report,
             started=f"{manifest.started:%d %B %Y, %H:%M %Z}".lstrip("0"),
+            said=_said(report),
             runs=count(len({r.trial for row in report.headline for r in row.runs}), "run"),
             tiles=tiles(report),
             chart=_main(report),
@@ -73,6 +83,14 @@ def html(report: Report) -> str:
             command=shlex.join(manifest.command),
         )
     )
+
+
+def _said(report: Report) -> str:
+    """What became of the assertions."""
+    verdicts = {outcome.verdict for outcome in report.outcomes}
+    if "fails" in verdicts:
+        return "an assertion failed"
+    return "assertions hold" if verdicts == {"holds"} else "an assertion is undecided"
 
 
 def figure(wide: Scene, narrow: Scene) -> Markup:
@@ -162,14 +180,15 @@ def tiles(report: Report) -> list[tuple[str, str, str]]:
 def _lead_tiles(report: Report) -> list[tuple[str, str, str]]:
     lead = _lead(report)
     name, words = report.layout.name(lead.variant), term(lead.metric)
-    median = number(lead.summary.median)
+    median = middle(lead.summary)
     found = [(f"{median} {lead.unit}", words.title.lower(), f"{name}, median")]
     for one in (*report.comparisons[:1], *report.comparisons[1:][-1:]):
-        ratio, other = one.ratio, report.layout.name(one.other)
-        sure = (
-            f"95 % CI {ratio_interval(ratio)}" if ratio.interval else "too few runs for an interval"
-        )
-        found.append((ratio_value(ratio), words.compared(other), sure))
+        effect, other = one.effect, report.layout.series_of(one.against, beside=one.variant)
+        sure = f"95 % CI {effect_interval(effect)}" if effect.interval else "too few runs"
+        if one.variant != lead.variant:
+            sure = f"{report.layout.name(one.variant)}, {sure}"
+        compared = words.compared(other) if effect.kind == "ratio" else f"compared with {other}"
+        found.append((effect_value(effect), compared, sure))
     if lead.bounds is not None:
         share = percent(lead.summary.median / lead.bounds.together)
         together = f"{number(lead.bounds.together)} {lead.unit} on the wire"
@@ -183,13 +202,10 @@ def _group_tiles(report: Report) -> list[tuple[str, str, str]]:
     for group in report.layout.groups[:_MOST_TILES]:
         rows = [row for row in report.headline if report.layout.group(row.variant) == group]
         for lead in ranking(rows)[:1]:
-            median = f"{number(lead.summary.median)} {lead.unit}"
+            median = f"{middle(lead.summary)} {lead.unit}"
             found.append((median, group, report.layout.name(lead.variant)))
     return found
 
 
 def _lead(report: Report) -> Row:
-    if not report.comparisons:
-        return report.headline[0]
-    leader = report.comparisons[0].leader
-    return next(row for row in report.headline if row.variant == leader)
+    return ranking(report.headline)[0]

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hawser.report.collect import IPSEC, USAGE
-from hawser.report.model import Report, Row
+from hawser.report.model import Checked, Comparison, Report, Row
 from hawser.report.words import (
     DASH,
     TIMES,
     count,
+    effect_interval,
+    effect_value,
     interval,
     join,
+    middle,
     number,
     percent,
-    ratio_interval,
-    ratio_value,
+    probability,
     term,
     way,
 )
@@ -49,12 +51,19 @@ def _result(report: Report, rows: Sequence[Row]) -> Table:
     axes = axes_of(report)
     published = any(row.reference for row in rows)
     extra = ("published", "ratio to it") if published else ()
-    columns = ("n", "median", "mean", "95 % CI (t)", "95 % CI (BCa)", "sd", "CoV", "range")
+    columns = ("n", "median", "95 % CI", "mean", "sd", "CoV", "range")
+    void = any(row.with_void is not None for row in rows)
+    extra = (*(("median with void runs",) if void else ()), *extra)
     return Table(
         caption(rows),
         (*axes, *columns, *extra),
         tuple(
-            (*_names(axes, row.variant), *_numbers(row), *(_published(row) if published else ()))
+            (
+                *_names(axes, row.variant),
+                *_numbers(row),
+                *((number(row.with_void),) if void else ()),
+                *(_published(row) if published else ()),
+            )
             for row in rows
         ),
         len(axes),
@@ -85,10 +94,9 @@ def _numbers(row: Row) -> tuple[str, ...]:
     found = row.summary
     return (
         str(found.n),
-        number(found.median),
+        middle(found),
+        interval(found.interval),
         number(found.mean),
-        interval(found.t),
-        interval(found.bootstrap),
         number(found.sd),
         percent(found.cov),
         f"{number(found.minimum)}{DASH}{number(found.maximum)}",
@@ -104,27 +112,34 @@ def _published(row: Row) -> tuple[str, str]:
 
 
 def comparisons(report: Report) -> Table | None:
-    """The best variant of each group compared with the others."""
+    """The best variant of each group, or every variant and the baseline, compared."""
     if not report.comparisons:
         return None
     layout = report.layout
     grouped = len(layout.groups) > 1
     head = (" / ".join(layout.group_axes),) if grouped else ()
+    plain = {one.effect.kind for one in report.comparisons} == {"ratio"}
     return Table(
-        "Ratio of medians, best variant to other",
-        (*head, "best", "other", "ratio", "95 % CI (bootstrap)", "different"),
+        "Ratio" if plain else "Ratio, or difference if a value is not positive",
+        (*head, "variant", "compared with", "ratio" if plain else "effect", "95 % CI", "repeats",
+         "p (Holm)", "different"),
         tuple(
-            (
-                *((c.group,) if grouped else ()),
-                layout.name(c.leader),
-                layout.name(c.other),
-                ratio_value(c.ratio),
-                ratio_interval(c.ratio),
-                {True: "yes", False: "not shown", None: "too few runs"}[c.ratio.verdict],
-            )
-            for c in report.comparisons
+            (*((c.group,) if grouped else ()), *_compared(report, c)) for c in report.comparisons
         ),
         len(head) + 2,
+    )  # fmt: skip
+
+
+def _compared(report: Report, one: Comparison) -> tuple[str, ...]:
+    found = one.effect
+    return (
+        report.layout.series_of(one.variant),
+        report.layout.series_of(one.against, beside=one.variant),
+        effect_value(found),
+        effect_interval(found),
+        str(found.n) if found.paired else f"{found.n} (unpaired)",
+        probability(found.adjusted),
+        {True: "yes", False: "not shown", None: "too few runs"}[found.verdict],
     )
 
 
@@ -149,15 +164,28 @@ def bottlenecks(report: Report) -> Table | None:
 
 def assertions(report: Report) -> Table | None:
     """The workflow's assertions and whether they hold."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for outcome in report.outcomes:
         if not outcome.checked:
-            rows.append((outcome.text, DASH, "not measured", "failed"))
-        rows += [
-            (outcome.text, label(one.variant), number(one.value), "holds" if one.ok else "failed")
-            for one in outcome.checked
-        ]
-    return _table("Assertions", ("assertion", "variant", "found", "outcome"), rows, 2)
+            rows.append((outcome.text, DASH, "not measured", DASH, DASH, "fails"))
+        rows += [(outcome.text, *_checked(one)) for one in outcome.checked]
+    columns = ("assertion", "variant", "found", "one-sided 95 % bounds", "p (Holm)", "outcome")
+    return _table("Assertions", columns, rows, 2)
+
+
+def _checked(one: Checked) -> tuple[str, ...]:
+    bounds = [
+        f"{words} {number(limit)}"
+        for words, limit in (("at least", one.low), ("at most", one.high))
+        if limit is not None
+    ]
+    return (
+        label(one.variant),
+        number(one.value),
+        ", ".join(bounds) or DASH,
+        probability(one.p),
+        one.verdict + (f": {one.reason}" if one.reason else ""),
+    )
 
 
 def exclusions(report: Report) -> Table | None:
@@ -179,7 +207,7 @@ def order(report: Report) -> Table | None:
             (
                 f"{one.measurement} {one.metric}",
                 str(check.n),
-                f"{100 * check.slope:+.3f} %",
+                f"{100 * check.slope:+.3f} %" if one.relative else number(check.slope),
                 f"{check.trend_p:.2g}",
                 f"{check.lag1:+.2f}",
                 ", ".join(verdict) or "none",

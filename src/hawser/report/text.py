@@ -71,4 +71,5 @@ def line(content: str, style: str = "") -> Text:
 
 
 def _style(cell: str) -> str:
-    return {"failed": "bold red", "holds": "green", "yes": "green"}.get(cell, "")
+    styles = {"fails": "bold red", "holds": "green", "yes": "green", "undecided": "yellow"}
+    return styles.get(cell.partition(":")[0], "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from hawser.stats import Interval, Ratio
+    from hawser.stats import Effect, Interval, Summary
     from hawser.store import Direction
 
 DASH = "\N{EN DASH}"
@@ -98,29 +98,44 @@ def interval(found: Interval | None) -> str:
     return f"{number(found.low)}{between}{number(found.high)}"
 
 
-def times(ratio: Ratio) -> str:
-    """A ratio with its interval, such as 3.10x (95 % CI 2.95-3.30)."""
-    low_high = ratio_interval(ratio)
-    return f"{ratio_value(ratio)} (95 % CI {low_high})" if ratio.interval else ratio_value(ratio)
+def middle(found: Summary) -> str:
+    """A median; where the true one is larger, with that said."""
+    return ("> " if found.open else "") + number(found.median)
 
 
-def ratio_value(ratio: Ratio) -> str:
-    """A ratio alone, such as 3.10x."""
-    return f"{ratio.value:.{_ratio_digits(ratio)}f}{TIMES}"
+def times(effect: Effect, unit: str = "") -> str:
+    """An effect with its interval, such as 3.10x (95 % CI 2.95-3.30)."""
+    value = effect_value(effect)
+    if effect.kind == "difference":
+        value = f"{value} {unit}".strip()
+    return f"{value} (95 % CI {effect_interval(effect)})" if effect.interval else value
 
 
-def ratio_interval(ratio: Ratio) -> str:
-    """The interval of a ratio, with the digits of the ratio."""
-    if ratio.interval is None:
-        return DASH
-    digits = _ratio_digits(ratio)
-    between = " to " if ratio.interval.low < 0 else DASH
-    return f"{ratio.interval.low:.{digits}f}{between}{ratio.interval.high:.{digits}f}"
+def effect_value(effect: Effect) -> str:
+    """An effect alone, such as 3.10x, or +0.3 where it is a difference."""
+    if effect.kind == "difference":
+        return ("+" if effect.value > 0 else "") + number(effect.value)
+    return f"{effect.value:.{_ratio_digits(effect)}f}{TIMES}"
 
 
-def _ratio_digits(ratio: Ratio) -> int:
-    largest = abs(ratio.interval.high if ratio.interval is not None else ratio.value)
+def effect_interval(effect: Effect) -> str:
+    """The interval of an effect, with the digits of a ratio."""
+    if effect.interval is None or effect.kind == "difference":
+        return interval(effect.interval)
+    digits = _ratio_digits(effect)
+    return f"{effect.interval.low:.{digits}f}{DASH}{effect.interval.high:.{digits}f}"
+
+
+def _ratio_digits(effect: Effect) -> int:
+    largest = effect.interval.high if effect.interval is not None else effect.value
     return 2 if largest < 10 else 1 if largest < 1000 else 0
+
+
+def probability(p: float | None) -> str:
+    """A probability of chance."""
+    if p is None:
+        return DASH
+    return "< 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 
 def percent(share: float | None) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from hawser.spec.model import Model, Name
 from hawser.spec.units import Duration
-from hawser.spec.workflow import Assertion, Reference, Scenario
+from hawser.spec.workflow import Assertion, Labels, Reference, Scenario, Undecided
 
 
 class Results(Model):
@@ -18,6 +18,10 @@ class Results(Model):
     """Published figures, shown beside ours."""
     assertions: Annotated[tuple[Assertion, ...], Field(alias="assert")] = ()
     """What must hold of the results; else the run ends with exit code 1."""
+    undecided: Undecided = "estimate"
+    """Whether an assertion passes that trials do not decide: as the value found does, or so."""
+    baseline: Labels = {}
+    """Labels of the variant that every other is compared with; it carries all others of its own."""
 
 
 class Header(Results):

@@ -35,6 +35,7 @@ def schema() -> Schema:
     header, scenario = Header.model_json_schema(), Scenario.model_json_schema()
     definitions = {**header["$defs"], **scenario["$defs"]}
     fields = _fields(header) | _structure() | _fields(scenario)
+    fields["baseline"]["anyOf"][0]["additionalProperties"] = _SCALAR
     fields["hawser"] = {"const": 1, "description": header["properties"]["hawser"]["description"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

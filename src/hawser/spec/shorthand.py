@@ -27,7 +27,7 @@ def labels_as_text(tree: Table) -> Table:
     for field in ("reference", "assert"):
         for labels in ("variant", "relative_to"):
             tree = at(tree, (field, "*", labels, "*"), _as_text)
-    return tree
+    return at(tree, ("baseline", "*"), _as_text)
 
 
 def at(tree: Table, path: tuple[str, ...], change: Change) -> Table:

@@ -106,8 +106,8 @@ class Assertion(Model):
     """What is counted, such as `goodput`."""
     measurement: Name | None = None
     """The measurement that gives it; every one that does if left out."""
-    statistic: Literal["median", "mean", "min", "max", "sd"] = "median"
-    """What of a variant's trials is held against the bounds."""
+    statistic: Literal["median", "mean", "min", "max"] = "median"
+    """Of the variant, `median` or `mean`; of the trials tried, `min` (of all) or `max`."""
     relative_to: Labels = {}
     """Labels of the variant that the bounds are multiples of; it carries all others of its own."""
     across: str | None = None
@@ -116,6 +116,12 @@ class Assertion(Model):
     """In the metric's unit; a multiple where `relative_to` is given."""
     at_most: float | None = None
     """Likewise."""
+    min_n: Annotated[int | None, Field(ge=1, le=10_000)] = None
+    """Trials below which it is undecided; 3 if left out, 30 for a mean, 1 for min and max."""
+
+
+Undecided = Literal["estimate", "pass", "fail"]
+"""What becomes of an assertion that trials do not decide: as the value found says, or always so."""
 
 
 class Workflow(Model):
@@ -136,3 +142,6 @@ class Workflow(Model):
     variants: tuple[Variant, ...]
     reference: tuple[Reference, ...] = ()
     assertions: tuple[Assertion, ...] = ()
+    undecided: Undecided = "estimate"
+    baseline: Labels = {}
+    """Labels of the variant that every other is compared with; the leader's if left out."""

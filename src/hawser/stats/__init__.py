@@ -1,16 +1,24 @@
-"""Pure numerics: intervals, effect sizes and checks of order."""
+"""Pure numerics: intervals, effects, verdicts and checks of order."""
 
+from hawser.stats.effect import Effect, corrected, effect, unpaired
 from hawser.stats.order import OrderCheck, autocorrelation, check_order
-from hawser.stats.ratio import Ratio, ratio_of_medians
 from hawser.stats.summary import Interval, Summary, summarise
+from hawser.stats.verdict import Bounds, Evidence, Verdict, decide, evidence
 
 __all__ = [
+    "Bounds",
+    "Effect",
+    "Evidence",
     "Interval",
     "OrderCheck",
-    "Ratio",
     "Summary",
+    "Verdict",
     "autocorrelation",
     "check_order",
-    "ratio_of_medians",
+    "corrected",
+    "decide",
+    "effect",
+    "evidence",
     "summarise",
+    "unpaired",
 ]

@@ -17,6 +17,12 @@ SIGNIFICANT = 0.01
 FEWEST = 8
 """With fewer values no order is significant."""
 
+ENOUGH = 15
+"""Trials of a run with which correlated trials are detected often enough to exclude them."""
+MANY, SUSPICIOUS = 30, 0.1
+"""With fewer trials than `MANY`, the significance level of the correlation that forbids intervals
+which assume independent trials. With more, the level of the other tests detects it as often."""
+
 
 class OrderCheck(Model):
     """Trend and autocorrelation of n values in the order of trials."""
@@ -30,6 +36,8 @@ class OrderCheck(Model):
     """Autocorrelation at lag 1, from -1 to 1."""
     lag1_limits: tuple[float, float]
     """Its 99 % limits for independent values."""
+    lag1_p: float
+    """One-sided p-value of a positive autocorrelation."""
 
     @property
     def trend(self) -> bool:
@@ -41,6 +49,12 @@ class OrderCheck(Model):
         """Whether consecutive values are correlated, positively or negatively."""
         low, high = self.lag1_limits
         return self.n >= FEWEST and not low <= self.lag1 <= high
+
+    @property
+    def independent(self) -> bool:
+        """Whether trials may be treated as independent: a correlation would have been detected."""
+        level = SIGNIFICANT if self.n >= MANY else SUSPICIOUS
+        return self.n >= ENOUGH and self.lag1_p > level and not self.trend
 
 
 def check_order(values: Sequence[float]) -> OrderCheck:
@@ -63,12 +77,14 @@ def check_order(values: Sequence[float]) -> OrderCheck:
     time = np.arange(n, dtype=np.float64)
     constant = np.ptp(series) == 0
     half = float(scipy.stats.norm.ppf(1 - SIGNIFICANT / 2)) / math.sqrt(n)
+    lag1 = autocorrelation(series.tolist())
     return OrderCheck(
         n=n,
         slope=float(scipy.stats.theilslopes(series, time).slope),
         trend_p=1.0 if constant else float(scipy.stats.kendalltau(time, series).pvalue),
-        lag1=autocorrelation(series.tolist()),
+        lag1=lag1,
         lag1_limits=(-1 / n - half, -1 / n + half),
+        lag1_p=float(scipy.stats.norm.sf((lag1 + 1 / n) * math.sqrt(n))),
     )
 
 

@@ -1,12 +1,12 @@
-"""Location with intervals, and spread, of a sample of runs.
+"""What a sample of trials says: a median with its interval, and spread.
 
-Each run gives one value. Seconds within a run depend on each other and are no samples.
+The trial is the sample, never the second of a trial: seconds of one trial depend on each other.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,75 +18,72 @@ from hawser.spec.model import Model
 Values = NDArray[np.float64]
 
 CONFIDENCE = 0.95
-RESAMPLES = 9999
-"""Bootstrap resamples; Monte Carlo error of an interval's end is then about 1 % of its width."""
 
-_DISAGREE = 0.75
-_DISAGREE_FROM = 5
-"""Ends that differ by more than 0.75/sqrt(n) of the t interval's width count as disagreement, from
-n = 5. That is the 99th percentile of what normal samples of n = 5, 8, 10, 20, 30, 60 gave."""
+FEWEST = 5
+"""Trials from which a median has an interval. Fewer hold no more than 0.875 between them."""
 
 
 class Interval(Model):
-    """A confidence interval, in the unit of the values."""
+    """Where the true value lies, with some confidence. Unit of the values."""
 
     low: float
     high: float
 
 
 class Summary(Model):
-    """Statistics of n runs, in the unit of the values."""
+    """Statistics of n trials, in the unit of the values."""
 
     n: int
-    mean: float
-    t: Interval | None
-    """Student's 95 % interval of the mean; None for n = 1."""
-    bootstrap: Interval | None
-    """BCa bootstrap 95 % interval of the mean; None for n < 3."""
     median: float
-    order: Interval | None
-    """Interval of the median between two order statistics; None for n = 1."""
-    order_confidence: float | None
-    """Its confidence: the smallest available of at least 0.95; below n = 6, that of the range."""
+    interval: Interval | None
+    """Of the median, between order statistics; None below five trials."""
+    confidence: float | None
+    """Of the interval: 0.9375 for n = 5, else 0.95, or what the range has where that is more."""
+    mean: float | None
+    """None where a value is censored, as are the two below."""
     sd: float | None
     """Sample standard deviation (divisor n - 1); None for n = 1."""
     cov: float | None
-    """Coefficient of variation, sd / |mean|; None if undefined."""
+    """Coefficient of variation, sd / |mean|; None where that is undefined."""
     minimum: float
     maximum: float
-    disagree: bool
-    """Whether t and bootstrap intervals differ: the sample is then skewed or has outliers, and the
-    mean describes it poorly."""
+    censored: int = 0
+    """Trials in which what was waited for had not happened at the end; their values are how long
+    was waited, and less than the true ones."""
+    open: bool = False
+    """Whether the median is such a value: the true one is larger."""
 
 
-def summarise(values: Sequence[float], seed: int = 1) -> Summary:
+def summarise(values: Sequence[float], censored: Sequence[bool] = ()) -> Summary:
     """Describe a sample.
 
     Args:
-        values: one finite number a run, at least one.
-        seed: of the bootstrap.
+        values: one finite number a trial, at least one.
+        censored: whether each is only a lower bound; none is if left out.
 
     Raises:
         ValueError: no value, or one that is not finite.
     """
     sample = checked(values)
-    t, boot = t_interval(sample), bca_interval(sample, seed)
-    order, confidence = median_interval(sample)
-    mean = float(sample.mean())
-    sd = float(sample.std(ddof=1)) if sample.size > 1 else None
+    cut = np.array(censored or [False] * sample.size, dtype=bool)
+    ordered = np.where(cut, np.inf, sample)
+    median = float(np.median(ordered))
+    interval, confidence = median_interval(ordered)
+    whole = not cut.any()
+    mean = float(sample.mean()) if whole else None
+    sd = float(sample.std(ddof=1)) if whole and sample.size > 1 else None
     return Summary(
         n=sample.size,
+        median=median if math.isfinite(median) else float(sample[cut].min()),
+        interval=interval,
+        confidence=confidence,
         mean=mean,
-        t=t,
-        bootstrap=boot,
-        median=float(np.median(sample)),
-        order=order,
-        order_confidence=confidence,
         sd=sd,
-        cov=None if sd is None or mean == 0 else sd / abs(mean),
+        cov=sd / abs(mean) if sd is not None and mean else None,
         minimum=float(sample.min()),
         maximum=float(sample.max()),
-        disagree=_disagree(sample, t, boot),
+        censored=int(cut.sum()),
+        open=not math.isfinite(median),
     )
 
 
@@ -104,78 +101,46 @@ def checked(values: Sequence[float]) -> Values:
     return sample
 
 
-def t_interval(sample: Values) -> Interval | None:
-    """Student's interval of the mean: mean +- t(n-1) sd / sqrt(n) (Student, Biometrika 6, 1908)."""
-    n = sample.size
-    if n < 2:
-        return None
-    half = scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1) * sample.std(ddof=1) / math.sqrt(n)
-    return Interval(low=float(sample.mean() - half), high=float(sample.mean() + half))
-
-
-def bca_interval(sample: Values, seed: int) -> Interval | None:
-    """Bias-corrected and accelerated bootstrap interval of the mean (Efron, JASA 82, 1987).
-
-    Below some ten values it is too narrow (coverage at n = 5: about 0.83); hence it stands beside
-    the t interval and does not replace it.
-    """
-    if sample.size < 3:
-        return None
-    least, spread = float(sample.min()), float(np.ptp(sample))
-    if spread == 0:
-        return Interval(low=least, high=least)
-    # The interval moves and grows with the sample; between 0 and 1 no square underflows.
-    unit = (sample - least) / spread
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", scipy.stats.DegenerateDataWarning)
-        found = scipy.stats.bootstrap(
-            (unit,),
-            np.mean,
-            n_resamples=RESAMPLES,
-            confidence_level=CONFIDENCE,
-            method="BCa",
-            rng=np.random.default_rng(seed),
-        ).confidence_interval
-    if not (math.isfinite(found.low) and math.isfinite(found.high)):
-        return None
-    return Interval(low=least + spread * float(found.low), high=least + spread * float(found.high))
-
-
 def median_interval(sample: Values) -> tuple[Interval | None, float | None]:
-    """Distribution-free interval of the median between order statistics k and n + 1 - k.
+    """Interval of the median from order statistics k and n + 1 - k, whatever the distribution.
 
     Its confidence is 1 - 2 P(Binomial(n, 1/2) < k) (David and Nagaraja, Order Statistics, 2003,
-    section 7.1): 0.9375 at most for n = 5, so fewer than six values cannot give 0.95.
+    section 7.1). Between the two k whose confidences enclose 0.95 it is interpolated
+    (Hettmansperger and Sheather, Statistics & Probability Letters 4, 1986); its coverage is then
+    nearly 0.95, and always between theirs.
+
+    Args:
+        sample: shape (n,); infinite where a value is censored.
 
     Returns:
-        The interval and its confidence.
+        The interval and its confidence; None below five values, or where it has no end.
     """
     n = sample.size
-    if n < 2:
+    if n < FEWEST:
         return None, None
-    k = max(1, int(scipy.stats.binom.ppf((1 - CONFIDENCE) / 2, n, 0.5)))
-    while k > 1 and _order_confidence(n, k) < CONFIDENCE:
-        k -= 1
+    k, weight, confidence = _ranks(n)
     ordered = np.sort(sample)
-    interval = Interval(low=float(ordered[k - 1]), high=float(ordered[n - k]))
-    return interval, _order_confidence(n, k)
+    low, high = ordered[k - 1], ordered[n - k]
+    if weight:
+        low = (1 - weight) * low + weight * ordered[k]
+        high = (1 - weight) * high + weight * ordered[n - k - 1]
+    if not math.isfinite(high):
+        return None, None
+    return Interval(low=float(low), high=float(high)), confidence
 
 
-def _order_confidence(n: int, k: int) -> float:
+@functools.cache
+def _ranks(n: int) -> tuple[int, float, float]:
+    """Rank k of the wider interval, weight of the narrower one, and the confidence of both."""
+    k = 1
+    while k < n // 2 and _confidence(n, k + 1) >= CONFIDENCE:
+        k += 1
+    wide = _confidence(n, k)
+    if wide <= CONFIDENCE or k == n // 2:
+        return k, 0.0, wide
+    share = (wide - CONFIDENCE) / (wide - _confidence(n, k + 1))
+    return k, (n - k) * share / (k + (n - 2 * k) * share), CONFIDENCE
+
+
+def _confidence(n: int, k: int) -> float:
     return float(1 - 2 * scipy.stats.binom.cdf(k - 1, n, 0.5))
-
-
-def _disagree(sample: Values, t: Interval | None, boot: Interval | None) -> bool:
-    """Compare the intervals after widening the bootstrap's by what it lacks in small samples.
-
-    The factor is Hesterberg's (The American Statistician 69, 2015: expanded percentile).
-    """
-    n = sample.size
-    if t is None or boot is None or n < _DISAGREE_FROM or t.high == t.low:
-        return False
-    mean = sample.mean()
-    normal = scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2)
-    widen = scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1) / normal * math.sqrt(n / (n - 1))
-    low, high = mean - (mean - boot.low) * widen, mean + (boot.high - mean) * widen
-    apart = max(abs(low - t.low), abs(high - t.high))
-    return bool(apart > _DISAGREE / math.sqrt(n) * (t.high - t.low))

@@ -30,5 +30,7 @@ class Sample(Model):
     """The element counted, such as `path:p1:forward` or `daemon:gw1`; empty for the whole."""
     kind: Literal["summary", "interval", "evidence"] = "summary"
     """A trial's result, one point of its time series, or what explains the result."""
+    censored: bool = False
+    """Whether what was waited for had not happened at the end: the true value is larger."""
     time: Value | None = None
     """Of an interval: its end, in seconds after the measurement began."""

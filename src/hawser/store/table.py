@@ -1,7 +1,7 @@
 """All samples of a run as one table in long form, and the same as Parquet.
 
 Columns: run, workflow, trial, repeat, one `v_<axis>` for each axis, measurement, metric, unit,
-direction, subject, kind, time, value, valid, reason.
+direction, subject, kind, censored, time, value, valid, reason.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ def _schema(bundle: Bundle) -> pa.Schema:
             *_head(bundle),
             *((name, pa.string()) for name in ("measurement", "metric", "unit")),
             *((name, pa.string()) for name in ("direction", "subject", "kind")),
+            ("censored", pa.bool_()),
             ("time", pa.float64()),
             ("value", pa.float64()),
             ("valid", pa.bool_()),

@@ -36,7 +36,7 @@ def test_people_see_a_table_and_where_the_report_is(file: Path, tmp_path: Path) 
     bundle = only_bundle(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "goodput Mbit/s" in done.stdout
-    assert "assertion holds" in done.stdout
+    assert "assertion undecided, passes: median goodput" in done.stdout  # of one trial
     lines = done.stderr.splitlines()
     assert lines[0].startswith(f"runs/{bundle.name}: 1 trial")
     assert lines[-1] == f"Report: runs/{bundle.name}/report.html"
@@ -73,7 +73,7 @@ def test_an_outage_is_timed(file: Path, tmp_path: Path) -> None:
 
 def test_an_assertion_that_fails_is_exit_code_1(file: Path, tmp_path: Path) -> None:
     more = ("--set", "assert.0.at_least=30", "--set", "assert.0.at_most=40")  # than the cable has
-    done = hawser("run", file, "--repeat", 1, "--only", "fast", *more, cwd=tmp_path)
+    done = hawser("run", file, "--repeat", 3, "--only", "fast", *more, cwd=tmp_path)
     assert done.returncode == 1
     assert "assertion failed: median goodput" in done.stdout
 

@@ -35,7 +35,7 @@ def goodput(comparison: Comparison, transport: str) -> Line:
 
 
 def test_ratios_are_to_the_first_run(comparison: Comparison) -> None:
-    faster, same = goodput(comparison, "ipomp").ratios
+    faster, same = goodput(comparison, "ipomp").effects
     assert faster is not None
     assert same is not None
     assert faster.value == pytest.approx(1.5, rel=0.05)
@@ -51,7 +51,7 @@ def test_a_run_without_a_variant_leaves_a_gap(bundles: list[Bundle], tmp_path: P
     other = Bundle.open(synthetic.write(tmp_path, fewer))
     line = goodput(compare([bundles[0], other]), "ipip-best")
     assert line.rows[1] is None
-    assert line.ratios == (None,)
+    assert line.effects == (None,)
     turned = goodput(compare([other, bundles[0]]), "ipip-best")
     assert turned.rows[0] is None
     assert "ipip-best" in render_comparison(compare([other, bundles[0]]), "text").decode()
@@ -83,7 +83,7 @@ def test_every_form_says_it(comparison: Comparison) -> None:
     assert row["n"] == [5, 5, 5]
     assert row["told_apart"] == [True, False]
     text = render_comparison(comparison, "text").decode()
-    ratio = goodput(comparison, "ipomp").ratios[0]
+    ratio = goodput(comparison, "ipomp").effects[0]
     assert ratio is not None
     assert f"{ratio.value:.2f}{TIMES}" in text
     assert "higher" in text

@@ -105,7 +105,7 @@ def test_every_run_is_a_dot_and_every_published_value_a_mark(table1: Report) -> 
     tips = [item.tip for item in scene.items if isinstance(item, Disc | Shape) and item.tip]
     assert sum(", run " in tip for tip in tips) == 100
     assert sum(tip.startswith("published: ") for tip in tips) == 12
-    assert sum(": mean " in tip for tip in tips) == 20
+    assert sum(": median " in tip for tip in tips) == 20
     assert "1:2:4:33 mptcp-end-to-end: median 9.6" in scene.description
     written = [item.text for item in scene.items if isinstance(item, Text)]
     assert {"published", "all paths together", "best single path"} <= set(written)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hawser.stats import summarise
-from hawser.stats.summary import bca_interval, median_interval, t_interval
+from hawser.stats.summary import median_interval
 
 SLEEP = (1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4)
 """Cushny and Peebles' differences, as in Student (1908) and in R's data set `sleep`."""
@@ -18,47 +18,49 @@ SLEEP = (1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4)
 VALUES = st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=1, max_size=40)
 
 
-def test_t_interval_of_students_sleep_data() -> None:
-    """R: t.test(extra ~ group, sleep, paired) gives 0.7001142 to 2.4598858 around 1.58."""
+def test_summary_of_students_sleep_data() -> None:
     found = summarise(SLEEP)
     assert found.mean == pytest.approx(1.58)
-    assert found.t is not None
-    assert (found.t.low, found.t.high) == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
+    assert found.median == pytest.approx(1.3)
     assert found.sd == pytest.approx(1.229995, abs=1e-6)
     assert found.cov == pytest.approx(1.229995 / 1.58, abs=1e-6)
 
 
+def test_interval_of_students_sleep_data() -> None:
+    """Ranks 2 and 3 of ten hold 0.97852 and 0.89062: I = 0.32444, weight 8 I / (2 + 6 I) = 0.6577.
+
+    So the ends are 0.3423 of 0.8 and 0.6577 of 1.0, and likewise of 2.4 and 1.8.
+    """
+    interval, confidence = median_interval(np.array(SLEEP))
+    assert interval is not None
+    assert (interval.low, interval.high) == pytest.approx((0.93153, 2.00541), abs=2e-5)
+    assert confidence == 0.95
+
+
 @pytest.mark.parametrize(
     ("n", "k", "confidence"),
-    [(2, 1, 0.5), (5, 1, 0.9375), (6, 1, 0.96875), (9, 2, 0.9609375), (10, 2, 0.978515625),
-     (15, 4, 0.96484375), (20, 6, 0.9586105)],
-)  # fmt: skip
+    [(5, 1, 0.9375), (30, 10, 0.95)],
+)
 def test_ranks_of_the_median_interval(n: int, k: int, confidence: float) -> None:
-    """Ranks and confidences as tabulated for the sign test's interval."""
+    """Between five values nothing can be interpolated; else ranks k to k + 1 enclose the end."""
     interval, achieved = median_interval(np.arange(1.0, n + 1))
     assert interval is not None
-    assert (interval.low, interval.high) == (k, n + 1 - k)
+    assert k <= interval.low <= k + 1
+    assert interval.low + interval.high == pytest.approx(n + 1)
     assert achieved == pytest.approx(confidence, abs=1e-7)
 
 
-def test_one_run_has_no_interval() -> None:
-    found = summarise([3.0])
-    assert (found.n, found.mean, found.median) == (1, 3.0, 3.0)
-    assert found.t is found.bootstrap is found.order is found.sd is found.cov is None
+def test_fewer_than_five_trials_have_no_interval() -> None:
+    for n in range(1, 5):
+        found = summarise(np.arange(1.0, n + 1).tolist())
+        assert found.interval is found.confidence is None
+    assert summarise([3.0]).sd is None
 
 
 def test_equal_runs_have_intervals_of_no_width() -> None:
     found = summarise([7.0] * 6)
-    assert found.t == found.bootstrap == found.order
-    assert found.t is not None
-    assert found.t.low == found.t.high == 7.0
-    assert not found.disagree
-
-
-def test_two_runs_have_no_bootstrap_interval() -> None:
-    found = summarise([1.0, 2.0])
-    assert found.bootstrap is None
-    assert found.t is not None
+    assert found.interval is not None
+    assert found.interval.low == found.interval.high == 7.0
 
 
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf, 1.0]])
@@ -67,15 +69,17 @@ def test_refuses_what_is_no_sample(values: list[float]) -> None:
         summarise(values)
 
 
-def test_an_outlier_makes_the_intervals_disagree() -> None:
-    steady = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1, 100.3, 99.9]
-    assert not summarise(steady).disagree
-    assert summarise([*steady[:-1], 40.0]).disagree
+def test_what_never_happened_is_larger_than_all_that_did() -> None:
+    found = summarise([200.0, 210.0, 150.0], [False, False, True])
+    assert (found.median, found.open, found.censored) == (210.0, False, 1)
+    assert found.mean is found.sd is found.cov is None
+    found = summarise([200.0, 900.0, 800.0], [False, True, True])
+    assert (found.median, found.open) == (800.0, True)
 
 
-def test_same_seed_same_interval() -> None:
-    assert summarise(SLEEP, seed=3) == summarise(SLEEP, seed=3)
-    assert summarise(SLEEP, seed=3) != summarise(SLEEP, seed=4)
+def test_an_interval_without_end_is_none() -> None:
+    assert summarise([1.0] * 5, [False] * 4 + [True]).interval is None
+    assert summarise([1.0] * 30, [False] * 29 + [True]).interval is not None
 
 
 @settings(max_examples=40)
@@ -83,61 +87,22 @@ def test_same_seed_same_interval() -> None:
 def test_statistics_are_ordered(values: list[float]) -> None:
     found = summarise(values)
     assert found.minimum <= found.median <= found.maximum
+    assert found.mean is not None
     slack = 1e-9 * (1 + abs(found.mean))
     assert found.minimum - slack <= found.mean <= found.maximum + slack
-    for interval, centre in ((found.t, found.mean), (found.order, found.median)):
-        assert interval is None or interval.low - slack <= centre <= interval.high + slack
-    if found.bootstrap is not None:
-        assert found.minimum - slack <= found.bootstrap.low <= found.bootstrap.high
-        assert found.bootstrap.high <= found.maximum + slack
+    if found.interval is not None:
+        assert found.minimum - slack <= found.interval.low <= found.median + slack
+        assert found.median - slack <= found.interval.high <= found.maximum + slack
 
 
-@settings(max_examples=30)
-@given(VALUES.filter(lambda v: len(v) > 2 and np.ptp(v) > 1e-3), st.integers(-9, 9))
-def test_intervals_follow_a_change_of_unit(values: list[float], power: int) -> None:
-    factor = 2.0**power  # exact, so that ties of resamples stay ties
-    one, other = summarise(values), summarise([factor * value for value in values])
-    scale = factor * max(map(abs, values))
-    for a, b in ((one.t, other.t), (one.bootstrap, other.bootstrap), (one.order, other.order)):
-        if a is None or b is None:
-            assert a is b
-            continue
-        assert (factor * a.low, factor * a.high) == pytest.approx((b.low, b.high), abs=1e-6 * scale)
-
-
-@pytest.mark.parametrize(
-    ("n", "t_range", "bca_range", "order_range"),
-    [
-        (5, (0.93, 0.97), (0.78, 0.88), (0.91, 0.96)),
-        (10, (0.93, 0.97), (0.86, 0.94), (0.96, 0.995)),
-        (30, (0.93, 0.97), (0.91, 0.97), (0.935, 0.975)),
-    ],
-)
-def test_coverage(
-    n: int,
-    t_range: tuple[float, float],
-    bca_range: tuple[float, float],
-    order_range: tuple[float, float],
-) -> None:
-    """How often the intervals hold the truth of normal samples; BCa falls short at small n."""
+@pytest.mark.parametrize("n", [5, 10, 30])
+def test_coverage_is_the_same_where_one_trial_in_seven_is_slow(n: int) -> None:
+    """Student's interval of the mean holds 57, 80 and 93 % here."""
     random = np.random.default_rng(20)
-    samples = random.normal(100, 5, (1000, n))
-    t = [t_interval(sample) for sample in samples]
-    order = [median_interval(sample)[0] for sample in samples]
-    bca = [bca_interval(sample, seed=i) for i, sample in enumerate(samples[:400])]
-    for intervals, (low, high) in ((t, t_range), (order, order_range), (bca, bca_range)):
-        held = np.mean([i is not None and i.low <= 100 <= i.high for i in intervals])
-        assert low <= held <= high, (n, held)
-
-
-def test_disagreement_is_rare_in_normal_samples() -> None:
-    random = np.random.default_rng(5)
-    for n in (5, 10, 30):
-        alarms = [summarise(random.normal(100, 5, n)).disagree for _ in range(150)]
-        assert np.mean(alarms) <= 0.04, n
-
-
-def test_values_whose_squares_vanish_have_an_interval() -> None:
-    interval = bca_interval(np.array([0.0, 0.0, 2.2e-206]), seed=1)
-    assert interval is not None
-    assert 0 <= interval.low <= interval.high <= 2.2e-206
+    modes = np.where(random.random((3000, n)) < 0.15, 70.0, 100.0)
+    samples = modes + 2 * random.standard_normal((3000, n))
+    truth = float(np.median(np.where(random.random(10**6) < 0.15, 70, 100)
+                            + 2 * random.standard_normal(10**6)))  # fmt: skip
+    intervals = [median_interval(sample)[0] for sample in samples]
+    held = np.mean([i is not None and i.low <= truth <= i.high for i in intervals])
+    assert 0.93 <= held <= 0.97

@@ -23,7 +23,7 @@ def test_the_table_is_long_and_joined_with_the_trials(run: Bundle) -> None:
     samples = pq.read_table(run.path / "samples.parquet")
     assert samples.column_names == [
         "run", "workflow", "trial", "repeat", "v_transport", "measurement", "metric", "unit",
-        "direction", "subject", "kind", "time", "value", "valid", "reason",
+        "direction", "subject", "kind", "censored", "time", "value", "valid", "reason",
     ]  # fmt: skip
     assert samples.num_rows == sum(len(trial.samples()) for trial in run.trials)
     assert set(samples["reason"].to_pylist()) == {None, "no answer"}

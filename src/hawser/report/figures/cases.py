@@ -1,7 +1,8 @@
 """Many cases side by side: a value against the case, one line a series, as papers show them.
 
 The axis with the most values runs along the page. Axes before it make panels, those after it
-series. Each point is the mean of a variant's runs with its interval; a ring is the published value.
+series. Each point is the median of a variant's runs with its interval, or their range where it
+has none; a ring is the published value.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from hawser.report.figures.scene import (
     text_width,
 )
 from hawser.report.model import Layout, Row
-from hawser.report.words import interval, number
+from hawser.report.words import interval, middle, number
 
 MANY = 12
 """Groups beyond which they are cases: the chart of all runs would not fit on a page."""
@@ -157,14 +158,14 @@ def _line(index: int, points: Sequence[tuple[float, Row]], value: Scale) -> list
     role = series_role(index)
     items: list[Item] = []
     if len(points) > 1:
-        means = tuple((x, value(row.summary.mean)) for x, row in points)
-        items.append(Line(means, role, 1.6, opacity=0.6))
+        medians = tuple((x, value(row.summary.median)) for x, row in points)
+        items.append(Line(medians, role, 1.6, opacity=0.6))
     for x, row in points:
         items += _error_bar(x, row, value, role)
         if row.reference is not None:
             y = value(row.reference.value)
             items.append(marker("diamond", x, y, 4.5, "ink", filled=False, tip=_published(row)))
-        y = value(row.summary.mean)
+        y = value(row.summary.median)
         items.append(
             series_marker(
                 index, x, y, 3.4, tip=f"{', '.join(row.variant.values())}: {_numbers(row)}"
@@ -174,10 +175,11 @@ def _line(index: int, points: Sequence[tuple[float, Row]], value: Scale) -> list
 
 
 def _error_bar(x: float, row: Row, value: Scale, role: str) -> list[Item]:
-    found = row.summary.t
-    if found is None:
-        return []
-    low, high = (value(min(max(v, value.low), value.high)) for v in (found.low, found.high))
+    found = row.summary
+    ends = found.minimum, found.maximum
+    if found.interval is not None:
+        ends = found.interval.low, found.interval.high
+    low, high = (value(min(max(v, value.low), value.high)) for v in ends)
     return [
         Line(((x, low), (x, high)), role, 1.3),
         *(Line(((x - 2.5, end), (x + 2.5, end)), role, 1.3) for end in (low, high)),
@@ -193,7 +195,8 @@ def _keys(rows: Sequence[Row], names: Sequence[str]) -> list[Key]:
         for index, name in enumerate(names)
     ]
     bar = (Line(((12, -6), (12, 6)), "muted", 1.3), *_caps())
-    keys.append(Key("mean, 95 % interval (t)", bar))
+    sure = any(row.summary.interval for row in rows)
+    keys.append(Key("median, 95 % interval" if sure else "median, range", bar))
     if any(row.reference for row in rows):
         keys.append(Key("published", (marker("diamond", 12, 0, 4.5, "ink", filled=False),)))
     return keys
@@ -208,7 +211,7 @@ def _extent(rows: Sequence[Row]) -> list[float]:
     solid = [value for row in rows for value in row.values]
     solid += [row.reference.value for row in rows if row.reference is not None]
     low, high = min(0.0, *solid), max(0.0, *solid)
-    ends = [end for row in rows if (t := row.summary.t) is not None for end in (t.low, t.high)]
+    ends = [e for row in rows if (i := row.summary.interval) is not None for e in (i.low, i.high)]
     return [*solid, *(min(max(end, 1.25 * low), 1.25 * high) for end in ends)]
 
 
@@ -223,7 +226,7 @@ def _described(rows: Sequence[Row], use: Axes) -> str:
 
 def _numbers(row: Row) -> str:
     found = row.summary
-    return f"mean {number(found.mean)} ({interval(found.t)}) {row.unit}, {found.n} runs"
+    return f"median {middle(found)} ({interval(found.interval)}) {row.unit}, {found.n} runs"
 
 
 def _published(row: Row) -> str:

@@ -1,7 +1,7 @@
-"""The main chart: every run as a dot, mean with interval, median, published value, bounds.
+"""The main chart: every run as a dot, median with interval, published value, bounds.
 
 Variants stand side by side in groups (`columns`), or below each other (`bars`) where a page is
-narrow or there is one group. Each variant has three lanes: runs, mean, published.
+narrow or there is one group. Each variant has three lanes: runs, median, published.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hawser.report.figures.scene import (
     text_width,
 )
 from hawser.report.model import Layout, Row
-from hawser.report.words import interval, number, term, way
+from hawser.report.words import interval, middle, number, term, way
 
 _SLOT = 40
 """Pixels of a variant in bars."""
@@ -105,8 +105,8 @@ def describe(rows: Sequence[Row], layout: Layout) -> str:
         name = " ".join(filter(None, (layout.group(row.variant), layout.name(row.variant))))
         found = row.summary
         parts.append(
-            f"{name}: median {number(found.median)}, mean {number(found.mean)}"
-            f" ({interval(found.t)}), {found.n} runs"
+            f"{name}: median {middle(found)} ({interval(found.interval)}),"
+            f" mean {number(found.mean)}, {found.n} runs"
         )
     return "; ".join(parts)
 
@@ -187,7 +187,7 @@ def _slot(frame: Frame, slot: Slot) -> list[Item]:
         *_bounds(frame, slot),
         _body(frame, slot),
         *_runs(frame, slot, lane),
-        *_mean(frame, slot),
+        *_median(frame, slot),
         *_reference(frame, slot, lane),
         _value(frame, slot),
     ]
@@ -228,23 +228,25 @@ def _runs(frame: Frame, slot: Slot, lane: float) -> list[Item]:
     return found
 
 
-def _mean(frame: Frame, slot: Slot) -> list[Item]:
-    """The interval with its mean, and the median as a bar across."""
+def _median(frame: Frame, slot: Slot) -> list[Item]:
+    """The interval, and the median as a bar across."""
     found, role, at = slot.row.summary, series_role(slot.series), slot.centre
     items: list[Item] = []
-    if found.t is not None:
-        low, high = max(found.t.low, frame.scale.low), min(found.t.high, frame.scale.high)
+    if found.interval is not None:
+        ends = found.interval.low, found.interval.high
+        low, high = max(ends[0], frame.scale.low), min(ends[1], frame.scale.high)
         items.append(Line((frame.at(at, low), frame.at(at, high)), role, 2))
         items += (
             Line((frame.at(at - 4, end), frame.at(at + 4, end)), role, 2)
             for end in (low, high)
-            if end in (found.t.low, found.t.high)  # one beyond the axis has no end to show
+            if end in ends  # one beyond the axis has no end to show
         )
     half = 0.36 * slot.size
     level = frame.at(at - half, found.median), frame.at(at + half, found.median)
     items.append(Line(level, role, 2.5))
-    x, y = frame.at(at, found.mean)
-    tip = f"{slot.name}: mean {number(found.mean)} {slot.row.unit}, 95 % CI {interval(found.t)}"
+    x, y = frame.at(at, found.median)
+    sure = f", 95 % CI {interval(found.interval)}" if found.interval is not None else ""
+    tip = f"{slot.name}: median {middle(found)} {slot.row.unit}{sure}"
     items.append(series_marker(slot.series, x, y, 4.2, tip))
     return items
 
@@ -261,7 +263,7 @@ def _reference(frame: Frame, slot: Slot, lane: float) -> list[Item]:
 
 def _value(frame: Frame, slot: Slot) -> Item:
     """The median as a number, beyond the runs and clear of the published value."""
-    row, label = slot.row, number(slot.row.summary.median)
+    row, label = slot.row, middle(slot.row.summary)
     edge = frame.scale(min(max(_reach(row)), frame.scale.high))
     published = frame.scale(row.reference.value) if row.reference is not None else float("inf")
     if frame.columns:
@@ -273,7 +275,7 @@ def _value(frame: Frame, slot: Slot) -> Item:
 
 def _reach(row: Row) -> list[float]:
     """What is drawn of a variant itself."""
-    return [*row.values, *((row.summary.t.high,) if row.summary.t is not None else ())]
+    return [*row.values, *((i.high,) if (i := row.summary.interval) is not None else ())]
 
 
 def _extent(rows: Sequence[Row]) -> list[float]:
@@ -284,7 +286,7 @@ def _extent(rows: Sequence[Row]) -> list[float]:
         *(row.bounds.together for row in rows if row.bounds is not None),
     ]
     low, high = min(0.0, *solid), max(0.0, *solid)
-    ends = [e for row in rows if (t := row.summary.t) is not None for e in (t.low, t.high)]
+    ends = [e for row in rows if (i := row.summary.interval) is not None for e in (i.low, i.high)]
     return [*solid, *(min(max(end, 1.25 * low), 1.25 * high) for end in ends)]
 
 
@@ -307,9 +309,10 @@ def legend_keys(rows: Sequence[Row], layout: Layout | None) -> list[Key]:
     runs = tuple(marker("disc", x, 0, 2.6, "muted") for x in (4, 12, 20))
     keys += [
         Key("one run each", runs),
-        Key("mean, 95 % interval (t)", whisker),
         Key("median", (Box(5, -3, 14, 9, "muted", opacity=0.3), _level("muted"))),
     ]
+    if any(row.summary.interval for row in rows):
+        keys.append(Key("its 95 % interval", whisker))
     if any(row.reference for row in rows):
         keys.append(Key("published", (marker("diamond", 12, 0, 4.5, "ink", filled=False),)))
     if any(row.bounds for row in rows):

@@ -39,7 +39,8 @@ Result = Reference | Assertion
 def results(
     expected: Results, variants: Variants, resolved: Sequence[tuple[Labels, Scenario | None]]
 ) -> Iterator[Issue]:
-    """Check references and assertions."""
+    """Check references, assertions and the baseline."""
+    yield from _labels(("baseline",), expected.baseline, variants)
     for loc, item in _items(expected):
         yield from _labels((*loc, "variant"), item.variant, variants)
         if isinstance(item, Assertion):
@@ -83,8 +84,17 @@ def _metric(loc: Loc, item: Result) -> Iterator[Issue]:
         wanted = " or ".join(map(repr, known))
         message = f"found {found(item.unit)}, expected {wanted}, the unit of {item.metric}"
         yield Issue((*loc, "unit"), message)
-    if isinstance(item, Assertion) and item.at_least is None and item.at_most is None:
+    if isinstance(item, Assertion):
+        yield from _bounds(loc, item)
+
+
+def _bounds(loc: Loc, item: Assertion) -> Iterator[Issue]:
+    """Check that there is a bound, and that both can be met."""
+    if item.at_least is None and item.at_most is None:
         yield Issue(loc, "missing a bound, expected at_least or at_most")
+    elif item.at_least is not None and item.at_most is not None and item.at_least > item.at_most:
+        message = f"found {item.at_most:g}, expected at least the {item.at_least:g} of at_least"
+        yield Issue((*loc, "at_most"), message)
 
 
 def _source(loc: Loc, item: Result, meant: Sequence[Scenario]) -> Iterator[Issue]:

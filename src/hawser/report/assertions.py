@@ -1,0 +1,220 @@
+"""A workflow's assertions, decided by what the trials say of the variants, not of themselves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from hawser.report.collect import covers
+from hawser.report.model import Checked, Outcome, Row
+from hawser.report.words import number
+from hawser.spec.workflow import Assertion, Labels, Undecided, Workflow
+from hawser.stats import Bounds, Evidence, Verdict, decide, evidence
+from hawser.stats.verdict import FEWEST, MEAN_FROM
+from hawser.store import label
+
+_OBSERVED = ("min", "max")
+"""Statistics of the trials themselves: they need no evidence, and are not corrected for."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """One row, or a whole axis of rows, held against an assertion."""
+
+    wanted: Assertion
+    row: Row
+    value: float | None
+    """What was found; None where something is missing."""
+    trials: tuple[float, ...]
+    """What the bounds are asked of: one value a trial, or a multiple a block."""
+    reason: str = ""
+    """Why it cannot be decided."""
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(at_least=self.wanted.at_least, at_most=self.wanted.at_most)
+
+
+def outcomes(workflow: Workflow, made: Sequence[Row]) -> tuple[Outcome, ...]:
+    """Hold the rows against the workflow's assertions, all of them together."""
+    asked = [list(_questions(wanted, workflow, made)) for wanted in workflow.assertions]
+    every = [question for questions in asked for question in questions]
+    found = [_evidence(question) for question in every]
+    decided = decide(found)
+    checked = iter(
+        [
+            _checked(question, one, verdict, p, workflow.undecided)
+            for question, one, (verdict, p) in zip(every, found, decided, strict=True)
+        ]
+    )
+    return tuple(
+        Outcome(
+            text=_text(wanted, questions),
+            checked=tuple(itertools.islice(checked, len(questions))),
+        )
+        for wanted, questions in zip(workflow.assertions, asked, strict=True)
+    )
+
+
+def _text(wanted: Assertion, questions: Sequence[_Question]) -> str:
+    unit = questions[0].row.unit if questions else ""
+    if wanted.relative_to:
+        unit = f"times {label(wanted.relative_to)}"
+    limits = [
+        f"{words} {number(limit)}"
+        for words, limit in (("at least", wanted.at_least), ("at most", wanted.at_most))
+        if limit is not None
+    ]
+    who = label(wanted.variant) if wanted.variant else "every variant"
+    if wanted.across:
+        who += f", geometric mean over {wanted.across}"
+    return f"{wanted.statistic} {wanted.metric} of {who}: {' and '.join(limits)} {unit}".strip()
+
+
+def _questions(wanted: Assertion, workflow: Workflow, made: Sequence[Row]) -> Iterator[_Question]:
+    concerned = [
+        row
+        for row in made
+        if row.metric == wanted.metric
+        and wanted.measurement in (None, row.measurement)
+        and covers(wanted.variant, row.variant)
+    ]
+    single = [_single(wanted, row, made) for row in concerned]
+    if wanted.across is None:
+        yield from single
+        return
+    planned = [v.labels for v in workflow.variants if covers(wanted.variant, v.labels)]
+    groups: dict[tuple[object, ...], list[_Question]] = {}
+    for question in single:
+        row = question.row
+        rest = frozenset(_without(row.variant, wanted.across).items())
+        groups.setdefault((row.measurement, row.direction, row.subject, rest), []).append(question)
+    for questions in groups.values():
+        yield _together(wanted, questions, planned)
+
+
+def _without(variant: Labels, axis: str) -> Labels:
+    return {name: value for name, value in variant.items() if name != axis}
+
+
+def _single(wanted: Assertion, row: Row, made: Sequence[Row]) -> _Question:
+    if not wanted.relative_to:
+        return _Question(wanted, row, _statistic(row, wanted.statistic), tuple(row.blocks.values()))
+    other = _counterpart(wanted, row, made)
+    if other is None:
+        return _Question(wanted, row, None, (), f"{label(wanted.relative_to)} was not measured")
+    multiples = _multiples(row.blocks, other.blocks)
+    if wanted.statistic in _OBSERVED:
+        value = _ratio(_statistic(row, wanted.statistic), _statistic(other, wanted.statistic))
+    else:
+        value = (
+            geometric_mean(multiples.values())
+            if multiples
+            else _ratio(_statistic(row, wanted.statistic), _statistic(other, wanted.statistic))
+        )
+    reason = "" if multiples else "no repeat has a positive value of both"
+    return _Question(wanted, row, value, tuple(multiples.values()), reason)
+
+
+def _counterpart(wanted: Assertion, row: Row, made: Sequence[Row]) -> Row | None:
+    """The same of the variant that differs only by the labels of `relative_to`."""
+    variant = row.variant | wanted.relative_to
+    same = ("measurement", "metric", "unit", "direction", "subject")
+    for other in made:
+        if other.variant == variant and all(getattr(other, f) == getattr(row, f) for f in same):
+            return other
+    return None
+
+
+def _multiples(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
+    """By block: how many times the other's value."""
+    both = sorted(one.keys() & other.keys())
+    positive = all(0 < one[at] < math.inf and 0 < other[at] < math.inf for at in both)
+    return {at: one[at] / other[at] for at in both} if positive else {}
+
+
+def _together(
+    wanted: Assertion, questions: Sequence[_Question], planned: Sequence[Labels]
+) -> _Question:
+    """The geometric mean over all values of an axis, block by block."""
+    axis = wanted.across or ""
+    first = questions[0].row
+    rest = _without(first.variant, axis)
+    row = first.model_copy(update={"variant": rest})
+    values = {v[axis] for v in planned if axis in v and _without(v, axis) == rest}
+    lacking = sorted(values - {q.row.variant[axis] for q in questions if q.value is not None})
+    if lacking:
+        reason = f"no data of {axis} {', '.join(lacking)}"
+        return _Question(wanted, row, None, (), reason)
+    value = geometric_mean([q.value for q in questions if q.value is not None])
+    if len({len(q.trials) for q in questions}) > 1:
+        return _Question(wanted, row, value, (), "not every repeat has all values of the axis")
+    blocks = zip(*(q.trials for q in questions), strict=True)
+    return _Question(wanted, row, value, tuple(map(geometric_mean, blocks)))
+
+
+def _statistic(row: Row, name: str) -> float | None:
+    """None where it is beyond what was waited for."""
+    if name in _OBSERVED:
+        ends = [run.extremes for run in row.runs]
+        return min(low for low, _ in ends) if name == "min" else max(high for _, high in ends)
+    if name == "mean":
+        return row.summary.mean
+    return math.inf if row.summary.open else row.summary.median
+
+
+def _ratio(value: float | None, other: float | None) -> float | None:
+    """None where there is nothing to be a multiple of."""
+    return value / other if value is not None and other else None
+
+
+def _fewest(wanted: Assertion) -> int:
+    if wanted.min_n is not None:
+        return wanted.min_n
+    if wanted.statistic in _OBSERVED:
+        return 1
+    return MEAN_FROM if wanted.statistic == "mean" else FEWEST
+
+
+def _evidence(question: _Question) -> Evidence | None:
+    """None where it is not asked of the variant, or cannot be."""
+    wanted, trials = question.wanted, question.trials
+    if question.value is None or wanted.statistic in _OBSERVED or len(trials) < 2:
+        return None
+    if len(trials) < _fewest(wanted):
+        return None
+    return evidence(trials, question.bounds, mean=wanted.statistic == "mean")
+
+
+def _checked(
+    question: _Question,
+    found: Evidence | None,
+    verdict: Verdict,
+    p: float | None,
+    undecided: Undecided,
+) -> Checked:
+    row, value = question.row, question.value
+    met = value is not None and question.bounds.met(value)
+    n, fewest = len(question.trials), _fewest(question.wanted)
+    reason = question.reason
+    if value is not None and question.wanted.statistic in _OBSERVED and n >= fewest:
+        verdict = "holds" if met else "fails"
+    elif n < fewest and not reason:
+        reason = f"{n} trials, needs {fewest}"
+    ok = {"holds": True, "fails": False, "undecided": met if undecided == "estimate" else
+          undecided == "pass"}[verdict]  # fmt: skip
+    return Checked(
+        variant=row.variant,
+        measurement=row.measurement,
+        value=value if value is None or math.isfinite(value) else None,
+        low=found and found.low,
+        high=found and found.high,
+        n=n,
+        p=p,
+        verdict=verdict,
+        reason=reason if verdict == "undecided" else "",
+        ok=ok,
+    )

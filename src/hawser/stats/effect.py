@@ -1,0 +1,169 @@
+"""How one variant differs from another, within blocks of trials.
+
+Trials are blocked by repeat: each repeat tries every variant once, in random order. What a slow
+hour does to all of them cancels in a ratio within the block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import scipy
+
+from hawser.spec.model import Model
+from hawser.stats.summary import CONFIDENCE, Interval, Values, checked
+
+SIGNIFICANT = 1 - CONFIDENCE
+
+FEWEST = 3
+"""Blocks from which an effect has an interval."""
+
+
+class Effect(Model):
+    """How one variant differs from another."""
+
+    kind: Literal["ratio", "difference"]
+    """A difference where a value is not positive, in the unit of the values."""
+    value: float
+    """Geometric mean of ratios, or mean of differences."""
+    interval: Interval | None
+    """95 %, of this effect alone; None below three blocks."""
+    paired: bool
+    """Whether it is taken within blocks."""
+    n: int
+    """Blocks, or trials of the variant that has fewer."""
+    p: float | None
+    """Probability of an effect as large by chance; None without an interval."""
+    adjusted: float | None = None
+    """The same, corrected for all effects that were asked for together; None before that."""
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether the two differ; None where that is not known."""
+        p = self.p if self.adjusted is None else self.adjusted
+        return None if p is None else p <= SIGNIFICANT
+
+    @property
+    def clear(self) -> bool:
+        """Whether the two are known to differ."""
+        return self.verdict is True
+
+    @property
+    def close(self) -> bool:
+        """Whether they were not told apart though there was enough to ask."""
+        return self.verdict is False
+
+
+def effect(one: Mapping[int, float], other: Mapping[int, float]) -> Effect | None:
+    """How many times `other` `one` is, or by how much it differs.
+
+    Within blocks (Student's t of the logarithms of the ratios, or of the differences); where fewer
+    than three blocks have both, from all trials (Welch, Biometrika 34, 1947).
+
+    Args:
+        one: block -> a finite number.
+        other: likewise.
+
+    Returns:
+        None where one of them has no value, or the ratio is beyond all bounds.
+
+    Raises:
+        ValueError: a value is not finite.
+    """
+    if not one or not other:
+        return None
+    blocks = sorted(one.keys() & other.keys())
+    if len(blocks) >= FEWEST or (blocks and min(len(one), len(other)) < FEWEST):
+        return _paired([one[b] for b in blocks], [other[b] for b in blocks])
+    return unpaired(list(one.values()), list(other.values()))
+
+
+def _paired(one: Sequence[float], other: Sequence[float]) -> Effect | None:
+    (above, below), kind = _scaled(one, other)
+    change = above - below
+    spread = float(change.std(ddof=1)) / math.sqrt(change.size) if change.size > 1 else math.nan
+    return _effect(kind, float(change.mean()), spread, change.size - 1, change.size, paired=True)
+
+
+def unpaired(one: Sequence[float], other: Sequence[float]) -> Effect | None:
+    """How samples that share no blocks differ, such as those of two runs."""
+    (above, below), kind = _scaled(one, other)
+    n = min(above.size, below.size)
+    parts = [float(sample.var(ddof=1)) / sample.size for sample in (above, below) if n > 1]
+    total = sum(parts)
+    sizes = (above.size, below.size)
+    squares = sum(v * v / (size - 1) for v, size in zip(parts, sizes, strict=False))
+    freedom = total * total / squares if squares > 0 else float(n - 1)
+    spread = math.sqrt(total) if n > 1 else math.nan
+    mean = float(above.mean() - below.mean())
+    return _effect(kind, mean, spread, freedom, n, paired=False)
+
+
+Kind = Literal["ratio", "difference"]
+
+
+def _scaled(one: Sequence[float], other: Sequence[float]) -> tuple[tuple[Values, Values], Kind]:
+    """Logarithms where all values have one, else the values."""
+    above, below = checked(one), checked(other)
+    if min(above.min(), below.min()) > 0:
+        return (np.log(above), np.log(below)), "ratio"
+    return (above, below), "difference"
+
+
+def _effect(
+    kind: Kind, mean: float, spread: float, freedom: float, n: int, *, paired: bool
+) -> Effect | None:
+    value = _unscaled(kind, mean)
+    if not math.isfinite(value) or (kind == "ratio" and value == 0):
+        return None
+    known = n >= FEWEST
+    half = float(scipy.special.stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * spread if known else 0.0
+    ends = [_unscaled(kind, mean - half), _unscaled(kind, mean + half)]
+    bounded = known and all(map(math.isfinite, ends))
+    return Effect(
+        kind=kind,
+        value=value,
+        interval=Interval(low=ends[0], high=ends[1]) if bounded else None,
+        paired=paired,
+        n=n,
+        p=_p(mean, spread, freedom) if bounded else None,
+    )
+
+
+def _unscaled(kind: Kind, value: float) -> float:
+    if kind == "difference":
+        return value
+    return math.exp(value) if value < 700 else math.inf
+
+
+def _p(mean: float, spread: float, freedom: float) -> float:
+    if spread == 0:
+        return 1.0 if mean == 0 else 0.0
+    return float(2 * scipy.special.stdtr(freedom, -abs(mean) / spread))
+
+
+def corrected(effects: Sequence[Effect]) -> tuple[Effect, ...]:
+    """Effects that were asked for together, with probabilities corrected for how many they are."""
+    found = holm([effect.p for effect in effects])
+    pairs = zip(effects, found, strict=True)
+    return tuple(effect.model_copy(update={"adjusted": p}) for effect, p in pairs)
+
+
+def holm(probabilities: Sequence[float | None]) -> tuple[float | None, ...]:
+    """Correct probabilities for their number: any false alarm among them then has the level.
+
+    Holm, Scandinavian Journal of Statistics 6, 1979.
+
+    Args:
+        probabilities: one a question; None where it has no answer, which does not count.
+    """
+    known = sorted((p, at) for at, p in enumerate(probabilities) if p is not None)
+    found: list[float | None] = [None] * len(probabilities)
+    largest = 0.0
+    for rank, (p, at) in enumerate(known):
+        largest = max(largest, min(1.0, (len(known) - rank) * p))
+        found[at] = largest
+    return tuple(found)
