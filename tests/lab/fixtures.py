@@ -22,7 +22,7 @@ def driver() -> LocalDriver:
 
 @pytest.fixture
 def lab_name(driver: LocalDriver) -> Iterator[str]:
-    """A name that no other test has; what stands under it afterwards is removed."""
+    """A unique lab name; whatever is left of that lab is removed afterwards."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
     yield name
     driver.destroy(name)
@@ -30,7 +30,7 @@ def lab_name(driver: LocalDriver) -> Iterator[str]:
 
 @pytest.fixture
 def deploy(driver: LocalDriver, lab_name: str) -> Iterator[Callable[[NetworkPlan], LocalLab]]:
-    """Deploy plans as this machine can (one after the other: each lab is removed at the end)."""
+    """Deploy plans with what this machine has; each lab is removed at the end."""
     labs: list[LocalLab] = []
 
     def make(plan: NetworkPlan) -> LocalLab:

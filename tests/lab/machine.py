@@ -56,7 +56,7 @@ of over 1 ms, all in seconds."""
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a measurement had to put up with."""
+    """Conditions during a measurement."""
 
     others: float
     """Cores that other programs and guests used on average."""

@@ -12,10 +12,10 @@ _numbers = itertools.count()
 
 
 def run(*command: str, check: bool = True) -> str:
-    """Run a command to its end and give its output.
+    """Run a command and return its output.
 
     Raises:
-        RuntimeError: it failed; what it said is the message.
+        RuntimeError: it failed; the message is its output.
     """
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     if check and done.returncode:

@@ -95,7 +95,7 @@ def installed_alone(lab: LocalLab, flows: str, file: Path) -> float:
 
 
 def test_a_restarted_switch_forwards_again_within_five_seconds(lab: LocalLab) -> None:
-    """TCP of 20 Mbit/s loses little by that, and has its rate again."""
+    """TCP at 20 Mbit/s loses little, and recovers its rate."""
     vswitchd = process(lab, "gw3-ofs")
     with paced(lab) as going:
         start = time.monotonic()

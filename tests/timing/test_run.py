@@ -135,7 +135,7 @@ def test_tcp_without_a_transit_branch_has_most_of_an_access(deploy: Deploy) -> N
 
 @pytest.mark.parametrize("switch", ["bpf", "openflow"])
 def test_quic_has_more_than_one_access(deploy: Deploy, switch: str) -> None:
-    """And does not stand still for long when one of its two paths goes and comes back."""
+    """And does not stall for long when one of its two paths fails and returns."""
     lab = deploy(plan(f"overlay.switch={switch}", *QUIC))
     until(lambda: paths_up(lab) == 2)
     assert goodput(lab, 3) > ACCESS + 5
@@ -171,7 +171,7 @@ def test_a_transfer_never_stands_still_for_long_when_a_gateway_is_killed(
     with sending(lab) as going:
         time.sleep(1.5)
         victim.kill()
-        time.sleep(0.5)  # what was on its way has arrived
+        time.sleep(0.5)  # packets in flight have arrived
         left = port_packets(lab, "tx", *ports)
         time.sleep(1)
         carried = port_packets(lab, "tx", *ports) - left

@@ -93,12 +93,12 @@ def test_a_link_without_limits_can_get_one(deploy: Deploy) -> None:
 def levels(deploy: Deploy) -> LocalLab:
     """A port of 10 Mbit/s in three levels of priority."""
     made = deploy(pair(*LEVELS, rate=10 * MBIT))
-    assert ping(made.nodes["a"], B) == 3  # neighbours are known from here on
+    assert ping(made.nodes["a"], B) == 3  # neighbours are resolved from here on
     return made
 
 
 def rates(lab: LocalLab) -> list[float]:
-    """What leaves by each level, Mbit/s."""
+    """Rate of each level, Mbit/s."""
     with ThreadPoolExecutor() as pool:
         found = [pool.submit(class_rate, lab.nodes["a"], level.name, 1.5) for level in LEVELS]
         return [each.result() / MBIT for each in found]
@@ -133,7 +133,7 @@ def test_all_levels_go_down_and_come_back(levels: LocalLab) -> None:
             floods.enter_context(flood(levels.nodes["a"], B, mark(level), 2 * MBIT))
         time.sleep(0.3)
         levels.apply("link:x", Change(up=False))
-        time.sleep(0.2)  # what waited leaves
+        time.sleep(0.2)  # queued packets leave
         assert rates(levels) == [0, 0, 0]
         levels.apply("link:x", Change(up=True))
         assert rates(levels) == pytest.approx([2, 2, 2], rel=0.1)
@@ -189,7 +189,7 @@ def test_connections_take_their_share_in_the_direction_they_are_for(deploy: Depl
     lab = deploy(plan(more))
     assert class_rate(lab.nodes["backbone"], "bottleneck:x1:reverse", 1) > 11 * MBIT
     assert 1 < goodput(lab, "gw2.a", "gw1.a") < 10.5
-    # Its acknowledgements wait in the other direction's queue. 5 if it had to share its own.
+    # Its acknowledgements wait in the reverse queue. 5 if it had to share its own.
     assert goodput(lab, "gw1.a", "gw2.a") > 10
     assert lab.faults() == ()
 

@@ -84,11 +84,11 @@ class Chain:
         return self._namespaces.at(label, *command)
 
     def answered(self, count: int) -> int:
-        """Send so many echoes from client to server; how many were answered, however late."""
+        """Send `count` echoes from client to server; how many were answered, however late."""
         return ping_all(self.namespace("client"), "10.0.0.2", count)
 
     def ping(self, *options: str) -> str:
-        """Ping the server from the client; the last answer is waited for only a moment."""
+        """Ping the server from the client, waiting one second for the last answer."""
         command = ["ping", "-q", "-W", "1", *options, "10.0.0.2"]
         return self._namespaces.at("client", *command, check=False)
 
@@ -155,7 +155,7 @@ class Chain:
             self._cable((f"f{number}", "f0"), f"f{number}", mac(number))
         for label, port, address in (("client", "c0", 1), ("server", "s0", 2)):
             self.at(label, "ip", "address", "add", f"10.0.0.{address}/24", "dev", port)
-            # XDP sees packets as they are: checksums must be there. GRO makes an end take frames.
+            # XDP needs complete checksums; a veth end accepts redirected frames only with GRO on.
             self.at(label, "ethtool", "-K", port, "tx", "off", "gro", "on")
 
     def _cable(self, end: tuple[str, str], port: str, address: str) -> None:

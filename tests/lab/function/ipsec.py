@@ -73,7 +73,7 @@ class Ends:
         return {cause: count for cause, count in self.counters().drops.items() if count}
 
     def rekey(self, node: str) -> None:
-        """Have a node renew the keys."""
+        """Make a node renew the keys."""
         folder = {"a": self.end.folder, "b": self.folder}[node]
         command = ["swanctl", "--rekey", "--child", "t", "--uri"]
         uri = f"unix://{strongswan.socket(folder)}"
@@ -81,7 +81,7 @@ class Ends:
         self.lab.nodes[node].run([*command, uri], timeout=60, env=env)
 
     def associations(self) -> dict[str, str]:
-        """Keys by identifier, as charon at b says; both directions, old and new."""
+        """Keys by SPI, from the log of charon at b; both directions, old and new."""
         return keys((self.folder / "charon.log").read_text())
 
 
@@ -89,7 +89,7 @@ class Ends:
 def tunnel(
     deploy: Callable[[NetworkPlan], LocalLab], rekey_after: int | None = None
 ) -> Iterator[Ends]:
-    """Give a tunnel; a renews the keys after so many packets. Skip where the machine lacks one."""
+    """Give a tunnel; a renews the keys after `rekey_after` packets. Skip if a program is missing."""
     plan = network(load("x.yaml", lambda _: WORKFLOW).variants[0].scenario)
     lab = deploy(plan)
     a, b = (lab.nodes[name] for name in "ab")
@@ -135,7 +135,7 @@ def tell_keys(config: Path) -> None:
 
 
 def keys(log: str) -> dict[str, str]:
-    """Read keys from charon's log, in the order of its steps; not as hawserd reads them."""
+    """Read keys from charon's log, in the order of its steps; independent of hawserd's parser."""
     found, begun = {}, True
     steps = re.compile(
         r"parsed \w+ (?P<role>request|response)"

@@ -77,12 +77,12 @@ class Srv6:
         self.at(label, "ip", *words.split())
 
     def answered(self, family: int, count: int, patience: float = PATIENCE) -> int:
-        """Send so many echoes from ha to hb; how many were answered, each in `patience` s."""
+        """Send `count` echoes from ha to hb; how many were answered, each within `patience` s."""
         target = ADDRESSES["b"][family == 6]
         return ping_all(self.namespace("ha"), target, count, patience=patience)
 
     def ping(self, family: int, *options: str) -> str:
-        """Ping hb from ha; the last answer is waited for only a moment."""
+        """Ping hb from ha, waiting one second for the last answer."""
         target = ADDRESSES["b"][family == 6]
         return self._namespaces.at("ha", "ping", "-q", "-W", "1", *options, target, check=False)
 
@@ -131,7 +131,7 @@ class Srv6:
         self._cable(("hb", "c0"), ("b", "h0"), "fd02", 1500)
         self._cable(("fn", "f0"), ("px", "p0"), "fd09:0", 1600)
         self._cable(("fn", "f1"), ("px", "p1"), "fd09:1", 1600)
-        # XDP sees packets as they are: checksums must be there. GRO makes an end take frames.
+        # XDP needs complete checksums; a veth end accepts redirected frames only with GRO on.
         for label, device in (("r", "f"), ("fn", "f0"), ("fn", "f1")):
             self.at(label, "ethtool", "-K", device, "tx", "off", "gro", "on")
         self._routes()
@@ -181,18 +181,18 @@ class Srv6:
         self.ip(end, f"-{family} route replace {to} {encap} dev c0")
 
     def route_to_proxy(self, *, known: bool = True) -> None:
-        """Have the router know the proxy's segments, or not."""
+        """Add or remove the router's route to the proxy's segments."""
         self.ip("r", "-6 route flush 5f00:f::/64")
         if known:
             self.ip("r", "-6 route add 5f00:f::/64 via fd00:f::2")
 
     def segment(self, label: str, address: str, action: str, device: str = "c0") -> None:
-        """Give a node a segment of the kernel's, whose packets are counted."""
+        """Give a node a segment that the kernel processes and counts."""
         encap = f"encap seg6local action {action} count"
         self.ip(label, f"-6 route replace {address} {encap} dev {device}")
 
     def came_to(self, label: str, address: str) -> int:
-        """Packets that came to a segment of the kernel's, errors not among them."""
+        """Packets that arrived at a segment that the kernel processes, without errors."""
         (route,) = json.loads(self.at(label, "ip", "-j", "-s", "-6", "route", "show", address))
         return int(route["stats64"]["packets"])
 

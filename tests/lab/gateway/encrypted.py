@@ -26,7 +26,7 @@ def encrypted_pair(
 
 
 def fingerprint(certificate: str) -> str:
-    """As openssl says it, with colons."""
+    """As openssl prints it, with colons."""
     text = run("openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", certificate)
     return text.strip().partition("=")[2]
 

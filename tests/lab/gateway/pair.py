@@ -164,7 +164,7 @@ class Lab:
         return self
 
     def _source_route(self, number: int, wan: str, net: int) -> None:
-        """What comes from a WAN address leaves by its port."""
+        """Packets from a WAN address leave by its port."""
         name, gateway = f"{self.prefix}-{number}", f"198.18.{net}.1"
         table = str(100 + net)
         run("ip", "-n", name, "route", "add", "default", "via", gateway, "dev", wan, "table", table)
@@ -235,7 +235,7 @@ class Lab:
         return gateway
 
     def pair(self, subflows: int = 1, **changes: Any) -> tuple[Gateway, Gateway]:  # noqa: ANN401 (JSON, or another function's arguments)
-        """Both gateways, started, with a connection of so many subflows."""
+        """Both gateways, started, with a connection of this number of subflows."""
         one = self.gateway(1, 2, **changes)
         two = self.gateway(2, 1, **changes)
         one.start()
@@ -250,7 +250,7 @@ class Lab:
         return self._iperf("-t", str(seconds), *options, to=to)
 
     def transfer(self, size: str, *options: str, to: str = "10.2.0.1") -> dict[str, Any]:
-        """Send so many bytes (`8M`) from branch 1 to branch 2 by iperf3, however long it takes."""
+        """Send bytes (such as `8M`) from branch 1 to branch 2 by iperf3, however long it takes."""
         return self._iperf("-n", size, *options, to=to)
 
     def _iperf(self, *options: str, to: str) -> dict[str, Any]:
@@ -266,7 +266,7 @@ class Lab:
     def ping(self, count: int, interval: float = 0.05, to: str = "10.2.0.1") -> list[float]:
         """Round-trip times from branch 1 to branch 2, in milliseconds, sorted.
 
-        Answers are waited for however late they come: what lacks was lost.
+        Answers may come at any time, so a missing one was lost.
         """
         return echoes(f"{self.prefix}-1", to, count, interval)
 

@@ -8,11 +8,11 @@ from lab.gateway.pair import Gateway, Lab, pki
 from lab.waiting import until
 
 MTU = 1472
-"""Of every path of these labs, once it is known."""
+"""MTU of every path of these labs, once discovered."""
 
 
 def quic_pair(lab: Lab, *, paths: int = 1, **settings: object) -> tuple[Gateway, Gateway]:
-    """Both gateways, started, with so many paths up; `settings` are of the transport."""
+    """Both gateways, started, with `paths` paths up; `settings` are fields of the transport."""
     files = pki(lab.folder, ["b1", "b2"])
     one, two = lab.gateway(1, 2), lab.gateway(2, 1)
     for gateway in (one, two):
@@ -31,12 +31,12 @@ def paths_of(gateway: Gateway) -> list[dict[str, Any]]:
 
 
 def mtu(gateway: Gateway) -> int:
-    """The smallest MTU that a path is known to take."""
+    """The smallest discovered MTU of all paths."""
     return min(int(path["mtu"]) for path in paths_of(gateway))
 
 
 def lose_large_packets(lab: Lab, one_in: int) -> None:
-    """Drop one large packet of QUIC in so many, at random, in the network between."""
+    """Drop one in `one_in` large QUIC packets at random, at the router."""
     hook = "type filter hook forward priority 0"
     rule = f"meta l4proto udp meta length > 1000 numgen random mod {one_in} == 0 counter drop"
     rules = f"table ip hawser_losses {{\nchain losses {{\n{hook};\n{rule}\n}}\n}}\n"

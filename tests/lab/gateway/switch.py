@@ -148,8 +148,10 @@ def gateways(lab: Lab, group: int, paths: Paths) -> dict[int, Gateway]:
 
 
 def start(made: dict[int, Gateway], subflows: int) -> None:
-    """Start gateways, and wait until branch 1 has so many subflows."""
-    for number in sorted(made, reverse=True):  # the kernel tries a subflow once: transit is there
+    """Start gateways, and wait until branch 1 has this number of subflows."""
+    for number in sorted(
+        made, reverse=True
+    ):  # the kernel tries a subflow only once, so transit gateways start first
         made[number].start()
     until(lambda: made[1].subflows() == subflows, f"{subflows} subflows")
 
@@ -198,7 +200,7 @@ class Capture:
 
 
 def sniff(lab: Lab, number: int, interface: str, expression: str) -> Capture:
-    """Start to capture what an expression says."""
+    """Start to capture the packets that match an expression."""
     file = lab.folder / f"capture-{len(lab.processes)}.pcap"
     options = ("--immediate-mode", "-U", "-w", str(file), "-i", interface)
     process = lab.start(number, "tcpdump", *options, expression, stderr=subprocess.PIPE)

@@ -45,7 +45,7 @@ def group(number: int, which: int) -> dict[str, Any]:
 
 
 def cut_group_1(lab: Lab) -> None:
-    """Cut the path of group 1 in the middle, and tell nobody."""
+    """Cut the path of group 1 silently, in the middle."""
     run("ip", "-n", f"{lab.prefix}-3", "link", "set", "wb", "down")
 
 

@@ -198,7 +198,7 @@ except ConnectionResetError:
 
 
 def chatting(lab: Lab) -> tuple[subprocess.Popen[str], subprocess.Popen[str]]:
-    """A connection on which bytes go to and fro."""
+    """A connection that carries bytes in both directions."""
     server = listening(lab, "try:\n" + textwrap.indent(textwrap.dedent(ECHO), "    ")
                        + "except ConnectionResetError:\n    print('reset')")  # fmt: skip
     client = connecting(lab, CHATTER)
@@ -226,5 +226,5 @@ print(digest.hexdigest())
 
 
 def digest_of(blocks: int) -> str:
-    """The digest that a transfer of so many blocks must have."""
+    """The digest of a transfer of this number of blocks."""
     return hashlib.sha256(bytes(range(251)) * 4000 * blocks).hexdigest()

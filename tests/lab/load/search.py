@@ -54,7 +54,7 @@ def addressed() -> Iterator[Wire]:
             run("ip", "-n", namespace, "link", "set", port, "address", mac)
             run("ip", "-n", namespace, "address", "add", address, "dev", port)
         run("ip", "netns", "exec", wire.receiver, "ethtool", "-K", "sink", "gro", "on")
-        # the wire passes load frames only: neighbours cannot be asked
+        # the wire passes load frames only, so neighbours cannot be resolved
         neighbour = ["neighbour", "replace", "10.21.5.2", "lladdr", "02:00:00:00:00:02"]
         run("ip", "-n", wire.sender, *neighbour, "dev", "gen")
         yield wire

@@ -195,7 +195,7 @@ def start(
 
 
 def tshark(file: Path, *options: str) -> list[str]:
-    """What tshark says about a capture, with checksums checked."""
+    """tshark's output for a capture, with checksums checked."""
     checks = [f"{protocol}.check_checksum:TRUE" for protocol in ("ip", "udp")]
     preferences = [word for check in checks for word in ("-o", check)]
     command = ["tshark", "-r", str(file), *preferences, *options]

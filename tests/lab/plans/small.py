@@ -50,7 +50,7 @@ QUIET = {
     "net.ipv4.conf.all.rp_filter": "0",
     "net.ipv4.tcp_congestion_control": "cubic",
 }
-"""Nothing but what a test sends, and the same TCP on every machine."""
+"""No traffic but the test's own, and the same TCP on every machine."""
 
 A, B = "10.0.0.1", "10.0.0.2"
 
@@ -60,7 +60,7 @@ LEVELS = (
     ClassPlan(name=f"{_FORWARD}:II", marked=True, priority=1, queue=Size(20 * FRAME)),
     ClassPlan(name=f"{_FORWARD}:III", priority=2, queue=Size(20 * FRAME)),
 )
-"""Classes of strict priority for `pair`; all but the last are named by the packets."""
+"""Classes of strict priority for `pair`; packets name all but the last."""
 
 
 def interface(name: str, *addresses: str, offload: bool = False, mtu: int = 1500) -> InterfacePlan:
@@ -117,7 +117,7 @@ def whole(rate: float | None = None, queue: float | None = None) -> ClassPlan:
 
 
 def branches(count: int) -> NetworkPlan:
-    """So many branches with two WAN ports each; every port pair a path of 10 Mbit/s."""
+    """This number of branches with two WAN ports each; every port pair is a path of 10 Mbit/s."""
     numbers = range(1, count + 1)
     ports = [(number, port) for number in numbers for port in "ab"]
     internet = NodePlan(

@@ -31,7 +31,7 @@ from lab.waiting import until
 ACCESS = 40.0
 """Mbit/s of each WAN port."""
 GONE = {"transit branch": (("gw3", "a"), ("gw3", "b")), "own port": (("gw1", "a"),)}
-"""WAN ports that go in mid-transfer: one of four member paths of each group, or half of them."""
+"""WAN ports that fail in mid-transfer: one of four member paths of each group, or half of them."""
 QUIC = (
     "overlay.transport=quic",
     "overlay.encryption=tls13",
@@ -40,7 +40,7 @@ QUIC = (
     "overlay.branches.b3.id=700",
     "overlay.path_groups={one: {id: 40, paths: [b1.a>b2.a, b1.b>b3.b>b3.a>b2.b]}}",
 )
-"""A direct path and one through branch 3, with numbers that only wide labels hold."""
+"""A direct path and one through branch 3, with branch numbers that only fit wide labels."""
 
 _AT_ONCE = 4_000_000
 
@@ -58,12 +58,12 @@ def change(lab: LocalLab, gone: str, *, up: bool) -> None:
 
 
 def send(lab: LocalLab, size: int = _AT_ONCE) -> None:
-    """Let so many bytes go from branch 1 to 2 by one TCP connection, and come as they were."""
+    """Send bytes from branch 1 to 2 over one TCP connection; they must arrive unchanged."""
     deliver(lab.nodes["h1"], lab.nodes["h2"], str(lab.plan.addresses["h2"]), size)
 
 
 def send_until(lab: LocalLab, condition: Callable[[], object], what: str) -> None:
-    """Send from branch 1 to 2, 4 MB at a time, until something is so."""
+    """Send from branch 1 to 2, 4 MB at a time, until a condition holds."""
 
     def again() -> object:
         send(lab)
@@ -87,7 +87,7 @@ def counters(lab: LocalLab, gateway: str) -> dict[str, Any]:
 
 
 def peer(lab: LocalLab, gateway: str, branch: str) -> Any:  # noqa: ANN401 (as clients see it)
-    """What a gateway says of another branch."""
+    """A gateway's status of another branch."""
     with DaemonClient(lab.daemons[gateway].control) as client:
         status: Any = client.status()
     return next(each for each in status.peers if each.branch == branch)
@@ -103,7 +103,7 @@ def paths_up(lab: LocalLab) -> int:
 
 
 def table(lab: LocalLab, gateway: str) -> dict[str, int] | None:
-    """Packets of every flow entry of a gateway's switch; none while nobody can say."""
+    """Packets of every flow entry of a gateway's switch; none while its counters cannot be read."""
     openflow = "ssc" in lab.daemons
     try:
         found = counters(lab, "ssc" if openflow else gateway)
@@ -126,7 +126,7 @@ def way(lab: LocalLab, gateway: str) -> dict[str, int]:
 
 
 def transit(lab: LocalLab, gateway: str) -> int | None:
-    """Packets from branch 1 to 2 and back that a gateway has passed on; none: nobody can say."""
+    """Packets from branch 1 to 2 and back that a gateway passed on; none if it cannot say."""
     if table(lab, gateway) is None:
         return None
     return sum(packets for place, packets in way(lab, gateway).items() if "transit" in place)

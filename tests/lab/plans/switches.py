@@ -35,7 +35,7 @@ PRIORITY_QUEUE = 30
 def plan(
     count: int = 5, paths: dict[int, tuple[Hop, ...]] = PATHS, *, shaped: bool = False
 ) -> NetworkPlan:
-    """So many branches with a switch each, and a controller; without `shaped` at full speed."""
+    """`count` branches with a switch each, and a controller; without `shaped` at full speed."""
     unswitched = branches(count)
     daemons = [_gateway(number, paths) for number in range(1, count + 1)]
     whole = switched(unswitched.model_copy(update={"daemons": tuple(daemons)}))

@@ -45,7 +45,7 @@ TRACE = "4\n8\n12\n"
 
 
 def plan(link: Document | None = None, path: Document | None = None, seed: int = 1) -> NetworkPlan:
-    """The network whose link `w` and path `p` are like this besides."""
+    """The network with these fields added to link `w` and path `p`."""
     topology = WORKFLOW["topology"]
     link = topology["links"]["w"] | (link or {})
     path = topology["internet"]["paths"]["p"] | (path or {})

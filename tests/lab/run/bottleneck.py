@@ -81,9 +81,9 @@ def policer(lab: LocalLab, hook: str, limit: str) -> Iterator[None]:
 
 @contextmanager
 def function(lab: LocalLab, microseconds: int) -> Iterator[None]:
-    """Packets pass through a program on fw, which takes so much time for each."""
+    """Packets pass through a program on fw that takes this time for each."""
     fw = lab.nodes["fw"]
-    # so that all neighbours are known
+    # so that all neighbours are resolved
     until(lambda: ping(lab.nodes["h1"], "10.255.0.6"), "h1 reaches h2")
     fw.run(["sysctl", "-qw", "net.ipv4.ip_forward=0"], timeout=60)
     own = ("10.255.0.2", "10.255.0.5")
@@ -122,7 +122,7 @@ Setup = Callable[[LocalLab], Any]
 def measured(
     driver: LocalDriver, name: str, raw: Path, about: Scenario, *setups: Setup
 ) -> tuple[Iperf3, tuple[Sample, ...]]:
-    """Deploy and measure: the measurement, and the evidence that was gathered of it."""
+    """Deploy and measure; return the measurement and its evidence."""
     measurement = about.measurements["m"]
     assert isinstance(measurement, Iperf3)
     lab = driver.deploy(name, network(about, driver.facts()))

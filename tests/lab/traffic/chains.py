@@ -20,13 +20,13 @@ from lab.plans.chains import SERVER
 from lab.waiting import PATIENCE, until
 
 SOME = 40
-"""Echoes or packets that show that something is so and stays so."""
+"""Echoes or packets that show that a state is reached and lasts."""
 
 
 def ping_all(
     namespace: str, target: str, count: int, *options: str, patience: float = PATIENCE
 ) -> int:
-    """Send so many echoes at once, wait for every answer, and count them.
+    """Send `count` echoes at once, wait for every answer, and count them.
 
     `ping` alone waits for its last answer only as long as for an earlier one. Here it is `patience`
     seconds, so it is for tests in which all are answered.
@@ -39,7 +39,7 @@ def ping_all(
 
 
 def passed(lab: LocalLab, function: str, unit: str = "packets") -> int:
-    """Packets, or bytes, that came to a function, by whatever port."""
+    """Packets, or bytes, that arrived at a function, on any port."""
     ports = lab.nodes[function].counters().items()
     return sum(counted[f"rx_{unit}"] for port, counted in ports if port.startswith("f"))
 
@@ -51,12 +51,12 @@ def counters(lab: LocalLab, daemon: str) -> FunctionCounters:
 
 
 def no_hop(lab: LocalLab) -> int:
-    """Packets that found no way on."""
+    """Packets dropped because no hop was found."""
     return sum(counters(lab, name).drops["no_hop"] for name in ("n1", "n2"))
 
 
 def lost(lab: LocalLab, steering: str) -> int:
-    """Packets that came as far as the function x and no further."""
+    """Packets that reached function x and did not leave it."""
     match steering:
         case "nsh":
             return counters(lab, "n2").drops["no_hop"]
@@ -69,7 +69,7 @@ def lost(lab: LocalLab, steering: str) -> int:
 
 
 def missed(lab: LocalLab) -> int:
-    """Echoes that the client sent and the server did not get, or not yet."""
+    """Echoes that the client sent and that have not reached the server (yet)."""
     sent = kernel_counts(lab.nodes["client"].namespace, "Icmp")["OutEchos"]
     return sent - kernel_counts(lab.nodes["server"].namespace, "Icmp")["InEchos"]
 
@@ -121,7 +121,7 @@ class Echoes:
         return min(each for each in self.answered() if each > number)
 
     def all_answered(self, first: int, count: int = SOME) -> None:
-        """Wait until each of so many echoes was answered."""
+        """Wait until each of `count` echoes was answered."""
         wanted = set(range(first, first + count))
         until(lambda: wanted <= self.answered().keys(), f"echoes from {first} on are answered")
 
@@ -142,7 +142,7 @@ class Echoes:
 
 
 def pass_by(lab: LocalLab, function: str, echoes: Echoes, dropped: Callable[[], int]) -> int:
-    """Wait until echoes go past a function that was killed, and check that all of them do.
+    """Wait until echoes bypass a function that was killed, and check that all of them do.
 
     Returns:
         Number of the last echo that was seen to go past it.
@@ -152,8 +152,8 @@ def pass_by(lab: LocalLab, function: str, echoes: Echoes, dropped: Callable[[], 
     echoes.all_answered(first)
     before, came = dropped(), passed(lab, function)
     echoes.all_answered(first + SOME)
-    assert dropped() == before, "what goes past the function is not dropped"
-    assert passed(lab, function) - came < SOME / 4, "it is sent nothing"
+    assert dropped() == before, "packets that bypass the function are not dropped"
+    assert passed(lab, function) - came < SOME / 4, "it gets no packets"
     return first + 2 * SOME - 1
 
 
@@ -168,14 +168,14 @@ def drop_all(lab: LocalLab, function: str, echoes: Echoes, dropped: Callable[[],
     last, so_far = echoes.sent(), dropped()
     until(lambda: dropped() > so_far + SOME and echoes.sent() > last + SOME)
     echoes.stop()
-    assert max(echoes.answered()) <= last, "nothing passes by"
+    assert max(echoes.answered()) <= last, "nothing bypasses the function"
 
 
 @contextmanager
 def sniffed(
     node: NamespaceNode, interface: str, what: str = ""
 ) -> Iterator[Callable[[], list[str]]]:
-    """Watch an interface; what tcpdump said of each packet so far. `what`: options and a filter.
+    """Watch an interface; tcpdump's line of each packet so far. `what`: options and a filter.
 
     In immediate mode the capture buffer has a place of the longest length for each packet.
     """

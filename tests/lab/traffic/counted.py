@@ -29,10 +29,10 @@ _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}
 def deliver(
     client: NamespaceNode, server: NamespaceNode, target: str, size: int, source: str = ""
 ) -> None:
-    """Send so many bytes over one TCP connection, however long it takes.
+    """Send `size` bytes over one TCP connection, however long it takes.
 
     Raises:
-        AssertionError: what came is not what was sent.
+        AssertionError: other bytes arrived than were sent.
     """
     deliver_between(client.namespace, server.namespace, target, size, source=source)
 
@@ -40,13 +40,13 @@ def deliver(
 def deliver_between(
     client: str, server: str, target: str, size: int, *, source: str = "", port: int = 0
 ) -> str:
-    """Send so many bytes over one TCP connection between namespaces, however long it takes.
+    """Send `size` bytes over one TCP connection between namespaces, however long it takes.
 
     Returns:
         The address that the connection comes from, as the server sees it.
 
     Raises:
-        AssertionError: what came is not what was sent.
+        AssertionError: other bytes arrived than were sent.
     """
     family = socket.AF_INET6 if ":" in target else socket.AF_INET
     listener = namespace.inside(server, lambda: socket.create_server(("", port), family=family))
@@ -96,13 +96,13 @@ def send(
 
 
 def frames(tag: bytes, count: int, size: int = FRAME) -> list[bytes]:
-    """Payloads of so many UDP datagrams in frames of `size` bytes, each beginning with `tag`."""
+    """Payloads of `count` UDP datagrams in frames of `size` bytes, each beginning with `tag`."""
     return [tag.ljust(size - 42, b"\0")] * count
 
 
 @contextmanager
 def datagrams(node: NamespaceNode) -> Iterator[Callable[[], list[bytes]]]:
-    """Take in UDP datagrams; what it gives reads all that have come so far, in their order."""
+    """Receive UDP datagrams; the result reads all that have arrived so far, in order."""
     taken: list[bytes] = []
     with namespace.inside(
         node.namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -144,7 +144,7 @@ class Limit:
 
 
 def limit(node: NamespaceNode, *names: str) -> Limit:
-    """Count what leaves by these shaper classes together."""
+    """Count the bytes that leave by these shaper classes together."""
 
     def read() -> int:
         counters = node.counters()
@@ -168,7 +168,7 @@ def kernel_priority(node: NamespaceNode, name: str) -> int:
 
 
 def _kernel_class(node: NamespaceNode, name: str, *, whole: bool) -> str:
-    """What `tc` says of a class."""
+    """`tc`'s output for a class."""
     interface, classid = next(
         (shaper.interface, htb.WHOLE if whole else leaf.classid)
         for shaper in node.shapers

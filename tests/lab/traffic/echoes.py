@@ -50,7 +50,7 @@ print(json.dumps(sorted(times.values())))
 def echoes(
     namespace: str, to: str, count: int, interval: float = 0.01, tos: int = 0
 ) -> list[float]:
-    """Send so many echo requests; the round-trip times of those answered, ms, sorted."""
+    """Send `count` echo requests; return the round-trip times of those answered, ms, sorted."""
     arguments = (to, str(count), str(interval), str(tos), str(PATIENCE / 2))
     command = ["ip", "netns", "exec", namespace, sys.executable, "-c", _PROGRAM, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

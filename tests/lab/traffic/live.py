@@ -32,7 +32,7 @@ class LiveTransfer:
         self._over = Event()
 
     def carry(self, size: int) -> None:
-        """Wait until so many more bytes have come."""
+        """Wait until this number of further bytes has arrived."""
         start = self.received
         until(lambda: self.received >= start + size, f"{size} more bytes have come")
 
@@ -52,7 +52,7 @@ class LiveTransfer:
         return size, digest.digest()
 
     def receive(self, receiver: socket.socket) -> bytes:
-        """Take in all that comes; give its digest."""
+        """Receive everything; return its digest."""
         digest, last = hashlib.sha256(), None
         with receiver:
             while data := receiver.recv(1 << 16):

@@ -100,7 +100,7 @@ def tcp(client: NamespaceNode, server: NamespaceNode, target: str, seconds: int)
 def transfer(
     client: NamespaceNode, server: NamespaceNode, target: str, size: str = "4M", *options: str
 ) -> dict[str, Any]:
-    """Send so many bytes over TCP, however long it takes; the receiver's sum, as iperf3 has it.
+    """Send bytes over TCP, however long it takes; return iperf3's sum of the receiver.
 
     Raises:
         NodeError: they did not all come.
@@ -116,7 +116,7 @@ def transfer(
 def udp_flood(
     client: NamespaceNode, server: NamespaceNode, target: str, rate: float, *options: str
 ) -> Iterator[None]:
-    """iperf3 UDP datagrams of 1472 bytes (frames of 1514) at so many bits a second."""
+    """iperf3 UDP datagrams of 1472 bytes (frames of 1514) at this rate, bits per second."""
     with iperf_server(server):
         command = ["iperf3", "-u", "-c", target, "-b", str(int(rate)), "-l", "1472", "-t", "0"]
         before = _received(server)
@@ -152,7 +152,7 @@ def class_rate(node: NamespaceNode, name: str, seconds: float) -> float:
 
 @contextmanager
 def flood(node: NamespaceNode, target: str, priority: int | None, rate: float) -> Iterator[None]:
-    """Send full frames at so many bits a second, with a priority that names a shaper's class."""
+    """Send full frames at this rate (bit/s), with a priority that names a shaper's class."""
     over = threading.Event()
 
     def send() -> None:
@@ -176,7 +176,7 @@ def flood(node: NamespaceNode, target: str, priority: int | None, rate: float) -
 
 
 def burst(node: NamespaceNode, target: str, count: int, payload: int) -> None:
-    """Send so many UDP datagrams as fast as possible, never waiting for buffer space."""
+    """Send `count` UDP datagrams as fast as possible, never waiting for buffer space."""
 
     def send() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:

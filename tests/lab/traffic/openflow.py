@@ -108,7 +108,7 @@ class Numbered:
         self.stopped = threading.Event()
 
     def more(self, count: int) -> None:
-        """Wait until so many more have come."""
+        """Wait until this number of further datagrams has arrived."""
         before = len(self.came)
         until(lambda: len(self.came) >= before + count, f"{count} more datagrams have come")
 

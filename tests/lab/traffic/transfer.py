@@ -11,7 +11,7 @@ from lab.gateway.pair import Lab
 from lab.waiting import PATIENCE
 
 OUTAGE = 1.0
-"""Seconds in which a transfer may stand still, at most."""
+"""Longest time in which a transfer may stall, s."""
 
 _RECEIVE = """
 import hashlib, json, socket, sys, time
@@ -95,7 +95,7 @@ def _rest(process: subprocess.Popen[str]) -> str:
 
 
 def send_bytes(lab: Lab, size: int, to: str = "10.2.0.1") -> None:
-    """Send so many bytes from branch 1 to branch 2, and see that the same come out.
+    """Send bytes from branch 1 to branch 2, and check that the same bytes arrive.
 
     iperf3 ends a test when the sender has sent all, and not when all has come.
     """

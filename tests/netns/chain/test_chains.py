@@ -163,7 +163,7 @@ def test_a_match_leads_only_what_fits(deploy: Deploy, steering: str) -> None:
 
 
 def _refused(client: NamespaceNode, port: int) -> bool:
-    """Ask for a connection where nobody listens: a segment there and one back."""
+    """Connect to a closed port: one segment each way."""
     connect = ["bash", "-c", f"exec 3<>/dev/tcp/{SERVER}/{port}"]
     return "refused" in client.run(connect, timeout=60, check=False).stderr
 
@@ -241,7 +241,7 @@ def test_a_function_that_dies_fails_its_chain_at_once(deploy: Deploy, fail: str)
     with Echoes(lab) as echoes:
         until(lambda: passed(lab, "f2") > 20)
         die(lab, "f2", 1)
-        if fail == "closed":  # it runs again soon, after its next deaths later
+        if fail == "closed":  # it is restarted soon; after further deaths, later
             deaths = iter(range(2, 10))
             until(lambda: no_hop(lab) > 3 or die(lab, "f2", next(deaths)))
         before = passed(lab, "f2")
@@ -252,7 +252,7 @@ def test_a_function_that_dies_fails_its_chain_at_once(deploy: Deploy, fail: str)
 
 
 def die(lab: LocalLab, function: str, deaths: int) -> None:
-    """Kill a function, and wait until it has been started again as often as it has died."""
+    """Kill a function, and wait until it has been restarted as often as it has died."""
     os.kill(lab.daemons[function].pid, signal.SIGKILL)
     until(lambda: lab.daemons[function].restarts == deaths)
 

@@ -51,7 +51,7 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 
 @contextmanager
 def hung(process: int) -> Iterator[None]:
-    """Stop a process without ending it."""
+    """Stop a process without terminating it."""
     os.kill(process, signal.SIGSTOP)
     try:
         yield
@@ -60,7 +60,7 @@ def hung(process: int) -> Iterator[None]:
 
 
 def reasons(lab: LocalLab, daemon: str) -> tuple[str, ...]:
-    """What a daemon finds down, and why."""
+    """Functions that a daemon finds down, and why."""
     with DaemonClient(lab.daemons[daemon].control) as client:
         status = client.status()
     assert isinstance(status, FunctionStatus)
@@ -68,19 +68,19 @@ def reasons(lab: LocalLab, daemon: str) -> tuple[str, ...]:
 
 
 def is_passed_by(lab: LocalLab, function: str, echoes: Echoes) -> None:
-    """Check that echoes go past a function, all of them."""
+    """Check that all echoes bypass a function."""
     first = echoes.answers_after(echoes.sent())
     echoes.all_answered(first)
     came = passed(lab, function)
     echoes.all_answered(first + SOME)
-    assert passed(lab, function) - came < SOME / 4, "it is sent nothing"
+    assert passed(lab, function) - came < SOME / 4, "it gets no packets"
 
 
 def drops_all(lab: LocalLab, echoes: Echoes) -> None:
-    """Check that no echo comes to the server, by whatever way."""
+    """Check that no echo reaches the server on any path."""
     last, before = echoes.sent(), missed(lab)
     until(lambda: missed(lab) > before + SOME)
-    assert max(echoes.answered()) <= last + 1, "nothing passes by"
+    assert max(echoes.answered()) <= last + 1, "nothing bypasses the function"
 
 
 @pytest.mark.parametrize("fail", ["closed", "open"])
@@ -234,7 +234,7 @@ def test_a_function_that_forwards_no_more_is_down(deploy: Deploy) -> None:
         until(lambda: reasons(lab, "n2") == ())
         echoes.all_answered(echoes.answers_after(echoes.sent()))
     drops = counters(lab, "n2").drops
-    assert drops["unknown_flow"] == 0, "what comes back from a check is no flow"
+    assert drops["unknown_flow"] == 0, "a returning check packet is not taken for a flow"
 
 
 def test_a_server_that_hangs_is_down(deploy: Deploy) -> None:

@@ -56,7 +56,7 @@ WEB = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, h.ThreadingHT
 
 
 def connect(client: NamespaceNode, port: int) -> str:
-    """Ask for a connection that is answered or refused; what was said."""
+    """Open a connection that is accepted or refused; return bash's error output."""
     asks = ["bash", "-c", f"exec 3<>/dev/tcp/{SERVER}/{port}"]
     return client.run(asks, timeout=60, check=False).stderr
 
@@ -68,12 +68,12 @@ def test_a_filter_of_nft_is_a_function(deploy: Deploy, steering: str) -> None:
     assert ping(client, SERVER) == 3
     assert all(passed(lab, each) >= 6 for each in ("f1", "x", "g"))
     before = passed(lab, "g")
-    assert "refused" in connect(client, 5300), "the filter's reset goes the way back"
+    assert "refused" in connect(client, 5300), "the filter's reset takes the reverse path"
     connect(client, 5301)
     assert kernel_counts(client.namespace, "Icmp")["InDestUnreachs"] >= 1, (
         "and so does its ICMP error"
     )
-    assert "refused" in connect(client, 5303), "that is the server's"
+    assert "refused" in connect(client, 5303), "that refusal is the server's"
     assert passed(lab, "g") - before < 6
     if steering == "nsh":
         drops = counters(lab, "n2").drops
@@ -105,14 +105,14 @@ def test_what_two_paths_share_is_refused(deploy: Deploy) -> None:
     drops = counters(lab, "n2").drops
     assert drops["unknown_flow"] == drops["several_paths"] == 0
     asked = connected_from(client, 20500, patience=1)
-    assert asked == "TimeoutError", "of two paths neither is guessed"
+    assert asked == "TimeoutError", "neither of two possible paths is guessed"
     until(lambda: counters(lab, "n2").drops["several_paths"] > 0)
     lab.nodes["x"].run(["ping", "-c", "1", "-W", "1", CLIENT], timeout=60, check=False)
     until(lambda: counters(lab, "n2").drops["unknown_flow"] > 0)
 
 
 def connected_from(client: NamespaceNode, port: int, patience: int = 60) -> str:
-    """Ask for a connection from a port; what came of it."""
+    """Open a connection from a port; return the error's name."""
     connect = f"socket.create_connection(('{SERVER}', 5300), {patience}, ('', {port}))"
     ask = ["python3", "-c", f"import socket; {connect}"]
     done = client.run(ask, timeout=120, check=False)
@@ -147,7 +147,7 @@ def test_nginx_ends_connections_and_begins_its_own(
 
 
 def fetch(client: NamespaceNode) -> str:
-    """Ask the web server: the status, and by whom the answer is."""
+    """Request from the web server; return the status and the server's name."""
     asks = ["curl", "-s", "-o", "/dev/null", "-m", "5", "-w", "%{http_code} %header{server}"]
     done = client.run([*asks, f"http://{SERVER}/"], timeout=60, check=False)
     return done.stdout.partition("/")[0]
@@ -227,7 +227,7 @@ def test_packets_between_two_functions_are_in_a_tunnel(deploy: Deploy, steering:
             kernel_counts(server.namespace, "Icmp")["InEchos"],
             counters(lab, "n1").drops["no_hop"],
         )
-        assert ping(client, SERVER) == 0, "nothing goes past a tunnel that is down"
+        assert ping(client, SERVER) == 0, "nothing bypasses a tunnel that is down"
         assert kernel_counts(server.namespace, "Icmp")["InEchos"] == came
         assert counters(lab, "n1").drops["no_hop"] == before + 3
         lab.apply("function:dec", Change(up=True))

@@ -53,7 +53,7 @@ for line in sys.stdin:
         print("deployed", flush=True)
         signal.pause()
 """
-"""Imports once, and forks a maker for every lab it is told."""
+"""Imports once, and forks a maker for every lab name it reads."""
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def kill(pid: int) -> None:
 
 @dataclass(frozen=True)
 class Remains:
-    """Everything on this machine that carries the lab's name."""
+    """Everything on this machine that has the lab's name."""
 
     namespaces: tuple[str, ...] = ()
     mounted: bool = False
@@ -141,7 +141,7 @@ def test_killed_at_a_random_moment(
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")
 @pytest.mark.parametrize("seed", range(12))
 def test_interrupted_at_a_random_moment(driver: LocalDriver, lab_name: str, seed: int) -> None:
-    """A signal's exception comes anywhere; what was made is removed before it passes on.
+    """A signal's exception can occur anywhere; what was made is removed before it propagates.
 
     Where it comes in pydantic or in a `__del__`, these replace or swallow it. In the latter case
     the lab stands, and a second signal ends it.

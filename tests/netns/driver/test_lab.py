@@ -43,7 +43,7 @@ def said(node: NamespaceNode, command: str) -> str:
 
 
 def stubborn(node: NamespaceNode, folder: Path) -> Background:
-    """Start a program that a request to end does not end."""
+    """Start a program that ignores SIGTERM."""
     ready = folder / "ready"
     script = f"trap '' TERM; touch {ready}; sleep 600 & wait; sleep 600"
     program = node.start(["sh", "-c", script])
@@ -57,7 +57,7 @@ def available() -> list[str]:
 
 
 def nothing_of(name: str) -> bool:
-    """Whether nothing in this machine carries the lab's name."""
+    """Whether nothing on this machine has the lab's name."""
     mounted = f"hawser.{name}." in Path("/proc/self/mountinfo").read_text()
     named = namespace.names(f"hawser.{name}.")
     return not (mounted or named or (Path("/run/hawser") / name).exists())

@@ -36,7 +36,7 @@ STOPPED = Change(rate=Rate(8 * SLOW))
 @pytest.fixture
 def lab(deploy: Deploy) -> LocalLab:
     made = deploy(pair(*LEVELS, rate=10 * MBIT))
-    assert ping(made.nodes["a"], B) == 3  # neighbours are known from here on
+    assert ping(made.nodes["a"], B) == 3  # neighbours are resolved from here on
     return made
 
 
@@ -87,7 +87,7 @@ def test_all_levels_go_down_and_come_back(lab: LocalLab) -> None:
         burst(lab, level, 60)
     assert counts(lab, "drop_down") == [60, 60, 60]
     lab.apply("link:x", Change(rate=Rate(10 * MBIT)))
-    until(lambda: counts(lab, "backlog") == [0, 0, 0])  # what waited leaves
+    until(lambda: counts(lab, "backlog") == [0, 0, 0])  # queued packets leave
     assert [after - b for after, b in zip(counts(lab, "packets"), before, strict=True)] == [10] * 3
     burst(lab, 1, 60)
     assert counts(lab, "drop_down") == [60, 120, 60]

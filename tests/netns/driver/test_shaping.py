@@ -32,7 +32,7 @@ pytestmark = pytest.mark.root
 Deploy = Callable[[NetworkPlan], LocalLab]
 NAME = "link:x:forward"
 SOURCES = {"path:0:forward": A, "path:1:forward": "10.0.0.11", "path:2:forward": "10.0.0.12"}
-"""Classes and the addresses that they are for."""
+"""Classes and their source addresses."""
 
 
 @pytest.mark.parametrize("mbit", [1, 10, 100])
@@ -58,7 +58,7 @@ def test_tcp_passes_a_shaped_port(deploy: Deploy) -> None:
 def test_queue_counts_bytes_and_every_packet_is_accounted_for(deploy: Deploy) -> None:
     queue, frame = 20_000, 1000
     lab = deploy(pair(whole(800, queue)))  # after a burst one leaves every ten seconds
-    assert ping(lab.nodes["a"], B) == 3  # neighbours are known from here on
+    assert ping(lab.nodes["a"], B) == 3  # neighbours are resolved from here on
     a = lab.nodes["a"]
     until(lambda: a.counters()[NAME]["backlog"] == 0)
     before, received = a.counters()[NAME], lab.nodes["b"].counters()["e"]["rx_packets"]
@@ -97,7 +97,7 @@ def test_classes_share_the_whole_and_keep_to_their_own(deploy: Deploy) -> None:
     first, *others = SOURCES.values()
     lab = deploy(pair(*classes, rate=12 * MBIT, more=tuple(f"{s}/24" for s in others)))
     a, b = lab.nodes["a"], lab.nodes["b"]
-    assert ping(a, B) == 3  # neighbours are known from here on
+    assert ping(a, B) == 3  # neighbours are resolved from here on
     assert [kernel_rate(a, name) for name in SOURCES] == [10 * MBIT] * 3
     assert kernel_rate(a, classes[0].name, whole=True) == 12 * MBIT
     alone, together = limit(a, classes[0].name), limit(a, *SOURCES)

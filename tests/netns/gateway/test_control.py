@@ -50,7 +50,7 @@ def third_peer() -> dict[str, object]:
 @root
 @pytest.mark.parametrize(("given", "taken"), [(0, -10), (3, 3)])
 def test_packets_go_before_other_programs(lab: Lab, given: int, taken: int) -> None:
-    """Unless somebody has chosen another niceness."""
+    """Unless another niceness was chosen."""
     own = os.getpriority(os.PRIO_PROCESS, 0)
     os.setpriority(os.PRIO_PROCESS, 0, given)
     try:

@@ -50,7 +50,7 @@ def test_what_waits_for_a_peer_is_bounded_and_counted(lab: Lab) -> None:
     flood += "for _ in range(20000): s.sendto(bytes(1000), ('10.2.0.1', 9))"
 
     def dropped() -> int:
-        # where the gateway has no processor the kernel drops some before it
+        # if the gateway does not get the CPU, the kernel drops some before it
         lab.at(1, sys.executable, "-c", flood)
         return int(one.group()["drops"]["peer_down"])
 
@@ -61,7 +61,7 @@ def test_what_waits_for_a_peer_is_bounded_and_counted(lab: Lab) -> None:
     two.start()
     until(lambda: one.up() and two.up(), "up again")
     assert len(lab.ping(5)) == 5
-    until(lambda: two.group()["received"]["packets"] >= 150, "what waited has come")
+    until(lambda: two.group()["received"]["packets"] >= 150, "queued packets have arrived")
 
 
 NOISE = {
@@ -90,7 +90,7 @@ except ConnectionError as error:
 
 
 def connect(lab: Lab, script: str, source: str = "198.18.0.1") -> str:
-    """Connect to gateway 2 and do something; what came back."""
+    """Connect to gateway 2 and run a script; return what came back."""
     return lab.at(1, sys.executable, "-c", _CONNECT, source, str(PORT), script)
 
 
@@ -194,7 +194,7 @@ while True:
         break
 print(seen)
 """
-"""Counts until it is told to end."""
+"""Counts until it reads from its standard input."""
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
@@ -220,7 +220,7 @@ def test_tls_carries_bulk(lab: Lab) -> None:
 
 
 def test_openssl_shakes_hands(lab: Lab) -> None:
-    """TLS 1.3 with both certificates, against other people's software."""
+    """TLS 1.3 with both certificates, against an independent implementation."""
     _, two, _ = encrypted_pair(lab)
     said = lab.at(
         1, "openssl", "s_client", "-connect", f"198.18.0.2:{PORT}", "-tls1_3", "-servername", "b2",

@@ -38,7 +38,7 @@ noise = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for length in range(1, 1400):
     noise.sendto(os.urandom(length), ("198.18.0.2", 66 << 6))
 """
-"""Packets of nobody, sent to where a gateway takes connections."""
+"""Random packets, sent to the port on which a gateway accepts connections."""
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 def each_path_sends(gateway: Gateway, amount: float) -> Callable[[], bool]:
-    """Whether each path has sent so many bytes."""
+    """Whether each path has sent this number of bytes."""
     return lambda: min(path["sent_bytes"] for path in paths_of(gateway)) > amount
 
 
@@ -81,7 +81,7 @@ def test_the_largest_packet_passes_whole_and_a_larger_one_in_fragments(lab: Lab)
 
 
 def test_hosts_learn_which_segments_fit(lab: Lab) -> None:
-    """Of hosts that know only their own link's MTU, seen where a SYN comes out."""
+    """For hosts that know only their own link's MTU; seen where the SYN leaves the tunnel."""
     quic_pair(lab.direct())
     for number, other in ((1, 2), (2, 1)):
         route = f"10.{other}.0.0/24 dev hawser0 src 10.{number}.0.1 advmss 1460"
@@ -100,12 +100,12 @@ def test_hosts_learn_which_segments_fit(lab: Lab) -> None:
     came = [line for line in seen if line[0] != "5201"]
     went = [line for line in seen if line[0] == "5201"]
     assert [line[1:] for line in came] == [["1388", "1"]] * 2
-    assert [line[1] for line in went] == ["1460"] * 2, "as the host wrote it"
+    assert [line[1] for line in went] == ["1460"] * 2, "as the host sent it"
 
 
 @pytest.mark.parametrize("rates", [SLOW, (0.5, 1, 2, 6.5)])
 def test_unequal_paths_add_up(lab: Lab, rates: tuple[float, ...]) -> None:
-    """Each path carries its part of a connection, whose packets come out in order."""
+    """Each path carries its share of a connection, whose packets leave the tunnel in order."""
     one, two = quic_pair(lab.paths(rates), paths=PATHS)
     transfer = Transfer(lab)
     parts = [rate * 30_000 for rate in rates]
@@ -132,7 +132,7 @@ def test_each_congestion_control_carries_a_transfer(lab: Lab, congestion: str) -
 
 @pytest.mark.parametrize("resequence", [True, False])
 def test_packets_pass_as_they_come_where_that_is_wanted(lab: Lab, resequence: bool) -> None:
-    """With UDP, which sends the same whatever comes out of order."""
+    """With UDP, which sends the same whether or not packets arrive out of order."""
     _, two = quic_pair(lab.paths((1, 2, 4, 33)), paths=PATHS, resequence=resequence)
 
     def passed() -> int:
@@ -148,7 +148,7 @@ def test_packets_pass_as_they_come_where_that_is_wanted(lab: Lab, resequence: bo
 
 @pytest.mark.parametrize("recovery", ["resend", "none"])
 def test_tcp_does_not_see_what_paths_lose(lab: Lab, recovery: str) -> None:
-    """A connection slower than its paths, so that nothing else loses packets."""
+    """A connection slower than its paths, so that packets are lost for no other reason."""
     one, two = quic_pair(lab.paths((10, 10, 10, 10)), paths=PATHS, recovery=recovery)
     lose_large_packets(lab, one_in=40)
     result = lab.transfer("5M", "-b", "12M")
@@ -200,7 +200,7 @@ def test_an_acknowledgement_takes_the_place_of_one_that_waits(lab: Lab, streams:
 
 
 def test_flows_go_on_when_a_group_is_changed_at_one_end(lab: Lab) -> None:
-    """It begins anew, and knows nothing of what was said to the one before."""
+    """It starts again, without the contexts of the one before."""
     one, two = quic_pair(lab.direct())
     transfer = Transfer(lab, pause=0.005)
     until(lambda: one.group()["headers"]["compressed"] > 1000, "headers are compressed")
@@ -255,7 +255,7 @@ def test_urgent_flows_have_their_group(lab: Lab) -> None:
 
 
 def test_who_has_no_certificate_of_ours_changes_nothing(lab: Lab) -> None:
-    """A gateway of another authority, and packets of nobody."""
+    """A gateway of another authority, and random packets."""
     one, two = quic_pair(lab.direct())
     foreign = pki(lab.folder, ["b1"], authority="other")["b1"]
     one.stop()

@@ -42,7 +42,7 @@ for frame in frames * 5:
     link.send(frame)
 print("sent", flush=True)
 """
-"""Records what a gateway sends, and when told to sends it again."""
+"""Records what a gateway sends, and replays it on request."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 @pytest.mark.parametrize("kind", ["quic", "mptcp"])
 def test_who_is_revoked_is_out_and_stays_out(lab: Lab, kind: str) -> None:
-    """By a list and by a file; and is let in again when taken off it."""
+    """By a list and by a file; admitted again once removed from it."""
     one, two, files = encrypted_pair(lab, kind)
     shown = fingerprint(files["b1"]["certificate"])
     listed = lab.folder / "revoked.txt"
@@ -87,7 +87,7 @@ def test_what_is_no_fingerprint_is_told_with_its_place(lab: Lab) -> None:
 
 
 def test_replayed_packets_change_nothing(lab: Lab) -> None:
-    """What a gateway has sent is sent again by somebody else: no inner packet comes of it."""
+    """Recorded packets are sent again by somebody else: no inner packet results."""
     for number in (1, 2):  # or the kernel sends something of its own by the TUN device
         lab.at(number, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
     one, two, _ = encrypted_pair(lab, "quic")

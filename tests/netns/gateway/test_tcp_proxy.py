@@ -59,7 +59,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 @pytest.mark.parametrize("ipv6", [False, True])
 def test_both_ends_see_each_other_and_half_close(lab: Lab, *, ipv6: bool) -> None:
-    """The server answers only after the client has ended, and more than it was sent."""
+    """The server answers only after the client has ended, with more than it received."""
     one, two = gateways(lab, ipv6=ipv6)
     answer = SEND + "print(json.dumps([client[:2], stream.getsockname()[:2], seen.hexdigest()]))"
     server = listening(lab, RECEIVE + answer, "6", family="AF_INET6" if ipv6 else "AF_INET")
@@ -124,7 +124,7 @@ sys.stdin.readline()
 
 
 def test_a_reader_that_stops_stops_the_sender(lab: Lab) -> None:
-    """What the connection and the gateways hold is bounded, others go on, and nothing is lost."""
+    """Buffers of the connection and the gateways are bounded, others go on, nothing is lost."""
     one, two = gateways(lab)
     before = one.memory()[1], two.memory()[1]
     reads = """
@@ -176,7 +176,7 @@ def left_behind(lab: Lab) -> str:
 
 
 def test_a_gateway_that_dies_resets_and_leaves_nothing(lab: Lab) -> None:
-    """Killed: its own ends are reset at once, the peer's when it begins anew, and all works again.
+    """Killed: its own ends are reset at once, the peer's when it restarts, and all works again.
 
     Stopped: the same at once on both sides, and nothing of it is left.
     """
@@ -184,7 +184,7 @@ def test_a_gateway_that_dies_resets_and_leaves_nothing(lab: Lab) -> None:
     server, client = chatting(lab)
     one.stop(signal.SIGKILL)
     assert said(client).splitlines()[-1] == "reset"
-    assert left_behind(lab), "killed, it could take nothing away"
+    assert left_behind(lab), "killed, it could not clean up"
     one.start()
     assert said(server).splitlines()[-1] == "reset"
     wait_for_paths(one, two)

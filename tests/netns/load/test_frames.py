@@ -84,7 +84,7 @@ def test_frames_are_as_described(wire: Wire, tmp_path: Path, name: str, backend:
     assert received["captured"] >= 600
     wrong = "ip.checksum.status == 0 || udp.checksum.status == 0 || _ws.malformed"
     assert tshark(file, "-Y", wrong) == []
-    if name != "vxlan" and name != "vxlan ipv6":  # an outer checksum of zero is none
+    if name != "vxlan" and name != "vxlan ipv6":  # an outer checksum of zero means none
         assert len(tshark(file, "-Y", "udp.checksum.status == 1")) == 600
 
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.root
 LIMIT = 1000
 """Frames a second, which every machine sends on time."""
 DEPTH = 300
-"""0.3 s: what a generator that waited for its core sends at once gets through."""
+"""0.3 s: a generator that had to wait for its core may send a burst of that length."""
 GREATEST = 5000
 SECONDS = 0.5
 SEARCH = {
@@ -42,7 +42,7 @@ SEARCH = {
     "drain": "300 ms",
     "backend": "xdp",
 }
-"""Beside a trial's frames nothing crosses the wire."""
+"""Only a trial's frames cross the wire."""
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_both_modes_find_the_limit(wire: Wire, tmp_path: Path, mode: str) -> Non
 
 
 def the_wire_agrees(wire: Wire, trials: list[dict[str, Any]], others: list[int]) -> None:
-    """See that the trials' counts are those of the wire; other trials only ask for delays."""
+    """Check that the trials' counts are those of the wire; other trials only measure delays."""
     passed, dropped = faults(wire).counts()
     assert sum(trial["sent"] for trial in trials) + sum(others) == passed
     lost = sum(trial["lost"] for trial in trials)
@@ -87,7 +87,7 @@ def the_wire_agrees(wire: Wire, trials: list[dict[str, Any]], others: list[int])
 
 
 def the_bounds_meet(trials: list[dict[str, Any]], load: float) -> None:
-    """See that no trial at the load found lost a frame, and one just above did."""
+    """Check that no trial at the load found lost a frame, and that one just above did."""
     assert all(trial["lost"] == 0 for trial in trials if trial["load"] <= load)
     above = [trial for trial in trials if trial["load"] > load]
     assert above

@@ -34,7 +34,7 @@ def outer(*segments: str) -> dict[str, Any]:
 
 
 BEHAVIOURS = {
-    # what the kernel does, what comes to it, and segments left of what leaves it (none: no header)
+    # the kernel's behaviour, the packets sent, and segments left afterwards (none: no header)
     "End": ("End", outer(OWN, NEXT), "0"),
     "End, two left": ("End", outer(OWN, NEXT, "5f00:9::2"), "1"),
     "End with PSP": ("End flavors psp", outer(OWN, NEXT), ""),
@@ -92,12 +92,12 @@ def ip(namespace: str, words: str) -> None:
 
 
 def through(kernel: str, stream: dict[str, Any], file: Path) -> None:
-    """Send frames through the kernel; none is lost."""
+    """Send frames through the kernel, and check that none is lost."""
     wire = Wire(kernel[:-1] + "a", kernel[:-1] + "b")
     sizes = {"sizes": {"fixed": 300}, "rate": {"frames_per_s": 5_000}, "amount": {"frames": 300}}
     config = wire.config(ethernet={"destination": MAC["in"]}, **sizes, **stream)
     config["receive"]["capture"] = {"file": str(file)}
-    # Frames to the kernel must not come as XDP's: its port has no program.
+    # Not by XDP: the kernel's port has no program, so it would not accept redirected frames.
     config["send"]["backend"] = "packet"
     result = load(config)
     assert (result["lost"], result["received"]["unique"]) == (0, 300)

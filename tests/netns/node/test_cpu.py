@@ -49,7 +49,7 @@ def test_programs_get_their_share_and_no_more(
     seconds = time.monotonic() - start
     for program in programs:
         program.stop()
-    # A core may hold back what it was given of the first period, and run to the end of a tick.
+    # A core may defer its share of the first period, and run to the end of a tick.
     assert after.cpu_seconds - before.cpu_seconds < 1.1 * cores * (seconds + 0.1) + 0.02
     assert after.cpu_seconds > before.cpu_seconds
     assert after.periods - before.periods >= after.throttled - before.throttled
@@ -100,7 +100,7 @@ def network_of(pid: int) -> int:
 def test_an_emulator_may_go_before_ordinary_processes(
     deploy: Callable[[NetworkPlan], LocalLab],
 ) -> None:
-    """A control group of version 1 grants no real-time priority to what is in it."""
+    """A cgroup of version 1 grants its members no real-time priority."""
     plan = pair(whole())
     nodes = (plan.nodes[0].model_copy(update={"role": "wan"}), *plan.nodes[1:])
     node = deploy(plan.model_copy(update={"nodes": nodes})).nodes["a"]

@@ -25,7 +25,7 @@ DATA = bytes(300_000)
 
 
 class Rounds(threading.Event):
-    """Lets others wait until a reader that waits for it has read again."""
+    """Lets others wait until a periodic reader has read again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Rounds(threading.Event):
 
 
 def transfer(lab: LocalLab, over: Rounds) -> None:
-    """Send over a connection of its own from a to b, and let it be seen before it closes."""
+    """Send over a new connection from a to b, and let the reader see it before it closes."""
     a, b = (lab.nodes[name] for name in "ab")
     address = str(b.plan.interfaces[0].addresses[0].ip)
     with (

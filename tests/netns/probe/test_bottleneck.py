@@ -27,7 +27,7 @@ pytestmark = [
 
 DEEP = ("topology.links.y.queue=2 MB",)
 FURTHER = {
-    # An iperf3 that was kept from its processor makes up for it in one burst.
+    # An iperf3 that did not get the CPU catches up in one burst.
     "UDP at a quarter of the rate": DEEP,
     "TCP at a quarter of the rate": DEEP,
     # Waiting for the window takes longer than waiting for a processor.
@@ -48,7 +48,7 @@ def test_the_limit_is_named(name: str, driver: LocalDriver, lab_name: str, tmp_p
 def test_no_innocent_is_named(
     name: str, driver: LocalDriver, lab_name: str, tmp_path: Path
 ) -> None:
-    """A program may wait for a processor that others have; nothing else is at its limit."""
+    """A program may wait for a CPU that others use; nothing else is at its limit."""
     overrides, setups = FREE[name]
     about = scenario(*overrides, *FURTHER.get(name, ()))
     verdict = judged(driver, lab_name, tmp_path, about, *setups)

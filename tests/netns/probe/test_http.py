@@ -25,7 +25,7 @@ SIZE = 100_000
 
 
 def test_a_link_limits_large_objects(deploy: Deploy, tmp_path: Path) -> None:
-    """100 kB over 20 Mbit/s: 40 ms at least for each, and what comes has passed the link."""
+    """100 kB over 20 Mbit/s: at least 40 ms each, and every byte has crossed the link."""
     lab = deploy(limited_pair())
     found = http(lab, tmp_path, size="100 kB", connections=CONNECTIONS, duration="2 s")
     alone = SIZE * 8 / HTTP_RATE / 1000

@@ -61,7 +61,7 @@ def test_an_outage_is_timed(file: Path, tmp_path: Path) -> None:
     trial = next(t for t in Bundle.open(only_bundle(tmp_path)).trials if t.record.valid)
     found = {sample.metric: sample.value for sample in trial.samples() if not sample.subject}
     down, up = json.loads((trial.path / "raw" / "events.json").read_text())
-    # Nothing was left, so nothing came back before the cable did.
+    # No traffic was left, so none returned before the cable did.
     assert found["failover_time"] == pytest.approx(1000 * (up["at"] - down["at"]), abs=1)
     assert 0 < found["reversion_time"] <= 4000
     # A second in which so much was missing, and what a queue held before.
@@ -95,7 +95,7 @@ def test_a_signal_leaves_nothing_but_a_run_to_resume(
 ) -> None:
     run = start("run", file, "--json", cwd=tmp_path)
     until(lambda: len(cli.bundles(tmp_path)) == 1 and trials(only_bundle(tmp_path)))
-    os.killpg(run.pid, number)  # as a terminal does: to all of the group
+    os.killpg(run.pid, number)  # as a terminal does: to the whole process group
     out, err = run.communicate(timeout=240)
     assert run.returncode == 1
     bundle = only_bundle(tmp_path)

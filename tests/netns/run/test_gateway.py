@@ -144,7 +144,7 @@ def test_quickstart_gives_every_variant_and_leaves_nothing(tmp_path: Path) -> No
     }
     assert goodput.keys() == {"ipomp", "ipip-best", "ipip-direct"}
     (bundle,) = cli.bundles(tmp_path)
-    # a void trial, such as of a machine that others keep busy, is carried out again
+    # a void trial, for instance on a busy machine, is repeated
     valid = [trial for trial in Bundle.open(bundle).trials if trial.record.valid]
     carrying = {trial.record.variant["transport"]: paths_with_traffic(trial) for trial in valid}
     assert carrying.keys() == goodput.keys()

@@ -70,7 +70,7 @@ def test_tcp_forward_and_reverse(lab: LocalLab, tmp_path: Path) -> None:
 def test_udp_loses_what_does_not_fit(
     lab: LocalLab, tmp_path: Path, offered: int, *, fits: bool
 ) -> None:
-    """Twice what the link carries, and a tenth of it."""
+    """Twice the link's rate, and a tenth of it."""
     passed = limit(lab.nodes["r"], "link:far:forward")
     spec = iperf3(protocol="udp", rate=f"{offered} Mbit/s", length="1000 B", warmup="0 s")
     found = measured(lab, tmp_path, spec)

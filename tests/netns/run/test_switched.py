@@ -41,7 +41,7 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 GW3 = (("gw3", "a"), ("gw3", "b"))
 MB = 1_000_000
 IN_FLIGHT = 10
-"""Packets that may arrive at a port after it was taken down; 4 MB are 3000 packets."""
+"""Packets that may still arrive after a port was taken down; 4 MB are 3000 packets."""
 QUIC_SILENCE = 10.0
 """Seconds without an answer after which a path's connection is given up, and made anew."""
 
@@ -52,7 +52,7 @@ def lab(deploy: Deploy) -> LocalLab:
 
 
 def used(lab: LocalLab, gateway: str) -> list[str]:
-    """Flow entries from branch 1 to 2, and back, that a gateway's packets have met."""
+    """Flow entries from branch 1 to 2 and back that a gateway's packets have matched."""
     entries = switched.table(lab, gateway) or {}
     return [name for name, packets in entries.items() if packets and name.startswith("b1>b2 ")]
 
@@ -106,7 +106,10 @@ def test_a_transfer_survives_what_goes_and_comes_back(
 ) -> None:
     lab = deploy(plan(f"overlay.switch={switch}"))
     with sending(lab) as going:
-        until(lambda: port_packets(lab, "rx", *GONE[gone]) > 1000, "what will go carries")
+        until(
+            lambda: port_packets(lab, "rx", *GONE[gone]) > 1000,
+            "the paths that will fail carry traffic",
+        )
         change(lab, gone, up=False)
         dead = port_packets(lab, "rx", *GONE[gone])
         going.carry(4 * MB)
@@ -124,10 +127,10 @@ def test_a_transfer_survives_a_transit_gateway_that_is_killed(deploy: Deploy, sw
     victim = switched.killable(lab, "gw3" if switch == "bpf" else "gw3-ofs")
     before = victim.pid
     with sending(lab) as going:
-        until(lambda: (transit(lab, "gw3") or 0) > 1000, "what will be killed passes packets on")
+        until(lambda: (transit(lab, "gw3") or 0) > 1000, "the gateway that will be killed forwards")
         victim.kill()
         until(lambda: not victim.running())
-        time.sleep(0.5)  # what was in its ports' queues has left
+        time.sleep(0.5)  # the queues of its ports have drained
         left = port_packets(lab, "tx", *GW3)
         going.carry(4 * MB)
         if switch == "bpf":
@@ -150,7 +153,7 @@ def test_a_transfer_survives_a_transit_gateway_that_is_killed(deploy: Deploy, sw
 
 @pytest.mark.parametrize("switch", ["bpf", "openflow"])
 def test_quic_goes_over_transit_gateways(deploy: Deploy, switch: str) -> None:
-    """One connection over both paths at once; over the direct one alone while the other is cut."""
+    """One connection uses both paths, and only the direct one while the other is cut."""
     lab = deploy(plan(f"overlay.switch={switch}", *QUIC))
     until(lambda: paths_up(lab) == 2)
 

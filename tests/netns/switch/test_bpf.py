@@ -102,7 +102,7 @@ def test_labels_and_checksums_on_the_wire(lab: Lab, example: dict[int, Gateway])
     for row in rows + seen(direct):
         assert row[6:8] == ["1", "1"], f"a checksum is wrong: {row}"
     hops = {row[0]: int(row[9]) for row in rows if row[3] == label}
-    assert hops[one] - hops[three] == 1, "transit takes one from the time to live"
+    assert hops[one] - hops[three] == 1, "transit decrements the TTL"
 
 
 def stream(lab: Lab, count: int | None = None) -> Datagrams:
@@ -223,7 +223,7 @@ for _ in range(10): raw.sendto(head + body, (target, 0))
 
 
 def test_what_matches_nothing_goes_nowhere(lab: Lab, transit: dict[int, Gateway]) -> None:
-    """Forged labels get no answer; a gateway that forwards for its LAN is no relay for others."""
+    """Forged labels get no answer; a gateway that forwards for its LAN is no open relay."""
     gateway, target = transit[3], address("3a")
     lab.at(3, "sysctl", "-qw", "net.ipv4.ip_forward=1")
 
@@ -231,7 +231,7 @@ def test_what_matches_nothing_goes_nowhere(lab: Lab, transit: dict[int, Gateway]
         lab.at(0, sys.executable, "-c", _FORGE, kind, source, target, str(port), fragment)
 
     def grows(cause: str, amount: int) -> None:
-        """Wait until so many more are counted, and see that it is not more."""
+        """Wait until this number of further drops is counted, and check that there are no more."""
 
         def grown() -> int:
             return counters(gateway)[1][cause] - before[cause]
@@ -252,7 +252,7 @@ def test_what_matches_nothing_goes_nowhere(lab: Lab, transit: dict[int, Gateway]
     lab.at(0, "ping", "-c5", "-i0.02", "-W1", "203.0.113.9", check=False)
     grows("no_entry", 35)
     assert [row for row in seen(answers) if row[0] == target and "40000" in row] == []
-    # what is for the gateway itself passes
+    # packets to the gateway itself pass
     assert len(echoes(f"{lab.prefix}-0", target, 3)) == 3
     through = ("ping", "-q", "-c3", "-i0.1", "-W1", "10.2.0.1")
     until(lambda: " 0% packet loss" in lab.at(1, *through, check=False), "the path carries")

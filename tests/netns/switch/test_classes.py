@@ -72,7 +72,7 @@ def grown(gateway: Gateway, before: dict[int, int]) -> dict[int, int]:
 
 
 def answered(lab: Lab, to: str, count: int = 20, dscp: int = 0) -> bool:
-    """Whether all of so many echoes that the host sends are answered."""
+    """Whether all echoes that the host sends are answered."""
     return len(echoes(f"{lab.prefix}-{HOST}", to, count, tos=dscp << 2)) == count
 
 
@@ -135,7 +135,7 @@ def test_a_rule_may_send_traffic_for_a_branch_out_directly(
 
 
 def left(gateway: Gateway) -> str:
-    """What is there of local breakout."""
+    """Rules and routes of local breakout that exist."""
     rules = run("ip", "-n", gateway.namespace, "rule", "show")
     tables = run("ip", "netns", "exec", gateway.namespace, "nft", "list", "tables")
     return "".join(
@@ -167,7 +167,7 @@ FLOWS = "32"
 
 
 def up(gateway: Gateway) -> list[bool]:
-    """Which groups towards the first peer are there."""
+    """Which groups to the first peer are up."""
     return [group["up"] for group in gateway.get("/v1/status")["peers"][0]["groups"]]
 
 

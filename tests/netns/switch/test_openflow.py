@@ -67,7 +67,7 @@ def lab(deploy: Deploy) -> LocalLab:
 
 
 def frames(lab: LocalLab, node: str, interface: str) -> socket.socket:
-    """A socket that sends and takes whole frames."""
+    """A socket that sends and receives whole frames."""
 
     def make() -> socket.socket:
         made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -104,7 +104,7 @@ def test_tcp_through_a_transit_gateway_has_its_label_and_good_checksums_at_each_
 
 
 def dissected(file: Path) -> list[dict[str, str]]:
-    """What tshark says of every packet; checksum status 1 is good."""
+    """tshark's fields of every packet; checksum status 1 is good."""
     names = ["src", "dst", "srcport", "dstport", "tcp_ok", "ip_ok", "malformed"]
     fields = ["ip.src", "ip.dst", "tcp.srcport", "tcp.dstport"]
     fields += ["tcp.checksum.status", "ip.checksum.status", "_ws.malformed"]
@@ -129,7 +129,7 @@ def test_counters_are_what_was_sent(lab: LocalLab) -> None:
 
 
 def test_pings_between_gateways_pass_but_nothing_is_relayed(lab: LocalLab) -> None:
-    """Own traffic passes; forged packets are dropped, counted by cause, and come out nowhere."""
+    """Own traffic passes; forged packets are dropped, counted by cause, and never leave."""
     assert ping(lab.nodes["gw1"], address("3a"), address("1a")) == 3
     with frames(lab, "internet", "gw3-a") as wire:
         forged = [
@@ -193,7 +193,7 @@ def udp(
 
 
 def test_a_smaller_mtu_in_the_internet_is_learnt_through_transit(lab: LocalLab) -> None:
-    """The router tells branch 3, whose packet it was; that tells 1, and that its agent."""
+    """The router sends the error to branch 3, which sends it to 1, which sends it to its agent."""
     lab.nodes["internet"].run(["ip", "link", "set", "gw2-a", "mtu", "1280"], timeout=60)
     with paced(lab) as going:
         going.carry(2 * MB)
@@ -202,7 +202,7 @@ def test_a_smaller_mtu_in_the_internet_is_learnt_through_transit(lab: LocalLab) 
 
 
 def icmp_errors(lab: LocalLab, gateway: str) -> dict[str, int]:
-    """ICMP errors that the controller had of a switch, by what became of them."""
+    """ICMP errors that the controller received from a switch, by outcome."""
     listed = controller(lab).counters()["switches"]
     found: dict[str, int] = next(s["icmp_errors"] for s in listed if s["name"] == gateway)
     return found
@@ -298,7 +298,7 @@ def test_a_restarted_switch_gets_its_entries_back_and_tcp_survives(lab: LocalLab
         os.kill(vswitchd.pid, signal.SIGKILL)
         until(lambda: vswitchd.restarts == 1)
         until(lambda: ready(lab) and cookies(lab, "gw3") == wanted)
-        going.carry(2 * MB)  # more than can have been on its way
+        going.carry(2 * MB)  # more than can have been in flight
         until(lambda: counts(lab, "gw3")["m1 forward"][0] > 0)
     assert ready(lab)  # still: the connection before has nothing more to say
     assert any("gw3-ofs died" in fault for fault in lab.faults()), "a trial would be void"

@@ -155,12 +155,12 @@ def opened(lab: LocalLab, node: str, family: int, kind: int, protocol: int) -> s
 
 
 def silenced(lab: LocalLab) -> None:
-    """Let the internet hand nothing on: nobody answers."""
+    """Stop forwarding in the internet, so that nobody answers."""
     lab.nodes["internet"].run(["sysctl", "-qw", "net.ipv4.ip_forward=0"], timeout=60)
 
 
 class Arriving:
-    """IP packets of these protocols that come in by interfaces of the internet, as they come."""
+    """IP packets of these protocols that arrive at interfaces of the internet."""
 
     def __init__(self, lab: LocalLab, interfaces: Sequence[str], *protocols: int) -> None:
         self._protocols = protocols
@@ -202,7 +202,7 @@ def sniffer(lab: LocalLab, interface: str) -> socket.socket:
 def all_arrive(
     arriving: Arriving, send: Callable[[bytes], object], packets: Iterator[bytes]
 ) -> list[bytes]:
-    """Send packets one by one (a switch may change the order of flows); what comes of them."""
+    """Send packets one by one (a switch may change the order of flows); return what arrives."""
     for number, each in enumerate(packets, 1):
         send(each)
         arriving.wait(number)
@@ -218,7 +218,7 @@ def station(lab: LocalLab, gateway: str = "gw3", port: str = "a") -> bytes:
 
 
 def through_transit(lab: LocalLab) -> list[bytes]:
-    """What gateway 3 makes of the packets, in order."""
+    """What gateway 3 forwards of the packets, in order."""
     silenced(lab)
     head = station(lab) + bytes.fromhex("0200c6120301") + b"\x08\x00"
     with (
@@ -247,7 +247,7 @@ def errors(seed: int, paths: list[int]) -> Iterator[bytes]:
 
 
 def errors_through_transit(lab: LocalLab) -> list[bytes]:
-    """What gateway 3 makes of errors about what it passed on, sorted: two ports take part."""
+    """What gateway 3 forwards of errors about transit packets, sorted, since two ports are used."""
     with Arriving(lab, ["gw3-a", "gw3-b"], 1) as arriving:
         told(lab, "gw3", errors(3, [0, 1, 2]), arriving.so_far)
         return sorted(map(unnumbered, arriving.so_far()))
@@ -277,7 +277,7 @@ def errors_for_the_agent(lab: LocalLab) -> list[bytes]:
 def told(
     lab: LocalLab, gateway: str, packets: Iterator[bytes], so_far: Callable[[], list[bytes]]
 ) -> None:
-    """Let a router tell a gateway something; first what is nothing at all.
+    """Let a router send errors to a gateway; first packets that are none.
 
     They are fewer than are translated in a second. The last of each port must be forwarded back:
     by then, all before it have been.

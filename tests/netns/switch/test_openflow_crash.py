@@ -45,7 +45,7 @@ signal.pause()
 def test_a_killed_maker_leaves_nothing(
     driver: LocalDriver, lab_name: str, after: float | None
 ) -> None:
-    """Killed so many seconds after it began to deploy, or when it had deployed."""
+    """Killed this time after it began to deploy (s), or once it had deployed."""
     maker = begin(lab_name)
     assert maker.stdout is not None
     with maker:

@@ -36,7 +36,7 @@ ROUNDS = 5
 BURST = PRIORITY_QUEUE + 10
 """Frames of Type II at once: more than their queue holds."""
 SLOW = MBIT / 2
-"""A full queue takes 0.7 s to go: time enough for one packet more to be sent meanwhile."""
+"""A full queue takes 0.7 s to drain, enough to send one more packet meanwhile."""
 
 
 def udp(lab: LocalLab, node: str, where: tuple[str, int]) -> socket.socket:
@@ -48,7 +48,7 @@ def udp(lab: LocalLab, node: str, where: tuple[str, int]) -> socket.socket:
 
 
 def test_type_one_goes_first(deploy: Callable[[NetworkPlan], LocalLab]) -> None:
-    """It overtakes what waits of Type II, and nothing of it is lost where that overflows."""
+    """It overtakes queued Type II packets, and loses nothing where their queue overflows."""
     lab = deploy(prioritised(SLOW))
     gw1 = lab.nodes["gw1"]
     priorities = [kernel_priority(gw1, f"{SHAPER}:{level}") for level in ("I", "II", "III")]
@@ -82,7 +82,7 @@ def left(lab: LocalLab, *levels: str) -> float:
 
 
 def drained(lab: LocalLab, rounds: int) -> bool:
-    """Whether all that was sent in so many rounds is accounted for."""
+    """Whether everything sent in this number of rounds is accounted for."""
     counted = lab.nodes["gw1"].counters()
     classes = [counted[f"{SHAPER}:{level}"] for level in ("I", "II")]
     return sum(each["packets"] + each["drop_queue"] for each in classes) == rounds * (BURST + 1)

@@ -44,7 +44,7 @@ def over(lab: LocalLab, size: int) -> None:
 
 
 def delays(lab: LocalLab) -> tuple[float, float]:
-    """Delays that the emulator keeps between a and b and back, ms."""
+    """Delays that the emulator applies from a to b and back, ms."""
     return counted(lab, FORWARD).delay_us / 1000, counted(lab, REVERSE).delay_us / 1000
 
 
@@ -77,7 +77,7 @@ def test_rate_comes_before_delay_and_tcp_fills_it(deploy: Deploy) -> None:
     assert shaped.bytes() > 4_000_000
     shaped.holds(20 * MBIT)
     assert min(echoes(lab, "a", "b", 5)) >= 20
-    # What is too much is dropped before the emulator, and all the rest passes it.
+    # Excess packets are dropped before the emulator; all others pass it.
     before = a.counters()[FORWARD]["drop_queue"]
     send(lab, 400, FRAME - 42)
     assert a.counters()[FORWARD]["drop_queue"] > before
@@ -89,7 +89,7 @@ def test_rate_comes_before_delay_and_tcp_fills_it(deploy: Deploy) -> None:
 
 def test_every_lost_packet_is_counted_once(deploy: Deploy) -> None:
     lab = deploy(plan({"loss": "20 %", "reverse": {"loss": "0 %"}}))
-    assert ping(lab.nodes["b"], str(lab.plan.addresses["a"])) >= 0  # neighbours know each other
+    assert ping(lab.nodes["b"], str(lab.plan.addresses["a"])) >= 0  # neighbours are resolved
     before = counted(lab, FORWARD)
     received = lab.nodes["b"].counters()["e"]["rx_packets"]
     for _ in range(20):
@@ -188,7 +188,7 @@ def test_partial_checksums_and_full_frames_pass(deploy: Deploy) -> None:
     a, b = lab.nodes["a"], lab.nodes["b"]
     a.run(
         ["ethtool", "-K", "e", "tx", "on"], timeout=PATIENCE
-    )  # TCP leaves its checksum to the device
+    )  # TCP leaves the checksum to the device
     deliver(a, b, str(lab.plan.addresses["b"]), 5_000_000)
     assert counted(lab, FORWARD).rx_bytes / counted(lab, FORWARD).rx_packets > 1000
     assert all(port.drop_oversize == 0 for port in interfaces(lab))
@@ -198,7 +198,7 @@ def test_a_fast_connection_passes_beside_a_path_that_varies(deploy: Deploy) -> N
     fast = {"delay": "8 ms", "rate": "300 Mbit/s", "queue": "1514 kB"}
     shaky = {"delay": "40 ms", "jitter": "8 ms"}
     lab = deploy(plan(fast, shaky))
-    assert ping(lab.nodes["c"], str(lab.plan.addresses["d"])) == 3  # neighbours know each other
+    assert ping(lab.nodes["c"], str(lab.plan.addresses["d"])) == 3  # neighbours are resolved
     with datagrams(lab.nodes["d"]) as arrived:
         send_datagrams(lab.nodes["c"], str(lab.plan.addresses["d"]), frames(b"x", 200, 500))
         over(lab, 20_000_000)
