@@ -89,7 +89,7 @@ class Ends:
 def tunnel(
     deploy: Callable[[NetworkPlan], LocalLab], rekey_after: int | None = None
 ) -> Iterator[Ends]:
-    """Give a tunnel; a renews the keys after `rekey_after` packets. Skip if a program is missing."""
+    """Give a tunnel; a renews keys after `rekey_after` packets. Skip if a program is missing."""
     plan = network(load("x.yaml", lambda _: WORKFLOW).variants[0].scenario)
     lab = deploy(plan)
     a, b = (lab.nodes[name] for name in "ab")
