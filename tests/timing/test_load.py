@@ -95,6 +95,6 @@ def test_both_modes_come_near_to_the_limit(faulty: Wire, tmp_path: Path, mode: s
 def test_all_of_what_the_generator_is_good_for_gets_through(faulty: Wire, tmp_path: Path) -> None:
     """Nothing is lost, so the limit found is the generator's, not the path's."""
     faults(faulty).set("none")
-    probe = throughput(mode="rfc2544", greatest=None, backend="packet")
+    probe = throughput(mode="rfc2544", max_load=None, backend="packet")
     with pytest.raises(ProbeError, match="80% of what the generator"):
         probe.measure(context(faulty, tmp_path))

@@ -175,8 +175,8 @@ def test_only_what_passes_a_bottleneck_is_limited_by_its_rate(deploy: Deploy) ->
 
 
 def test_a_constant_flow_leaves_exactly_the_rest(deploy: Deploy) -> None:
-    lab = deploy(plan("topology.internet.bottlenecks.x1.background={udp: 16 Mbit/s}"))
-    flow = "bottleneck:x1:forward:background"
+    lab = deploy(plan("topology.internet.bottlenecks.x1.cross_traffic={udp: 16 Mbit/s}"))
+    flow = "bottleneck:x1:forward:cross_traffic"
     assert class_rate(lab.nodes["internet"], flow, 2) == pytest.approx(16 * MBIT, rel=0.01)
     assert goodput(lab, "gw1.a", "gw2.a") == pytest.approx(4, rel=0.05)
     assert goodput(lab, "gw2.a", "gw1.a") == pytest.approx(12, rel=0.03)
@@ -185,7 +185,7 @@ def test_a_constant_flow_leaves_exactly_the_rest(deploy: Deploy) -> None:
 
 
 def test_connections_take_their_share_in_the_direction_they_are_for(deploy: Deploy) -> None:
-    more = "topology.internet.bottlenecks.x1.reverse={rate: 12 Mbit/s, background: {tcp: 3}}"
+    more = "topology.internet.bottlenecks.x1.reverse={rate: 12 Mbit/s, cross_traffic: {tcp: 3}}"
     lab = deploy(plan(more))
     assert class_rate(lab.nodes["backbone"], "bottleneck:x1:reverse", 1) > 11 * MBIT
     assert 1 < goodput(lab, "gw2.a", "gw1.a") < 10.5
@@ -195,7 +195,7 @@ def test_connections_take_their_share_in_the_direction_they_are_for(deploy: Depl
 
 
 def test_connections_keep_a_queue_full(deploy: Deploy) -> None:
-    x1, others = "topology.internet.bottlenecks.x1", "background={tcp: 40}"
+    x1, others = "topology.internet.bottlenecks.x1", "cross_traffic={tcp: 40}"
     narrow = f"{x1}={{between: [[gw1.a, gw2.a]], rate: 10 Mbit/s, queue: 15 kB}}"
     lab = deploy(plan(narrow, f"{x1}.{others}", f"{x1}.reverse.{others}"))
     ways = (("internet", "forward"), ("backbone", "reverse"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from hawser.cli import output
 from hawser.engine import select
 from hawser.engine.errors import InputError
 from hawser.engine.source import Source, read
@@ -18,7 +20,7 @@ def source(
     repeat: int | None = None,
     duration: str | None = None,
 ) -> Source:
-    """Read a workflow file and narrow it down.
+    """Read a workflow file, warn about old names in it, and narrow it down.
 
     Raises:
         SpecErrors: the file or an override is wrong.
@@ -26,12 +28,14 @@ def source(
     """
     overrides = [*(settings or []), *([f"repeat={repeat}"] if repeat is not None else [])]
     found = read(file, overrides)
+    for warning in found.warnings:
+        output.say(str(warning))
     workflow = found.workflow
     if only:
         workflow = select.only(workflow, only)
     if duration is not None:
         workflow = select.lasting(workflow, _duration(duration))
-    return Source(workflow, found.files)
+    return replace(found, workflow=workflow)
 
 
 def _duration(text: str) -> Duration:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hawser.cli import options, output
 
 if TYPE_CHECKING:
     from hawser.engine.plan import Plan, Prepared
+    from hawser.engine.source import Source
 
 
 def validate(
@@ -21,10 +23,13 @@ def validate(
     Exit code 2: the file is wrong; every mistake is listed with its place. 3: the machine lacks
     something.
     """
-    planned = _plan(file, settings, None, None, None)
+    from hawser.cli import chosen
+
+    source = chosen.source(file, settings)
+    planned = _plan(source)
     _check_machine(planned)
     if as_json:
-        output.document({"valid": True, **_summary(planned)})
+        output.document({"valid": True, **_summary(planned), **_warnings(source)})
     else:
         output.line(f"{file}: valid: {_in_words(planned)}")
 
@@ -38,26 +43,25 @@ def plan(
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what would be run: variants, order, time, nodes, addresses and shapers."""
-    planned = _plan(file, settings, only, repeat, duration)
+    from hawser.cli import chosen
+
+    source = chosen.source(file, settings, only, repeat, duration)
+    planned = _plan(source)
     if as_json:
-        output.document(_document(planned))
+        output.document(_document(planned) | _warnings(source))
     else:
         _show(planned)
 
 
-def _plan(
-    file: options.FileArgument,
-    settings: list[str] | None,
-    only: list[str] | None,
-    repeat: int | None,
-    duration: str | None,
-) -> Plan:
+def _plan(source: Source) -> Plan:
     from hawser import driver
-    from hawser.cli import chosen
     from hawser.engine.plan import plan as prepare
 
-    workflow = chosen.source(file, settings, only, repeat, duration).workflow
-    return prepare(workflow, driver.choose(workflow).facts())
+    return prepare(source.workflow, driver.choose(source.workflow).facts())
+
+
+def _warnings(source: Source) -> dict[str, object]:
+    return {"warnings": [asdict(warning) for warning in source.warnings]}
 
 
 def _check_machine(planned: Plan) -> None:

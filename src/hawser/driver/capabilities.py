@@ -62,7 +62,7 @@ _KERNEL: tuple[_Row, ...] = (
     (
         "tproxy",
         features.tproxy,
-        "datagrams for TCP too (no overlay.lane)",
+        "datagrams for TCP too (no overlay.tcp_proxy)",
         "apt-get install nftables, and a kernel with nft_tproxy and nft_socket",
     ),
     (

@@ -62,7 +62,7 @@ class LocalLab:
         self._planned = daemons
         self.tunnels: list[Process] = []
         """Processes of tunnels that this process started."""
-        self.background = cross_traffic.CrossTraffic(directory, plan)
+        self.cross_traffic = cross_traffic.CrossTraffic(directory, plan)
         self.switches: list[SupervisedProcess] = []
         """Processes of OpenFlow switches that this process started and keeps running."""
         self.programs: dict[str, SupervisedProcess] = {}
@@ -137,7 +137,7 @@ class LocalLab:
             for each in (*self.switches, *self.programs.values())
             if each.restarts or (each.wanted and not each.running())
         )
-        return (*self.background.faults(), *died)
+        return (*self.cross_traffic.faults(), *died)
 
     def describe(self) -> LabInfo:
         """Say what it is and who keeps it; see `Lab.describe`."""
@@ -168,7 +168,7 @@ class LocalLab:
             each.stop()
         for process in self.tunnels:
             process.stop()
-        self.background.stop()
+        self.cross_traffic.stop()
 
 
 class LocalDriver:
@@ -276,7 +276,7 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
             lab.programs[program.name] = program
         for end in function.start(directory, plan, lab.nodes):
             lab.programs[end.name] = end
-        lab.background.start(lab.nodes)
+        lab.cross_traffic.start(lab.nodes)
         state.write(directory, record.model_copy(update={"complete": True}))
     daemon.wait_healthy(tuple(daemons.values()))
     for running in (*daemons.values(), *lab.switches, *lab.programs.values()):

@@ -10,6 +10,7 @@ from typing import Literal
 from hawser.engine.errors import InputError
 from hawser.spec import Workflow, load, sfcperf, tosca
 from hawser.spec.foreign import Imported
+from hawser.spec.renamed import SpecWarning
 
 LARGEST = 4 * 1024 * 1024
 """Bytes of the largest file that is read."""
@@ -22,6 +23,8 @@ class Source:
     workflow: Workflow
     files: Mapping[str, bytes]
     """Under the names they have in a bundle: `workflow.yaml` is the file as given."""
+    warnings: tuple[SpecWarning, ...] = ()
+    """Old names in the files and overrides."""
 
 
 def read(file: Path, overrides: Iterable[str] = ()) -> Source:
@@ -36,9 +39,10 @@ def read(file: Path, overrides: Iterable[str] = ()) -> Source:
         texts[name] = _content(Path(name))
         return texts[name]
 
-    workflow = load(str(file), content, overrides)
+    warnings: list[SpecWarning] = []
+    workflow = load(str(file), content, overrides, warnings.append)
     extended = {Path(name).name: text for name, text in texts.items() if name != str(file)}
-    return Source(workflow, {**extended, "workflow.yaml": texts[str(file)]})
+    return Source(workflow, {**extended, "workflow.yaml": texts[str(file)]}, tuple(warnings))
 
 
 def imported(kind: Literal["sfcperf", "tosca"], files: Sequence[Path]) -> Imported:

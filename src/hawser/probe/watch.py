@@ -45,7 +45,9 @@ class Watch:
         """
         self._lab = lab
         self._ends = tuple(end for end in ends if end in lab.nodes)
-        self._others = {end for each in lab.plan.background for end in (each.source, each.target)}
+        self._others = {
+            end for each in lab.plan.cross_traffic for end in (each.source, each.target)
+        }
         self._queues = queues
         self._interval = min(1.0, max(0.25, seconds / _LOOKS))
         self._began = self._ended = 0.0
@@ -87,7 +89,7 @@ class Watch:
         for name, daemon in self._lab.daemons.items():
             with contextlib.suppress(NodeError):
                 owners[daemon.pid] = f"daemon:{name}"
-        # What sends background traffic limits nothing: where it could not, the trial is void.
+        # Senders of cross traffic are no bottleneck: if they are too slow, the trial is void.
         watched = (each for each in self._lab.nodes.values() if each.name not in self._others)
         for node in watched:
             for each in node.programs():

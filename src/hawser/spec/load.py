@@ -12,6 +12,7 @@ from hawser.spec.document import EVERYTHING, HEADER, RESULTS, SCENARIO, Header, 
 from hawser.spec.errors import Place, Problems, choices
 from hawser.spec.override import Override, apply, from_text
 from hawser.spec.partial import parts
+from hawser.spec.renamed import Renames, Warn
 from hawser.spec.syntax import parse
 from hawser.spec.tree import Scalar, Table, Tree, empty, is_null, merge
 from hawser.spec.validate import report, validate
@@ -29,7 +30,11 @@ MAX_EXTENDS = 8
 """Length of a chain of files that extend each other."""
 
 
-def load(file: str, read: Read, overrides: Iterable[str] = ()) -> Workflow:
+def _silently(_: object) -> None:
+    pass
+
+
+def load(file: str, read: Read, overrides: Iterable[str] = (), warn: Warn = _silently) -> Workflow:
     """Read a workflow.
 
     Args:
@@ -38,21 +43,23 @@ def load(file: str, read: Read, overrides: Iterable[str] = ()) -> Workflow:
             its own.
         overrides: texts of the form `a.b.c=value`, such as the command line's `--set`. They win
             over the file and over every variant.
+        warn: is called for each old name of a field, see `hawser.spec.renamed`.
 
     Raises:
         SpecErrors: everything that is wrong, each with its place.
     """
     problems = Problems()
-    tree = _document((file,), read, problems, Place(file, 1, 1))
-    last = from_text(overrides, problems)
+    renames = Renames(problems, warn)
+    tree = _Files(read, renames, problems).document((file,), Place(file, 1, 1))
+    last = tuple(map(renames.override, from_text(overrides, problems)))
     if tree is None:
         raise problems.failure()
     beside = partial(_beside, file, read)
-    return _Loader(tree, last, problems, beside).workflow()
+    return _Loader(tree, last, problems, renames, beside).workflow()
 
 
 def _beside(file: str, read: Read, name: str) -> bytes | str:
-    """Read a file whose name is relative to another's."""
+    """Read a file by its name relative to another file."""
     return read(posixpath.normpath(posixpath.join(posixpath.dirname(file), name)))
 
 
@@ -60,12 +67,18 @@ class _Loader:
     """Turns one merged document into a workflow."""
 
     def __init__(
-        self, tree: Table, last: Sequence[Override], problems: Problems, beside: Read
+        self,
+        tree: Table,
+        last: Sequence[Override],
+        problems: Problems,
+        renames: Renames,
+        beside: Read,
     ) -> None:
         self._base = tree
         self._beside = beside
         self._last = last
         self._problems = problems
+        self._renames = renames
         self._changed = apply(tree, last, problems)
 
     def workflow(self) -> Workflow:
@@ -108,7 +121,8 @@ class _Loader:
         """Resolve one variant: its own overrides over the file, and the caller's over them."""
         changed = apply(self._base, (*choice.overrides, *self._last), self._problems)
         changed = shorthand.nodes_as_table(changed, self._problems)
-        tree = shorthand.scenario(self._substituted(changed, SCENARIO), self._problems)
+        tree = self._renames.scenario(self._substituted(changed, SCENARIO))
+        tree = shorthand.scenario(tree, self._problems)
         tree = trace.inlined(tree, self._beside, self._problems)
         scenario, issues = validate(Scenario, tree)
         issues += check.scenario(parts(scenario, tree, issues))
@@ -124,38 +138,48 @@ class _Loader:
         return Variables(definitions, self._problems).table(tree.only(*fields))
 
 
-def _document(chain: tuple[str, ...], read: Read, problems: Problems, asked: Place) -> Table | None:
-    """Read the last file of a chain, and all it extends, into one tree."""
-    file = chain[-1]
-    try:
-        text = read(file)
-    except OSError as error:
-        field = "extends" if len(chain) > 1 else ""
-        problems.add(asked, field, f"cannot read {file}: {error.strerror or error}")
-        return None
-    tree = parse(text, file, problems)
-    if tree is None:
-        return None
-    if not isinstance(tree, Table):
-        problems.add(tree.place, "", "expected a mapping that begins with hawser: 1")
-        return None
-    tree = shorthand.nodes_as_table(tree, problems)
-    base = tree.get("extends")
-    return tree if base is None else _extended(chain, tree, base, read, problems)
+class _Files:
+    """Reads a file and those that it extends into one tree."""
 
+    def __init__(self, read: Read, renames: Renames, problems: Problems) -> None:
+        self._read = read
+        self._renames = renames
+        self._problems = problems
 
-def _extended(
-    chain: tuple[str, ...], tree: Table, base: Tree, read: Read, problems: Problems
-) -> Table | None:
-    """Lay a file over the one that it extends."""
-    if not (isinstance(base, Scalar) and isinstance(base.value, str) and base.value):
-        problems.add(base.place, "extends", "expected the name of a workflow file")
-        return None
-    name = posixpath.normpath(posixpath.join(posixpath.dirname(chain[-1]), base.value))
-    if name in chain or len(chain) > MAX_EXTENDS:
-        way = " -> ".join([*chain, name])
-        message = f"found files that extend each other without end: {way}"
-        problems.add(base.place, "extends", message)
-        return None
-    below = _document((*chain, name), read, problems, base.place)
-    return None if below is None else merge(below, tree.without("extends"))
+    def document(self, chain: tuple[str, ...], asked: Place) -> Table | None:
+        """Read the last file of a chain, laid over all that it extends.
+
+        Args:
+            chain: names of files, each extended by the one before it.
+            asked: where the last one is named.
+        """
+        file = chain[-1]
+        try:
+            text = self._read(file)
+        except OSError as error:
+            field = "extends" if len(chain) > 1 else ""
+            self._problems.add(asked, field, f"cannot read {file}: {error.strerror or error}")
+            return None
+        tree = parse(text, file, self._problems)
+        if tree is None:
+            return None
+        if not isinstance(tree, Table):
+            self._problems.add(tree.place, "", "expected a mapping that begins with hawser: 1")
+            return None
+        tree = self._renames.document(shorthand.nodes_as_table(tree, self._problems))
+        base = tree.get("extends")
+        return tree if base is None else self._extended(chain, tree, base)
+
+    def _extended(self, chain: tuple[str, ...], tree: Table, base: Tree) -> Table | None:
+        """Lay a file over the one that it extends."""
+        if not (isinstance(base, Scalar) and isinstance(base.value, str) and base.value):
+            self._problems.add(base.place, "extends", "expected the name of a workflow file")
+            return None
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(chain[-1]), base.value))
+        if name in chain or len(chain) > MAX_EXTENDS:
+            circle = " -> ".join([*chain, name])
+            message = f"found files that extend each other without end: {circle}"
+            self._problems.add(base.place, "extends", message)
+            return None
+        below = self.document((*chain, name), base.place)
+        return None if below is None else merge(below, tree.without("extends"))

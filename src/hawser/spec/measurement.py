@@ -149,9 +149,9 @@ class Throughput(Traffic):
     """Share of frames that may be lost."""
     resolution: Ratio = Ratio(0.002)
     """How near the bounds of the result are when the search ends, as a share of the load found."""
-    least: Rate = Rate(1e6)
+    min_load: Rate = Rate(1e6)
     """The search begins here: a path that loses frames at this load is not searched."""
-    greatest: Rate | None = None
+    max_load: Rate | None = None
     """The search ends here; at 80 % of what the generator can send, where left out."""
     drain: Duration = Duration(0.5)
     """Between the last frame of a trial and the reading of its counters."""

@@ -11,7 +11,7 @@ CONTROLLER = "ssc"
 BACKBONE = "backbone"
 """Behind the bottlenecks, where there are some."""
 OTHERS = "others"
-"""The host that TCP connections in the background begin on, where there are some."""
+"""The host that TCP connections of cross traffic start from, if there are any."""
 
 RESERVED = {
     INTERNET: "the internet",

@@ -109,11 +109,11 @@ class TrafficType(StrEnum):
     """Everything else: it leaves directly, by an internet port."""
 
 
-class Lane(StrEnum):
-    """A way of its own for a kind of traffic."""
+class TcpProxyMode(StrEnum):
+    """What the TCP proxy (PEP, RFC 3135) of the `quic` transport takes."""
 
     TCP = "tcp"
-    """TCP connections end at the gateways, which carry them as streams."""
+    """TCP connections: gateways terminate them and carry their data in QUIC streams."""
 
 
 class Branch(Model):
@@ -183,9 +183,9 @@ class Settings(Model):
     """How packets are carried between branches."""
     encryption: Encryption = Encryption.TLS13
     """Protection of the `mptcp` transport; `quic` always has it, `ipip` never."""
-    lane: dict[Literal[TrafficType.I, TrafficType.II], Lane] = {}
+    tcp_proxy: dict[Literal[TrafficType.I, TrafficType.II], TcpProxyMode] = {}
     """Types of traffic whose TCP connections the `quic` transport terminates at the gateways and
-    carries as streams; what is left out goes packet by packet."""
+    carries as streams; others are carried packet by packet."""
     congestion: Congestion = Congestion.DELAY
     """How much of the `quic` transport may be under way on a path."""
     recovery: Recovery = Recovery.RESEND

@@ -6,12 +6,13 @@ any value, fields left out that another file or a variant gives, and short forms
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from hawser.spec.document import EVERYTHING, Header
+from hawser.spec.renamed import RENAMED
 from hawser.spec.units import Duration, Quantity, Rate, Ratio, Size
 from hawser.spec.variables import NAME, WHOLE
 from hawser.spec.workflow import Scenario
@@ -36,8 +37,9 @@ def schema() -> Schema:
     definitions = {**header["$defs"], **scenario["$defs"]}
     fields = _fields(header) | _structure() | _fields(scenario)
     fields["baseline"]["anyOf"][0]["additionalProperties"] = _SCALAR
+    models = _models(definitions)
     fields["hawser"] = {"const": 1, "description": header["properties"]["hawser"]["description"]}
-    return {
+    made = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Hawser workflow",
         "description": "One experiment: what is deployed, what is measured, and what varies.",
@@ -45,8 +47,43 @@ def schema() -> Schema:
         "properties": {name: fields[name] for name in EVERYTHING},
         "anyOf": [{"required": ["hawser"]}, {"required": ["extends"]}],
         "additionalProperties": False,
-        "$defs": dict(sorted({**_quantities(), **_models(definitions)}.items())),
+        "$defs": dict(sorted({**_quantities(), **models}.items())),
     }
+    for path, new in RENAMED.items():
+        for model in _at(made, made, path[:-1]):
+            _deprecate(model["properties"], path[-1], new)
+    return made
+
+
+def _at(root: Schema, node: Schema, path: Sequence[str]) -> Iterator[Schema]:
+    """Give the models at a path; `*` stands for any key."""
+    for option in _resolved(root, node):
+        if not path:
+            yield from (option,) if "properties" in option else ()
+            continue
+        named = option.get("properties", {}).get(path[0])
+        below = [named] if named else []
+        if path[0] == "*":
+            below = [*option.get("patternProperties", {}).values()]
+        for child in below:
+            yield from _at(root, child, path[1:])
+
+
+def _resolved(root: Schema, node: Schema) -> Iterator[Schema]:
+    if "$ref" in node:
+        yield from _resolved(root, root["$defs"][node["$ref"].rpartition("/")[2]])
+    elif "anyOf" in node and "properties" not in node:
+        for option in node["anyOf"]:
+            yield from _resolved(root, option)
+    else:
+        yield node
+
+
+def _deprecate(fields: Schema, old: str, new: str) -> None:
+    """Allow a field's old name, which editors strike through."""
+    if new in fields:
+        shown = {"description": f"Old name of `{new}`.", "deprecated": True}
+        fields[old] = shown | {"anyOf": fields[new]["anyOf"]}
 
 
 def _quantities() -> Schema:

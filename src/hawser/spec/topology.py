@@ -113,7 +113,7 @@ class WanPath(Channel):
     """What differs from the second end to the first."""
 
 
-class Background(Model):
+class CrossTraffic(Model):
     """Traffic of others that crosses a bottleneck for as long as the lab stands: one of the two."""
 
     udp: Rate | None = None
@@ -122,7 +122,7 @@ class Background(Model):
     """So many TCP connections that always have something to send."""
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Background:
+    def _one_kind(self) -> CrossTraffic:
         if (self.udp is None) == (self.tcp is None):
             said = "nothing" if self.udp is None else "udp and tcp"
             raise ValueError(f"found {said}, expected one of udp, tcp")
@@ -136,7 +136,7 @@ class BottleneckReverse(Model):
     """Its rate; as forward if left out."""
     queue: Size | None = None
     """Bytes that may wait; as forward if left out."""
-    background: Background | None = None
+    cross_traffic: CrossTraffic | None = None
     """Traffic of others; none if left out."""
 
 
@@ -149,7 +149,7 @@ class Bottleneck(Model):
     """What it carries, of the described paths and of others together."""
     queue: Size | None = None
     """Bytes that may wait, whose ever they are. Default: 50 frames of 1514."""
-    background: Background | None = None
+    cross_traffic: CrossTraffic | None = None
     """Traffic of others, forward."""
     reverse: BottleneckReverse = BottleneckReverse()
     """What differs in the other direction."""

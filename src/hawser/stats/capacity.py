@@ -151,11 +151,13 @@ def _ways(bottleneck: Bottleneck) -> Iterator[tuple[str, float]]:
     TCP connections yield to other traffic; UDP at a constant rate does not.
     """
     reverse = bottleneck.reverse
-    for way, rate, background in (
-        ("forward", bottleneck.rate, bottleneck.background),
-        ("reverse", reverse.rate or bottleneck.rate, reverse.background),
+    for way, rate, cross_traffic in (
+        ("forward", bottleneck.rate, bottleneck.cross_traffic),
+        ("reverse", reverse.rate or bottleneck.rate, reverse.cross_traffic),
     ):
-        taken = background.udp if background is not None and background.udp is not None else 0
+        taken = (
+            cross_traffic.udp if cross_traffic is not None and cross_traffic.udp is not None else 0
+        )
         yield way, float(rate - taken)
 
 

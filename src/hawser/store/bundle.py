@@ -22,6 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from hawser.spec import renamed
 from hawser.spec.workflow import Labels, Workflow
 from hawser.store import files
 from hawser.store.errors import BundleError
@@ -84,8 +85,9 @@ class Bundle:
 
     @cached_property
     def workflow(self) -> Workflow:
-        """The resolved workflow."""
-        return files.read_model(self.path / RESOLVED, Workflow)
+        """The resolved workflow; an earlier version may have written it with old names."""
+        file = self.path / RESOLVED
+        return files.parse(file, renamed.resolved(files.read(file)), Workflow)
 
     @cached_property
     def trials(self) -> tuple[Trial, ...]:

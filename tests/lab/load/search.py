@@ -81,7 +81,7 @@ def throughput(**fields: object) -> ThroughputProbe:
         "trial": "500 ms",
         "drain": "50 ms",
         "resolution": "1 %",
-        "greatest": "96 Mbit/s",
+        "max_load": "96 Mbit/s",
         "catch_up": "10 s",
     }
     return ThroughputProbe(Throughput.model_validate({**usual, **fields}))

@@ -74,9 +74,9 @@ def test_only_what_passes_it_is_limited_each_way_by_its_own_rate(deploy: Deploy)
 
 
 def test_a_constant_flow_leaves_exactly_the_rest(deploy: Deploy) -> None:
-    lab = deploy(plan("topology.internet.bottlenecks.x1.background={udp: 16 Mbit/s}"))
+    lab = deploy(plan("topology.internet.bottlenecks.x1.cross_traffic={udp: 16 Mbit/s}"))
     internet = lab.nodes["internet"]
-    flow, paths = f"{FORWARD}:background", f"{FORWARD}:paths"
+    flow, paths = f"{FORWARD}:cross_traffic", f"{FORWARD}:paths"
     assert kernel_rate(internet, paths, whole=True) == 20 * MBIT
     assert kernel_priority(internet, flow) < kernel_priority(internet, paths)
     together, rest = limit(internet, flow, paths), limit(internet, paths)
@@ -85,7 +85,7 @@ def test_a_constant_flow_leaves_exactly_the_rest(deploy: Deploy) -> None:
     over(lab, "gw2.a", "gw1.a", 1_000_000)
     together.holds(20 * MBIT)
     # The flow loses nothing and hardly waits: everything sent so far arrives.
-    state = json.loads((lab.directory / "background-internet.json").read_text())
+    state = json.loads((lab.directory / "cross-traffic-internet.json").read_text())
     until(lambda: internet.counters()[flow]["packets"] >= state["due"] - state["unsent"])
     counters = internet.counters()[flow]
     assert counters["drop_queue"] == 0
@@ -94,7 +94,7 @@ def test_a_constant_flow_leaves_exactly_the_rest(deploy: Deploy) -> None:
 
 
 def test_connections_take_their_share_in_the_direction_they_are_for(deploy: Deploy) -> None:
-    more = "topology.internet.bottlenecks.x1.reverse={rate: 12 Mbit/s, background: {tcp: 3}}"
+    more = "topology.internet.bottlenecks.x1.reverse={rate: 12 Mbit/s, cross_traffic: {tcp: 3}}"
     lab = deploy(plan(more))
     backbone = lab.nodes["backbone"]
     reverse = limit(backbone, REVERSE)
@@ -115,7 +115,7 @@ def test_connections_take_their_share_in_the_direction_they_are_for(deploy: Depl
 
 def test_connections_outlast_a_queue_that_is_always_full(deploy: Deploy) -> None:
     """Their hosts are not told what the queue drops: else they probe it 15 times and give up."""
-    x1, tcp = "topology.internet.bottlenecks.x1", "background={tcp: 40}"
+    x1, tcp = "topology.internet.bottlenecks.x1", "cross_traffic={tcp: 40}"
     narrow = f"{x1}={{between: [[gw1.a, gw2.a]], rate: 10 Mbit/s, queue: 15 kB}}"
     lab = deploy(plan(narrow, f"{x1}.{tcp}", f"{x1}.reverse.{tcp}"))
     ways = {"internet": FORWARD, "backbone": REVERSE}
@@ -131,15 +131,15 @@ def test_connections_outlast_a_queue_that_is_always_full(deploy: Deploy) -> None
 
 
 def test_traffic_that_ended_is_told(deploy: Deploy) -> None:
-    lab = deploy(plan("topology.internet.bottlenecks.x1.background={tcp: 2}"))
+    lab = deploy(plan("topology.internet.bottlenecks.x1.cross_traffic={tcp: 2}"))
     found = [each.pid for each in lab.nodes["others"].programs() if each.name == "iperf3"]
     os.kill(found[0], signal.SIGKILL)
     until(lambda: lab.faults() != ())
-    assert lab.faults()[0].startswith("background traffic: background-x1-forward ended")
+    assert lab.faults()[0].startswith("cross traffic: cross-traffic-x1-forward ended")
 
 
 def test_nothing_is_left_of_it(deploy: Deploy) -> None:
-    lab = deploy(plan("topology.internet.bottlenecks.x1.background={udp: 5 Mbit/s}"))
+    lab = deploy(plan("topology.internet.bottlenecks.x1.cross_traffic={udp: 5 Mbit/s}"))
     names = ("internet", "backbone")
     pids = [each.pid for name in names for each in lab.nodes[name].programs()]
     assert len(pids) == 2

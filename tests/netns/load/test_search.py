@@ -36,8 +36,8 @@ DEPTH = 300
 GREATEST = 5000
 SECONDS = 0.5
 SEARCH = {
-    "least": "0.1 Mbit/s",
-    "greatest": f"{GREATEST * FRAME * 8 / 1e6} Mbit/s",
+    "min_load": "0.1 Mbit/s",
+    "max_load": f"{GREATEST * FRAME * 8 / 1e6} Mbit/s",
     "trial": f"{SECONDS} s",
     "drain": "300 ms",
     "backend": "xdp",
@@ -99,13 +99,13 @@ def test_a_path_that_loses_frames_without_being_full(wire: Wire, tmp_path: Path)
     faults(wire).set("drop")
     for mode in ("rfc2544", "mlr"):
         with pytest.raises(ProbeError, match="loses frames without being full"):
-            throughput(mode=mode, least="9.6 Mbit/s").measure(context(wire, tmp_path))
+            throughput(mode=mode, min_load="9.6 Mbit/s").measure(context(wire, tmp_path))
 
 
 def test_a_result_at_the_generators_own_limit_is_refused(wire: Wire, tmp_path: Path) -> None:
     """Loss is allowed, so that a receiver that is too slow for it all does not decide."""
     faults(wire).set("none")
-    probe = throughput(mode="rfc2544", greatest=None, backend="packet", loss="99 %")
+    probe = throughput(mode="rfc2544", max_load=None, backend="packet", loss="99 %")
     with pytest.raises(ProbeError, match="80% of what the generator"):
         probe.measure(context(wire, tmp_path))
 

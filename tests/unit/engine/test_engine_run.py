@@ -81,7 +81,7 @@ def test_a_void_trial_has_its_reason_and_is_run_again(tmp_path: Path, driver: Fa
 def test_a_lab_that_is_not_as_planned_makes_its_trials_void(
     tmp_path: Path, driver: FakeDriver
 ) -> None:
-    driver.faults = ("background traffic: background-x1-forward ended",)
+    driver.faults = ("cross traffic: cross-traffic-x1-forward ended",)
     observer = Silent()
     bundle = carry_out(tmp_path, workflow("a"), bench(driver, Failures()), observer)
     assert bundle.state == "failed"

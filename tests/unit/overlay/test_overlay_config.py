@@ -30,7 +30,7 @@ from hawser.overlay.lab import NetworkPlan, network
 from hawser.overlay.lab.emulator import emulated
 from hawser.spec import load as load_file
 from hawser.spec.chain import Action
-from hawser.spec.overlay import Congestion, Lane, Placement, Recovery, TrafficType
+from hawser.spec.overlay import Congestion, Placement, Recovery, TcpProxyMode, TrafficType
 
 FORMS: dict[str, tuple[type[BaseModel], ...]] = {
     "gateway-config": (gateway.GatewayConfig,),
@@ -159,7 +159,7 @@ GATEWAY = gateway.GatewayConfig(
     transport=gateway.QuicTransport(
         tls=TLS,
         udp_offload=False,
-        lane={TrafficType.II: Lane.TCP},
+        lane={TrafficType.II: TcpProxyMode.TCP},
         congestion=Congestion.BBR,
         recovery=Recovery.NONE,
         resequence=False,

@@ -14,7 +14,7 @@ from hawser.probe.search.loss_curve import loss_curve
 from hawser.probe.search.trial import Goal, SearchError, Trial
 
 LIMITS = st.floats(50_000, 1_000_000)
-GOAL = Goal(least=1000, greatest=1_500_000, seconds=60, loss=0, resolution=0.002)
+GOAL = Goal(min_load=1000, max_load=1_500_000, seconds=60, loss=0, resolution=0.002)
 
 
 class Policer:
@@ -78,8 +78,8 @@ def test_some_loss_may_be_allowed() -> None:
 
 @pytest.mark.parametrize("limit", [1_500_000, 9e6])
 def test_what_carries_everything_is_at_the_greatest_load(limit: float) -> None:
-    assert rfc2544.search(Policer(limit), GOAL).at_greatest
-    assert mlr.search(Policer(limit), GOAL, limit=3600).at_greatest
+    assert rfc2544.search(Policer(limit), GOAL).at_max_load
+    assert mlr.search(Policer(limit), GOAL, limit=3600).at_max_load
 
 
 def lossy(load: float, seconds: float) -> Trial:
@@ -89,7 +89,7 @@ def lossy(load: float, seconds: float) -> Trial:
 
 def test_a_path_that_loses_frames_at_low_load_is_not_searched() -> None:
     for search in (rfc2544.search, lambda measure, goal: mlr.search(measure, goal, 3600)):
-        with pytest.raises(SearchError, match="frames were lost at the least load"):
+        with pytest.raises(SearchError, match="frames were lost at the minimum load"):
             search(lossy, GOAL)
 
 

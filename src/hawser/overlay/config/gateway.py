@@ -20,7 +20,7 @@ from hawser.overlay.config.base import (
     omit,
 )
 from hawser.overlay.config.entry import Entry
-from hawser.spec.overlay import Congestion, Lane, Placement, Recovery, TrafficType
+from hawser.spec.overlay import Congestion, Placement, Recovery, TcpProxyMode, TrafficType
 
 Address = IPv4Address | IPv6Address
 Carried = Literal[TrafficType.I, TrafficType.II]
@@ -72,7 +72,7 @@ class QuicTransport(Part):
     tls: Tls
     udp_offload: Annotated[bool | None, OMIT_NONE] = None
     """Whether the kernel segments batches of datagrams (UDP GSO); None: if a self-test passes."""
-    lane: Annotated[Mapping[Carried, Lane], OMIT_EMPTY] = {}
+    lane: Annotated[Mapping[Carried, TcpProxyMode], OMIT_EMPTY] = {}
     """Types of traffic whose TCP connections end at the gateways and are carried as streams."""
     congestion: Annotated[Congestion, omit(Congestion.DELAY)] = Congestion.DELAY
     """Congestion control of a path."""

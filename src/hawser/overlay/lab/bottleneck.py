@@ -23,8 +23,8 @@ from typing import Literal
 from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.channel import QUEUE
 from hawser.overlay.lab.plan import (
-    BackgroundPlan,
     ClassPlan,
+    CrossTrafficPlan,
     InterfacePlan,
     LinkPlan,
     RoutePlan,
@@ -35,7 +35,7 @@ from hawser.overlay.lab.route import EVERYTHING
 from hawser.spec.address import BOTTLENECKS
 from hawser.spec.names import BACKBONE, INTERNET, OTHERS
 from hawser.spec.port import Port
-from hawser.spec.topology import Background, Bottleneck, Internet
+from hawser.spec.topology import Bottleneck, CrossTraffic, Internet
 from hawser.spec.units import Rate, Size
 
 FAST = ("back", "up")
@@ -70,11 +70,11 @@ class _Crossing:
     """The backbone's."""
     table: int
 
-    def traffic(self) -> Iterator[tuple[Way, Background]]:
+    def traffic(self) -> Iterator[tuple[Way, CrossTraffic]]:
         """Give the traffic of others on it."""
-        if (forward := self.bottleneck.background) is not None:
+        if (forward := self.bottleneck.cross_traffic) is not None:
             yield "forward", forward
-        if (reverse := self.bottleneck.reverse.background) is not None:
+        if (reverse := self.bottleneck.reverse.cross_traffic) is not None:
             yield "reverse", reverse
 
     def ends(self, way: Way) -> tuple[IPv4Interface, IPv4Interface]:
@@ -91,7 +91,7 @@ class Bottlenecks:
     rules: Mapping[str, tuple[RulePlan, ...]] = field(default_factory=dict)
     links: tuple[LinkPlan, ...] = ()
     shapers: tuple[ShaperPlan, ...] = ()
-    background: tuple[BackgroundPlan, ...] = ()
+    cross_traffic: tuple[CrossTrafficPlan, ...] = ()
 
 
 def bottlenecks(internet: Internet | None, addresses: Addresses) -> Bottlenecks:
@@ -105,7 +105,7 @@ def bottlenecks(internet: Internet | None, addresses: Addresses) -> Bottlenecks:
         rules=made.rules(),
         links=tuple(made.links()),
         shapers=tuple(made.shapers()),
-        background=tuple(made.background()),
+        cross_traffic=tuple(made.cross_traffic()),
     )
 
 
@@ -216,21 +216,21 @@ class _Backbone:
         for each in self._crossings:
             forward, reverse = each.bottleneck, each.bottleneck.reverse
             queue = forward.queue or QUEUE
-            yield _shaper(each, "forward", forward.rate, queue, forward.background)
+            yield _shaper(each, "forward", forward.rate, queue, forward.cross_traffic)
             rate = reverse.rate or forward.rate
-            yield _shaper(each, "reverse", rate, reverse.queue or queue, reverse.background)
+            yield _shaper(each, "reverse", rate, reverse.queue or queue, reverse.cross_traffic)
 
-    def background(self) -> Iterator[BackgroundPlan]:
+    def cross_traffic(self) -> Iterator[CrossTrafficPlan]:
         """Give the traffic of others."""
         for each in self._crossings:
             for way, traffic in each.traffic():
                 yield self._traffic(each, way, traffic)
 
-    def _traffic(self, each: _Crossing, way: Way, traffic: Background) -> BackgroundPlan:
+    def _traffic(self, each: _Crossing, way: Way, traffic: CrossTraffic) -> CrossTrafficPlan:
         shaper, target = _NODES[way]
         own, remote = each.ends(way)
         source, local = (shaper, own) if traffic.tcp is None else (OTHERS, self._entrances[way][1])
-        return BackgroundPlan(
+        return CrossTrafficPlan(
             name=f"{each.name}-{way}",
             shaper=shaper,
             counter=_class_name(each, way, traffic),
@@ -271,7 +271,7 @@ def _default(via: IPv4Interface, interface: str, table: int | None) -> RoutePlan
 
 
 def _shaper(
-    each: _Crossing, way: Way, rate: Rate, queue: Size, background: Background | None
+    each: _Crossing, way: Way, rate: Rate, queue: Size, cross_traffic: CrossTraffic | None
 ) -> ShaperPlan:
     """Give one direction.
 
@@ -280,10 +280,10 @@ def _shaper(
     """
     node, own = _NODES[way][0], each.ends(way)[0]
     name = f"bottleneck:{each.name}:{way}"
-    if background is None or background.udp is None:
+    if cross_traffic is None or cross_traffic.udp is None:
         classes: tuple[ClassPlan, ...] = (ClassPlan(name=name, rate=rate, queue=queue),)
     else:
-        flow, source = _class_name(each, way, background), IPv4Network(own.ip)
+        flow, source = _class_name(each, way, cross_traffic), IPv4Network(own.ip)
         classes = (
             ClassPlan(name=flow, source=source, queue=_FLOW_QUEUE),
             ClassPlan(name=f"{name}:paths", priority=1, queue=queue),
@@ -291,7 +291,7 @@ def _shaper(
     return ShaperPlan(node=node, interface=each.interface, name=name, rate=rate, classes=classes)
 
 
-def _class_name(each: _Crossing, way: Way, background: Background) -> str:
+def _class_name(each: _Crossing, way: Way, cross_traffic: CrossTraffic) -> str:
     """Give the class that counts the traffic of others."""
     name = f"bottleneck:{each.name}:{way}"
-    return name if background.udp is None else f"{name}:background"
+    return name if cross_traffic.udp is None else f"{name}:cross_traffic"

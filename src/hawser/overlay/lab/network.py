@@ -37,7 +37,7 @@ def network(scenario: Scenario, facts: Facts | None = None) -> NetworkPlan:
         daemons=tuple(daemons(lab.fabric)),
         addresses=dict(lab.names),
         tunnels=tuple(tunnels(lab.topology, lab.tunnels, lab.addresses)),
-        background=added.background,
+        cross_traffic=added.cross_traffic,
     )
     whole = chained(lab, openflow.switched(made))
     return whole if facts is None else realised(whole, facts)

@@ -319,7 +319,7 @@ class ProgramPlan(Model):
     """Files in the directory in which they run."""
 
 
-class BackgroundPlan(Model):
+class CrossTrafficPlan(Model):
     """Traffic of others across a bottleneck, in one direction; for as long as the lab stands."""
 
     name: str
@@ -420,7 +420,7 @@ class NetworkPlan(Model):
     """Address of every port (`node.port`), and of every node (its LAN, else its first port)."""
     tunnels: tuple[TunnelPlan, ...] = ()
     """Both ends of each, the one that opens it first."""
-    background: tuple[BackgroundPlan, ...] = ()
+    cross_traffic: tuple[CrossTrafficPlan, ...] = ()
     """Traffic of others."""
     switches: tuple[SwitchPlan, ...] = ()
     programs: tuple[ProgramPlan, ...] = ()

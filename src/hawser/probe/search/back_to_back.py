@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from hawser.probe.search.trial import Trial
 
 Burst = Callable[[int], Trial]
-"""Sends frames at the greatest rate there is."""
+"""Sends frames at the maximum rate there is."""
 
 _RESOLUTION = 0.01
 """Of the burst's length."""
@@ -37,15 +37,15 @@ class BackToBack:
         """Standard deviation; 0 of a single search."""
         return stdev(self.bursts) if len(self.bursts) > 1 else 0.0
 
-    def buffer_seconds(self, greatest: float, throughput: float) -> float:
+    def buffer_seconds(self, rate: float, throughput: float) -> float:
         """Corrected buffer time (RFC 9004 section 6.4, equation 4): frames leave while others come.
 
         Args:
-            greatest: frames a second of a burst.
+            rate: frames a second of a burst.
             throughput: frames a second the device carries.
         """
-        implied = self.mean / greatest
-        return implied * (1 - min(throughput / greatest, 1.0))
+        implied = self.mean / rate
+        return implied * (1 - min(throughput / rate, 1.0))
 
 
 def back_to_back(burst: Burst, longest: int, repetitions: int) -> BackToBack:

@@ -17,7 +17,7 @@ _SHORTEST = 1 / 30
 1 million frames/s 1/60 took up to 0.29 of the trial seconds of a binary search, 1/30 up to 0.21."""
 
 _LOW_LOAD = 1 / 10
-"""The trial at the least load is to find broken paths, not to decide anything."""
+"""The trial at the minimum load is to find broken paths, not to decide anything."""
 
 
 def search(measure: Measure, goal: Goal, limit: float) -> Found:
@@ -29,7 +29,7 @@ def search(measure: Measure, goal: Goal, limit: float) -> Found:
         limit: seconds that all trials may take together.
 
     Raises:
-        SearchError: the path loses frames at the least load, or the search took too long.
+        SearchError: the path loses frames at the minimum load, or the search took too long.
     """
     log = Log(measure)
     log.require_low_load(goal, goal.seconds * _LOW_LOAD)
@@ -37,8 +37,8 @@ def search(measure: Measure, goal: Goal, limit: float) -> Found:
     config = Config()
     config.goals = [aim]
     # in this order: each is checked against the other's default
-    config.max_load, config.min_load = max(goal.greatest, 9002.0), goal.least
-    config.max_load = goal.greatest
+    config.max_load, config.min_load = max(goal.max_load, 9002.0), goal.min_load
+    config.max_load = goal.max_load
     config.search_duration_max = limit
     config.warmup_duration = 0.0
     try:
@@ -53,7 +53,7 @@ def search(measure: Measure, goal: Goal, limit: float) -> Found:
 
 def _reason(text: str) -> str:
     if text.startswith("No lower bound"):
-        return "frames were lost at the least load too: the path loses frames without being full"
+        return "frames were lost at the minimum load too: the path loses frames without being full"
     return f"MLRsearch: {text}"
 
 

@@ -21,7 +21,7 @@ from hawser.spec.metric import RFC2544_TRIAL
 from hawser.store.sample import Sample
 
 _LONGEST_BURST_SECONDS = 2.0
-"""Of the greatest rate (RFC 9004 section 5.4: trials of at least 2 s)."""
+"""Of the maximum rate (RFC 9004 section 5.4: trials of at least 2 s)."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ThroughputProbe:
         """Calibrate, search, then measure delays at what was found.
 
         Raises:
-            ProbeError: the search has no result, or one that the generator is not good for.
+            ProbeError: the search has no result, or one beyond the reliable range of the generator.
         """
         spec = self._spec
         try:
@@ -87,7 +87,7 @@ class ThroughputProbe:
             )  # MLRsearch inspects stacks for a while when imported
 
             found = mlr.search(measure, goal, float(self._spec.search_limit))
-        if found.at_greatest and goal.greatest >= HEADROOM * limit:
+        if found.at_max_load and goal.max_load >= HEADROOM * limit:
             raise SearchError(
                 f"all of {found.load:.0f} frames/s gets through, which is {HEADROOM:.0%} of what "
                 f"the generator ({generator.backend}) can send: the path's limit is beyond that"
@@ -96,14 +96,15 @@ class ThroughputProbe:
 
     def _goal(self, limit: float) -> Goal:
         spec = self._spec
-        least, greatest = spec.least / self._bits, HEADROOM * limit
-        if spec.greatest is not None:
-            greatest = min(greatest, spec.greatest / self._bits)
-        if least >= greatest:
+        min_load, max_load = spec.min_load / self._bits, HEADROOM * limit
+        if spec.max_load is not None:
+            max_load = min(max_load, spec.max_load / self._bits)
+        if min_load >= max_load:
             raise SearchError(
-                f"the least load, {least:.0f} frames/s, is more than the generator is good for"
+                f"the minimum load, {min_load:.0f} frames/s, is more than the generator can send"
+                " reliably"
             )
-        return Goal(least, greatest, float(spec.trial), float(spec.loss), float(spec.resolution))
+        return Goal(min_load, max_load, float(spec.trial), float(spec.loss), float(spec.resolution))
 
     def _at(self, generator: Generator, load: float) -> Outcome:
         """A trial at a load, for its delays (RFC 2544 section 26.2)."""
@@ -126,10 +127,10 @@ class ThroughputProbe:
     def _loss_curve(self, measurement: str, measure: Measure, goal: Goal) -> list[Sample]:
         if not self._spec.loss_curve:
             return []
-        curve = loss_curve(measure, goal.greatest, goal.seconds)
+        curve = loss_curve(measure, goal.max_load, goal.seconds)
         return [
             samples.sample(
-                measurement, "frame_loss", 100 * trial.loss, f"{trial.load / goal.greatest:.0%}"
+                measurement, "frame_loss", 100 * trial.loss, f"{trial.load / goal.max_load:.0%}"
             )
             for trial in curve
         ]
@@ -139,7 +140,7 @@ class ThroughputProbe:
     ) -> list[Sample]:
         if not self._spec.back_to_back:
             return []
-        rate = searched.goal.greatest
+        rate = searched.goal.max_load
         longest = round(rate * _LONGEST_BURST_SECONDS)
 
         def burst(frames: int) -> Trial:

@@ -54,15 +54,15 @@ class Goal:
     """What is searched for.
 
     Attributes:
-        least: frames a second at which the path must not lose more than `loss`.
-        greatest: frames a second that are not exceeded.
+        min_load: frames a second at which the path must not lose more than `loss`.
+        max_load: frames a second that are not exceeded.
         seconds: of a trial that decides.
         loss: share of frames that may be lost, 0 to 1.
         resolution: distance of the bounds at the end, as a share of the upper one.
     """
 
-    least: float
-    greatest: float
+    min_load: float
+    max_load: float
     seconds: float
     loss: float
     resolution: float
@@ -74,13 +74,13 @@ class Found:
 
     Attributes:
         load: frames a second.
-        at_greatest: whether it is the goal's greatest load, so that more might have got through.
+        at_max_load: whether it is the goal's maximum load, so that more might have got through.
         seconds: of all trials together.
         trials: how many there were.
     """
 
     load: float
-    at_greatest: bool
+    at_max_load: bool
     seconds: float
     trials: int
 
@@ -101,7 +101,7 @@ class Log:
         """The end of a search at a load."""
         return Found(
             load=load,
-            at_greatest=load >= goal.greatest * (1 - 1e-9),
+            at_max_load=load >= goal.max_load * (1 - 1e-9),
             seconds=sum(trial.seconds for trial in self.trials),
             trials=len(self.trials),
         )
@@ -110,11 +110,11 @@ class Log:
         """See that the path works at all before its limit is searched.
 
         Raises:
-            SearchError: it loses frames at the least load.
+            SearchError: it loses frames at the minimum load.
         """
-        trial = self(goal.least, seconds)
+        trial = self(goal.min_load, seconds)
         if trial.loss > goal.loss:
             raise SearchError(
-                f"{trial.lost} of {trial.sent} frames were lost at the least load, "
-                f"{goal.least:.0f} frames/s: the path loses frames without being full"
+                f"{trial.lost} of {trial.sent} frames were lost at the minimum load, "
+                f"{goal.min_load:.0f} frames/s: the path loses frames without being full"
             )

@@ -1,4 +1,4 @@
-"""Bottlenecks: what passes them exists, passes no other, and their background leaves room."""
+"""Bottlenecks: what passes them exists, passes no other, and cross traffic leaves a rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
 from hawser.spec.names import BACKBONE, OTHERS
 from hawser.spec.port import Port
-from hawser.spec.topology import Background, Bottleneck, Internet, Topology
+from hawser.spec.topology import Bottleneck, CrossTraffic, Internet, Topology
 from hawser.spec.units import Rate
 from hawser.spec.validate import Issue
 
@@ -28,16 +28,20 @@ def bottlenecks(topology: Topology) -> Iterator[Issue]:
     passed: dict[frozenset[Port], str] = {}
     for name, bottleneck in internet.bottlenecks.items():
         yield from _pairs(internet, name, bottleneck, passed)
-        yield from _background((*loc, name, "background"), bottleneck.background, bottleneck.rate)
+        yield from _cross_traffic(
+            (*loc, name, "cross_traffic"), bottleneck.cross_traffic, bottleneck.rate
+        )
         reverse = bottleneck.reverse
         rate = reverse.rate or bottleneck.rate
-        yield from _background((*loc, name, "reverse", "background"), reverse.background, rate)
+        yield from _cross_traffic(
+            (*loc, name, "reverse", "cross_traffic"), reverse.cross_traffic, rate
+        )
 
 
 def _names(topology: Topology) -> Iterator[Issue]:
     reserved = {
         BACKBONE: "what is behind bottlenecks",
-        OTHERS: "the host that connections in the background begin on",
+        OTHERS: "the host that TCP connections of cross traffic start from",
     }
     for name, meaning in reserved.items():
         if name in topology.nodes:
@@ -64,7 +68,7 @@ def _pairs(
         passed.setdefault(pair, name)
 
 
-def _background(loc: Loc, background: Background | None, rate: Rate) -> Iterator[Issue]:
-    if background is not None and background.udp is not None and background.udp >= rate:
-        message = f"found {background.udp}, expected less than the bottleneck's {rate}"
+def _cross_traffic(loc: Loc, cross_traffic: CrossTraffic | None, rate: Rate) -> Iterator[Issue]:
+    if cross_traffic is not None and cross_traffic.udp is not None and cross_traffic.udp >= rate:
+        message = f"found {cross_traffic.udp}, expected less than the bottleneck's {rate}"
         yield Issue((*loc, "udp"), message)

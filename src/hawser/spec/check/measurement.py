@@ -156,9 +156,9 @@ def _traffic(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:
     if not measurement.loss < 1:
         message = f"found {str(measurement.loss)!r}, expected less than 100 %"
         yield Issue((*loc, "loss"), message)
-    if measurement.greatest is not None and measurement.greatest <= measurement.least:
-        message = f"found {str(measurement.greatest)!r}, expected more than the least load"
-        yield Issue((*loc, "greatest"), message)
+    if measurement.max_load is not None and measurement.max_load <= measurement.min_load:
+        message = f"found {str(measurement.max_load)!r}, expected more than min_load"
+        yield Issue((*loc, "max_load"), message)
 
 
 def _share(loc: Loc, value: Ratio | None) -> Iterator[Issue]:

@@ -42,9 +42,9 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     if overlay.transport is Transport.QUIC and overlay.encryption is Encryption.NONE:
         message = "found none, expected tls13: the quic transport is always encrypted"
         yield Issue(("overlay", "encryption"), message)
-    if overlay.lane and overlay.transport not in _PACKETS:
-        message = f"found a lane for TCP with the {overlay.transport.value} transport"
-        yield Issue(("overlay", "lane"), f"{message}, expected one only with quic")
+    if overlay.tcp_proxy and overlay.transport not in _PACKETS:
+        message = f"found a TCP proxy with the {overlay.transport.value} transport"
+        yield Issue(("overlay", "tcp_proxy"), f"{message}, expected one only with quic")
     if overlay.congestion is not Congestion.DELAY and overlay.transport not in _PACKETS:
         message = f"found {overlay.congestion.value} with the {overlay.transport.value} transport"
         yield Issue(("overlay", "congestion"), f"{message}, expected it only with quic")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hawser.driver.base import DriverError
 from hawser.node.base import Node, Process, tail
-from hawser.overlay.lab.plan import BackgroundPlan, NetworkPlan
+from hawser.overlay.lab.plan import CrossTrafficPlan, NetworkPlan
 
 _SOURCE = Path(__file__).with_name("source.py")
 _PORT = 5201
@@ -31,7 +31,7 @@ class CrossTraffic:
     def __init__(self, directory: Path, plan: NetworkPlan) -> None:
         self._directory = directory
         self._logs = directory / "logs"
-        self._plan = plan.background
+        self._plan = plan.cross_traffic
         self._programs: dict[str, Process] = {}
         self._nodes: dict[str, Node] = {}
         """Node of each program."""
@@ -45,7 +45,7 @@ class CrossTraffic:
         flows = [each for each in self._plan if each.udp is not None]
         for name in dict.fromkeys(end for each in flows for end in (each.source, each.target)):
             self._start(
-                nodes, name, f"background-{name}", _constant(flows, name, self._state(name))
+                nodes, name, f"cross-traffic-{name}", _constant(flows, name, self._state(name))
             )
         connections = [each for each in self._plan if each.tcp is not None]
         for each in connections:
@@ -63,7 +63,7 @@ class CrossTraffic:
     def faults(self) -> tuple[str, ...]:
         """Say what of it did not flow as it should: what was measured beside it does not count."""
         ended = [
-            f"background traffic: {name} ended{self._last_words(name)}"
+            f"cross traffic: {name} ended{self._last_words(name)}"
             for name, program in self._programs.items()
             if not program.running()
         ]
@@ -71,14 +71,14 @@ class CrossTraffic:
 
     def _late(self) -> Iterable[str]:
         for name in dict.fromkeys(each.source for each in self._plan if each.udp is not None):
-            node = self._nodes[f"background-{name}"]
+            node = self._nodes[f"cross-traffic-{name}"]
             state = json.loads(node.get(self._state(name)))
             if state["unsent"] > _LATE * state["due"]:
                 share = 100 * state["unsent"] / state["due"]
-                yield f"background traffic: {share:.1f} % from {name} was not sent in time"
+                yield f"cross traffic: {share:.1f} % from {name} was not sent in time"
 
     def _state(self, node: str) -> Path:
-        return self._directory / f"background-{node}.json"
+        return self._directory / f"cross-traffic-{node}.json"
 
     def _start(self, nodes: Mapping[str, Node], node: str, name: str, command: list[str]) -> None:
         log = self._logs / f"{name}.log"
@@ -90,9 +90,9 @@ class CrossTraffic:
         while not done():
             ended = [name for name, each in self._programs.items() if not each.running()]
             for name in ended:
-                raise DriverError(f"background traffic: {name} ended{self._last_words(name)}")
+                raise DriverError(f"cross traffic: {name} ended{self._last_words(name)}")
             if time.monotonic() > deadline:
-                raise DriverError(f"background traffic does not flow after {_READY_WITHIN:g} s")
+                raise DriverError(f"cross traffic does not flow after {_READY_WITHIN:g} s")
             time.sleep(_POLL)
 
     def _last_words(self, name: str) -> str:
@@ -100,7 +100,7 @@ class CrossTraffic:
         return tail(log.decode(errors="replace"))
 
 
-def _constant(flows: list[BackgroundPlan], node: str, state: Path) -> list[str]:
+def _constant(flows: list[CrossTrafficPlan], node: str, state: Path) -> list[str]:
     """Give the program that sends and takes the constant flows of a node."""
     sends = [
         {
@@ -117,23 +117,23 @@ def _constant(flows: list[BackgroundPlan], node: str, state: Path) -> list[str]:
     return [sys.executable, "-I", str(_SOURCE), json.dumps(task)]
 
 
-def _server(plan: BackgroundPlan) -> list[str]:
+def _server(plan: CrossTrafficPlan) -> list[str]:
     return ["iperf3", "-s", "-B", str(plan.remote), "-p", str(_PORT)]
 
 
-def _client(plan: BackgroundPlan) -> list[str]:
+def _client(plan: CrossTrafficPlan) -> list[str]:
     """Connections without end; iperf3 says nothing while they last."""
     ends = ["-c", str(plan.remote), "-B", str(plan.local), "-p", str(_PORT)]
     return ["iperf3", *ends, "-t", "0", "-i", "0", "-P", str(plan.tcp), "-C", "cubic"]
 
 
-def _listening(nodes: Mapping[str, Node], plan: BackgroundPlan) -> bool:
+def _listening(nodes: Mapping[str, Node], plan: CrossTrafficPlan) -> bool:
     where = f"{plan.remote}:{_PORT}"
     done = nodes[plan.target].run(["ss", "-Hltn", "src", where], timeout=5)
     return bool(done.stdout.strip())
 
 
-def _sent(nodes: Mapping[str, Node], plan: BackgroundPlan) -> bool:
+def _sent(nodes: Mapping[str, Node], plan: CrossTrafficPlan) -> bool:
     packets = nodes[plan.shaper].counters()[plan.counter]["packets"]
     return packets > _FIRST_PACKETS * (1 + (plan.tcp or 0))
 
@@ -142,11 +142,11 @@ _FIRST_PACKETS = 10
 """More than a connection needs to begin."""
 
 
-def _stem(plan: BackgroundPlan) -> str:
-    return f"background-{plan.name}"
+def _stem(plan: CrossTrafficPlan) -> str:
+    return f"cross-traffic-{plan.name}"
 
 
 def missing(plan: NetworkPlan) -> Iterator[str]:
-    """Programs that the background traffic of a plan needs and this machine lacks."""
-    if any(each.tcp is not None for each in plan.background) and shutil.which("iperf3") is None:
+    """Programs that the cross traffic of a plan needs and this machine lacks."""
+    if any(each.tcp is not None for each in plan.cross_traffic) and shutil.which("iperf3") is None:
         yield "program iperf3: install the Debian package iperf3"
