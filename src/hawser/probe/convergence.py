@@ -107,7 +107,9 @@ class Convergence:
             until = times[place + 2]
             level = max(before * self._share(down, after), arrivals.steady(each.at, until))
             metric = "reversion_time" if each.up else "failover_time"
-            yield self._sample(metric, "ms", 1e3 * arrivals.recovery(each.at, until, level))
+            took = arrivals.recovery(each.at, until, level)
+            waited = until - each.at if took is None else took
+            yield self._sample(metric, "ms", 1e3 * waited, censored=took is None)
             down = after
 
     def _share(self, down: frozenset[str], after: frozenset[str]) -> float:
@@ -118,10 +120,15 @@ class Convergence:
     def _capacity(self, down: frozenset[str]) -> float | None:
         return capacity(self._topology, self._sender.node.name, self._receiver.node.name, down)
 
-    def _sample(self, metric: str, unit: str, value: float) -> Sample:
+    def _sample(self, metric: str, unit: str, value: float, *, censored: bool = False) -> Sample:
         direction: Direction = "reverse" if self._measurement.reverse else "forward"
         return Sample(
-            measurement=self._name, metric=metric, unit=unit, value=value, direction=direction
+            measurement=self._name,
+            metric=metric,
+            unit=unit,
+            value=value,
+            direction=direction,
+            censored=censored,
         )
 
 

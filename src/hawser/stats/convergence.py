@@ -47,7 +47,7 @@ class Arrivals:
         starts = np.arange((start + end) / 2, end - WINDOW, _STEP)
         return float(np.median(self.rates(starts, starts + WINDOW))) if len(starts) else 0.0
 
-    def recovery(self, event: float, end: float, level: float) -> float:
+    def recovery(self, event: float, end: float, level: float) -> float | None:
         """Seconds from an event until the rate has recovered.
 
         It has recovered at the end of the first window with nine tenths of the level or more, if
@@ -61,16 +61,16 @@ class Arrivals:
             level: expected rate, bit/s.
 
         Returns:
-            `end - event` if the rate does not recover or the level is 0.
+            None if the rate does not recover before the end, or the level is 0.
         """
         starts = np.arange(event, end - WINDOW, _STEP)
         if level <= 0 or not len(starts):
-            return end - event
+            return None
         now = self.rates(starts, starts + WINDOW)
         held = self.rates(starts, np.minimum(starts + VALIDATION, end))
         (back,) = np.nonzero(np.minimum(now, held) >= SHARE * level)
         if not len(back):
-            return end - event
+            return None
         return 0.0 if back[0] == 0 else float(starts[back[0]]) + WINDOW - event
 
     def least(self, start: float, end: float, seconds: float) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hawser.spec.check.topology import near
+from hawser.spec.check.window import windows
 from hawser.spec.document import Results
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
@@ -49,7 +50,10 @@ def results(
         yield from _metric(loc, item)
         meant = [s for labels, s in resolved if item.variant.items() <= labels.items()]
         if units(item.metric) and None not in meant:
-            yield from _source(loc, item, [s for s in meant if s is not None])
+            scenarios = [s for s in meant if s is not None]
+            yield from _source(loc, item, scenarios)
+            if isinstance(item, Assertion) and not item.relative_to:
+                yield from windows(loc, item, scenarios)
 
 
 def _labels(loc: Loc, wanted: Labels, variants: Variants) -> Iterator[Issue]:
