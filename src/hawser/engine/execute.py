@@ -82,8 +82,10 @@ def _fleet(driver: Driver, signals: Signals) -> Iterator[Fleet]:
 
 
 def _writer(request: Request, planned: planning.Plan, driver: Driver) -> RunWriter:
+    started = datetime.now(UTC).replace(microsecond=0)
     if request.resume is not None:
-        return running.take_up(request.resume, request.workflow)
+        environment = driver.environment()
+        return running.take_up(request.resume, request.workflow, environment, started)
     return running.create(
         request.workflow,
         planned,
@@ -91,5 +93,5 @@ def _writer(request: Request, planned: planning.Plan, driver: Driver) -> RunWrit
         runs=request.runs,
         sources=request.files,
         command=request.command,
-        started=datetime.now(UTC).replace(microsecond=0),
+        started=started,
     )

@@ -20,7 +20,7 @@ from hawser.overlay.lab.emulator import seeded
 from hawser.probe.environment import revision
 from hawser.spec.workflow import Workflow
 from hawser.store import Bundle, Manifest, RunWriter
-from hawser.store.manifest import Environment, TrialPlan, run_id
+from hawser.store.manifest import Environment, Session, TrialPlan, run_id
 
 
 class Observer(Protocol):
@@ -71,7 +71,9 @@ def create(
     return RunWriter.create(runs, manifest, workflow, sources)
 
 
-def take_up(bundle: Path, workflow: Workflow) -> RunWriter:
+def take_up(
+    bundle: Path, workflow: Workflow, environment: Environment, started: datetime
+) -> RunWriter:
     """Go on with a run that ended early.
 
     Raises:
@@ -80,7 +82,15 @@ def take_up(bundle: Path, workflow: Workflow) -> RunWriter:
     """
     if Bundle.open(bundle).workflow.model_dump_json() != workflow.model_dump_json():
         raise InputError([f"{bundle}: made from another workflow: start a new run instead"])
-    return RunWriter.resume(bundle)
+    writer = RunWriter.resume(bundle)
+    session = Session(
+        **dict(environment),
+        started=started,
+        hawser=__version__,
+        revision=revision(Path(__file__).parent),
+    )
+    writer.update(resumed=(*writer.manifest.resumed, session))
+    return writer
 
 
 def lab_name(manifest: Manifest) -> str:

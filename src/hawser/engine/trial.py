@@ -22,6 +22,7 @@ from hawser.probe.evidence import Evidence
 from hawser.probe.passive import Passive
 from hawser.probe.registry import probe_for
 from hawser.spec.measurement import Iperf3, Measurement, rounds
+from hawser.spec.metric import depends_on_delay
 from hawser.spec.workflow import Scenario
 from hawser.store.sample import Sample
 from hawser.store.writer import TrialWriter
@@ -108,7 +109,14 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
     finally:
         collect.events(timeline.stop(), writer)
     if problems := (*_died(lab), *timeline.problems(), *passive.faults, *lab.faults()):
-        raise _VoidTrialError("; ".join(problems))
+        raise _VoidTrialError("; ".join((*problems, *passive.late)))
+    if passive.late and any(map(_delayed, writer.samples)):
+        writer.void("; ".join(passive.late), late=True)
+
+
+def _delayed(sample: Sample) -> bool:
+    """Whether a result depends on delays."""
+    return sample.kind == "summary" and depends_on_delay(sample.metric)
 
 
 @dataclass(frozen=True)

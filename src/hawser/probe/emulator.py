@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hawser.control.model import WanCounters, WanInterface, WanPath
+from hawser.control.model import Quantiles, WanCounters, WanInterface, WanPath
 from hawser.store.sample import Sample
 
 LATE_US: Final = 1000.0
@@ -14,6 +14,9 @@ LATE_SHARE: Final = 0.05
 
 _FEWEST: Final = 100
 """Packets below which one that was late says nothing of a 99th percentile."""
+
+_LATE: Final = 0.01
+"""Share of the packets: beyond the limit is then the 99th percentile."""
 
 _PATH_COUNTS = ("drop_loss", "drop_buffer", "duplicated", "reordered", "held")
 _OWN_DROPS = ("drop_ring", "drop_oversize", "drop_send")
@@ -29,19 +32,53 @@ def samples(before: WanCounters, after: WanCounters) -> Iterator[Sample]:
         yield from _port(ports[port.name], port)
 
 
-def faults(counters: WanCounters) -> tuple[str, ...]:
-    """Say why a trial with these counters is void; empty where it is not."""
-    late = [_late(path) for path in counters.paths if _is_late(path)]
-    own: Mapping[str, int] = {
-        cause: sum(getattr(port, cause) for port in counters.interfaces) for cause in _OWN_DROPS
-    } | {"drop_buffer": sum(path.drop_buffer for path in counters.paths)}
-    dropped = [f"the WAN emulator lost {n} packets by itself ({c})" for c, n in own.items() if n]
-    return (*late, *dropped)
+def dropped(before: WanCounters, after: WanCounters) -> tuple[str, ...]:
+    """Packets that the emulator itself lost between two readings, by cause: the trial is void."""
+    found = {
+        cause: _total(after.interfaces, cause) - _total(before.interfaces, cause)
+        for cause in _OWN_DROPS
+    }
+    found["drop_buffer"] = _total(after.paths, "drop_buffer") - _total(before.paths, "drop_buffer")
+    return tuple(
+        f"the WAN emulator lost {n} packets by itself ({cause})" for cause, n in found.items() if n
+    )
 
 
-def _is_late(path: WanPath) -> bool:
-    limit = max(LATE_US, LATE_SHARE * path.delay_us)
-    return path.lateness_us.count >= _FEWEST and path.lateness_us.p99 > limit
+def _total(parts: Sequence[WanInterface] | Sequence[WanPath], cause: str) -> int:
+    return sum(getattr(part, cause) for part in parts)
+
+
+def late(before: WanCounters, after: WanCounters) -> tuple[str, ...]:
+    """Paths that were late between two readings: what depends on delays is void.
+
+    Quantiles are since the lab was made. Of the packets that were late by the second reading, as
+    many as may have been late by the first do not count.
+    """
+    earlier = {path.name: path for path in before.paths}
+    return tuple(_late(path) for path in after.paths if _is_late(earlier.get(path.name), path))
+
+
+def _is_late(before: WanPath | None, after: WanPath) -> bool:
+    limit = max(LATE_US, LATE_SHARE * after.delay_us)
+    count, found = after.lateness_us.count, _late_at_least(after.lateness_us, limit)
+    if before is not None:
+        count -= before.lateness_us.count
+        found -= _late_at_most(before.lateness_us, limit)
+    return count >= _FEWEST and found >= _LATE * count
+
+
+def _late_at_least(found: Quantiles, limit: float) -> float:
+    """Packets later than a limit, at least."""
+    shares = ((0.5, found.p50), (0.1, found.p90), (0.01, found.p99), (0.001, found.p999))
+    return next((share * found.count for share, value in shares if value > limit), 0.0)
+
+
+def _late_at_most(found: Quantiles, limit: float) -> float:
+    """Packets later than a limit, at most."""
+    shares = ((0.001, found.p999), (0.01, found.p99), (0.1, found.p90), (0.5, found.p50))
+    if found.max <= limit:
+        return 0.0
+    return next((share * found.count for share, value in shares if value <= limit), found.count)
 
 
 def _late(path: WanPath) -> str:

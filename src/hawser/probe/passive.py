@@ -146,6 +146,8 @@ class Passive:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._watch = machine.Watch()
+        self.late: tuple[str, ...] = ()
+        """Paths that the WAN emulator delayed longer than it should. Set by `finish`."""
         self.faults: tuple[str, ...] = ()
         """What the WAN emulator did unasked: the trial is void. Set by `finish`."""
 
@@ -165,8 +167,14 @@ class Passive:
             ProbeError: a daemon is gone or does not answer.
         """
         before, after = self._before, snapshot(self._lab)
-        emulators = (late.wan for late in after.daemons.values() if late.wan is not None)
-        self.faults = tuple(fault for counted in emulators for fault in emulator.faults(counted))
+        emulators = [
+            (before.daemons[name].wan, late.wan)
+            for name, late in after.daemons.items()
+            if late.wan is not None
+        ]
+        pairs = [(early or late, late) for early, late in emulators]
+        self.late = tuple(path for pair in pairs for path in emulator.late(*pair))
+        self.faults = tuple(fault for pair in pairs for fault in emulator.dropped(*pair))
         readings = self._watch.readings_until_now()
         seconds = readings[-1].at - readings[0].at
         cables = [each for each in self._lab.plan.links if not {".", ":"} & set(each.name)]

@@ -32,7 +32,7 @@ def build(bundle: Bundle) -> Report:
         workflow=workflow,
         state=bundle.state,
         problems=bundle.problems(),
-        warnings=judge.warnings(rows, order),
+        warnings=judge.warnings(rows, order, bundle.manifest),
         finding=finding(layout, about, comparisons, missing),
         layout=layout,
         rows=tuple(rows),

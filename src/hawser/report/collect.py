@@ -50,7 +50,7 @@ def collect(bundle: Bundle) -> list[Collected]:
         place = found.setdefault(label_key(record.variant), Collected(record.variant))
         samples = trial.samples()
         for what, values in _by_key(samples).items():
-            runs = place.runs if record.valid else place.void
+            runs = place.runs if record.counts(what[1]) else place.void
             runs.setdefault(what, []).append(_run(record, values))
         for sample in samples if record.valid else ():
             if sample.kind == "evidence":
@@ -59,7 +59,15 @@ def collect(bundle: Bundle) -> list[Collected]:
             elif sample.kind == "interval" and sample.time is not None:
                 points = place.series.setdefault(key(sample), {})
                 points.setdefault(record.trial, []).append((sample.time, sample.value))
+    for place in found.values():
+        place.runs = {what: _one_a_repeat(runs) for what, runs in place.runs.items()}
     return list(found.values())
+
+
+def _one_a_repeat(runs: Sequence[RunValue]) -> list[RunValue]:
+    """The last of each repeat: one that was late was tried again."""
+    last = {run.repeat: run for run in runs}
+    return [run for run in runs if last[run.repeat] is run]
 
 
 def _by_key(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hawser.report.collect import PASSIVE, label_key
 from hawser.report.model import Comparison, Layout, OrderFinding, Row
-from hawser.report.words import count, number, percent, term
+from hawser.report.words import count, join, number, percent, term
 from hawser.spec.workflow import Labels, Workflow
 from hawser.stats import check_order, corrected, effect
-from hawser.store import label
+from hawser.store import Manifest, label
+from hawser.store.manifest import Session
 
 _FEW = 5
 """With fewer runs than this, intervals are too wide to conclude much."""
@@ -146,7 +147,9 @@ def _deviations(rows: Sequence[Row]) -> list[float]:
     return [value for _, value in sorted(points)]
 
 
-def warnings(made: Sequence[Row], order: Sequence[OrderFinding]) -> tuple[str, ...]:
+def warnings(
+    made: Sequence[Row], order: Sequence[OrderFinding], manifest: Manifest
+) -> tuple[str, ...]:
     """What limits the conclusions from a run."""
     fewest = min((row.summary.n for row in made), default=_FEW)
     few = f"Some variants have only {count(fewest, 'run')}: intervals are wide or missing"
@@ -154,7 +157,24 @@ def warnings(made: Sequence[Row], order: Sequence[OrderFinding]) -> tuple[str, .
         *([few] if fewest < _FEW else []),
         *(_censored(row) for row in made if row.summary.censored),
         *(text for finding in order for text in _order_warnings(finding)),
+        *_changed(manifest),
     )
+
+
+def _changed(manifest: Manifest) -> tuple[str, ...]:
+    """What was not the same in a resumed run."""
+    aspects: dict[str, Callable[[Manifest | Session], object]] = {
+        "machine or kernel": lambda m: m.machine,
+        "kernel settings": lambda m: m.kernel,
+        "versions of tools": lambda m: m.tools,
+        "Hawser's version": lambda m: (m.hawser, m.revision),
+    }
+    differ = [
+        name
+        for name, get in aspects.items()
+        if any(get(session) != get(manifest) for session in manifest.resumed)
+    ]
+    return (f"The run was resumed with another {join(differ)}",) if differ else ()
 
 
 def _censored(row: Row) -> str:

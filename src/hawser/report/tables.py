@@ -279,8 +279,21 @@ def provenance(report: Report) -> list[tuple[str, str]]:
         ("Hawser", f"{about.hawser}, revision {revision}"),
         ("Machine", f"{machine.cpu}, {count(machine.cores, 'core')}, {memory}"),
         ("System", f"{machine.distribution}, Linux {machine.kernel}"),
+        *_resumed(report),
         ("Seed of the order", str(about.seed)),
         ("Order of trials", ", ".join(_place(report, p.trial) for p in about.order)),
+    ]
+
+
+def _resumed(report: Report) -> list[tuple[str, str]]:
+    return [
+        (
+            "Resumed",
+            f"{one.started:%Y-%m-%d %H:%M:%S %Z}, Hawser {one.hawser}"
+            + (f" {one.revision.commit[:12]}" if one.revision else "")
+            + f", Linux {one.machine.kernel}",
+        )
+        for one in report.manifest.resumed
     ]
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hawser.spec import renamed
 from hawser.spec.workflow import Labels, Workflow
@@ -29,6 +29,9 @@ from hawser.store.errors import BundleError
 from hawser.store.lock import held
 from hawser.store.manifest import Manifest, TrialRecord
 from hawser.store.sample import Sample
+
+if TYPE_CHECKING:
+    from hawser.stats.void import Trials
 
 MANIFEST = "manifest.json"
 RESOLVED = "resolved.json"
@@ -109,6 +112,29 @@ class Bundle:
             *([f"the run is {self.state}"] if self.state != "done" else []),
             *([f"{missing} of {len(self.manifest.order)} trials are missing"] if missing else []),
             *(f"no valid trial of {label(v)}" for key, v in planned.items() if key not in valid),
+            *self._void(),
+        )
+
+    def _void(self) -> tuple[str, ...]:
+        """How void trials may have biased the run."""
+        if all(trial.record.valid for trial in self.trials):
+            return ()
+        from hawser.stats.void import problems  # imports scipy
+
+        planned = {_key(place.variant): place.variant for place in self.manifest.order}
+        return problems({label(v): self._trials(key) for key, v in planned.items()})
+
+    def _trials(self, variant: frozenset[tuple[str, str]]) -> Trials:
+        from hawser.stats.void import Trials
+
+        records = [t.record for t in self.trials if _key(t.record.variant) == variant]
+        repeats = {place.repeat for place in self.manifest.order if _key(place.variant) == variant}
+        valid = [record for record in records if record.valid]
+        return Trials(
+            repeats=len(repeats),
+            done=len({record.repeat for record in valid}),
+            valid=len(valid),
+            void=len(records) - len(valid),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
+from hawser.spec.metric import depends_on_delay
 from hawser.spec.model import Model
 from hawser.spec.workflow import Labels
 
@@ -66,6 +67,16 @@ class Environment(Model):
     """Kernel setting -> value while the trials ran."""
 
 
+class Session(Environment):
+    """One process that carried out trials of a run."""
+
+    started: AwareDatetime
+    hawser: str
+    """Version of this program."""
+    revision: Revision | None = None
+    """None where the program does not run from a git checkout."""
+
+
 class Manifest(Model):
     """All that is needed to judge a run and to repeat it."""
 
@@ -90,6 +101,8 @@ class Manifest(Model):
     """Program -> version as it prints it."""
     kernel: dict[str, str] = {}
     """Kernel setting -> value while the trials ran."""
+    resumed: tuple[Session, ...] = ()
+    """What went on with the run after it had ended early; the fields above are of the first."""
     seed: int
     order: tuple[TrialPlan, ...]
     """The trials in the order in which they are run."""
@@ -105,4 +118,10 @@ class TrialRecord(Model):
     finished: AwareDatetime
     valid: bool = True
     reason: str | None = None
-    """Why a trial that is not valid is left out of all statistics."""
+    """Why a trial that is not valid is left out of statistics."""
+    late: bool = False
+    """Whether it is void only for metrics that depend on delay, since packets were late."""
+
+    def counts(self, metric: str) -> bool:
+        """Whether a value of the trial enters statistics."""
+        return self.valid or (self.late and not depends_on_delay(metric))

@@ -42,6 +42,7 @@ class TrialWriter:
         self.path = path
         self.samples: list[Sample] = []
         self.reason: str | None = None
+        self.late = False
 
     def folder(self, name: Literal["raw", "logs", "config"]) -> Path:
         """A folder of the trial, made on first use."""
@@ -58,9 +59,15 @@ class TrialWriter:
         """Record samples."""
         self.samples.extend(samples)
 
-    def void(self, reason: str) -> None:
-        """Mark the trial as not valid: kept, but in no statistics. The first reason counts."""
-        self.reason = self.reason or reason
+    def void(self, reason: str, *, late: bool = False) -> None:
+        """Mark the trial as not valid: kept, but in no statistics. The first reason counts.
+
+        Args:
+            reason: why.
+            late: whether only metrics that depend on delay are affected.
+        """
+        if self.reason is None:
+            self.reason, self.late = reason, late
 
 
 class RunWriter:
@@ -157,6 +164,7 @@ class RunWriter:
             finished=self._clock(),
             valid=writer.reason is None,
             reason=writer.reason,
+            late=writer.late,
         )
         lines = "".join(sample.model_dump_json() + "\n" for sample in writer.samples)
         (work / SAMPLES).write_text(lines)

@@ -28,6 +28,9 @@ from hawser.store import Bundle, BundleError, RunWriter
 from hawser.store.machine import this_machine
 from hawser.store.manifest import Environment
 
+START = datetime(2026, 1, 2, tzinfo=UTC)
+HERE = Environment(machine=this_machine(), kernel={"net.mptcp.enabled": "1"})
+
 
 @pytest.fixture
 def driver(tmp_path: Path) -> FakeDriver:
@@ -144,6 +147,10 @@ def test_a_signal_ends_the_run_and_a_resume_finishes_it(
     assert len(bundle.trials) == 6
     assert bundle.problems() == ()
     assert bundle.manifest.order == plan(wanted, Facts()).order
+    (resumed,) = bundle.manifest.resumed
+    assert (resumed.started, resumed.machine) == (START, this_machine())
+    assert resumed.kernel != bundle.manifest.kernel == {}
+    assert resumed.revision == bundle.manifest.revision
 
 
 def _signalled(number: int, at: int) -> Callable[[Context], float]:
@@ -159,7 +166,7 @@ def _signalled(number: int, at: int) -> Callable[[Context], float]:
 
 def _resume(path: Path, wanted: Workflow, equipment: Bench) -> tuple[Bundle, Silent]:
     seen = Silent()
-    with running.take_up(path, wanted) as writer:
+    with running.take_up(path, wanted, HERE, START) as writer:
         return Runner(writer, plan(wanted, Facts()), equipment, seen).run(), seen
 
 
@@ -180,13 +187,13 @@ def test_a_signal_while_a_lab_is_removed_waits(tmp_path: Path) -> None:
 def test_a_resume_of_another_workflow_is_refused(tmp_path: Path, driver: FakeDriver) -> None:
     bundle = carry_out(tmp_path, workflow("a"), bench(driver, Failures()))
     with pytest.raises(InputError, match="made from another workflow"):
-        running.take_up(bundle.path, workflow("a", repeat=4))
+        running.take_up(bundle.path, workflow("a", repeat=4), HERE, START)
 
 
 def test_a_run_that_is_being_written_cannot_be_resumed(tmp_path: Path) -> None:
     wanted = workflow("a")
     with begin(tmp_path, wanted) as writer, pytest.raises(BundleError, match="another process"):
-        running.take_up(writer.path, wanted)
+        running.take_up(writer.path, wanted, HERE, START)
 
 
 def test_a_resume_tries_given_up_variants_again(tmp_path: Path, driver: FakeDriver) -> None:

@@ -14,17 +14,22 @@ from hawser.report.render import render
 from hawser.report.words import TIMES
 from hawser.spec.workflow import Assertion, Labels, Workflow
 from hawser.store import Bundle, RunWriter, Sample
+from hawser.store.manifest import Session
 
 Make = Callable[[Labels, int], Sequence[Sample]]
 
 
-def written(folder: Path, workflow: Workflow, make: Make) -> Report:
-    """A run whose samples are given by variant and repeat."""
+def written(
+    folder: Path, workflow: Workflow, make: Make, late: frozenset[int] = frozenset()
+) -> Report:
+    """A run whose samples are given by variant and repeat; trials of these repeats were late."""
     ticks, plan = synthetic.clock(), synthetic.manifest(workflow)
     with RunWriter.create(folder, plan, workflow, {}, lambda: next(ticks)) as writer:
         for place in plan.order:
             with writer.trial(place.trial, place.variant, place.repeat) as trial:
                 trial.add(make(place.variant, place.repeat))
+                if place.repeat in late:
+                    trial.void("the WAN emulator was late", late=True)
         writer.finish("done")
     return build(Bundle.open(writer.path))
 
@@ -203,3 +208,49 @@ def test_many_assertions_are_corrected_together(tmp_path: Path) -> None:
     for count in (1, 12):
         (tmp_path / str(count)).mkdir()
     assert verdicts(12) == {"undecided"}
+
+
+def test_lateness_voids_only_what_depends_on_delay(tmp_path: Path) -> None:
+    def make(_: Labels, repeat: int) -> list[Sample]:
+        return [sample("goodput", 10.0 * repeat), sample("loss", float(repeat), unit="%")]
+
+    report = written(tmp_path, synthetic.quickstart(6), make, late=frozenset({6}))
+    found = {row.metric: row for row in report.rows if row.variant == {"transport": "ipomp"}}
+    assert (found["goodput"].summary.n, found["loss"].summary.n) == (5, 6)
+    assert (found["goodput"].summary.median, found["goodput"].with_void) == (30, 35)
+    assert found["loss"].with_void is None
+    for form in ("html", "md", "text"):
+        assert "median with void runs" in render(report, form).decode()  # type: ignore[arg-type]
+
+
+def test_one_valid_repeat_of_ten_is_no_result(tmp_path: Path) -> None:
+    """Such a run was valid."""
+    report = written(
+        tmp_path,
+        synthetic.quickstart(10),
+        lambda _, n: [sample("goodput", 30.0 + n)],
+        late=frozenset(range(2, 11)),
+    )
+    assert not report.valid
+    assert report.problems[0] == "only 1 of 10 repeats of ipomp have a valid trial"
+
+
+def test_a_resume_on_another_machine_is_a_warning(tmp_path: Path) -> None:
+    workflow = synthetic.quickstart(3)
+    report = written(tmp_path, workflow, lambda _, n: [sample("goodput", 30.0 + n)])
+    path = next(tmp_path.glob("quickstart-*"))
+    first = report.manifest
+    session = Session(
+        machine=first.machine.model_copy(update={"kernel": "6.19.0"}),
+        tools=first.tools,
+        kernel=first.kernel,
+        started=first.started,
+        hawser=first.hawser,
+        revision=first.revision,
+    )
+    with RunWriter.resume(path) as writer:
+        writer.update(resumed=(session,))
+        writer.finish("done")
+    found = build(Bundle.open(path))
+    assert "The run was resumed with another machine or kernel" in found.warnings
+    assert "Linux 6.19.0" in render(found, "html").decode()

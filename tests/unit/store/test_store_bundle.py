@@ -49,7 +49,8 @@ def test_a_finished_run_reads_back_as_it_was_written(tmp_path: Path, workflow: W
     assert [t.record.reason for t in bundle.trials if not t.record.valid] == ["ping: no answer"]
     order = [(p.trial, p.variant, p.repeat) for p in bundle.manifest.order]
     assert [(t.record.trial, t.record.variant, t.record.repeat) for t in bundle.trials] == order
-    assert bundle.problems() == ()
+    lost = bundle.trials[1].record.variant["transport"]
+    assert bundle.problems() == (f"only 1 of 2 repeats of {lost} have a valid trial",)
     assert (bundle.path / "samples.parquet").is_file()
 
 
@@ -213,7 +214,13 @@ def test_the_list_of_runs_passes_over_what_is_no_run(tmp_path: Path, workflow: W
     assert listed["damaged"].state == "damaged"
     assert "manifest.json" in listed["damaged"].problems[0]
     info = listed[good.name]
-    assert (info.state, info.planned, info.trials, info.void, info.valid) == ("done", 6, 6, 1, True)
+    assert (info.state, info.planned, info.trials, info.void, info.valid) == (
+        "done",
+        6,
+        6,
+        1,
+        False,
+    )
 
 
 def test_a_run_without_a_valid_trial_of_a_variant_is_not_valid(
