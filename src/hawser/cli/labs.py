@@ -147,7 +147,7 @@ def _step(start: int, step: Step) -> tuple[str, ...]:
         f"{(event.time_ns - start) / 1e6:.3f}",
         step.daemon,
         f"{event.step}: {event.cause}" if event.cause else event.step,
-        step.course,
+        step.sfp,
         str(event.si) if event.spi else "",
         event.incoming,
         event.to or "",

@@ -187,12 +187,12 @@ _CHAIN = ("chain", "by", "path", "way", "segments", "mtu ")
 
 def _chains(prepared: Prepared) -> Iterator[tuple[str, ...]]:
     for chain in prepared.network.chains:
-        for course in chain.courses:
-            way = " > ".join(_passed(name, course.proxies.get(name)) for name in course.way)
-            segments = " ".join(map(str, course.segments))
+        for sfp in chain.service_paths:
+            way = " > ".join(_passed(name, sfp.proxies.get(name)) for name in sfp.way)
+            segments = " ".join(map(str, sfp.segments))
             mode = f" ({chain.mode})" if chain.mode else ""
             by = f"{chain.steering}{mode}, fails {chain.fail}"
-            yield course.name, by, f"{course.number}", way, segments, f"{chain.mtu}"
+            yield sfp.name, by, f"{sfp.number}", way, segments, f"{chain.mtu}"
 
 
 def _passed(name: str, proxy: str | None) -> str:

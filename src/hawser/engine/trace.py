@@ -22,7 +22,7 @@ class Step:
     """What happened to a packet at one place."""
 
     daemon: str
-    course: str
+    sfp: str
     """Chain and direction; empty where the packet was on none."""
     event: TraceEvent
 
@@ -62,10 +62,12 @@ def _of(node: NodePlan) -> Iterator[IPv4Address | IPv6Address]:
 
 
 def _told(lab: Lab, name: str, client: DaemonClient) -> Iterator[Step]:
-    courses = {course.number: course.name for chain in lab.plan.chains for course in chain.courses}
+    service_paths = {
+        sfp.number: sfp.name for chain in lab.plan.chains for sfp in chain.service_paths
+    }
     try:
         events = client.trace().events
     except ControlError:
         return
     for event in events:
-        yield Step(name, courses.get(event.spi, ""), event)
+        yield Step(name, service_paths.get(event.spi, ""), event)

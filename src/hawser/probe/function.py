@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from hawser.control.model import FunctionCounters, PlaceCounters
-from hawser.overlay.lab.plan import ChainPlan, CoursePlan
+from hawser.overlay.lab.plan import ChainPlan, ServicePathPlan
 from hawser.store.sample import Sample
 
 _FIRST_INDEX = 255
@@ -34,15 +34,15 @@ def samples(
         engine = f"{daemon}:{after.engine}"
         yield _sample("sealed_packets", after.sealed.packets - before.sealed.packets, engine)
         yield _sample("opened_packets", after.opened.packets - before.opened.packets, engine)
-    courses = {course.number: course for chain in chains for course in chain.courses}
+    service_paths = {sfp.number: sfp for chain in chains for sfp in chain.service_paths}
     earlier = dict(_places(before))
     for place, packets in _places(after):
         added = packets - earlier.get(place, 0)
-        yield _sample(f"{place[0]}_packets", added, _subject(courses, place, name))
+        yield _sample(f"{place[0]}_packets", added, _subject(service_paths, place, name))
     for ours, theirs in zip(before.proxies, after.proxies, strict=False):
-        for course in courses.values():
-            if ours.segment == theirs.segment and theirs.segment in course.segments:
-                subject = f"chain:{course.name}:{name}"
+        for sfp in service_paths.values():
+            if ours.segment == theirs.segment and theirs.segment in sfp.segments:
+                subject = f"chain:{sfp.name}:{name}"
                 toward = theirs.toward.packets - ours.toward.packets
                 returned = theirs.returned.packets - ours.returned.packets
                 yield _sample("toward_packets", toward, subject)
@@ -61,14 +61,14 @@ def _places(counters: FunctionCounters) -> Iterator[tuple[Place, int]]:
             yield (kind, each.spi, each.si), each.packets
 
 
-def _subject(courses: Mapping[int, CoursePlan], place: Place, daemon: str) -> str:
+def _subject(service_paths: Mapping[int, ServicePathPlan], place: Place, daemon: str) -> str:
     kind, spi, si = place
-    course = courses[spi]
+    sfp = service_paths[spi]
     if kind == "classified":
-        return f"chain:{course.name}"
+        return f"chain:{sfp.name}"
     passed = _FIRST_INDEX - si
-    to = course.functions[passed] if passed < len(course.functions) else "end"
-    return f"chain:{course.name}:{daemon}:{to}"
+    to = sfp.functions[passed] if passed < len(sfp.functions) else "end"
+    return f"chain:{sfp.name}:{daemon}:{to}"
 
 
 def _sample(metric: str, value: int, subject: str) -> Sample:

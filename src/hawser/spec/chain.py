@@ -44,7 +44,7 @@ class FunctionKind(StrEnum):
     """One end of an ESP tunnel, of which its peer is the other."""
 
     @property
-    def bare(self) -> bool:
+    def sfc_unaware(self) -> bool:
         """Whether packets come to it without what steers them."""
         return self in (FunctionKind.PROXY, FunctionKind.ROUTER, FunctionKind.IPSEC)
 

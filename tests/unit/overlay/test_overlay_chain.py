@@ -16,7 +16,7 @@ from spec_files import loaded, mistakes
 
 from documents import Document, parsed, planned, with_
 from hawser.overlay.lab import NetworkPlan, network
-from hawser.overlay.lab.plan import CoursePlan, NodePlan, RoutePlan
+from hawser.overlay.lab.plan import NodePlan, RoutePlan, ServicePathPlan
 from hawser.spec.chain import Encapsulation, FunctionSegment, LastSegment, Proxy
 from hawser.spec.units import Duration
 
@@ -235,10 +235,10 @@ def lookup6(node: NodePlan, target: IPv6Address) -> RoutePlan:
     return max(found, key=lambda route: route.to.prefixlen)
 
 
-def passed(plan: NetworkPlan, course: CoursePlan, steering: str) -> list[str]:
+def passed(plan: NetworkPlan, sfp: ServicePathPlan, steering: str) -> list[str]:
     follower = Follower(plan)
-    target = plan.addresses[course.way[-1]]
-    node, incoming = follower.first(course.way[0], target)
+    target = plan.addresses[sfp.way[-1]]
+    node, incoming = follower.first(sfp.way[0], target)
     if steering == "nsh":
         return follower.functions(follower.steered(node, incoming, target))
     return follower.functions(follower.plain(node, incoming, target))
@@ -255,8 +255,8 @@ def test_packets_pass_functions_in_their_order(steering: str, data: st.DataObjec
     assert not wrong
     plan = network(loaded(text).variants[0].scenario)
     (chain,) = plan.chains
-    for course in chain.courses:
-        assert passed(plan, course, steering) == list(course.functions)
+    for sfp in chain.service_paths:
+        assert passed(plan, sfp, steering) == list(sfp.functions)
     names = [a.ip for n in plan.nodes for i in n.interfaces for a in i.addresses]
     assert len(set(names)) == len(names)
 
@@ -357,7 +357,7 @@ class TestTwoNodes:
 
     def test_its_way_is_told(self) -> None:
         (chain,) = self.plan.chains
-        assert [course.way for course in chain.courses] == [
+        assert [sfp.way for sfp in chain.service_paths] == [
             ("client", "n1", "n2", "f1", "fw", "n1", "server"),
             ("server", "n1", "n2", "fw", "f1", "n1", "client"),
         ]
@@ -365,7 +365,7 @@ class TestTwoNodes:
 
 def test_segments_are_as_in_the_order() -> None:
     plan = two(functions=["f1", "idle"], steering="srv6")
-    assert [[str(s) for s in c.segments] for c in plan.chains[0].courses] == [
+    assert [[str(s) for s in c.segments] for c in plan.chains[0].service_paths] == [
         ["5f00:0:3:1::1", "5f00:0:3:2::1", "5f00:0:3::1"],
         ["5f00:0:3:2::1", "5f00:0:3:1::1", "5f00:0:3::2"],
     ]
@@ -413,8 +413,8 @@ def test_headers_come_off_as_asked(last: str, behaviours: list[str], lists: list
     assert [(route.to.version, route.interface) for route in onward] == [(4, "near"), (6, "near")]
 
 
-def _ends(course: int) -> set[IPv6Address]:
-    return {IPv6Address(f"5f00:0:3::{course}"), IPv6Address(f"5f00:0:3::6:{course}")}
+def _ends(sfp: int) -> set[IPv6Address]:
+    return {IPv6Address(f"5f00:0:3::{sfp}"), IPv6Address(f"5f00:0:3::6:{sfp}")}
 
 
 def test_ipv6_leaves_by_a_segment_of_its_own() -> None:

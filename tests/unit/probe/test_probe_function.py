@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address
 
 from hawser.control.model import FunctionCounters, ProxyCounters, Tally
-from hawser.overlay.lab.plan import ChainPlan, CoursePlan
+from hawser.overlay.lab.plan import ChainPlan, ServicePathPlan
 from hawser.probe.function import samples
 from hawser.spec.chain import Steering
 
@@ -23,11 +23,13 @@ def counted(toward: int, returned: int, dropped: int) -> FunctionCounters:
 
 
 def test_each_direction_has_its_packets() -> None:
-    courses = tuple(
-        CoursePlan(name=f"c:{name}", number=n, functions=("f",), way=(), segments=(segment,))
+    service_paths = tuple(
+        ServicePathPlan(name=f"c:{name}", number=n, functions=("f",), way=(), segments=(segment,))
         for n, (name, segment) in enumerate({"forward": FORWARD, "reverse": REVERSE}.items(), 1)
     )
-    chain = ChainPlan(name="c", steering=Steering.SRV6, fail="closed", mtu=1400, courses=courses)
+    chain = ChainPlan(
+        name="c", steering=Steering.SRV6, fail="closed", mtu=1400, service_paths=service_paths
+    )
     found = samples("f-proxy", [chain], counted(1, 1, 0), counted(11, 9, 2))
     assert {(each.subject, each.metric): each.value for each in found} == {
         ("chain:c:forward:f-proxy", "toward_packets"): 10,

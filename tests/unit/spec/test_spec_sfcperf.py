@@ -110,7 +110,7 @@ def test_a_chain_becomes_ours() -> None:
     assert isinstance(ping, Ping)
     assert (str(udp.rate), ping.count) == ("10 Mbit/s", 10)
     (planned,) = network(scenario).chains
-    assert planned.courses[0].way == (
+    assert planned.service_paths[0].way == (
         "h1",
         "n1",
         "vnf1-gta",

@@ -379,7 +379,7 @@ class TunnelPlan(Model):
         return PurePosixPath("tunnels", self.name, self.node, "control")
 
 
-class CoursePlan(Model):
+class ServicePathPlan(Model):
     """A chain in one direction."""
 
     name: str
@@ -406,7 +406,7 @@ class ChainPlan(Model):
     fail: Literal["closed", "open"]
     mtu: int
     """Largest packet that passes it whole."""
-    courses: tuple[CoursePlan, ...]
+    service_paths: tuple[ServicePathPlan, ...]
 
 
 class NetworkPlan(Model):

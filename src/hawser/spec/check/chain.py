@@ -20,11 +20,11 @@ from hawser.spec.chain import (
 from hawser.spec.check.function import adjacent, own, pairs, program_texts
 from hawser.spec.check.match import match
 from hawser.spec.check.topology import near
-from hawser.spec.course import Course, courses, link_mtus, mtu, overhead
 from hawser.spec.explain import Loc
 from hawser.spec.names import RESERVED
 from hawser.spec.overlay import Overlay
 from hawser.spec.port import Port
+from hawser.spec.service_path import ServicePath, link_mtus, mtu, overhead, service_paths
 from hawser.spec.topology import Topology, components, node_ports
 from hawser.spec.tunnel import Tunnel
 from hawser.spec.validate import Issue
@@ -99,7 +99,7 @@ def chains(
         yield from _settings(loc, chain, functions)
         yield from adjacent((*loc, "functions"), chain, functions)
         if not wrong:
-            found = list(courses(topology, functions, chain))
+            found = list(service_paths(topology, functions, chain))
             yield from _nodes(loc, found, chain, overlay, tunnels)
             yield from _loops(loc, found, chain)
             yield from _room(loc, found, chain, topology, tunnels)
@@ -179,7 +179,7 @@ def _leads(steering: Steering, function: Function) -> bool:
     if function.kind is FunctionKind.FORWARDER:
         return True
     if steering is Steering.ROUTES:
-        return function.kind.bare
+        return function.kind.sfc_unaware
     return function.kind in _BEHIND_SRV6 and function.proxy is not None
 
 
@@ -223,7 +223,9 @@ def _proxies(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Itera
 
 def _proxied(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
     """A proxy knows flows by addresses and ports, which a code point does not change."""
-    known = [name for name in chain.functions if name in functions and functions[name].kind.bare]
+    known = [
+        name for name in chain.functions if name in functions and functions[name].kind.sfc_unaware
+    ]
     if known and chain.match.dscp is not None:
         message = f"found a code point, by which the proxy of {known[0]} cannot tell flows apart"
         yield Issue((*loc, "match", "dscp"), message)
@@ -231,7 +233,7 @@ def _proxied(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Itera
 
 def _nodes(
     loc: Loc,
-    found: list[Course],
+    found: list[ServicePath],
     chain: Chain,
     overlay: Overlay | None,
     tunnels: Mapping[str, Tunnel],
@@ -252,12 +254,12 @@ def _nodes(
         yield Issue((*loc, "steering"), message)
 
 
-def _loops(loc: Loc, found: list[Course], chain: Chain) -> Iterator[Issue]:
+def _loops(loc: Loc, found: list[ServicePath], chain: Chain) -> Iterator[Issue]:
     """Routes tell a packet's place in its chain by where it comes from: that must differ."""
     if chain.steering is not Steering.ROUTES:
         return
-    for course in found:
-        for (node, interface), count in Counter(course.arrivals()).items():
+    for sfp in found:
+        for (node, interface), count in Counter(sfp.arrivals()).items():
             if count > 1:
                 message = f"found routes, but packets come to {node} by {interface} {count} times:"
                 yield Issue((*loc, "steering"), f"{message} they would go round for ever")
@@ -265,13 +267,13 @@ def _loops(loc: Loc, found: list[Course], chain: Chain) -> Iterator[Issue]:
 
 def _room(
     loc: Loc,
-    found: list[Course],
+    found: list[ServicePath],
     chain: Chain,
     topology: Topology,
     tunnels: Mapping[str, Tunnel],
 ) -> Iterator[Issue]:
-    for course in found:
-        room = mtu(topology, tunnels, chain, course)
+    for sfp in found:
+        room = mtu(topology, tunnels, chain, sfp)
         if room < LEAST_MTU:
             extra = overhead(chain)
             message = f"leaves {room} bytes for a packet on the links it passes, expected at least"
@@ -306,9 +308,9 @@ def _jumbo(
             yield Issue((*loc, "functions", number), f"{message} {most}")
 
 
-def _programs(topology: Topology, course: Course) -> Iterator[Port]:
-    """Give the ports of the nodes that lead a course's packets."""
-    nodes = {course.classifier, *course.nodes}
+def _programs(topology: Topology, sfp: ServicePath) -> Iterator[Port]:
+    """Give the ports of the nodes that lead a sfp's packets."""
+    nodes = {sfp.classifier, *sfp.nodes}
     for link in topology.links.values():
         yield from (end for end in link.ends if end.node in nodes)
 

@@ -50,17 +50,17 @@ class Additions:
     tables: int = 0
     """Routing tables in use."""
     leading: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """Those to which rules lead the packets of a course, by its number."""
+    """Those to which rules lead the packets of a service path, by its number."""
 
     def table(self) -> int:
         """Take a routing table."""
         self.tables += 1
         return _FIRST_TABLE + self.tables - 1
 
-    def leads(self, course: int) -> int:
-        """Take a routing table to which rules lead a course's packets."""
-        self.leading[course].append(self.table())
-        return self.leading[course][-1]
+    def leads(self, sfp: int) -> int:
+        """Take a routing table to which rules lead a service path's packets."""
+        self.leading[sfp].append(self.table())
+        return self.leading[sfp][-1]
 
     def node(self, plan: NodePlan) -> NodePlan:
         """Give a node with what is added to it."""

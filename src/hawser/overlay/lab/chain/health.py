@@ -1,8 +1,8 @@
-"""How the health of functions is checked, and where: by forwarders, and by classifiers.
+"""Health checks of functions, run by forwarders and classifiers.
 
-A daemon of a function is asked over its control socket; of a program of others, the process is
-watched. A function has more checks where packets pass more with it: a proxy, or both ends of a
-tunnel. What is the kernel's alone has none, and is never down.
+Daemons are queried over their control sockets; of third-party programs the process is watched. A
+function that depends on a proxy or on both ends of a tunnel has a check for each. Functions that
+the kernel alone carries have none and are never down.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from hawser.overlay.config.classifier import ClassifierConfig, Rule, RuledPath
-from hawser.overlay.config.function import ServicePath
+from hawser.overlay.config.function import ServicePath as CheckedPath
 from hawser.overlay.config.health import (
     ByControl,
     ByProcess,
@@ -21,47 +21,51 @@ from hawser.overlay.config.health import (
     Socket,
 )
 from hawser.overlay.config.health import Instance as CheckedInstance
-from hawser.overlay.lab.chain import bare
-from hawser.overlay.lab.chain.layout import Instance, Layout, Led
+from hawser.overlay.lab.chain import sfc_unaware
+from hawser.overlay.lab.chain.layout import Instance, Layout, SteeredChain
 from hawser.overlay.lab.plan import FIRST_RULE, ClassifierDaemon, NodePlan, RulePlan, pid_file
 from hawser.spec.chain import FunctionKind, Steering
-from hawser.spec.course import Course
+from hawser.spec.service_path import ServicePath
 
 
 def functions(layout: Layout, names: Iterable[str]) -> tuple[Function, ...]:
-    """Give those of these functions whose health can be checked, with their checks."""
+    """Give the checks of those of these functions whose health can be checked."""
     return tuple(_checked(layout, name) for name in dict.fromkeys(names) if checks(layout, name))
 
 
-def path(layout: Layout, led: Led, spi: int, course: Course) -> ServicePath | None:
-    """Give a path with the functions that it depends on; None where none is ever down."""
-    names = _checkable(layout, course)
-    return ServicePath(spi=spi, fail=led.chain.fail, functions=names) if names else None
+def path(layout: Layout, steered: SteeredChain, spi: int, sfp: ServicePath) -> CheckedPath | None:
+    """Give a path with the functions that it depends on; None if none of them can be down."""
+    names = _checkable(layout, sfp)
+    return CheckedPath(spi=spi, fail=steered.chain.fail, functions=names) if names else None
 
 
 def classifiers(
     layout: Layout, nodes: Iterable[NodePlan], tables: dict[int, list[int]]
 ) -> Iterator[ClassifierDaemon]:
-    """Give the classifiers of chains that are led by the kernel, at all nodes that have its rules.
+    """Give the classifiers of chains that the kernel steers, for all nodes with their rules.
 
     Args:
         layout: of all chains.
         nodes: with their rules.
-        tables: routing tables to which rules lead the packets of a course, by its number.
+        tables: by number of a service path, the routing tables that rules select for its packets.
     """
-    found = [(led, number, c) for led in layout.led for number, c in led.courses.items()]
+    found = [
+        (steered, number, c)
+        for steered in layout.steered
+        for number, c in steered.service_paths.items()
+    ]
     for node in nodes:
         rules = list(enumerate(node.rules, FIRST_RULE))
         paths = [
             RuledPath(
-                name=f"{led.name}:{course.direction}",
-                fail=led.chain.fail,
+                name=f"{steered.name}:{sfp.direction}",
+                fail=steered.chain.fail,
                 functions=names,
                 rules=tuple(_rule(rule, priority) for priority, rule in own),
             )
-            for led, number, course in found
+            for steered, number, sfp in found
             if (own := [each for each in rules if each[1].table in tables.get(number, ())])
-            and (names := _checkable(layout, course))
+            and (names := _checkable(layout, sfp))
         ]
         if paths:
             name = f"{node.name}.classifier"
@@ -73,8 +77,8 @@ def classifiers(
             yield ClassifierDaemon(node=node.name, name=name, config=config)
 
 
-def _checkable(layout: Layout, course: Course) -> tuple[str, ...]:
-    return tuple(name for name in course.functions if checks(layout, name))
+def _checkable(layout: Layout, sfp: ServicePath) -> tuple[str, ...]:
+    return tuple(name for name in sfp.functions if checks(layout, name))
 
 
 def _rule(rule: RulePlan, priority: int) -> Rule:
@@ -108,12 +112,12 @@ def checks(layout: Layout, name: str) -> bool:
 
 def _checks(layout: Layout, name: str, instance: Instance) -> Iterator[Check]:
     function = instance.function
-    if not function.kind.bare and layout.steering_of(name) is Steering.NSH:
+    if not function.kind.sfc_unaware and layout.steering_of(name) is Steering.NSH:
         yield _control(PurePosixPath(f"{instance.name}.sock"))
     if function.kind is FunctionKind.PROXY and function.command:
         yield Check(by=ByProcess(process=PidFile(pid_file=pid_file(instance.name))))
     if function.kind is FunctionKind.IPSEC:
-        for end in bare.tunnels(layout):
+        for end in sfc_unaware.tunnels(layout):
             if instance.name in (end.node, end.peer):
                 yield _control(end.control)
     if instance.proxy:

@@ -1,11 +1,11 @@
-"""Where the functions of a lab are, and what they and the links to them are called.
+"""Nodes, links and addresses of the functions of a lab.
 
-Each instance of a function is a node of its own, joined by a cable to the node that it is at:
+Each instance of a function is a node of its own, connected by a cable to the node it is placed at:
 
     node                     instance
     sf1  10.253.0.1/30 ----- 10.253.0.2/30  f0
 
-One that knows nothing of what leads packets to it has a proxy between, another node:
+An SFC-unaware function steered by SRv6 has a proxy in between, which is another node:
 
     node             proxy                               instance
     sf1 ----------- f0  p0  10.253.0.1/30 ----- 10.253.0.2/30  f0
@@ -23,40 +23,40 @@ from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.resolved import Resolved
 from hawser.spec.address import FUNCTIONS, STEERED
 from hawser.spec.chain import Chain, Function, Steering, instances, proxy_name
-from hawser.spec.course import Course, courses, mtu
 from hawser.spec.port import Port
+from hawser.spec.service_path import ServicePath, mtu, service_paths
 from hawser.spec.topology import Topology
 
 OWN_PORT = "f0"
 """A function's only interface, and a proxy's to its node."""
 SIDES = (("f0", "p0"), ("f1", "p1"))
-"""A proxied function's interfaces, each with the proxy's to it. Packets of a chain come in by the
-first and leave by the second, answers the other way."""
+"""Interfaces between a function and its proxy, the function's first. Packets of a chain enter by
+the first pair and leave by the second; those of the reverse direction pass them the other way."""
 _CABLES = 1 << 15
-"""Number of the first cable to a function among those that SRv6 packets pass."""
+"""Number of the first cable to a function among the cables that SRv6 packets pass."""
 _SIDES = 256
-"""Numbers between a cable to a function and the first, and from that to the second, behind its
-proxy; there are fewer functions."""
+"""Distance of the numbers of a function's cable and of the two cables behind its proxy. There are
+fewer functions than this."""
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance of a function, and its cable."""
+    """One instance of a function, with its cable."""
 
     name: str
-    """Of its node in the lab."""
+    """Name of its node in the lab."""
     number: int
-    """From 1, of all instances."""
+    """Counted from 1 over all instances."""
     function: Function
 
     @property
     def node(self) -> str:
-        """The node that it is joined to."""
+        """The node that it is connected to."""
         return self.function.node
 
     @property
     def port(self) -> str:
-        """The node's interface to it."""
+        """The node's interface to this instance."""
         return f"sf{self.number}"
 
     @property
@@ -66,7 +66,7 @@ class Instance:
 
     @property
     def ends(self) -> tuple[IPv4Interface, IPv4Interface]:
-        """Addresses of the cable: the node's and its own."""
+        """Addresses of the cable: the node's and the instance's."""
         return _pair(next(islice(FUNCTIONS.subnets(new_prefix=30), self.number - 1, None)))
 
     @property
@@ -76,12 +76,12 @@ class Instance:
 
     @property
     def macs(self) -> tuple[str, str]:
-        """Ethernet addresses of the cable: the node's and its own."""
+        """Ethernet addresses of the cable: the node's and the instance's."""
         return _mac(_CABLES + self.number, 0), _mac(_CABLES + self.number, 1)
 
     @property
     def proxy(self) -> str | None:
-        """The node that stands in for it."""
+        """The node of its proxy."""
         return proxy_name(self.name) if self.function.proxy else None
 
     @property
@@ -92,14 +92,14 @@ class Instance:
 
 @dataclass(frozen=True)
 class Side:
-    """A cable between a proxied function and its proxy: the proxy's end comes first."""
+    """A cable between a proxy and its function; the proxy's end comes first."""
 
     number: int
     which: int
 
     @property
     def ends(self) -> tuple[IPv4Interface, IPv4Interface]:
-        """Its addresses; those of the first are what the function is known by."""
+        """Its IPv4 addresses. Others reach the function at its address on the first cable."""
         place = self.number - 1 + _SIDES * self.which
         return _pair(next(islice(FUNCTIONS.subnets(new_prefix=30), place, None)))
 
@@ -119,47 +119,49 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Led:
-    """A chain with its courses, each with its number."""
+class SteeredChain:
+    """A chain with its service paths by number."""
 
     name: str
     chain: Chain
-    courses: Mapping[int, Course]
+    service_paths: Mapping[int, ServicePath]
     mtu: int
 
 
 @dataclass(frozen=True)
 class Layout:
-    """All chains of a lab, what they lead through, and the names of everything."""
+    """All chains of a lab with their functions, addresses and names."""
 
     topology: Topology
     addresses: Addresses
     queued: frozenset[Port]
-    """Ports where queues, rates or delays hold."""
+    """Ports with a queue, rate or delay."""
     instances: Mapping[str, tuple[Instance, ...]]
-    """Of every function that a chain passes, by its name."""
-    led: tuple[Led, ...]
+    """Instances of every function of a chain, by the function's name."""
+    steered: tuple[SteeredChain, ...]
 
     def every(self) -> Iterator[Instance]:
         """Give all instances."""
         for each in self.instances.values():
             yield from each
 
-    def by(self, steering: Steering) -> Iterator[tuple[Led, int, Course]]:
-        """Give the courses that are steered so, each with its chain and number."""
-        for led in self.led:
-            for number, course in led.courses.items() if led.chain.steering is steering else ():
-                yield led, number, course
+    def by(self, steering: Steering) -> Iterator[tuple[SteeredChain, int, ServicePath]]:
+        """Give the service paths with this kind of steering, each with its chain and number."""
+        for steered in self.steered:
+            for number, sfp in (
+                steered.service_paths.items() if steered.chain.steering is steering else ()
+            ):
+                yield steered, number, sfp
 
     def steering_of(self, function: str) -> Steering:
-        """Give what leads packets to a function."""
-        chains = (led.chain for led in self.led)
+        """Give the kind of steering of a function's chains."""
+        chains = (steered.chain for steered in self.steered)
         return next(chain.steering for chain in chains if function in chain.functions)
 
-    def departure(self, course: Course) -> str:
-        """Give the interface by which a course's packets leave its classifier."""
-        here = self.instances[course.functions[0]][0]
-        return course.steered[0].interface if course.legs[0] else here.port
+    def departure(self, sfp: ServicePath) -> str:
+        """Give the interface by which a service path's packets leave its classifier."""
+        here = self.instances[sfp.functions[0]][0]
+        return sfp.steered[0].interface if sfp.legs[0] else here.port
 
     def address(self, port: Port) -> IPv4Address:
         """Give the address of a link's port."""
@@ -171,7 +173,7 @@ class Layout:
         return [IPv4Network(a.ip) for port, a in ports if port.node == node]
 
     def link_of(self, port: Port) -> tuple[int, int]:
-        """Give the number of the link that a port is at, from 1, and which end of it is."""
+        """Give the number of a port's link, from 1, and the port's end of it (0 or 1)."""
         for number, link in enumerate(self.topology.links.values(), 1):
             if port in link.ends:
                 return number, link.ends.index(port)
@@ -188,13 +190,13 @@ class Layout:
 
 
 def layout_of(lab: Resolved, queued: frozenset[Port]) -> Layout:
-    """Lay out a lab's chains; `queued` are ports where queues, rates or delays hold."""
+    """Lay out a lab's chains; `queued` are the ports with a queue, rate or delay."""
     return Layout(
         topology=lab.topology,
         addresses=lab.addresses,
         queued=queued,
         instances=_instances(lab.chains, lab.functions),
-        led=tuple(_led(lab)),
+        steered=tuple(_steered(lab)),
     )
 
 
@@ -217,7 +219,7 @@ def _mac(cable: int, end: int) -> str:
 def _instances(
     chains: Mapping[str, Chain], functions: Mapping[str, Function]
 ) -> dict[str, tuple[Instance, ...]]:
-    """Give the instances of what chains pass; other functions are not there."""
+    """Give the instances of all functions that are in a chain."""
     used = {name for chain in chains.values() for name in chain.functions}
     found: dict[str, tuple[Instance, ...]] = {}
     number = 0
@@ -229,10 +231,10 @@ def _instances(
     return found
 
 
-def _led(lab: Resolved) -> Iterator[Led]:
+def _steered(lab: Resolved) -> Iterator[SteeredChain]:
     number = 0
     for name, chain in lab.chains.items():
-        every = list(courses(lab.topology, lab.functions, chain))
-        room = min(mtu(lab.topology, lab.tunnels, chain, course) for course in every)
-        yield Led(name, chain, dict(enumerate(every, number + 1)), room)
+        every = list(service_paths(lab.topology, lab.functions, chain))
+        room = min(mtu(lab.topology, lab.tunnels, chain, sfp) for sfp in every)
+        yield SteeredChain(name, chain, dict(enumerate(every, number + 1)), room)
         number += len(every)

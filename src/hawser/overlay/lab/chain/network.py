@@ -1,41 +1,49 @@
-"""A plan with chains put in: nodes for functions, and what each kind of steering adds."""
+"""Adds chains to a plan: nodes for functions, and the configuration of each kind of steering."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from hawser.overlay.lab.chain import bare, health, nsh, proxy, routes, srv6
+from hawser.overlay.lab.chain import health, nsh, proxy, routes, sfc_unaware, srv6
 from hawser.overlay.lab.chain.additions import Additions
-from hawser.overlay.lab.chain.layout import OWN_PORT, SIDES, Instance, Layout, Led, layout_of
+from hawser.overlay.lab.chain.layout import (
+    OWN_PORT,
+    SIDES,
+    Instance,
+    Layout,
+    SteeredChain,
+    layout_of,
+)
 from hawser.overlay.lab.chain.segments import segments
 from hawser.overlay.lab.plan import (
     ChainPlan,
-    CoursePlan,
     InterfacePlan,
     LinkPlan,
     NetworkPlan,
     NodePlan,
     RoutePlan,
+    ServicePathPlan,
 )
 from hawser.overlay.lab.resolved import Resolved
 from hawser.overlay.lab.sysctl import settings
 from hawser.spec.chain import FunctionKind, Proxy, Steering
-from hawser.spec.course import ESP_OVERHEAD, NSH_OVERHEAD, Course, overhead
 from hawser.spec.port import Port
+from hawser.spec.service_path import ESP_OVERHEAD, NSH_OVERHEAD, ServicePath, overhead
 from hawser.spec.topology import Link, Topology
 
 _QUIET = {f"net.ipv4.conf.{name}.send_redirects": "0" for name in ("all", "default")}
-"""A function sends packets back to where they came from: nobody is to be told of a shorter way."""
+"""Functions send packets back where they came from; nobody is to be redirected to a shorter path.
+"""
 
 
 def chained(lab: Resolved, plan: NetworkPlan) -> NetworkPlan:
-    """Give a plan with the lab's chains; one without chains stays as it is."""
+    """Give a plan with the lab's chains added."""
     if not lab.chains:
         return plan
     layout = layout_of(lab, frozenset(_queued(lab.topology, plan)))
     added = Additions()
-    for steer in (bare.join, nsh.steer, srv6.steer, routes.steer):
+    for steer in (sfc_unaware.join, nsh.steer, srv6.steer, routes.steer):
         steer(layout, added)
     for source, route in _narrowed(layout):
         added.routes[source].append(route)
@@ -54,9 +62,9 @@ def chained(lab: Resolved, plan: NetworkPlan) -> NetworkPlan:
             "links": (*plan.links, *(cable for each in every for cable in _cables(each))),
             "daemons": (*plan.daemons, *added.daemons, *proxy.daemons(added)),
             "addresses": named,
-            "programs": tuple(bare.programs(layout, named)),
-            "tunnels": (*plan.tunnels, *bare.tunnels(layout)),
-            "chains": tuple(_chain(layout, added, led) for led in layout.led),
+            "programs": tuple(sfc_unaware.programs(layout, named)),
+            "tunnels": (*plan.tunnels, *sfc_unaware.tunnels(layout)),
+            "chains": tuple(_chain(layout, added, steered) for steered in layout.steered),
             "instances": {
                 name: tuple(each.name for each in found) for name, found in layout.instances.items()
             },
@@ -65,7 +73,7 @@ def chained(lab: Resolved, plan: NetworkPlan) -> NetworkPlan:
 
 
 def _queued(topology: Topology, plan: NetworkPlan) -> Iterator[Port]:
-    """Give the ports of links with a rate or more; what is redirected would pass it by."""
+    """Give the ports of shaped links: XDP redirects would bypass their queues."""
     shaped = {Port(shaper.node, shaper.interface) for shaper in plan.shapers}
     for link in topology.links.values():
         if shaped & set(link.ends):
@@ -105,17 +113,17 @@ def _nodes(layout: Layout, instance: Instance) -> Iterator[NodePlan]:
         yield NodePlan(name=instance.proxy, role="function", interfaces=ports, sysctl=sysctl)
 
 
-def _behind(layout: Layout, instance: Instance, room: int) -> int:
-    """Give the MTU of a function behind a proxy: what it sends itself gets headers there."""
+def _behind(layout: Layout, instance: Instance, mtu: int) -> int:
+    """Give the MTU of a function behind a proxy, which adds headers to what the function sends."""
     function = instance.function
-    if not function.kind.bare or function.proxy is Proxy.MASQUERADING:
-        return room
+    if not function.kind.sfc_unaware or function.proxy is Proxy.MASQUERADING:
+        return mtu
     return _inside(layout, _name(layout, instance))
 
 
 def _inside(layout: Layout, function: str) -> int:
-    """Give the largest packet that fits, with what leads it, on the ways of a function's chains."""
-    return min(led.mtu for led in layout.led if function in led.chain.functions)
+    """Give the largest packet that fits, with chain headers, into all chains of a function."""
+    return min(steered.mtu for steered in layout.steered if function in steered.chain.functions)
 
 
 def _sides(instance: Instance, mtu: int, end: int) -> Iterator[InterfacePlan]:
@@ -134,18 +142,18 @@ def _port(layout: Layout, instance: Instance, name: str, end: int) -> InterfaceP
     function = _name(layout, instance)
     steering = layout.steering_of(function)
     kind = instance.function.kind
-    room = _room(layout, steering)
+    mtu = _cable_mtu(layout, steering)
     if kind is FunctionKind.IPSEC:
-        room += ESP_OVERHEAD
-    elif kind.bare and name == OWN_PORT and not instance.proxy:
-        room = _inside(layout, function)
+        mtu += ESP_OVERHEAD
+    elif kind.sfc_unaware and name == OWN_PORT and not instance.proxy:
+        mtu = _inside(layout, function)
     return InterfacePlan(
         name=name,
         addresses=() if instance.proxy else (instance.ends[end],),
-        mtu=room,
+        mtu=mtu,
         offload=steering is not Steering.NSH,
         mac=instance.macs[end],
-        gro=kind.bare and steering is Steering.NSH and name == OWN_PORT,
+        gro=kind.sfc_unaware and steering is Steering.NSH and name == OWN_PORT,
         queues=instance.function.queues,
     )
 
@@ -154,12 +162,12 @@ def _name(layout: Layout, instance: Instance) -> str:
     return next(name for name, found in layout.instances.items() if instance in found)
 
 
-def _room(layout: Layout, steering: Steering) -> int:
-    """Give the MTU of a cable to a function: any packet of a link fits, with what is in front."""
+def _cable_mtu(layout: Layout, steering: Steering) -> int:
+    """Give the MTU of a cable to a function: that of the widest link, plus chain headers."""
     widest = max(link.mtu for link in layout.topology.links.values())
     if steering is Steering.NSH:
         return widest + NSH_OVERHEAD
-    chains = (led.chain for led in layout.led if led.chain.steering is steering)
+    chains = (steered.chain for steered in layout.steered if steered.chain.steering is steering)
     return widest + max(map(overhead, chains))
 
 
@@ -174,19 +182,19 @@ def _cables(instance: Instance) -> Iterator[LinkPlan]:
 
 
 def _narrowed(layout: Layout) -> Iterator[tuple[str, RoutePlan]]:
-    """Tell the ends of chains of the room there is, where that is less than on their own link."""
-    rooms: dict[tuple[str, IPv4Network], tuple[Course, int]] = {}
-    for led in layout.led:
-        for course in led.courses.values():
-            link = _link(layout, course.access.neighbour)
-            if led.mtu < link.mtu:
-                for address in layout.of(course.target):
-                    key = (course.source, address)
-                    _, least = rooms.get(key, (course, led.mtu))
-                    rooms[key] = (course, min(least, led.mtu))
-    for (source, address), (course, mtu) in rooms.items():
-        via = layout.address(course.access.neighbour)
-        interface = course.access.interface
+    """Give routes with the MTU of chains, for ends of chains whose own link has a larger one."""
+    found: dict[tuple[str, IPv4Network], tuple[ServicePath, int]] = {}
+    for steered in layout.steered:
+        for sfp in steered.service_paths.values():
+            link = _link(layout, sfp.access.neighbour)
+            if steered.mtu < link.mtu:
+                for address in layout.of(sfp.target):
+                    key = (sfp.source, address)
+                    _, known = found.get(key, (sfp, steered.mtu))
+                    found[key] = (sfp, min(known, steered.mtu))
+    for (source, address), (sfp, mtu) in found.items():
+        via = layout.address(sfp.access.neighbour)
+        interface = sfp.access.interface
         yield source, RoutePlan(to=address, via=via, interface=interface, mtu=mtu)
 
 
@@ -194,38 +202,42 @@ def _link(layout: Layout, port: Port) -> Link:
     return next(link for link in layout.topology.links.values() if port in link.ends)
 
 
-def _chain(layout: Layout, added: Additions, led: Led) -> ChainPlan:
+def _chain(layout: Layout, added: Additions, steered: SteeredChain) -> ChainPlan:
     return ChainPlan(
-        name=led.name,
-        steering=led.chain.steering,
-        mode=led.chain.encapsulation if led.chain.steering is Steering.SRV6 else None,
-        fail=led.chain.fail,
-        mtu=led.mtu,
-        courses=tuple(_course(layout, added, led, number) for number in led.courses),
+        name=steered.name,
+        steering=steered.chain.steering,
+        mode=steered.chain.encapsulation if steered.chain.steering is Steering.SRV6 else None,
+        fail=steered.chain.fail,
+        mtu=steered.mtu,
+        service_paths=tuple(
+            _service_path(layout, added, steered, number) for number in steered.service_paths
+        ),
     )
 
 
-def _course(layout: Layout, added: Additions, led: Led, number: int) -> CoursePlan:
-    course = led.courses[number]
-    led_by_segments = led.chain.steering is Steering.SRV6
-    return CoursePlan(
-        name=f"{led.name}:{course.direction}",
+def _service_path(
+    layout: Layout, added: Additions, steered: SteeredChain, number: int
+) -> ServicePathPlan:
+    sfp = steered.service_paths[number]
+    by_segments = steered.chain.steering is Steering.SRV6
+    return ServicePathPlan(
+        name=f"{steered.name}:{sfp.direction}",
         number=number,
-        functions=course.functions,
-        way=tuple(_way(course)),
-        segments=segments(layout, led, number) if led_by_segments else (),
-        proxies=_proxies(layout, course),
+        functions=sfp.functions,
+        way=tuple(_way(sfp)),
+        segments=segments(layout, steered, number) if by_segments else (),
+        proxies=_proxies(layout, sfp),
     )
 
 
-def _proxies(layout: Layout, course: Course) -> dict[str, Proxy]:
-    kinds = {name: layout.instances[name][0].function.proxy for name in course.functions}
+def _proxies(layout: Layout, sfp: ServicePath) -> dict[str, Proxy]:
+    kinds = {name: layout.instances[name][0].function.proxy for name in sfp.functions}
     return {name: kind for name, kind in kinds.items() if kind}
 
 
-def _way(course: Course) -> Iterator[str]:
-    yield from (course.source, course.classifier)
-    for leg, name in zip(course.legs, course.functions, strict=False):
+def _way(sfp: ServicePath) -> Iterator[str]:
+    yield from (sfp.source, sfp.classifier)
+    for leg, name in zip(sfp.legs, sfp.functions, strict=False):
         yield from (hop.there for hop in leg)
         yield name
-    yield from (hop.there for hop in course.legs[-1])
+    yield from (hop.there for hop in sfp.legs[-1])

@@ -1,8 +1,8 @@
 """Steering by the network service header (RFC 8300): configurations of `hawserd function`.
 
-A forwarder (SFF) stands at every node that classifies or has functions. At service index 255 - k
-a packet has passed k functions. Between forwarders it travels in VXLAN-GPE, to and from a function
-as Ethernet.
+A forwarder (SFF) runs at every node that classifies packets or has functions. A packet with service
+index 255 - k has passed k functions. Packets travel between forwarders in VXLAN-GPE, and to and
+from functions as Ethernet.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from hawser.overlay.config.function import (
     Position,
     Remember,
     Rule,
-    ServicePath,
     SffConfig,
     Target,
     VxlanGpe,
 )
+from hawser.overlay.config.function import ServicePath as CheckedPath
 from hawser.overlay.lab.chain import health
 from hawser.overlay.lab.chain.additions import Additions
-from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, Led
+from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, SteeredChain
 from hawser.overlay.lab.chain.routes import matches
 from hawser.overlay.lab.plan import FirewallDaemon, ForwarderDaemon, SffDaemon
 from hawser.spec.chain import Action, FunctionKind, Steering
-from hawser.spec.course import Course
 from hawser.spec.match import PROTOCOLS, Match
+from hawser.spec.service_path import ServicePath
 from hawser.spec.topology import node_ports
 from hawser.spec.way import Hop as WayHop
 
@@ -45,19 +45,19 @@ from hawser.spec.way import Hop as WayHop
 def steer(layout: Layout, added: Additions) -> None:
     """Add the forwarders and functions of all chains that are steered by NSH."""
     found = list(layout.by(Steering.NSH))
-    nodes = (node for _, _, course in found for node in (course.classifier, *course.nodes))
+    nodes = (node for _, _, sfp in found for node in (sfp.classifier, *sfp.nodes))
     for node in dict.fromkeys(nodes):
         _ports(layout, added, node)
         config = _forwarder(layout, node, found)
         added.daemons.append(SffDaemon(node=node, name=node, config=config))
-    for name in dict.fromkeys(name for _, _, course in found for name in course.functions):
+    for name in dict.fromkeys(name for _, _, sfp in found for name in sfp.functions):
         for each in layout.instances[name]:
-            if not each.function.kind.bare:
+            if not each.function.kind.sfc_unaware:
                 added.daemons.append(_function(each))
 
 
 def _ports(layout: Layout, added: Additions, node: str) -> None:
-    """Let a forwarder's program see packets as they are, and know whom it sends to."""
+    """Give a forwarder's program single packets and the Ethernet addresses of its neighbours."""
     for link in layout.topology.links.values():
         if node in {end.node for end in link.ends}:
             for end in link.ends:
@@ -65,20 +65,22 @@ def _ports(layout: Layout, added: Additions, node: str) -> None:
                 if end not in layout.queued:
                     added.xdp.add(end)
     added.sysctl[node]["net.ipv4.ip_forward"] = "1"
-    # What leaves by a queued port comes to the kernel from a port, with an address of this node.
+    # Packets for a queued port are passed to the kernel with a source address of this node.
     added.sysctl[node]["net.ipv4.conf.all.accept_local"] = "1"
 
 
-def _forwarder(layout: Layout, node: str, found: list[tuple[Led, int, Course]]) -> SffConfig:
-    hops = (hop for led, spi, course in found for hop in _hops(layout, node, led, spi, course))
+def _forwarder(
+    layout: Layout, node: str, found: list[tuple[SteeredChain, int, ServicePath]]
+) -> SffConfig:
+    hops = (hop for steered, spi, sfp in found for hop in _hops(layout, node, steered, spi, sfp))
     rules = (
         rule
-        for led, spi, course in found
-        if course.classifier == node
-        for rule in _rules(layout, led, course, course.access.arrival, spi)
+        for steered, spi, sfp in found
+        if sfp.classifier == node
+        for rule in _rules(layout, steered, sfp, sfp.access.arrival, spi)
     )
     unsealed = (
-        rule for led, spi, course in found for rule in _unsealed(layout, node, led, spi, course)
+        rule for steered, spi, sfp in found for rule in _unsealed(layout, node, steered, spi, sfp)
     )
     own = [name for name, found in layout.instances.items() if found[0].node == node]
     entered = (*rules, *unsealed)
@@ -95,11 +97,11 @@ def _forwarder(layout: Layout, node: str, found: list[tuple[Led, int, Course]]) 
 
 
 def _opening(
-    layout: Layout, found: list[tuple[Led, int, Course]], spis: Collection[int]
-) -> tuple[ServicePath, ...]:
-    """Give those of these paths that fail open: nothing is put on them while a function is down."""
+    layout: Layout, found: list[tuple[SteeredChain, int, ServicePath]], spis: Collection[int]
+) -> tuple[CheckedPath, ...]:
+    """Give the paths that fail open: they get no packets while one of their functions is down."""
     opening = (each for each in found if each[0].chain.fail == "open" and each[1] in spis)
-    paths = (health.path(layout, led, spi, course) for led, spi, course in opening)
+    paths = (health.path(layout, steered, spi, sfp) for steered, spi, sfp in opening)
     return tuple(path for path in paths if path is not None)
 
 
@@ -121,30 +123,34 @@ def _functions(layout: Layout, node: str) -> Iterator[Port]:
 
 
 def _proxy(kind: FunctionKind) -> Literal["flows", "rules"] | None:
-    """Give how packets that come back from a function are known."""
+    """Give how packets coming back from a function are assigned to their path."""
     if kind is FunctionKind.IPSEC:
         return "rules"
-    return "flows" if kind.bare else None
+    return "flows" if kind.sfc_unaware else None
 
 
-def _rules(layout: Layout, led: Led, course: Course, port: str, spi: int) -> Iterator[Rule]:
-    for what in matches(layout, led, course):
-        name = f"{course.classifier}.{port}"
+def _rules(
+    layout: Layout, steered: SteeredChain, sfp: ServicePath, port: str, spi: int
+) -> Iterator[Rule]:
+    for what in matches(layout, steered, sfp):
+        name = f"{sfp.classifier}.{port}"
         yield Rule(port=name, spi=spi, si=FIRST_INDEX, **_looks(what))
 
 
-def _unsealed(layout: Layout, node: str, led: Led, spi: int, course: Course) -> Iterator[Rule]:
-    """Put packets that come out of a tunnel between two functions back on their course."""
-    for place, (name, sealed) in enumerate(zip(course.functions, course.sealed, strict=True)):
+def _unsealed(
+    layout: Layout, node: str, steered: SteeredChain, spi: int, sfp: ServicePath
+) -> Iterator[Rule]:
+    """Classify packets that leave the tunnel between two functions onto their service path."""
+    for place, (name, sealed) in enumerate(zip(sfp.functions, sfp.sealed, strict=True)):
         (instance, *_) = layout.instances[name]
         if sealed and instance.node == node:
             index = FIRST_INDEX - place - 1
-            for what in matches(layout, led, course):
+            for what in matches(layout, steered, sfp):
                 yield Rule(port=instance.name, spi=spi, si=index, **_looks(what))
 
 
 class _Looks(TypedDict):
-    """What a rule looks at."""
+    """The fields of a packet that a rule matches."""
 
     source: IPv4Network | None
     destination: IPv4Network | None
@@ -165,37 +171,39 @@ def _looks(what: Match) -> _Looks:
     )
 
 
-def _hops(layout: Layout, node: str, led: Led, spi: int, course: Course) -> Iterator[Hop]:
-    """Give what a node does at each place of a course."""
-    here = course.classifier
-    for passed, (leg, name) in enumerate(zip(course.legs, course.functions, strict=False)):
+def _hops(
+    layout: Layout, node: str, steered: SteeredChain, spi: int, sfp: ServicePath
+) -> Iterator[Hop]:
+    """Give what a node does at each hop of a service path."""
+    here = sfp.classifier
+    for passed, (leg, name) in enumerate(zip(sfp.legs, sfp.functions, strict=False)):
         si = FIRST_INDEX - passed
-        sealed = course.sealed[passed]
+        sealed = sfp.sealed[passed]
         if leg and here == node and not sealed:
             yield Hop(spi=spi, si=si, to=(_tunnel(layout, leg),))
         here = layout.instances[name][0].node
         if here == node and not sealed:
-            back = _back(led, spi, name)
+            back = _back(steered, spi, name)
             targets = tuple(_target(layout, name, each, back) for each in layout.instances[name])
             yield Hop(spi=spi, si=si, to=targets)
     if here == node:
-        hop = course.legs[-1][0]
+        hop = sfp.legs[-1][0]
         end = End(port=hop.port, mac=layout.mac(hop.neighbour))
-        yield Hop(spi=spi, si=FIRST_INDEX - len(course.functions), end=end)
+        yield Hop(spi=spi, si=FIRST_INDEX - len(sfp.functions), end=end)
 
 
-def _back(led: Led, spi: int, function: str) -> Position | None:
-    """Give the place behind a function on the way back, if it is passed there."""
-    for number, course in led.courses.items():
+def _back(steered: SteeredChain, spi: int, function: str) -> Position | None:
+    """Give the position after a function on the reverse path, if there is one."""
+    for number, sfp in steered.service_paths.items():
         if number != spi:
-            passed = course.functions.index(function) + 1
+            passed = sfp.functions.index(function) + 1
             return Position(spi=number, si=FIRST_INDEX - passed)
     return None
 
 
 def _target(layout: Layout, name: str, instance: Instance, back: Position | None) -> Target:
     kind = instance.function.kind
-    answers = back if kind.bare and kind is not FunctionKind.IPSEC else None
+    answers = back if kind.sfc_unaware and kind is not FunctionKind.IPSEC else None
     checked = instance.name if health.checks(layout, name) else None
     mac = instance.macs[1]
     return Target(port=instance.name, mac=mac, back=answers, instance=checked)

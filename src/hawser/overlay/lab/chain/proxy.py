@@ -17,13 +17,13 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from hawser.overlay.config.srv6_proxy import Encapsulation, Port, Proxy, Srv6ProxyConfig, Way
-from hawser.overlay.lab.chain import bare, ipv6
+from hawser.overlay.lab.chain import ipv6, sfc_unaware
 from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.layout import OWN_PORT, SIDES, Instance, Layout
 from hawser.overlay.lab.plan import RoutePlan, RulePlan, Srv6ProxyDaemon
 from hawser.spec.chain import Proxy as Behaviour
-from hawser.spec.course import Course
 from hawser.spec.port import Port as NodePort
+from hawser.spec.service_path import ServicePath
 
 T = TypeVar("T")
 
@@ -36,30 +36,30 @@ def stand_in(
     layout: Layout,
     added: Additions,
     instance: Instance,
-    course: Course,
+    sfp: ServicePath,
     lists: Sequence[tuple[IPv6Address, ...]],
 ) -> None:
-    """Add what leads a course through the proxy of a function, and through that.
+    """Add what leads a service path through the proxy of a function, and through that.
 
     Args:
         layout: of all chains.
         added: what there is so far.
         instance: the function's, which has a proxy.
-        course: the course.
+        sfp: the sfp.
         lists: its segment list, and the one for IPv6 packets where it leads these.
     """
     assert instance.proxy  # noqa: S101 (the caller's choice)
     there = instance.ends6[1]
-    place = course.functions.index(_name(layout, instance))
+    place = sfp.functions.index(_name(layout, instance))
     segment = lists[0][place]
     to = RoutePlan(to=IPv6Network(segment), via=there.ip, interface=instance.port)
     added.routes[instance.node].append(to)
     if instance.proxy not in added.proxies:
         _begin(added, instance)
         _function(added, instance)
-    added.routes[instance.name] += _own(layout, instance, course, len(lists) > 1)
+    added.routes[instance.name] += _own(layout, instance, sfp, len(lists) > 1)
     onward = [segments[place + 1 :] for segments in lists]
-    proxy = _proxy(instance, segment, course, onward, there.ip)
+    proxy = _proxy(instance, segment, sfp, onward, there.ip)
     added.proxies[instance.proxy].setdefault(segment, proxy)
 
 
@@ -96,7 +96,7 @@ def _function(added: Additions, instance: Instance) -> None:
         SIDES, reversed(SIDES), reversed(instance.sides), strict=True
     ):
         table = added.table()
-        own = bare.routes(instance.function, side.ends[0].ip, outgoing, table)
+        own = sfc_unaware.routes(instance.function, side.ends[0].ip, outgoing, table)
         via = side.ends6[0].ip
         six = RoutePlan(to=_EVERYTHING6, via=via, interface=outgoing, table=table)
         added.routes[instance.name] += (*own, six)
@@ -105,33 +105,33 @@ def _function(added: Additions, instance: Instance) -> None:
 
 
 def _own(
-    layout: Layout, instance: Instance, course: Course, carries_ipv6: bool
+    layout: Layout, instance: Instance, sfp: ServicePath, carries_ipv6: bool
 ) -> Iterator[RoutePlan]:
-    """Lead what a program sends itself to the end of a course."""
-    if not instance.function.kind.bare:
+    """Lead what a program sends itself to the end of a service path."""
+    if not instance.function.kind.sfc_unaware:
         return
-    (_, (interface, _)), (_, side) = _along(course, SIDES), _along(course, instance.sides)
-    for address in layout.of(course.target):
+    (_, (interface, _)), (_, side) = _along(sfp, SIDES), _along(sfp, instance.sides)
+    for address in layout.of(sfp.target):
         yield RoutePlan(to=address, via=side.ends[0].ip, interface=interface)
     if carries_ipv6:
-        end = IPv6Network(layout.address6(course.legs[-1][-1].neighbour).ip)
+        end = IPv6Network(layout.address6(sfp.legs[-1][-1].neighbour).ip)
         yield RoutePlan(to=end, via=side.ends6[0].ip, interface=interface)
 
 
-def _along(course: Course, sides: tuple[T, T]) -> tuple[T, T]:
-    """Give the side by which packets of a course come to a function, and the other."""
-    return sides if course.direction == "forward" else (sides[1], sides[0])
+def _along(sfp: ServicePath, sides: tuple[T, T]) -> tuple[T, T]:
+    """Give the side by which packets of a service path come to a function, and the other."""
+    return sides if sfp.direction == "forward" else (sides[1], sides[0])
 
 
 def _proxy(
     instance: Instance,
     segment: IPv6Address,
-    course: Course,
+    sfp: ServicePath,
     onward: Sequence[tuple[IPv6Address, ...]],
     source: IPv6Address,
 ) -> Proxy:
     assert instance.function.proxy  # noqa: S101 (the caller's choice)
-    ((_, out), (_, back)), (side, _) = _along(course, SIDES), _along(course, instance.sides)
+    ((_, out), (_, back)), (side, _) = _along(sfp, SIDES), _along(sfp, instance.sides)
     return Proxy(
         segment=segment,
         behaviour=instance.function.proxy,

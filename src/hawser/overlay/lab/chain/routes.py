@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 
 from hawser.overlay.lab.chain.additions import Additions
-from hawser.overlay.lab.chain.bare import answered
-from hawser.overlay.lab.chain.layout import OWN_PORT, Layout, Led
+from hawser.overlay.lab.chain.layout import OWN_PORT, Layout, SteeredChain
+from hawser.overlay.lab.chain.sfc_unaware import answered
 from hawser.overlay.lab.plan import RoutePlan, RulePlan
 from hawser.overlay.lab.route import EVERYTHING
 from hawser.spec.chain import Steering
-from hawser.spec.course import Course
 from hawser.spec.match import PROTOCOLS, Match
+from hawser.spec.service_path import ServicePath
 
 Step = tuple[str, str, IPv4Address, str]
 """Node, the interface at which packets come, and the neighbour and interface they go on to."""
@@ -23,25 +23,25 @@ Step = tuple[str, str, IPv4Address, str]
 
 def steer(layout: Layout, added: Additions) -> None:
     """Add the rules and routes of all chains that are steered by routes."""
-    for led, number, course in layout.by(Steering.ROUTES):
-        for node, incoming, via, interface in _steps(layout, course):
+    for steered, number, sfp in layout.by(Steering.ROUTES):
+        for node, incoming, via, interface in _steps(layout, sfp):
             table = added.leads(number)
             route = RoutePlan(to=EVERYTHING, via=via, interface=interface, table=table)
             added.routes[node].append(route)
-            added.rules[node] += rules(layout, led, course, incoming, table)
-        for name in course.functions:
+            added.rules[node] += rules(layout, steered, sfp, incoming, table)
+        for name in sfp.functions:
             for each in layout.instances[name]:
-                if each.function.kind.bare:
+                if each.function.kind.sfc_unaware:
                     continue  # it has that already
                 back = RoutePlan(to=EVERYTHING, via=each.ends[0].ip, interface=OWN_PORT)
                 added.routes[each.name].append(back)
 
 
 def rules(
-    layout: Layout, led: Led, course: Course, incoming: str, table: int
+    layout: Layout, steered: SteeredChain, sfp: ServicePath, incoming: str, table: int
 ) -> Iterator[RulePlan]:
-    """Give the rules by which a course's packets that come in here look in a table."""
-    for what in matches(layout, led, course):
+    """Give the rules by which a service path's packets that come in here look in a table."""
+    for what in matches(layout, steered, sfp):
         yield RulePlan(
             source=what.source,
             to=what.destination,
@@ -53,22 +53,22 @@ def rules(
         )
 
 
-def matches(layout: Layout, led: Led, course: Course) -> Iterator[Match]:
-    """Give what a course's packets look like: they go to its end, unless a match says where."""
-    asked = led.chain.match
-    what = asked if course.direction == "forward" else asked.turned()
-    for own in answered(layout, course):
+def matches(layout: Layout, steered: SteeredChain, sfp: ServicePath) -> Iterator[Match]:
+    """Give matches for a service path's packets; by default for all packets to its target."""
+    asked = steered.chain.match
+    what = asked if sfp.direction == "forward" else asked.turned()
+    for own in answered(layout, sfp):
         yield what.model_copy(update={"destination": IPv4Network(own)})
     if what.destination is not None:
         yield what
         return
-    for address in layout.of(course.target):
+    for address in layout.of(sfp.target):
         yield what.model_copy(update={"destination": address})
 
 
-def _steps(layout: Layout, course: Course) -> Iterator[Step]:
-    incoming = course.access.arrival
-    for leg, name in zip(course.legs, course.functions, strict=False):
+def _steps(layout: Layout, sfp: ServicePath) -> Iterator[Step]:
+    incoming = sfp.access.arrival
+    for leg, name in zip(sfp.legs, sfp.functions, strict=False):
         for hop in leg:
             yield hop.node, incoming, layout.address(hop.neighbour), hop.interface
             incoming = hop.arrival

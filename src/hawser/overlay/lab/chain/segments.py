@@ -4,7 +4,7 @@
 5f00:0:N:F::1        function F, at node N
 5f00:0:N:F::2        the same, where answers come to its proxy
 5f00:0:N:F::3        the same, where its node sends packets to it (End.X)
-5f00:0:N::C          where course C ends
+5f00:0:N::C          where sfp C ends
 5f00:0:N::6:C        where it ends for IPv6 packets, but with End.DT46
 """
 
@@ -13,10 +13,10 @@ from __future__ import annotations
 from ipaddress import IPv6Address, IPv6Network
 from typing import Literal
 
-from hawser.overlay.lab.chain.layout import Instance, Layout, Led
+from hawser.overlay.lab.chain.layout import Instance, Layout, SteeredChain
 from hawser.spec.address import SEGMENTS
 from hawser.spec.chain import FunctionSegment, LastSegment
-from hawser.spec.course import Course
+from hawser.spec.service_path import ServicePath
 
 Family = Literal[4, 6]
 """Of IP packets."""
@@ -26,17 +26,17 @@ _NODE, _FUNCTION = 80, 64
 _OWN, _ANSWERS, _CROSS_CONNECT = 1, 2, 3
 """Which segment of a function."""
 _IPV6 = 6 << 16
-"""What a segment has more where IPv6 packets leave their course."""
+"""What a segment has more where IPv6 packets leave their service path."""
 
 
 def segments(
-    layout: Layout, led: Led, number: int, *, family: Family = 4
+    layout: Layout, steered: SteeredChain, number: int, *, family: Family = 4
 ) -> tuple[IPv6Address, ...]:
-    """Give the segment list of a course, in the order in which its packets pass."""
-    course = led.courses[number]
-    functions = (layout.instances[name][0] for name in course.functions)
-    passed = (of_function(layout, led, course, each) for each in functions)
-    return (*passed, last(layout, led, number, family))
+    """Give the segment list of a service path, in the order in which its packets pass."""
+    sfp = steered.service_paths[number]
+    functions = (layout.instances[name][0] for name in sfp.functions)
+    passed = (of_function(layout, steered, sfp, each) for each in functions)
+    return (*passed, last(layout, steered, number, family))
 
 
 def locator(layout: Layout, node: str) -> IPv6Network:
@@ -45,19 +45,21 @@ def locator(layout: Layout, node: str) -> IPv6Network:
     return IPv6Network((int(SEGMENTS.network_address) + (number << _NODE), 128 - _NODE))
 
 
-def of_function(layout: Layout, led: Led, course: Course, instance: Instance) -> IPv6Address:
-    """Give the segment of a function in a course; a proxy has one for each direction."""
+def of_function(
+    layout: Layout, steered: SteeredChain, sfp: ServicePath, instance: Instance
+) -> IPv6Address:
+    """Give the segment of a function in a service path; a proxy has one for each direction."""
     which = _OWN
     if instance.proxy:
-        which = _ANSWERS if course.direction == "reverse" else _OWN
-    elif led.chain.segments.function is FunctionSegment.CROSS_CONNECT:
+        which = _ANSWERS if sfp.direction == "reverse" else _OWN
+    elif steered.chain.segments.function is FunctionSegment.CROSS_CONNECT:
         which = _CROSS_CONNECT
     network = locator(layout, instance.node).network_address
     return network + (instance.number << _FUNCTION) + which
 
 
-def last(layout: Layout, led: Led, number: int, family: Family) -> IPv6Address:
-    """Give the segment at which packets of a family leave a course."""
-    own = family == 6 and led.chain.segments.last is not LastSegment.ONE_TABLE
-    node = locator(layout, led.courses[number].last).network_address
+def last(layout: Layout, steered: SteeredChain, number: int, family: Family) -> IPv6Address:
+    """Give the segment at which packets of a family leave a service path."""
+    own = family == 6 and steered.chain.segments.last is not LastSegment.ONE_TABLE
+    node = locator(layout, steered.service_paths[number].last).network_address
     return node + number + (_IPV6 if own else 0)

@@ -15,52 +15,54 @@ from ipaddress import IPv6Network
 from hawser.overlay.lab.chain import decapsulation, ipv6, proxy
 from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.ipv6 import PLAIN_ROUTER, ROUTER
-from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, Led
+from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, SteeredChain
 from hawser.overlay.lab.chain.routes import rules
 from hawser.overlay.lab.chain.segments import locator, of_function, segments
 from hawser.overlay.lab.plan import RoutePlan, SegmentPlan
 from hawser.overlay.lab.route import EVERYTHING
 from hawser.spec.chain import Encapsulation, FunctionSegment, Steering
-from hawser.spec.course import Course
 from hawser.spec.port import Port
+from hawser.spec.service_path import ServicePath
 
 _EVERYTHING6 = IPv6Network("::/0")
 
 
 def steer(layout: Layout, added: Additions) -> None:
     """Add the segments, routes and addresses of all chains that are steered by SRv6."""
-    for led, number, course in layout.by(Steering.SRV6):
-        _classify(layout, added, led, number, course)
-        _reach(layout, added, course)
-        for name in course.functions:
+    for steered, number, sfp in layout.by(Steering.SRV6):
+        _classify(layout, added, steered, number, sfp)
+        _reach(layout, added, sfp)
+        for name in sfp.functions:
             (instance,) = layout.instances[name]
             if instance.proxy:
-                lists = [segments(layout, led, number)]
-                if led.chain.carries_ipv6:
-                    lists.append(segments(layout, led, number, family=6))
-                proxy.stand_in(layout, added, instance, course, lists)
+                lists = [segments(layout, steered, number)]
+                if steered.chain.carries_ipv6:
+                    lists.append(segments(layout, steered, number, family=6))
+                proxy.stand_in(layout, added, instance, sfp, lists)
                 added.sysctl[instance.proxy] |= ROUTER
             else:
-                _function(layout, added, led, number, instance)
+                _function(layout, added, steered, number, instance)
             added.sysctl[instance.node] |= ROUTER
-        decapsulation.end(layout, added, led, number)
-        if led.chain.carries_ipv6:
-            ipv6.lead(layout, added, led, number)
+        decapsulation.end(layout, added, steered, number)
+        if steered.chain.carries_ipv6:
+            ipv6.lead(layout, added, steered, number)
 
 
-def _classify(layout: Layout, added: Additions, led: Led, number: int, course: Course) -> None:
+def _classify(
+    layout: Layout, added: Additions, steered: SteeredChain, number: int, sfp: ServicePath
+) -> None:
     table = added.leads(number)
-    interface = layout.departure(course)
+    interface = layout.departure(sfp)
     route = RoutePlan(
         to=EVERYTHING,
         interface=interface,
         table=table,
-        segments=segments(layout, led, number),
-        mode=_around(led.chain.encapsulation),
+        segments=segments(layout, steered, number),
+        mode=_around(steered.chain.encapsulation),
     )
-    added.routes[course.classifier].append(route)
-    node = course.classifier
-    added.rules[node] += rules(layout, led, course, course.access.arrival, table)
+    added.routes[sfp.classifier].append(route)
+    node = sfp.classifier
+    added.rules[node] += rules(layout, steered, sfp, sfp.access.arrival, table)
     added.sysctl[node] |= ROUTER
 
 
@@ -69,9 +71,9 @@ def _around(mode: Encapsulation) -> Encapsulation:
     return Encapsulation.WHOLE if mode is Encapsulation.INSERTED else mode
 
 
-def _reach(layout: Layout, added: Additions, course: Course) -> None:
-    """Lead to the nodes of the functions, over the links that the course passes."""
-    for leg, node in zip(course.legs, course.nodes, strict=False):
+def _reach(layout: Layout, added: Additions, sfp: ServicePath) -> None:
+    """Lead to the nodes of the functions, over the links that the service path passes."""
+    for leg, node in zip(sfp.legs, sfp.nodes, strict=False):
         for hop in leg:
             for port in (hop.port, hop.neighbour):
                 added.addresses[port].append(layout.address6(port))
@@ -81,15 +83,17 @@ def _reach(layout: Layout, added: Additions, course: Course) -> None:
             added.routes[hop.node].append(route)
 
 
-def _function(layout: Layout, added: Additions, led: Led, number: int, instance: Instance) -> None:
+def _function(
+    layout: Layout, added: Additions, steered: SteeredChain, number: int, instance: Instance
+) -> None:
     """Add the segment of a function that no proxy stands in for, at the function or at its node."""
     here, there = instance.ends6
     added.addresses[instance.node_end].append(here)
     added.addresses[Port(instance.name, OWN_PORT)].append(there)
     back = RoutePlan(to=_EVERYTHING6, via=here.ip, interface=OWN_PORT)
     added.routes[instance.name].append(back)
-    segment = of_function(layout, led, led.courses[number], instance)
-    if led.chain.segments.function is FunctionSegment.CROSS_CONNECT:
+    segment = of_function(layout, steered, steered.service_paths[number], instance)
+    if steered.chain.segments.function is FunctionSegment.CROSS_CONNECT:
         added.sysctl[instance.name] |= PLAIN_ROUTER
         cross = SegmentPlan(
             segment=segment, behaviour="End.X", interface=instance.port, via=there.ip

@@ -1,8 +1,8 @@
-"""Functions that know nothing of chains (RFC 7665 section 4.6): the kernel, and programs of others.
+"""SFC-unaware functions (RFC 7665 section 4.6): the kernel, and third-party programs.
 
-Packets come to such a function as their sender made them, and go back by its only cable. It has an
-address that others reach, for connections of its own and for answers to addresses that it put in
-the place of a sender's. Where segments lead, it has two cables, to a proxy (`proxy`).
+Such a function receives packets without chain headers and returns them on the same cable. It has an
+address that other nodes can reach, for its own connections and for replies to addresses that it
+translated. Steered by SRv6 it has two cables to a proxy instead (`proxy`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout
 from hawser.overlay.lab.plan import ProgramPlan, RoutePlan, RulePlan, TunnelPlan
 from hawser.overlay.lab.route import EVERYTHING
 from hawser.spec.chain import PLACE, Function, FunctionKind, RouteAction
-from hawser.spec.course import Course
+from hawser.spec.service_path import ServicePath
 from hawser.spec.tunnel import TunnelKind
 from hawser.spec.way import first_hops
 
@@ -27,8 +27,8 @@ _KINDS = {
 
 
 def join(layout: Layout, added: Additions) -> None:
-    """Lead to the addresses of all such functions, and out of them."""
-    for each in bare(layout):
+    """Add routes to the addresses of all such functions, and routes of the functions."""
+    for each in sfc_unaware(layout):
         if each.proxy is None:
             added.routes[each.name] += routes(each.function, each.ends[0].ip, OWN_PORT)
         if each.function.kind is FunctionKind.IPSEC:
@@ -40,41 +40,45 @@ def join(layout: Layout, added: Additions) -> None:
                     to=IPv4Network(_reached(each)),
                     via=layout.address(hop.neighbour),
                     interface=hop.interface,
-                    mtu=_room(layout, node),
+                    mtu=_mtu(layout, node),
                 )
                 added.routes[node].append(route)
 
 
 def _reached(instance: Instance) -> IPv4Address:
-    """Give the address that answers to packets of a chain come to, where it is their sender."""
+    """Give the address at which an instance receives replies to packets that it sends."""
     return (instance.sides[1] if instance.proxy else instance).ends[1].ip
 
 
-def _room(layout: Layout, node: str) -> int | None:
-    """Give the room that an end of chains has for answers, which may be led."""
-    rooms = [led.mtu for led in layout.led if node in (led.chain.source, led.chain.target)]
-    return min(rooms, default=None)
+def _mtu(layout: Layout, node: str) -> int | None:
+    """Give the MTU for replies of a node at the end of chains: they may pass a chain too."""
+    mtus = [
+        steered.mtu
+        for steered in layout.steered
+        if node in (steered.chain.source, steered.chain.target)
+    ]
+    return min(mtus, default=None)
 
 
-def bare(layout: Layout) -> Iterator[Instance]:
-    """Give the instances of such functions."""
-    return (each for each in layout.every() if each.function.kind.bare)
+def sfc_unaware(layout: Layout) -> Iterator[Instance]:
+    """Give the instances of all SFC-unaware functions."""
+    return (each for each in layout.every() if each.function.kind.sfc_unaware)
 
 
-def answered(layout: Layout, course: Course) -> Iterator[IPv4Address]:
-    """Give the addresses that answers go to which a function has put in the place of the sender's.
+def answered(layout: Layout, sfp: ServicePath) -> Iterator[IPv4Address]:
+    """Give the addresses that functions translate source addresses to, for matching replies.
 
-    Of several instances none is given: what chooses one would not choose that which has the flow.
-    Such answers go straight to it.
+    Functions with several instances are left out: load balancing could choose another instance than
+    the one that has the flow. Their replies go directly to the instance's own address.
     """
-    for name in course.functions if course.direction == "reverse" else ():
+    for name in sfp.functions if sfp.direction == "reverse" else ():
         instances = layout.instances[name]
         if instances[0].function.kind is FunctionKind.PROXY and len(instances) == 1:
             yield _reached(instances[0])
 
 
 def programs(layout: Layout, addresses: Mapping[str, IPv4Address]) -> Iterator[ProgramPlan]:
-    """Give the programs of functions, with addresses where they have names."""
+    """Give the programs of functions, with names in their texts replaced by addresses."""
     for each in layout.every():
         function = each.function
         if function.kind is FunctionKind.PROXY:
@@ -87,9 +91,9 @@ def programs(layout: Layout, addresses: Mapping[str, IPv4Address]) -> Iterator[P
 
 
 def tunnels(layout: Layout) -> Iterator[TunnelPlan]:
-    """Give both ends of the tunnels between functions, the one that a chain passes first first."""
-    ends = {each.name: each for each in bare(layout) if each.function.peer is not None}
-    first = [name for led in layout.led for name in led.chain.functions if name in ends]
+    """Give both ends of each tunnel between functions, in the order in which chains pass them."""
+    ends = {each.name: each for each in sfc_unaware(layout) if each.function.peer is not None}
+    first = [name for steered in layout.steered for name in steered.chain.functions if name in ends]
     for name in dict.fromkeys(first):
         if name in ends:
             here, there = ends.pop(name), ends.pop(_peer(ends, name))
@@ -117,11 +121,11 @@ def _end(name: str, here: Instance, there: Instance) -> TunnelPlan:
 
 
 TUNNEL_TABLE = 900
-"""Of a function: what goes into its tunnel."""
+"""Routing table of a function for packets into its tunnel."""
 
 
 def _into_tunnel(added: Additions, end: Instance) -> None:
-    """Send what comes to a tunnel's end through it, and nothing past it while there is none."""
+    """Route a function's packets into its tunnel; while there is none they are unreachable."""
     added.rules[end.name].append(RulePlan(incoming=OWN_PORT, table=TUNNEL_TABLE))
     none = RoutePlan(to=EVERYTHING, interface=OWN_PORT, table=TUNNEL_TABLE, kind="unreachable")
     added.routes[end.name].append(none)
@@ -130,7 +134,7 @@ def _into_tunnel(added: Additions, end: Instance) -> None:
 def routes(
     function: Function, gateway: IPv4Address, interface: str, table: int | None = None
 ) -> Iterator[RoutePlan]:
-    """Give the routes of a function: its own, and one for everything else."""
+    """Give the routes of a function: those configured, and a default route."""
     for each in function.routes:
         kind = _KINDS.get(each.action)
         if kind is None:

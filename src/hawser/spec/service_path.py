@@ -1,4 +1,4 @@
-"""The course of a chain over a topology: which nodes its packets pass, and with how much room.
+"""The sfp of a chain over a topology: which nodes its packets pass, and with how much room.
 
     from -- classifier -- .. -- node of the first function -- .. -- node of the last -- .. -- to
                           leg 0                             legs 1, 2, ..        last leg
@@ -36,7 +36,7 @@ _TUNNEL_MTU = {TunnelKind.STRONGSWAN: 1400, TunnelKind.WIREGUARD_GO: 1420}
 
 
 @dataclass(frozen=True)
-class Course:
+class ServicePath:
     """A chain in one direction."""
 
     direction: Direction
@@ -79,35 +79,35 @@ class Course:
             yield hop.there, hop.arrival
 
 
-def courses(
+def service_paths(
     topology: Topology, functions: Mapping[str, Function], chain: Chain
-) -> Iterator[Course]:
-    """Give a chain's course forward, and back where it has one.
+) -> Iterator[ServicePath]:
+    """Give a chain's sfp forward, and back where it has one.
 
     Raises:
         KeyError: no links join its nodes.
     """
-    yield _course(topology, functions, "forward", chain.source, chain.target, chain.functions)
+    yield _service_path(topology, functions, "forward", chain.source, chain.target, chain.functions)
     if chain.symmetric:
         back = chain.functions[::-1]
-        yield _course(topology, functions, "reverse", chain.target, chain.source, back)
+        yield _service_path(topology, functions, "reverse", chain.target, chain.source, back)
 
 
-def _course(
+def _service_path(
     topology: Topology,
     functions: Mapping[str, Function],
     direction: Direction,
     source: str,
     target: str,
     names: tuple[str, ...],
-) -> Course:
+) -> ServicePath:
     access = way(topology, source, target)[0]
     nodes = tuple(functions[name].node for name in names)
     stops = (access.there, *nodes, target)
     legs = tuple(way(topology, *ends) for ends in pairwise(stops))
     peers = (functions[name].peer for name in names)
     sealed = tuple(peer in names[:place] for place, peer in enumerate(peers))
-    return Course(direction, source, target, names, nodes, access, legs, sealed)
+    return ServicePath(direction, source, target, names, nodes, access, legs, sealed)
 
 
 def overhead(chain: Chain) -> int:
@@ -122,17 +122,17 @@ def overhead(chain: Chain) -> int:
             return 0
 
 
-def mtu(topology: Topology, tunnels: Mapping[str, Tunnel], chain: Chain, course: Course) -> int:
-    """Give the largest IP packet that passes a chain's course whole."""
+def mtu(topology: Topology, tunnels: Mapping[str, Tunnel], chain: Chain, sfp: ServicePath) -> int:
+    """Give the largest IP packet that passes a chain's sfp whole."""
     extra = overhead(chain)
     rooms = link_mtus(topology, tunnels)
-    plain = [rooms[hop.neighbour] for hop in (course.access, *course.legs[-1])]
+    plain = [rooms[hop.neighbour] for hop in (sfp.access, *sfp.legs[-1])]
     steered = [
         rooms[hop.neighbour] - (ESP_OVERHEAD if sealed else extra)
-        for leg, sealed in zip(course.legs, course.sealed, strict=False)
+        for leg, sealed in zip(sfp.legs, sfp.sealed, strict=False)
         for hop in leg
     ]
-    inside = [_TUNNEL_MTU[TunnelKind.STRONGSWAN]] if any(course.sealed) else []
+    inside = [_TUNNEL_MTU[TunnelKind.STRONGSWAN]] if any(sfp.sealed) else []
     return min(*plain, *steered, *inside)
 
 

@@ -13,8 +13,8 @@ from hawser.overlay.lab.plan import NodePlan
 
 WORKFLOW = parsed("""\
 hawser: 1
-name: bare
-title: Bare
+name: unaware
+title: SFC-unaware functions
 topology:
   nodes: [client, a, b, server]
   links:
@@ -80,20 +80,20 @@ def test_answers_to_a_function_are_led_back_where_one_instance_has_them() -> Non
 
 def test_everybody_reaches_a_function_and_it_sends_no_more_than_its_chain_has_room_for() -> None:
     plan = chain("px", "rt")
-    (led,) = plan.chains
+    (steered,) = plan.chains
     for name in ("client", "b", "server"):
         assert IPv4Network(PX) in [route.to for route in node(plan, name).routes]
     (port,) = node(plan, "px").interfaces
-    assert (port.mtu, port.gro, port.offload) == (led.mtu, True, False)
-    assert led.mtu < 1500
+    assert (port.mtu, port.gro, port.offload) == (steered.mtu, True, False)
+    assert steered.mtu < 1500
     routes = {str(route.to): route.kind for route in node(plan, "rt").routes}
     assert routes == {"10.9.0.0/16": "blackhole", "0.0.0.0/0": "unicast"}
 
 
 def test_between_the_ends_of_a_tunnel_no_header_goes() -> None:
     plan = chain("f", "enc", "dec", "rt")
-    (led,) = plan.chains
-    assert led.mtu == 1400
+    (steered,) = plan.chains
+    assert steered.mtu == 1400
     places = {(hop["spi"], hop["si"]) for name in ("a", "b") for hop in config(plan, name)["hops"]}
     assert (1, 253) not in places, "dec gets nothing by a header"
     assert (2, 253) not in places, "nor does enc on the way back"
