@@ -1,4 +1,4 @@
-"""Service function chains in a plan: functions, what leads packets to them, and room for that."""
+"""Service function chains in a plan: functions, steering and MTUs."""
 
 from hawser.overlay.lab.chain.network import chained
 

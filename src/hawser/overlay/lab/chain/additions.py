@@ -20,7 +20,7 @@ from hawser.overlay.lab.plan import (
 from hawser.spec.port import Port
 
 _FIRST_TABLE = 1001
-"""Routing table of the first place of a chain; the next ones follow."""
+"""Number of the first routing table of chains; others follow."""
 
 
 def _lists() -> defaultdict[Any, list[Any]]:
@@ -41,29 +41,29 @@ class Additions:
     macs: dict[Port, str] = field(default_factory=dict)
     """Ethernet addresses by port."""
     xdp: set[Port] = field(default_factory=set)
-    """Ports on whose cable programs send."""
+    """Ports whose link carries XDP redirects."""
     daemons: list[Daemon] = field(default_factory=list)
     proxies: defaultdict[str, dict[IPv6Address, Proxy]] = field(
         default_factory=lambda: defaultdict(dict)
     )
-    """For functions that know nothing of segment routing, by their node and by segment."""
+    """Proxies of SFC-unaware functions, by node and segment."""
     tables: int = 0
     """Routing tables in use."""
-    leading: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """Those to which rules lead the packets of a service path, by its number."""
+    steering_tables: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """By number of a service path, the tables that rules select for its packets."""
 
     def table(self) -> int:
         """Take a routing table."""
         self.tables += 1
         return _FIRST_TABLE + self.tables - 1
 
-    def leads(self, sfp: int) -> int:
-        """Take a routing table to which rules lead a service path's packets."""
-        self.leading[sfp].append(self.table())
-        return self.leading[sfp][-1]
+    def steering_table(self, sfp: int) -> int:
+        """Take a routing table for rules to select for a service path's packets."""
+        self.steering_tables[sfp].append(self.table())
+        return self.steering_tables[sfp][-1]
 
     def node(self, plan: NodePlan) -> NodePlan:
-        """Give a node with what is added to it."""
+        """Give a node with its additions."""
         name = plan.name
         return plan.model_copy(
             update={

@@ -1,7 +1,7 @@
-"""Where packets leave a service path that segments lead: the header comes off (RFC 8986 section 4).
+"""Decapsulation at the end of a service path steered by SRv6 (RFC 8986 section 4).
 
-With End.DX4 and End.DX6 they then go by the node's routes, with End.DT4, End.DT6 and End.DT46 by a
-routing table of the sfp's own. For IPv4 that is the table of a VRF: Linux has no other way.
+After End.DX4 and End.DX6 packets follow the node's routes, after End.DT4, End.DT6 and End.DT46 a
+routing table of the service path. For IPv4 Linux requires that to be the table of a VRF.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EVERYTHING6 = IPv6Network("::/0")
 
 
 def end(layout: Layout, added: Additions, steered: SteeredChain, number: int) -> None:
-    """Take the header off and send packets on, at the last function's node."""
+    """Decapsulate packets at the last function's node and forward them."""
     sfp, how = steered.service_paths[number], steered.chain.segments.last
     if how is LastSegment.CROSS_CONNECT:
         _cross_connects(layout, added, steered, number)
@@ -46,7 +46,7 @@ def end(layout: Layout, added: Additions, steered: SteeredChain, number: int) ->
 
 
 def _families(steered: SteeredChain) -> tuple[Family, ...]:
-    """Give the families whose packets have a header that comes off."""
+    """Give the address families whose packets are decapsulated."""
     inserted = steered.chain.encapsulation is Encapsulation.INSERTED
     return (4, 6) if steered.chain.carries_ipv6 and not inserted else (4,)
 
@@ -64,7 +64,7 @@ def _cross_connects(layout: Layout, added: Additions, steered: SteeredChain, num
 
 
 def _onward(layout: Layout, sfp: ServicePath, family: Family, table: int) -> RoutePlan:
-    """Give the way from where a service path ends."""
+    """Give the path from the last function's node to the target."""
     hop = sfp.legs[-1][0]
     if family == 4:
         via, interface = layout.address(hop.neighbour), hop.interface

@@ -1,7 +1,7 @@
 """IPv6 packets between the ends of a chain that is steered by SRv6.
 
-The ends get addresses on their links, and routes to each other by way of the classifier. A header
-that was inserted goes on to the target, which looks past it: no segments are left.
+The ends get addresses on their links, and routes to each other through the classifier. An inserted
+header stays on the packet up to the target, which ignores it because no segments are left.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PLAIN_ROUTER = {
     for key, value in (
         ("disable_ipv6", "0"),
         ("forwarding", "1"),
-        # Addresses are given, and known to be nobody else's.
+        # Addresses are assigned by the plan, so duplicates cannot occur.
         ("accept_ra", "0"),
         ("accept_dad", "0"),
     )
@@ -35,15 +35,15 @@ ROUTER = PLAIN_ROUTER | {f"net.ipv6.conf.{name}.seg6_enabled": "1" for name in _
 """Settings of a node that routes IPv6 and has segments."""
 
 
-def lead(layout: Layout, added: Additions, steered: SteeredChain, number: int) -> None:
-    """Add what leads a service path's IPv6 packets."""
+def steer(layout: Layout, added: Additions, steered: SteeredChain, number: int) -> None:
+    """Steer a service path's IPv6 packets."""
     sfp = steered.service_paths[number]
     target = IPv6Network(layout.address6(sfp.legs[-1][-1].neighbour).ip)
     for hop in (sfp.access, *sfp.legs[-1]):
         for port in (hop.port, hop.neighbour):
             added.addresses[port].append(layout.address6(port))
             added.sysctl[port.node] |= ROUTER
-    access, table = sfp.access, added.leads(number)
+    access, table = sfp.access, added.steering_table(number)
     listed = segments(layout, steered, number, family=6)
     inserted = steered.chain.encapsulation is Encapsulation.INSERTED
     via = layout.address6(access.neighbour).ip

@@ -54,7 +54,7 @@ def chained(lab: Resolved, plan: NetworkPlan) -> NetworkPlan:
     joined = [_joined(layout, node, every) for node in plan.nodes]
     functions = [node for each in every for node in _nodes(layout, each)]
     nodes = tuple(added.node(node) for node in (*joined, *functions))
-    added.daemons += health.classifiers(layout, nodes, added.leading)
+    added.daemons += health.classifiers(layout, nodes, added.steering_tables)
     named = plan.addresses | {each.name: each.ends[1].ip for each in every}
     return plan.model_copy(
         update={

@@ -1,4 +1,4 @@
-"""Proxies for functions that know nothing of segment routing: `hawserd function srv6-proxy`.
+"""SRv6 proxies of SFC-unaware functions: `hawserd function srv6-proxy`.
 
 See draft-ietf-spring-sr-service-programming, section 6. A proxy has a segment for each direction,
 and the function a port for each side:
@@ -6,7 +6,7 @@ and the function a port for each side:
     node ---- f0 proxy p0 ---- f0 function      forward: in by f0, out by f1
                        p1 ---- f1               reverse: in by f1, out by f0
 
-Connections of a function's own, and what it answers itself, leave by the side that leads there.
+The function's own connections and replies leave by the port on the side of their destination.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def stand_in(
     sfp: ServicePath,
     lists: Sequence[tuple[IPv6Address, ...]],
 ) -> None:
-    """Add what leads a service path through the proxy of a function, and through that.
+    """Steer a service path through the proxy of a function and through the function.
 
     Args:
         layout: of all chains.
         added: what there is so far.
         instance: the function's, which has a proxy.
         sfp: the sfp.
-        lists: its segment list, and the one for IPv6 packets where it leads these.
+        lists: its segment list, and the one for IPv6 packets if it steers them.
     """
     assert instance.proxy  # noqa: S101 (the caller's choice)
     there = instance.ends6[1]
@@ -90,7 +90,7 @@ def _begin(added: Additions, instance: Instance) -> None:
 
 
 def _function(added: Additions, instance: Instance) -> None:
-    """Let the function pass what comes by one side on by the other, of either family."""
+    """Let the function forward packets of both families from one port to the other."""
     added.sysctl[instance.name] |= ipv6.PLAIN_ROUTER
     for (incoming, _), (outgoing, _), side in zip(
         SIDES, reversed(SIDES), reversed(instance.sides), strict=True
@@ -107,7 +107,7 @@ def _function(added: Additions, instance: Instance) -> None:
 def _own(
     layout: Layout, instance: Instance, sfp: ServicePath, carries_ipv6: bool
 ) -> Iterator[RoutePlan]:
-    """Lead what a program sends itself to the end of a service path."""
+    """Route what a program itself sends to the end of a service path."""
     if not instance.function.kind.sfc_unaware:
         return
     (_, (interface, _)), (_, side) = _along(sfp, SIDES), _along(sfp, instance.sides)
@@ -119,7 +119,7 @@ def _own(
 
 
 def _along(sfp: ServicePath, sides: tuple[T, T]) -> tuple[T, T]:
-    """Give the side by which packets of a service path come to a function, and the other."""
+    """Give the port at which packets of a service path enter a function, and the other port."""
     return sides if sfp.direction == "forward" else (sides[1], sides[0])
 
 
@@ -145,7 +145,7 @@ def _proxy(
 def _encapsulation(
     instance: Instance, onward: Sequence[tuple[IPv6Address, ...]], source: IPv6Address
 ) -> Encapsulation | None:
-    """Give what a static proxy puts in front of packets: the rest of each list."""
+    """Give the segments that a static proxy adds to packets: the rest of each segment list."""
     if instance.function.proxy is not Behaviour.STATIC:
         return None
     segments, *ipv6_segments = onward

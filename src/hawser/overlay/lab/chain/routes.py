@@ -1,6 +1,6 @@
-"""Steering by plain routes: where a packet comes from says where in its chain it is.
+"""Steering by plain routes: the interface at which a packet arrives tells its place in the chain.
 
-Also what srv6 needs of it: rules that tell a chain's packets from others.
+SRv6 uses the rules that match the packets of a chain, too.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from hawser.spec.match import PROTOCOLS, Match
 from hawser.spec.service_path import ServicePath
 
 Step = tuple[str, str, IPv4Address, str]
-"""Node, the interface at which packets come, and the neighbour and interface they go on to."""
+"""Node, the interface at which packets arrive, and the neighbour and interface of the next hop."""
 
 
 def steer(layout: Layout, added: Additions) -> None:
     """Add the rules and routes of all chains that are steered by routes."""
     for steered, number, sfp in layout.by(Steering.ROUTES):
         for node, incoming, via, interface in _steps(layout, sfp):
-            table = added.leads(number)
+            table = added.steering_table(number)
             route = RoutePlan(to=EVERYTHING, via=via, interface=interface, table=table)
             added.routes[node].append(route)
             added.rules[node] += rules(layout, steered, sfp, incoming, table)
         for name in sfp.functions:
             for each in layout.instances[name]:
                 if each.function.kind.sfc_unaware:
-                    continue  # it has that already
+                    continue  # it has that route already
                 back = RoutePlan(to=EVERYTHING, via=each.ends[0].ip, interface=OWN_PORT)
                 added.routes[each.name].append(back)
 
@@ -40,7 +40,7 @@ def steer(layout: Layout, added: Additions) -> None:
 def rules(
     layout: Layout, steered: SteeredChain, sfp: ServicePath, incoming: str, table: int
 ) -> Iterator[RulePlan]:
-    """Give the rules by which a service path's packets that come in here look in a table."""
+    """Give the rules that select a routing table for a service path's packets arriving here."""
     for what in matches(layout, steered, sfp):
         yield RulePlan(
             source=what.source,

@@ -2,10 +2,10 @@
 
 5f00:0:N::/48        node N
 5f00:0:N:F::1        function F, at node N
-5f00:0:N:F::2        the same, where answers come to its proxy
-5f00:0:N:F::3        the same, where its node sends packets to it (End.X)
-5f00:0:N::C          where sfp C ends
-5f00:0:N::6:C        where it ends for IPv6 packets, but with End.DT46
+5f00:0:N:F::2        the same, at its proxy, for the reverse direction
+5f00:0:N:F::3        the same, at its node, which forwards packets to it (End.X)
+5f00:0:N::C          last segment of service path C
+5f00:0:N::6:C        the same for IPv6 packets, except with End.DT46
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Family = Literal[4, 6]
 """Of IP packets."""
 
 _NODE, _FUNCTION = 80, 64
-"""Bits to the right of a node's number and of a function's."""
+"""Bits to the right of a node's and of a function's number in a segment."""
 _OWN, _ANSWERS, _CROSS_CONNECT = 1, 2, 3
-"""Which segment of a function."""
+"""Segments of a function."""
 _IPV6 = 6 << 16
-"""What a segment has more where IPv6 packets leave their service path."""
+"""Added to the last segment for IPv6 packets."""
 
 
 def segments(
@@ -40,7 +40,7 @@ def segments(
 
 
 def locator(layout: Layout, node: str) -> IPv6Network:
-    """Give what all segments of a node, and of its functions, begin with."""
+    """Give the locator of a node: the prefix of all its segments and of its functions' segments."""
     number = list(layout.topology.nodes).index(node) + 1
     return IPv6Network((int(SEGMENTS.network_address) + (number << _NODE), 128 - _NODE))
 
@@ -59,7 +59,7 @@ def of_function(
 
 
 def last(layout: Layout, steered: SteeredChain, number: int, family: Family) -> IPv6Address:
-    """Give the segment at which packets of a family leave a service path."""
+    """Give the last segment of a service path for packets of a family."""
     own = family == 6 and steered.chain.segments.last is not LastSegment.ONE_TABLE
     node = locator(layout, steered.service_paths[number].last).network_address
     return node + number + (_IPV6 if own else 0)

@@ -1,11 +1,10 @@
-"""Steering by segment routing over IPv6 (RFC 8986), carried out by the kernel.
+"""Steering by segment routing over IPv6 (RFC 8986) in the kernel.
 
-The classifier puts a header with all segments in front of a packet (H.Encaps). Each function is a
-segment at which a packet goes on to the next (End); at the last function's node another one takes
-the header off (End.DX4).
+The classifier encapsulates packets with all segments (H.Encaps). Each function is a segment (End);
+a last segment at the last function's node decapsulates them (End.DX4).
 
-With End.X the function's node has its segment, and sends packets to it. A function that is behind a
-proxy is no segment: the proxy is, a node between (`proxy` below).
+With End.X the segment is at the function's node, which forwards packets to the function. The
+segment of a function behind a proxy is at the proxy.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ def steer(layout: Layout, added: Additions) -> None:
             added.sysctl[instance.node] |= ROUTER
         decapsulation.end(layout, added, steered, number)
         if steered.chain.carries_ipv6:
-            ipv6.lead(layout, added, steered, number)
+            ipv6.steer(layout, added, steered, number)
 
 
 def _classify(
     layout: Layout, added: Additions, steered: SteeredChain, number: int, sfp: ServicePath
 ) -> None:
-    table = added.leads(number)
+    table = added.steering_table(number)
     interface = layout.departure(sfp)
     route = RoutePlan(
         to=EVERYTHING,
@@ -67,12 +66,12 @@ def _classify(
 
 
 def _around(mode: Encapsulation) -> Encapsulation:
-    """Give what is done with IPv4 packets, whose header nothing can be inserted into."""
+    """Give the encapsulation of IPv4 packets, into which no header can be inserted."""
     return Encapsulation.WHOLE if mode is Encapsulation.INSERTED else mode
 
 
 def _reach(layout: Layout, added: Additions, sfp: ServicePath) -> None:
-    """Lead to the nodes of the functions, over the links that the service path passes."""
+    """Add routes to the functions' nodes over the links of the service path."""
     for leg, node in zip(sfp.legs, sfp.nodes, strict=False):
         for hop in leg:
             for port in (hop.port, hop.neighbour):
@@ -86,7 +85,7 @@ def _reach(layout: Layout, added: Additions, sfp: ServicePath) -> None:
 def _function(
     layout: Layout, added: Additions, steered: SteeredChain, number: int, instance: Instance
 ) -> None:
-    """Add the segment of a function that no proxy stands in for, at the function or at its node."""
+    """Add the segment of a function without a proxy, at the function or at its node."""
     here, there = instance.ends6
     added.addresses[instance.node_end].append(here)
     added.addresses[Port(instance.name, OWN_PORT)].append(there)
