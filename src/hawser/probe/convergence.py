@@ -14,11 +14,12 @@ from typing import Final, Self
 
 from hawser.driver.base import Lab
 from hawser.node.base import Node, Received
+from hawser.probe.base import ProbeError
 from hawser.probe.endpoint import endpoints
 from hawser.spec.measurement import Iperf3, Protocol
 from hawser.spec.topology import Topology
 from hawser.stats.capacity import capacity
-from hawser.stats.convergence import Arrivals
+from hawser.stats.convergence import VALIDATION, Arrivals
 from hawser.store.sample import Direction, Sample
 
 _INTERVAL: Final = 0.02
@@ -27,6 +28,11 @@ _READINGS: Final = 50_000
 _UDP_HEADERS: Final = 28
 """Bytes of IPv4 and UDP."""
 _LOWEST_OVER: Final = 1.0
+_BLIND: Final = 0.15
+"""Seconds without a reading, after an event, that make a time wrong by more than people accept.
+
+A window of the rate is 0.05 s; an outage that lies between two readings would not be seen at all.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ class Convergence:
 
         Raises:
             NodeError: the receiver could not be read.
+            ProbeError: it was not read often enough, since the machine was busy.
         """
         self._reader.stop()
         readings = self._reader.found()
@@ -109,8 +116,18 @@ class Convergence:
             metric = "reversion_time" if each.up else "failover_time"
             took = arrivals.recovery(each.at, until, level)
             waited = until - each.at if took is None else took
+            self._require_readings(arrivals, each.at, min(each.at + waited + VALIDATION, until))
             yield self._sample(metric, "ms", 1e3 * waited, censored=took is None)
             down = after
+
+    def _require_readings(self, arrivals: Arrivals, start: float, end: float) -> None:
+        gap = arrivals.longest_gap(start, end)
+        if gap > max(_BLIND, 3 * self._reader.interval):
+            receiver = self._receiver.node.name
+            raise ProbeError(
+                f"{self._name}: {receiver} was not read for {gap:.2f} s after an event; "
+                "this machine is too busy to time it"
+            )
 
     def _share(self, down: frozenset[str], after: frozenset[str]) -> float:
         """How much more, or less, the network can carry than before; 0 where nobody can tell."""
@@ -136,8 +153,9 @@ class _Reader:
     """Reads what a node receives, in a thread of its own."""
 
     def __init__(self, node: Node, interval: float) -> None:
+        """Read every `interval` seconds, once started."""
         self._node = node
-        self._interval = interval
+        self.interval = interval
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._found: Future[Sequence[Received]] = Future()
@@ -149,7 +167,7 @@ class _Reader:
 
     def _run(self) -> None:
         try:
-            self._found.set_result(self._node.received(self._over, self._interval))
+            self._found.set_result(self._node.received(self._over, self.interval))
         except BaseException as error:  # handed to whoever stops it
             self._found.set_exception(error)
 

@@ -73,6 +73,12 @@ class Arrivals:
             return None
         return 0.0 if back[0] == 0 else float(starts[back[0]]) + WINDOW - event
 
+    def longest_gap(self, start: float, end: float) -> float:
+        """Longest time, s, without a reading that touches an interval. Rates within are unknown."""
+        first, last = np.searchsorted(self._times, [start, end])
+        gaps = np.diff(self._times[max(first - 1, 0) : last + 1])
+        return float(gaps.max(initial=0.0))
+
     def least(self, start: float, end: float, seconds: float) -> float | None:
         """Lowest rate, bit/s, over any interval of this length; None if the time is shorter."""
         starts = np.arange(start, end - seconds + _STEP / 2, _STEP)

@@ -169,7 +169,13 @@ def test_tcp_does_not_see_what_paths_lose(lab: Lab, recovery: str) -> None:
 def test_headers_of_tcp_are_compressed(lab: Lab, compresses: bool) -> None:
     one, two = quic_pair(lab.paths(SLOW), paths=PATHS, header_compression=compresses)
     lab.transfer("2M")
-    until(lambda: one.group()["sent"] == two.group()["received"], "what was sent has arrived")
+
+    def arrived() -> bool:
+        """Nearly all: a pure ACK that a queue drops is not sent again."""
+        sent, received = one.group()["sent"], two.group()["received"]
+        return bool(received["packets"] > 0.95 * sent["packets"])
+
+    until(arrived, "what was sent has arrived")
     sent, headers, drops = (one.group()["sent"], one.group()["headers"], two.group()["drops"])
     assert (drops["malformed"], drops["unknown_context"]) == (0, 0)
     if compresses:
@@ -278,8 +284,11 @@ def test_a_gateway_that_restarts_begins_anew(lab: Lab) -> None:
 
 def test_metrics_tell_of_every_path(lab: Lab) -> None:
     one, _ = quic_pair(lab.paths((10, 10, 10, 10)), paths=PATHS)
+    up = [
+        f'hawser_gateway_path_up{{peer="b2",group="0",member="{number}"}} 1.0'
+        for number in range(PATHS)
+    ]
+    until(lambda: all(line in one.ask("GET", "/metrics")[1] for line in up), "each path is up")
     status, text = one.ask("GET", "/metrics")
     assert status == 200
-    for number in range(PATHS):
-        assert f'hawser_gateway_path_up{{peer="b2",group="0",member="{number}"}} 1.0' in text
     assert 'hawser_gateway_received_order_total{peer="b2",group="0",cause="in_order"}' in text

@@ -21,6 +21,7 @@ from hawser.node.netns.rtnetlink import Link, Qdisc
 pytestmark = pytest.mark.root
 
 MADE = """
+sysctl -qw net.ipv6.conf.default.disable_ipv6=1
 ip link set lo up
 ip link add dev one type veth peer name two
 ip address add 192.0.2.1/24 dev one

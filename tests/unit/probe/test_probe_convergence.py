@@ -14,6 +14,7 @@ import pytest
 import synthetic
 from hawser.driver.base import Lab
 from hawser.node.base import NodeError, Received
+from hawser.probe.base import ProbeError
 from hawser.probe.convergence import Convergence, Switched
 from hawser.spec.measurement import Iperf3
 
@@ -109,3 +110,17 @@ def test_events_outside_the_measurement_are_not_its_own() -> None:
 def test_a_receiver_that_cannot_be_read_is_told() -> None:
     with pytest.raises(NodeError, match="cannot be read"):
         measured(Broken("h2"), [CUT])
+
+
+class Starved(Receiver):
+    """A receiver that could not be read for a while around an event."""
+
+    def received(self, over: threading.Event, interval: float) -> Sequence[Received]:
+        found = super().received(over, interval)
+        return [each for each in found if not 101.9 < each.at < 102.3]
+
+
+def test_an_outage_between_two_readings_is_not_called_none() -> None:
+    course = ((2, 36), (0.2, 0), (3.8, 36))
+    with pytest.raises(ProbeError, match=r"h2 was not read for 0\.4[0-9] s after an event"):
+        measured(Starved("h2", *course), [CUT])
