@@ -14,6 +14,9 @@ from typing import Final
 
 import typer
 
+from hawser.agent.errors import AgentError
+from hawser.control.https import ApiError
+from hawser.controller.errors import DirectoryError, Invalid, field_of
 from hawser.driver.base import MissingCapability
 from hawser.engine.errors import InputError, Interrupted, LackingError
 from hawser.node.base import NodeError
@@ -26,6 +29,9 @@ BAD_INPUT: Final = 2
 LACKING: Final = 3
 INTERNAL: Final = 70
 """`EX_SOFTWARE` of sysexits.h: a mistake of this program, not of its user."""
+
+_SERVERS_FAULT = 500
+"""The first status code of HTTP that is no mistake of who asks."""
 
 _ENVIRONMENT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.EMFILE)
 """Errors of the operating system that are no mistake of this program."""
@@ -64,7 +70,13 @@ def _refused(error: BaseException) -> Failure | None:
             return _plain(LACKING, str(error))
         case typer.TyperException():
             return _plain(error.exit_code, error.format_message())
-        case StoreError():
+        case StoreError() | DirectoryError() | AgentError():
+            return _plain(BAD_INPUT, str(error))
+        case Invalid():
+            problems = [{"field": field_of(each), "message": each.message} for each in error.issues]
+            text = "\n".join(f"{each['field']}: {each['message']}" for each in problems)
+            return Failure(BAD_INPUT, text, _document("bad input", problems))
+        case ApiError(status=int() as status) if status < _SERVERS_FAULT:
             return _plain(BAD_INPUT, str(error))
     return None
 
@@ -72,7 +84,7 @@ def _refused(error: BaseException) -> Failure | None:
 def _failed(error: BaseException) -> Failure | None:
     """Something was done, and did not come to its end."""
     match error:
-        case NodeError() | ProbeError():
+        case NodeError() | ProbeError() | ApiError():
             return _plain(FAILED, str(error))
         case Interrupted(resume=Path() as bundle):
             text = f"interrupted; finished trials are kept: hawser run --resume {bundle}"

@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 
 from hawser import __version__
-from hawser.cli import doctor, importing, labs, planning, results, run
+from hawser.cli import controller, doctor, gateway, importing, labs, planning, results, run
 
 app = typer.Typer(
     name="hawser",
@@ -88,6 +88,8 @@ _verb("runs", results.runs)
 _verb("import", importing.import_)
 _verb("schema", doctor.schema)
 _verb("doctor", doctor.doctor)
+app.add_typer(controller.app)
+app.add_typer(gateway.app)
 
 
 def _version(wanted: bool) -> None:

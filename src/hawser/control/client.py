@@ -57,6 +57,10 @@ class DaemonClient:
         """
         return self._get("/v1/status", _STATUS)
 
+    def raw_status(self) -> dict[str, Any]:
+        """Everything that the daemon says of its state."""
+        return self._get("/v1/status", _OBJECT)
+
     def counters(self) -> dict[str, Any]:
         """Bytes, packets and drops by cause, of every part of the daemon."""
         return self._get("/v1/counters", _OBJECT)

@@ -21,6 +21,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+SERVER_NAME = "controller.hawser.internal"
+"""The controller's name in its certificate. Names of branches have no dot."""
+REVOKED = 4403
+"""Close code: the gateway is not, or no longer, part of the network."""
+REPLACED = 4409
+"""Close code: the gateway has connected once more."""
 PROTOCOL = 1
 """Version of these messages."""
 MAX_MESSAGE = 4 * 1024 * 1024

@@ -21,14 +21,15 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from pydantic import Field, ValidationError
 
+from hawser.control.link import SERVER_NAME
 from hawser.controller.access import user
 from hawser.controller.access.principal import system
 from hawser.controller.access.role import Role
 from hawser.controller.context import Context
 from hawser.controller.db import migrate
 from hawser.controller.db.database import Database
+from hawser.controller.errors import DirectoryError
 from hawser.controller.inventory import authority
-from hawser.controller.inventory.authority import SERVER_NAME
 from hawser.controller.inventory.gateway import Signer
 from hawser.controller.jobs.watch import Watch
 from hawser.controller.policy import version
@@ -46,10 +47,6 @@ _SERVER_LIFETIME = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=60)
 
 TcpPort = Annotated[int, Field(ge=1, le=65535)]
-
-
-class DirectoryError(Exception):
-    """A directory that is no controller's, or cannot become one."""
 
 
 class Settings(Model):
@@ -195,7 +192,7 @@ def open_context(
             found = authority.load(session, directory.sealing_key)
     except (OSError, ValueError) as error:
         raise DirectoryError(f"{directory.path / _SEALING_KEY}: {error}") from error
-    replace_private(directory.authority, found.pem)
+    replace_private(directory.authority, found.pem, mode=0o644)
     _certify(directory, found, settings.names, clock())
     return Context(
         instance=secrets.token_hex(8),

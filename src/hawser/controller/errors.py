@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from hawser.spec.validate import Issue
 
 
+class DirectoryError(Exception):
+    """A directory that is no controller's, or cannot become one."""
+
+
 class Refused(Exception):  # noqa: N818 (it is the tree's root)
     """A request that is not carried out; nothing has changed."""
 

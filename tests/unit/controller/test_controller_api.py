@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from fastapi.routing import iter_route_contexts
 from hawser.controller.api.guard import OPEN
 from hawser.controller.context import Context
 from hawser.controller.db.tables import AuditEntry
+from hawser.pki.authority import fingerprint
 
 
 def routes(api: Api) -> list[tuple[str, str]]:
@@ -244,8 +246,6 @@ def test_a_revoked_gateway_is_refused_by_its_peers(api: Api) -> None:
     api.do("POST", f"/v1/gateways/{one['id']}/revoke", {"reason": "stolen"})
     assert machine.join(api, text).status_code == 403
     config = api.get(f"/v1/gateways/{two['id']}/configuration")
-    from hawser.pki.authority import fingerprint
-
     found = fingerprint(x509.load_pem_x509_certificate(certificate))
     assert config["transport"]["tls"]["revoked"] == [found]
     again = {"reason": "again"}
@@ -283,6 +283,13 @@ def test_bodies_are_small(api: Api, context: Context) -> None:
     big = {"user": "x" * 20_000, "password": "x"}
     assert stranger.call("POST", "/v1/login", big).status_code == 413
     assert patch(api, {"mtu": 1400}, more="x" * 9_000_000).status_code == 413
+
+    async def chunks() -> AsyncIterator[bytes]:  # a body that does not say its length
+        for _ in range(20):
+            yield b" " * 1000
+
+    answer = stranger.call("POST", "/v1/login", content=chunks())
+    assert answer.status_code == 413
 
 
 def test_the_openapi_document_is_for_those_who_are_logged_in(api: Api) -> None:

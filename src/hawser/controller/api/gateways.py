@@ -32,13 +32,13 @@ from hawser.controller.context import Context
 from hawser.controller.db.tables import Gateway, Observation, Token
 from hawser.controller.errors import NotFound
 from hawser.controller.inventory import gateway, token
-from hawser.controller.inventory.authority import pin
 from hawser.controller.inventory.gateway import State, state_of
 from hawser.controller.jobs.watch import Plan
 from hawser.controller.policy import version
 from hawser.controller.policy.sync import sync
 from hawser.controller.telemetry import observation
 from hawser.controller.telemetry.observation import is_connected, observed
+from hawser.pki.token import JoinToken, pin
 
 open_router = APIRouter(tags=["gateways"])
 router = APIRouter(tags=["gateways"])
@@ -95,7 +95,7 @@ def add_token(body: TokenBody, shared: Shared, who: Admitter) -> NewToken:
     lifetime, now = timedelta(hours=body.hours), shared.clock()
     with shared.database.write() as session:
         made, secret = token.add_token(session, who, now, body.branch, body.approval, lifetime)
-    text = f"{made.id}.{secret}.{pin(shared.signer.authority.pem)}"
+    text = str(JoinToken(made.id, secret, pin(shared.signer.authority.pem)))
     return NewToken(token=text, **dict(_token(made)))
 
 

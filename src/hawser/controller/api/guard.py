@@ -9,6 +9,7 @@ from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hawser.controller.access.authenticate import authenticate
@@ -85,5 +86,5 @@ class _Limited:
         message = await self._receive()
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            return {"type": "http.disconnect"}
+            raise HTTPException(413, "the body is too large")
         return message

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from hawser.controller.access.role import Permission, Role
 from hawser.controller.inventory.gateway import State
@@ -213,10 +213,17 @@ class RestoreBody(Body):
 
 
 class TryBody(Body):
-    """A change to look at before it is made."""
+    """A change to look at before it is made: a patch, or a whole network."""
 
-    patch: dict[str, Json]
-    """JSON merge patch of the network in force; a whole network replaces it field by field."""
+    patch: dict[str, Json] | None = None
+    """JSON merge patch of the network in force."""
+    network: Network | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.patch is None) == (self.network is None):
+            raise ValueError("expected one of patch, network")
+        return self
 
 
 class TryAnswer(Answer):

@@ -68,7 +68,10 @@ def try_change(body: TryBody, shared: Shared, _who: Reader) -> TryAnswer:
     """Tell what a change would do, without making it."""
     with shared.database.read() as session:
         current = version.newest(session)
-    new = version.network_of(patched(current.document, body.patch))
+    if body.network is not None:
+        new = version.network_of(version.document_of(body.network))
+    else:
+        new = version.network_of(patched(current.document, body.patch))
     return TryAnswer(
         base=current.number,
         changes=changes(current.document, version.document_of(new)),

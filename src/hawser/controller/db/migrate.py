@@ -7,33 +7,34 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
 
 from hawser.controller.db.database import Database
+from hawser.controller.errors import DirectoryError
 
 _HERE = Path(__file__).parent / "migrations"
 
 
-def upgrade(database: Database) -> None:
-    """Make the tables, or change older ones. All of it or nothing."""
+def upgrade(database: Database, to: str = "head") -> None:
+    """Make the tables, or change older ones. All of it or nothing.
+
+    Raises:
+        DirectoryError: the tables are of a newer program.
+    """
     with database.engine.begin() as connection:
         config = _config()
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        try:
+            command.upgrade(config, to)
+        except CommandError as error:
+            message = f"the database is of a newer version of this program: {error}"
+            raise DirectoryError(message) from error
 
 
 def revision(database: Database) -> str | None:
     """Which tables the database has; None where it is empty."""
     with database.engine.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
-
-
-def newest() -> str:
-    """Which tables this program knows."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    if head is None:
-        raise RuntimeError("there are no migrations")
-    return head
 
 
 def _config() -> Config:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from datetime import datetime, timedelta
-from hashlib import sha256
 
 from sqlalchemy.orm import Session
 
@@ -12,8 +10,6 @@ from hawser.controller.db.tables import Secret
 from hawser.pki.authority import Authority
 from hawser.pki.seal import seal, unseal
 
-SERVER_NAME = "controller.hawser.internal"
-"""The controller's name in its certificate. Names of branches have no dot."""
 _LIFETIME = timedelta(days=3650)
 _CERTIFICATE, _KEY = "authority.certificate", "authority.key"
 
@@ -37,8 +33,3 @@ def load(session: Session, sealing_key: bytes) -> Authority:
         for name in (_CERTIFICATE, _KEY)
     )
     return Authority.load(certificate, key)
-
-
-def pin(certificate_pem: bytes) -> str:
-    """Give what a token says of the authority: by it a gateway knows its controller."""
-    return urlsafe_b64encode(sha256(certificate_pem).digest()).decode().rstrip("=")

@@ -8,6 +8,7 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Table.metadata,
     render_as_batch=True,  # SQLite cannot alter most of a table
+    transactional_ddl=True,  # of SQLite, too: `Database` begins transactions itself
 )
 with context.begin_transaction():
     context.run_migrations()

@@ -1,0 +1,201 @@
+"""The agent's connection to its controller, made again whenever it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+import time
+from datetime import UTC, datetime
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+
+import hawser
+from hawser.agent.applier import Applier
+from hawser.agent.daemon import GatewayDaemon
+from hawser.agent.reporter import Reporter
+from hawser.agent.state import Joined, StateDirectory
+from hawser.control.https import trusting
+from hawser.control.link import (
+    MAX_MESSAGE,
+    PROTOCOL,
+    REVOKED,
+    SERVER_NAME,
+    Configure,
+    Confirm,
+    Hello,
+    Renew,
+    Renewed,
+    from_controller,
+)
+from hawser.pki.key import key_pem, new_key
+from hawser.pki.request import new_request
+
+_log = logging.getLogger(__name__)
+
+_TICK_S = 0.25
+_REPORT_S = 1.0
+_RENEW_EVERY_S = 60.0
+"""How often it is looked whether a certificate should be renewed, and then asked."""
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
+_REVOKED_WAIT_S = 30.0
+_LOST = (OSError, ConnectionClosed, InvalidHandshake, InvalidMessage, TimeoutError, ValueError)
+
+
+class Link:
+    """Carries configurations down and statistics up."""
+
+    def __init__(
+        self,
+        state: StateDirectory,
+        joined: Joined,
+        daemon: GatewayDaemon,
+        applier: Applier,
+        capabilities: tuple[str, ...],
+    ) -> None:
+        self._state = state
+        self._joined = joined
+        self._daemon = daemon
+        self._applier = applier
+        self._capabilities = capabilities
+        self._connection: ClientConnection | None = None
+        self._new_key: bytes | None = None
+        self._working = asyncio.Lock()
+        """Held while the daemon is changed, which threads do."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._connect())
+            group.create_task(self._advance())
+            group.create_task(self._supervise())
+
+    async def _connect(self) -> None:
+        wait = _FIRST_WAIT_S
+        while True:
+            try:
+                began = time.monotonic()
+                await self._session()
+            except _LOST as error:
+                _log.warning("controller: %s", error or type(error).__name__)
+                if (
+                    isinstance(error, ConnectionClosed)
+                    and error.rcvd
+                    and error.rcvd.code == REVOKED
+                ):
+                    wait = _REVOKED_WAIT_S
+            finally:
+                self._connection = None
+            if time.monotonic() - began > _LONGEST_WAIT_S:
+                wait = _FIRST_WAIT_S
+            # Many gateways lose the same controller at once.
+            await asyncio.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311
+            wait = min(wait * 2, _LONGEST_WAIT_S)
+
+    async def _session(self) -> None:
+        address = f"wss://{self._joined.host}:{self._joined.port}/"
+        async with connect(
+            address,
+            ssl=self._trust(),
+            server_hostname=SERVER_NAME,
+            compression=None,
+            max_size=MAX_MESSAGE,
+            ping_interval=5,
+            ping_timeout=10,
+            open_timeout=10,
+            close_timeout=2,
+            proxy=None,
+        ) as connection:
+            await connection.send(self._hello().model_dump_json())
+            _log.info("connected to %s:%s", self._joined.host, self._joined.port)
+            self._connection = connection
+            reporting = asyncio.create_task(self._report(connection))
+            try:
+                async for message in connection:
+                    if isinstance(message, str):
+                        await self._handle(message)
+            finally:
+                reporting.cancel()
+                await asyncio.gather(reporting, return_exceptions=True)
+
+    def _trust(self) -> ssl.SSLContext:
+        context = trusting(self._state.authority())
+        pki, branch = self._state.pki, self._joined.branch
+        context.load_cert_chain(pki / f"{branch}.pem", pki / f"{branch}.key")
+        return context
+
+    def _hello(self) -> Hello:
+        good = self._applier.good
+        return Hello(
+            protocol=PROTOCOL,
+            software=hawser.__version__,
+            time=time.time(),
+            capabilities=self._capabilities,
+            applied=good.digest if good else None,
+            applied_version=good.version if good else None,
+        )
+
+    async def _handle(self, text: str) -> None:
+        message = from_controller(text)
+        async with self._working:
+            if isinstance(message, Configure):
+                await asyncio.to_thread(self._applier.configure, message)
+            elif isinstance(message, Confirm):
+                self._applier.confirm(message)
+            elif isinstance(message, Renewed):
+                await asyncio.to_thread(self._renewed, message)
+
+    async def _advance(self) -> None:
+        """Look after the configuration on trial, connected or not."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            async with self._working:
+                message = await asyncio.to_thread(self._applier.advance)
+            connection = self._connection
+            if message is None or connection is None:
+                continue
+            try:
+                await connection.send(message.model_dump_json())
+            except ConnectionClosed:
+                continue
+            self._applier.told(message)
+
+    async def _supervise(self) -> None:
+        """Start the daemon again where it has ended."""
+        while True:
+            await asyncio.sleep(_REPORT_S)
+            async with self._working:
+                if self._applier.good and await asyncio.to_thread(self._daemon.status) is None:
+                    await asyncio.to_thread(self._applier.restore)
+
+    async def _report(self, connection: ClientConnection) -> None:
+        reporter, asked = Reporter(self._daemon), float("-inf")
+        while True:
+            for frame in await asyncio.to_thread(lambda: list(reporter.report(time.time()))):
+                await connection.send(frame)
+            if time.monotonic() - asked > _RENEW_EVERY_S and self._should_renew():
+                asked = time.monotonic()
+                await connection.send(self._renew().model_dump_json())
+            await asyncio.sleep(_REPORT_S)
+
+    def _should_renew(self) -> bool:
+        """Renew when a third of the lifetime is left."""
+        found = self._state.certificate(self._joined.branch)
+        begin, end = found.not_valid_before_utc, found.not_valid_after_utc
+        return end - datetime.now(UTC) < (end - begin) / 3
+
+    def _renew(self) -> Renew:
+        key = new_key()
+        self._new_key = key_pem(key)
+        return Renew(request=new_request(key, self._joined.branch).decode())
+
+    def _renewed(self, message: Renewed) -> None:
+        if self._new_key is None:
+            return
+        authority, certificate = self._state.authority(), message.certificate.encode()
+        self._state.put_pki(self._joined.branch, authority, certificate, self._new_key)
+        self._new_key = None
+        _log.info("the certificate was renewed")
+        self._applier.restore()  # the daemon reads its files again

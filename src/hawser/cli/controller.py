@@ -1,0 +1,336 @@
+"""`hawser controller`: a controller made, started, saved, and asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hawser.cli import options, output
+
+if TYPE_CHECKING:
+    from hawser.control.https import ApiClient
+
+app = typer.Typer(
+    name="controller",
+    help="Run the controller of a network of gateways (SSC).",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+_DirectoryArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Directory of the controller.")
+]
+_UrlOption = Annotated[
+    str,
+    typer.Option(
+        "--controller",
+        metavar="URL",
+        envvar="HAWSER_CONTROLLER",
+        help="Where the controller is.",
+    ),
+]
+_AuthorityOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        metavar="FILE",
+        envvar="HAWSER_CA",
+        help="Certificate of the controller's authority: ca.pem of its directory.",
+    ),
+]
+_URL = "https://127.0.0.1:8443"
+_KEY = "HAWSER_KEY"
+
+
+@app.command("init")
+def init(
+    directory: _DirectoryArgument,
+    network: Annotated[
+        Path | None,
+        typer.Option("--network", metavar="FILE", help="The network; else one without branches."),
+    ] = None,
+    name: Annotated[
+        str,
+        typer.Option("--network-name", metavar="NAME", help="Its name, where no file is given."),
+    ] = "network",
+    admin: Annotated[
+        str, typer.Option("--admin", metavar="NAME", help="Name of the first user.")
+    ] = "admin",
+    password_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--password-file",
+            metavar="FILE",
+            help="Its password; else one is made that has to be changed at the first login.",
+        ),
+    ] = None,
+    database: Annotated[
+        str, typer.Option("--database", metavar="URL", help="SQLite or PostgreSQL.")
+    ] = "sqlite:///controller.db",
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Address to serve at.")
+    ] = "127.0.0.1",
+    api_port: Annotated[int, typer.Option("--api-port", help="TCP port of the API.")] = 8443,
+    gateways_port: Annotated[
+        int, typer.Option("--gateways-port", help="TCP port to which gateways connect.")
+    ] = 8444,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="Name or address by which users reach it; may be repeated.",
+        ),
+    ] = None,
+) -> None:
+    """Make a controller: directory, database, authority, first user."""
+    from hawser.cli import extras
+
+    extras.need("controller")
+    from hawser.controller import directory as directories
+    from hawser.spec.network import Network
+    from hawser.spec.network_file import load_network
+    from hawser.spec.overlay import Overlay, Transport
+
+    if network is not None:
+        found = load_network(network.read_bytes(), str(network))
+    else:
+        found = Network(name=name, overlay=Overlay(transport=Transport.QUIC, branches={}))
+    settings = directories.Settings(
+        database=database,
+        host=host,
+        api_port=api_port,
+        gateways_port=gateways_port,
+        names=tuple(names or ()),
+    )
+    password = None if password_file is None else password_file.read_text().strip()
+    made = directories.init(directory, settings, found, admin, password)
+    if made is not None:
+        output.say(f"One-time password of {admin}, to be changed at the first login:")
+        output.raw(f"{made}\n")
+
+
+@app.command("start")
+def start(directory: _DirectoryArgument) -> None:
+    """Serve the API and the gateways until told to stop."""
+    from hawser.cli import extras
+
+    extras.need("controller")
+    from hawser.controller.directory import Directory
+    from hawser.controller.service import start as serve
+
+    serve(Directory(directory))
+
+
+@app.command("backup")
+def backup(
+    directory: _DirectoryArgument,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")],
+) -> None:
+    """Save everything to a file, also while the controller works. It contains all secrets."""
+    from hawser.cli import extras
+
+    extras.need("controller")
+    from hawser.controller.backup import save
+    from hawser.controller.directory import Directory
+
+    save(Directory(directory), file)
+
+
+@app.command("restore")
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
+    directory: _DirectoryArgument,
+    database: Annotated[
+        str | None,
+        typer.Option("--database", metavar="URL", help="Another database than it was made from."),
+    ] = None,
+) -> None:
+    """Make a controller from a backup."""
+    from hawser.cli import extras
+
+    extras.need("controller")
+    from hawser.controller.backup import load
+
+    load(file, directory, database)
+
+
+@app.command("login")
+def login(
+    user: Annotated[str, typer.Argument(metavar="USER", help="Name of a user.")],
+    url: _UrlOption = _URL,
+    authority: _AuthorityOption = None,
+    password_file: Annotated[
+        Path | None, typer.Option("--password-file", metavar="FILE", help="Else it is asked for.")
+    ] = None,
+    new_password_file: Annotated[
+        Path | None,
+        typer.Option("--new-password-file", metavar="FILE", help="Instead of a one-time password."),
+    ] = None,
+) -> None:
+    """Begin a session and print its token, for HAWSER_KEY in the environment."""
+    client = _client_with(url, authority, None)
+    password = _secret("Password", password_file)
+    made = client.ask("POST", "/v1/login", {"user": user, "password": password})
+    if made["change_password"]:
+        new = _secret("New password", new_password_file)
+        session = _client_with(url, authority, made["token"])
+        session.ask("PUT", "/v1/me/password", {"password": new})
+        made = client.ask("POST", "/v1/login", {"user": user, "password": new})
+    output.raw(f"{made['token']}\n")
+
+
+@app.command("export")
+def export(
+    url: _UrlOption = _URL,
+    authority: _AuthorityOption = None,
+    file: Annotated[
+        Path | None, typer.Option("-o", metavar="FILE", help="Else standard output.")
+    ] = None,
+) -> None:
+    """Write the network in force as a file, as `apply` takes it."""
+    from ruamel.yaml import YAML
+
+    network = _given(_client(url, authority).ask("GET", "/v1/network")["network"])
+    writer = YAML()
+    if file is None:
+        writer.dump(network, sys.stdout)
+    else:
+        with file.open("w") as opened:
+            writer.dump(network, opened)
+
+
+@app.command("apply")
+def apply(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A network.")],
+    url: _UrlOption = _URL,
+    authority: _AuthorityOption = None,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why, for the history.")
+    ] = "hawser controller apply",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would change.")
+    ] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Put a network in force."""
+    from hawser.spec.network_file import load_network
+
+    found = load_network(file.read_bytes(), str(file))
+    network = found.model_dump(mode="json", by_alias=True, exclude_none=True)
+    client = _client(url, authority)
+    body = {"network": network, "reason": reason}
+    if dry_run:
+        answer = client.ask("POST", "/v1/network/try", {"network": network})
+    else:
+        answer = client.ask("PUT", "/v1/network", body)
+    if as_json:
+        output.document(answer)
+        return
+    rows = [
+        (each["path"], _short(each["before"]), _short(each["after"])) for each in answer["changes"]
+    ]
+    output.show(output.table(("what", "before", "after"), rows))
+    if dry_run:
+        output.say(f"Configurations that change: {', '.join(answer['branches']) or 'none'}")
+    else:
+        output.say(f"Version {answer['number']} is in force.")
+
+
+@app.command("token")
+def token(
+    branch: Annotated[str, typer.Argument(metavar="BRANCH", help="A branch of the network.")],
+    url: _UrlOption = _URL,
+    authority: _AuthorityOption = None,
+    hours: Annotated[int, typer.Option("--hours", help="How long it can be used.")] = 24,
+    manual: Annotated[
+        bool, typer.Option("--manual", help="Let an operator approve the gateway that uses it.")
+    ] = False,
+) -> None:
+    """Make a token with which the gateway of a branch joins, and print it."""
+    approval = "manual" if manual else "automatic"
+    body = {"branch": branch, "hours": hours, "approval": approval}
+    output.raw(f"{_client(url, authority).ask('POST', '/v1/tokens', body)['token']}\n")
+
+
+@app.command("gateways")
+def gateways(
+    url: _UrlOption = _URL,
+    authority: _AuthorityOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """List gateways: whether they are connected, and have the configuration they should have."""
+    found = _client(url, authority).ask("GET", "/v1/gateways")
+    if as_json:
+        output.document(found)
+        return
+    columns = (
+        "id ",
+        "branch",
+        "state",
+        "connected",
+        "configuration",
+        "version ",
+        "reaches",
+        "detail",
+    )
+    rows = [
+        (
+            str(each["id"]),
+            each["branch"],
+            each["state"],
+            "yes" if each["connected"] else "no",
+            each["configuration"]["state"],
+            str(each["configuration"]["applied_version"] or ""),
+            ", ".join(name for name, up in each["peers"].items() if up),
+            each["configuration"]["detail"] or each["reason"] or "",
+        )
+        for each in found
+    ]
+    output.show(output.table(columns, rows))
+
+
+def _client(url: str, authority: Path | None) -> ApiClient:
+    secret = os.environ.get(_KEY)
+    if not secret:
+        from hawser.engine.errors import InputError
+
+        raise InputError([f"expected {_KEY} in the environment: a session's token or an API key"])
+    return _client_with(url, authority, secret)
+
+
+def _client_with(url: str, authority: Path | None, secret: str | None) -> ApiClient:
+    from hawser.control.https import ApiClient, trusting
+    from hawser.engine.errors import InputError
+
+    if authority is None:
+        raise InputError(
+            ["expected --ca FILE (or HAWSER_CA): ca.pem of the controller's directory"]
+        )
+    try:
+        return ApiClient(url, trusting(authority.read_bytes()), secret)
+    except ValueError as error:
+        raise InputError([str(error)]) from error
+
+
+def _given(value: object) -> object:
+    """Leave out what is not set."""
+    if isinstance(value, dict):
+        return {key: _given(each) for key, each in value.items() if each is not None}
+    return value
+
+
+def _secret(what: str, file: Path | None) -> str:
+    if file is not None:
+        return file.read_text().strip()
+    entered: str = typer.prompt(what, hide_input=True, err=True)
+    return entered
+
+
+def _short(value: object) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,116 @@
+"""A client of the controller's API: HTTP/1.1 and JSON over TLS, from the standard library."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import ssl
+from http.client import HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from hawser.control.link import SERVER_NAME
+
+DEFAULT_PORT = 8443
+_TIMEOUT = 30.0
+_ANSWER_MAX = 16 * 1024 * 1024
+_FIRST_ERROR = 400
+
+
+class ApiError(Exception):
+    """The controller could not be asked, or refused."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        self.status = status
+        """Status code; None where there was no answer."""
+        super().__init__(message)
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Give host and port of a controller's URL.
+
+    Raises:
+        ValueError: it is none.
+    """
+    parts = urlsplit(url if "//" in url else f"//{url}", scheme="https")
+    if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/"):
+        raise ValueError(f"found {url!r}, expected an address such as https://192.0.2.1:8443")
+    return parts.hostname, parts.port or DEFAULT_PORT
+
+
+def trusting(authority: bytes) -> ssl.SSLContext:
+    """Trust the controller whose authority has this certificate, and nobody else.
+
+    Raises:
+        ValueError: it is no certificate.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_verify_locations(cadata=authority.decode())
+    except (ssl.SSLError, ValueError) as error:
+        raise ValueError("found no certificate in PEM form") from error
+    return context
+
+
+def trusting_anybody() -> ssl.SSLContext:
+    """For the one question whose answer is checked by itself: which authority it is."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+class ApiClient:
+    """Asks a controller. Each request has a connection of its own."""
+
+    def __init__(self, url: str, trust: ssl.SSLContext, secret: str | None = None) -> None:
+        """Take the controller's URL, whom to trust, and a session's token or an API key."""
+        self.host, self._port = address_of(url)
+        self._trust = trust
+        self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 (JSON)
+        """Send a request and give the answer's JSON; None where it has none.
+
+        Raises:
+            ApiError: there is no answer, or the request was refused.
+        """
+        text = None if body is None else json.dumps(body)
+        headers = self._headers | ({"Content-Type": "application/json"} if text else {})
+        connection = _Connection(self.host, self._port, self._trust)
+        try:
+            with contextlib.closing(connection):
+                connection.request(method, path, text, headers)
+                answer = connection.getresponse()
+                status, content = answer.status, answer.read(_ANSWER_MAX)
+        except (OSError, HTTPException) as error:
+            raise ApiError(f"{self.host}:{self._port}: {error or type(error).__name__}") from error
+        if status >= _FIRST_ERROR:
+            raise ApiError(_reason(content, status), status)
+        try:
+            return json.loads(content) if content else None
+        except ValueError as error:
+            raise ApiError(f"{self.host}:{self._port}: the answer is no JSON") from error
+
+
+class _Connection(HTTPSConnection):
+    """TLS to an address whose certificate says what it is rather than where."""
+
+    def __init__(self, host: str, port: int, trust: ssl.SSLContext) -> None:
+        super().__init__(host, port, timeout=_TIMEOUT, context=trust)
+        self._trust = trust
+
+    def connect(self) -> None:
+        """Connect."""
+        plain = socket.create_connection((self.host, self.port), self.timeout)
+        self.sock = self._trust.wrap_socket(plain, server_hostname=SERVER_NAME)
+
+
+def _reason(content: bytes, status: int) -> str:
+    try:
+        answer = json.loads(content)
+        fields = [f"{each['field']}: {each['message']}" for each in answer.get("errors", ())]
+        return "\n".join(fields) or str(answer["error"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"the controller answered {status}"

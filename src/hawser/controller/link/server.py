@@ -1,0 +1,133 @@
+"""Serving gateways: one connection each, at a port of its own.
+
+TLS asks for a certificate of the controller's authority before a byte of HTTP is read, so whoever
+has none gets no further than the handshake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from http import HTTPStatus
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from hawser.control.link import MAX_MESSAGE, REPLACED
+from hawser.controller.context import Context
+from hawser.controller.directory import Directory
+from hawser.controller.inventory.gateway import State, of_certificate, state_of
+from hawser.controller.jobs.watch import Plan
+from hawser.controller.link.session import Session
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 1.0
+"""How often the database is looked at for what another controller has changed."""
+
+
+class Server:
+    """Knows all gateways that are connected to this controller."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._sessions: dict[int, Session] = {}
+        self._wake = asyncio.Event()
+        self._plan: Plan | None = None
+
+    def changed(self) -> None:
+        """Look at the database now. To be called in the event loop."""
+        self._wake.set()
+
+    @contextlib.asynccontextmanager
+    async def serving(self, directory: Directory) -> AsyncIterator[None]:
+        """Serve gateways."""
+        settings = directory.settings
+        self._plan = await asyncio.to_thread(self._context.watch.plan)
+        looking = asyncio.create_task(self._look())
+        try:
+            async with serve(
+                self._serve,
+                settings.host,
+                settings.gateways_port,
+                ssl=_tls(directory),
+                process_request=self._admit,
+                compression=None,  # statistics are packed, and a window of zlib is 100 kB a gateway
+                max_size=MAX_MESSAGE,
+                max_queue=8,
+                ping_interval=5,
+                ping_timeout=10,
+                open_timeout=10,
+                close_timeout=2,
+                server_header=None,
+            ):
+                yield
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def _admit(self, connection: ServerConnection, _request: Request) -> Response | None:
+        """Refuse whose certificate is no approved gateway's."""
+        found = await asyncio.to_thread(self._gateway, connection)
+        if found is None:
+            return connection.respond(HTTPStatus.FORBIDDEN, "this gateway is not approved\n")
+        return None
+
+    def _gateway(self, connection: ServerConnection) -> tuple[int, str] | None:
+        tls = connection.transport.get_extra_info("ssl_object")
+        fingerprint = sha256(tls.getpeercert(binary_form=True)).hexdigest()
+        with self._context.database.read() as session:
+            gateway = of_certificate(session, fingerprint)
+        if gateway is None or state_of(gateway) is not State.APPROVED:
+            return None
+        return gateway.id, gateway.branch
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        found = await asyncio.to_thread(self._gateway, connection)
+        if found is None:
+            return
+        number, branch = found
+        if self._plan is None or number not in self._plan.approved:  # it has only just joined
+            self._plan = await asyncio.to_thread(self._context.watch.plan)
+        old = self._sessions.get(number)
+        session = Session(self._context, connection, (number, branch), self._plan, self.changed)
+        self._sessions[number] = session
+        if old is not None:
+            await old.close(REPLACED, "the gateway has connected once more")
+        try:
+            await session.run()
+        except (ConnectionClosed, ValueError, TimeoutError) as error:
+            _log.info("gateway %s (%s): %s", number, branch, error)
+        finally:
+            if self._sessions.get(number) is session:
+                del self._sessions[number]
+            await session.end()
+            self.changed()
+
+    async def _look(self) -> None:
+        """Keep the plan, and hand it to all sessions."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _LOOK_EVERY_S)
+            self._wake.clear()
+            try:
+                self._plan = await asyncio.to_thread(self._context.watch.plan)
+            except Exception:  # a database that is away comes back
+                _log.exception("the database cannot be read")
+                await asyncio.sleep(_LOOK_EVERY_S)
+                continue
+            for session in tuple(self._sessions.values()):
+                session.take(self._plan)
+
+
+def _tls(directory: Directory) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(directory.authority))
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(directory.certificate, directory.key)
+    return context

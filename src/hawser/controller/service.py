@@ -1,0 +1,66 @@
+"""`hawser controller start`: the API and the gateways' port in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+
+import uvicorn
+from fastapi import FastAPI
+
+from hawser.controller.api.app import create
+from hawser.controller.directory import Directory, open_context, utc_now
+from hawser.controller.link.server import Server
+
+_log = logging.getLogger(__name__)
+
+
+def start(directory: Directory) -> None:
+    """Serve until told to stop.
+
+    Raises:
+        DirectoryError: it is no controller's directory.
+        OSError: a port is taken.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    asyncio.run(_serve(directory))
+
+
+async def _serve(directory: Directory) -> None:
+    loop, servers = asyncio.get_running_loop(), list[Server]()
+
+    def changed() -> None:
+        """Tell the gateways' server, from whichever thread."""
+        for server in servers:
+            loop.call_soon_threadsafe(server.changed)
+
+    context = await asyncio.to_thread(open_context, directory, utc_now, changed)
+    servers.append(Server(context))
+    settings = directory.settings
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with servers[0].serving(directory):
+            yield
+        context.database.close()
+
+    config = uvicorn.Config(
+        create(context, lifespan),
+        host=settings.host,
+        port=settings.api_port,
+        ssl_certfile=directory.certificate,
+        ssl_keyfile=directory.key,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=3,
+        limit_concurrency=500,
+        ws="none",
+    )
+    server = uvicorn.Server(config)
+    _log.info("API at https://%s:%s", settings.host, settings.api_port)
+    await server.serve()
