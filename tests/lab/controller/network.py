@@ -1,0 +1,249 @@
+"""Branches that join a controller: namespaces stand for machines.
+
+ hawsergw-PID-N-n (n = 1 .. 5)                        hawsergw-PID-N-0
++--------------------------------+                +---------------------+
+| lo            10.n.0.1/32      |                |     the internet    |
+|   hawser gateway run (agent)   |                |                     |
+|   hawserd gateway              |                |                     |
+| wa            198.18.n1.2/24   |----------------| ina 198.18.n1.1/24  |
+| wb            198.18.n2.2/24   |----------------| inb 198.18.n2.1/24  |
++--------------------------------+                |                     |
+ hawsergw-PID-N-9                                 |                     |
++--------------------------------+                |                     |
+|   hawser controller start      |                |                     |
+| wa            198.18.91.2/24   |----------------| ina 198.18.91.1/24  |
+| wb            198.18.92.2/24   |----------------| inb 198.18.92.1/24  |
++--------------------------------+                +---------------------+
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyroute2 import netns
+
+from hawser.control.https import ApiClient, ApiError, trusting
+from hawser.spec.network import Network
+from lab import ROOT, control
+from lab.daemon import hawserd
+from lab.gateway.pair import Lab
+from lab.gateway.switch import address, next_hop, switched
+from lab.namespace import run
+from lab.waiting import until
+
+CONTROLLER = 9
+URL = f"https://{address(f'{CONTROLLER}a')}:8443"
+PASSWORD = "correct horse battery"  # noqa: S105 (of a test)
+
+T = TypeVar("T")
+
+
+def network(branches: Sequence[int]) -> Network:
+    """The network of these branches."""
+    described = {
+        f"b{n}": {
+            "id": n,
+            "gateway": f"gw{n}",
+            "wan": ["wa", "wb"],
+            "lan": "lo",
+            "prefix": f"10.{n}.0.0/24",
+        }
+        for n in branches
+    }
+    ports = {
+        f"gw{n}.w{port[1]}": {"address": address(port), "next_hop": next_hop(port)}
+        for n in branches
+        for port in (f"{n}a", f"{n}b")
+    }
+    overlay = {"transport": "quic", "switch": "bpf", "branches": described}
+    return Network.model_validate({"name": "acme", "overlay": overlay, "ports": ports})
+
+
+class Program:
+    """One `hawser` in a namespace."""
+
+    def __init__(self, lab: Lab, number: int, log: Path) -> None:
+        self._inside = lab.namespaces.inside(number)
+        self._log = log
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *arguments: str) -> None:
+        command = [*self._inside, sys.executable, "-m", "hawser.cli", *arguments]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment()
+            )
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(60)
+            self.process = None
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+
+def environment() -> dict[str, str]:
+    """What `hawser` is started with."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HAWSERD": str(hawserd())}
+
+
+class Controller(Program):
+    """A controller."""
+
+    def __init__(self, lab: Lab, branches: Sequence[int]) -> None:
+        super().__init__(lab, CONTROLLER, lab.folder / "controller.log")
+        self.directory = lab.folder / "controller"
+        self._threads = ThreadPoolExecutor(1, initializer=lambda: netns.setns(lab.prefix + "-9"))
+        (lab.folder / "password").write_text(PASSWORD)
+        document = lab.folder / "network.json"
+        document.write_text(network(branches).model_dump_json(by_alias=True, exclude_none=True))
+        self._session = ""
+        run(
+            *(sys.executable, "-m", "hawser.cli", "controller", "init", str(self.directory)),
+            *("--network", str(document), "--host", "0.0.0.0"),  # noqa: S104 (of a namespace)
+            *("--password-file", str(lab.folder / "password")),
+        )
+
+    def begin(self) -> None:
+        """Start it, and log in."""
+        self.start("controller", "start", str(self.directory))
+        until(self._answers, f"the controller answers; {self._log}")
+        login = {"user": "admin", "password": PASSWORD}
+        self._session = self.ask("POST", "/v1/login", login)["token"]
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(ApiError, OSError):
+            return bool(self.ask("GET", "/v1/health"))
+        return False
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 (JSON)
+        """Ask the API from the controller's own machine."""
+        trust = trusting((self.directory / "ca.pem").read_bytes())
+        client = ApiClient(URL, trust, self._session or None)
+        return self._threads.submit(client.ask, method, path, body).result()
+
+    def patch(self, change: Any) -> Any:  # noqa: ANN401 (JSON)
+        """Change the network."""
+        return self.ask("PATCH", "/v1/network", {"patch": change, "reason": "a test"})
+
+    def token(self, branch: str, **more: Any) -> str:  # noqa: ANN401 (JSON)
+        text: str = self.ask("POST", "/v1/tokens", {"branch": branch} | more)["token"]
+        return text
+
+    def gateways(self) -> dict[str, Any]:
+        """Gateways that are not revoked, by branch."""
+        found = self.ask("GET", "/v1/gateways")
+        return {each["branch"]: each for each in found if each["state"] != "revoked"}
+
+    def settled(self) -> bool:
+        """Whether every gateway has the configuration that it should have."""
+        found = self.gateways().values()
+        return all(each["configuration"]["state"] == "in_force" for each in found)
+
+
+class Branch(Program):
+    """The machine of a branch's gateway."""
+
+    def __init__(self, lab: Lab, number: int) -> None:
+        super().__init__(lab, number, lab.folder / f"agent-{number}.log")
+        self.number = number
+        self.directory = lab.folder / f"gw{number}"
+
+    def join(self, token: str) -> None:
+        self.start("gateway", "join", URL, token, "--directory", str(self.directory))
+
+    def work(self) -> None:
+        self.start("gateway", "run", "--directory", str(self.directory))
+
+    def daemon(self) -> int:
+        """Process of its `hawserd`."""
+        return int((self.directory / "hawserd.pid").read_text())
+
+    def status(self) -> dict[str, Any]:
+        code, text = control.ask(self.directory / "gateway.sock", "GET", "/v1/status")
+        assert code == 200, text
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def reaches(self) -> set[str]:
+        """Branches that packets reach."""
+        return {peer["branch"] for peer in self.status()["peers"] if peer["up"]}
+
+    def end(self) -> None:
+        """End agent and daemon, whatever they do."""
+        self.stop(signal.SIGKILL)
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(self.daemon(), signal.SIGKILL)
+
+
+class Deployment:
+    """A controller and the machines of branches. Leaving the context ends and removes all."""
+
+    def __init__(self, folder: Path, branches: Sequence[int]) -> None:
+        self.lab = Lab(folder)
+        self._numbers = branches
+
+    def __enter__(self) -> Deployment:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.lab)
+            switched(self.lab, [*self._numbers, CONTROLLER])
+            for number in self._numbers:
+                lan = f"10.{number}.0.1/32"
+                run(
+                    "ip", "-n", self.lab.namespaces.name(number), "address", "add", lan, "dev", "lo"
+                )
+                ports = "net.ipv4.ip_local_port_range=1024 4095"
+                self.lab.at(number, "sysctl", "-qw", ports)
+            self.controller = Controller(self.lab, self._numbers)
+            stack.callback(self.controller.stop, signal.SIGKILL)
+            self.branches = {n: Branch(self.lab, n) for n in self._numbers}
+            for branch in self.branches.values():
+                stack.callback(branch.end)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def join_all(self) -> None:
+        """Join all branches with a token each."""
+        for number, branch in self.branches.items():
+            branch.join(self.controller.token(f"b{number}"))
+
+    def connected(self) -> bool:
+        """Whether every branch reaches every other one."""
+        return all(self._reaches_all(branch) for branch in self.branches.values())
+
+    def _reaches_all(self, branch: Branch) -> bool:
+        others = {f"b{number}" for number in self._numbers if number != branch.number}
+        with contextlib.suppress(OSError):
+            return branch.reaches() == others
+        return False
+
+    def ping(self, one: int, other: int) -> None:
+        """One packet there and back between two LANs, however long it takes to get through."""
+        command = ("ping", "-c", "1", "-W", "5", "-I", f"10.{one}.0.1", f"10.{other}.0.1")
+        until(lambda: " 1 received" in self.lab.at(one, *command, check=False), " ".join(command))
+
+
+def waited(condition: Callable[[], T]) -> T:
+    """Wait for something that is true, and give it."""
+    found: list[T] = []
+
+    def holds() -> bool:
+        found[:] = [condition()]
+        return bool(found[0])
+
+    until(holds)
+    return found[0]

@@ -1,0 +1,68 @@
+"""From tokens to traffic, over a controller and agents as they are started by hand.
+
+See tests/lab/controller/network.py for the topology.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from hawser.control.https import ApiError
+from lab.controller.network import Deployment
+from lab.waiting import until
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("branches", [(1, 2, 3), (1, 2, 3, 4, 5)])
+def test_from_tokens_to_traffic(
+    tmp_path: Path, branches: tuple[int, ...], record_property: Callable[[str, object], None]
+) -> None:
+    with Deployment(tmp_path, branches) as network:
+        network.controller.begin()
+        began = time.monotonic()
+        network.join_all()
+        until(network.connected, "every branch reaches every other")
+        for one, other in permutations(branches, 2):
+            network.ping(one, other)
+        record_property("seconds", round(time.monotonic() - began, 1))
+        until(network.controller.settled, "the controller knows that it is so")
+        found = network.controller.gateways()
+        assert set(found) == {f"b{number}" for number in branches}
+        assert all(each["connected"] and all(each["peers"].values()) for each in found.values())
+        number = found["b1"]["id"]
+        until(lambda: statistics(network, number), "statistics of packets to b2")
+
+
+def statistics(network: Deployment, number: int) -> bool:
+    try:
+        found = network.controller.ask("GET", f"/v1/gateways/{number}/statistics")
+    except ApiError:
+        return False
+    return bool(found["values"].get("peers.b2.groups.0.sent.packets")) and found["missed"] == 0
+
+
+def test_gateways_work_without_their_controller(tmp_path: Path) -> None:
+    with Deployment(tmp_path, (1, 2)) as network:
+        network.controller.begin()
+        network.join_all()
+        until(network.connected)
+        until(network.controller.settled)
+        network.controller.stop(signal.SIGKILL)
+        network.ping(1, 2)
+        one = network.branches[1]
+        one.end()  # the machine starts anew
+        one.work()
+        until(network.connected)
+        network.ping(1, 2)
+        # What is changed meanwhile reaches them when the controller is back.
+        network.controller.begin()
+        network.controller.patch({"overlay": {"placement": "least_loaded"}})
+        until(network.controller.settled)
+        network.ping(1, 2)
