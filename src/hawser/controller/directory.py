@@ -40,6 +40,7 @@ from hawser.pki.key import key_pem, new_key, read_key
 from hawser.pki.seal import new_sealing_key
 from hawser.spec.model import Model
 from hawser.spec.network import Network
+from hawser.spec.units import Duration
 
 _SETTINGS, _SEALING_KEY, _AUTHORITY = "controller.json", "sealing.key", "ca.pem"
 _CERTIFICATE, _KEY = "server.pem", "server.key"
@@ -60,8 +61,8 @@ class Settings(Model):
     gateways_port: TcpPort = 8444
     names: tuple[str, ...] = ()
     """DNS names and addresses by which users reach the API."""
-    certificate_days: Annotated[int, Field(ge=1, le=3650)] = 30
-    """Lifetime of gateways' certificates. They are renewed after two thirds of it."""
+    certificate_lifetime: Duration = Duration(720 * 3600)
+    """Of gateways' certificates, which are renewed after two thirds of it."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def open_context(
     return Context(
         instance=secrets.token_hex(8),
         database=database,
-        signer=Signer(found, timedelta(days=settings.certificate_days)),
+        signer=Signer(found, timedelta(seconds=settings.certificate_lifetime)),
         clock=clock,
         watch=Watch(database, clock),
         latest=Latest(),

@@ -1,0 +1,163 @@
+"""Changes of a network at work: kept, returned from, and made while the controller is killed.
+
+See tests/lab/controller/network.py for the topology.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from hawser.control.https import ApiError
+from hawser.spec.units import Size
+from lab.controller.network import Deployment
+from lab.traffic.transfer import Transfer
+from lab.waiting import until
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+_log = logging.getLogger(__name__)
+
+VIA_3 = {"far": {"id": 0, "paths": ["b1.wa>b3.wa>b3.wb>b2.wb", "b1.wb>b2.wa"]}}
+DIRECT = {"far": {"id": 0, "paths": ["b1.wa>b2.wb", "b1.wb>b2.wa"]}}
+
+
+def ready(network: Deployment) -> Deployment:
+    """Start everything, and wait until it is as it should be."""
+    network.controller.begin()
+    network.join_all()
+    until(network.connected, "every branch reaches every other")
+    until(network.controller.settled, "the controller knows that it is so")
+    return network
+
+
+def test_connections_survive_a_change_of_their_path(tmp_path: Path) -> None:
+    with Deployment(tmp_path, (1, 2, 3)) as deployed:
+        network = ready(deployed)
+        transfer = Transfer(network.lab, port=7001, pause=0.02)
+        for groups in (VIA_3, DIRECT, VIA_3):
+            network.controller.patch({"overlay": {"path_groups": groups}})
+            until(network.controller.settled, "the change is kept everywhere")
+            until(network.connected, "every branch reaches every other")
+        transfer.end()
+        versions = network.controller.ask("GET", "/v1/versions")
+        assert [each["number"] for each in versions] == [4, 3, 2, 1]
+        back = network.controller.ask("POST", "/v1/versions/1/restore", {"reason": "as before"})
+        assert back["network"]["overlay"]["path_groups"] == {}
+        until(network.controller.settled)
+        network.ping(1, 2)
+
+
+def test_a_configuration_that_cuts_a_branch_off_is_returned_from(tmp_path: Path) -> None:
+    with Deployment(tmp_path, (1, 2, 3)) as deployed:
+        network = ready(deployed)
+        before = network.controller.gateways()["b1"]["configuration"]["applied"]
+        nowhere = {"gw1.wa": {"next_hop": "198.18.11.9"}, "gw1.wb": {"next_hop": "198.18.12.9"}}
+        network.controller.patch({"ports": nowhere})
+        began = time.monotonic()
+
+        def returned() -> bool:
+            found = network.controller.gateways()["b1"]["configuration"]
+            return found["outcome"] == "returned" and found["applied"] == before
+
+        until(returned, "the gateway has returned")
+        until(network.connected, "every branch reaches every other")
+        _log.info("returned and connected after %.1f s", time.monotonic() - began)
+        found = network.controller.gateways()["b1"]["configuration"]
+        assert found["detail"] == "b2, b3: reached before, and not any more"
+        assert found["state"] in ("waiting", "applying")
+        network.controller.ask("POST", "/v1/versions/1/restore", {"reason": "it cut b1 off"})
+        until(network.controller.settled)
+        network.ping(1, 2)
+
+
+def test_a_revoked_gateway_is_out(tmp_path: Path) -> None:
+    with Deployment(tmp_path, (1, 2, 3)) as deployed:
+        network = ready(deployed)
+        number = network.controller.gateways()["b3"]["id"]
+        body = {"reason": "stolen"}
+        began = time.monotonic()
+        network.controller.ask("POST", f"/v1/gateways/{number}/revoke", body)
+        peers = (network.branches[1], network.branches[2])
+        until(lambda: all("b3" not in each.reaches() for each in peers), "no peer reaches it")
+        _log.info("out at its peers after %.1f s", time.monotonic() - began)
+        found = network.controller.ask("GET", f"/v1/gateways/{number}")
+        assert (found["state"], found["reason"]) == ("revoked", "stolen")
+        until(lambda: "not approved" in network.branches[3].log(), "it is refused")
+        until(network.controller.settled, "the others keep their configurations")
+        network.ping(1, 2)
+        # Its branch gets another gateway.
+        network.branches[3].end()
+        other = network.lab.folder / "gw3b"
+        network.branches[3].directory = other
+        network.branches[3].join(network.controller.token("b3"))
+        until(network.connected, "every branch reaches every other")
+        network.ping(1, 3)
+
+
+def test_certificates_are_renewed(tmp_path: Path) -> None:
+    with Deployment(tmp_path, (1, 2)) as network:
+        settings = network.controller.directory / "controller.json"
+        document = json.loads(settings.read_text()) | {"certificate_lifetime": "5 min"}
+        settings.write_text(json.dumps(document))
+        ready(network)
+        until(lambda: "renewed" in network.branches[1].log(), "a certificate is renewed")
+        until(network.connected)
+        network.ping(1, 2)
+        one = network.branches[1]
+        one.stop()
+        one.work()  # it connects with the new one
+        until(lambda: "connected to" in one.log().rpartition("renewed")[2], "it is connected")
+        until(network.controller.settled)
+        actions = {each["action"] for each in network.controller.ask("GET", "/v1/audit")}
+        assert "gateway.renew" in actions
+
+
+KILLS = 8
+
+
+def test_a_controller_killed_at_any_moment_leaves_nothing_half_done(tmp_path: Path) -> None:
+    chance = random.Random(1)  # noqa: S311 (repeatable)
+    with Deployment(tmp_path, (1, 2, 3)) as deployed:
+        network = ready(deployed)
+        acknowledged: dict[int, int] = {}
+        for kill in range(KILLS):
+            changes = threading.Thread(target=change, args=(network, kill, acknowledged))
+            changes.start()
+            time.sleep(chance.uniform(0, 1.0))
+            network.controller.stop(signal.SIGKILL)
+            changes.join()
+            network.controller.begin()
+        until(network.controller.settled, "database, gateways and API agree")
+        until(network.connected, "every branch reaches every other")
+        ask = network.controller.ask
+        versions = {each["number"]: each for each in ask("GET", "/v1/versions?limit=200")}
+        assert sorted(versions) == list(range(1, len(versions) + 1))
+        _log.info("%s versions, %s acknowledged", len(versions), len(acknowledged))
+        for number, queue in acknowledged.items():
+            found = ask("GET", f"/v1/versions/{number}")
+            assert Size.parse(found["network"]["overlay"]["queue"]) == queue * 1000
+        assert ask("GET", "/v1/audit/check")["broken"] is None
+        desired = Size.parse(ask("GET", "/v1/network")["network"]["overlay"]["queue"])
+        for branch in network.branches.values():
+            kept = json.loads((branch.directory / "good.json").read_text())
+            assert json.loads(kept["document"])["queue_bytes"] == desired
+        network.ping(1, 2)
+
+
+def change(network: Deployment, kill: int, acknowledged: dict[int, int]) -> None:
+    """Change the network until the controller is gone."""
+    for number in range(1, 1000):
+        queue = 1000 * (kill + 1) + number
+        try:
+            made = network.controller.patch({"overlay": {"queue": f"{queue} kB"}})
+        except ApiError:
+            return
+        acknowledged[made["number"]] = queue

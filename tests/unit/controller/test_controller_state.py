@@ -1,0 +1,193 @@
+"""Differences, patches, synchronisation and statistics: what is computed of state."""
+
+from __future__ import annotations
+
+import copy
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from controller_sample import network
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hawser.control.link import MAX_SERIES, Hello, Outcome, from_controller, from_gateway
+from hawser.control.series import Sample, pack, series, unpack
+from hawser.controller.policy.configuration import Desired, desired, digest_of
+from hawser.controller.policy.difference import Change, changes, patched
+from hawser.controller.policy.sync import Observed, Sync, sync
+
+_KEY = st.text("ab/~", max_size=2)
+_JSON = st.recursive(
+    st.booleans() | st.integers(-5, 5) | st.text("ab/~", max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEY, inner, max_size=3),
+    max_leaves=8,
+)
+_DOCUMENT = st.dictionaries(_KEY, _JSON, max_size=4)
+
+
+def applied(document: Any, found: tuple[Change, ...]) -> Any:  # noqa: ANN401 (JSON)
+    """Make changes one by one, by their JSON pointers."""
+    for change in found:
+        steps = [s.replace("~1", "/").replace("~0", "~") for s in change.path.split("/")[1:]]
+        if not steps:
+            return change.after
+        place = document
+        for step in steps[:-1]:
+            place = place[step]
+        if change.after is None:
+            del place[steps[-1]]
+        else:
+            place[steps[-1]] = change.after
+    return document
+
+
+@given(_DOCUMENT, _DOCUMENT)
+def test_the_changes_lead_from_one_document_to_the_other(old: Any, new: Any) -> None:  # noqa: ANN401
+    assert applied(copy.deepcopy(old), changes(old, new)) == new
+
+
+@given(_DOCUMENT)
+def test_nothing_differs_from_itself(document: Any) -> None:  # noqa: ANN401 (JSON)
+    assert changes(document, document) == ()
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "result"),
+    [  # RFC 7396, appendix A
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, None, None),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_merge_patches_are_those_of_the_rfc(document: Any, patch: Any, result: Any) -> None:  # noqa: ANN401
+    assert patched(document, patch) == result
+
+
+def test_a_configuration_is_known_by_its_digest() -> None:
+    first = desired(network(), 1, [])
+    again = desired(network(), 2, [])
+    assert {b: each.digest for b, each in first.items()} == {b: e.digest for b, e in again.items()}
+    revoked = desired(network(), 2, ["a" * 64])
+    assert all(revoked[branch].digest != first[branch].digest for branch in first)
+    assert digest_of('{"a": 1, "b": 2}') == digest_of('{ "b":2,"a":1}')
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WANTED = Desired(2, "{}", "d" * 64)
+
+
+@pytest.mark.parametrize(
+    ("observed", "result"),
+    [
+        (Observed(connected=True, applied=WANTED.digest), Sync.IN_FORCE),
+        (Observed(connected=False, applied=WANTED.digest), Sync.IN_FORCE),
+        (Observed(connected=True, applied="other"), Sync.APPLYING),
+        (Observed(connected=False, applied=None), Sync.OFFLINE),
+        (Observed(connected=True, applied="x", failed="older"), Sync.APPLYING),
+        (Observed(connected=True, applied="x", failed=WANTED.digest), Sync.FAILED),
+        (
+            Observed(True, "x", WANTED.digest, NOW + timedelta(seconds=1)),
+            Sync.WAITING,
+        ),
+        (Observed(True, "x", WANTED.digest, NOW), Sync.APPLYING),
+    ],
+)
+def test_synchronisation(observed: Observed, result: Sync) -> None:
+    assert sync(WANTED, observed, NOW) is result
+    assert sync(None, observed, NOW) is Sync.NONE
+
+
+STATUS = {
+    "role": "gateway",
+    "uptime_s": 3.0,
+    "peers": [
+        {
+            "branch": "b2",
+            "up": True,
+            "groups": [
+                {"id": 1, "flows": 4, "paths": [{"member": 2, "rtt_ms": None, "share": 0.5}]}
+            ],
+        }
+    ],
+}
+COUNTERS = {
+    "tun": {"read": {"packets": 7}},
+    "peers": [{"branch": "b2", "groups": [{"id": 1, "sent": {"bytes": 9}}]}],
+    "switch": {"entries": [{"name": "b1>b2 g1 m1 forward source", "packets": 3, "bytes": 5}]},
+}
+
+
+def test_series_have_names_that_say_what_they_count() -> None:
+    assert series(STATUS, COUNTERS) == {
+        "tun.read.packets": 7,
+        "peers.b2.groups.1.sent.bytes": 9,
+        "switch.entries.b1>b2 g1 m1 forward source.packets": 3,
+        "switch.entries.b1>b2 g1 m1 forward source.bytes": 5,
+        "peers.b2.groups.1.flows": 4,
+        "peers.b2.groups.1.paths.2.share": 0.5,
+    }
+
+
+@given(
+    st.integers(0, 2**64 - 1),
+    st.floats(0, 1e10),
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=40),
+)
+def test_a_packed_sample_is_read_back(sequence: int, time: float, values: list[float]) -> None:
+    sample = Sample(sequence, time, tuple(values))
+    packed = pack(sample)
+    assert len(packed) == 16 + 8 * len(values)
+    assert unpack(packed, ["x"] * len(values)) == sample
+
+
+@given(st.binary(max_size=100), st.integers(0, 10))
+def test_what_is_no_sample_is_refused(data: bytes, names: int) -> None:
+    try:
+        sample = unpack(data, ["x"] * names)
+    except ValueError:
+        return
+    assert all(map(math.isfinite, sample.values))
+    assert pack(sample) == data
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"kind": "unknown"}',
+        '{"kind": "hello", "protocol": 1, "software": "x", "time": 1e999}',
+        '{"kind": "hello", "protocol": 1, "software": "a\\u0000b", "time": 1}',
+        '{"kind": "outcome", "digest": "x", "version": 1, "result": "kept"}',
+        '{"kind": "outcome", "digest": "%s", "version": 1, "result": "lost"}' % ("0" * 64),
+        '{"kind": "series", "names": %s}' % (["x"] * (MAX_SERIES + 1)),
+        '{"kind": "configure", "version": 1}',
+    ],
+)
+def test_what_is_no_message_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 (whatever is wrong with it)
+        from_gateway(text.replace("'", '"'))
+
+
+def test_messages_are_read_back() -> None:
+    hello = Hello(protocol=1, software="0.1", time=1.5, applied="a" * 64)
+    assert from_gateway(hello.model_dump_json()) == hello
+    outcome = Outcome(digest="0" * 64, version=3, result="returned", detail="because")
+    assert from_gateway(outcome.model_dump_json()) == outcome
+    with pytest.raises(ValueError, match="kind"):
+        from_controller(outcome.model_dump_json())
