@@ -8,9 +8,15 @@ import random
 import ssl
 import time
 from datetime import UTC, datetime
+from http import HTTPStatus
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidMessage,
+    InvalidStatus,
+)
 
 import hawser
 from hawser.agent.applier import Applier
@@ -40,7 +46,7 @@ _REPORT_S = 1.0
 _RENEW_EVERY_S = 60.0
 """How often it is looked whether a certificate should be renewed, and then asked."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
-_REVOKED_WAIT_S = 30.0
+_REFUSED_WAIT_S = 30.0
 _LOST = (OSError, ConnectionClosed, InvalidHandshake, InvalidMessage, TimeoutError, ValueError)
 
 
@@ -79,13 +85,11 @@ class Link:
                 began = time.monotonic()
                 await self._session()
             except _LOST as error:
-                _log.warning("controller: %s", error or type(error).__name__)
-                if (
-                    isinstance(error, ConnectionClosed)
-                    and error.rcvd
-                    and error.rcvd.code == REVOKED
-                ):
-                    wait = _REVOKED_WAIT_S
+                if _refused(error):
+                    wait = _REFUSED_WAIT_S
+                    _log.error("the controller does not accept this gateway")
+                else:
+                    _log.warning("controller: %s", error or type(error).__name__)
             finally:
                 self._connection = None
             if time.monotonic() - began > _LONGEST_WAIT_S:
@@ -199,3 +203,10 @@ class Link:
         self._new_key = None
         _log.info("the certificate was renewed")
         self._applier.restore()  # the daemon reads its files again
+
+
+def _refused(error: BaseException) -> bool:
+    """Tell whether the controller has refused this gateway, rather than been away."""
+    if isinstance(error, InvalidStatus):
+        return error.response.status_code == HTTPStatus.FORBIDDEN
+    return isinstance(error, ConnectionClosed) and bool(error.rcvd and error.rcvd.code == REVOKED)

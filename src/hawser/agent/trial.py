@@ -13,8 +13,9 @@ from enum import Enum, auto
 from hawser.control.model import GatewayStatus
 
 SETTLE_S = 4.0
-"""Time during which the gateway has to be healthy. A group that carries nothing is found out after
-3 s (docs/guide/gateway.md), so a shorter trial would not see that a path is cut."""
+"""Time during which the gateway has to be healthy. An idle path sends a packet each second, and
+counts as down when its acknowledgement is overdue (docs/design/path-liveness.md); with `mptcp`
+after 3 s. A shorter trial would not see that a path is cut."""
 PATIENCE_S = 20.0
 """Time after which a configuration that is not kept is given up."""
 
@@ -58,7 +59,7 @@ class Trial:
             peers: branches in the new configuration.
             expected: branches whose gateways are connected to the controller.
         """
-        reached = {peer.branch for peer in before.peers if peer.up} if before else set()
+        reached = {peer.branch for peer in before.peers if peer.answers} if before else set()
         return cls(now, frozenset(reached & set(peers) & set(expected)))
 
     def judge(self, now: float, status: GatewayStatus | None) -> Verdict:
@@ -93,7 +94,7 @@ class Trial:
             return "the daemon does not answer"
         if not status.ready:
             return "the daemon is not ready"
-        up = {peer.branch for peer in status.peers if peer.up}
+        up = {peer.branch for peer in status.peers if peer.answers}
         if self.before and not self.before & up:
             return f"{', '.join(sorted(self.before))}: reached before, and not any more"
         return ""

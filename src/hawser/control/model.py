@@ -14,6 +14,19 @@ class Answer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+class PathStatus(Answer):
+    """One member path of the `quic` transport."""
+
+    member: int
+    state: str
+    """`probing`, `up`, `standby`, `degraded` or `down` (docs/design/path-liveness.md)."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether the peer acknowledges what is sent on it."""
+        return self.state not in ("probing", "down")
+
+
 class GroupStatus(Answer):
     """One path group to a peer: one connection of the transport."""
 
@@ -25,6 +38,13 @@ class GroupStatus(Answer):
     reconnects: int = 0
     """How often the connection was made again."""
     remote: str | None = None
+    paths: tuple[PathStatus, ...] = ()
+    """Empty with other transports than `quic`."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether it is up and, where that is known, the peer acknowledges what is sent."""
+        return self.up and (not self.paths or any(path.answers for path in self.paths))
 
 
 class PeerStatus(Answer):
@@ -34,6 +54,11 @@ class PeerStatus(Answer):
     up: bool
     """Whether packets reach it now: at least one group is up."""
     groups: tuple[GroupStatus, ...] = ()
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers on some group. Known earlier than that no group is up any more."""
+        return self.up and (not self.groups or any(group.answers for group in self.groups))
 
 
 class DaemonStatus(Answer):
