@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import Base64Bytes, ValidationError
+from pydantic import Base64Bytes
 from sqlalchemy import Connection, MetaData, Table, func, select, text
 
 from hawser.controller.db import migrate
@@ -109,7 +110,7 @@ def _read(file: Path) -> tuple[_Header, list[dict[str, Any]]]:
         lines = gzip.decompress(file.read_bytes()).splitlines()
         header = _Header.model_validate_json(lines[0])
         return header, [json.loads(line) for line in lines[1:]]
-    except (OSError, EOFError, ValueError, IndexError, ValidationError) as error:
+    except (OSError, EOFError, ValueError, IndexError, zlib.error) as error:
         raise DirectoryError(f"{file}: this is no backup of a controller: {error}") from error
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher
 from controller_sample import Api, Clock, controller
 
 from hawser.controller.access import password
@@ -18,11 +19,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def context(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
-    from argon2 import PasswordHasher
-
-    # As safe passwords take 50 ms of a core each, tests take less safe ones.
+def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As safe passwords take 50 ms of a core each, tests take less safe ones."""
     monkeypatch.setattr(password, "_hasher", PasswordHasher(1, 8, 1))
+
+
+@pytest.fixture
+def context(tmp_path: Path, clock: Clock, _quick_passwords: None) -> Iterator[Context]:
     made = controller(tmp_path / "acme", clock)
     yield made
     made.database.close()

@@ -84,6 +84,7 @@ def test_the_lab_that_is_like_it_is_a_sound_topology() -> None:
         ("next_hop: 192.0.2.9}", "next_hop: 192.0.2.10}", "the port's own address"),
         ("lan: lan0, prefix: 10.3", "lan: a, prefix: 10.3", "a WAN port of gw3 too"),
         ("10.33.0.0/16", "10.2.0.0/16", "prefixes.b3.0: found 10.2.0.0/16, which overlaps"),
+        ("10.33.0.0/16", "192.0.2.8/29", "ports.gw2.a.address: found 192.0.2.10, which is in"),
         ("prefixes: {b3", "prefixes: {b4", "found b4, which is no branch"),
         ("wan: [a, b], lan: lan0, prefix: 10.1", "wan: [a, c], lan: lan0, prefix: 10.1", "'c'"),
         ("quota_gb: 100", "quota_gb: 0", "more than 0"),

@@ -5,13 +5,22 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
 from hawser.controller.access.role import Permission, Role
 from hawser.controller.inventory.gateway import State
 from hawser.controller.inventory.token import Approval
 from hawser.controller.policy.difference import Change
 from hawser.controller.policy.sync import Sync
+from hawser.controller.policy.version import read
 from hawser.pki.request import LONGEST as LONGEST_REQUEST
 from hawser.spec.model import Name
 from hawser.spec.network import Network
@@ -24,6 +33,14 @@ Password = Annotated[str, StringConstraints(max_length=256)]
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9._@-]{0,63}$")]
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+def _strictly(value: Json, _lax: ValidatorFunctionWrapHandler) -> Network:
+    return value if isinstance(value, Network) else read(value)
+
+
+StrictNetwork = Annotated[Network, WrapValidator(_strictly)]
+"""A network, read as strictly as from a file."""
 
 
 class Body(BaseModel):
@@ -190,7 +207,7 @@ class VersionAnswer(VersionSummary):
 class NetworkBody(Body):
     """A whole network in the place of the one in force."""
 
-    network: Network
+    network: StrictNetwork
     reason: Line
     base: Number | None = None
     """Version that the author has seen: another one in force is a conflict."""
@@ -217,7 +234,7 @@ class TryBody(Body):
 
     patch: dict[str, Json] | None = None
     """JSON merge patch of the network in force."""
-    network: Network | None = None
+    network: StrictNetwork | None = None
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -28,6 +29,15 @@ def document_of(network: Network) -> Json:
     return network.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
+def read(document: Json) -> Network:
+    """Read a network as strictly as a file: an address is no number, a number no text.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    return Network.model_validate_json(json.dumps(document), strict=True)
+
+
 def network_of(document: Json) -> Network:
     """Read a network that was written by `document_of`, or changed since, and check it.
 
@@ -35,7 +45,7 @@ def network_of(document: Json) -> Network:
         Invalid: everything that is wrong with it.
     """
     try:
-        network = Network.model_validate(document)
+        network = read(document)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
         raise Invalid([Issue(each["loc"], each["msg"]) for each in details]) from error

@@ -108,3 +108,8 @@ def _prefixes(network: Network) -> Iterator[Issue]:
                     message = f"found {prefix}, which overlaps {other} of branch {owner}"
                     yield Issue(("prefixes", name, index), message)
             taken.append((name, prefix))
+    for port, line in network.ports.items():
+        for owner, prefix in taken:
+            if line.address in prefix:
+                message = f"found {line.address}, which is in {prefix} behind branch {owner}"
+                yield Issue(("ports", port, "address"), message)

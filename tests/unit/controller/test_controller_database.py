@@ -1,0 +1,200 @@
+"""Databases: SQLite, and a PostgreSQL of the test's where this machine has one."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from controller_sample import Api, Clock, Machine, controller, network
+from sqlalchemy import inspect
+
+from hawser.controller.backup import load, save
+from hawser.controller.db import migrate
+from hawser.controller.db.database import Database
+from hawser.controller.db.tables import Table
+from hawser.controller.directory import Directory, Settings, init, open_context
+from hawser.controller.errors import DirectoryError, Invalid
+
+_INITDB = shutil.which("initdb") or next(
+    iter(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb"))), None
+)
+
+
+class Postgres:
+    """A PostgreSQL on a Unix socket."""
+
+    def __init__(self, folder: Path) -> None:
+        assert _INITDB
+        self._bin, self._folder = Path(_INITDB).resolve().parent, folder
+        self._databases = 0
+        # PostgreSQL does not run as root.
+        self._user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres")
+        self._run("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "hawser", "--no-sync")
+        options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+        self._run("pg_ctl", "-D", str(folder / "data"), "-w", "-o", options, "start")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        user = self._user if os.geteuid() == 0 else None
+        subprocess.run(
+            [str(self._bin / program), *arguments],
+            check=True,
+            user=user,
+            cwd=self._folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def new(self) -> str:
+        """URL of a new database."""
+        self._databases += 1
+        name = f"network{self._databases}"
+        self._run("createdb", "-h", str(self._folder), "-U", "hawser", name)
+        return f"postgresql://hawser@/{name}?host={self._folder}"
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", str(self._folder / "data"), "-m", "immediate", "stop")
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    if _INITDB is None:
+        pytest.skip("PostgreSQL is not installed (Debian package postgresql)")
+    # Not below the folders of pytest, which only their owner may enter.
+    with tempfile.TemporaryDirectory(prefix="hawser-postgres-") as folder:
+        server = Postgres(Path(folder))
+        yield server
+        server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> str:
+    if request.param == "sqlite":
+        return "sqlite:///controller.db"
+    made: str = request.getfixturevalue("postgres").new()
+    return made
+
+
+@pytest.mark.usefixtures("_quick_passwords")
+def test_everything_works_on_both(tmp_path: Path, url: str) -> None:
+    clock = Clock()
+    context = controller(tmp_path / "one", clock, url)
+    api = Api(context).log_in()
+    for branch in ("b1", "b2"):
+        token = api.do("POST", "/v1/tokens", {"branch": branch})["token"]
+        assert Machine().join(api, token).json()["state"] == "approved"
+    first, second = (each["id"] for each in api.get("/v1/gateways"))
+    api.do("POST", f"/v1/gateways/{first}/revoke", {"reason": "stolen"})
+    patch = {"patch": {"mtu": 1400}, "reason": "because"}
+    assert api.do("PATCH", "/v1/network", patch)["number"] == 2
+    api.do("POST", "/v1/versions/1/restore", {"reason": "back"})
+    assert api.get("/v1/audit/check")["broken"] is None
+    assert api.get(f"/v1/gateways/{second}")["configuration"]["state"] == "offline"
+    context.database.close()
+
+
+@pytest.mark.usefixtures("_quick_passwords")
+def test_changes_made_at_once_all_become_versions(tmp_path: Path, url: str) -> None:
+    context = controller(tmp_path / "one", Clock(), url)
+    api = Api(context).log_in()
+
+    def change(thread: int) -> None:
+        for number in range(5):
+            mtu = 1300 + 10 * thread + number
+            api.do("PATCH", "/v1/network", {"patch": {"mtu": mtu}, "reason": "at once"})
+
+    threads = [threading.Thread(target=change, args=(each,)) for each in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    numbers = [each["number"] for each in api.get("/v1/versions?limit=200")]
+    assert numbers == list(range(21, 0, -1))
+    check = api.get("/v1/audit/check")
+    assert check["broken"] is None
+    context.database.close()
+
+
+@pytest.mark.usefixtures("_quick_passwords")
+def test_a_backup_is_restored_to_another_machine_and_database(
+    tmp_path: Path, url: str, request: pytest.FixtureRequest
+) -> None:
+    clock, machine = Clock(), Machine()
+    context = controller(tmp_path / "one", clock, url)
+    api = Api(context).log_in()
+    token = api.do("POST", "/v1/tokens", {"branch": "b1"})["token"]
+    joined = machine.join(api, token).json()
+    later = api.do("POST", "/v1/tokens", {"branch": "b2"})["token"]
+    key = api.do("POST", "/v1/keys", {"purpose": "x", "permissions": ["read"]})["key"]
+    before = (api.get("/v1/network"), api.get("/v1/gateways"), api.get("/v1/audit"))
+    save(Directory(tmp_path / "one"), tmp_path / "backup")
+    assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
+    assert b"PRIVATE KEY" not in (tmp_path / "backup").read_bytes()
+    context.database.close()
+    # What SQLite held goes to PostgreSQL, where there is one, and the other way round.
+    other = "sqlite:///other.db"
+    if url.startswith("sqlite") and _INITDB is not None:
+        other = request.getfixturevalue("postgres").new()
+    load(tmp_path / "backup", tmp_path / "two", other)
+    again = open_context(Directory(tmp_path / "two"), clock, lambda: None)
+    api = Api(again)
+    api.headers = {"Authorization": f"Bearer {key}"}
+    assert (api.get("/v1/network"), api.get("/v1/gateways")) == before[:2]
+    api.log_in()
+    assert api.get("/v1/audit")[:-1] == before[2]
+    assert api.get("/v1/audit/check")["broken"] is None
+    assert machine.join(api, token).json()["certificate"] == joined["certificate"]
+    assert Machine().join(api, later).json()["state"] == "approved"
+    again.database.close()
+    with pytest.raises(DirectoryError, match="empty or does not exist"):
+        load(tmp_path / "backup", tmp_path / "two", None)
+
+
+def test_migrations_make_the_tables_of_the_models(tmp_path: Path, url: str) -> None:
+    database = Database(url.replace("controller.db", f"{tmp_path}/x.db"))
+    assert migrate.revision(database) is None
+    migrate.upgrade(database)
+    migrate.upgrade(database)
+    found = inspect(database.engine)
+    assert set(found.get_table_names()) == {*Table.metadata.tables, "alembic_version"}
+    for table in Table.metadata.sorted_tables:
+        columns = {each["name"]: each["nullable"] for each in found.get_columns(table.name)}
+        assert columns == {each.name: bool(each.nullable) for each in table.columns}, table.name
+        indexes = {each["name"] for each in found.get_indexes(table.name)}
+        assert indexes == {each.name for each in table.indexes}, table.name
+    database.close()
+
+
+def test_what_cannot_be_a_controller(tmp_path: Path) -> None:
+    settings = Settings(database="sqlite:///controller.db")
+    with pytest.raises(DirectoryError, match="no controller is here"):
+        _ = Directory(tmp_path).settings
+    with pytest.raises(DirectoryError, match="expected sqlite or postgresql"):
+        init(tmp_path / "a", Settings(database="mysql://x/y"), network(), "admin", None)
+    with pytest.raises(Invalid, match="12 to 256"):
+        init(tmp_path / "b", settings, network(), "admin", "short")
+    assert not (tmp_path / "b" / "controller.json").exists()
+    made = init(tmp_path / "c", settings, network(), "admin", None)
+    assert made is not None
+    assert len(made) == 20
+    with pytest.raises(DirectoryError, match="there is a controller already"):
+        init(tmp_path / "c", settings, network(), "admin", None)
+    (tmp_path / "c" / "sealing.key").write_bytes(bytes(32))
+    with pytest.raises(DirectoryError, match="does not open with this key"):
+        open_context(Directory(tmp_path / "c"), Clock(), lambda: None)
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\x1f\x8b\x08\x00" + bytes(20)])
+def test_what_is_no_backup_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(DirectoryError, match="this is no backup"):
+        load(tmp_path / "file", tmp_path / "new", None)
+    assert not (tmp_path / "new").exists()
