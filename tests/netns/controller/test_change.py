@@ -56,26 +56,52 @@ def test_connections_survive_a_change_of_their_path(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_cuts_a_branch_off_is_returned_from(tmp_path: Path) -> None:
+    """Somebody types addresses that b2 and b3 do not have."""
     with Deployment(tmp_path, (1, 2, 3)) as deployed:
         network = ready(deployed)
-        before = network.controller.gateways()["b1"]["configuration"]["applied"]
-        nowhere = {"gw1.wa": {"next_hop": "198.18.11.9"}, "gw1.wb": {"next_hop": "198.18.12.9"}}
-        network.controller.patch({"ports": nowhere})
-        began = time.monotonic()
-
-        def returned() -> bool:
-            found = network.controller.gateways()["b1"]["configuration"]
-            return found["outcome"] == "returned" and found["applied"] == before
-
-        until(returned, "the gateway has returned")
+        wrong = {
+            f"gw{n}.w{letter}": {"address": f"198.18.{n}{number}.77"}
+            for n in (2, 3)
+            for number, letter in ((1, "a"), (2, "b"))
+        }
+        network.controller.patch({"ports": wrong})
+        returned(network, "b1")
+        found = {
+            name: each["configuration"] for name, each in network.controller.gateways().items()
+        }
+        assert found["b1"]["detail"] == "b2, b3: reached before, and not any more"
+        assert found["b2"]["outcome"] == found["b3"]["outcome"] == "refused"
+        assert found["b2"]["state"] == "failed"
         until(network.connected, "every branch reaches every other")
-        _log.info("returned and connected after %.1f s", time.monotonic() - began)
-        found = network.controller.gateways()["b1"]["configuration"]
-        assert found["detail"] == "b2, b3: reached before, and not any more"
-        assert found["state"] in ("waiting", "applying")
-        network.controller.ask("POST", "/v1/versions/1/restore", {"reason": "it cut b1 off"})
+        network.controller.ask("POST", "/v1/versions/1/restore", {"reason": "wrong addresses"})
         until(network.controller.settled)
         network.ping(1, 2)
+
+
+def test_a_configuration_that_cuts_off_the_controller_is_returned_from(tmp_path: Path) -> None:
+    """Somebody says that the controller is behind b2, which it is not."""
+    with Deployment(tmp_path, (1, 2, 3)) as deployed:
+        network = ready(deployed)
+        network.controller.patch({"prefixes": {"b2": ["198.18.91.0/24"]}})
+        for branch in ("b1", "b3"):
+            returned(network, branch)
+            found = network.controller.gateways()[branch]["configuration"]
+            assert found["detail"] == "the controller did not confirm it"
+        network.controller.ask("POST", "/v1/versions/1/restore", {"reason": "it is not"})
+        until(network.controller.settled)
+        network.ping(1, 2)
+
+
+def returned(network: Deployment, branch: str) -> None:
+    """Wait until a gateway has returned to the configuration of version 1."""
+    began = time.monotonic()
+
+    def has_returned() -> bool:
+        found = network.controller.gateways()[branch]["configuration"]
+        return found["outcome"] == "returned" and found["applied_version"] == 1
+
+    until(has_returned, f"{branch} has returned")
+    _log.info("%s returned after %.1f s", branch, time.monotonic() - began)
 
 
 def test_a_revoked_gateway_is_out(tmp_path: Path) -> None:
@@ -90,7 +116,7 @@ def test_a_revoked_gateway_is_out(tmp_path: Path) -> None:
         _log.info("out at its peers after %.1f s", time.monotonic() - began)
         found = network.controller.ask("GET", f"/v1/gateways/{number}")
         assert (found["state"], found["reason"]) == ("revoked", "stolen")
-        until(lambda: "not approved" in network.branches[3].log(), "it is refused")
+        until(lambda: "does not accept this gateway" in network.branches[3].log(), "it is refused")
         until(network.controller.settled, "the others keep their configurations")
         network.ping(1, 2)
         # Its branch gets another gateway.
