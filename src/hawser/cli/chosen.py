@@ -1,4 +1,4 @@
-"""From arguments of the command line to what they mean."""
+"""Arguments of the command line resolved to workflows and runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def source(
     repeat: int | None = None,
     duration: str | None = None,
 ) -> Source:
-    """Read a workflow file, warn about old names in it, and narrow it down.
+    """Read a workflow file, warn about old names, and select variants.
 
     Raises:
         SpecErrors: the file or an override is wrong.
@@ -49,7 +49,7 @@ def _duration(text: str) -> Duration:
 
 
 def bundle(run: str, folder: Path) -> Bundle:
-    """The run that a user means.
+    """The run that an argument names.
 
     Raises:
         InputError: there is none.

@@ -1,4 +1,4 @@
-"""`hawser doctor` and `hawser schema`: what this machine can do, and what files may say."""
+"""`hawser doctor` and `hawser schema`: capabilities of this machine, and the workflow schema."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def doctor(as_json: options.JsonOption = False) -> None:
-    """Show what this machine has, what is used where something is missing, and how to get it.
+    """Show what this machine has, what replaces missing parts, and how to get them.
 
-    Exit code 3 when labs cannot be made here.
+    Exit code 3 if this machine cannot run labs.
     """
     from hawser.cli.failure import LACKING
     from hawser.driver.capabilities import capabilities

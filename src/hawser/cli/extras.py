@@ -1,4 +1,4 @@
-"""Python packages that only some commands need: installed when first used."""
+"""Python packages that only some commands need, installed on first use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MODULES: Final = {
     "query": "duckdb",
     "search": "MLRsearch",
 }
-"""One module of each extra: it is installed where this one is."""
+"""A module of each extra: if it can be imported, the extra is installed."""
 
 
 def need(name: str, root: Path = _ROOT) -> None:

@@ -1,4 +1,4 @@
-"""Errors as a user meets them: one clear message, the right exit code, never a traceback."""
+"""Errors as the user sees them: one clear message and the right exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ FAILED: Final = 1
 BAD_INPUT: Final = 2
 LACKING: Final = 3
 INTERNAL: Final = 70
-"""`EX_SOFTWARE` of sysexits.h: a mistake of this program, not of its user."""
+"""`EX_SOFTWARE` of sysexits.h: an internal error."""
 
 _SERVERS_FAULT = 500
 """The first status code of HTTP that is no mistake of who asks."""
 
 _ENVIRONMENT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.EMFILE)
-"""Errors of the operating system that are no mistake of this program."""
+"""Errors of the operating system that are not internal errors."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What is said of an error, and what is returned."""
+    """Message and exit code of an error."""
 
     code: int
     text: str
-    """For a person."""
+    """The message."""
     document: Mapping[str, object]
-    """For `--json`."""
+    """The JSON document for `--json`."""
 
 
 def explain(error: BaseException) -> Failure:
@@ -82,7 +82,7 @@ def _refused(error: BaseException) -> Failure | None:
 
 
 def _failed(error: BaseException) -> Failure | None:
-    """Something was done, and did not come to its end."""
+    """The command failed or was interrupted while it ran."""
     match error:
         case NodeError() | ProbeError() | ApiError():
             return _plain(FAILED, str(error))

@@ -1,4 +1,4 @@
-"""`hawser import`: workflow files of others."""
+"""`hawser import`: conversion of other tools' files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hawser.cli import options, output
 
 
 class Format(StrEnum):
-    """Whose files."""
+    """Format of the files."""
 
     SFCPERF = "sfcperf"
     TOSCA = "tosca"
@@ -20,25 +20,27 @@ class Format(StrEnum):
 
 def import_(
     kind: Annotated[
-        Format, typer.Argument(metavar="FORMAT", help="Whose files: sfcperf or tosca.")
+        Format, typer.Argument(metavar="FORMAT", help="Format of the files: sfcperf or tosca.")
     ],
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="The file; of tosca all descriptors and graphs."),
+        typer.Argument(
+            metavar="FILE...", help="The file; for tosca all descriptors and forwarding graphs."
+        ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to; standard output if not given."
+            "--output", "-o", metavar="FILE", help="Output file. Default: standard output."
         ),
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Make a workflow file of others', and say what could not be carried over.
+    """Convert another tool's files into a workflow, and list what could not be converted.
 
-    sfcperf: a workflow of SFCPerf. tosca: descriptors of network functions (VNFD) and of forwarding
-    graphs (VNFFG), as Tacker reads them. No user, password or address of a connection is carried. A
-    file that names a Python module of its own is refused.
+    sfcperf: a workflow of SFCPerf. tosca: descriptors of network functions (VNFD) and forwarding
+    graphs (VNFFG), as Tacker reads them. Users, passwords and addresses of connections are left
+    out. A file that names a Python module of its own is refused.
     """
     from hawser.engine.source import imported
 
@@ -51,6 +53,6 @@ def import_(
         return
     if out is None:
         output.raw(found.text)
-    output.say("Not carried over, or otherwise than it was:")
+    output.say("Not converted, or converted differently:")
     for each in found.left:
         output.say(f"  {each}")

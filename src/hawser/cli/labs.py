@@ -1,4 +1,4 @@
-"""`hawser deploy`, `inspect`, `exec` and `destroy`: labs that stand by themselves."""
+"""`hawser deploy`, `inspect`, `exec` and `destroy`: labs that outlive their command."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from hawser.engine.trace import Step
 
 _INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C has ended, as shells have it."""
+"""Exit code of a command ended by Ctrl-C, as in shells (128 + SIGINT)."""
 _SHOWN = 200
-"""Steps of packets that are shown at most."""
+"""Most steps of packets that are shown."""
 _PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
 
 
@@ -32,26 +32,28 @@ def deploy(
         typer.Option(
             "--variant",
             metavar="VARIANT",
-            help="Which variant: VALUE or AXIS=VALUE, repeated until one is left; needed where "
-            "there are several.",
+            help="Variant to deploy, as VALUE or AXIS=VALUE; may be repeated. Required if the "
+            "workflow has several.",
         ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="The lab's name; else the workflow's."),
+        typer.Option(
+            "--name", metavar="NAME", help="Name of the lab. Default: that of the workflow."
+        ),
     ] = None,
     settings: options.SetOption = None,
     supervise: Annotated[
         bool,
         typer.Option(
             "--supervise",
-            help="Stay, and start daemons again that die. Ctrl-C or `hawser destroy` ends it and "
-            "the lab. Without it nothing restarts a daemon.",
+            help="Keep running and restart daemons that die, until Ctrl-C or `hawser destroy` "
+            "removes the lab. Without this option nothing restarts them.",
         ),
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Make a workflow's network and leave it standing."""
+    """Create a workflow's network and keep it after the command ends."""
     from hawser import driver as drivers
     from hawser.cli import chosen, extras
     from hawser.engine import labs
@@ -95,19 +97,19 @@ def inspect(name: options.LabArgument = None, as_json: options.JsonOption = Fals
 
 def exec_(
     node: Annotated[
-        str, typer.Argument(metavar="NODE", help="LAB/NODE, or NODE where there is one lab.")
+        str, typer.Argument(metavar="NODE", help="LAB/NODE, or NODE if there is only one lab.")
     ],
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run there.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="Command to run.")],
     trace: Annotated[
         bool,
         typer.Option(
             "--trace",
-            help="Afterwards show the way that the node's packets took through chains: where each "
-            "was led, served or dropped.",
+            help="Show afterwards which path the node's packets took through chains, and where "
+            "each was forwarded, served or dropped.",
         ),
     ] = False,
 ) -> None:
-    """Run a command on a node, with this terminal; its exit code is passed on."""
+    """Run a command on a node in this terminal, and exit with its exit code."""
     from hawser import driver as drivers
     from hawser.engine import labs
 
@@ -116,11 +118,11 @@ def exec_(
     there = found.attached(wanted)
     if trace:
         raise typer.Exit(_traced(lab, found.name, there))
-    os.execvp(there[0], there)  # noqa: S606 (becomes that command: its terminal, its exit code)
+    os.execvp(there[0], there)  # noqa: S606 (the process becomes that command)
 
 
 def _traced(lab: Lab, node: str, command: list[str]) -> int:
-    """Run a command, and show what happened to the node's packets meanwhile."""
+    """Run a command, and show what happened to the node's packets while it ran."""
     from hawser.engine import trace
 
     trace.begin(lab)
@@ -129,7 +131,7 @@ def _traced(lab: Lab, node: str, command: list[str]) -> int:
         code = subprocess.run(command, check=False).returncode
     found = trace.steps(lab, node)
     if not found:
-        output.say(f"No packet from or to {node} came to a forwarder or function.")
+        output.say(f"No packet from or to {node} reached a forwarder or function.")
         return code
     start = found[0].event.time_ns
     columns = ("ms ", "at", "step", "path", "index ", "from", "to", "packet")
@@ -161,7 +163,7 @@ def destroy(
         typer.Argument(metavar="[NAME]...", help="Names of labs.", show_default=False),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All labs on this machine, whoever made them.")
+        bool, typer.Option("--all", help="All labs on this machine, whoever created them.")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -186,7 +188,7 @@ def destroy(
 
 def _list(found: tuple[LabInfo, ...]) -> None:
     if not found:
-        output.say("No labs on this machine; `hawser deploy FILE` makes one.")
+        output.say("No labs on this machine; `hawser deploy FILE` creates one.")
         return
     rows = (
         (
@@ -223,7 +225,7 @@ def _daemon(daemon: DaemonInfo) -> tuple[str, ...]:
 
 
 def describe(daemon: DaemonInfo) -> str:
-    """What a daemon says of its connections, or why it says nothing."""
+    """The state of a daemon's connections, or why it does not answer."""
     if daemon.status is None:
         return f"does not answer: {daemon.fault}"
     others = daemon.status.others

@@ -1,7 +1,7 @@
-"""The command `hawser`: its verbs, and how each ends.
+"""The command `hawser` and its subcommands.
 
-Exit codes: 0 done; 1 the run or an assertion failed, or it was interrupted; 2 bad input; 3 the
-machine lacks something; 70 a mistake of this program, with the traceback in a file.
+Exit codes: 0 success; 1 the run or an assertion failed, or it was interrupted; 2 bad input; 3 the
+machine lacks something; 70 an internal error, with the traceback in a file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hawser.cli import controller, doctor, gateway, importing, labs, planning, r
 
 app = typer.Typer(
     name="hawser",
-    help="Join branches over many paths, chain service functions, measure what it gives.",
+    help="Connect branches over several paths, chain service functions, and measure the result.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -62,7 +62,7 @@ EXAMPLES = {
     "schema": ("hawser schema > workflow.schema.json",),
     "doctor": ("hawser doctor", "hawser doctor --json"),
 }
-"""Shown at the end of each verb's help."""
+"""Shown at the end of each subcommand's help."""
 
 
 def _verb(name: str, function: Callable[..., None], **settings: Any) -> None:  # noqa: ANN401 (click's)
@@ -104,14 +104,14 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Join branches over many paths, chain service functions, measure what it gives."""
+    """Connect branches over several paths, chain service functions, and measure the result."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal may know fewer characters
+            stream.reconfigure(errors="replace")  # the terminal's encoding may lack characters
     given = list(sys.argv[1:] if arguments is None else arguments)
     sys.exit(_run(given))
 
@@ -132,7 +132,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _ignore_signals() -> None:
-    """A second Ctrl-C must not cut off what is said of the first: the process is at its end."""
+    """A second Ctrl-C must not cut off the message about the first; the process ends anyway."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 

@@ -1,4 +1,4 @@
-"""Arguments and options that several verbs share."""
+"""Arguments and options of several subcommands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 RUNS = Path("runs")
-"""Where runs go, and are looked for, unless told otherwise."""
+"""Default folder of runs."""
 
 
 def _runs(incomplete: str) -> list[str]:
@@ -28,7 +28,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="A.B.C=VALUE",
-        help="Give a field another value, as YAML; may be repeated. Wins over every variant.",
+        help="Set a field of the workflow to a YAML value, in all variants. May be repeated.",
     ),
 ]
 OnlyOption = Annotated[
@@ -37,7 +37,7 @@ OnlyOption = Annotated[
         "--only",
         metavar="VARIANT",
         help="Only variants with this label: VALUE or AXIS=VALUE, alternatives with commas. "
-        "Repeated, all must hold.",
+        "If repeated, all must match.",
     ),
 ]
 RepeatOption = Annotated[
@@ -46,14 +46,16 @@ RepeatOption = Annotated[
 DurationOption = Annotated[
     str | None,
     typer.Option(
-        "--duration", metavar="S", help="Duration of every timed measurement, seconds or `2 min`."
+        "--duration",
+        metavar="S",
+        help="Duration of every timed measurement, in seconds or with a unit such as `2 min`.",
     ),
 ]
 RunArgument = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="A run's folder, its id, or `latest`.",
+        help="Folder or id of a run, or `latest`.",
         autocompletion=_runs,
     ),
 ]
@@ -66,7 +68,5 @@ LabArgument = Annotated[
 ]
 JsonOption = Annotated[
     bool,
-    typer.Option(
-        "--json", metavar="", help="Print one JSON document on standard output, nothing else."
-    ),
+    typer.Option("--json", metavar="", help="Print a single JSON document on standard output."),
 ]

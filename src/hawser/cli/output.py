@@ -1,4 +1,4 @@
-"""What verbs write: results on standard output, everything else on standard error."""
+"""Output of subcommands: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def raw(text: str) -> None:
 
 
 def show(what: RenderableType) -> None:
-    """Print a result: in the terminal's width and colours, else as plain text that is never cut."""
+    """Print a result in the terminal's width and colours, or as plain text that is never cut."""
     from rich.console import Console
 
     if sys.stdout.isatty():
@@ -49,7 +49,7 @@ def line(content: str, style: str = "") -> None:
 
 
 def say(text: str) -> None:
-    """Say something besides the result."""
+    """Print a message besides the result."""
     sys.stderr.write(f"{text}\n")
 
 
@@ -58,7 +58,7 @@ def table(
 ) -> Table:
     """A plain table.
 
-    Columns whose heading ends in a space are aligned to the right, those in `whole` never folded.
+    Columns whose heading ends in a space are right-aligned; those in `whole` are never folded.
     """
     from rich import box
     from rich.markup import escape
@@ -75,7 +75,7 @@ def table(
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: `14 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Seconds in words: `14 s`, `3 min 20 s`, `2 h 5 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""`hawser validate` and `hawser plan`: what a file says, before anything is done."""
+"""`hawser validate` and `hawser plan`: check and show a workflow without running it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def validate(
 ) -> None:
     """Check a workflow file, and whether this machine can run it.
 
-    Exit code 2: the file is wrong; every mistake is listed with its place. 3: the machine lacks
-    something.
+    Exit code 2: the file has errors; each is listed with its line. 3: the machine lacks something.
+    Old names of fields are warned about.
     """
     from hawser.cli import chosen
 
@@ -42,7 +42,7 @@ def plan(
     duration: options.DurationOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Show what would be run: variants, order, time, nodes, addresses and shapers."""
+    """Show what would run: variants, order, time, nodes, addresses and shapers."""
     from hawser.cli import chosen
 
     source = chosen.source(file, settings, only, repeat, duration)
@@ -107,7 +107,7 @@ def _document(planned: Plan) -> dict[str, object]:
 
 
 _BLOCKS = 5
-"""Repeats of which the order is shown; `--json` has all."""
+"""Repeats whose order is shown; `--json` has all."""
 
 
 def _show(planned: Plan) -> None:
@@ -115,7 +115,7 @@ def _show(planned: Plan) -> None:
     output.line(f"{workflow.name}: {workflow.title}")
     output.line(f"{_in_words(planned)}\n")
     output.show(
-        output.table(("", "variant", "network", "gateways", "a trial "), _variants(planned))
+        output.table(("", "variant", "network", "gateways", "per trial "), _variants(planned))
     )
     output.line(f"\nOrder of trials (seed {workflow.seed}): {_order(planned)}")
     for letter, group in _networks(planned).items():
@@ -137,7 +137,7 @@ def _variants(planned: Plan) -> Iterator[tuple[str, ...]]:
 
 
 def _order(planned: Plan) -> str:
-    """The first blocks, each a permutation of the variants' numbers."""
+    """The variants' numbers in the order of trials, the first repeats only."""
     numbers = {id(p): number for number, p in enumerate(planned.variants, start=1)}
     trials = [str(numbers[id(planned.of(trial.variant))]) for trial in planned.order]
     size = len(planned.variants)
@@ -146,11 +146,11 @@ def _order(planned: Plan) -> str:
 
 
 _SHOWN = {"links", "shapers", "addresses", "chains"}
-"""What tells networks apart."""
+"""Parts in which networks differ."""
 
 
 def _networks(planned: Plan) -> dict[str, list[Prepared]]:
-    """Variants grouped by what their network is made of, so that each network is shown once."""
+    """Variants grouped by network, so that each network is shown once."""
     groups: dict[str, list[Prepared]] = {}
     for prepared in planned.variants:
         key = prepared.network.model_dump_json(include=_SHOWN)
@@ -171,7 +171,7 @@ def _show_network(letter: str, prepared: Prepared) -> None:
 
 
 def _show_used(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Show a table without its empty columns; nothing where there are no rows."""
+    """Show a table without its empty columns; nothing if there are no rows."""
     used = [column for column in range(len(columns)) if any(row[column] for row in rows)]
     if rows:
         output.line("")
@@ -182,17 +182,17 @@ def _show_used(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 _SHAPER = ("shaped at", "for", "rate ", "queue ", "delay ", "jitter ", "loss ")
 
 
-_CHAIN = ("chain", "by", "path", "way", "segments", "mtu ")
+_CHAIN = ("chain", "steering", "path", "hops", "segments", "mtu ")
 
 
 def _chains(prepared: Prepared) -> Iterator[tuple[str, ...]]:
     for chain in prepared.network.chains:
         for sfp in chain.service_paths:
-            way = " > ".join(_passed(name, sfp.proxies.get(name)) for name in sfp.way)
+            hops = " > ".join(_passed(name, sfp.proxies.get(name)) for name in sfp.way)
             segments = " ".join(map(str, sfp.segments))
             mode = f" ({chain.mode})" if chain.mode else ""
-            by = f"{chain.steering}{mode}, fails {chain.fail}"
-            yield sfp.name, by, f"{sfp.number}", way, segments, f"{chain.mtu}"
+            steering = f"{chain.steering}{mode}, fails {chain.fail}"
+            yield sfp.name, steering, f"{sfp.number}", hops, segments, f"{chain.mtu}"
 
 
 def _passed(name: str, proxy: str | None) -> str:

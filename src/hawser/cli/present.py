@@ -1,4 +1,4 @@
-"""What is shown after a run."""
+"""The results shown after a run."""
 
 from __future__ import annotations
 

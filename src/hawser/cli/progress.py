@@ -1,4 +1,4 @@
-"""How a run goes on, for people: a bar with the time left on a terminal, else a few lines."""
+"""Progress of a run: a bar with the time left on a terminal, otherwise a few lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hawser.store.manifest import TrialPlan
 
 
 class Lines:
-    """A few plain lines: the beginning, and what went wrong."""
+    """A few plain lines: the start, and void trials."""
 
     def __enter__(self) -> Self:
         return self
@@ -43,7 +43,7 @@ class Lines:
 
 
 class Bar:
-    """One bar over all trials, with what is being done and the time left."""
+    """One bar over all trials, with the current activity and the time left."""
 
     def __init__(
         self, console: Console | None = None, clock: Callable[[], float] = time.monotonic
@@ -51,7 +51,7 @@ class Bar:
         self._clock = clock
         self._began = self._trial_ends = clock()
         self._after = 0.0
-        """Seconds that the trials after the present one take."""
+        """Seconds that the trials after the current one take."""
         self._trials = 0
         self._trial = ""
         self._console = console or Console(stderr=True, highlight=False)
@@ -84,7 +84,7 @@ class Bar:
         self._trial = f"trial {trial.trial}/{self._trials}  {label(trial.variant)}"
 
     def stage(self, name: str) -> None:
-        """Show what is being done."""
+        """Show the current activity."""
         self._progress.update(self._task, description=escape(f"{self._trial}  {name}"))
 
     def ended(self, trial: TrialPlan, void: str | None, trials: int, seconds: float) -> None:
@@ -94,7 +94,7 @@ class Bar:
         self._trials, self._after, self._trial_ends = trials, seconds, self._clock()
 
     def _now(self) -> tuple[float, str]:
-        """Share that is done, and the time left."""
+        """The share that is done, and the time left."""
         if not self._trials:
             return 0.0, ""
         now = self._clock()
@@ -103,7 +103,7 @@ class Bar:
 
 
 class _ClockedProgress(Progress):
-    """Asks how far things are whenever it is drawn."""
+    """Computes the progress whenever it is drawn."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class _ClockedProgress(Progress):
         *columns: ProgressColumn,
         console: Console,
     ) -> None:
-        self._now = now  # before: it is drawn once while it is made
+        self._now = now  # set first: the constructor below draws it once
         super().__init__(*columns, console=console, transient=True)
 
     def get_renderables(self) -> Iterable[RenderableType]:
@@ -132,5 +132,5 @@ def _voided(trial: TrialPlan, reason: str) -> str:
 
 
 def observer() -> Lines | Bar:
-    """What fits standard error: a bar on a terminal, else lines."""
+    """A bar if standard error is a terminal, otherwise lines."""
     return Bar() if sys.stderr.isatty() else Lines()

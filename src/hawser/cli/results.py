@@ -1,4 +1,4 @@
-"""`hawser report`, `compare`, `query` and `runs`: what runs gave."""
+"""`hawser report`, `compare`, `query` and `runs`: results of runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ReportFormat(StrEnum):
-    """Forms of a report."""
+    """Formats of a report."""
 
     TEXT = "text"
     HTML = "html"
@@ -27,7 +27,7 @@ class ReportFormat(StrEnum):
 
 
 class ComparisonFormat(StrEnum):
-    """Forms of a comparison."""
+    """Formats of a comparison."""
 
     TEXT = "text"
     HTML = "html"
@@ -37,7 +37,7 @@ class ComparisonFormat(StrEnum):
 
 OutputOption = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Where to; else standard output."),
+    typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output."),
 ]
 
 
@@ -48,13 +48,13 @@ def report(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="html, md, json, csv, png or text; else as FILE ends.",
+            help="html, md, json, csv, png or text. Default: by the name of the output file.",
         ),
     ] = None,
     file: OutputOption = None,
     folder: options.RunsOption = options.RUNS,
 ) -> None:
-    """Show the results of a run, finished or not."""
+    """Show the results of a run, also of an unfinished one."""
     from hawser.cli import chosen, extras
     from hawser.report.build import build
     from hawser.report.render import render
@@ -73,19 +73,21 @@ def report(
 def compare(
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN RUN...", help="Two or more runs; ratios are to the first."),
+        typer.Argument(metavar="RUN RUN...", help="Two or more runs, compared with the first."),
     ],
     form: Annotated[
         ComparisonFormat | None,
         typer.Option(
-            "--format", metavar="FORMAT", help="html, md, json or text; else as FILE ends."
+            "--format",
+            metavar="FORMAT",
+            help="html, md, json or text. Default: by the output file.",
         ),
     ] = None,
     file: OutputOption = None,
     folder: options.RunsOption = options.RUNS,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Set runs side by side, with ratios and their intervals."""
+    """Compare runs, with ratios and their intervals."""
     from hawser.cli import chosen
     from hawser.report.compare import compare as side_by_side
     from hawser.report.comparison import render_comparison, renderable_comparison
@@ -102,7 +104,7 @@ def compare(
 
 
 def _form(given: StrEnum | None, file: Path | None, known: type[StrEnum]) -> str:
-    """The form asked for, else what the file's name says, else text."""
+    """The requested format; by default that of the file's name, or text."""
     if given is not None:
         return given.value
     if file is None:
@@ -123,7 +125,9 @@ def _write(content: bytes, file: Path | None) -> None:
         except OSError as error:
             raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="-o") from error
     elif b"\0" in content[:64] and sys.stdout.isatty():
-        raise typer.BadParameter("not to a terminal: give a file", param_hint="-o")
+        raise typer.BadParameter(
+            "cannot write this format to a terminal: name a file", param_hint="-o"
+        )
     else:
         sys.stdout.buffer.write(content)
 
@@ -132,7 +136,7 @@ def query(
     run: options.RunArgument,
     sql: Annotated[
         str,
-        typer.Argument(metavar="SQL", help="A statement over the tables `samples` and `trials`."),
+        typer.Argument(metavar="SQL", help="SQL query on the tables `samples` and `trials`."),
     ],
     folder: options.RunsOption = options.RUNS,
     as_csv: Annotated[
@@ -140,7 +144,7 @@ def query(
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Ask a run's samples in SQL (DuckDB)."""
+    """Query a run's samples in SQL (DuckDB)."""
     from hawser.cli import chosen, extras
 
     found = chosen.bundle(run, folder)
@@ -158,14 +162,14 @@ def query(
 
 
 def runs(folder: options.RunsOption = options.RUNS, as_json: options.JsonOption = False) -> None:
-    """List the runs, the newest first."""
+    """List all runs, newest first."""
     from hawser.store import runs as listed
 
     found = listed(folder)
     if as_json:
         output.document([one.model_dump(mode="json") for one in found])
     elif not found:
-        output.say(f"No runs in {folder}; `hawser run FILE` makes one.")
+        output.say(f"No runs in {folder}; `hawser run FILE` starts one.")
     else:
         columns = ("run", "state", "started (UTC)", "trials ", "void ")
         output.show(output.table(columns, map(_row, found), whole=("run",)))

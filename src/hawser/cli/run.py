@@ -1,4 +1,4 @@
-"""`hawser run`: an experiment from its file to its report."""
+"""`hawser run`: an experiment from the workflow file to the report."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ def run(
     repeat: options.RepeatOption = None,
     duration: options.DurationOption = None,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder in which the run gets its own.")
+        Path,
+        typer.Option("--out", metavar="DIR", help="Folder in which to create the run's folder."),
     ] = options.RUNS,
     resume: Annotated[
         Path | None,
         typer.Option(
             "--resume",
             metavar="DIR",
-            help="Go on with a run that ended early: finished trials are kept.",
+            help="Continue an unfinished run; finished trials are kept.",
         ),
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run an experiment: deploy, measure, report, tear down.
 
-    Exit code 1 when the run or an assertion failed, or was interrupted (it can be resumed then).
+    Exit code 1 if the run or an assertion failed, or if it was interrupted (it can be resumed).
     """
     from hawser import driver
     from hawser.cli import extras, present

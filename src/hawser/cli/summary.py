@@ -14,13 +14,13 @@ from hawser.report.words import DASH, middle, number
 from hawser.store import label
 
 _DETAILS = ("rtt_min", "rtt_p99")
-"""Metrics that the report has and this table leaves out."""
+"""Metrics that are in the report but not in this table."""
 
 Column = tuple[str, ...]
 
 
 def summary(report: Report) -> RenderableType:
-    """What a run found: its finding, a line a variant, and everything that is wrong with it."""
+    """A run's finding, a line for each variant, and everything that is wrong with the run."""
     parts: list[RenderableType] = [Text(report.manifest.title, style="bold")]
     parts += [Text(sentence) for sentence in report.finding]
     if report.rows:

@@ -104,7 +104,8 @@ def _queue(cause: Cause, queue: Queue) -> str:
             f"the queue of {queue.name} was too short: it dropped {dropped} of the packets"
             f" at {load} of its rate of {rate}"
         )
-    return f"{queue.name} was saturated at {rate} and dropped {dropped} of the packets"
+    full = f"{queue.name} was saturated at {rate}"
+    return f"{full} and dropped {dropped} of the packets" if queue.drops else full
 
 
 def _program(program: Program) -> str:

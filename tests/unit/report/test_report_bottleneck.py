@@ -71,6 +71,8 @@ SENTENCES = {
     " it dropped 1 % of the packets at 43 % of its rate of 20 Mbit/s":
         evidence("path:a", rate_limit=20, load=40, packets=99000, drop_queue=1000,
                  load_at_drop=43),
+    "path:a was saturated at 20 Mbit/s":
+        evidence("path:a", rate_limit=20, load=99, load_busiest=100, packets=9000, drop_queue=0),
     "a filter or policer on fw dropped 3 % of the packets":
         evidence("node:fw", packets=1000, drop_filter=30),
     "the function fw used up its CPU quota in 96 % of all periods":
