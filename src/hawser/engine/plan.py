@@ -12,7 +12,7 @@ from hawser.overlay.lab import network
 from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import NetworkPlan
 from hawser.probe.registry import probe_for
-from hawser.spec.measurement import rounds
+from hawser.spec.measurement import expected_seconds
 from hawser.spec.workflow import Labels, Scenario, Variant, Workflow
 from hawser.store import label
 from hawser.store.manifest import TrialPlan
@@ -77,8 +77,7 @@ def plan(workflow: Workflow, facts: Facts) -> Plan:
 
 def measuring(scenario: Scenario) -> float:
     """Seconds that the measurements of one trial take."""
-    seconds = {name: probe_for(each).seconds() for name, each in scenario.measurements.items()}
-    return sum(max(seconds[name] for name in names) for names in rounds(scenario.measurements))
+    return expected_seconds(scenario.measurements)
 
 
 def _problems(variant: Variant) -> Iterator[str]:

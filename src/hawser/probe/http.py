@@ -145,7 +145,7 @@ class HttpProbe:
 
     def seconds(self) -> float:
         """Warm-up and test."""
-        return float(self._spec.warmup) + float(self._spec.duration)
+        return self._spec.seconds
 
     def tools(self) -> tuple[str, ...]:
         """`wrk`, and `nginx`."""

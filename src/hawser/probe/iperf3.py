@@ -120,7 +120,7 @@ class Iperf3Probe:
 
     def seconds(self) -> float:
         """Warm-up and test."""
-        return float(self._spec.warmup) + float(self._spec.duration)
+        return self._spec.seconds
 
     def tools(self) -> tuple[str, ...]:
         """`iperf3`, and what makes it speak MPTCP."""

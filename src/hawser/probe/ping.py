@@ -104,7 +104,7 @@ class PingProbe:
 
     def seconds(self) -> float:
         """From the first echo to the last."""
-        return self._spec.count * float(self._spec.interval)
+        return self._spec.seconds
 
     def tools(self) -> tuple[str, ...]:
         """`ping` of iputils."""

@@ -128,6 +128,8 @@ def effect_interval(effect: Effect) -> str:
 
 def _ratio_digits(effect: Effect) -> int:
     largest = effect.interval.high if effect.interval is not None else effect.value
+    if largest < 0.1:  # two significant digits
+        return min(1 - math.floor(math.log10(largest)), 9) if largest > 0 else 2
     return 2 if largest < 10 else 1 if largest < 1000 else 0
 
 

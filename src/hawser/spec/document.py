@@ -11,7 +11,14 @@ from hawser.spec.units import Duration
 from hawser.spec.workflow import Assertion, Labels, Reference, Scenario, Undecided
 
 
-class Results(Model):
+class Compared(Model):
+    """What variants are compared with."""
+
+    baseline: Labels = {}
+    """Labels of the variant that every other is compared with; it carries all others of its own."""
+
+
+class Results(Compared):
     """What results are held against."""
 
     reference: tuple[Reference, ...] = ()
@@ -20,8 +27,6 @@ class Results(Model):
     """What must hold of the results; else the run ends with exit code 1."""
     undecided: Undecided = "estimate"
     """Whether an assertion passes that trials do not decide: as the value found does, or so."""
-    baseline: Labels = {}
-    """Labels of the variant that every other is compared with; it carries all others of its own."""
 
 
 class Header(Results):

@@ -8,10 +8,10 @@ from functools import partial
 
 from hawser.spec import check, shorthand, trace
 from hawser.spec.check import result
-from hawser.spec.document import EVERYTHING, HEADER, RESULTS, SCENARIO, Header, Results
+from hawser.spec.document import EVERYTHING, HEADER, SCENARIO, Compared, Header
 from hawser.spec.errors import Place, Problems, choices
 from hawser.spec.override import Override, apply, from_text
-from hawser.spec.partial import parts
+from hawser.spec.partial import expected, parts
 from hawser.spec.renamed import Renames, Warn
 from hawser.spec.syntax import parse
 from hawser.spec.tree import Scalar, Table, Tree, empty, is_null, merge
@@ -111,10 +111,10 @@ class _Loader:
         tree = shorthand.labels_as_text(self._substituted(self._changed, HEADER))
         header, issues = validate(Header, tree)
         report(issues, tree, self._problems)
-        wrong = {str(issue.loc[0]) for issue in issues}
-        expected = header or validate(Results, tree.only(*RESULTS).without(*wrong))[0]
-        if expected is not None:
-            report(result.results(expected, variants, resolved), tree, self._problems)
+        report(result.results(expected(tree), variants, resolved), tree, self._problems)
+        compared = header or validate(Compared, tree.only("baseline"))[0]
+        if compared is not None:
+            report(result.baseline(compared.baseline, variants), tree, self._problems)
         return header
 
     def _scenario(self, choice: Choice) -> Scenario | None:

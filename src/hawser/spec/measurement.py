@@ -36,6 +36,11 @@ class Ping(Between):
     size: Annotated[int, Field(ge=8, le=65_507)] = 56
     """ICMP payload, bytes."""
 
+    @property
+    def seconds(self) -> float:
+        """From the first echo to the last."""
+        return self.count * float(self.interval)
+
 
 class Protocol(StrEnum):
     """What iperf3 speaks."""
@@ -71,6 +76,11 @@ class Iperf3(Between):
     congestion: str | None = None
     """Congestion control of the sender, by the kernel's name."""
 
+    @property
+    def seconds(self) -> float:
+        """Warm-up and test."""
+        return float(self.warmup) + float(self.duration)
+
 
 class Http(Between):
     """Requests a second by wrk, against nginx on the target.
@@ -96,6 +106,11 @@ class Http(Between):
     """Time that is measured, whole seconds."""
     warmup: Duration = Duration(1)
     """A run of its own before, discarded; whole seconds."""
+
+    @property
+    def seconds(self) -> float:
+        """Warm-up and test."""
+        return float(self.warmup) + float(self.duration)
 
 
 class Traffic(Between):
@@ -128,6 +143,11 @@ class Load(Traffic):
     """What is offered, as `counted`."""
     duration: Duration = Duration(10)
     """How long."""
+
+    @property
+    def seconds(self) -> float:
+        """Calibration, trial and drain."""
+        return float(self.duration) + 3
 
 
 class Throughput(Traffic):
@@ -164,6 +184,12 @@ class Throughput(Traffic):
     back_to_back: Annotated[int, Field(ge=0, le=50)] = 0
     """Repetitions of the back-to-back frames test (RFC 9004): `burst` (frames), `buffer` (ms)."""
 
+    @property
+    def seconds(self) -> float:
+        """A guess: a binary search over three decades, or a third of it."""
+        trials = 14 if self.mode == "rfc2544" else 5
+        return trials * (float(self.trial) + float(self.drain) + 1)
+
 
 Measurement = Annotated[Ping | Iperf3 | Http | Load | Throughput, Field(discriminator="probe")]
 
@@ -174,3 +200,8 @@ def rounds(measurements: Mapping[str, Measurement]) -> list[list[str]]:
     for name, measurement in measurements.items():
         found.setdefault(measurement.beside or name, []).append(name)
     return list(found.values())
+
+
+def expected_seconds(measurements: Mapping[str, Measurement]) -> float:
+    """How long the measurements of a trial are expected to take."""
+    return sum(max(measurements[name].seconds for name in names) for names in rounds(measurements))

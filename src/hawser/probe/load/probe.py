@@ -63,7 +63,7 @@ class LoadProbe:
 
     def seconds(self) -> float:
         """Calibration, trial and drain."""
-        return float(self._spec.duration) + 3
+        return self._spec.seconds
 
     def tools(self) -> tuple[str, ...]:
         """What finds the way."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hawser.spec.check.bottleneck import bottlenecks
 from hawser.spec.check.chain import chains, functions
 from hawser.spec.check.classifier import classifier
-from hawser.spec.check.event import events
-from hawser.spec.check.measurement import ends, roles, settings
+from hawser.spec.check.event import events, times
+from hawser.spec.check.measurement import ends, nodes, roles, settings, sound_ends
 from hawser.spec.check.overlay import overlay, overlay_on
 from hawser.spec.check.path_group import path_groups
 from hawser.spec.check.reach import reachability
@@ -23,7 +23,7 @@ def scenario(parts: Parts) -> Iterator[Issue]:
 
     What measurements do to each other and whom they reach is judged only where all else is right.
     """
-    issues = [*_alone(parts), *_together(parts)]
+    issues = [i for i in (*_alone(parts), *_together(parts)) if not parts.said(i)]
     if not any(issue.loc[0] in ("topology", "functions", "tunnels") for issue in issues):
         issues += _chained(parts)
     yield from issues
@@ -34,6 +34,8 @@ def scenario(parts: Parts) -> Iterator[Issue]:
 
 def _alone(parts: Parts) -> Iterator[Issue]:
     yield from settings(parts.measurements)
+    if parts.rest is not None:
+        yield from topology(parts.rest)
     if parts.topology is not None:
         yield from topology(parts.topology)
         yield from bottlenecks(parts.topology)
@@ -50,8 +52,13 @@ def _chained(parts: Parts) -> Iterator[Issue]:
 
 
 def _together(parts: Parts) -> Iterator[Issue]:
+    if parts.all_measured:
+        yield from times(parts.events, parts.measurements)
+    if parts.rest is not None:
+        yield from nodes({**parts.ends, **sound_ends(parts.measurements)}, parts.rest)
     if parts.topology is None:
         return
+    yield from nodes(parts.ends, parts.topology)
     yield from ends(parts.measurements, parts.topology)
     yield from events(parts.events, parts.topology, parts.functions, parts.chains)
     if parts.whole is not None:

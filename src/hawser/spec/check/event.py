@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from hawser.spec.chain import Chain, Function, Steering
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
+from hawser.spec.measurement import Measurement, expected_seconds
 from hawser.spec.topology import Bottleneck, Channel, Topology, backward
 from hawser.spec.validate import Issue
 from hawser.spec.workflow import Event
@@ -15,7 +16,7 @@ MAX_EVENTS = 256
 
 
 def events(
-    events: Sequence[Event],
+    events: Mapping[int, Event],
     topology: Topology,
     functions: Mapping[str, Function],
     chains: Mapping[str, Chain],
@@ -23,11 +24,22 @@ def events(
     """Check events against the topology and its functions."""
     if len(events) > MAX_EVENTS:
         yield Issue(("events",), f"found {len(events)}, expected at most {MAX_EVENTS}")
-    for index, event in enumerate(events):
+    for index, event in events.items():
         if event.element.startswith("function:"):
             yield from _function(functions, chains, event, ("events", index))
         else:
             yield from _event(topology, event, ("events", index))
+
+
+def times(events: Mapping[int, Event], measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
+    """Check that events happen while something is measured."""
+    if not measurements:
+        return
+    end = expected_seconds(measurements)
+    for index, event in events.items():
+        if event.at >= end:
+            message = f"found {str(event.at)!r}, expected less than the {end:g} s of measurements"
+            yield Issue(("events", index, "at"), message)
 
 
 def _function(

@@ -29,10 +29,24 @@ _MAX_WRITE = 1 << 20
 def ends(measurements: Mapping[str, Measurement], topology: Topology) -> Iterator[Issue]:
     """Check that measurements begin and end at nodes and ports that exist."""
     ports = node_ports(topology)
-    for name, measurement in measurements.items():
-        loc: Loc = ("measurements", name)
-        yield from _end((*loc, "from"), measurement.source, ports)
-        yield from _end((*loc, "to"), measurement.target, ports)
+    for loc, end in sound_ends(measurements).items():
+        yield from _end(loc, end, ports)
+
+
+def sound_ends(measurements: Mapping[str, Measurement]) -> dict[Loc, str]:
+    """Give the ends of measurements, by the place where they are written."""
+    return {
+        ("measurements", name, field): end
+        for name, each in measurements.items()
+        for field, end in (("from", each.source), ("to", each.target))
+    }
+
+
+def nodes(ends: Mapping[Loc, str], topology: Topology) -> Iterator[Issue]:
+    """Check only that the nodes of ends exist."""
+    for loc, end in ends.items():
+        if node_of(end) not in topology.nodes:
+            yield Issue(loc, near(topology.nodes, node_of(end), "node"))
 
 
 def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hawser.spec.check.topology import near
 from hawser.spec.check.window import windows
-from hawser.spec.document import Results
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
 from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Protocol, Throughput
@@ -38,11 +37,12 @@ Result = Reference | Assertion
 
 
 def results(
-    expected: Results, variants: Variants, resolved: Sequence[tuple[Labels, Scenario | None]]
+    items: Mapping[Loc, Result],
+    variants: Variants,
+    resolved: Sequence[tuple[Labels, Scenario | None]],
 ) -> Iterator[Issue]:
-    """Check references, assertions and the baseline."""
-    yield from _labels(("baseline",), expected.baseline, variants)
-    for loc, item in _items(expected):
+    """Check references and assertions, by the place where they are written."""
+    for loc, item in items.items():
         yield from _labels((*loc, "variant"), item.variant, variants)
         if isinstance(item, Assertion):
             yield from _labels((*loc, "relative_to"), item.relative_to, variants)
@@ -54,6 +54,11 @@ def results(
             yield from _source(loc, item, scenarios)
             if isinstance(item, Assertion) and not item.relative_to:
                 yield from windows(loc, item, scenarios)
+
+
+def baseline(labels: Labels, variants: Variants) -> Iterator[Issue]:
+    """Check that a variant carries the labels of the baseline."""
+    yield from _labels(("baseline",), labels, variants)
 
 
 def _labels(loc: Loc, wanted: Labels, variants: Variants) -> Iterator[Issue]:
@@ -154,10 +159,3 @@ _IPERF3 = {
     Protocol.UDP: IPERF3_UDP,
     Protocol.MPTCP: IPERF3_MPTCP,
 }
-
-
-def _items(expected: Results) -> Iterator[tuple[Loc, Result]]:
-    for index, reference in enumerate(expected.reference):
-        yield ("reference", index), reference
-    for index, assertion in enumerate(expected.assertions):
-        yield ("assert", index), assertion
