@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _MODULES: Final = {
+    "agent": "websockets",
     "controller": "alembic",
     "openflow": "os_ken",
     "png": "matplotlib",

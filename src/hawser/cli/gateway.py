@@ -40,7 +40,7 @@ def join(
     from hawser.cli import extras
     from hawser.engine.errors import InputError
 
-    extras.need("controller")
+    extras.need("agent")
     from hawser.agent.join import join as ask
     from hawser.agent.state import StateDirectory
     from hawser.pki.token import JoinToken
@@ -64,7 +64,7 @@ def run(directory: _DirectoryOption = _DIRECTORY) -> None:
     """Work as a gateway that has joined. Its daemon goes on when this ends."""
     from hawser.cli import extras
 
-    extras.need("controller")
+    extras.need("agent")
     from hawser.agent.service import run as work
 
     work(directory)

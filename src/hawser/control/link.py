@@ -25,6 +25,8 @@ SERVER_NAME = "controller.hawser.internal"
 """The controller's name in its certificate. Names of branches have no dot."""
 REVOKED = 4403
 """Close code: the gateway is not, or no longer, part of the network."""
+MISUSED = 4400
+"""Close code: what the gateway sent is not this protocol, or another version of it."""
 REPLACED = 4409
 """Close code: the gateway has connected once more."""
 PROTOCOL = 1

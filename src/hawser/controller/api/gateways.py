@@ -62,6 +62,8 @@ def authority(shared: Shared) -> AuthorityAnswer:
 def join(body: JoinBody, request: Request, shared: Shared) -> JoinAnswer:
     """Take a gateway's request to join, which it repeats until it is approved."""
     address = address_of(request.scope)
+    with shared.database.read() as session:  # strangers cannot make writers wait
+        token.find(session, body.token, body.secret)
     with shared.database.write() as session:
         found = gateway.join(
             session,

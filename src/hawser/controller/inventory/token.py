@@ -83,15 +83,25 @@ def withdraw(session: Session, who: Principal, now: datetime, name: str) -> None
     audit.record(session, who, now, "token.withdraw", name)
 
 
+def find(session: Session, name: str, secret: str) -> Token:
+    """Give a token, whether or not it can still be used.
+
+    Raises:
+        Forbidden: it is no token of this controller.
+    """
+    token = session.get(Token, name)
+    if token is None or not same(token.digest, digest(secret)):
+        raise Forbidden("this token is not one of this controller")
+    return token
+
+
 def claim(session: Session, name: str, secret: str, key: str, now: datetime) -> Token:
     """Use a token for a public key. The same key may show it again, to hear what became of it.
 
     Raises:
         Forbidden: it is no token of this controller, expired, withdrawn, or used by another key.
     """
-    token = session.get(Token, name)
-    if token is None or not same(token.digest, digest(secret)):
-        raise Forbidden("this token is not one of this controller")
+    token = find(session, name, secret)
     if token.withdrawn is not None:
         raise Forbidden("this token was withdrawn")
     if token.key is not None and token.key != key:

@@ -18,7 +18,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from hawser.control.link import MAX_MESSAGE, REPLACED
+from hawser.control.link import MAX_MESSAGE, MISUSED, REPLACED
 from hawser.controller.context import Context
 from hawser.controller.directory import Directory
 from hawser.controller.inventory.gateway import State, of_certificate, state_of
@@ -101,8 +101,11 @@ class Server:
             await old.close(REPLACED, "the gateway has connected once more")
         try:
             await session.run()
-        except (ConnectionClosed, ValueError, TimeoutError) as error:
-            _log.info("gateway %s (%s): %s", number, branch, error)
+        except (ConnectionClosed, TimeoutError) as error:
+            _log.info("gateway %s (%s): %s", number, branch, error or "it says nothing")
+        except ValueError as error:
+            _log.warning("gateway %s (%s): %s", number, branch, error)
+            await session.close(MISUSED, "this is not the protocol of this controller")
         finally:
             if self._sessions.get(number) is session:
                 del self._sessions[number]
