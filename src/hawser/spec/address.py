@@ -1,14 +1,14 @@
-"""Address ranges that a lab uses for itself; branches may not."""
+"""Address ranges reserved for the lab itself; branches cannot use them."""
 
 from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network
 
 WAN = IPv4Network("198.18.0.0/15")
-"""Internet access of WAN ports, a /30 each (the range of RFC 2544 for tests of network devices)."""
+"""Access links of WAN ports, a /30 each (reserved by RFC 2544 for benchmarks)."""
 
 LINKS = IPv4Network("10.255.0.0/16")
-"""Links that belong to no branch, a /30 each."""
+"""Links outside of branches, a /30 each."""
 
 BOTTLENECKS = IPv4Network("10.254.0.0/16")
 """Links inside the internet, a /30 each."""
@@ -17,7 +17,7 @@ FUNCTIONS = IPv4Network("10.253.0.0/16")
 """Cables between nodes and their service functions, a /30 each."""
 
 SEGMENTS = IPv6Network("5f00::/16")
-"""Segments of SRv6 (RFC 9602), a /48 a node."""
+"""SRv6 segments (RFC 9602), a /48 for each node."""
 
 STEERED = IPv6Network("fd00::/48")
 """Cables that SRv6 packets pass, a /64 each."""
@@ -31,4 +31,4 @@ RESERVED = (
     IPv4Network("127.0.0.0/8"),
     IPv4Network("224.0.0.0/3"),
 )
-"""Not for branches: our own, this network and the loopback (RFC 1122), multicast and beyond."""
+"""Ranges that branches cannot use: the above, special ones (RFC 1122), and multicast and above."""

@@ -13,10 +13,10 @@ from hawser.spec.match import Match
 from hawser.spec.model import Model, Name
 
 MAX_FUNCTIONS = 64
-"""Functions of one workflow, instances counted."""
+"""Instances of functions in one workflow."""
 
 MAX_LENGTH = 64
-"""Functions that one chain leads through."""
+"""Functions in one chain."""
 
 MAX_INSTANCES = 16
 """Instances of one function."""
@@ -26,111 +26,111 @@ MAX_QUEUES = 64
 
 
 PLACE = re.compile(r"@([a-z][a-z0-9-]{0,30}(?:\.[a-z][a-z0-9-]{0,14})?)@")
-"""Stands for the address of a node or port in what a program is given."""
+"""Placeholder for the address of a node or port, in commands and files of programs."""
 
 
 class FunctionKind(StrEnum):
     """What a function does to packets."""
 
     FORWARDER = "forwarder"
-    """Nothing but passing them on."""
+    """Forwards them."""
     FIREWALL = "firewall"
-    """Lets pass what its rules allow."""
+    """Forwards those that its rules allow."""
     PROXY = "proxy"
-    """A program that knows nothing of chains, or what it sets in its kernel, behind a proxy."""
+    """An SFC-unaware program, or what it configures in its kernel, behind an SFC proxy."""
     ROUTER = "router"
-    """The kernel's forwarding, behind a proxy."""
+    """The kernel's forwarding, behind an SFC proxy."""
     IPSEC = "ipsec"
-    """One end of an ESP tunnel, of which its peer is the other."""
+    """One end of an ESP tunnel; its peer is the other."""
 
     @property
     def sfc_unaware(self) -> bool:
-        """Whether packets come to it without what steers them."""
+        """Whether it receives packets without chain headers (RFC 7665 section 4.6)."""
         return self in (FunctionKind.PROXY, FunctionKind.ROUTER, FunctionKind.IPSEC)
 
 
 class Proxy(StrEnum):
-    """What stands in for a function that knows nothing of segment routing.
+    """SR proxy of an SR-unaware function.
 
     See draft-ietf-spring-sr-service-programming, section 6.
     """
 
     STATIC = "static"
-    """End.AS: takes the headers off, and puts those on that follow from the chain."""
+    """End.AS: removes the headers and adds those configured for the chain."""
     DYNAMIC = "dynamic"
-    """End.AD: takes the headers off, and puts those on that it saw last."""
+    """End.AD: removes the headers and adds those that it saw last."""
     MASQUERADING = "masquerading"
-    """End.AM: leaves the headers; the function sees the last segment as destination."""
+    """End.AM: keeps the headers; the function sees the last segment as destination."""
 
 
 class Encapsulation(StrEnum):
-    """How a chain's segments are put in front of its packets (RFC 8986 section 5).
+    """How a chain's segments are added to its packets (RFC 8986 section 5).
 
-    H.Insert is that of draft-filsfils-spring-srv6-net-pgm-insertion.
+    H.Insert is from draft-filsfils-spring-srv6-net-pgm-insertion.
     """
 
     WHOLE = "encap"
     """H.Encaps: a header with all segments."""
     REDUCED = "encap.red"
-    """H.Encaps.Red: without the first one, which is the destination already."""
+    """H.Encaps.Red: without the first segment, which is the destination address."""
     INSERTED = "insert"
-    """H.Insert: behind the header that IPv6 packets have; IPv4 packets as with `encap`."""
+    """H.Insert: after the header of IPv6 packets; IPv4 packets as with `encap`."""
 
 
 class FunctionSegment(StrEnum):
-    """What a function's segment does (RFC 8986 section 4)."""
+    """Behavior of a function's segment (RFC 8986 section 4)."""
 
     END = "End"
-    """The function has it, and sends packets on to the next."""
+    """The segment is at the function, which forwards packets to the next segment."""
     CROSS_CONNECT = "End.X"
-    """Its node has it, and sends packets to the function, which need not know of segments."""
+    """The segment is at the node, which forwards packets to the function."""
 
 
 class LastSegment(StrEnum):
-    """What takes the header off behind the last function (RFC 8986 section 4)."""
+    """Behavior of the last segment, which decapsulates packets (RFC 8986 section 4)."""
 
     CROSS_CONNECT = "End.DX"
-    """End.DX4 and End.DX6: packets go on by the node's routes."""
+    """End.DX4 and End.DX6: packets then follow the node's routes."""
     TABLE = "End.DT"
-    """End.DT4 and End.DT6: packets go on by a routing table of their own."""
+    """End.DT4 and End.DT6: packets then follow a routing table of the chain."""
     ONE_TABLE = "End.DT46"
-    """The same, with one segment for both families."""
+    """End.DT46: the same with one segment for both address families."""
 
 
 class Action(StrEnum):
-    """What happens to a packet at a firewall."""
+    """What a firewall does with a packet."""
 
     ALLOW = "allow"
     DENY = "deny"
 
 
 class FirewallRule(Match):
-    """A firewall's rule: what happens to packets that fit all that it says."""
+    """A rule of a firewall; it matches packets that have all its properties."""
 
     action: Action
-    """What happens to them."""
+    """What happens to matching packets."""
 
 
 class RouteAction(StrEnum):
-    """What a router does with packets that a route is for."""
+    """What a router does with the packets of a route."""
 
     FORWARD = "forward"
-    """They go on."""
+    """Forwards them."""
     DROP = "drop"
-    """They are dropped, and nobody is told."""
+    """Drops them silently."""
     UNREACHABLE = "unreachable"
-    """They are dropped, and the sender is told that there is no way."""
+    """Drops them and sends ICMP destination unreachable (no route)."""
     PROHIBIT = "prohibit"
-    """They are dropped, and the sender is told that they may not."""
+    """Drops them and sends ICMP destination unreachable (prohibited)."""
 
 
 class FunctionRoute(Model):
-    """A route of a router; of several that fit, the one with the longest prefix decides."""
+    """A route of a router. Of several that match, the longest prefix decides."""
 
     to: IPv4Network
     """Destination."""
     action: RouteAction = RouteAction.FORWARD
-    """What happens to packets that go there."""
+    """What happens to packets for this destination."""
 
 
 Word = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -139,119 +139,118 @@ FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]
 
 
 class Function(Model):
-    """A service function, at a node."""
+    """A service function at a node."""
 
     kind: FunctionKind
     """What it does."""
     node: Name
-    """The node that it is joined to. It runs beside it, in a namespace of its own."""
+    """The node that it is connected to. It runs in a namespace of its own."""
     instances: Annotated[int, Field(ge=1, le=MAX_INSTANCES)] = 1
-    """How many there are of it; a flow keeps to one."""
+    """Number of instances. All packets of a flow pass the same one."""
     cpu: Annotated[float, Field(ge=0.01, le=1024)] | None = None
-    """Cores that an instance's programs may use, as a node's."""
+    """CPU cores that the programs of an instance may use, like `cpu` of a node."""
     queues: Annotated[int, Field(ge=1, le=MAX_QUEUES)] = 1
-    """Queues of its port: so many cores can pass packets through it at once, each those that came
-    in on it."""
+    """Queues of its port: the number of cores that can process its packets at the same time."""
     rules: Annotated[tuple[FirewallRule, ...], Field(max_length=100_000)] = ()
-    """Of a firewall: the first that fits decides."""
+    """Rules of a firewall; the first that matches decides."""
     otherwise: Action | None = None
-    """Of a firewall: what happens to packets that no rule fits; `allow` if left out."""
+    """What a firewall does with packets that match no rule. Default: `allow`."""
     stateful: bool = False
-    """Of a firewall: whoever was allowed to begin a flow gets its answers."""
+    """Whether a firewall lets replies to allowed flows pass."""
     proxy: Proxy | None = None
-    """With `srv6`: a function that knows nothing of it, and what stands in for that; left out, the
-    function is a segment itself."""
+    """With `srv6`, the SR proxy of a function that does not support it. Without a proxy the
+    function is itself a segment."""
     command: Command = ()
-    """Of a proxy: the program and its arguments. It stays in the foreground; if it ends, its chain
-    fails as `fail` says, and it is started again. Without one the function is what `setup` left."""
+    """Program of a proxy, with its arguments. It must stay in the foreground; if it ends, the chain
+    fails (see `fail`), and it is restarted. Without a program, `setup` configures the function."""
     setup: Annotated[tuple[Command, ...], Field(max_length=16)] = ()
-    """Of a proxy: commands that are run to their end before the program is started."""
+    """Commands of a proxy that run before its program starts."""
     files: Annotated[
         dict[FileName, Annotated[str, Field(max_length=1 << 16)]], Field(max_length=16)
     ] = {}
-    """Of a proxy: files by name, in the directory in which its commands are run. In files and
-    commands `@NODE@` and `@NODE.PORT@` stand for an address of the lab."""
+    """Files of a proxy by name, in the directory in which its commands run. In files and commands
+    `@NODE@` and `@NODE.PORT@` are replaced by addresses of the lab."""
     routes: Annotated[tuple[FunctionRoute, ...], Field(max_length=1024)] = ()
-    """Of a router: what it does with packets; it forwards those that no route is for."""
+    """Routes of a router; packets without a route are forwarded."""
     peer: Name | None = None
-    """Of an ipsec function: the one at the other end of its tunnel, next to it in each chain."""
+    """The function at the other end of an ipsec function's tunnel, next to it in each chain."""
 
     @property
     def runs(self) -> bool:
-        """Whether there is a program of it that may end."""
+        """Whether it has a program, which may end."""
         if self.kind is FunctionKind.PROXY:
             return bool(self.command)
         return self.kind is not FunctionKind.ROUTER
 
 
 def instances(name: str, function: Function) -> tuple[str, ...]:
-    """Give the names of a function's instances, by which they are nodes of the lab."""
+    """Give the names of a function's instances, which are also their nodes' names."""
     if function.instances == 1:
         return (name,)
     return tuple(f"{name}-{number}" for number in range(1, function.instances + 1))
 
 
 def proxy_name(instance: str) -> str:
-    """Give the name of what stands in for a function, by which it is a node of the lab."""
+    """Give the name of a function's proxy, which is also its node's name."""
     return f"{instance}-proxy"
 
 
 class Steering(StrEnum):
-    """What leads packets along a chain."""
+    """How packets are steered along a chain."""
 
     NSH = "nsh"
-    """The network service header (RFC 8300), by forwarders in eBPF."""
+    """By the network service header (RFC 8300), with forwarders in eBPF."""
     SRV6 = "srv6"
-    """Segment routing over IPv6 (RFC 8754, RFC 8986), by the kernel."""
+    """By segment routing over IPv6 (RFC 8754, RFC 8986) in the kernel."""
     ROUTES = "routes"
-    """Routes that look at where a packet comes from, by the kernel."""
+    """By routes that depend on the incoming interface, in the kernel."""
 
 
 class Srv6(Model):
-    """How segment routing leads a chain."""
+    """How segment routing steers a chain."""
 
     mode: Encapsulation = Encapsulation.WHOLE
-    """What is put in front of packets."""
+    """How segments are added to packets."""
     ipv6: bool = False
-    """Whether the chain's ends have IPv6 addresses too, and packets between these are led."""
+    """Whether the chain's ends also have IPv6 addresses and their IPv6 packets pass the chain."""
     function: FunctionSegment = FunctionSegment.END
-    """What the segments of functions do; one behind a proxy has the proxy's."""
+    """Behavior of the functions' segments; a function behind a proxy has the proxy's."""
     last: LastSegment = LastSegment.CROSS_CONNECT
-    """What takes the header off; all but `End.DX` need a kernel with VRF devices."""
+    """Behavior of the last segment; all but `End.DX` need a kernel with VRF devices."""
 
 
 class Chain(Model):
-    """An ordered set of functions that packets between two nodes pass."""
+    """An ordered list of functions that packets between two nodes pass."""
 
     source: Annotated[Name, Field(alias="from")]
-    """Node whose packets are led. Its neighbour on the way classifies them."""
+    """Node that sends the packets. The next node on their path classifies them."""
     target: Annotated[Name, Field(alias="to")]
-    """Node that they go to."""
+    """Node that receives the packets."""
     functions: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_LENGTH)]
-    """What they pass, in this order."""
+    """Functions that the packets pass, in this order."""
     steering: Steering = Steering.NSH
-    """What leads them."""
+    """How the packets are steered."""
     srv6: Srv6 | None = None
-    """With `steering: srv6`, how; `encap` if left out."""
+    """Settings of `steering: srv6`. Default: `encap`."""
     match: Match = Match()
-    """Which packets; all from the one node to the other if left out."""
+    """Which packets pass the chain. Default: all between the two nodes."""
     symmetric: bool = True
-    """Whether answers pass the same functions, in the opposite order; else they go straight."""
+    """Whether the reverse direction passes the same functions in reverse order, or none."""
     fail: Literal["closed", "open"] = "closed"
-    """What becomes of packets while a function has no running instance: dropped, or led straight.
-    """
+    """What happens to packets while a function has no running instance: `closed` drops them, `open`
+    bypasses the chain."""
 
     @property
     def carries_ipv6(self) -> bool:
-        """Whether it leads IPv6 packets too."""
+        """Whether IPv6 packets pass it, too."""
         return self.srv6 is not None and self.srv6.ipv6
 
     @property
     def segments(self) -> Srv6:
-        """How segment routing leads it."""
+        """Its settings of segment routing."""
         return self.srv6 or Srv6()
 
     @property
     def encapsulation(self) -> Encapsulation:
-        """What segment routing puts in front of its packets."""
+        """How segment routing adds segments to its packets."""
         return self.segments.mode

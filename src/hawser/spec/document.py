@@ -1,4 +1,4 @@
-"""The parts of a workflow file that hold for all its variants, and the names of the others."""
+"""The parts of a workflow file that are the same for all variants, and the names of the others."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class Compared(Model):
     """What variants are compared with."""
 
     baseline: Labels = {}
-    """Labels of the variant that every other is compared with; it carries all others of its own."""
+    """Labels of the variant that all others are compared with. Default: the best one."""
 
 
 class Results(Compared):
-    """What results are held against."""
+    """What results are compared with."""
 
     reference: tuple[Reference, ...] = ()
-    """Published figures, shown beside ours."""
+    """Published values, shown beside the measured ones."""
     assertions: Annotated[tuple[Assertion, ...], Field(alias="assert")] = ()
-    """What must hold of the results; else the run ends with exit code 1."""
+    """Conditions on the results; if one fails, the run ends with exit code 1."""
     undecided: Undecided = "estimate"
-    """Whether an assertion passes that trials do not decide: as the value found does, or so."""
+    """Result of assertions that trials do not decide: by the estimate, or always the same."""
 
 
 class Header(Results):
@@ -35,19 +35,19 @@ class Header(Results):
     hawser: Literal[1]
     """Version of the file format."""
     name: Name
-    """Name of the experiment; its runs are called after it."""
+    """Name of the experiment, and first part of the names of its runs."""
     title: str
-    """One line for the report's head."""
+    """One line, the title of the report."""
     description: str = ""
-    """What the experiment shows, and what differs from its source."""
+    """What the experiment shows, and how it differs from its source."""
     source: str | None = None
-    """Where the experiment was first described."""
+    """Publication that the experiment is from."""
     driver: Literal["local"] = "local"
     """Where nodes come from."""
     repeat: Annotated[int, Field(ge=1, le=10_000)] = 5
     """Trials of each variant."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """Of the order of trials."""
+    """Seed of the order of trials."""
     settle: Duration = Duration(1)
     """Time between the deployment of a trial and its first measurement."""
 

@@ -1,4 +1,4 @@
-"""What a wrong workflow is answered with: every mistake at once, each with its place."""
+"""Errors in a workflow: all of them at once, each with its place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is written. Line and column count from 1; line 0 means: not in a file."""
+    """Where something is written. Lines and columns count from 1; line 0 means not in a file."""
 
     file: str
     line: int = 0
@@ -41,7 +41,7 @@ class SpecError:
 
 
 class SpecErrors(Exception):  # noqa: N818 (it carries many of them)
-    """A workflow that cannot be used."""
+    """A workflow has errors."""
 
     def __init__(self, errors: Iterable[SpecError]) -> None:
         self.errors = tuple(errors)
@@ -55,20 +55,20 @@ class SpecErrors(Exception):  # noqa: N818 (it carries many of them)
 
 
 class Problems:
-    """Collects mistakes, each once, so that they can be told all at once."""
+    """Collects errors, each once, so that all are reported together."""
 
     def __init__(self) -> None:
         self._errors: dict[SpecError, None] = {}
         self._settled: set[Place] = set()
 
     def add(self, place: Place, field: str, message: str, *, settles: bool = False) -> None:
-        """Note a mistake; one that is known already (from another variant) counts once.
+        """Add an error; one that is already known (from another variant) is ignored.
 
         Args:
             place: where it is written.
             field: dotted path.
             message: what was found and what was expected.
-            settles: whether anything else that is said of this place only follows from it.
+            settles: whether further errors at this place are only consequences of this one.
         """
         if place in self._settled:
             return
@@ -83,18 +83,18 @@ class Problems:
         return iter(self._errors)
 
     def failure(self) -> SpecErrors:
-        """Give the exception that tells all, in the order of the file."""
+        """Give the exception with all errors, in the order of the file."""
         return SpecErrors(sorted(self._errors, key=lambda e: (e.file, e.line, e.column)))
 
 
 def found(value: object) -> str:
-    """Quote what was found, cut short where it is long."""
+    """Quote what was found, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:56]}...{text[-1]}"
 
 
 def choices(known: Iterable[str], wrong: object = None) -> str:
-    """Say what is known, the nearest to the wrong word first."""
+    """Say which names are known, or suggest the one most like the wrong one."""
     names = list(known)
     near = difflib.get_close_matches(str(wrong)[:100], names, 1) if wrong is not None else []
     if near:

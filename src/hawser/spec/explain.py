@@ -1,4 +1,4 @@
-"""The models' complaints in words: what was found, what was expected, and what may be meant."""
+"""Validation errors in words: what was found, what was expected, and what may be meant."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _TYPES = {
     "list_type": "a list",
     "ip_v4_network": "an IPv4 prefix without host bits, such as 10.1.0.0/24",
 }
-"""Expected, by the type of pydantic's error."""
+"""What was expected, by the type of pydantic's error."""
 
 TAGS = {"union_tag_not_found": "probe", "union_tag_invalid": "probe"}
-"""Errors of pydantic about the field that tells the models of a union apart, and that field."""
+"""Pydantic's errors about the discriminator of a union, with the name of that field."""
 
 _BOUNDS = {
     "greater_than_equal": "at least {ge}",
@@ -66,7 +66,7 @@ PATTERNS = {
 
 
 def explain(error: ErrorDetails, fields: Fields) -> str:
-    """Say one of pydantic's errors in the words of the workflow file."""
+    """Describe one of pydantic's errors in terms of the workflow file."""
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "missing":
         return f"missing{fields.about(error['loc'])}"
@@ -97,7 +97,7 @@ def _length(kind: str, context: dict[str, Any]) -> str:
 
 
 def _raised(text: str, value: object) -> str:
-    """Give the text of a ValueError, our own or that of a class of the standard library."""
+    """Give the text of a ValueError of ours or of the standard library."""
     if text.startswith("found"):
         return text
     reason = text.removeprefix(f"{value} ")
@@ -116,7 +116,7 @@ def _quoted(text: str) -> list[str]:
 
 
 class Fields:
-    """Which fields a model knows at a place, read from its JSON Schema."""
+    """The fields that a model has at a place, from its JSON Schema."""
 
     def __init__(self, model: type[Model]) -> None:
         self._root = model.model_json_schema()
@@ -129,7 +129,7 @@ class Fields:
         return list(dict.fromkeys(key for o in options for key in o.get("properties", ())))
 
     def about(self, loc: Sequence[str | int]) -> str:
-        """Say what a field is for, in brackets; empty where nobody wrote it down."""
+        """Give the first sentence of a field's description in brackets, if it has one."""
         options = list(self._options(self._root))
         for step in loc[:-1]:
             options = list(self._step(options, step))

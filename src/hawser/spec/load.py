@@ -1,4 +1,4 @@
-"""A workflow file, with all it extends, to a `Workflow` in which every variant is resolved."""
+"""Loads a workflow file and those that it extends as a `Workflow` with resolved variants."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from hawser.spec.variants import Choice, Variants, expand
 from hawser.spec.workflow import Labels, Scenario, Variant, Workflow
 
 Read = Callable[[str], bytes | str]
-"""Gives the content of a file by its name; raises OSError where it cannot."""
+"""Gives the content of a file by its name, or raises OSError."""
 
 ENOUGH = 200
-"""Mistakes after which no more variants are looked at."""
+"""Errors after which no more variants are checked."""
 
 MAX_EXTENDS = 8
 """Length of a chain of files that extend each other."""
@@ -41,8 +41,8 @@ def load(file: str, read: Read, overrides: Iterable[str] = (), warn: Warn = _sil
         file: name of the workflow file, for `read` and for messages.
         read: gives the content of this file and of those it extends, whose names are joined to
             its own.
-        overrides: texts of the form `a.b.c=value`, such as the command line's `--set`. They win
-            over the file and over every variant.
+        overrides: texts of the form `a.b.c=value`, such as the command line's `--set`. They take
+            precedence over the file and over every variant.
         warn: is called for each old name of a field, see `hawser.spec.renamed`.
 
     Raises:
@@ -82,7 +82,7 @@ class _Loader:
         self._changed = apply(tree, last, problems)
 
     def workflow(self) -> Workflow:
-        """Resolve everything, then tell every mistake or give the workflow."""
+        """Resolve all variants and give the workflow, or raise all errors."""
         self._unknown_fields()
         variants = expand(self._changed.get("variants"), self._problems)
         resolved = list(self._resolved(variants.choices))
@@ -94,7 +94,7 @@ class _Loader:
         return Workflow(**fields, variants=found)
 
     def _resolved(self, choices: Iterable[Choice]) -> Iterator[tuple[Labels, Scenario | None]]:
-        """Resolve variants, but not a thousand times over what is wrong in all of them."""
+        """Resolve variants until there are enough errors to report."""
         for choice in choices:
             enough = len(self._problems) > ENOUGH
             yield choice.labels, None if enough else self._scenario(choice)
@@ -107,7 +107,7 @@ class _Loader:
     def _header(
         self, variants: Variants, resolved: Sequence[tuple[Labels, Scenario | None]]
     ) -> Header | None:
-        """Read what does not vary, and hold its references and assertions against the variants."""
+        """Read the fields that do not vary, and check references and assertions."""
         tree = shorthand.labels_as_text(self._substituted(self._changed, HEADER))
         header, issues = validate(Header, tree)
         report(issues, tree, self._problems)
@@ -118,7 +118,7 @@ class _Loader:
         return header
 
     def _scenario(self, choice: Choice) -> Scenario | None:
-        """Resolve one variant: its own overrides over the file, and the caller's over them."""
+        """Resolve one variant: apply its overrides to the file, then the caller's."""
         changed = apply(self._base, (*choice.overrides, *self._last), self._problems)
         changed = shorthand.nodes_as_table(changed, self._problems)
         tree = self._renames.scenario(self._substituted(changed, SCENARIO))
@@ -130,7 +130,7 @@ class _Loader:
         return None if issues else scenario
 
     def _substituted(self, tree: Table, fields: Sequence[str]) -> Table:
-        """Give these fields with every variable replaced."""
+        """Give these fields with all variables replaced."""
         node = tree.get("vars")
         if node is not None and not isinstance(node, Table) and not is_null(node):
             self._problems.add(node.place, "vars", "expected a mapping of names to values")

@@ -1,4 +1,4 @@
-"""What packets look like: a rule's condition, for whoever has rules."""
+"""Conditions of rules: which packets they match."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17}
 
 
 class Match(Model):
-    """What packets look like; what is left out matches everything."""
+    """Properties of packets; a property that is left out matches all."""
 
     source: IPv4Network | None = None
     """Source addresses."""
@@ -33,7 +33,7 @@ class Match(Model):
     """Differentiated services code point."""
 
     def turned(self) -> Match:
-        """Give what the answers to such packets look like."""
+        """Give the match for the reverse direction."""
         return Match(
             source=self.destination,
             destination=self.source,

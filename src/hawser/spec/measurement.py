@@ -1,4 +1,4 @@
-"""What is measured: one model a probe, told apart by the field `probe`."""
+"""Measurements: a model for each probe, chosen by the field `probe`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Between(Model):
     """A measurement between two nodes."""
 
     source: Annotated[NodeOrPort, Field(alias="from")]
-    """Where traffic starts. `node.port` also chooses the port's address."""
+    """Node that sends. `node.port` also chooses the port's address."""
     target: Annotated[NodeOrPort, Field(alias="to")]
-    """Where it ends."""
+    """Node that receives."""
     beside: Annotated[Name | None, Field(alias="with")] = None
-    """A measurement before this one, at the same time as which it runs; else after it."""
+    """An earlier measurement to run at the same time as. Default: after all earlier ones."""
 
 
 class Ping(Between):
@@ -43,7 +43,7 @@ class Ping(Between):
 
 
 class Protocol(StrEnum):
-    """What iperf3 speaks."""
+    """Transport protocol of iperf3."""
 
     TCP = "tcp"
     UDP = "udp"
@@ -54,27 +54,27 @@ class Iperf3(Between):
     """Goodput by iperf3.
 
     Gives `goodput` (Mbit/s of payload), and for TCP `retransmissions`, for UDP `loss` and `jitter`.
-    Where events take something down also `failover_time`, `reversion_time` (ms) and `goodput_min`.
+    If events take something down, also `failover_time`, `reversion_time` (ms) and `goodput_min`.
     """
 
     probe: Literal["iperf3"]
     """The tool: iperf3."""
     protocol: Protocol = Protocol.TCP
-    """What carries the payload."""
+    """Transport protocol."""
     streams: Annotated[int, Field(ge=1, le=128)] = 1
     """Parallel connections or flows."""
     reverse: bool = False
-    """Measure from `to` to `from`."""
+    """Whether `to` sends and `from` receives."""
     duration: Duration = Duration(10)
-    """Time that is measured, whole seconds."""
+    """Measured time, whole seconds."""
     warmup: Duration = Duration(2)
-    """Discarded at the start; comes on top of the duration."""
+    """Discarded at the start, in addition to the duration."""
     rate: Rate | None = None
-    """Payload rate offered (all streams together); UDP needs it, TCP is unlimited without it."""
+    """Offered payload rate of all streams together. Required for UDP; default for TCP: no limit."""
     length: Size | None = None
-    """Bytes of one write (UDP: of one datagram)."""
+    """Bytes of each write; for UDP, of each datagram."""
     congestion: str | None = None
-    """Congestion control of the sender, by the kernel's name."""
+    """Congestion control of the sender, as the kernel names it."""
 
     @property
     def seconds(self) -> float:
@@ -83,9 +83,10 @@ class Iperf3(Between):
 
 
 class Http(Between):
-    """Requests a second by wrk, against nginx on the target.
+    """Requests per second by wrk, against nginx on the target.
 
-    Each connection sends its next request when the answer is in (closed loop). Gives `requests`
+    Each connection sends its next request when the response is complete (closed loop). Gives
+    `requests`
     (1/s), `http_latency_p50`, `_p90`, `_p99` (ms), `http_errors` (requests), and without
     `keepalive` also `connections` (1/s, counted by the target's kernel).
     """
@@ -93,19 +94,19 @@ class Http(Between):
     probe: Literal["http"]
     """The tools: wrk at the source, nginx at the target."""
     connections: Annotated[int, Field(ge=1, le=20_000)] = 16
-    """Connections open at a time, over all threads."""
+    """Concurrent connections of all threads together."""
     threads: Annotated[int, Field(ge=1, le=64)] = 1
-    """Threads of wrk; each has its share of the connections."""
+    """Threads of wrk, among which connections are divided."""
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     """Worker processes of nginx."""
     keepalive: bool = True
-    """Whether a connection carries many requests; else each request has a new one."""
+    """Whether connections carry many requests each, or only one."""
     size: Size = Size(1_000)
-    """Bytes of the object that is asked for, without headers."""
+    """Bytes of the requested object, without headers."""
     duration: Duration = Duration(10)
-    """Time that is measured, whole seconds."""
+    """Measured time, whole seconds."""
     warmup: Duration = Duration(1)
-    """A run of its own before, discarded; whole seconds."""
+    """Duration of a separate run before, which is discarded; whole seconds."""
 
     @property
     def seconds(self) -> float:
@@ -114,24 +115,24 @@ class Http(Between):
 
 
 class Traffic(Between):
-    """What a load generator sends from `from` to `to`."""
+    """Traffic of the load generator from `from` to `to`."""
 
     flows: Flows = Flows()
     """Addresses and ports."""
     sizes: Sizes
     """Frame sizes."""
     counted: Counted = "frame"
-    """What sizes and rates count."""
+    """Which bytes sizes and rates count."""
     dscp: Annotated[int, Field(ge=0, le=63)] = 0
     """Differentiated services code point of all frames."""
     backend: Backend = "auto"
-    """How frames meet the wire."""
+    """How frames are sent and received."""
     catch_up: Duration = Duration(0.01)
-    """Frames that the generator would send later than this are not sent, and counted apart."""
+    """Frames that would be sent later than this are skipped and counted as `unsent`."""
 
 
 class Load(Traffic):
-    """A constant load, each frame accounted for.
+    """A constant load in which each frame is accounted for.
 
     Gives `received` (Mbit/s as `counted`), `loss`, `duplicated`, `reordered` and `unsent` (% of
     frames), and `delay`, `delay_p99` and `variation_p99` (ms, one way).
@@ -140,9 +141,9 @@ class Load(Traffic):
     probe: Literal["load"]
     """The tool: `hawserd load`."""
     rate: Rate
-    """What is offered, as `counted`."""
+    """Offered load, as `counted`."""
     duration: Duration = Duration(10)
-    """How long."""
+    """Measured time."""
 
     @property
     def seconds(self) -> float:
@@ -151,12 +152,12 @@ class Load(Traffic):
 
 
 class Throughput(Traffic):
-    """The highest load that gets through.
+    """The highest load without more than the allowed loss.
 
     Gives `throughput` (Mbit/s as `counted`) and `throughput_frames` (frames/s), both called
-    `conditional_...` where a trial was shorter than the 60 s of RFC 2544; and `delay`, `delay_p99`
-    and `variation_p99` (ms, one way) at that load, where a queue may stand full; with `part_load`
-    also `part_load_delay`, `part_load_delay_p99` and `part_load_variation_p99`, without that queue.
+    `conditional_...` if trials are shorter than the 60 s of RFC 2544; and `delay`, `delay_p99` and
+    `variation_p99` (ms, one way) at that load, at which a queue may be full. With `part_load` also
+    `part_load_delay`, `part_load_delay_p99` and `part_load_variation_p99`, without that queue.
     """
 
     probe: Literal["throughput"]
@@ -164,21 +165,21 @@ class Throughput(Traffic):
     mode: Literal["rfc2544", "mlr"] = "mlr"
     """Binary search (RFC 2544 section 26.1), or MLRsearch (RFC 9971) towards the same goal."""
     trial: Duration = Duration(60)
-    """Of one trial; of all trials at a load together, in `mlr`."""
+    """Duration of one trial; in `mlr`, of all trials at one load together."""
     loss: Ratio = Ratio(0)
-    """Share of frames that may be lost."""
+    """Goal loss ratio: share of frames that may be lost."""
     resolution: Ratio = Ratio(0.002)
-    """How near the bounds of the result are when the search ends, as a share of the load found."""
+    """Goal width: distance of the bounds at the end of the search, as a share of the upper one."""
     min_load: Rate = Rate(1e6)
-    """The search begins here: a path that loses frames at this load is not searched."""
+    """Minimum load. A path that loses frames at this load is not searched."""
     max_load: Rate | None = None
-    """The search ends here; at 80 % of what the generator can send, where left out."""
+    """Maximum load. Default: 80 % of what the generator can send."""
     drain: Duration = Duration(0.5)
-    """Between the last frame of a trial and the reading of its counters."""
+    """Wait after the last frame of a trial before its counters are read."""
     search_limit: Duration = Duration(3600)
-    """Longest search."""
+    """Longest duration of the search."""
     part_load: Ratio | None = None
-    """Share of the load found at which delays are measured once more."""
+    """Share of the found load at which delays are measured in addition."""
     loss_curve: bool = False
     """Measure the frame loss rate (RFC 2544 section 26.3) too: `frame_loss` (%) by load."""
     back_to_back: Annotated[int, Field(ge=0, le=50)] = 0

@@ -1,4 +1,4 @@
-"""The metrics a run can give, by their stable names. People script against them."""
+"""The metrics of a run with their units. Names are stable, because scripts depend on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
 IPERF3_MPTCP = {"goodput": "Mbit/s"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
 CONVERGENCE = {"failover_time": "ms", "reversion_time": "ms", "goodput_min": "Mbit/s"}
-"""Of iperf3, besides, where events take something down; the times once for each event."""
+"""In addition, of iperf3 if events take something down; the times once for each event."""
 HTTP = {
     "requests": "1/s",
     "http_latency_p50": "ms",
@@ -18,7 +18,7 @@ HTTP = {
     "http_errors": "requests",
 }
 HTTP_CONNECTIONS = {"connections": "1/s"}
-"""Besides, where each request has a connection of its own."""
+"""In addition, if each request has its own connection."""
 _DELAY = {"delay": "ms", "delay_p99": "ms", "variation_p99": "ms"}
 PART_LOAD = {f"part_load_{metric}": unit for metric, unit in _DELAY.items()}
 """The same at a share of the throughput."""

@@ -1,4 +1,4 @@
-"""The SD-WAN over the topology: branches, their gateways, and how packets are carried between."""
+"""The SD-WAN over the topology: branches, gateways, and how packets are carried between them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hawser.spec.port import Port
 from hawser.spec.units import Size
 
 MAX_BRANCHES = 960
-"""Branches of one SD-WAN: a wide path label has 10 bits for a branch, of which 64 values are left
-out."""
+"""Branches of one SD-WAN: a wide path label has 10 bits for a branch, and 64 values are unused."""
 
 MAX_GROUPS = 64
-"""Path groups of one pair of branches: a wide path label has 6 bits for them."""
+"""Path groups between two branches: a wide path label has 6 bits for a group."""
 
 MAX_PATHS = 16
-"""Member paths of one group: of a narrow label, and of what the `quic` transport says of paths."""
+"""Member paths of one group, limited by narrow path labels and by the `quic` transport."""
 
 NARROW = 16
-"""Branches, and groups of a pair, with the `mptcp` transport: 4 bits each of a path label."""
+"""Branches, and groups between two of them, with the `mptcp` transport: a narrow path label has 4
+bits for each."""
 
 
 class Transport(StrEnum):
@@ -33,15 +33,15 @@ class Transport(StrEnum):
     MPTCP = "mptcp"
     """IP over Multipath TCP: all member paths at once."""
     QUIC = "quic"
-    """IP in QUIC datagrams, one connection a member path: all of them at once, encrypted."""
+    """IP in QUIC datagrams, encrypted, with one connection for each member path: all at once."""
     IPIP = "ipip"
     """IP in IP (RFC 2003) on the first member path only."""
     NONE = "none"
-    """No gateway runs: what the bare topology gives."""
+    """No gateways: traffic over the topology alone."""
 
 
 class Encryption(StrEnum):
-    """Protection of a transport."""
+    """Encryption of a transport."""
 
     TLS13 = "tls13"
     NONE = "none"
@@ -51,62 +51,62 @@ class Congestion(StrEnum):
     """Congestion control of a path of the `quic` transport."""
 
     DELAY = "delay"
-    """A short queue stands on each path (after FAST TCP)."""
+    """By delay: keeps a short queue on each path (after FAST TCP)."""
     CUBIC = "cubic"
-    """RFC 9438: fills queues, and halves its rate where packets are lost."""
+    """CUBIC (RFC 9438): fills queues, and reduces its rate on loss."""
     BBR = "bbr"
-    """By the rate that was acknowledged and the shortest round trip."""
+    """BBR: by the delivery rate and the minimum round-trip time."""
 
 
 class Recovery(StrEnum):
-    """What becomes of packets of the `quic` transport that a path loses."""
+    """Loss recovery of the `quic` transport."""
 
     RESEND = "resend"
-    """Those of TCP are sent again on the path on which they arrive first."""
+    """Retransmits lost TCP packets, on the path on which they arrive first."""
     NONE = "none"
-    """They are lost."""
+    """Retransmits nothing."""
 
 
 class SwitchKind(StrEnum):
-    """What leads packets along their member paths, by swapping addresses (004 section III)."""
+    """The switch that forwards packets along their member paths by rewriting addresses."""
 
     BPF = "bpf"
     """TC programs at the WAN ports."""
     OPENFLOW = "openflow"
-    """Open vSwitch, driven over OpenFlow 1.3."""
+    """Open vSwitch, controlled over OpenFlow 1.3."""
     NONE = "none"
-    """Nothing: a member path is a pair of WAN ports, one WAN hop apart."""
+    """No switch: member paths are pairs of WAN ports, one WAN hop apart."""
 
 
 class Placement(StrEnum):
-    """How a gateway places inner flows on the path groups to a branch."""
+    """How a gateway assigns inner flows to the path groups of a branch."""
 
     ROUND_ROBIN = "round_robin"
-    """In turn, as flows appear."""
+    """In turn."""
     FLOW_HASH = "flow_hash"
     """By a hash of their addresses and ports."""
     LEAST_LOADED = "least_loaded"
-    """Where the least waits."""
+    """To the group with the shortest queue."""
 
 
 class Priority(StrEnum):
-    """What decides at a WAN port who goes first among Type II traffic."""
+    """Priority among Type II traffic at a WAN port."""
 
     HOPS = "hops"
-    """Fewer WAN hops of its member path."""
+    """Member paths with fewer WAN hops first."""
     NONE = "none"
-    """Nothing: all of it is alike."""
+    """All the same."""
 
 
 class TrafficType(StrEnum):
-    """Classes of outgoing traffic, the most urgent first (004 section II.A)."""
+    """Types of outgoing traffic, the most urgent first."""
 
-    I = "I"  # noqa: E741 (the name it has everywhere)
-    """Urgent, between branches."""
+    I = "I"  # noqa: E741 (its name in the published SD-WAN)
+    """Urgent traffic between branches."""
     II = "II"
-    """Between branches."""
+    """Other traffic between branches."""
     III = "III"
-    """Everything else: it leaves directly, by an internet port."""
+    """Traffic to the internet, which leaves directly by an internet port."""
 
 
 class TcpProxyMode(StrEnum):
@@ -124,11 +124,11 @@ class Branch(Model):
     gateway: Name
     """The node that is the branch's gateway (MMSG)."""
     wan: Annotated[tuple[PortName, ...], Field(min_length=1)]
-    """The gateway's WAN ports, in the order in which they are used."""
+    """The gateway's WAN ports, in order of preference."""
     lan: PortName
     """The gateway's LAN port."""
     prefix: IPv4Network
-    """Addresses of the branch's LAN. The gateway gets the first, its hosts the following ones."""
+    """Addresses of the branch's LAN. The gateway gets the first, hosts the following ones."""
 
     @property
     def lan_port(self) -> Port:
@@ -148,10 +148,9 @@ Route = Annotated[
         max_length=1024,
     ),
 ]
-"""A member path, written as the branch ports it passes: `b1.a>b2.a`.
+"""A member path, written as the branch ports that it passes: `b1.a>b2.a`.
 
-Of a branch in between it names the port at which it arrives and the one by which it leaves:
-`b1.b>b3.b>b3.a>b2.a`.
+A transit branch has two ports, those of arrival and departure: `b1.b>b3.b>b3.a>b2.a`.
 """
 
 
@@ -159,52 +158,51 @@ class PathGroup(Model):
     """Member paths that together carry one connection between two branches."""
 
     id: Annotated[int, Field(ge=0, le=MAX_GROUPS - 1)] | None = None
-    """Number of the group in path labels; its place among the groups of the two branches if left
-    out. With the `mptcp` transport at most 15."""
+    """Number of the group in path labels, with the `mptcp` transport at most 15. Default: its
+    position among the groups of the two branches."""
     traffic: Annotated[Literal[TrafficType.I, TrafficType.II], Field(alias="class")] = (
         TrafficType.II
     )
-    """Which traffic it carries. Type I uses any group where no group of its own is."""
+    """Type of traffic that it carries. Without a group for Type I, that uses any group."""
     paths: Annotated[tuple[Route, ...], Field(min_length=1, max_length=MAX_PATHS)]
-    """Member paths, the one that is used first in front; all between the same two branches."""
+    """Member paths in order of preference; all between the same two branches."""
 
 
 class ClassRule(Match):
-    """A classifier's rule: what fits all that it says is of this type."""
+    """A rule of the classifier: packets that match all its properties are of this type."""
 
     type: TrafficType
-    """What it is then."""
+    """Type of matching packets."""
 
 
 class Settings(Model):
-    """How an SD-WAN carries packets, whatever its branches are."""
+    """How an SD-WAN carries packets, independent of its branches."""
 
     transport: Transport = Transport.MPTCP
     """How packets are carried between branches."""
     encryption: Encryption = Encryption.TLS13
-    """Protection of the `mptcp` transport; `quic` always has it, `ipip` never."""
+    """Encryption of the `mptcp` transport; `quic` is always encrypted, `ipip` never."""
     tcp_proxy: dict[Literal[TrafficType.I, TrafficType.II], TcpProxyMode] = {}
     """Types of traffic whose TCP connections the `quic` transport terminates at the gateways and
     carries as streams; others are carried packet by packet."""
     congestion: Congestion = Congestion.DELAY
-    """How much of the `quic` transport may be under way on a path."""
+    """Congestion control of the `quic` transport on each path."""
     recovery: Recovery = Recovery.RESEND
-    """Whether the `quic` transport sends again what its paths lose."""
+    """Whether the `quic` transport retransmits lost packets of TCP."""
     resequence: bool = True
-    """Whether the `quic` transport brings the packets of a flow back into order; false only to see
-    what that is worth."""
+    """Whether the `quic` transport restores the order of packets within flows; false only for
+    measuring its effect."""
     header_compression: bool = True
-    """Whether the `quic` transport compresses headers of TCP; false only to see what that is
-    worth."""
+    """Whether the `quic` transport compresses TCP headers; false only for measuring its effect."""
     placement: Placement = Placement.FLOW_HASH
-    """How inner flows are placed on the groups to a branch."""
+    """How inner flows are assigned to the path groups of a branch."""
     priority: Priority = Priority.HOPS
-    """What goes first at a WAN port that the switch sends to."""
+    """Priority among Type II traffic at a WAN port of a switch."""
     classes: Annotated[dict[Name, ClassRule], Field(max_length=256)] = {}
-    """Rules that tell types of traffic apart, asked in this order; what fits none and goes to
-    another branch is of Type II."""
+    """Rules of the classifier; the first that matches decides. Packets to another branch that match
+    none are of Type II."""
     queue: Size = Size(1_000_000)
-    """Bytes a gateway holds for a peer while its connection is slow or down."""
+    """Bytes that a gateway queues for a peer while its connection is slow or down."""
 
 
 class Overlay(Settings):
@@ -213,12 +211,12 @@ class Overlay(Settings):
     branches: dict[Name, Branch]
     """The sites, by name."""
     path_groups: dict[Name, PathGroup] = {}
-    """By default one group for each pair of branches, with every pair of their WAN ports."""
+    """Path groups. Default: one for each pair of branches, with all pairs of their WAN ports."""
     switch: SwitchKind | None = None
-    """What leads paths through other branches, with the `mptcp` and `quic` transports; `bpf` where
-    a path needs it, else none."""
+    """Switch for paths through other branches, with the `mptcp` and `quic` transports. Default:
+    `bpf` if a path needs a switch, otherwise none."""
 
     @property
     def settings(self) -> Settings:
-        """How it carries packets."""
+        """The settings alone."""
         return Settings(**{name: getattr(self, name) for name in Settings.model_fields})

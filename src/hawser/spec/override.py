@@ -1,4 +1,4 @@
-"""Overrides: `dotted.path = value`, by which variants and the command line change a workflow."""
+"""Overrides, written `dotted.path = value`: changes by variants and by the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Override:
     path: str
     """Keys and list positions with dots between: `topology.links.lan1.rate`, `events.0.at`."""
     node: Tree
-    """The value, in place of whatever was there; `null` deletes."""
+    """The new value; `null` deletes the field."""
     place: Place
     """Where the override is written."""
 
@@ -41,7 +41,7 @@ def _from_text(text: str, problems: Problems) -> Override | None:
         problems.add(place, "", f"found {found(text)}, expected a.b.c=value")
         return None
     if path.strip() == "extends":
-        problems.add(place, "extends", "cannot be set: files are put together before")
+        problems.add(place, "extends", "cannot be set: files are merged before")
         return None
     inside = Problems()
     node = parse(value, place.file, inside) if value.strip() else Scalar(place, "")
@@ -51,7 +51,7 @@ def _from_text(text: str, problems: Problems) -> Override | None:
 
 
 def _moved(node: Tree, place: Place) -> Tree:
-    """Give the tree with every part at one place: lines of a command line mean nothing."""
+    """Give the tree with all parts at one place: an argument has no lines."""
     match node:
         case Scalar():
             return Scalar(place, node.value, node.text)
@@ -63,7 +63,7 @@ def _moved(node: Tree, place: Place) -> Tree:
 
 
 def apply(tree: Table, overrides: Iterable[Override], problems: Problems) -> Table:
-    """Give the tree with overrides carried out in order."""
+    """Give the tree with overrides applied in order."""
     for override in overrides:
         try:
             tree = _applied(tree, override)
@@ -81,7 +81,7 @@ def _applied(tree: Table, override: Override) -> Table:
 
 
 class _PathError(Exception):
-    """The path leads through something that has no fields."""
+    """The path contains something that has no fields."""
 
 
 def _put(node: Tree, path: Sequence[str], override: Override) -> Tree:

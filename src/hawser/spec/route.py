@@ -1,4 +1,4 @@
-"""Member paths as they are written, and what leads packets along them."""
+"""Member paths as written in workflows, and the switch that they need."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ Hop = tuple[Stop, Stop]
 
 
 def stops(route: str) -> list[Stop]:
-    """Give the ports that a path passes, in its order."""
+    """Give the ports of a path in order."""
     return [Stop.of(text) for text in route.split(">")]
 
 
 def hops(route: str) -> list[Hop]:
-    """Give the WAN hops of a path whose ports come in pairs."""
+    """Give the WAN hops of a path with an even number of ports."""
     passed = stops(route)
     return list(zip(passed[::2], passed[1::2], strict=True))
 
 
 def has_transit(route: str) -> bool:
-    """Tell whether a path passes other branches than those at its ends."""
+    """Tell whether a path passes transit branches."""
     return route.count(">") > 1
 
 
@@ -51,15 +51,15 @@ def route_branches(route: str) -> tuple[str, str]:
 
 
 def turned(route: str) -> str:
-    """Give the same path from its other end."""
+    """Give the path in the other direction."""
     return ">".join(reversed(route.split(">")))
 
 
 def switch_kind(topology: Topology, overlay: Overlay) -> SwitchKind:
-    """Give the switch of an overlay: the one it names, else the one that its paths need.
+    """Give the switch of an overlay: the configured one, or the one that its paths need.
 
-    Paths over other branches need one, and so do leased lines, which not every port reaches. Only
-    `mptcp` and `quic` have labels that a switch knows.
+    Paths through transit branches need one, and so do leased lines, which not every port reaches.
+    Only `mptcp` and `quic` have path labels.
     """
     if overlay.transport not in (Transport.MPTCP, Transport.QUIC):
         return SwitchKind.NONE

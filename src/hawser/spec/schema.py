@@ -1,7 +1,7 @@
-"""JSON Schema of the workflow file, so that editors complete it and say early what is wrong.
+"""JSON Schema of the workflow file, for completion and checks in editors.
 
-It is made from the models, with what the loader allows besides: a variable or `null` in place of
-any value, fields left out that another file or a variant gives, and short forms.
+It is made from the models, with everything else that the loader allows: a variable or `null` in
+place of any value, missing fields that another file or a variant gives, short forms and old names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INSTEAD: Schema = {
 _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
 
 _LEFT_OUT = ("title", "default", "required", "minItems", "minProperties", "format")
-"""What no single file must obey, or an editor does not need."""
+"""Keywords that do not apply to a single file, or that editors do not need."""
 
 
 def schema() -> Schema:
@@ -109,7 +109,7 @@ def _fields(model: Schema) -> Schema:
 
 
 def _open(field: Schema) -> Schema:
-    """Let a variable stand for a field and for what is in it; keep what an editor shows."""
+    """Allow variables for a field and its parts; keep what editors show."""
     shown = {key: field[key] for key in ("description",) if key in field}
     if field.get("default") not in (None, {}, [], ""):
         shown |= {"default": field["default"]} if "$ref" not in field else {}
@@ -117,7 +117,7 @@ def _open(field: Schema) -> Schema:
 
 
 def _options(field: Schema) -> Iterator[Schema]:
-    """Give what a field may be. Of a tagged union a part of a file may lack the tag."""
+    """Give the alternatives of a field. A part of a file may lack the tag of a union."""
     for option in field.get("anyOf") or field.get("oneOf") or (field,):
         if option.get("type") != "null":
             yield _value(option)
@@ -134,7 +134,7 @@ def _value(field: Schema) -> Schema:
 
 
 def _inside(value: Schema) -> Schema:
-    """Open what a list or mapping holds."""
+    """Allow variables for the items of a list or mapping."""
     inside: Schema = {
         key: _open(value[key])
         for key in ("items", "additionalProperties")
@@ -150,7 +150,7 @@ def _inside(value: Schema) -> Schema:
 
 
 def _short_forms(models: Schema) -> None:
-    """Add the forms that the loader brings to the long ones."""
+    """Add the short forms that the loader accepts."""
     nodes = models["Topology"]["properties"]["nodes"]["anyOf"]
     nodes.insert(0, {"type": "array", "items": {"type": "string"}, "uniqueItems": True})
     for model, field in (
@@ -163,14 +163,14 @@ def _short_forms(models: Schema) -> None:
 
 
 def _structure() -> Schema:
-    """Describe the fields that no model has because they are gone once a workflow is resolved."""
+    """Describe the fields without a model, which a resolved workflow no longer has."""
     return {
         "extends": {
-            "description": "A workflow file that this one is laid over, relative to this one.",
+            "description": "Workflow file that this one extends, relative to this file.",
             "type": "string",
         },
         "vars": {
-            "description": 'Values for "${name}", which stands for a whole value of any kind.',
+            "description": 'Values for "${name}", which stands for a whole value of any type.',
             "type": ["object", "null"],
             "propertyNames": {"pattern": f"^{NAME}$"},
         },
@@ -192,9 +192,12 @@ def _variants() -> Schema:
     axes = {"type": ["object", "null"], "additionalProperties": axis}
     return {
         "product": {"description": "Every combination of these axes.", **axes},
-        "zip": {"description": "Axes of one length that go in step.", **axes},
+        "zip": {
+            "description": "Axes of the same length, combined in order.",
+            **axes,
+        },
         "exclude": {
-            "description": "Combinations of labels to leave out.",
+            "description": "Combinations of labels to exclude.",
             "type": ["array", "null"],
             "items": {"type": "object", "additionalProperties": _SCALAR},
         },

@@ -1,9 +1,9 @@
-"""The sfp of a chain over a topology: which nodes its packets pass, and with how much room.
+"""Service paths (RFC 7665): which nodes the packets of a chain pass, and their MTU.
 
     from -- classifier -- .. -- node of the first function -- .. -- node of the last -- .. -- to
                           leg 0                             legs 1, 2, ..        last leg
 
-On the last leg packets are what they were when they came to the classifier.
+On the last leg packets are as they were when they reached the classifier.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ Direction = Literal["forward", "reverse"]
 _ETHERNET, _IPV4, _UDP, _VXLAN_GPE, _NSH = 14, 20, 8, 8, 24
 _IPV6, _SRH, _SEGMENT = 40, 8, 16
 NSH_OVERHEAD = _ETHERNET + _NSH
-"""Bytes in front of an IP packet on a path: its Ethernet header, and a header of MD type 1."""
+"""Bytes in front of an IP packet with NSH: an Ethernet header, and an NSH of MD type 1."""
 NSH_TUNNEL_OVERHEAD = NSH_OVERHEAD + _VXLAN_GPE + _UDP + _IPV4
 """The same between forwarders, in VXLAN-GPE over UDP and IPv4."""
 
 ESP_OVERHEAD = 100
-"""Bytes left for what ESP in UDP puts around a packet: IP, UDP, ESP, IV, padding and ICV."""
+"""Bytes reserved for ESP in UDP around a packet: IP, UDP, ESP, IV, padding and ICV."""
 
 _TUNNEL_MTU = {TunnelKind.STRONGSWAN: 1400, TunnelKind.WIREGUARD_GO: 1420}
-"""Largest packet inside, where the outer one may have 1500 bytes."""
+"""Largest inner packet if the outer one may have 1500 bytes."""
 
 
 @dataclass(frozen=True)
 class ServicePath:
-    """A chain in one direction."""
+    """The path of a chain's packets in one direction."""
 
     direction: Direction
     source: str
     target: str
     functions: tuple[str, ...]
-    """In the order in which they are passed."""
+    """Functions in the order in which packets pass them."""
     nodes: tuple[str, ...]
     """The node of each."""
     access: Hop
     """From the source to the classifier."""
     legs: tuple[tuple[Hop, ...], ...]
-    """From the classifier to each function's node in turn, then to the target; empty between
-    functions of one node."""
-    sealed: tuple[bool, ...]
-    """Of each function: whether packets come to it through a tunnel, from the one before."""
+    """Hops from the classifier to each function's node in turn, then to the target. A leg between
+    functions at one node is empty."""
+    tunnelled: tuple[bool, ...]
+    """For each function, whether packets reach it through a tunnel from the one before."""
 
     @property
     def classifier(self) -> str:
-        """The node that tells the chain's packets from others."""
+        """The node that classifies the chain's packets."""
         return self.access.there
 
     @property
@@ -66,15 +66,15 @@ class ServicePath:
 
     @property
     def steered(self) -> tuple[Hop, ...]:
-        """Hops on which packets are led, in their order; the last leg is not."""
+        """Hops on which packets are steered: all but those of the last leg."""
         return tuple(hop for leg in self.legs[:-1] for hop in leg)
 
     def arrivals(self) -> Iterator[tuple[str, str]]:
-        """Give each node with the interface at which packets come to it from a link.
+        """Give each node with the interface at which packets arrive from a link.
 
-        In a tunnel between functions they are packets of another kind, which are not told.
+        Legs through a tunnel between functions are left out.
         """
-        open_legs = (leg for leg, s in zip(self.legs, self.sealed, strict=False) if not s)
+        open_legs = (leg for leg, s in zip(self.legs, self.tunnelled, strict=False) if not s)
         for hop in (self.access, *(hop for leg in open_legs for hop in leg), *self.legs[-1]):
             yield hop.there, hop.arrival
 
@@ -82,7 +82,7 @@ class ServicePath:
 def service_paths(
     topology: Topology, functions: Mapping[str, Function], chain: Chain
 ) -> Iterator[ServicePath]:
-    """Give a chain's sfp forward, and back where it has one.
+    """Give a chain's forward service path, and the reverse one if it is symmetric.
 
     Raises:
         KeyError: no links join its nodes.
@@ -106,8 +106,8 @@ def _service_path(
     stops = (access.there, *nodes, target)
     legs = tuple(way(topology, *ends) for ends in pairwise(stops))
     peers = (functions[name].peer for name in names)
-    sealed = tuple(peer in names[:place] for place, peer in enumerate(peers))
-    return ServicePath(direction, source, target, names, nodes, access, legs, sealed)
+    tunnelled = tuple(peer in names[:place] for place, peer in enumerate(peers))
+    return ServicePath(direction, source, target, names, nodes, access, legs, tunnelled)
 
 
 def overhead(chain: Chain) -> int:
@@ -123,21 +123,21 @@ def overhead(chain: Chain) -> int:
 
 
 def mtu(topology: Topology, tunnels: Mapping[str, Tunnel], chain: Chain, sfp: ServicePath) -> int:
-    """Give the largest IP packet that passes a chain's sfp whole."""
+    """Give the largest IP packet that passes a service path without fragmentation."""
     extra = overhead(chain)
-    rooms = link_mtus(topology, tunnels)
-    plain = [rooms[hop.neighbour] for hop in (sfp.access, *sfp.legs[-1])]
+    mtus = link_mtus(topology, tunnels)
+    plain = [mtus[hop.neighbour] for hop in (sfp.access, *sfp.legs[-1])]
     steered = [
-        rooms[hop.neighbour] - (ESP_OVERHEAD if sealed else extra)
-        for leg, sealed in zip(sfp.legs, sfp.sealed, strict=False)
+        mtus[hop.neighbour] - (ESP_OVERHEAD if tunnelled else extra)
+        for leg, tunnelled in zip(sfp.legs, sfp.tunnelled, strict=False)
         for hop in leg
     ]
-    inside = [_TUNNEL_MTU[TunnelKind.STRONGSWAN]] if any(sfp.sealed) else []
+    inside = [_TUNNEL_MTU[TunnelKind.STRONGSWAN]] if any(sfp.tunnelled) else []
     return min(*plain, *steered, *inside)
 
 
 def link_mtus(topology: Topology, tunnels: Mapping[str, Tunnel]) -> dict[Port, int]:
-    """Give the largest IP packet that each port's link takes, with a tunnel over it inside that."""
+    """Give the MTU of each port's link, or of the tunnel that runs over it."""
     found = {end: link.mtu for link in topology.links.values() for end in link.ends}
     for tunnel in tunnels.values():
         for end in tunnel.ends:

@@ -1,4 +1,4 @@
-"""What is joined to what, and how well: nodes, links and an internet between WAN ports."""
+"""The topology: nodes, links, and an internet between WAN ports."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from hawser.spec.units import Duration, Rate, Ratio, Size
 
 
 class Distribution(StrEnum):
-    """Shape of jitter; each has the standard deviation asked for."""
+    """Distribution of jitter; all have the configured standard deviation."""
 
     NORMAL = "normal"
     UNIFORM = "uniform"
     PARETO = "pareto"
-    """Never much earlier, now and then much later: a Pareto distribution of shape 3."""
+    """Pareto distribution of shape 3: rarely much later, never much earlier."""
 
 
 class GilbertElliott(Model):
-    """Loss in bursts: a chain of two states that may change before each packet."""
+    """Loss in bursts: a Markov chain of two states that may change before each packet."""
 
     to_bad: Ratio
-    """Probability of going from the good to the bad state."""
+    """Probability of a change from the good to the bad state."""
     to_good: Ratio
-    """Probability of going back; bursts last `1 / to_good` packets in the mean."""
+    """Probability of a change back; the mean length of bursts is `1 / to_good` packets."""
     good: Ratio = Ratio(0)
-    """Share lost in the good state."""
+    """Share of packets lost in the good state."""
     bad: Ratio = Ratio(1)
-    """Share lost in the bad state."""
+    """Share of packets lost in the bad state."""
 
 
 class Impairment(Model):
-    """What else a direction does to packets. A field left out means: none of it."""
+    """Impairments of one direction. A field that is left out means none."""
 
     delay: Duration | None = None
     """Constant one-way delay."""
     jitter: Duration | None = None
     """Standard deviation of the one-way delay."""
     jitter_distribution: Distribution | None = None
-    """Shape of the jitter; normal by default."""
+    """Distribution of the jitter. Default: normal."""
     jitter_correlation: Ratio | None = None
     """Correlation of the jitter from one packet to the next."""
     jitter_reorders: bool | None = None
-    """Whether packets may overtake one another. If not, they wait for one another."""
+    """Whether jitter may reorder packets; otherwise they wait for earlier ones."""
     loss: Ratio | None = None
     """Share of packets lost, each independently."""
     gilbert_elliott: GilbertElliott | None = None
@@ -54,34 +54,34 @@ class Impairment(Model):
     duplication: Ratio | None = None
     """Share of packets delivered twice."""
     reordering: Ratio | None = None
-    """Share of packets held back by `reordering_delay`, so that others overtake them."""
+    """Share of packets delayed by `reordering_delay`, so that later ones overtake them."""
     reordering_delay: Duration | None = None
-    """How much longer these are under way."""
+    """Additional delay of these packets."""
     trace: str | None = None
-    """Variable rate instead of `rate`, in mahimahi's format; a workflow names a file beside it."""
+    """Variable rate instead of `rate`: a file in mahimahi's format, relative to the workflow."""
 
     @property
     def impaired(self) -> bool:
-        """Whether anything but a rate is asked for."""
+        """Whether there is any impairment besides a rate."""
         return any(getattr(self, name) is not None for name in Impairment.model_fields)
 
 
 class Channel(Impairment):
-    """One direction of a link, port or path. A field left out means: no limit, none of it."""
+    """One direction of a link, port or path. A field that is left out means no limit, or none."""
 
     rate: Rate | None = None
-    """Highest rate, shaped in the kernel."""
+    """Maximum rate, shaped in the kernel."""
     queue: Size | None = None
-    """Bytes that may wait before a packet is dropped; needs a rate. Default: 50 frames of 1514."""
+    """Bytes that can be queued; requires a rate. Default: 50 frames of 1514."""
 
 
 class Link(Channel):
-    """A cable between two ports. The fields of the link hold in both directions."""
+    """A cable between two ports. Its fields apply to both directions."""
 
     ends: tuple[Port, Port]
     """The two ports. *Forward* is from the first to the second."""
     reverse: Channel | None = None
-    """What differs from the second end to the first."""
+    """Different values for the direction from the second port to the first."""
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
     """Largest IP packet, bytes."""
 
@@ -92,34 +92,34 @@ class PortType(StrEnum):
     INTERNET = "internet"
     """The public internet."""
     LEASED = "leased"
-    """A leased line: it reaches other leased ports only."""
+    """A leased line, which reaches only other leased ports."""
 
 
 class WanPort(Channel):
-    """A port's access to the internet. *Forward* is towards the internet (upload)."""
+    """The internet access of a port. *Forward* is towards the internet (upload)."""
 
     type: PortType = PortType.INTERNET
-    """Where it leads. Type III traffic leaves by internet ports only."""
+    """What it is connected to. Type III traffic leaves only by internet ports."""
     reverse: Channel | None = None
-    """What differs towards the port (download)."""
+    """Different values for the direction towards the port (download)."""
 
 
 class WanPath(Channel):
-    """What the internet gives between two WAN ports. *Forward* is from the first to the second."""
+    """The path between two WAN ports. *Forward* is from the first to the second."""
 
     ends: tuple[Port, Port]
-    """The two ports, both of which the internet joins."""
+    """The two ports, both with internet access."""
     reverse: Channel | None = None
-    """What differs from the second end to the first."""
+    """Different values for the direction from the second port to the first."""
 
 
 class CrossTraffic(Model):
-    """Traffic of others that crosses a bottleneck for as long as the lab stands: one of the two."""
+    """Cross traffic through a bottleneck while the lab exists: `udp` or `tcp`."""
 
     udp: Rate | None = None
-    """A flow of constant rate, of full packets; it does not yield."""
+    """A UDP flow of constant rate with full packets, which does not react to congestion."""
     tcp: Annotated[int, Field(ge=1, le=128)] | None = None
-    """So many TCP connections that always have something to send."""
+    """Number of TCP connections that always have data to send."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> CrossTraffic:
@@ -130,42 +130,42 @@ class CrossTraffic(Model):
 
 
 class BottleneckReverse(Model):
-    """What differs in the other direction of a bottleneck."""
+    """Different values for the reverse direction of a bottleneck."""
 
     rate: Rate | None = None
-    """Its rate; as forward if left out."""
+    """Its rate. Default: as forward."""
     queue: Size | None = None
-    """Bytes that may wait; as forward if left out."""
+    """Bytes that can be queued. Default: as forward."""
     cross_traffic: CrossTraffic | None = None
-    """Traffic of others; none if left out."""
+    """Cross traffic in this direction. Default: none."""
 
 
 class Bottleneck(Model):
-    """A link inside the internet that the packets between some WAN ports pass."""
+    """A link inside the internet, shared by the paths between some WAN ports."""
 
     between: Annotated[tuple[tuple[Port, Port], ...], Field(min_length=1)]
     """Pairs of WAN ports. *Forward* is from the first to the second."""
     rate: Rate
-    """What it carries, of the described paths and of others together."""
+    """Its rate, for paths and cross traffic together."""
     queue: Size | None = None
-    """Bytes that may wait, whose ever they are. Default: 50 frames of 1514."""
+    """Bytes of all traffic that can be queued. Default: 50 frames of 1514."""
     cross_traffic: CrossTraffic | None = None
-    """Traffic of others, forward."""
+    """Cross traffic in forward direction. Default: none."""
     reverse: BottleneckReverse = BottleneckReverse()
-    """What differs in the other direction."""
+    """Different values for the reverse direction."""
 
 
 class Internet(Model):
-    """A cloud that joins WAN ports: any port reaches any other, each pair with its own values."""
+    """A cloud between WAN ports: every port reaches every other, each pair over its own path."""
 
     ports: dict[Port, WanPort]
-    """The ports joined, with the access rate of each."""
+    """The WAN ports, with the access rate of each."""
     path: Channel = Channel()
-    """Values of every path that `paths` does not describe."""
+    """Values of all paths that are not in `paths`."""
     paths: dict[Name, WanPath] = {}
-    """Values of one path, by a name that events and overrides can use."""
+    """Values of single paths, by a name for events and overrides."""
     bottlenecks: dict[Name, Bottleneck] = {}
-    """Links that several paths and other people's traffic may share; a path passes one at most."""
+    """Links shared by several paths and cross traffic; a path passes at most one."""
     mtu: Annotated[int, Field(ge=576, le=9216)] = 1500
     """Largest IP packet, bytes."""
 
@@ -174,33 +174,33 @@ class Node(Model):
     """One machine."""
 
     sysctl: dict[str, str] = {}
-    """Settings of this node's network namespace, such as `net.ipv4.tcp_congestion_control`."""
+    """Kernel settings of this node's network namespace, such as `net.ipv4.tcp_congestion_control`.
+    """
     cpu: Annotated[float, Field(ge=0.01, le=1024)] | None = None
-    """Cores that this node's programs together may use, such as 0.5; no limit if left out.
+    """CPU cores that this node's programs together may use, such as 0.5. Default: no limit.
 
-    What the kernel forwards is no program's and is not limited.
+    Forwarding in the kernel belongs to no program and is not limited.
     """
     region: str | None = None
     """Cloud region, such as `us-west-2` or `gcp:us-east1`.
 
-    Links and paths between two regions have half their round-trip time as delay, unless they say
-    otherwise.
+    Links and paths between two regions have half their round-trip time as delay by default.
     """
 
 
 class Topology(Model):
-    """Nodes and what joins them. A port exists because a link or the internet names it."""
+    """Nodes and the links between them. A port exists if a link or the internet names it."""
 
     nodes: dict[Name, Node]
-    """Machines, by name; a list of names will do."""
+    """Machines by name, or a list of names."""
     links: dict[Name, Link] = {}
     """Cables, by name."""
     internet: Internet | None = None
-    """What joins WAN ports."""
+    """The internet between WAN ports."""
 
 
 def backward(channel: Channel) -> Channel:
-    """Give the other direction: as forward, but for what `reverse` gives."""
+    """Give the reverse direction: the forward values, overridden by `reverse`."""
     given = channel.model_dump(include=set(Channel.model_fields))
     reverse = getattr(channel, "reverse", None)
     if reverse is not None:
@@ -209,7 +209,7 @@ def backward(channel: Channel) -> Channel:
 
 
 def node_ports(topology: Topology) -> dict[str, list[Port]]:
-    """Ports of every node, those of links first, each kind in the order of the file."""
+    """Ports of every node: those of links, then WAN ports, in the order of the file."""
     ports: dict[str, list[Port]] = {node: [] for node in topology.nodes}
     ends = [end for link in topology.links.values() for end in link.ends]
     for end in (*ends, *(topology.internet.ports if topology.internet else ())):
@@ -218,7 +218,7 @@ def node_ports(topology: Topology) -> dict[str, list[Port]]:
 
 
 def components(topology: Topology) -> list[set[str]]:
-    """Sets of nodes that links join, directly or through others. The internet joins none."""
+    """Connected components of the nodes over links, without the internet."""
     parts = [{node} for node in topology.nodes]
     for link in topology.links.values():
         nodes = {end.node for end in link.ends}
@@ -228,7 +228,7 @@ def components(topology: Topology) -> list[set[str]]:
 
 
 def wan_ports(topology: Topology) -> dict[str, list[Port]]:
-    """WAN ports of every node that has some, in the order of the file."""
+    """WAN ports of every node that has any, in the order of the file."""
     ports: dict[str, list[Port]] = {}
     for port in topology.internet.ports if topology.internet else ():
         ports.setdefault(port.node, []).append(port)

@@ -1,4 +1,4 @@
-"""What a load generator sends: flows and sizes."""
+"""Traffic of the load generator: flows and frame sizes."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ RFC2544_SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
 """Frame sizes for Ethernet with frame check sequence, bytes (RFC 2544 section 9.1)."""
 
 RFC5180_SIZES = (84, 128, 256, 512, 1024, 1280, 1518)
-"""The same for IPv6: RFC 5180 section 5.1 allows a larger least one where the tester needs it; its
-header and the accounting of each frame take 84 bytes."""
+"""The same for IPv6. RFC 5180 section 5.1 allows a larger minimum if the tester needs it: headers
+and the accounting of each frame take 84 bytes."""
 
 Count = Annotated[int, Field(ge=1, le=65_536)]
 Port = Annotated[int, Field(ge=1, le=65_535)]
 
 
 class Addresses(Model):
-    """Consecutive addresses; flow i takes the i-th, in a circle."""
+    """Consecutive addresses, used by flows in turn."""
 
     first: IPv4Address | IPv6Address
-    """The first of them."""
+    """The first one."""
     count: Count = 1
-    """How many there are."""
+    """Their number."""
 
 
 class Ports(Model):
-    """Consecutive UDP ports; flow i takes the i-th, in a circle."""
+    """Consecutive UDP ports, used by flows in turn."""
 
     first: Port
-    """The first of them."""
+    """The first one."""
     count: Count = 1
-    """How many there are."""
+    """Their number."""
 
 
 class Flows(Model):
-    """The flows of a load; frames take them in turn."""
+    """The flows of a load; frames belong to them in turn."""
 
     count: Count = 1
-    """How many there are."""
+    """Their number."""
     source: Addresses | None = None
-    """Source addresses; the one of `from` where left out."""
+    """Source addresses. Default: that of `from`."""
     target: Addresses | None = None
-    """Destination addresses; the one of `to` where left out. The node of `to` takes them on."""
+    """Destination addresses, which are added to the node of `to`. Default: that of `to`."""
     source_port: Ports = Ports(first=10_000, count=50_000)
     """UDP source ports."""
     target_port: Ports = Ports(first=10_500)
@@ -60,23 +60,23 @@ j 16000; z is the MTU's frame. Frames must fit into the link's MTU, and into 320
 
 
 class Share(Model):
-    """A size and how often it comes."""
+    """A size and its weight."""
 
     size: Size
     """Bytes."""
     weight: Annotated[int, Field(ge=1, le=10_000)]
-    """In proportion to the other sizes."""
+    """How often it occurs, relative to the weights of other sizes."""
 
 
 class Sizes(Model):
-    """Frame sizes: one of the three forms."""
+    """Frame sizes, in one of three forms."""
 
     fixed: Size | None = None
     """All frames have this size."""
     imix: Genome | None = None
     """Sizes in turn by the letters of RFC 6985, with frame check sequence."""
     mix: Annotated[tuple[Share, ...], Field(min_length=1, max_length=256)] | None = None
-    """Sizes with weights, spread evenly."""
+    """Sizes with weights, evenly mixed."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Sizes:
@@ -88,8 +88,8 @@ class Sizes(Model):
 
 
 Counted = Literal["frame", "fcs", "ip"]
-"""What sizes and rates count: the frame as software sees it, the frame with its frame check
+"""Which bytes sizes and rates count: the frame as software sees it, the frame with its frame check
 sequence (RFC 2544), or the IP packet inside."""
 
 Backend = Literal["auto", "xdp", "packet", "udp"]
-"""How frames meet the wire: XDP, packet sockets, UDP sockets; `auto` takes XDP where it works."""
+"""How frames are sent and received: XDP, packet or UDP sockets; `auto` uses XDP if it works."""

@@ -1,4 +1,4 @@
-"""Tunnels of other people's software between two nodes: what a software VPN gives."""
+"""Third-party VPN tunnels between two nodes."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from hawser.spec.topology import Topology, components
 
 
 class TunnelKind(StrEnum):
-    """Who carries the packets."""
+    """Implementation of a VPN tunnel."""
 
     STRONGSWAN = "strongswan"
-    """IPsec: ESP in UDP with AES-256-GCM, IKEv2; the kernel's ESP is not used."""
+    """IPsec by strongSwan: IKEv2, and ESP in UDP with AES-256-GCM in user space."""
     WIREGUARD_GO = "wireguard-go"
     """WireGuard in user space."""
 
 
 class Tunnel(Model):
-    """An encrypted tunnel that joins what lies behind one node with what lies behind another."""
+    """An encrypted tunnel between the networks behind two nodes."""
 
     kind: TunnelKind
-    """The software that carries its packets."""
+    """Its implementation."""
     ends: tuple[Port, Port]
-    """The two ports, of links, between whose addresses it runs."""
+    """The two ports of links between whose addresses it runs."""
 
 
 def sides(topology: Topology, tunnel: Tunnel) -> tuple[set[str], set[str]]:
-    """Give the nodes behind each end: those reached without the links of the two ends.
+    """Give the nodes behind each end: those reachable without the links of the two ends.
 
-    Both are the same set where the ends are joined otherwise too. The ends exist.
+    If the ends are also connected in another way, both sets are the same. The ends exist.
     """
     links = {
         name: link for name, link in topology.links.items() if not set(link.ends) & set(tunnel.ends)

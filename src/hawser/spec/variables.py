@@ -1,6 +1,6 @@
 """Variables: `"${name}"`, as a whole value, stands for any value that `vars:` gives it.
 
-There is no templating: a value is never glued together from text, so it keeps its type and place.
+There is no templating: a value is never composed of text, so it keeps its type and place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WHOLE = rf"\$\{{{NAME}\}}"
 
 _WHOLE = re.compile(WHOLE)
 MAX_CHAIN = 16
-"""How many variables may lead from one to the next."""
+"""Length of a chain of variables that refer to each other."""
 
 
 class Variables:
@@ -31,10 +31,7 @@ class Variables:
         self._open: list[str] = []
 
     def table(self, table: Table) -> Table:
-        """Give a mapping with every variable in it replaced.
-
-        A mistake is noted, and its variable left as it is.
-        """
+        """Give a mapping with all variables replaced; those with an error are left as they are."""
         nodes = {key: self._substitute(node, key) for key, node in table.nodes.items()}
         return Table(table.place, nodes, table.keys)
 
@@ -56,7 +53,7 @@ class Variables:
         if not isinstance(node.value, str) or "${" not in node.value:
             return node
         if not _WHOLE.fullmatch(node.value):
-            expected = 'a variable alone, such as "${name}": text is not glued together'
+            expected = 'a variable alone, such as "${name}": text is not composed'
             message = f"found {found(node.value)}, expected {expected}"
             self._problems.add(node.place, field, message, settles=True)
             return node
@@ -71,7 +68,7 @@ class Variables:
             return node
         if name in self._open or len(self._open) >= MAX_CHAIN:
             way = " -> ".join([*self._open, name])
-            message = f"found variables that lead on without end: {way}"
+            message = f"found variables that refer to each other without end: {way}"
             self._problems.add(node.place, field, message, settles=True)
             return node
         if name not in self._known:

@@ -22,50 +22,50 @@ ELEMENT = r"^(link|path|port|bottleneck|function):.+$"
 
 
 class Change(Model):
-    """New values for a channel in both directions; what is left out stays."""
+    """New values for both directions of an element; values left out stay the same."""
 
     rate: Rate | None = None
-    """New rate, of an element that has one."""
+    """New rate of an element that has one."""
     queue: Size | None = None
-    """New bytes that may wait, of a link or path that has a rate."""
+    """New queue size of a link or path that has a rate."""
     delay: Duration | None = None
-    """New constant one-way delay, of a link or path."""
+    """New constant one-way delay of a link or path."""
     jitter: Duration | None = None
-    """New standard deviation of the one-way delay, of a link or path."""
+    """New standard deviation of the one-way delay of a link or path."""
     loss: Ratio | None = None
-    """New share of packets lost, of a link or path."""
+    """New loss ratio of a link or path."""
     up: bool | None = None
-    """False takes the element down, True brings it back; a function is killed."""
+    """False takes the element down, or kills a function; true brings it back."""
 
 
 class Event(Model):
     """Something that happens while a measurement runs."""
 
     at: Duration
-    """Time after the trial's first measurement starts."""
+    """Time since the start of the trial's first measurement."""
     element: Annotated[str, Field(pattern=ELEMENT)]
     """`link:NAME`, `path:NAME`, `port:NODE.PORT`, `bottleneck:NAME` or `function:NAME`."""
     change: Change
-    """The values it takes."""
+    """New values of the element."""
 
 
 class Scenario(Model):
-    """What one variant deploys and measures: everything resolved, nothing left to choose."""
+    """What one variant deploys and measures, completely resolved."""
 
     topology: Topology
-    """Nodes and what joins them."""
+    """Nodes and the links between them."""
     overlay: Overlay | None = None
     """The SD-WAN over the topology."""
     measurements: Annotated[dict[Name, Measurement], Field(min_length=1)]
-    """What is measured, one after the other, in this order."""
+    """Measurements by name, in the order in which they run."""
     events: tuple[Event, ...] = ()
     """What happens while the measurements run."""
     tunnels: dict[Name, Tunnel] = {}
-    """Tunnels of other people's software over the links, by name."""
+    """Third-party VPN tunnels over links, by name."""
     functions: dict[Name, Function] = {}
     """Service functions, by name."""
     chains: dict[Name, Chain] = {}
-    """Service function chains, by name. Of several that a packet fits, the first leads it."""
+    """Service function chains, by name. A packet that matches several passes the first."""
 
     @property
     def disrupted(self) -> bool:
@@ -81,62 +81,62 @@ class Variant(Model):
 
 
 class Reference(Model):
-    """A published figure, shown beside ours."""
+    """A published value, shown beside the measured one."""
 
     variant: Labels = {}
-    """The variants it belongs to: those that carry all these labels."""
+    """The variants that it applies to: those with all these labels."""
     metric: str
-    """What is counted, such as `goodput`."""
+    """Name of the metric, such as `goodput`."""
     measurement: Name | None = None
-    """The measurement that gives it; any that does if left out."""
+    """The measurement of the metric. Default: any that has it."""
     value: float
-    """The published figure."""
+    """The published value."""
     unit: str
-    """The metric's unit, to be sure that the figures compare."""
+    """Unit of the value; it must be the metric's."""
     source: str
-    """Where it is published."""
+    """Publication and place of the value."""
 
 
 class Assertion(Model):
-    """What must hold of the results; else the run ends with exit code 1."""
+    """A condition on the results; if it fails, the run ends with exit code 1."""
 
     variant: Labels = {}
-    """The variants it must hold for: those that carry all these labels."""
+    """The variants that it applies to: those with all these labels."""
     metric: str
-    """What is counted, such as `goodput`."""
+    """Name of the metric, such as `goodput`."""
     measurement: Name | None = None
-    """The measurement that gives it; every one that does if left out."""
+    """The measurement of the metric. Default: every one that has it."""
     statistic: Literal["median", "mean", "min", "max"] = "median"
-    """Of the variant, `median` or `mean`; of the trials tried, `min` (of all) or `max`."""
+    """Statistic to check: `median` or `mean` of the variant, or `min` or `max` over the trials."""
     relative_to: Labels = {}
-    """Labels of the variant that the bounds are multiples of; it carries all others of its own."""
+    """Labels in which the variant of comparison differs; bounds are then multiples of its value."""
     across: str | None = None
-    """An axis over whose values the multiples are taken together, as their geometric mean."""
+    """Axis over whose values to take the geometric mean of the multiples."""
     at_least: float | None = None
-    """In the metric's unit; a multiple where `relative_to` is given."""
+    """Lower bound, in the metric's unit; with `relative_to` a multiple."""
     at_most: float | None = None
-    """Likewise."""
+    """Upper bound, likewise."""
     min_n: Annotated[int | None, Field(ge=1, le=10_000)] = None
-    """Trials below which it is undecided; 3 if left out, 30 for a mean, 1 for min and max."""
+    """Fewest trials for a decision. Default: 3; 30 for a mean, 1 for min and max."""
 
 
 Undecided = Literal["estimate", "pass", "fail"]
-"""What becomes of an assertion that trials do not decide: as the value found says, or always so."""
+"""Result of an assertion that trials do not decide: by the estimate, or always the same."""
 
 
 class Workflow(Model):
-    """An experiment: variants, how often each is tried, and what the results are held against."""
+    """An experiment: variants, number of trials, and what results are compared with."""
 
     name: Name
     title: str
     description: str = ""
     source: str | None = None
-    """Where the experiment was first described."""
+    """Publication that the experiment is from."""
     driver: Literal["local"] = "local"
     repeat: Annotated[int, Field(ge=1, le=10_000)] = 5
     """Trials of each variant."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """Of the order of trials."""
+    """Seed of the order of trials."""
     settle: Duration = Duration(1)
     """Time between the deployment of a trial and its first measurement."""
     variants: tuple[Variant, ...]
@@ -144,4 +144,4 @@ class Workflow(Model):
     assertions: tuple[Assertion, ...] = ()
     undecided: Undecided = "estimate"
     baseline: Labels = {}
-    """Labels of the variant that every other is compared with; the leader's if left out."""
+    """Labels of the variant that all others are compared with. Default: the best one."""

@@ -96,7 +96,7 @@ class Network:
             assert self._owner[packet.source] == passed[-1]
             passed.append(self._owner[packet.destination])
             gateway, origin = passed[-1].partition(".")[0], "wan"
-        raise AssertionError(f"a packet goes round for ever: {passed}")
+        raise AssertionError(f"a packet loops: {passed}")
 
     def entry(self, gateway: str, origin: Literal["agent", "wan"], packet: Packet) -> Entry:
         """The only entry of a gateway that fits a packet."""

@@ -81,30 +81,42 @@ def test_these_can_be(chain: str) -> None:
         ),
         (
             "{from: client, to: server, functions: [px], steering: srv6}",
-            "functions.0: found px, a proxy, which knows no srv6; expected steering: nsh, or a",
+            (
+                "functions.0: found px, of kind proxy, which cannot be steered by srv6; expected"
+                " steering: nsh, or a"
+            ),
         ),
         (
             "{from: client, to: server, functions: [enc, dec], steering: srv6}",
-            "functions.0: found enc, a ipsec, which knows no srv6; expected steering: nsh",
+            (
+                "functions.0: found enc, of kind ipsec, which cannot be steered by srv6; expected"
+                " steering: nsh"
+            ),
         ),
         (
             "{from: client, to: server, functions: [ps], steering: routes}",
-            "functions.0: found ps, which is behind a proxy for srv6; expected steering: srv6",
+            "functions.0: found ps, which has a proxy for srv6; expected steering: srv6",
         ),
         (
             "{from: client, to: server, functions: [fa], steering: srv6, srv6: {mode: insert}}",
-            "srv6.mode: found insert, but no IPv6 packets are led; expected ipv6: true with it",
+            (
+                "srv6.mode: found insert, but no IPv6 packets pass the chain; expected ipv6: true"
+                " with it"
+            ),
         ),
         (
             (
                 "{from: client, to: server, functions: [ps], steering: srv6,"
                 " srv6: {ipv6: true, mode: insert}}"
             ),
-            "functions.0: found ps, whose proxy (static) takes headers off, but with mode: insert",
+            (
+                "functions.0: found ps, whose proxy (static) removes the outer header, but with mode:"
+                " insert"
+            ),
         ),
         (
             "{from: client, to: server, functions: [px], match: {dscp: 4}}",
-            "match.dscp: found a code point, by which the proxy of px cannot tell flows apart",
+            "match.dscp: found a code point, which the proxy of px cannot use to identify flows",
         ),
         (
             "{from: client, to: server, functions: [enc, fb, dec]}",
@@ -112,7 +124,7 @@ def test_these_can_be(chain: str) -> None:
         ),
         (
             "{from: client, to: server, functions: [fa, fa]}",
-            "functions.1: found fa again: a packet would come back to where it has been",
+            "functions.1: found fa again: packets would loop",
         ),
         (
             "{from: a, to: server, functions: [fa]}",
@@ -120,7 +132,7 @@ def test_these_can_be(chain: str) -> None:
         ),
         (
             "{from: client, to: server, functions: [lost]}",
-            "to: no links join its ends and its functions' nodes",
+            "to: no links connect its ends and its functions' nodes",
         ),
         (
             "{from: a, to: b, functions: [ff]}",
@@ -128,11 +140,11 @@ def test_these_can_be(chain: str) -> None:
         ),
         (
             "{from: client, to: client, functions: [fa]}",
-            "to: found the node it comes from, expected another",
+            "to: found the same node as from, expected another",
         ),
         (
             "{from: client, to: server, functions: [fa, fb, fa2, fb2], steering: routes}",
-            "steering: found routes, but packets come to b by a 2 times:",
+            "steering: found routes, but packets reach b by a 2 times:",
         ),
         (
             "{from: client, to: server, functions: [ff], match: {dscp: 70}}",
@@ -140,7 +152,7 @@ def test_these_can_be(chain: str) -> None:
         ),
         (
             "{from: client, to: end, functions: [ff]}",
-            "functions: found v1 on its way, where tunnel t ends",
+            "functions: found v1 on its path, where tunnel t ends",
         ),
         (
             "{from: server, to: end, functions: [ff]}",
@@ -148,7 +160,7 @@ def test_these_can_be(chain: str) -> None:
         ),
         (
             "{from: server, to: end, functions: [ff], steering: srv6}",
-            "steering: found srv6, but its way passes tunnel t, which takes no IPv6",
+            "steering: found srv6 over tunnel t, which carries no IPv6",
         ),
         (
             "{from: server, to: end, functions: [ff], steering: srv6}",
@@ -156,11 +168,14 @@ def test_these_can_be(chain: str) -> None:
         ),
         (
             "{from: client, to: server, functions: [fa], steering: routes, match: {dscp: 4}}",
-            "match.dscp: found a code point, which routes does not look at; expected steering: nsh",
+            "match.dscp: found a code point, which routes cannot match; expected steering: nsh",
         ),
         (
             "{from: client, to: server, functions: [fw], steering: srv6}",
-            "functions.0: found fw, a firewall, which knows no srv6; expected steering: nsh",
+            (
+                "functions.0: found fw, of kind firewall, which cannot be steered by srv6; expected"
+                " steering: nsh"
+            ),
         ),
         (
             "{from: client, to: server, functions: [two], steering: routes}",
@@ -168,14 +183,17 @@ def test_these_can_be(chain: str) -> None:
         ),
         (
             "{from: client, to: server, functions: [fp]}",
-            "functions.0: found fp, which is behind a proxy for srv6; expected steering: srv6",
+            "functions.0: found fp, which has a proxy for srv6; expected steering: srv6",
         ),
         (
             (
                 "{from: client, to: server, functions: [fa], steering: srv6, srv6: {ipv6: true},"
                 " symmetric: false}"
             ),
-            "srv6.ipv6: found ipv6, but answers go straight, where only IPv4 is; expected",
+            (
+                "srv6.ipv6: found ipv6 with symmetric: false, but replies outside of chains are"
+                " IPv4 only; expected"
+            ),
         ),
         (
             (
@@ -186,14 +204,14 @@ def test_these_can_be(chain: str) -> None:
         ),
         (
             "{from: client, to: server, functions: [fa], srv6: {mode: encap.red}}",
-            "srv6: found how srv6 leads, but the chain is steered by nsh",
+            "srv6: found settings of srv6, but the chain is steered by nsh",
         ),
         (
             (
                 "{from: client, to: server, functions: [fp], steering: srv6}\n"
                 "  d: {from: server, to: client, functions: [fp], steering: srv6}"
             ),
-            "functions.0: found fp, whose proxy (dynamic) serves chain c alone",
+            "functions.0: found fp, whose proxy (dynamic) can serve only chain c",
         ),
         (
             (
@@ -230,7 +248,7 @@ overlay:
 """
     text = WORKFLOW.replace("CHAIN", chain) + overlay
     text = text.replace("  links:", "  internet: {ports: {a.w: {}, b.w: {}}}\n  links:")
-    wanted = "chains.c.functions: found a on its way, a branch's gateway; expected other nodes"
+    wanted = "chains.c.functions: found a on its path, a branch's gateway; expected other nodes"
     assert any(wanted in found for found in mistakes(text)), mistakes(text)
 
 

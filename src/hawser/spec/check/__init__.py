@@ -1,4 +1,4 @@
-"""Checks across fields: what no single field can know to be wrong."""
+"""Checks across fields, which a single field's model cannot do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hawser.spec.validate import Issue
 
 
 def scenario(parts: Parts) -> Iterator[Issue]:
-    """Find what is wrong in one variant, or in what of it is sound.
+    """Find the errors of one variant, or of its valid parts.
 
     What measurements do to each other and whom they reach is judged only where all else is right.
     """

@@ -1,4 +1,4 @@
-"""Bottlenecks: what passes them exists, passes no other, and cross traffic leaves a rate."""
+"""Bottlenecks: their paths exist and pass only one, and cross traffic leaves them a rate."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def bottlenecks(topology: Topology) -> Iterator[Issue]:
 
 def _names(topology: Topology) -> Iterator[Issue]:
     reserved = {
-        BACKBONE: "what is behind bottlenecks",
+        BACKBONE: "the router behind bottlenecks",
         OTHERS: "the host that TCP connections of cross traffic start from",
     }
     for name, meaning in reserved.items():
         if name in topology.nodes:
-            message = f"found the name {name!r}, which stands for {meaning}; expected another"
+            message = f"found the name {name!r}, which is reserved for {meaning}; expected another"
             yield Issue(("topology", "nodes", name), message, key=True)
 
 

@@ -1,4 +1,4 @@
-"""Chains: what they name exists, can be led as asked, and leaves room for packets."""
+"""Chains: what they name exists, can be steered as configured, and leaves a sufficient MTU."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from hawser.spec.tunnel import Tunnel
 from hawser.spec.validate import Issue
 
 LEAST_MTU = 576
-"""Bytes of a packet that every IPv4 host must take (RFC 791 section 3.1)."""
+"""Bytes of a packet that every IPv4 host must accept (RFC 791 section 3.1)."""
 LEAST_LINK_MTU_IPV6 = 1280
-"""Bytes of a packet that every link of IPv6 takes (RFC 8200 section 5)."""
+"""Minimum MTU of IPv6 links, bytes (RFC 8200 section 5)."""
 
 MOST_MTU_XDP = 3400
-"""Bytes of a packet that a program at a veth may see, with what is put in front of it: one page."""
+"""Largest packet for XDP at a veth, with chain headers, bytes: it must fit into a page."""
 
 MOST_PROXIED = 9
-"""Functions of a chain whose headers a proxy can put in front of a packet: ten segments."""
+"""Functions in a chain with proxies: a proxy can add ten segments."""
 
 _BEHIND_SRV6 = (FunctionKind.PROXY, FunctionKind.ROUTER)
-"""Kinds that a proxy can stand in for where segments lead."""
+"""Kinds of functions that can be behind an SR proxy."""
 
 _FUNCTION_PORT = re.compile(r"sf[0-9]+")
-"""Interfaces at which functions are joined to their node."""
+"""Interfaces of nodes to functions."""
 
 
 def functions(functions: Mapping[str, Function], topology: Topology) -> Iterator[Issue]:
@@ -102,7 +102,7 @@ def chains(
             found = list(service_paths(topology, functions, chain))
             yield from _nodes(loc, found, chain, overlay, tunnels)
             yield from _loops(loc, found, chain)
-            yield from _room(loc, found, chain, topology, tunnels)
+            yield from _mtu(loc, found, chain, topology, tunnels)
             yield from _jumbo(loc, chain, functions, topology)
     yield from _one_steering(chains, functions)
     yield from _one_list(chains, functions)
@@ -118,7 +118,7 @@ def _names(
         if name not in functions:
             yield Issue((*loc, "functions", number), near(functions, name, "function"))
         elif name in chain.functions[:number]:
-            message = f"found {name} again: a packet would come back to where it has been"
+            message = f"found {name} again: packets would loop"
             yield Issue((*loc, "functions", number), message)
 
 
@@ -134,11 +134,11 @@ def _ends(
                 message = f"found {node}, the node of function {name}; expected a node beyond it"
                 yield Issue((*loc, field), message)
     if chain.source == chain.target:
-        yield Issue((*loc, "to"), "found the node it comes from, expected another")
+        yield Issue((*loc, "to"), "found the same node as from, expected another")
     elif len(nodes) == 2:
         whole = nodes | {functions[name].node for name in known}
         if not any(whole <= part for part in components(topology)):
-            yield Issue((*loc, "to"), "no links join its ends and its functions' nodes")
+            yield Issue((*loc, "to"), "no links connect its ends and its functions' nodes")
         elif any(_between(topology, *sorted(nodes))):
             message = f"found a link from {chain.source}, expected a node between to classify"
             yield Issue((*loc, "to"), f"{message} packets")
@@ -158,15 +158,16 @@ def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iter
         return
     expected = "expected steering: nsh"
     if chain.match.dscp is not None:
-        message = f"found a code point, which {chain.steering} does not look at; {expected}"
+        message = f"found a code point, which {chain.steering} cannot match; {expected}"
         yield Issue((*loc, "match", "dscp"), message)
     for number, name in enumerate(chain.functions):
         function = functions.get(name)
         if function is None:
             continue
         where: Loc = (*loc, "functions", number)
-        if not _leads(chain.steering, function):
-            message = f"found {name}, a {function.kind}, which knows no {chain.steering}"
+        if not _steers(chain.steering, function):
+            kind = f"of kind {function.kind}"
+            message = f"found {name}, {kind}, which cannot be steered by {chain.steering}"
             stands = chain.steering is Steering.SRV6 and function.kind in _BEHIND_SRV6
             yield Issue(where, f"{message}; {expected}" + (", or a proxy for it" if stands else ""))
         if function.instances > 1:
@@ -174,8 +175,8 @@ def _settings(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iter
             yield Issue(where, message)
 
 
-def _leads(steering: Steering, function: Function) -> bool:
-    """Whether what is not NSH leads to a function."""
+def _steers(steering: Steering, function: Function) -> bool:
+    """Whether routes or SRv6 can steer packets through a function."""
     if function.kind is FunctionKind.FORWARDER:
         return True
     if steering is Steering.ROUTES:
@@ -185,14 +186,15 @@ def _leads(steering: Steering, function: Function) -> bool:
 
 def _srv6(loc: Loc, chain: Chain) -> Iterator[Issue]:
     if chain.srv6 and chain.steering is not Steering.SRV6:
-        message = f"found how srv6 leads, but the chain is steered by {chain.steering}"
+        message = f"found settings of srv6, but the chain is steered by {chain.steering}"
         yield Issue((*loc, "srv6"), message, key=True)
     if chain.encapsulation is Encapsulation.INSERTED and not chain.carries_ipv6:
-        message = "found insert, but no IPv6 packets are led; expected ipv6: true with it"
+        message = "found insert, but no IPv6 packets pass the chain; expected ipv6: true with it"
         yield Issue((*loc, "srv6", "mode"), message)
     if chain.carries_ipv6 and not chain.symmetric:
         message = (
-            "found ipv6, but answers go straight, where only IPv4 is; expected symmetric: true"
+            "found ipv6 with symmetric: false, but replies outside of chains are IPv4 only;"
+            " expected symmetric: true"
         )
         yield Issue((*loc, "srv6", "ipv6"), message)
     if chain.carries_ipv6 and (chain.match.source or chain.match.destination):
@@ -201,33 +203,33 @@ def _srv6(loc: Loc, chain: Chain) -> Iterator[Issue]:
 
 
 def _proxies(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
-    """Check that what is behind proxies is led by segments, and few enough of them."""
+    """Check that functions behind SR proxies are steered by SRv6, with few enough segments."""
     for number, name in enumerate(chain.functions):
         kind = functions[name].proxy if name in functions else None
         where: Loc = (*loc, "functions", number)
         if kind and chain.steering is not Steering.SRV6:
-            message = f"found {name}, which is behind a proxy for srv6; expected steering: srv6"
+            message = f"found {name}, which has a proxy for srv6; expected steering: srv6"
             yield Issue(where, message)
         elif kind and kind is not Proxy.MASQUERADING and len(chain.functions) > MOST_PROXIED:
-            message = f"found {len(chain.functions)} functions, but proxy: {kind} has room for the"
-            yield Issue(where, f"{message} segments of {MOST_PROXIED}")
+            message = f"found {len(chain.functions)} functions, but proxy: {kind} can add the"
+            yield Issue(where, f"{message} segments of at most {MOST_PROXIED}")
             break
         elif (
             kind
             and kind is not Proxy.MASQUERADING
             and chain.encapsulation is Encapsulation.INSERTED
         ):
-            message = f"found {name}, whose proxy ({kind}) takes headers off, but with mode: insert"
-            yield Issue(where, f"{message} there is none around; expected encap or masquerading")
+            message = f"found {name}, whose proxy ({kind}) removes the outer header, but with mode:"
+            yield Issue(where, f"{message} insert there is none; expected encap or masquerading")
 
 
 def _proxied(loc: Loc, chain: Chain, functions: Mapping[str, Function]) -> Iterator[Issue]:
-    """A proxy knows flows by addresses and ports, which a code point does not change."""
+    """SFC proxies assign packets to flows by addresses and ports, not by code points."""
     known = [
         name for name in chain.functions if name in functions and functions[name].kind.sfc_unaware
     ]
     if known and chain.match.dscp is not None:
-        message = f"found a code point, by which the proxy of {known[0]} cannot tell flows apart"
+        message = f"found a code point, which the proxy of {known[0]} cannot use to identify flows"
         yield Issue((*loc, "match", "dscp"), message)
 
 
@@ -238,34 +240,34 @@ def _nodes(
     overlay: Overlay | None,
     tunnels: Mapping[str, Tunnel],
 ) -> Iterator[Issue]:
-    """Check that nobody else takes a chain's packets from its nodes."""
+    """Check that gateways and VPN tunnels do not take a chain's packets from its nodes."""
     gateways = {branch.gateway for branch in overlay.branches.values()} if overlay else set()
     ends = {end.node: name for name, t in tunnels.items() for end in t.ends}
     for node in dict.fromkeys(node for each in found for node in (each.classifier, *each.nodes)):
         if node in gateways:
-            message = f"found {node} on its way, a branch's gateway; expected other nodes"
+            message = f"found {node} on its path, a branch's gateway; expected other nodes"
             yield Issue((*loc, "functions"), message)
         elif node in ends:
-            message = f"found {node} on its way, where tunnel {ends[node]} ends; expected other"
+            message = f"found {node} on its path, where tunnel {ends[node]} ends; expected other"
             yield Issue((*loc, "functions"), f"{message} nodes")
     crossed = [h.there for c in found for h in c.steered if {h.node, h.there} <= set(ends)]
     if crossed and chain.steering is Steering.SRV6:
-        message = f"found srv6, but its way passes tunnel {ends[crossed[0]]}, which takes no IPv6"
+        message = f"found srv6 over tunnel {ends[crossed[0]]}, which carries no IPv6"
         yield Issue((*loc, "steering"), message)
 
 
 def _loops(loc: Loc, found: list[ServicePath], chain: Chain) -> Iterator[Issue]:
-    """Routes tell a packet's place in its chain by where it comes from: that must differ."""
+    """Routes find a packet's place in its chain by its incoming interface, which must be unique."""
     if chain.steering is not Steering.ROUTES:
         return
     for sfp in found:
         for (node, interface), count in Counter(sfp.arrivals()).items():
             if count > 1:
-                message = f"found routes, but packets come to {node} by {interface} {count} times:"
-                yield Issue((*loc, "steering"), f"{message} they would go round for ever")
+                message = f"found routes, but packets reach {node} by {interface} {count} times:"
+                yield Issue((*loc, "steering"), f"{message} they would loop")
 
 
-def _room(
+def _mtu(
     loc: Loc,
     found: list[ServicePath],
     chain: Chain,
@@ -273,31 +275,35 @@ def _room(
     tunnels: Mapping[str, Tunnel],
 ) -> Iterator[Issue]:
     for sfp in found:
-        room = mtu(topology, tunnels, chain, sfp)
-        if room < LEAST_MTU:
+        largest = mtu(topology, tunnels, chain, sfp)
+        if largest < LEAST_MTU:
             extra = overhead(chain)
-            message = f"leaves {room} bytes for a packet on the links it passes, expected at least"
-            whole = f"{chain.steering} {message} {LEAST_MTU}: {extra} more of mtu on them"
+            message = (
+                f"leaves {largest} bytes for a packet on the links it passes, expected at least"
+            )
+            whole = f"{chain.steering} {message} {LEAST_MTU}: their mtu must be {extra} larger"
             yield Issue((*loc, "steering"), whole)
             break
-    rooms = link_mtus(topology, tunnels)
-    wide = [rooms[p] for c in found for p in _programs(topology, c) if rooms[p] > MOST_MTU_XDP]
+    mtus = link_mtus(topology, tunnels)
+    wide = [mtus[p] for c in found for p in _programs(topology, c) if mtus[p] > MOST_MTU_XDP]
     if wide and chain.steering is Steering.NSH:
         message = f"found nsh over a link of {wide[0]} bytes, expected at most {MOST_MTU_XDP}"
         yield Issue((*loc, "steering"), message)
-    if chain.carries_ipv6 and room < LEAST_LINK_MTU_IPV6:
-        message = f"found ipv6, but {room} bytes for a packet on the links it passes, expected at"
+    if chain.carries_ipv6 and largest < LEAST_LINK_MTU_IPV6:
+        message = (
+            f"found ipv6, but {largest} bytes for a packet on the links it passes, expected at"
+        )
         yield Issue((*loc, "srv6", "ipv6"), f"{message} least {LEAST_LINK_MTU_IPV6}")
-    narrow = [h for c in found for h in c.steered if rooms[h.neighbour] < LEAST_LINK_MTU_IPV6]
+    narrow = [h for c in found for h in c.steered if mtus[h.neighbour] < LEAST_LINK_MTU_IPV6]
     if narrow and chain.steering is Steering.SRV6:
-        message = f"found srv6 over a link of {rooms[narrow[0].neighbour]} bytes, expected an mtu"
+        message = f"found srv6 over a link of {mtus[narrow[0].neighbour]} bytes, expected an mtu"
         yield Issue((*loc, "steering"), f"{message} of at least {LEAST_LINK_MTU_IPV6}")
 
 
 def _jumbo(
     loc: Loc, chain: Chain, functions: Mapping[str, Function], topology: Topology
 ) -> Iterator[Issue]:
-    """A proxy's program sees a packet and all that is in front of it."""
+    """The XDP program of a proxy sees packets with all headers."""
     widest = max(link.mtu for link in topology.links.values())
     if widest + overhead(chain) <= MOST_MTU_XDP:
         return
@@ -309,7 +315,7 @@ def _jumbo(
 
 
 def _programs(topology: Topology, sfp: ServicePath) -> Iterator[Port]:
-    """Give the ports of the nodes that lead a sfp's packets."""
+    """Give the ports of the nodes that steer a service path's packets."""
     nodes = {sfp.classifier, *sfp.nodes}
     for link in topology.links.values():
         yield from (end for end in link.ends if end.node in nodes)
@@ -318,7 +324,7 @@ def _programs(topology: Topology, sfp: ServicePath) -> Iterator[Port]:
 def _one_steering(
     chains: Mapping[str, Chain], functions: Mapping[str, Function]
 ) -> Iterator[Issue]:
-    """A function is in the hands of one kind of steering."""
+    """Check that all chains of a function have the same kind of steering."""
     by: dict[str, tuple[str, Steering]] = {}
     for name, chain in chains.items():
         for number, function in enumerate(chain.functions):
@@ -329,12 +335,12 @@ def _one_steering(
 
 
 def _one_list(chains: Mapping[str, Chain], functions: Mapping[str, Function]) -> Iterator[Issue]:
-    """A proxy that puts headers on knows those of one chain."""
+    """Check that a proxy that adds headers is in one chain only."""
     first: dict[str, str] = {}
     for name, chain in chains.items():
         for number, function in enumerate(chain.functions):
             kind = functions[function].proxy if function in functions else None
             other = first.setdefault(function, name)
             if kind in {Proxy.STATIC, Proxy.DYNAMIC} and other != name:
-                message = f"found {function}, whose proxy ({kind}) serves chain {other} alone"
+                message = f"found {function}, whose proxy ({kind}) can serve only chain {other}"
                 yield Issue(("chains", name, "functions", number), message)

@@ -1,4 +1,4 @@
-"""One direction of a link, port or path: which of its fields need or exclude each other."""
+"""One direction of a link, port or path: fields that require or exclude each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classifier rules: each can fit something, and what it finds has somewhere to go."""
+"""Classifier rules: each can match packets, and these can be forwarded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def classifier(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     if overlay.classes:
         yield from _ways_out(topology, overlay)
     if overlay.classes and overlay.transport is Transport.NONE:
-        message = "found rules, but while overlay.transport is none no gateway runs"
+        message = "found rules, but with overlay.transport: none there are no gateways"
         yield Issue(("overlay", "classes"), message, key=True)
 
 

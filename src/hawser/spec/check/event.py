@@ -45,19 +45,21 @@ def times(events: Mapping[int, Event], measurements: Mapping[str, Measurement]) 
 def _function(
     functions: Mapping[str, Function], chains: Mapping[str, Chain], event: Event, loc: Loc
 ) -> Iterator[Issue]:
-    """A function can be killed where a program of ours carries it out."""
+    """Check an event of a function: only functions that are daemons of Hawser can be killed."""
     name = event.element.partition(":")[2]
-    led = {each for c in chains.values() if c.steering is Steering.NSH for each in c.functions}
-    if name not in led & set(functions):
+    steered = {each for c in chains.values() if c.steering is Steering.NSH for each in c.functions}
+    if name not in steered & set(functions):
         what = "function of a chain with steering: nsh"
-        yield Issue((*loc, "element"), near(sorted(led & set(functions)), name, what))
+        yield Issue((*loc, "element"), near(sorted(steered & set(functions)), name, what))
     elif not functions[name].runs:
-        message = f"found {name}, a {functions[name].kind} of the kernel, which nobody can kill"
+        message = (
+            f"found {name}, a {functions[name].kind} in the kernel, which has no process to kill"
+        )
         yield Issue((*loc, "element"), message)
     changed = {key for key, value in event.change if value is not None}
     if changed != {"up"}:
         said = ", ".join(sorted(changed)) or "no change"
-        yield Issue((*loc, "change"), f"found {said}, expected up: a function runs or does not")
+        yield Issue((*loc, "change"), f"found {said}, expected up, the only change of a function")
 
 
 def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:
@@ -71,10 +73,10 @@ def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:
         message = "found no change, expected rate, queue, delay, jitter, loss or up"
         yield Issue((*loc, "change"), message)
     if kind == "port" and "queue" in changed:
-        message = "found a queue, but what goes to a port waits in the queues of its paths"
+        message = "found a queue, but packets to a port are queued at its paths"
         yield Issue((*loc, "change", "queue"), message)
     for field in sorted(changed & _PATHS if kind in _WITHOUT else ()):
-        message = f"found {field}, but it is {_WITHOUT[kind]} that have one"
+        message = f"found {field}, but only {_WITHOUT[kind]} have one"
         yield Issue((*loc, "change", field), message)
     channel = known[name]
     if isinstance(channel, Channel):

@@ -1,4 +1,4 @@
-"""Functions: each has what its kind has, and what it names is there."""
+"""Functions: each has the fields of its kind, and what it names exists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OF = MappingProxyType(
 
 
 def own(loc: Loc, function: Function) -> Iterator[Issue]:
-    """Check what a function has against its kind."""
+    """Check a function's fields against its kind."""
     for number, rule in enumerate(function.rules):
         yield from match((*loc, "rules", number), rule)
     for field, kind in _OF.items():
@@ -50,7 +50,7 @@ def _said(kind: FunctionKind) -> str:
 
 
 def texts(function: Function) -> Iterator[tuple[Loc, str]]:
-    """Give all text in which places stand for addresses, with where it is."""
+    """Give all texts that may have placeholders of addresses, with their locations."""
     for number, word in enumerate(function.command):
         yield ("command", number), word
     for at, command in enumerate(function.setup):
@@ -61,7 +61,7 @@ def texts(function: Function) -> Iterator[tuple[Loc, str]]:
 
 
 def program_texts(functions: Mapping[str, Function], topology: Topology) -> Iterator[Issue]:
-    """Check that addresses which programs are given are of something that is there."""
+    """Check that placeholders of addresses name existing nodes and ports."""
     ports = node_ports(topology)
     known = [*topology.nodes, *functions, *(port for every in ports.values() for port in every)]
     for name, function in functions.items():
@@ -72,7 +72,7 @@ def program_texts(functions: Mapping[str, Function], topology: Topology) -> Iter
 
 
 def pairs(functions: Mapping[str, Function]) -> Iterator[Issue]:
-    """Check that the ends of tunnels are two and two."""
+    """Check that the ends of tunnels come in pairs."""
     for name, function in functions.items():
         if function.kind is not FunctionKind.IPSEC:
             continue

@@ -1,4 +1,4 @@
-"""Conditions of rules: each can fit something."""
+"""Conditions of rules: each can match packets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hawser.spec.validate import Issue
 
 
 def match(loc: Loc, rule: Match) -> Iterator[Issue]:
-    """Check the ports that a rule looks at."""
+    """Check the ports of a rule."""
     for field in ("source_ports", "destination_ports"):
         ports = getattr(rule, field)
         if ports is None:

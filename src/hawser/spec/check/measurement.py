@@ -1,4 +1,4 @@
-"""Measurements: their ends exist, and the tool can do what is asked."""
+"""Measurements: their ends exist, and the tool can do what is configured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_WRITE = 1 << 20
 
 
 def ends(measurements: Mapping[str, Measurement], topology: Topology) -> Iterator[Issue]:
-    """Check that measurements begin and end at nodes and ports that exist."""
+    """Check that the ends of measurements exist."""
     ports = node_ports(topology)
     for loc, end in sound_ends(measurements).items():
         yield from _end(loc, end, ports)
@@ -61,7 +61,7 @@ def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
         if measurement.beside is None:
             before.add(name)
         if node_of(measurement.source) == node_of(measurement.target):
-            yield Issue((*loc, "to"), "found the node it comes from, expected another")
+            yield Issue((*loc, "to"), "found the same node as from, expected another")
         match measurement:
             case Ping():
                 yield from _positive((*loc, "interval"), measurement.interval)
@@ -84,14 +84,14 @@ def _end(loc: Loc, end: str, ports: dict[str, list[Port]]) -> Iterator[Issue]:
     if node not in ports:
         yield Issue(loc, near(ports, node, "node"))
     elif not ports[node]:
-        yield Issue(loc, f"found {node}, which no link and no internet joins")
+        yield Issue(loc, f"found {node}, which has no links and no internet access")
     elif port and end not in ports[node]:
         known = [each.name for each in ports[node]]
         yield Issue(loc, near(known, port, f"port of {node}"))
 
 
 def roles(scenario: Scenario) -> Iterator[Issue]:
-    """Check that nobody opens MPTCP connections between the ports where it takes some.
+    """Check that no node both opens and accepts MPTCP connections at the same ports.
 
     The kernel's path manager would announce a second address on each port, and the connection get
     more subflows than there are paths.
@@ -103,7 +103,7 @@ def roles(scenario: Scenario) -> Iterator[Issue]:
     for name, source, target in measured:
         for field, node, other in (("from", source, listens), ("to", target, connects)):
             if node in other:
-                message = f"found {node}, which opens MPTCP connections and takes some; "
+                message = f"found {node}, which both opens and accepts MPTCP connections; "
                 message += "expected the same direction everywhere (see reverse)"
                 yield Issue(("measurements", name, field), message)
 
@@ -132,7 +132,7 @@ def _iperf3(loc: Loc, measurement: Iperf3) -> Iterator[Issue]:
 
 def _udp(loc: Loc, measurement: Iperf3) -> Iterator[Issue]:
     if measurement.rate is None:
-        yield Issue((*loc, "rate"), "missing: UDP needs the rate that is offered")
+        yield Issue((*loc, "rate"), "missing: UDP requires an offered rate")
     if measurement.congestion is not None:
         yield Issue((*loc, "congestion"), "found a congestion control, but UDP has none")
     if measurement.length is not None and measurement.length < 16:
@@ -145,11 +145,11 @@ def _http(loc: Loc, measurement: Http) -> Iterator[Issue]:
     yield from _whole((*loc, "duration"), measurement.duration, 1)
     yield from _whole((*loc, "warmup"), measurement.warmup, 0)
     if measurement.threads > measurement.connections:
-        message = f"found {measurement.threads} threads, expected at most one a connection"
+        message = f"found {measurement.threads} threads, expected at most one for each connection"
         yield Issue((*loc, "threads"), f"{message} ({measurement.connections})")
     if "." in measurement.source:
         message = f"found the port {measurement.source}, expected a node"
-        yield Issue((*loc, "from"), f"{message}: wrk takes the address that the route gives")
+        yield Issue((*loc, "from"), f"{message}: wrk uses the address of the route")
 
 
 def _traffic(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:

@@ -16,7 +16,7 @@ from hawser.spec.validate import Issue
 
 
 def network(network: Network) -> Iterator[Issue]:
-    """Find everything that is wrong with a network."""
+    """Find all errors of a network."""
     yield from overlay(network.overlay)
     yield from _transport(network)
     yield from _lan_ports(network)

@@ -23,7 +23,7 @@ from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
 _PACKETS = (Transport.QUIC, Transport.NONE)
-"""Transports with which settings of `quic` make sense; with `none` there is nothing to set."""
+"""Transports that may have settings of `quic`; with `none` they have no effect."""
 
 
 def overlay(overlay: Overlay) -> Iterator[Issue]:
@@ -60,7 +60,7 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
 
 
 def _narrow(overlay: Overlay) -> Iterator[Issue]:
-    """The path labels of Multipath TCP have 4 bits for a branch; groups are counted elsewhere."""
+    """Narrow path labels have 4 bits for a branch. Groups are checked elsewhere."""
     wanted = f"expected 0 to {NARROW - 1}: with the mptcp transport a path label has 4 bits for it"
     for name, branch in overlay.branches.items():
         if branch.id >= NARROW:
@@ -78,9 +78,7 @@ def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
             continue
         yield from _wan(loc, branch, wan_ports)
         if branch.lan_port not in lan_ports:
-            message = (
-                f"found {found(branch.lan)}, expected a port of {branch.gateway} that a link joins"
-            )
+            message = f"found {found(branch.lan)}, expected a port of {branch.gateway} with a link"
             yield Issue((*loc, "lan"), message)
     yield from _lans(topology, overlay)
 
@@ -127,7 +125,7 @@ def _prefixes(overlay: Overlay) -> Iterator[Issue]:
 
 
 def _lans(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
-    """A LAN is a link from a gateway to a host; between two gateways' LANs it would be both."""
+    """Check that no link connects the LAN ports of two gateways."""
     lans = {branch.lan_port for branch in overlay.branches.values()}
     for name, link in topology.links.items():
         if lans.issuperset(link.ends):

@@ -1,4 +1,4 @@
-"""Path groups: their paths lead somewhere, and no two have the same label."""
+"""Path groups: their paths are complete, and no two have the same label."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
 _SWITCHED = (Transport.MPTCP, Transport.QUIC)
-"""Transports whose paths a switch leads."""
+"""Transports whose paths a switch can forward."""
 
 
 def path_groups(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
@@ -96,7 +96,7 @@ def _unknown(overlay: Overlay, passed: list[Stop]) -> Iterator[str]:
 
 
 def _unpaired(passed: list[Stop]) -> str | None:
-    """A branch in between stands there twice: where packets arrive, and where they leave."""
+    """Check that a transit branch has two ports: those of arrival and departure."""
     for arrived, left in zip(passed[1:-1:2], passed[2:-1:2], strict=False):
         if arrived.branch != left.branch:
             return _names_one(arrived.branch)
@@ -106,8 +106,8 @@ def _unpaired(passed: list[Stop]) -> str | None:
 
 
 def _names_one(branch: str) -> str:
-    message = f"found one port of branch {branch} in between, expected two: where packets arrive"
-    return f"{message} and by which they leave, such as b1.a>b3.a>b3.b>b2.a"
+    message = f"found one port of transit branch {branch}, expected two: where packets arrive and"
+    return f"{message} where they leave, such as b1.a>b3.a>b3.b>b2.a"
 
 
 def _twice(passed: list[Stop]) -> str | None:
@@ -125,18 +125,18 @@ def _unswitched(overlay: Overlay) -> str | None:
 
 
 def _unjoined(topology: Topology, overlay: Overlay, route: str) -> str | None:
-    """A leased line does not reach the internet."""
+    """Check that no hop connects a leased line and the internet."""
     lines = leased(topology)
     for hop in hops(route):
         ports = [f"{overlay.branches[stop.branch].gateway}.{stop.port}" for stop in hop]
         if len({port in lines for port in ports}) > 1:
             one, other = (f"{stop.branch}.{stop.port}" for stop in hop)
-            return f"found {one}>{other}, of which one is a leased line and the other is not"
+            return f"found {one}>{other}, but only one of these ports is a leased line"
     return None
 
 
 def _repeated(group: PathGroup, loc: Loc) -> Iterator[Issue]:
-    """Without a switch a path is its two ends, in either direction."""
+    """Check for repeated paths: without a switch a path is given by its two ends."""
     seen: set[frozenset[Stop]] = set()
     for index, route in enumerate(group.paths):
         ends = frozenset(stops(route))
@@ -155,17 +155,17 @@ def _full(overlay: Overlay, group: PathGroup, loc: Loc) -> Iterator[Issue]:
         if frozenset((Stop(first, a), Stop(second, b))) not in given
     ]
     if missing:
-        message = "with the mptcp transport a group holds every pair of WAN ports, but lacks "
+        message = "with the mptcp transport a group has all pairs of WAN ports; missing: "
         yield Issue(loc, message + ", ".join(missing))
 
 
 def _one_each(overlay: Overlay, group: PathGroup, loc: Loc) -> Iterator[Issue]:
-    """Each subflow, that is each pair of WAN ports of the agents, takes one member path."""
+    """Check that there is one member path for each subflow, that is, for each pair of WAN ports."""
     first, second = route_branches(group.paths[0])
     n, m = (len(overlay.branches[branch].wan) for branch in (first, second))
     if len(group.paths) != n * m:
         message = f"found {len(group.paths)} member paths, expected {n * m}: one for each subflow,"
-        message += f" of which {first} and {second} have {n} x {m}"
+        message += f" and {first} and {second} have {n} x {m} of them"
         yield Issue(loc, message)
 
 
@@ -199,7 +199,7 @@ def _labels(overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
 
 
 def _tunnels(groups: dict[str, PathGroup]) -> Iterator[Issue]:
-    """Only a group's first path is used; it is direct, and no two tunnels have the same ends."""
+    """Check first paths, the only ones used: they are direct, and no two have the same ends."""
     ends: dict[frozenset[Stop], str] = {}
     for name, group in groups.items():
         loc: Loc = ("overlay", "path_groups", name, "paths", 0)
@@ -215,7 +215,7 @@ def _tunnels(groups: dict[str, PathGroup]) -> Iterator[Issue]:
 
 
 def _subflows(overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
-    """Each pair of WAN ports has a path; with quic, only where no group is described."""
+    """Check the number of default paths: one for each pair of WAN ports without a group."""
     narrow = overlay.transport is Transport.MPTCP
     described = {frozenset(route_branches(group.paths[0])) for group in groups.values()}
     for first, second in combinations(overlay.branches, 2):
@@ -225,7 +225,7 @@ def _subflows(overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]
         count, most = len(ends[0].wan) * len(ends[1].wan), _most(ends) if narrow else MAX_PATHS
         if count > most:
             message = f"found {count} paths to branch {first}, expected at most {most}"
-            message += ": a path label has no more numbers for them" if narrow else " a group"
+            message += ": a path label has no more numbers for them" if narrow else " in a group"
             yield Issue(("overlay", "branches", second, "wan"), message)
 
 
@@ -238,7 +238,7 @@ def _most(ends: Sequence[Branch]) -> int:
 
 
 def _apart(topology: Topology, overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
-    """Two branches without a group of their own need ports that reach each other."""
+    """Check that two branches without a path group have ports that reach each other."""
     lines = leased(topology)
     described = {frozenset(route_branches(group.paths[0])) for group in groups.values()}
     kinds = {
@@ -247,6 +247,6 @@ def _apart(topology: Topology, overlay: Overlay, groups: dict[str, PathGroup]) -
     }
     for first, second in combinations(overlay.branches, 2):
         if not kinds[first] & kinds[second] and {first, second} not in described:
-            message = f"found no port that reaches one of branch {first}: of the two, one has"
-            message += " leased lines only and the other none; expected a path group between them"
+            message = f"found no port that reaches branch {first}: one of the two branches has only"
+            message += " leased lines and the other has none; expected a path group between them"
             yield Issue(("overlay", "branches", second, "wan"), message)

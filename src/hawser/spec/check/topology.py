@@ -73,7 +73,7 @@ def _nodes(topology: Topology) -> Iterator[Issue]:
     for name, node in topology.nodes.items():
         if name in RESERVED:
             message = (
-                f"found the name {name!r}, which stands for {RESERVED[name]}; expected another"
+                f"found the name {name!r}, which is reserved for {RESERVED[name]}; expected another"
             )
             yield Issue(("topology", "nodes", name), message, key=True)
         if node.region is not None and not region.known(node.region):

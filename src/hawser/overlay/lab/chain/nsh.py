@@ -141,7 +141,7 @@ def _unsealed(
     layout: Layout, node: str, steered: SteeredChain, spi: int, sfp: ServicePath
 ) -> Iterator[Rule]:
     """Classify packets that leave the tunnel between two functions onto their service path."""
-    for place, (name, sealed) in enumerate(zip(sfp.functions, sfp.sealed, strict=True)):
+    for place, (name, sealed) in enumerate(zip(sfp.functions, sfp.tunnelled, strict=True)):
         (instance, *_) = layout.instances[name]
         if sealed and instance.node == node:
             index = FIRST_INDEX - place - 1
@@ -178,7 +178,7 @@ def _hops(
     here = sfp.classifier
     for passed, (leg, name) in enumerate(zip(sfp.legs, sfp.functions, strict=False)):
         si = FIRST_INDEX - passed
-        sealed = sfp.sealed[passed]
+        sealed = sfp.tunnelled[passed]
         if leg and here == node and not sealed:
             yield Hop(spi=spi, si=si, to=(_tunnel(layout, leg),))
         here = layout.instances[name][0].node
