@@ -32,13 +32,13 @@ fuzz_target!(|input: &[u8]| {
             }
         }
         came += 1;
-        let tag = Tag { flow, sequence, behind, paths, kept: retransmittable };
+        let tag = Tag { flow, sequence, behind, paths, retransmittable };
         resequencer.push(now, number % 17, tag, ((), number % 3 > 0), &mut |()| passed += 1);
-        assert!(resequencer.held() <= LIMIT + 1);
+        assert!(resequencer.buffered() <= LIMIT + 1);
         now += Duration::from_millis(3);
         resequencer.expire(now, &mut |()| passed += 1);
     }
     resequencer.expire(now + Duration::from_secs(1), &mut |()| passed += 1);
     let duplicates = usize::try_from(resequencer.counters().duplicates).unwrap();
-    assert_eq!((resequencer.held(), passed + duplicates), (0, came));
+    assert_eq!((resequencer.buffered(), passed + duplicates), (0, came));
 });

@@ -90,7 +90,7 @@ impl World {
             }
             9 => self.touch(usize::from(a), b),
             10 => gateways.inject(side, path, &[a, b, what, 0xc0].repeat(b.into())),
-            _ => gateways.poke(side, b),
+            _ => gateways.call_out_of_turn(side, b),
         }
         assert!([0, 1].map(|side| self.gateways.queued(side)).iter().all(|bytes| *bytes <= QUEUE));
     }
@@ -98,7 +98,7 @@ impl World {
     /// Something happens to a stream.
     fn touch(&mut self, which: usize, how: u8) {
         let reached = [0, 1].map(|side| {
-            let ends = self.gateways.reached(side).iter();
+            let ends = self.gateways.opened_streams(side).iter();
             ends.map(|end| (side, end.clone())).collect::<Vec<_>>()
         });
         let all: Vec<_> = reached.concat().into_iter().chain(self.ends.iter().cloned()).collect();

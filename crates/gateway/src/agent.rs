@@ -1,4 +1,5 @@
-//! The multipath agent: one event loop between the TUN device and a transport (docs/design/gateway.md).
+//! The multipath agent: one event loop for TUN device, control API and transport
+//! (docs/design/gateway.md).
 
 use std::{io, time::Instant};
 
@@ -16,11 +17,11 @@ use crate::{
     transport::{Host, Transport},
 };
 
-/// Tokens of the poller; those of transports are below.
+/// Poller tokens of the loop itself; those of transports are lower.
 const TUN: u64 = u64::MAX;
 const INBOX: u64 = u64::MAX - 1;
 
-/// All that the event loop owns.
+/// State of the event loop.
 pub(crate) struct Agent<T> {
     started: Instant,
     host: Host,
@@ -30,7 +31,7 @@ pub(crate) struct Agent<T> {
 }
 
 impl<T: Transport> Agent<T> {
-    /// Takes over a TUN device; `make` makes the transport, without peers.
+    /// Takes over a TUN device; `make` creates the transport, without peers.
     pub(crate) fn new(
         config: &Config,
         identity: Option<&Identity>,
@@ -47,12 +48,12 @@ impl<T: Transport> Agent<T> {
         Ok(this)
     }
 
-    /// The largest packet that the device is to give.
+    /// MTU for the TUN device.
     pub(crate) fn mtu(&self) -> u16 {
         self.transport.mtu(&self.host.config)
     }
 
-    /// Carries packets until told to stop.
+    /// Runs the loop until told to stop.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         while !self.stopping {
@@ -63,7 +64,7 @@ impl<T: Transport> Agent<T> {
             for event in &ready {
                 match event.token {
                     TUN => self.transport.handle_device(&mut self.host, now)?,
-                    INBOX => self.obey(now),
+                    INBOX => self.handle_commands(now),
                     _ => self.transport.handle_ready(&mut self.host, *event, now),
                 }
             }
@@ -73,11 +74,11 @@ impl<T: Transport> Agent<T> {
         Ok(())
     }
 
-    /// Does what the control API asks for.
-    fn obey(&mut self, now: Instant) {
+    /// Executes the commands of the control API.
+    fn handle_commands(&mut self, now: Instant) {
         self.inbox.waker.clear();
         while let Some(command) = self.inbox.next() {
-            // Who asked may have gone away meanwhile.
+            // The client may have gone away; its reply is then dropped.
             match command {
                 Command::Status(reply) => drop(reply.send(self.status(now))),
                 Command::Counters(reply) => drop(reply.send(self.counters())),
@@ -110,8 +111,8 @@ impl<T: Transport> Agent<T> {
     }
 
     fn counters(&self) -> Counters {
-        let strangers = self.transport.strangers();
+        let unauthenticated = self.transport.unauthenticated();
         let peers = self.transport.counters();
-        Counters { tun: self.host.device, strangers, peers, switch: None }
+        Counters { tun: self.host.device, unauthenticated, peers, switch: None }
     }
 }

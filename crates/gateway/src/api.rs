@@ -21,17 +21,17 @@ use super::{
     switch::Switch,
 };
 
-/// What the handlers share.
+/// State shared by the handlers.
 #[derive(Clone)]
 pub(super) struct Api {
     mailbox: Mailbox,
     config: Arc<Mutex<Config>>,
     switch: Switch,
-    /// Of several new configurations that come at once, one is applied after the other.
+    /// Serializes configuration changes.
     changing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The routes of the API of a gateway that runs with `config`, and keeps there what it runs with.
+/// Routes of the API. `config` holds the configuration in force, and is updated by changes.
 pub(super) fn router(mailbox: Mailbox, config: Arc<Mutex<Config>>, switch: Switch) -> Router {
     let api = Api { mailbox, config, switch, changing: Arc::default() };
     Router::new()
@@ -39,14 +39,14 @@ pub(super) fn router(mailbox: Mailbox, config: Arc<Mutex<Config>>, switch: Switc
         .route("/v1/counters", get(counters))
         .route("/v1/config", get(read_config).put(write_config))
         .route("/metrics", get(read_metrics))
-        .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "there is nothing at this path") })
+        .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "no such path") })
         .method_not_allowed_fallback(|| async {
-            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "not a method of this path")
+            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed here")
         })
         .with_state(api)
 }
 
-/// An answer that says what went wrong.
+/// An error response.
 struct Failure(StatusCode, Value);
 
 impl Failure {
@@ -63,7 +63,7 @@ impl Failure {
     }
 
     fn ended() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the gateway is ending")
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping")
     }
 }
 
@@ -96,7 +96,7 @@ impl Api {
         self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a configuration in force: agent, switch, routes.
+    /// Applies a configuration: agent, switch, routes.
     async fn change(
         &self,
         old: &Config,
@@ -113,14 +113,14 @@ impl Api {
         setup::change_network(old, new).await.map_err(conflict)
     }
 
-    /// Undoes what a change that failed has done, as far as it came.
-    async fn change_back(&self, new: &Config, old: &Config) {
+    /// Restores the previous configuration after a failed change, as far as it was applied.
+    async fn roll_back(&self, new: &Config, old: &Config) {
         let result = match setup::identity(old) {
             Ok(identity) => self.change(new, old, identity).await,
             Err(invalid) => Err(invalid.into()),
         };
         if let Err(Failure(_, error)) = result {
-            tracing::error!(%error, "the configuration before is not whole again");
+            tracing::error!(%error, "cannot restore the previous configuration");
         }
     }
 
@@ -160,7 +160,7 @@ async fn write_config(
     }
     let identity = setup::identity(&new)?;
     if let Err(failure) = api.change(&old, &new, identity).await {
-        api.change_back(&new, &old).await;
+        api.roll_back(&new, &old).await;
         return Err(failure);
     }
     api.set_config(new.clone());

@@ -1,7 +1,7 @@
-//! Local breakout: traffic of Type III leaves directly, through NAT, at WAN ports of type `internet`.
+//! Local breakout: Type III traffic leaves through NAT at WAN ports of type `internet`.
 //!
-//! nftables marks it as it comes from the LAN, a routing rule leads what is marked to the routers of
-//! those ports, and nftables gives it their addresses (docs/design/flow-placement.md).
+//! nftables marks it on arrival from the LAN, a routing rule directs marked packets to the next
+//! hops of those ports, and nftables masquerades them (docs/design/flow-placement.md).
 
 use std::{fmt::Write as _, net::Ipv4Addr};
 
@@ -20,13 +20,13 @@ use super::{
     nft::{conditions, list, prefixes, run},
 };
 
-/// Mark of Type III, and number of its routing table ("HW").
+/// Packet mark of Type III, and number of its routing table ("HW").
 const MARK: u32 = 0x4857;
 
-/// Source ports of NAT: none of them is a path label, whose first nibble is never zero.
+/// Source ports of NAT: below all path labels, whose first nibble is never zero.
 const PORTS: &str = "1024-4095";
 
-/// Makes the present state be what the configuration says.
+/// Makes the kernel match the configuration.
 pub(super) async fn set(routes: &Routes, old: Option<&Config>, new: &Config) -> anyhow::Result<()> {
     match parts(new) {
         Some((classifier, switch)) => {
@@ -38,7 +38,7 @@ pub(super) async fn set(routes: &Routes, old: Option<&Config>, new: &Config) -> 
     }
 }
 
-/// Takes away what [`set`] made for a configuration.
+/// Removes what [`set`] installed for a configuration.
 pub(super) async fn remove(routes: &Routes, config: &Config) -> anyhow::Result<()> {
     if parts(config).is_some() { clear(routes).await } else { Ok(()) }
 }
@@ -48,7 +48,7 @@ async fn clear(routes: &Routes) -> anyhow::Result<()> {
     Ok(routes.forget_marked(MARK).await?)
 }
 
-/// Without WAN ports there is nothing to lead it to: the operator's routing decides.
+/// Classifier and switch. Without WAN ports breakout is left to the operator's routing.
 fn parts(config: &Config) -> Option<(&Classifier, &Switch)> {
     config.classifier.as_ref().zip(config.switch.as_ref())
 }
@@ -66,7 +66,7 @@ fn routers(switch: &Switch) -> anyhow::Result<Vec<(u32, Ipv4Addr)>> {
     internet(switch).map(router).collect()
 }
 
-/// The table, in the place of one there may be.
+/// The nftables table, replacing an existing one.
 fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String {
     let lan = &classifier.lan;
     let ports = list(internet(switch).map(|port| format!("\"{}\"", port.interface)));
@@ -127,7 +127,7 @@ mod tests {
     use crate::config::{parse, switch::tests::switched};
 
     #[test]
-    fn rules_are_those_of_the_classifier() {
+    fn rules_follow_the_classifier() {
         let mut document = switched();
         document["classifier"] = json!({"lan": "lan", "default": "II", "rules": [
             {"name": "voice", "dscp": 46, "type": "I"},

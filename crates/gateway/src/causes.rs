@@ -1,4 +1,4 @@
-//! Counters by cause, as metrics have them.
+//! Counters by cause, as metrics with a `cause` label.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use serde::Serialize;
@@ -8,7 +8,7 @@ pub(super) struct Cause {
     pub(super) cause: String,
 }
 
-/// The fields of a struct of counters, as they are called in JSON.
+/// Fields of a struct of counters by their JSON name.
 pub(super) fn causes(counters: &impl Serialize) -> Vec<(String, u64)> {
     let value = serde_json::to_value(counters).unwrap_or_default();
     let fields = value.as_object().into_iter().flatten();

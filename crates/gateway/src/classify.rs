@@ -1,4 +1,4 @@
-//! Which class a packet or a connection of this branch belongs to.
+//! Traffic class of packets and connections from this branch.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::config::{
     classifier::{Classifier, Type},
 };
 
-/// Which groups a packet from this branch may take.
+/// Class of a packet from this branch.
 pub(crate) fn packet(packet: &ip::Packet<'_>, classifier: Option<&Classifier>) -> Class {
     let Some(classifier) = classifier else { return Class::II };
     let pair = (packet.source(), packet.destination());
@@ -20,13 +20,13 @@ pub(crate) fn packet(packet: &ip::Packet<'_>, classifier: Option<&Classifier>) -
     }
 }
 
-/// Which of the classes that opt in to the TCP proxy a connection belongs to.
+/// Class, among those that use the TCP proxy, of a connection.
 pub(crate) fn connection(config: &Config, client: SocketAddr, server: SocketAddr) -> Class {
     let (pair, ports) = ((client.ip(), server.ip()), Some((client.port(), server.port())));
     let kind = config.classifier.as_ref().map(|c| c.classify(pair, TCP, ports, 0));
     let class = if kind == Some(Type::I) { Class::I } else { Class::II };
-    let takes = |class| config.document.transport.lane.takes(class);
-    // What told them apart, such as a DSCP, may no longer be seen.
+    let takes = |class| config.document.transport.tcp_proxy.takes(class);
+    // Whatever told them apart, such as a DSCP, may no longer be visible.
     match class {
         class if takes(class) => class,
         Class::I => Class::II,

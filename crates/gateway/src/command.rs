@@ -1,4 +1,4 @@
-//! What the control API asks of the event loop.
+//! Commands from the control API to the event loop.
 
 use std::sync::mpsc;
 
@@ -15,31 +15,31 @@ use super::{
 pub(super) enum Command {
     Status(oneshot::Sender<Status>),
     Counters(oneshot::Sender<Counters>),
-    /// Take on a configuration whose fixed parts are the present ones.
+    /// Apply a configuration that agrees in all fixed fields.
     Apply(Box<Apply>, oneshot::Sender<Result<(), String>>),
     Stop,
 }
 
-/// A configuration and what was read from its files.
+/// A configuration, and the identity read from its files.
 pub(super) struct Apply {
     pub(super) config: Config,
     pub(super) identity: Option<Identity>,
 }
 
-/// Where requests are put in.
+/// Sending side.
 #[derive(Clone)]
 pub(super) struct Mailbox {
     sender: mpsc::Sender<Command>,
     waker: Waker,
 }
 
-/// Where the event loop takes them out.
+/// The event loop's side.
 pub(super) struct Inbox {
     receiver: mpsc::Receiver<Command>,
     pub(super) waker: Waker,
 }
 
-/// Both ends.
+/// A new channel.
 pub(super) fn mailbox() -> std::io::Result<(Mailbox, Inbox)> {
     let (sender, receiver) = mpsc::channel();
     let waker = Waker::new()?;
@@ -47,14 +47,14 @@ pub(super) fn mailbox() -> std::io::Result<(Mailbox, Inbox)> {
 }
 
 impl Mailbox {
-    /// Asks for something; whether the event loop is still there.
+    /// Sends a command; returns whether the event loop still runs.
     pub(super) fn send(&self, command: Command) -> bool {
         let sent = self.sender.send(command).is_ok();
         self.waker.wake();
         sent
     }
 
-    /// Asks, and waits for the answer; None when the event loop has ended.
+    /// Sends a command and waits for the reply; None if the event loop has ended.
     pub(super) async fn ask<T>(
         &self,
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
@@ -66,7 +66,7 @@ impl Mailbox {
 }
 
 impl Inbox {
-    /// The next request, if there is one.
+    /// The next command, if there is one.
     pub(super) fn next(&self) -> Option<Command> {
         self.receiver.try_recv().ok()
     }

@@ -1,6 +1,7 @@
-//! The gateway's configuration: the document as it is written, and what it means.
+//! The gateway's configuration: the document as written, and its validated form.
 
 pub(crate) mod classifier;
+mod renamed;
 pub(crate) mod switch;
 mod transport;
 
@@ -21,9 +22,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use self::transport::{Kind, LaneDocument, TlsDocument, TransportDocument};
+pub(crate) use self::transport::{Kind, TcpProxyDocument, TlsDocument, TransportDocument};
 use self::{
     classifier::{Classifier, ClassifierDocument},
+    renamed::{Renamed, replace_old_names},
     switch::{Switch, SwitchDocument},
 };
 
@@ -44,17 +46,17 @@ pub(crate) struct Document {
     /// Unix socket of the control API.
     #[schemars(length(min = 1, max = 107))]
     pub(crate) control: PathBuf,
-    /// The device through which packets for other branches come and go.
+    /// TUN device for packets to and from other branches.
     pub(crate) tun: TunDocument,
-    /// Source of packets that the gateway itself sends to other branches: its LAN address.
+    /// Source address of packets that the gateway itself sends to other branches: its LAN address.
     #[serde(default)]
     pub(crate) source: Option<String>,
-    /// Source of its IPv6 packets.
+    /// The same for IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) source6: Option<String>,
     /// How packets are carried.
     pub(crate) transport: TransportDocument,
-    /// Bytes held for each path group of a peer while its connection is slow or down.
+    /// Limit of each path group's queue, bytes.
     #[serde(default = "default_queue_bytes")]
     #[schemars(range(min = 65_536, max = 1_073_741_824))]
     pub(crate) queue_bytes: u32,
@@ -64,10 +66,10 @@ pub(crate) struct Document {
     /// The other branches.
     #[schemars(length(max = 959))]
     pub(crate) peers: Vec<PeerDocument>,
-    /// Leads packets between the agent and the WAN ports; null for plain routing.
+    /// Forwards packets between the agent and the WAN ports; null for plain routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) switch: Option<SwitchDocument>,
-    /// Tells traffic of the LAN apart; null where all traffic to peers is of Type II.
+    /// Classifies LAN traffic; null if all traffic to peers is of Type II.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) classifier: Option<ClassifierDocument>,
 }
@@ -76,7 +78,7 @@ const INTERFACE: &str = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$";
 
 const NAME: &str = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";
 
-/// What is left out of a document that is shown.
+/// Default values are left out of a document that is shown.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -92,10 +94,10 @@ pub(crate) struct TunDocument {
     /// Its name.
     #[schemars(regex(pattern = INTERFACE))]
     pub(crate) name: String,
-    /// Its MTU; the `ipip` and `quic` transports lower it to what fits into the path.
+    /// Its MTU; the `ipip` and `quic` transports lower it to what fits the path.
     #[schemars(range(min = 1280, max = 65_535))]
     pub(crate) mtu: u16,
-    /// Its address and prefix length, if it has one of its own.
+    /// Its address and prefix length, if it has one.
     #[serde(default)]
     pub(crate) address: Option<String>,
 }
@@ -107,34 +109,34 @@ pub(crate) struct PeerDocument {
     /// Its name.
     #[schemars(regex(pattern = NAME))]
     pub(crate) branch: String,
-    /// Its number in path labels; with `mptcp` at most 15. Of two branches the one with the lower number
+    /// Its number in path labels; with `mptcp` at most 15. The branch with the lower number
     /// connects.
     #[schemars(range(max = 959))]
     pub(crate) id: u16,
-    /// Addresses behind it, such as `10.2.0.0/24`.
+    /// Prefixes behind it, such as `10.2.0.0/24`.
     #[schemars(length(min = 1, max = 1024))]
     pub(crate) prefixes: Vec<String>,
-    /// Path groups: each is one connection; with `quic`, one a path.
+    /// Path groups: each is one connection; with `quic`, one per path.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) groups: Vec<GroupDocument>,
 }
 
-/// Member paths that together carry one connection.
+/// Member paths used together by one connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupDocument {
     /// Number of the group in path labels; with `mptcp` at most 15.
     #[schemars(range(max = 63))]
     pub(crate) id: u8,
-    /// Which traffic of the branch uses the group.
+    /// Traffic class that it carries.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) class: Class,
-    /// The paths. The first subflow takes the first.
+    /// Its member paths. The first subflow uses the first.
     #[schemars(length(min = 1, max = 16))]
     pub(crate) paths: Vec<PathDocument>,
 }
 
-/// One path, as a pair of WAN addresses.
+/// A member path, as a pair of WAN addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PathDocument {
@@ -144,7 +146,7 @@ pub(crate) struct PathDocument {
     pub(crate) remote: String,
 }
 
-/// A configuration that can be carried out.
+/// A validated configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) document: Document,
@@ -156,9 +158,13 @@ pub(crate) struct Config {
     pub(crate) classifier: Option<Classifier>,
 }
 
-/// Parses a configuration, naming everything that is wrong with it.
+/// Parses a configuration and reports all errors in it.
 pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
-    let document: Document = typed(value)?;
+    let mut value = value.clone();
+    for Renamed { old, new } in replace_old_names(&mut value) {
+        tracing::warn!("configuration field {old} was renamed to {new}");
+    }
+    let document: Document = typed(&value)?;
     let mut check = Check::default();
     let address = document.tun.address.as_deref();
     let address = address.and_then(|text| check.read("tun.address", text, "10.1.0.1/24"));
@@ -195,7 +201,7 @@ fn agents(peers: &[Peer]) -> BTreeSet<Ipv4Addr> {
 }
 
 impl Config {
-    /// The device's MTU, which may be less where a path carries less.
+    /// MTU of the device, lowered to what the transport carries.
     pub(crate) fn mtu(&self) -> u16 {
         let mtu = self.document.tun.mtu;
         match self.document.transport.kind {
@@ -204,7 +210,7 @@ impl Config {
         }
     }
 
-    /// What cannot change while the gateway runs, and differs from `new`.
+    /// Fields that differ from `new` and cannot change while the gateway runs.
     pub(crate) fn fixed_differences(&self, new: &Self) -> Vec<FieldError> {
         let fixed = |document: &Document| {
             let Document { branch, id, control, tun, transport, .. } = document;
@@ -214,7 +220,7 @@ impl Config {
                 ("control", control.to_string_lossy().into()),
                 ("tun.name", tun.name.as_str().into()),
                 ("transport.kind", value(transport.kind)),
-                ("transport.lane", value(transport.lane)),
+                ("transport.tcp_proxy", value(transport.tcp_proxy)),
                 ("transport.congestion", value(transport.congestion)),
                 ("transport.recovery", value(transport.recovery)),
                 ("transport.resequence", transport.resequence.into()),
@@ -226,7 +232,7 @@ impl Config {
             .zip(fixed(&new.document))
             .filter(|(old, new)| old != new)
             .map(|((field, old), (_, new))| {
-                FieldError::new(field, new, format!("{old}, which needs a restart to change"))
+                FieldError::new(field, new, format!("{old}; a change needs a restart"))
             })
             .collect()
     }
@@ -248,7 +254,7 @@ impl Check {
         self.errors.push(FieldError::new(field, found, expected));
     }
 
-    /// Reads an address or prefix.
+    /// Parses an address or prefix.
     fn read<T: std::str::FromStr>(&mut self, field: &str, text: &str, example: &str) -> Option<T> {
         let value = text.parse().ok();
         if value.is_none() {
@@ -368,7 +374,7 @@ impl Check {
         }
     }
 
-    /// The `ipip` transport carries IPv4 in IPv4 and tells peers apart by their address.
+    /// The `ipip` transport carries IPv4 in IPv4 and identifies peers by address.
     fn ipip(&mut self, peers: &[Peer]) {
         let mut pairs = BTreeSet::new();
         for (i, peer) in peers.iter().enumerate() {
@@ -477,7 +483,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn all_errors_come_at_once() {
+    fn all_errors_are_reported_at_once() {
         let mut document = with("/id", json!(960));
         document["mtu"] = json!(1);
         document["peers"][0].as_object_mut().unwrap().remove("branch");
@@ -511,23 +517,23 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_quic_has_a_lane() {
+    fn only_quic_has_a_tcp_proxy() {
         let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
-        let with_lane = |kind, lane| {
-            with("/transport", json!({"kind": kind, "tls": tls.clone(), "lane": lane}))
+        let with_proxy = |kind, tcp_proxy| {
+            with("/transport", json!({"kind": kind, "tls": tls.clone(), "tcp_proxy": tcp_proxy}))
         };
-        let config = parse(&with_lane("quic", json!({"II": "tcp"}))).unwrap();
-        let lane = config.document.transport.lane;
-        assert_eq!((lane.takes(Class::I), lane.takes(Class::II)), (false, true));
-        assert_eq!(fields(&with_lane("mptcp", json!({"II": "tcp"}))), ["transport.lane"]);
-        assert_eq!(fields(&with_lane("quic", json!({"III": "tcp"}))), ["transport.lane.III"]);
-        assert_eq!(fields(&with_lane("quic", json!({"I": "udp"}))), ["transport.lane.I"]);
-        let other = parse(&with_lane("quic", json!({}))).unwrap();
-        assert_eq!(config.fixed_differences(&other)[0].field, "transport.lane");
+        let config = parse(&with_proxy("quic", json!({"II": "tcp"}))).unwrap();
+        let tcp_proxy = config.document.transport.tcp_proxy;
+        assert_eq!((tcp_proxy.takes(Class::I), tcp_proxy.takes(Class::II)), (false, true));
+        assert_eq!(fields(&with_proxy("mptcp", json!({"II": "tcp"}))), ["transport.tcp_proxy"]);
+        assert_eq!(fields(&with_proxy("quic", json!({"III": "tcp"}))), ["transport.tcp_proxy.III"]);
+        assert_eq!(fields(&with_proxy("quic", json!({"I": "udp"}))), ["transport.tcp_proxy.I"]);
+        let other = parse(&with_proxy("quic", json!({}))).unwrap();
+        assert_eq!(config.fixed_differences(&other)[0].field, "transport.tcp_proxy");
     }
 
     #[test]
-    fn only_quic_has_a_choice_of_its_own() {
+    fn only_quic_has_these_settings() {
         let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
         let made = |kind, congestion, resequence| {
             let recovery = if resequence { "resend" } else { "none" };

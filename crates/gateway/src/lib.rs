@@ -42,7 +42,7 @@ pub const SCHEMAS: &[schema::Entry] = &[
 
 const EXAMPLES: &str = "\
 Examples:
-  hawserd gateway --config gw1.json --check   say whether the configuration is good, and end
+  hawserd gateway --config gw1.json --check   check the configuration and exit
   hawserd gateway --config gw1.json           run until SIGTERM
   curl --unix-socket gw1.sock http://gw/v1/status";
 
@@ -53,7 +53,7 @@ pub struct Args {
     /// Configuration file (JSON; `hawserd schema gateway-config` describes it)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Only say whether the configuration is good
+    /// Check the configuration and exit
     #[arg(long)]
     check: bool,
 }
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     serve(&config, identity.as_ref())
 }
 
-/// How the sockets of the `mptcp` transport are set up. docs/design/mptcp.md has the measurement.
+/// Socket options of the `mptcp` transport (measurement in docs/design/mptcp.md).
 const TUNING: Tuning = Tuning { congestion: "cubic", keepalive: Duration::from_secs(5) };
 
 fn serve(config: &Config, identity: Option<&Identity>) -> Result<(), Failure> {
@@ -90,7 +90,7 @@ fn serve(config: &Config, identity: Option<&Identity>) -> Result<(), Failure> {
     result
 }
 
-/// Carries packets and answers the control API until told to stop.
+/// Runs event loop and control API until told to stop.
 fn carry(
     config: &Config,
     identity: Option<&Identity>,
@@ -103,7 +103,7 @@ fn carry(
     };
     let server = control::serve(listener, router, stop).context("control API")?;
     if let Err(error) = scheduling::prefer() {
-        tracing::info!(%error, "packets wait for other programs: CAP_SYS_NICE is missing");
+        tracing::info!(%error, "cannot raise the priority of the packet thread: CAP_SYS_NICE is missing");
     }
     let result = engine.run();
     server.stop();
@@ -122,7 +122,7 @@ enum Engine {
 }
 
 impl Engine {
-    /// Takes the device over, brings it up, and adds the routes.
+    /// Takes over the device, brings it up and adds the routes.
     fn start(
         config: &Config,
         identity: Option<&Identity>,
@@ -165,7 +165,7 @@ impl Engine {
     }
 }
 
-/// A number that nobody has had before (getrandom(2)).
+/// A random session number (getrandom(2)).
 fn session() -> Result<[u8; 16], Failure> {
     let mut session = [0; 16];
     rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())
@@ -173,7 +173,7 @@ fn session() -> Result<[u8; 16], Failure> {
     Ok(session)
 }
 
-/// What the kernel does not have it says when it is asked for.
+/// An unsupported operation means that the kernel lacks a feature.
 fn lacking(error: std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::Unsupported => Failure::Lacking(error.to_string()),
@@ -181,7 +181,7 @@ fn lacking(error: std::io::Error) -> Failure {
     }
 }
 
-/// A kernel without Multipath TCP says so when the first socket is made.
+/// A kernel without Multipath TCP fails when the first socket is created.
 fn lacking_mptcp(error: std::io::Error) -> Failure {
     match lacking(error) {
         Failure::Lacking(what) => {

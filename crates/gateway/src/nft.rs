@@ -1,4 +1,4 @@
-//! Rules of nftables, and the program that takes them.
+//! nftables rules, and the program that loads them.
 
 use std::{
     fmt::Write as _,
@@ -13,13 +13,13 @@ use ipnet::IpNet;
 
 use super::config::classifier::Rule;
 
-/// A set; none where it would be empty.
+/// An anonymous set; none if it would be empty.
 pub(super) fn list(items: impl Iterator<Item = String>) -> Option<String> {
     let items: Vec<_> = items.collect();
     (!items.is_empty()).then(|| format!("{{ {} }}", items.join(", ")))
 }
 
-/// The prefixes of a family behind peers.
+/// Prefixes of one family behind peers.
 pub(super) fn prefixes<'a>(
     family: Family,
     peers: impl Iterator<Item = &'a Peer>,
@@ -28,7 +28,7 @@ pub(super) fn prefixes<'a>(
     list(every.filter(|net| family_of(net) == family).map(ToString::to_string))
 }
 
-/// The family of a network.
+/// Address family of a network.
 pub(super) fn family_of(net: &IpNet) -> Family {
     match net {
         IpNet::V4(_) => Family::V4,
@@ -36,7 +36,7 @@ pub(super) fn family_of(net: &IpNet) -> Family {
     }
 }
 
-/// What nftables calls the header of a family.
+/// nftables' name for the IP header of a family.
 pub(super) fn header(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
@@ -44,7 +44,8 @@ pub(super) fn header(family: Family) -> &'static str {
     }
 }
 
-/// What a rule of the classifier asks of packets of a family, with a space behind it; none where it is about another.
+/// Match expression of a classifier rule for one family, with a trailing space; none if the rule
+/// concerns the other family.
 pub(super) fn conditions(family: Family, rule: &Rule) -> Option<String> {
     let (mut line, ip) = (String::new(), header(family));
     for (what, net) in [("saddr", rule.source), ("daddr", rule.destination)] {
@@ -70,17 +71,17 @@ pub(super) fn conditions(family: Family, rule: &Rule) -> Option<String> {
     Some(line)
 }
 
-/// Hands rules to nftables, all of them or none.
+/// Loads rules atomically.
 pub(super) fn run(rules: &str) -> anyhow::Result<()> {
     ended(start(rules)?)
 }
 
-/// Begins to.
+/// Starts loading rules.
 pub(super) fn start(rules: &str) -> anyhow::Result<Child> {
     let mut command = Command::new("nft");
     command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut process = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => anyhow::anyhow!("there is no nft (Debian package nftables)"),
+        io::ErrorKind::NotFound => anyhow::anyhow!("nft not found (Debian package nftables)"),
         _ => error.into(),
     })?;
     if let Some(mut input) = process.stdin.take() {
@@ -89,7 +90,7 @@ pub(super) fn start(rules: &str) -> anyhow::Result<Child> {
     Ok(process)
 }
 
-/// Waits until it is done, and says whether it was taken.
+/// Waits for the program and returns whether it accepted the rules.
 pub(super) fn ended(process: Child) -> anyhow::Result<()> {
     let done = process.wait_with_output().context("nft")?;
     anyhow::ensure!(done.status.success(), "nft: {}", String::from_utf8_lossy(&done.stderr).trim());

@@ -1,4 +1,4 @@
-//! What surrounds an agent: the device, its routes, the files of its identity.
+//! Environment of the agent: device, routes, identity files.
 
 use std::net::IpAddr;
 
@@ -18,10 +18,10 @@ use super::{
     transport::quic,
 };
 
-/// Packets that wait in the TUN device. The kernel's 500 are too few for bursts at some Gb/s.
-const TUN_QUEUE: u32 = 4096;
+/// Packets queued in the TUN device. The kernel's 500 are too few for bursts at several Gbit/s.
+const TUN_QUEUE_LEN: u32 = 4096;
 
-/// Makes the TUN device.
+/// Opens the TUN device.
 pub(super) fn open_tun(config: &Config) -> anyhow::Result<Tun> {
     let offload = match config.document.transport.kind {
         Kind::Mptcp | Kind::Quic => Offload::Tcp,
@@ -31,7 +31,7 @@ pub(super) fn open_tun(config: &Config) -> anyhow::Result<Tun> {
     Tun::open(name, offload).with_context(|| format!("TUN device {name}"))
 }
 
-/// Reads the files of the identity, if the transport is encrypted.
+/// Reads the identity's files, if the transport is encrypted.
 pub(super) fn identity(config: &Config) -> Result<Option<Identity>, Invalid> {
     let Some(tls) = &config.document.transport.tls else { return Ok(None) };
     let revoked = revoked(tls)?;
@@ -43,7 +43,7 @@ pub(super) fn identity(config: &Config) -> Result<Option<Identity>, Invalid> {
                 Part::Authority => ("ca", &tls.ca),
             };
             let found = file.to_string_lossy().into_owned();
-            let expected = format!("a PEM file that can be used ({error})");
+            let expected = format!("a valid PEM file ({error})");
             Invalid {
                 errors: vec![FieldError::new(&format!("transport.tls.{field}"), found, expected)],
             }
@@ -51,7 +51,7 @@ pub(super) fn identity(config: &Config) -> Result<Option<Identity>, Invalid> {
     Ok(Some(identity))
 }
 
-/// Certificates that are not believed any more.
+/// Revoked certificates.
 fn revoked(tls: &TlsDocument) -> Result<Revoked, Invalid> {
     const EXPECTED: &str = "a SHA-256 fingerprint: 64 hexadecimal digits";
     let mut revoked = Revoked::default();
@@ -82,10 +82,10 @@ fn revoked(tls: &TlsDocument) -> Result<Revoked, Invalid> {
     if errors.is_empty() { Ok(revoked) } else { Err(Invalid { errors }) }
 }
 
-/// Brings the device up and adds the routes; `mtu` is that of the device.
+/// Brings the device up with this MTU and adds the routes.
 pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()> {
     let (routes, interface) = network(config)?;
-    routes.bring_up(interface, mtu, TUN_QUEUE).await?;
+    routes.bring_up(interface, mtu, TUN_QUEUE_LEN).await?;
     if let Some(address) = config.address {
         routes.add_address(interface, address).await?;
     }
@@ -94,18 +94,18 @@ pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()>
     breakout::set(&routes, None, config).await
 }
 
-/// Takes away what would outlast the device.
+/// Removes what would outlive the device.
 pub(super) async fn unset_network(config: &Config) -> anyhow::Result<()> {
     let routes = Routes::open().context("netlink")?;
     let proxy = quic::remove(&routes, config).await;
     breakout::remove(&routes, config).await.and(proxy)
 }
 
-/// Brings about what differs from `old`.
+/// Applies the differences from `old`.
 pub(super) async fn change_network(old: &Config, new: &Config) -> anyhow::Result<()> {
     let (routes, interface) = network(new)?;
     if old.mtu() != new.mtu() {
-        routes.bring_up(interface, new.mtu(), TUN_QUEUE).await?;
+        routes.bring_up(interface, new.mtu(), TUN_QUEUE_LEN).await?;
     }
     if old.address != new.address {
         if let Some(address) = old.address {

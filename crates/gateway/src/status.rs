@@ -1,10 +1,10 @@
-//! Answers of the control API.
+//! Responses of the control API.
 
 use std::{sync::atomic::AtomicU64, time::Duration};
 
 use hawser_daemon::control;
 use hawser_netdev::tun::Offload;
-use hawser_tunnel::counters::{GroupCounters, StrangerCounters, TunCounters};
+use hawser_tunnel::counters::{GroupCounters, TunCounters, UnauthenticatedCounters};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -30,7 +30,7 @@ pub(super) struct Status {
     pub(super) branch: String,
     /// Seconds since the start.
     pub(super) uptime_s: f64,
-    /// Whether packets are carried: the device is up. Whether peers are up is told of each.
+    /// Whether packets are carried: the device is up. Peers have a state of their own.
     pub(super) ready: bool,
     /// Offload of the TUN device: `none`, `tcp` or `tcp+udp`.
     pub(super) offload: &'static str,
@@ -75,28 +75,28 @@ pub(super) struct GroupStatus {
     pub(super) up: bool,
     /// Subflows of its connection; 0 without one.
     pub(super) subflows: u32,
-    /// Times that a connection took the place of one that had been up.
+    /// Connections that replaced one that had been up.
     pub(super) reconnects: u64,
-    /// Other end of the connection's first subflow.
+    /// Remote address of the connection's first subflow.
     pub(super) remote: Option<String>,
     /// Whether the connection is encrypted.
     pub(super) encrypted: bool,
-    /// Bytes that wait for the connection.
+    /// Bytes queued for the connection.
     pub(super) queued_bytes: usize,
     /// Flows of this branch that it carries, where there are several groups to choose from.
     pub(super) flows: u32,
-    /// Whether the peer takes TCP connections that are terminated here (the TCP lane of `quic`).
-    pub(super) lane: bool,
-    /// TCP connections that are terminated here now.
-    pub(super) lane_flows: u32,
-    /// Member paths, as the `quic` transport knows them; empty for others.
+    /// Whether the peer takes part in the TCP proxy (`quic`).
+    pub(super) tcp_proxy: bool,
+    /// Current connections of the TCP proxy.
+    pub(super) tcp_proxy_flows: u32,
+    /// Member paths of the `quic` transport; empty for others.
     pub(super) paths: Vec<PathStatus>,
 }
 
 /// One member path, in the direction to the peer.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct PathStatus {
-    /// Its place in the group, from 0.
+    /// Its index in the group, from 0.
     pub(super) member: u8,
     /// Address of this gateway.
     pub(super) local: String,
@@ -104,43 +104,43 @@ pub(super) struct PathStatus {
     pub(super) remote: String,
     /// `probing`, `up`, `degraded`, `down` or `standby`.
     pub(super) state: &'static str,
-    /// What it carries, bit/s.
+    /// Measured rate, bit/s.
     pub(super) rate_bps: f64,
-    /// Smoothed round trip, milliseconds; null before the first.
+    /// Smoothed RTT, milliseconds; null before the first sample.
     pub(super) rtt_ms: Option<f64>,
-    /// Shortest round trip of the last seconds, milliseconds.
+    /// Minimum RTT of the last seconds, milliseconds.
     pub(super) rtt_min_ms: Option<f64>,
-    /// Variation of the round trip, milliseconds.
+    /// RTT variation, milliseconds.
     pub(super) jitter_ms: f64,
-    /// Share of bytes lost in the last second, 0 to 1.
+    /// Loss rate by bytes in the last second, 0 to 1.
     pub(super) loss: f64,
-    /// Bytes under way.
+    /// Bytes in flight.
     pub(super) in_flight_bytes: u64,
-    /// Bytes of them that stand in the path's queue.
+    /// Bytes of them in the path's queue.
     pub(super) queued_bytes: u64,
-    /// Bytes that may be under way.
+    /// Congestion window, bytes.
     pub(super) window_bytes: u64,
-    /// UDP payload that it takes, bytes.
+    /// UDP payload that the path takes, bytes.
     pub(super) mtu: u16,
-    /// Tunnel bytes given to the path since its connection began.
+    /// Tunnel bytes sent on the path since its connection began.
     pub(super) sent_bytes: u64,
-    /// Of them lost.
+    /// Of these, declared lost.
     pub(super) lost_bytes: u64,
     /// Share of the group's bytes, 0 to 1.
     pub(super) share: f64,
 }
 
-/// `GET /v1/counters`. Everything is counted since the start.
+/// `GET /v1/counters`. All counters start at zero when the daemon starts.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "hawserd gateway counters")]
 pub(super) struct Counters {
     /// The TUN device.
     pub(super) tun: TunCounters,
-    /// Connections from others than peers.
-    pub(super) strangers: StrangerCounters,
+    /// Connections that ended before their hello was accepted.
+    pub(super) unauthenticated: UnauthenticatedCounters,
     /// The other branches.
     pub(super) peers: Vec<PeerCounters>,
-    /// The switch; null where there is none of this gateway's own.
+    /// The switch; null if this gateway runs none.
     pub(super) switch: Option<SwitchCounters>,
 }
 
@@ -158,7 +158,7 @@ pub(super) struct PeerCounters {
 pub(super) struct NumberedCounters {
     /// Its number.
     pub(super) id: u8,
-    /// What it counts.
+    /// Its counters.
     #[serde(flatten)]
     pub(super) counters: GroupCounters,
 }
@@ -183,14 +183,14 @@ struct CauseLabels {
     cause: String,
 }
 
-/// `GET /metrics`: both of the above in the text format of Prometheus.
+/// `GET /metrics`: status and counters in the text format of Prometheus.
 pub(super) fn metrics(status: &Status, counters: &Counters) -> String {
     let mut registry = Registry::with_prefix("hawser_gateway");
     register_groups(&mut registry, status);
     register_paths(&mut registry, status);
     register_tun(&mut registry, counters);
     register_peers(&mut registry, counters);
-    register_lanes(&mut registry, counters);
+    register_tcp_proxy(&mut registry, counters);
     if let Some(counters) = &counters.switch {
         switch::register(&mut registry, counters);
     }
@@ -198,7 +198,7 @@ pub(super) fn metrics(status: &Status, counters: &Counters) -> String {
 }
 
 fn register_groups(registry: &mut Registry, status: &Status) {
-    let [up, subflows, queued, lane] =
+    let [up, subflows, queued, tcp_proxy] =
         std::array::from_fn(|_| Family::<GroupLabels, Gauge>::default());
     let reconnects = Family::<GroupLabels, Counter>::default();
     for (peer, group) in status.peers.iter().flat_map(|p| p.groups.iter().map(move |g| (p, g))) {
@@ -206,27 +206,29 @@ fn register_groups(registry: &mut Registry, status: &Status) {
         up.get_or_create(&labels).set(group.up.into());
         subflows.get_or_create(&labels).set(group.subflows.into());
         queued.get_or_create(&labels).set(i64::try_from(group.queued_bytes).unwrap_or(i64::MAX));
-        lane.get_or_create(&labels).set(group.lane_flows.into());
+        tcp_proxy.get_or_create(&labels).set(group.tcp_proxy_flows.into());
         reconnects.get_or_create(&labels).inc_by(group.reconnects);
     }
-    registry.register("group_lane_flows", "TCP connections that are terminated here", lane);
+    registry.register("group_tcp_proxy_flows", "Current connections of the TCP proxy", tcp_proxy);
     registry.register("group_up", "Whether the path group carries packets", up);
     registry.register("group_subflows", "Subflows of the group's connection", subflows);
     registry.register("group_queued_bytes", "Bytes that wait for the connection", queued);
     registry.register("group_reconnects", "Connections that took another's place", reconnects);
 }
 
-/// A figure of a member path: its name, what it is, and where it stands.
+/// A gauge of a member path: name, help text, value.
 type Figure = (&'static str, &'static str, fn(&PathStatus) -> f64);
 
 fn register_paths(registry: &mut Registry, status: &Status) {
     let figures: [Figure; 8] = [
         ("path_up", "Whether the member path carries packets", |p| f64::from(p.state == "up")),
-        ("path_rate_bps", "What the path carries, bit/s", |p| p.rate_bps),
-        ("path_rtt_ms", "Smoothed round trip", |p| p.rtt_ms.unwrap_or(f64::NAN)),
-        ("path_rtt_min_ms", "Round trip without a queue", |p| p.rtt_min_ms.unwrap_or(f64::NAN)),
-        ("path_jitter_ms", "Variation of the round trip", |p| p.jitter_ms),
-        ("path_loss", "Share of bytes lost in the last second", |p| p.loss),
+        ("path_rate_bps", "Measured rate of the path, bit/s", |p| p.rate_bps),
+        ("path_rtt_ms", "Smoothed RTT", |p| p.rtt_ms.unwrap_or(f64::NAN)),
+        ("path_rtt_min_ms", "Minimum RTT of the last seconds", |p| {
+            p.rtt_min_ms.unwrap_or(f64::NAN)
+        }),
+        ("path_jitter_ms", "RTT variation", |p| p.jitter_ms),
+        ("path_loss", "Loss rate by bytes in the last second", |p| p.loss),
         ("path_queued_bytes", "Bytes in the path's queue", |p| p.queued_bytes as f64),
         ("path_share", "Share of the group's bytes", |p| p.share),
     ];
@@ -265,11 +267,15 @@ fn register_tun(registry: &mut Registry, counters: &Counters) {
         drops.get_or_create(&Cause { cause }).inc_by(count);
     }
     registry.register("tun_dropped_records", "Records dropped at the TUN device", drops);
-    let strangers = Family::<Cause, Counter>::default();
-    for (cause, count) in causes(&counters.strangers) {
-        strangers.get_or_create(&Cause { cause }).inc_by(count);
+    let unauthenticated = Family::<Cause, Counter>::default();
+    for (cause, count) in causes(&counters.unauthenticated) {
+        unauthenticated.get_or_create(&Cause { cause }).inc_by(count);
     }
-    registry.register("strangers", "Connections from others than peers", strangers);
+    registry.register(
+        "unauthenticated_connections",
+        "Unauthenticated connections that ended, by cause",
+        unauthenticated,
+    );
 }
 
 fn register_peers(registry: &mut Registry, counters: &Counters) {
@@ -303,21 +309,21 @@ fn register_peers(registry: &mut Registry, counters: &Counters) {
     registry.register("received_order", "Packets by the order in which they came", order);
 }
 
-fn register_lanes(registry: &mut Registry, counters: &Counters) {
-    let [sent, received, resent] =
+fn register_tcp_proxy(registry: &mut Registry, counters: &Counters) {
+    let [sent, received, retransmitted] =
         std::array::from_fn(|_| Family::<GroupLabels, Counter>::default());
     let connections = Family::<CauseLabels, Counter>::default();
     for (peer, group) in counters.peers.iter().flat_map(|p| p.groups.iter().map(move |g| (p, g))) {
         let labels = GroupLabels { peer: peer.branch.clone(), group: group.id };
-        let lane = &group.counters.lane;
-        sent.get_or_create(&labels).inc_by(lane.sent_bytes);
-        received.get_or_create(&labels).inc_by(lane.received_bytes);
-        resent.get_or_create(&labels).inc_by(lane.resent);
+        let tcp_proxy = &group.counters.tcp_proxy;
+        sent.get_or_create(&labels).inc_by(tcp_proxy.sent_bytes);
+        received.get_or_create(&labels).inc_by(tcp_proxy.received_bytes);
+        retransmitted.get_or_create(&labels).inc_by(tcp_proxy.retransmitted);
         let causes = [
-            ("opened", lane.opened),
-            ("refused", lane.refused),
-            ("ended", lane.ended),
-            ("reset", lane.reset),
+            ("opened", tcp_proxy.opened),
+            ("refused", tcp_proxy.refused),
+            ("ended", tcp_proxy.ended),
+            ("reset", tcp_proxy.reset),
         ];
         for (cause, count) in causes {
             let (peer, group) = (peer.branch.clone(), group.id);
@@ -325,9 +331,13 @@ fn register_lanes(registry: &mut Registry, counters: &Counters) {
             connections.get_or_create(&labels).inc_by(count);
         }
     }
-    let help = "TCP connections terminated here, by what became of them";
-    registry.register("lane_connections", help, connections);
-    registry.register("lane_sent_bytes", "Bytes of TCP connections sent to the peer", sent);
-    registry.register("lane_received_bytes", "Bytes from the peer that they took", received);
-    registry.register("lane_resent_messages", "Messages of a dead path sent again", resent);
+    let help = "Connections of the TCP proxy, by outcome";
+    registry.register("tcp_proxy_connections", help, connections);
+    registry.register("tcp_proxy_sent_bytes", "Bytes of TCP connections sent to the peer", sent);
+    registry.register("tcp_proxy_received_bytes", "Bytes from the peer that they took", received);
+    registry.register(
+        "tcp_proxy_retransmitted_messages",
+        "Messages moved from a failed path to another",
+        retransmitted,
+    );
 }

@@ -1,4 +1,4 @@
-//! Packets that wait for a path.
+//! The queue of a path group.
 
 use std::{
     collections::VecDeque,
@@ -7,142 +7,148 @@ use std::{
 
 use crate::codel::CoDel;
 
-/// Delay that is always accepted.
-const LEAST_TARGET: Duration = Duration::from_millis(10);
+/// Delay always accepted, for the jitter of a busy host.
+const MIN_TARGET: Duration = Duration::from_millis(10);
 
-/// Packets that [`Backlog::recent`] looks at.
+/// Packets that [`Backlog::recent`] examines.
 const RECENT: usize = 8;
 
-/// Packets in the order in which they came, bounded in bytes. They need not leave in that order: a slow
-/// path takes a packet from further back, so that it arrives when its turn has come.
+/// Queue in order of arrival, bounded in bytes and managed by CoDel. Packets need not leave in
+/// order: a slow path takes one from further back, so that it arrives when its turn has come
+/// (docs/design/path-scheduling.md).
 pub struct Backlog<T> {
     slots: VecDeque<Option<Entry<T>>>,
     bytes: u64,
     limit: u64,
     codel: CoDel,
-    /// Packets that are still to be refused because others have stood too long. A packet that waits has
-    /// its number already, and the other end would wait for it: so the next one to come pays.
-    owed: u32,
+    /// CoDel's drops still to be made. They fall on arriving packets: a waiting one already has its
+    /// sequence number, and the receiver would wait for it.
+    pending_drops: u32,
 }
 
 struct Entry<T> {
     item: T,
     len: u32,
-    since: Instant,
+    enqueued: Instant,
 }
 
-/// Why a packet was not taken.
+/// Why a packet was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// There is no room.
+pub enum AdmitError {
+    /// The backlog is full.
     Full,
-    /// Others have stood for too long.
+    /// CoDel dropped it: the queue has been standing for too long.
     Delay,
 }
 
 impl<T> Backlog<T> {
-    /// An empty backlog that takes so many bytes.
+    /// An empty backlog of at most `limit` bytes.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         let (slots, codel) = (VecDeque::new(), CoDel::default());
-        Self { slots, bytes: 0, limit, codel, owed: 0 }
+        Self { slots, bytes: 0, limit, codel, pending_drops: 0 }
     }
 
-    /// Changes how much it takes. What is in it stays.
+    /// Changes the limit, bytes. Packets already queued stay.
     pub fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
     }
 
-    /// Accepts from now on that packets wait so long that all paths are kept busy: `spread` is how much
-    /// longer a packet takes on the slowest path in use, `round_trip` the longest without queues.
+    /// Sets CoDel's target and interval:
     ///
-    /// A flow whose window is cut by CUBIC (to 0.7) keeps a queue of 0.43 round trips from running dry. Where
-    /// packets are `resent`, those behind them leave the other end together, a round trip late, and so do their
-    /// acknowledgements and what comes upon these.
-    pub fn accept(&mut self, spread: Duration, round_trip: Duration, resent: bool) {
-        let target = spread.mul_f64(1.5) + (round_trip / 3).max(LEAST_TARGET);
-        let target = if resent { target + round_trip } else { target };
+    /// ```text
+    /// target   = 1.5 * spread + max(rtt / 3, 10 ms)  [+ rtt while retransmitting]
+    /// interval = max(100 ms, 2 * (rtt + target))
+    /// ```
+    ///
+    /// `spread` is the extra delay of the slowest path in use, `round_trip` the longest RTT without
+    /// queues. A third of an RTT keeps the queue from running dry when CUBIC cuts the window to 0.7
+    /// (0.43 RTT for one flow alone). While packets are `retransmitting`, those behind a gap leave
+    /// the receiver together one RTT late, and so do their acknowledgements.
+    pub fn set_target(&mut self, spread: Duration, round_trip: Duration, retransmitting: bool) {
+        let target = spread.mul_f64(1.5) + (round_trip / 3).max(MIN_TARGET);
+        let target = if retransmitting { target + round_trip } else { target };
         self.codel.set_target(target);
-        // A loss is seen behind what stands here, and shows here when the window has shrunk, a round trip later.
+        // A drop is noticed behind this queue, and the reduced window is seen one RTT later.
         self.codel.set_interval((round_trip + target) * 2);
     }
 
-    /// Delay that is accepted.
+    /// CoDel's target delay.
     #[must_use]
     pub fn target(&self) -> Duration {
         self.codel.target()
     }
 
-    /// Bytes that wait.
+    /// Bytes queued.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The packet that has waited longest.
+    /// The packet at the head.
     #[must_use]
     pub fn peek(&self) -> Option<&T> {
         self.slots.front().and_then(Option::as_ref).map(|entry| &entry.item)
     }
 
-    /// Bytes of the packet that has waited longest.
+    /// Length of the packet at the head, bytes.
     #[must_use]
-    pub fn head(&self) -> Option<u32> {
+    pub fn head_len(&self) -> Option<u32> {
         self.slots.front().and_then(Option::as_ref).map(|entry| entry.len)
     }
 
-    /// Whether a packet of so many bytes would be taken.
+    /// Whether to queue a packet of `len` bytes.
     ///
     /// # Errors
-    /// Why it would not.
-    pub fn admit(&mut self, len: u32) -> Result<(), Refused> {
+    /// The backlog is full, or CoDel drops the packet.
+    pub fn admit(&mut self, len: u32) -> Result<(), AdmitError> {
         if self.bytes + u64::from(len) > self.limit {
-            return Err(Refused::Full);
+            return Err(AdmitError::Full);
         }
-        if self.owed > 0 {
-            self.owed -= 1;
-            return Err(Refused::Delay);
+        if self.pending_drops > 0 {
+            self.pending_drops -= 1;
+            return Err(AdmitError::Delay);
         }
         Ok(())
     }
 
-    /// The last `wanted` packet among the few that came last and wait still.
+    /// The last packet that satisfies `wanted` among the most recent ones.
     pub fn recent(&mut self, wanted: impl Fn(&T) -> bool) -> Option<&mut T> {
         let few = self.slots.iter_mut().rev().take(RECENT).flatten();
         few.map(|entry| &mut entry.item).find(|item| wanted(item))
     }
 
-    /// Takes a packet that was admitted.
+    /// Queues a packet that was admitted.
     pub fn push(&mut self, now: Instant, len: u32, item: T) {
         self.bytes += u64::from(len);
-        self.slots.push_back(Some(Entry { item, len, since: now }));
+        self.slots.push_back(Some(Entry { item, len, enqueued: now }));
     }
 
-    /// Takes out the first packet behind `skip` bytes whose length `fits`; none where there is none.
+    /// Removes the first packet behind `skip` bytes whose length satisfies `fits`.
     pub fn take(&mut self, now: Instant, skip: u64, fits: impl Fn(u32) -> bool) -> Option<T> {
         let index = self.index(skip, fits)?;
         let entry = self.slots.get_mut(index)?.take()?;
         self.bytes -= u64::from(entry.len);
         if index == 0 {
-            self.judge(now, entry.since, entry.len);
+            self.run_codel(now, entry.enqueued, entry.len);
         }
         while let Some(None) = self.slots.front() {
             self.slots.pop_front();
         }
         if self.is_empty() {
-            // Who comes now has made nobody wait.
-            self.owed = 0;
+            // The queue has drained: packets that arrive now have delayed nobody.
+            self.pending_drops = 0;
         }
         Some(entry.item)
     }
 
-    /// Where the first packet stands behind `skip` bytes whose length `fits`.
+    /// Index of the first packet behind `skip` bytes whose length satisfies `fits`.
     fn index(&self, skip: u64, fits: impl Fn(u32) -> bool) -> Option<usize> {
         let mut before = 0;
         for (index, slot) in self.slots.iter().enumerate() {
@@ -156,11 +162,11 @@ impl<T> Backlog<T> {
         None
     }
 
-    /// The head leaves: notes whether it has stood too long.
-    fn judge(&mut self, now: Instant, since: Instant, len: u32) {
-        let delay = now.saturating_duration_since(since);
-        if self.codel.drops(delay, self.bytes <= u64::from(len), now) {
-            self.owed = self.owed.saturating_add(1).min(8);
+    /// Runs CoDel on the packet that leaves the head.
+    fn run_codel(&mut self, now: Instant, enqueued: Instant, len: u32) {
+        let delay = now.saturating_duration_since(enqueued);
+        if self.codel.should_drop(delay, self.bytes <= u64::from(len), now) {
+            self.pending_drops = self.pending_drops.saturating_add(1).min(8);
         }
     }
 }
@@ -170,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_may_leave_from_further_back() {
+    fn packets_may_be_taken_from_behind_the_head() {
         let now = Instant::now();
         let mut backlog = Backlog::new(10_000);
         (0..6).for_each(|n| backlog.push(now, 100, n));
@@ -185,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_lately_may_be_changed_while_it_waits() {
+    fn recent_packets_can_be_changed_in_the_queue() {
         let now = Instant::now();
         let mut backlog = Backlog::new(10_000);
         assert_eq!(backlog.recent(|_| true), None);
@@ -198,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_takes_what_fits() {
+    fn a_path_takes_packets_that_fit() {
         let now = Instant::now();
         let mut backlog = Backlog::new(10_000);
         for len in [200, 1400, 1400, 1000, 1400] {
@@ -210,16 +216,16 @@ mod tests {
     }
 
     #[test]
-    fn a_full_backlog_takes_nothing() {
+    fn a_full_backlog_refuses_packets() {
         let mut backlog = Backlog::new(250);
         assert_eq!(backlog.admit(200), Ok(()));
         backlog.push(Instant::now(), 200, ());
-        assert_eq!(backlog.admit(51), Err(Refused::Full));
+        assert_eq!(backlog.admit(51), Err(AdmitError::Full));
         assert_eq!(backlog.admit(50), Ok(()));
     }
 
     #[test]
-    fn nobody_pays_for_what_has_drained() {
+    fn a_drained_queue_owes_no_drops() {
         let start = Instant::now();
         let mut backlog = Backlog::new(1 << 20);
         (0..1000).for_each(|n| backlog.push(start, 1000, n));
@@ -230,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn when_it_stands_the_next_packet_pays() {
+    fn codel_drops_fall_on_arriving_packets() {
         let start = Instant::now();
         let mut backlog = Backlog::new(1 << 20);
         (0..100).for_each(|n| backlog.push(start, 1000, n));
@@ -238,7 +244,7 @@ mod tests {
         for n in 0..40 {
             let now = start + Duration::from_millis(10 * n);
             assert!(backlog.take(now, 0, |_| true).is_some());
-            refused += u32::from(backlog.admit(1000) == Err(Refused::Delay));
+            refused += u32::from(backlog.admit(1000) == Err(AdmitError::Delay));
         }
         assert!((2..10).contains(&refused), "{refused}");
     }

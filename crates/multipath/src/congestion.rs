@@ -1,233 +1,256 @@
-//! How much a path carries with a short queue.
+//! Delay-based congestion control (docs/design/congestion-control.md).
 //!
-//! After FAST TCP (Wei, Jin, Low, Hegde: IEEE/ACM Transactions on Networking 14(6), 2006): the window
-//! settles where a fixed amount of own data stands in the path's queue. So each path is always busy, and
-//! its delay stays as low as its rate allows. As queueing delay counts only what stands for a whole
-//! round trip (as in Copa, Arun and Balakrishnan, NSDI 2018), so jitter does not pass for a queue; loss
-//! takes away what was lost, and does not halve the window, so noise does not pass for congestion.
+//! The window follows FAST TCP (Wei, Jin, Low and Hegde, IEEE/ACM Transactions on Networking 14(6),
+//! 2006) with gain 1/2. Once per RTT
+//!
+//! ```text
+//! queue  = W * (1 - base_rtt / rtt)
+//! W     += (backlog_target - queue) / 2
+//! ```
+//!
+//! so that a fixed backlog stays in the path's queue: the path is always busy and its delay stays
+//! low. `rtt` is the standing RTT of Copa (Arun and Balakrishnan, NSDI 2018), the minimum over one
+//! round, so that jitter does not count as queueing. Slow start ends as in HyStart++ (RFC 9406).
+//! Loss reduces the window by the lost bytes only, and not at all while it may be random.
 
-mod carried;
 mod jitter;
-mod load;
 mod loss;
+mod mean_rtt;
+mod rate_sample;
 
 use std::time::{Duration, Instant};
 
 use self::{
-    carried::{Busy, Carried},
     jitter::Jitter,
-    load::Load,
-    loss::{Recent, is_light, is_much},
+    loss::{RecentLoss, exceeds, is_random_loss},
+    mean_rtt::MeanRtt,
+    rate_sample::{BusyRate, DeliveryRate},
 };
 use crate::{filter::WindowedMin, rate::Rate};
 
-/// Packets that stand in the queue of a slow path.
-const STANDING_PACKETS: f64 = 3.0;
+/// Backlog target on slow paths, packets.
+const BACKLOG_PACKETS: f64 = 3.0;
 
-/// Time for which data stands in the queue of a fast path: what a busy machine is late by.
-const STANDING_TIME: f64 = 0.008;
+/// Backlog target on fast paths, seconds at the path's rate: scheduling delay of a busy host.
+const BACKLOG_TIME: f64 = 0.008;
 
-/// Where more than so many times the standing amount seems to stand in the queue, the path's delay varies.
-const VARYING: f64 = 3.0;
+/// Jitter dominates if, with the jitter allowance, the target exceeds the backlog target by this
+/// factor.
+const JITTER_DOMINATES: f64 = 3.0;
 
-/// Rate before anything is known, bytes a second.
-const FIRST_RATE: f64 = 625_000.0;
+/// Rate assumed before the first measurement, bytes/s.
+const INITIAL_RATE: f64 = 625_000.0;
 
-/// Window before anything is known, and the smallest, in packets. At 1 Mbit/s the ten packets of RFC 9002
-/// section 7.2 would stand for 120 ms, and everything on the other paths wait for them.
-const FIRST_WINDOW: f64 = 4.0;
-const LEAST_WINDOW: f64 = 2.0;
+/// Initial and minimum window, packets. At 1 Mbit/s the ten packets of RFC 9002 section 7.2 would
+/// occupy the path for 120 ms while packets on all other paths wait for them.
+const INITIAL_WINDOW: f64 = 4.0;
+const MIN_WINDOW: f64 = 2.0;
 
-/// Packets of a window with which the first round trips of no flow have to wait.
-const KNOWN: f64 = 64.0;
+/// Window, packets, from which on no flow's slow start is held up by this path: padding ends here.
+const PROBED_WINDOW: f64 = 64.0;
 
-/// Bytes a second up to which a packet takes so long (5 ms) that two of them look like delay that varies.
-const SLOW: f64 = 300_000.0;
+/// Rate, bytes/s, below which delay variation is not attributed to jitter. A packet takes 5 ms
+/// there, so two of the gateway's own packets look like jitter: a path of 1 Mbit/s was taken for
+/// one of 5.
+const MIN_JITTER_RATE: f64 = 300_000.0;
 
-/// Half of the time for which the shortest round trip is believed to be the path's own.
-const BASE_SPAN: Duration = Duration::from_secs(5);
+/// Half of the time for which the minimum RTT is taken for the queue-free RTT. BBR probes the RTT
+/// every 10 s as well.
+const BASE_RTT_WINDOW: Duration = Duration::from_secs(5);
 
-/// Shortest time between two decisions.
-const LEAST_ROUND: Duration = Duration::from_millis(4);
+/// Minimum length of a round, for paths with an RTT below it.
+const MIN_ROUND: Duration = Duration::from_millis(4);
 
-/// Seconds without a measurement after which a path is thought better of.
-const HOPE_AFTER: f64 = 1.0;
+/// Seconds since the path was last saturated after which the probing rate starts to grow.
+const PROBING_DELAY: f64 = 1.0;
 
-/// Where less than this share of the standing amount is seen in the queue, the window grows by so much
-/// more a round: the rate has risen.
-const UNSEEN: f64 = 0.25;
-const EXPLORING: f64 = 0.05;
+/// Fraction of the backlog target below which the queue counts as empty: the rate may have risen,
+/// and the window grows by a further [`PROBE_GAIN`] per round.
+const EMPTY_QUEUE: f64 = 0.25;
+/// Fraction by which the window grows per round while the queue is empty.
+const PROBE_GAIN: f64 = 0.05;
 
-/// So much more where it is below this share of what the rate fills: the first growth ended too early, for its bursts
-/// stood in the queue of a long path.
-const FILLING: f64 = 0.25;
-const SHORT: f64 = 0.75;
+/// The same while the window is below [`UNFILLED`] of the bandwidth-delay product. Slow start ends
+/// early on long paths, because its own bursts look like a queue: without this, a path of 100
+/// Mbit/s, 0.26 s and 1 % loss took half a minute to fill.
+const FILL_GAIN: f64 = 0.25;
+/// Fraction of the bandwidth-delay product below which a path counts as unfilled.
+const UNFILLED: f64 = 0.75;
 
-/// A window is no larger than so many times what the path carries in a round trip and what may stand in its queue: where
-/// bursts of others fill it now and then alone, its queue runs empty, and it would grow until they are lost. With 2, a
-/// path of 300 Mbit/s and 16 ms had windows of 2.4 MB, and lost from bursts of 2.1 MB.
-const MOST: f64 = 1.5;
+/// Upper bound of the window over bandwidth-delay product and backlog target. Bursts of a fast
+/// inner flow leave the queue empty in between, and the window would grow until they are lost: with
+/// 2, a path of 300 Mbit/s and 16 ms had windows of 2.4 MB and lost packets of bursts of 2.1 MB.
+const MAX_WINDOW_GAIN: f64 = 1.5;
 
-/// Least share of the standing amount that a small buffer leaves, and that light loss does.
-const LEAST_ROOM: f64 = 0.02;
-const NOISY_ROOM: f64 = 0.3;
+/// Minimum of [`Congestion::backlog_scale`], for paths with very small buffers.
+const MIN_BACKLOG_SCALE: f64 = 0.02;
+/// The same while loss is light: such loss may be random, and a smaller backlog would cost
+/// throughput for nothing.
+const LIGHT_LOSS_SCALE: f64 = 0.3;
 
-/// Share of lost bytes that ends the first, exponential growth.
-const STARTUP_LOSS: f64 = 0.1;
+/// Loss rate that ends slow start.
+const SLOW_START_LOSS: f64 = 0.1;
 
-/// Longest delay, in seconds, that ends the first growth only where it is more than a sixteenth of the path's
-/// own (RFC 9406 section 4.3).
-const LONGEST_DOUBT: f64 = 0.008;
+/// Maximum RTT increase, seconds, tolerated in slow start; below it a sixteenth of the base RTT
+/// (`MAX_RTT_THRESH` of RFC 9406 section 4.3 is 16 ms, with an eighth).
+const MAX_RTT_THRESHOLD: f64 = 0.008;
 
-/// The window of one path, and what is known about the path from it.
+/// Congestion window of one path, and the estimates it is based on.
 #[derive(Clone, Debug)]
 pub struct Congestion {
-    packet: f64,
+    packet_size: f64,
     window: f64,
-    /// Grows with each acknowledgement until a queue is seen.
-    startup: bool,
-    /// Until this round ends, the queue is let run empty, so that the path's own delay is seen.
+    /// Whether the window grows by all that is acknowledged (RFC 5681 section 3.1).
+    slow_start: bool,
+    /// Whether the queue is drained until the round ends, to measure the base RTT (compare BBR's
+    /// ProbeRTT).
     draining: bool,
-    /// Share of the standing amount that the path's buffer has room for.
-    room: f64,
-    /// Share of the delay that varies which is believed to be no queue: much loss says that it is one.
-    belief: f64,
-    base: WindowedMin<Duration>,
+    /// Factor on the backlog target, 0.02 to 1: losses show that the path's buffer is small.
+    backlog_scale: f64,
+    /// Fraction of delay variation attributed to jitter rather than queueing, 0 to 1; heavy loss
+    /// halves it.
+    jitter_share: f64,
+    base_rtt: WindowedMin<Duration>,
     jitter: Jitter,
     round: Round,
-    busy: Busy,
-    carried: Carried,
-    recent: Recent,
-    load: Load,
-    /// When the last acknowledgement came before which the window was full, and what was under way after it.
-    was_full: Option<(Instant, u64)>,
+    busy_rate: BusyRate,
+    delivery_rate: DeliveryRate,
+    recent_loss: RecentLoss,
+    mean_rtt: MeanRtt,
+    /// When the window was last found full, and the bytes in flight after that acknowledgement.
+    window_full: Option<(Instant, u64)>,
     last_ack: Instant,
     rate: Rate,
-    /// When the window was last used up.
-    last_full: Instant,
-    /// Acknowledged in the present batch.
-    batch: u64,
+    /// When the path was last seen busy between two acknowledgements.
+    last_saturated: Instant,
+    /// Bytes of the ACK frame that is being reported, and its minimum RTT.
+    batch_acked: u64,
     batch_rtt: Option<Duration>,
 }
 
+/// One round: about one RTT, after which the window is set.
 #[derive(Clone, Debug)]
 struct Round {
     since: Instant,
     rtt: Option<Duration>,
     acked: u64,
-    /// Round trips of all that was acknowledged, by bytes.
+    /// Sum over acknowledged packets of RTT times bytes, for the byte-weighted mean RTT.
     byte_seconds: f64,
     lost: u64,
-    /// Batches of acknowledgements, and those before which the window was full.
+    /// ACK frames in the round.
     batches: u32,
+    /// ACK frames before which the window was full.
     full: u32,
 }
 
 impl Round {
+    /// A round that begins now.
     const fn new(since: Instant) -> Self {
         Self { since, rtt: None, acked: 0, byte_seconds: 0.0, lost: 0, batches: 0, full: 0 }
     }
 
+    /// Whether the window was the limit; otherwise the round was app-limited (RFC 7661).
     fn is_full(&self) -> bool {
         self.full * 2 >= self.batches
     }
 }
 
 impl Congestion {
-    /// A path that nothing is known about, with packets of so many bytes.
+    /// A path with packets of `packet` bytes, about which nothing is known yet.
     #[must_use]
     pub fn new(now: Instant, packet: u16) -> Self {
         let packet = f64::from(packet);
         Self {
-            packet,
-            window: FIRST_WINDOW * packet,
-            startup: true,
+            packet_size: packet,
+            window: INITIAL_WINDOW * packet,
+            slow_start: true,
             draining: false,
-            room: 1.0,
-            belief: 1.0,
-            base: WindowedMin::new(BASE_SPAN),
+            backlog_scale: 1.0,
+            jitter_share: 1.0,
+            base_rtt: WindowedMin::new(BASE_RTT_WINDOW),
             jitter: Jitter::default(),
             round: Round::new(now),
-            busy: Busy::default(),
-            carried: Carried::new(now),
-            recent: Recent::default(),
-            load: Load::new(BASE_SPAN),
-            was_full: None,
+            busy_rate: BusyRate::default(),
+            delivery_rate: DeliveryRate::new(now),
+            recent_loss: RecentLoss::default(),
+            mean_rtt: MeanRtt::new(BASE_RTT_WINDOW),
+            window_full: None,
             last_ack: now,
             rate: Rate::ZERO,
-            last_full: now,
-            batch: 0,
+            last_saturated: now,
+            batch_acked: 0,
             batch_rtt: None,
         }
     }
 
-    /// Packets have this many bytes from now on.
-    pub fn set_packet(&mut self, packet: u16) {
-        self.packet = f64::from(packet);
-        self.window = self.window.max(self.least());
+    /// Sets the packet size, bytes.
+    pub fn set_packet_size(&mut self, packet: u16) {
+        self.packet_size = f64::from(packet);
+        self.window = self.window.max(self.min_window());
     }
 
-    /// Bytes of a packet.
+    /// Packet size, bytes.
     #[must_use]
-    pub fn packet(&self) -> f64 {
-        self.packet
+    pub fn packet_size(&self) -> f64 {
+        self.packet_size
     }
 
-    /// Bytes that may be under way.
+    /// Congestion window, bytes.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates; never negative
     pub fn window(&self) -> u64 {
-        let window = if self.draining { self.drained() } else { self.window };
+        let window = if self.draining { self.drain_window() } else { self.window };
         window as u64
     }
 
-    /// The same without regard to the moments for which the queue is let run empty.
+    /// Congestion window, bytes, without the reduction while the queue is drained.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates; never negative
-    pub fn open_window(&self) -> u64 {
+    pub fn undrained_window(&self) -> u64 {
         self.window as u64
     }
 
-    /// Whether the first growth has neither met a queue nor gone so far that no flow would wait for it.
+    /// Whether slow start has neither met a queue nor reached [`PROBED_WINDOW`].
     #[must_use]
-    pub fn is_new(&self) -> bool {
-        self.startup && self.window < KNOWN * self.packet
+    pub fn in_early_slow_start(&self) -> bool {
+        self.slow_start && self.window < PROBED_WINDOW * self.packet_size
     }
 
-    /// Shortest round trip of the last seconds: the path's own, without a queue.
+    /// Minimum RTT of the last 5 to 10 s: the path's RTT without queueing.
     #[must_use]
-    pub fn base(&self) -> Option<Duration> {
-        self.base.get()
+    pub fn base_rtt(&self) -> Option<Duration> {
+        self.base_rtt.get()
     }
 
-    /// What the path carries; before that was measured, a guess.
+    /// Measured rate of the path; [`INITIAL_RATE`] before the first measurement.
     #[must_use]
     pub fn rate(&self) -> Rate {
-        if self.rate > Rate::ZERO { self.rate } else { Rate::from_bytes_per_second(FIRST_RATE) }
+        if self.rate > Rate::ZERO { self.rate } else { Rate::from_bytes_per_second(INITIAL_RATE) }
     }
 
-    /// What the path may carry: more than what was measured, the longer that was ago. A path that is
-    /// thought too slow to be used would never be found to be fast.
+    /// Rate that the scheduler assumes: the measured rate, doubled for each second since the path
+    /// was last saturated, beginning after one second and at most 16 times. A path once measured
+    /// slow would otherwise not be used, and so never be measured again.
     #[must_use]
-    pub fn hope(&self, now: Instant) -> Rate {
-        let idle = now.saturating_duration_since(self.last_full);
-        let doublings = (idle.as_secs_f64() - HOPE_AFTER).clamp(0.0, 4.0);
+    pub fn probing_rate(&self, now: Instant) -> Rate {
+        let idle = now.saturating_duration_since(self.last_saturated);
+        let doublings = (idle.as_secs_f64() - PROBING_DELAY).clamp(0.0, 4.0);
         Rate::from_bytes_per_second(self.rate().bytes_per_second() * doublings.exp2())
     }
 
     /// A packet sent at `sent` was acknowledged.
     pub fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64) {
         let rtt = now.saturating_duration_since(sent);
-        self.batch += bytes;
+        self.batch_acked += bytes;
         self.batch_rtt = Some(self.batch_rtt.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// All packets of one acknowledgement were told; `in_flight` bytes are still under way.
-    pub fn on_acks_end(&mut self, now: Instant, in_flight: u64) {
-        let acked = std::mem::take(&mut self.batch);
+    /// All packets of one ACK frame have been reported; `in_flight` bytes remain in flight.
+    pub fn on_end_acks(&mut self, now: Instant, in_flight: u64) {
+        let acked = std::mem::take(&mut self.batch_acked);
         let Some(rtt) = self.batch_rtt.take() else { return };
-        let full = self.note_full(now, acked, in_flight);
-        if self.base.note(now, rtt) && !self.startup && full {
+        let full = self.was_window_full(now, acked, in_flight);
+        if self.base_rtt.note(now, rtt) && !self.slow_start && full {
             self.draining = true;
         }
         self.round.acked += acked;
@@ -235,212 +258,217 @@ impl Congestion {
         self.round.batches += 1;
         self.round.full += u32::from(full);
         self.round.rtt = Some(self.round.rtt.map_or(rtt, |least| least.min(rtt)));
-        self.jitter.note(now, rtt.as_secs_f64(), self.grain());
-        if (full && !self.startup) || !self.varies_by_itself() {
-            self.measure(now, acked, in_flight, rtt);
+        self.jitter.on_rtt(now, rtt.as_secs_f64(), self.serialization_time());
+        if (full && !self.slow_start) || !self.is_jittery() {
+            self.sample_rate(now, acked, in_flight, rtt);
         } else {
-            // Each round trip is longer than the shortest: it tells nothing of who waits for whom.
+            // Every RTT exceeds the base RTT here, so it does not show whether packets queued.
             self.last_ack = now;
         }
-        self.at_least(now, acked);
-        if self.startup && full {
+        self.raise_to_delivery_rate(now, acked);
+        if self.slow_start && full {
             self.window += acked as f64;
-            self.leave_startup();
+            self.check_slow_start_exit();
         }
-        if now.saturating_duration_since(self.round.since) >= rtt.max(LEAST_ROUND) {
-            self.decide(now);
+        if now.saturating_duration_since(self.round.since) >= rtt.max(MIN_ROUND) {
+            self.end_round(now);
         }
     }
 
-    /// Whether the window was full before so much was acknowledged. Acknowledgements that come together leave no time to
-    /// send: all find it as the first did.
-    fn note_full(&mut self, now: Instant, acked: u64, in_flight: u64) -> bool {
+    /// Whether the window was full before `acked` bytes were acknowledged. ACK frames that arrive
+    /// at the same time leave no chance to send in between, so all of them count like the first.
+    fn was_window_full(&mut self, now: Instant, acked: u64, in_flight: u64) -> bool {
         let before = in_flight + acked;
         let together = |(at, left)| at == now && before <= left;
-        let full = before as f64 + 1.5 * self.packet >= self.window() as f64
-            || self.was_full.is_some_and(together);
-        self.was_full = full.then_some((now, in_flight));
+        let full = before as f64 + 1.5 * self.packet_size >= self.window() as f64
+            || self.window_full.is_some_and(together);
+        self.window_full = full.then_some((now, in_flight));
         full
     }
 
-    /// Packets were lost; `persistent` says that all were, for longer than a probe takes.
+    /// Packets were declared lost; `persistent` is persistent congestion (RFC 9002 section 7.6).
     pub fn on_lost(&mut self, bytes: u64, persistent: bool) {
         self.round.lost += bytes;
         if persistent {
-            self.window = self.least();
-            self.startup = true;
+            self.window = self.min_window();
+            self.slow_start = true;
         }
     }
 
-    /// A round has passed: sets the window.
-    fn decide(&mut self, now: Instant) {
+    /// Sets the window at the end of a round.
+    fn end_round(&mut self, now: Instant) {
         let round = std::mem::replace(&mut self.round, Round::new(now));
         self.draining = false;
-        let (Some(base), Some(rtt)) = (self.base(), round.rtt) else { return };
-        let heavy = self.shrink(&round);
-        self.note_load(now, &round);
-        let varying = self.varying();
-        let settled = self.settled(&round, base.as_secs_f64(), rtt.as_secs_f64().max(1e-6));
-        let next = varying.map_or(settled, |factor| self.window * factor);
-        let next = next.clamp(self.least(), 2.0 * self.window);
-        // A window that was not used has not been found too small.
-        let may_grow = round.is_full() && !self.startup && !heavy;
+        let (Some(base), Some(rtt)) = (self.base_rtt(), round.rtt) else { return };
+        let heavy = self.on_round_loss(&round);
+        self.note_mean_rtt(now, &round);
+        let jitter_gain = self.jitter_gain();
+        let fast = self.fast_window(&round, base.as_secs_f64(), rtt.as_secs_f64().max(1e-6));
+        let next = jitter_gain.map_or(fast, |factor| self.window * factor);
+        let next = next.clamp(self.min_window(), 2.0 * self.window);
+        // An app-limited window has not been shown to be too small.
+        let may_grow = round.is_full() && !self.slow_start && !heavy;
         self.window = if may_grow { next } else { next.min(self.window) };
-        if varying.is_none() && !self.startup && self.rate > Rate::ZERO {
-            // What was right for a rate that has fallen since.
-            let carried = self.rate.bytes_per_second() * base.as_secs_f64() + self.standing();
-            self.window = self.window.min(MOST * carried + self.least());
+        if jitter_gain.is_none() && !self.slow_start && self.rate > Rate::ZERO {
+            // The rate may have fallen since the window was right.
+            let full =
+                self.rate.bytes_per_second() * base.as_secs_f64() + self.apparent_backlog_target();
+            self.window = self.window.min(MAX_WINDOW_GAIN * full + self.min_window());
         }
     }
 
-    /// Half of the way to the window with which as much stands in the queue as is to.
-    fn settled(&self, round: &Round, base: f64, rtt: f64) -> f64 {
-        let (queue, standing) = (self.window * (1.0 - base / rtt), self.standing());
-        let unseen = queue < standing * UNSEEN;
-        let further = if unseen { self.further(round, base) } else { 0.0 };
-        self.window + 0.5 * (standing - queue) + further
+    /// Window by FAST TCP's update, plus the growth while the queue is empty.
+    fn fast_window(&self, round: &Round, base: f64, rtt: f64) -> f64 {
+        let (queue, target) = (self.window * (1.0 - base / rtt), self.apparent_backlog_target());
+        let empty = queue < target * EMPTY_QUEUE;
+        let increase = if empty { self.probe_increase(round, base) } else { 0.0 };
+        self.window + 0.5 * (target - queue) + increase
     }
 
-    fn note_load(&mut self, now: Instant, round: &Round) {
+    /// Adds the round to the mean RTT over load, unless it was app-limited.
+    fn note_mean_rtt(&mut self, now: Instant, round: &Round) {
         if !round.is_full() {
-            return self.load.interrupt();
+            return self.mean_rtt.discard_round();
         }
         let took = now.saturating_duration_since(round.since);
-        self.load.add(now, round.acked as f64, round.byte_seconds, took, round.batches);
+        self.mean_rtt.add_round(now, round.acked as f64, round.byte_seconds, took, round.batches);
     }
 
-    /// What the window is multiplied with where the path's delay varies: its queue cannot be told from that then. Of a few
-    /// packets, means tell nothing either.
-    fn varying(&self) -> Option<f64> {
-        let known = self.window > KNOWN * self.packet && self.varies_by_itself();
-        self.load.factor(self.belief).filter(|_| known)
+    /// Factor on the window where jitter hides the queue; none where FAST's update applies. Means
+    /// over few packets are not reliable either.
+    fn jitter_gain(&self) -> Option<f64> {
+        let known = self.window > PROBED_WINDOW * self.packet_size && self.is_jittery();
+        self.mean_rtt.window_gain(self.jitter_share).filter(|_| known)
     }
 
-    /// By how much more the window grows after a round in which no queue was seen.
-    fn further(&self, round: &Round, base: f64) -> f64 {
-        if !is_light(round.lost as f64, round.acked as f64) {
+    /// Additional growth, bytes, after a round with an empty queue.
+    fn probe_increase(&self, round: &Round, base: f64) -> f64 {
+        if !is_random_loss(round.lost as f64, round.acked as f64) {
             return 0.0;
         }
-        let short = self.window < SHORT * self.rate.bytes_per_second() * base;
-        self.window * if short { FILLING } else { EXPLORING }
+        let unfilled = self.window < UNFILLED * self.rate.bytes_per_second() * base;
+        self.window * if unfilled { FILL_GAIN } else { PROBE_GAIN }
     }
 
-    /// Takes away what was lost, and learns that the path's buffer is small; whether much was.
-    fn shrink(&mut self, round: &Round) -> bool {
+    /// Reacts to the losses of a round; returns whether they are beyond random loss.
+    fn on_round_loss(&mut self, round: &Round) -> bool {
         let lost = round.lost as f64;
-        let heavy = self.recent.note(round.lost, round.acked, self.packet);
-        let room = match round.lost {
-            0 => self.room + 0.005,
-            _ if heavy => self.room * 0.5,
-            // So little may be the path's own: then a small amount would make it slow for nothing.
-            _ => (self.room * 0.9).max(self.room.min(NOISY_ROOM)),
+        let heavy = self.recent_loss.add_round(round.lost, round.acked, self.packet_size);
+        let backlog_scale = match round.lost {
+            0 => self.backlog_scale + 0.005,
+            _ if heavy => self.backlog_scale * 0.5,
+            // May be random loss: see [`LIGHT_LOSS_SCALE`].
+            _ => (self.backlog_scale * 0.9).max(self.backlog_scale.min(LIGHT_LOSS_SCALE)),
         };
-        self.room = room.clamp(LEAST_ROOM, 1.0);
-        self.belief = (self.belief + 0.005).min(1.0);
+        self.backlog_scale = backlog_scale.clamp(MIN_BACKLOG_SCALE, 1.0);
+        self.jitter_share = (self.jitter_share + 0.005).min(1.0);
         if heavy {
-            self.belief *= 0.5;
-            self.window = (self.window - lost).max(self.window / 2.0).max(self.least());
+            self.jitter_share *= 0.5;
+            self.window = (self.window - lost).max(self.window / 2.0).max(self.min_window());
         }
         heavy
     }
 
-    /// The first growth ends when a queue shows, or when much is lost.
-    fn leave_startup(&mut self) {
-        let base = self.base().unwrap_or_default().as_secs_f64();
-        let (least, Round { lost, acked, .. }) = (self.jitter.least(), &self.round);
+    /// Ends slow start when the RTT has grown (HyStart++, RFC 9406 section 4.2) or loss is high.
+    fn check_slow_start_exit(&mut self) {
+        let base = self.base_rtt().unwrap_or_default().as_secs_f64();
+        let (least, Round { lost, acked, .. }) = (self.jitter.recent_min(), &self.round);
         let queue = self.window * (1.0 - base / least.max(1e-6));
-        let much = is_much(*lost as f64, *acked as f64, STARTUP_LOSS, self.packet);
-        // Bursts of our own stand in the queue for a little.
-        let varies = if self.is_new() { self.jitter.no_queue(base) } else { 0.0 };
-        let seen = least > base + (base / 16.0).min(LONGEST_DOUBT).max(varies);
-        if (seen && queue > self.wanted()) || much {
-            self.startup = false;
-            self.window = (self.window * base / least + self.standing()).max(self.least());
+        let lossy = exceeds(*lost as f64, *acked as f64, SLOW_START_LOSS, self.packet_size);
+        // The gateway's own bursts queue for a moment.
+        let jitter = if self.in_early_slow_start() { self.jitter.allowance(base) } else { 0.0 };
+        let delayed = least > base + (base / 16.0).min(MAX_RTT_THRESHOLD).max(jitter);
+        if (delayed && queue > self.backlog_target()) || lossy {
+            self.slow_start = false;
+            self.window = (self.window * base / least + self.apparent_backlog_target())
+                .max(self.min_window());
         }
     }
 
-    /// The path was busy since the acknowledgement before, if what this one is about was waiting by then:
-    /// if its round trip is longer by that time than without a queue (packet train dispersion). A packet
-    /// that was alone says nothing: its acknowledgement may have been held back.
-    fn measure(&mut self, now: Instant, acked: u64, in_flight: u64, rtt: Duration) {
+    /// Measures the rate by packet-train dispersion (Dovrolis, Ramanathan and Moore, 2004): the
+    /// path was busy since the previous ACK if this packet's RTT exceeds the base RTT by that time.
+    /// A packet that was alone in flight is not used, since its ACK may have been delayed.
+    fn sample_rate(&mut self, now: Instant, acked: u64, in_flight: u64, rtt: Duration) {
         let since = now.saturating_duration_since(std::mem::replace(&mut self.last_ack, now));
-        let alone = ((acked + in_flight) as f64) < 1.5 * self.packet;
-        if alone || rtt < self.base().unwrap_or_default() + since {
+        let alone = ((acked + in_flight) as f64) < 1.5 * self.packet_size;
+        if alone || rtt < self.base_rtt().unwrap_or_default() + since {
             return;
         }
-        self.last_full = now;
-        let Some(seen) = self.busy.add(acked, since, self.packet) else { return };
+        self.last_saturated = now;
+        let Some(seen) = self.busy_rate.add(acked, since, self.packet_size) else { return };
         let known = self.rate;
         let (old, new) = (known.bytes_per_second(), seen.bytes_per_second());
         let mean = Rate::from_bytes_per_second(0.75 * old + 0.25 * new);
         self.rate = if known == Rate::ZERO { seen } else { mean };
     }
 
-    /// A path carries at least what was acknowledged, over a time in which acknowledgements that come in
-    /// bunches do not matter.
-    fn at_least(&mut self, now: Instant, acked: u64) {
-        let seen = self.carried.add(now, acked).filter(|seen| *seen > self.rate());
+    /// The delivery rate over 100 ms is a lower bound of the rate; that interval averages over
+    /// bunched ACKs.
+    fn raise_to_delivery_rate(&mut self, now: Instant, acked: u64) {
+        let seen = self.delivery_rate.add(now, acked).filter(|seen| *seen > self.rate());
         self.rate = seen.unwrap_or(self.rate);
     }
 
-    /// Round trip of packets that meet no queue, as far as is known: the path's own, and where that varies what is
-    /// usual, for the shortest is far below it.
+    /// RTT of a packet that meets no queue: the base RTT or, on jittery paths, the usual RTT, since
+    /// the minimum is far below it there.
     #[must_use]
-    pub fn usual(&self) -> Duration {
-        let base = self.base().unwrap_or_default();
-        if !self.varies_by_itself() {
+    pub fn unqueued_rtt(&self) -> Duration {
+        let base = self.base_rtt().unwrap_or_default();
+        if !self.is_jittery() {
             return base;
         }
-        let most = base.as_secs_f64() + self.jitter.no_queue(base.as_secs_f64() * 2.0);
-        base.max(Duration::from_secs_f64(self.jitter.mean.min(most)))
+        let most = base.as_secs_f64() + self.jitter.allowance(base.as_secs_f64() * 2.0);
+        base.max(Duration::from_secs_f64(self.jitter.srtt.min(most)))
     }
 
-    /// Bytes that are to stand in the queue.
-    fn wanted(&self) -> f64 {
-        let rate = self.rate.bytes_per_second().min(self.current());
-        ((rate * STANDING_TIME).max(STANDING_PACKETS * self.packet) * self.room).max(self.packet)
+    /// Backlog target, bytes (FAST's alpha).
+    fn backlog_target(&self) -> f64 {
+        let rate = self.rate.bytes_per_second().min(self.window_rate());
+        ((rate * BACKLOG_TIME).max(BACKLOG_PACKETS * self.packet_size) * self.backlog_scale)
+            .max(self.packet_size)
     }
 
-    /// Bytes that may seem to stand in the queue: more where the delay varies by itself, for the shortest
-    /// round trip of a round is then above the shortest of all without any queue.
-    fn standing(&self) -> f64 {
-        // A path cannot vary by much more than its own delay: what seems so are bursts of our own.
-        let most = self.base().unwrap_or_default().as_secs_f64() * 2.0;
-        self.wanted() + self.belief * self.jitter.no_queue(most) * self.current()
+    /// Backlog target plus jitter allowance, bytes. With jitter even the minimum RTT of a round
+    /// exceeds the base RTT without any queue.
+    fn apparent_backlog_target(&self) -> f64 {
+        // Beyond twice the base RTT the deviation comes from the gateway's own bursts.
+        let most = self.base_rtt().unwrap_or_default().as_secs_f64() * 2.0;
+        self.backlog_target() + self.jitter_share * self.jitter.allowance(most) * self.window_rate()
     }
 
-    /// What the window lets through, bytes a second.
-    fn current(&self) -> f64 {
-        self.window / self.jitter.mean.max(1e-6)
+    /// Rate that the window allows, bytes/s.
+    fn window_rate(&self) -> f64 {
+        self.window / self.jitter.srtt.max(1e-6)
     }
 
-    /// Seconds that a packet takes.
-    fn grain(&self) -> f64 {
-        self.packet / self.rate().bytes_per_second().max(1.0)
+    /// Time to send one packet, seconds.
+    fn serialization_time(&self) -> f64 {
+        self.packet_size / self.rate().bytes_per_second().max(1.0)
     }
 
-    fn least(&self) -> f64 {
-        LEAST_WINDOW * self.packet
+    /// Minimum window, bytes.
+    fn min_window(&self) -> f64 {
+        MIN_WINDOW * self.packet_size
     }
 
-    /// Whether most of what seems to stand in the queue is delay that varies.
-    fn varies(&self) -> bool {
-        self.standing() > VARYING * self.wanted()
+    /// Whether most of the apparent backlog is jitter.
+    fn jitter_dominates(&self) -> bool {
+        self.apparent_backlog_target() > JITTER_DOMINATES * self.backlog_target()
     }
 
-    /// The same, of paths that are not so slow that it is packets of our own that make their delay vary; a path whose
-    /// rate is not known yet may be one.
-    fn varies_by_itself(&self) -> bool {
-        self.rate.bytes_per_second() > SLOW && self.varies()
+    /// Whether jitter dominates and the path is fast enough ([`MIN_JITTER_RATE`]) to exclude the
+    /// gateway's own packets as its cause.
+    fn is_jittery(&self) -> bool {
+        self.rate.bytes_per_second() > MIN_JITTER_RATE && self.jitter_dominates()
     }
 
-    /// The window with which the queue runs empty. Where most of what seems to stand in it is delay that varies, the
-    /// path's own delay under load is far above the shortest seen, and a window for that would leave it idle.
-    fn drained(&self) -> f64 {
-        let base = self.base().unwrap_or_default().as_secs_f64();
+    /// Window that drains the queue, bytes. Where jitter dominates, the RTT under load is far above
+    /// the base RTT, and a window for the latter would leave the path idle.
+    fn drain_window(&self) -> f64 {
+        let base = self.base_rtt().unwrap_or_default().as_secs_f64();
         let empty = 0.75 * self.rate.bytes_per_second() * base;
-        let kept = if self.varies() { 0.75 * self.window } else { self.least() };
-        empty.max(kept).min(self.window)
+        let floor = if self.jitter_dominates() { 0.75 * self.window } else { self.min_window() };
+        empty.max(floor).min(self.window)
     }
 }
 

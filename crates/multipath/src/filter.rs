@@ -1,8 +1,8 @@
-//! Extremes over a sliding window of time, kept as two halves.
+//! Minimum over a sliding window of time, kept in two halves.
 
 use std::time::{Duration, Instant};
 
-/// The least of the values of the last one to two spans.
+/// Minimum of the values of the last one to two `span`s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowedMin<T> {
     span: Duration,
@@ -12,17 +12,17 @@ pub(crate) struct WindowedMin<T> {
 }
 
 impl<T: Copy + PartialOrd> WindowedMin<T> {
-    /// Nothing seen yet.
+    /// No value yet.
     pub(crate) const fn new(span: Duration) -> Self {
         Self { span, since: None, previous: None, current: None }
     }
 
-    /// Forgets all.
+    /// Removes all values.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.span);
     }
 
-    /// Notes a value; whether a new half has begun with it.
+    /// Adds a value; returns whether a new half begins with it.
     pub(crate) fn note(&mut self, now: Instant, value: T) -> bool {
         let begins =
             self.since.is_none_or(|since| now.saturating_duration_since(since) >= self.span);
@@ -36,7 +36,7 @@ impl<T: Copy + PartialOrd> WindowedMin<T> {
         begins
     }
 
-    /// The least value.
+    /// The minimum.
     pub(crate) fn get(&self) -> Option<T> {
         match (self.previous, self.current) {
             (Some(a), Some(b)) => Some(if a < b { a } else { b }),
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_is_forgotten_after_two_spans() {
+    fn the_minimum_expires_after_two_spans() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut least = WindowedMin::new(Duration::from_millis(10));

@@ -1,46 +1,45 @@
-//! Many paths used as one, as state machines without I/O and without a clock.
+//! Multipath transport as state machines without I/O and without a clock.
 //!
-//! A packet goes through these parts, the first five at the sender:
+//! A packet passes through these parts; all but the last run at the sender:
 //!
 //! 1. [`Sequencer`] numbers it within its flow.
-//! 2. [`Backlog`] holds it, and drops what would make the queue stand too long ([`CoDel`]).
-//! 3. [`Scheduler`] says which packet goes next on which path, from a [`View`] of each path.
-//! 4. [`Congestion`] says how much a path carries with a short queue, and [`Path`] what the path is like.
-//! 5. [`Recovery`] sends again what a path has lost.
-//! 6. [`Resequencer`] at the receiver brings a flow's packets back into order.
+//! 2. [`Backlog`] queues it for the path group, managed by CoDel ([`CoDel`], RFC 8289).
+//! 3. [`Scheduler`] picks the next packet and its path, from a [`View`] of each path.
+//! 4. [`Congestion`] limits what is in flight on each path; [`Path`] tracks RTT, loss and liveness.
+//! 5. [`RetransmitQueue`] holds packets that a path has lost, to be sent again.
+//! 6. [`Resequencer`] at the receiver restores the order of each flow.
 //!
-//! Meanwhile [`Compressor`] and [`Decompressor`] make packets of a flow shorter that begin alike.
+//! [`Compressor`] and [`Decompressor`] compress headers of packets of one flow. The TCP proxy sends
+//! byte streams as chunks, cut by [`SendStream`] and reassembled by [`RecvStream`].
 //!
-//! A stream of bytes goes as pieces that [`Outbound`] numbers and [`Inbound`] puts together again.
-//!
-//! Time is an argument. Nothing allocates for a packet once buffers have grown to what is in use.
+//! Time is an argument. No packet causes an allocation once the buffers have grown.
 #![forbid(unsafe_code)]
 
-mod answers;
+mod abandoned;
 mod backlog;
 mod codel;
 mod congestion;
+mod deadline;
 mod filter;
 mod headers;
-mod lane;
-mod past;
+mod liveness;
 mod path;
 mod rate;
 mod recovery;
 mod resequencer;
 mod scheduler;
 mod sequencer;
-mod spread;
+mod stream;
 
-pub use answers::ACK_DELAY;
-pub use backlog::{Backlog, Refused};
+pub use backlog::{AdmitError, Backlog};
 pub use codel::CoDel;
 pub use congestion::Congestion;
-pub use headers::{Compressor, Decompressor, Packed, Unknown};
-pub use lane::{Inbound, Outbound, Piece, Violation};
+pub use headers::{Compression, Compressor, DecompressError, Decompressor};
+pub use liveness::ACK_DELAY;
 pub use path::{Path, State, View};
 pub use rate::Rate;
-pub use recovery::{Kept, Recovery, UnderWay};
+pub use recovery::{RetransmitQueue, Retransmittable, SentPackets};
 pub use resequencer::{Counters as ResequencerCounters, Resequencer};
 pub use scheduler::{Choice, Policy, Scheduler};
-pub use sequencer::{FLOWS, MAX_PATHS, Sequencer, Tag, flow};
+pub use sequencer::{FLOWS, MAX_PATHS, Sequencer, Tag, flow_bucket};
+pub use stream::{Chunk, RecvStream, SendStream, StreamError};

@@ -1,303 +1,312 @@
-//! What is known of one path, from what its transport tells.
+//! State of one path in one direction, derived from what its transport reports.
 
 use std::time::{Duration, Instant};
 
 use crate::{
-    answers::{Answers, Silence},
     congestion::Congestion,
+    liveness::{AckMonitor, Silence},
     rate::Rate,
 };
 
-/// Share of packets lost from which on a path is degraded.
-const HEAVY_LOSS: f64 = 0.3;
+/// Fraction of bytes lost within [`LOSS_WINDOW`] above which a path is degraded.
+const DEGRADED_LOSS: f64 = 0.3;
 
-/// Bytes with which a path is tried before packets of flows are, at most.
-const FILL: u64 = 256 << 10;
+/// Padding sent on a new path, bytes, at most (docs/design/congestion-control.md, Slow start).
+const MAX_PADDING: u64 = 256 << 10;
 
-/// Time over which loss is measured.
-const LOSS_SPAN: Duration = Duration::from_secs(1);
+/// Interval over which the loss rate is measured.
+const LOSS_WINDOW: Duration = Duration::from_secs(1);
 
-/// Spans over which the usual loss is a mean.
-const USUAL: f64 = 8.0;
+/// Time constant of the average loss rate, in windows of [`LOSS_WINDOW`].
+const LOSS_AVERAGE_WINDOWS: f64 = 8.0;
 
-/// What a path is used for.
+/// How the scheduler may use a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Not known yet whether it carries anything.
+    /// No acknowledgement has arrived yet.
     Probing,
     /// Carries packets.
     Up,
-    /// Silent for longer than it should be, or loses much: used where nothing better is.
+    /// Its acknowledgements are overdue, or it loses more than [`DEGRADED_LOSS`]. Used only if no
+    /// path is up or on standby.
     Degraded,
-    /// Silent for so long that it carries nothing.
+    /// No acknowledgement for two probe timeouts: not used.
     Down,
-    /// Works, and is kept for when the others do not.
+    /// Works, but is used only if no path is up.
     Standby,
 }
 
-/// What the scheduler sees of a path.
+/// What the scheduler knows of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
-    /// What it may be used for.
+    /// How it may be used.
     pub state: State,
-    /// Bytes that may still be sent now.
-    pub room: u64,
-    /// Bytes that stand in its queue.
+    /// Unused part of the congestion window, bytes.
+    pub available_window: u64,
+    /// Bytes in the path's queue: what is in flight beyond the bandwidth-delay product.
     pub queued: u64,
-    /// What it carries.
+    /// Assumed rate: the probing rate, limited to what the window allows.
     pub rate: Rate,
-    /// Its own one-way delay, without a queue.
+    /// One-way delay without queueing: half of the queue-free RTT.
     pub delay: Duration,
-    /// Largest packet that it takes whole, bytes.
-    pub largest: u64,
-    /// How much later than they come those of its packets are handed on, on average, that go again where they are
-    /// lost: the time that it takes to find out, times the share of the time in which something is missing.
-    pub resend: Duration,
+    /// Largest packet that fits the path's MTU, bytes.
+    pub max_packet: u64,
+    /// Expected delay that retransmissions add for the packets behind a loss: one RTT, times the
+    /// fraction of time in which a packet of the path is missing.
+    pub retransmission_delay: Duration,
 }
 
 impl View {
-    /// When a packet of so many bytes arrives that is sent now, counted from now.
+    /// Time from now until a packet of `bytes` bytes sent now arrives.
     #[must_use]
     pub fn arrival(&self, bytes: u64) -> Duration {
         self.delay.saturating_add(self.rate.time(self.queued + bytes))
     }
 
-    /// Notes that bytes were sent.
+    /// Accounts for a packet given to the path.
     pub fn sent(&mut self, bytes: u64) {
-        self.room = self.room.saturating_sub(bytes);
+        self.available_window = self.available_window.saturating_sub(bytes);
         self.queued += bytes;
     }
 }
 
-/// One direction of a path, as its sender knows it.
+/// One direction of a path, as its sender sees it.
 #[derive(Clone, Debug)]
 pub struct Path {
     congestion: Congestion,
-    /// What another controller allows, where one decides.
+    /// Congestion window of an external controller (CUBIC, BBR), if one is used.
     window: Option<u64>,
     in_flight: u64,
-    answers: Answers,
-    loss: Loss,
+    acks: AckMonitor,
+    loss: LossMeter,
     totals: Totals,
 }
 
-/// How much of what was sent is lost, second by second.
+/// Loss rate by bytes, per window and averaged.
 #[derive(Clone, Copy, Debug)]
-struct Loss {
-    since: Instant,
+struct LossMeter {
+    window_start: Instant,
     acked: u64,
     lost: u64,
-    share: f64,
-    /// Over the last seconds in which anything was sent.
-    usual: f64,
+    /// Of the last complete window.
+    rate: f64,
+    /// Exponentially weighted over windows in which something was sent.
+    average: f64,
 }
 
-impl Loss {
-    fn note(&mut self, now: Instant, acked: u64, lost: u64) {
-        if now.saturating_duration_since(self.since) >= LOSS_SPAN {
-            self.share = self.lost as f64 / (self.acked + self.lost).max(1) as f64;
-            self.usual += (self.share - self.usual) / USUAL;
-            (self.since, self.acked, self.lost) = (now, 0, 0);
+impl LossMeter {
+    fn record(&mut self, now: Instant, acked: u64, lost: u64) {
+        if now.saturating_duration_since(self.window_start) >= LOSS_WINDOW {
+            self.rate = self.lost as f64 / (self.acked + self.lost).max(1) as f64;
+            self.average += (self.rate - self.average) / LOSS_AVERAGE_WINDOWS;
+            (self.window_start, self.acked, self.lost) = (now, 0, 0);
         }
         self.acked += acked;
         self.lost += lost;
     }
 
-    /// What is old says nothing: a path that is not used must get another chance.
-    fn share(&self, now: Instant) -> f64 {
-        let old = now.saturating_duration_since(self.since) >= LOSS_SPAN * 3;
-        if old { 0.0 } else { self.share }
+    /// Loss rate of the last window; zero once it is three windows old, so that an unused path is
+    /// tried again.
+    fn rate(&self, now: Instant) -> f64 {
+        let old = now.saturating_duration_since(self.window_start) >= LOSS_WINDOW * 3;
+        if old { 0.0 } else { self.rate }
     }
 }
 
-/// Bytes since the beginning.
+/// Bytes since the connection began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Sent.
     pub sent: u64,
     /// Acknowledged.
     pub acked: u64,
-    /// Lost.
+    /// Declared lost.
     pub lost: u64,
 }
 
 impl Path {
-    /// A path that nothing is known about, with packets of so many bytes.
+    /// A path with packets of `packet` bytes, about which nothing is known yet.
     #[must_use]
     pub fn new(now: Instant, packet: u16) -> Self {
         Self {
             congestion: Congestion::new(now, packet),
             window: None,
             in_flight: 0,
-            answers: Answers::new(),
-            loss: Loss { since: now, acked: 0, lost: 0, share: 0.0, usual: 0.0 },
+            acks: AckMonitor::new(),
+            loss: LossMeter { window_start: now, acked: 0, lost: 0, rate: 0.0, average: 0.0 },
             totals: Totals::default(),
         }
     }
 
-    /// What is known of its rate and its own delay.
+    /// Its congestion controller, which also estimates rate and queue-free RTT.
     #[must_use]
     pub fn congestion(&self) -> &Congestion {
         &self.congestion
     }
 
-    /// Whether it is worth packets for nobody to learn what it carries: it has carried next to nothing yet, and a flow
-    /// would wait for the first growth of its window, and take that for a queue.
+    /// Whether to send padding: the path has answered, but has carried so little that its first
+    /// flow would wait for slow start, and take the growing RTT of that for congestion.
     #[must_use]
-    pub fn is_new(&self) -> bool {
-        self.answers.heard().is_some() && self.congestion.is_new() && self.totals.sent < FILL
+    pub fn wants_padding(&self) -> bool {
+        self.acks.last_ack().is_some()
+            && self.congestion.in_early_slow_start()
+            && self.totals.sent < MAX_PADDING
     }
 
-    /// Bytes that may be under way.
+    /// Congestion window, bytes.
     #[must_use]
     pub fn window(&self) -> u64 {
         self.window.unwrap_or_else(|| self.congestion.window())
     }
 
-    /// Another controller than [`Congestion`] decides on the window from now on.
+    /// Sets the window of an external controller, which replaces that of [`Congestion`].
     pub fn set_window(&mut self, window: u64) {
         self.window = Some(window);
     }
 
-    /// Packets have this many bytes from now on.
-    pub fn set_packet(&mut self, packet: u16) {
-        self.congestion.set_packet(packet);
+    /// Sets the packet size, bytes, after MTU discovery.
+    pub fn set_packet_size(&mut self, packet: u16) {
+        self.congestion.set_packet_size(packet);
     }
 
-    /// Bytes under way.
+    /// Bytes in flight (RFC 9002 section 2).
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Smoothed round trip.
+    /// Smoothed RTT (RFC 9002 section 5.3).
     #[must_use]
     pub fn rtt(&self) -> Option<Duration> {
-        self.answers.rtt()
+        self.acks.rtt()
     }
 
-    /// Variation of the round trip (RFC 9002 section 5.3).
+    /// RTT variation, `rttvar` (RFC 9002 section 5.3).
     #[must_use]
     pub fn jitter(&self) -> Duration {
-        self.answers.jitter()
+        self.acks.jitter()
     }
 
-    /// How long it may take until what is lost has gone twice more: that it is lost is known after a round trip.
+    /// Time within which a loss has been detected and retransmitted, with allowance for one further
+    /// retransmission: two RTTs and four times `rttvar`.
     #[must_use]
-    pub fn resend_time(&self) -> Option<Duration> {
+    pub fn max_retransmission_delay(&self) -> Option<Duration> {
         Some(self.rtt()? * 2 + self.jitter() * 4)
     }
 
-    /// Share of bytes lost, of those that were sent in the last seconds.
+    /// Loss rate by bytes over the last second; zero if nothing was sent for three.
     #[must_use]
     pub fn loss(&self, now: Instant) -> f64 {
-        self.loss.share(now)
+        self.loss.rate(now)
     }
 
-    /// Bytes since the beginning.
+    /// Bytes since the connection began.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Bytes were sent.
+    /// A packet was sent.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         self.in_flight += bytes;
         self.totals.sent += bytes;
-        self.answers.on_sent(now);
+        self.acks.on_sent(now);
     }
 
-    /// A packet was acknowledged.
+    /// A packet sent at `sent` was acknowledged.
     pub fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.totals.acked += bytes;
-        self.loss.note(now, bytes, 0);
-        if self.answers.on_ack(now, sent) {
+        self.loss.record(now, bytes, 0);
+        if self.acks.on_ack(now, sent) {
             self.congestion.on_ack(now, sent, bytes);
         }
     }
 
-    /// All packets of one acknowledgement were told.
-    pub fn on_acks_end(&mut self, now: Instant, in_flight: u64) {
+    /// All packets of one ACK frame have been reported; `in_flight` bytes remain in flight.
+    pub fn on_end_acks(&mut self, now: Instant, in_flight: u64) {
         self.in_flight = in_flight;
-        self.answers.on_acks_end(now, in_flight > 0);
-        self.congestion.on_acks_end(now, in_flight);
+        self.acks.on_end_acks(now, in_flight > 0);
+        self.congestion.on_end_acks(now, in_flight);
     }
 
-    /// Packets were lost, the last of which left at `sent`. What was lost while the path was down says nothing of what
-    /// it loses now.
+    /// Packets were declared lost, the last of them sent at `sent`. Losses from while the path was
+    /// down do not count towards its loss rate. `persistent` is persistent congestion (RFC 9002
+    /// section 7.6).
     pub fn on_lost(&mut self, now: Instant, sent: Instant, bytes: u64, persistent: bool) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.totals.lost += bytes;
-        let counted = if self.answers.was_down(sent) { 0 } else { bytes };
-        self.loss.note(now, 0, counted);
-        self.congestion.on_lost(counted, persistent);
+        let attributed = if self.acks.sent_while_down(sent) { 0 } else { bytes };
+        self.loss.record(now, 0, attributed);
+        self.congestion.on_lost(attributed, persistent);
     }
 
-    /// When it last answered.
+    /// When the last acknowledgement arrived.
     #[must_use]
-    pub fn heard(&self) -> Option<Instant> {
-        self.answers.heard()
+    pub fn last_ack(&self) -> Option<Instant> {
+        self.acks.last_ack()
     }
 
-    /// When a path of its group, this or another, last answered.
-    pub fn note_group_heard(&mut self, at: Option<Instant>) {
-        self.answers.note_group_heard(at);
+    /// Reports the latest acknowledgement on any path of the group.
+    pub fn note_group_ack(&mut self, at: Option<Instant>) {
+        self.acks.note_group_ack(at);
     }
 
-    /// When its silence will next change its state, if it stays silent; none where it has, or nothing is awaited.
+    /// When [`Self::state`] changes next if no acknowledgement arrives; none if it cannot change.
     #[must_use]
-    pub fn silent_at(&self, now: Instant) -> Option<Instant> {
-        self.answers.silent_at(now)
+    pub fn next_liveness_check(&self, now: Instant) -> Option<Instant> {
+        self.acks.next_check(now)
     }
 
-    /// What it may be used for.
+    /// How the path may be used.
     #[must_use]
     pub fn state(&self, now: Instant) -> State {
-        match self.answers.silence(now) {
+        match self.acks.silence(now) {
             None => State::Probing,
             Some(Silence::Down) => State::Down,
-            Some(Silence::Long) => State::Degraded,
-            Some(Silence::Usual) if self.loss(now) > HEAVY_LOSS => State::Degraded,
-            Some(Silence::Usual) => State::Up,
+            Some(Silence::Overdue) => State::Degraded,
+            Some(Silence::Normal) if self.loss(now) > DEGRADED_LOSS => State::Degraded,
+            Some(Silence::Normal) => State::Up,
         }
     }
 
-    /// What the scheduler sees; `waiting` bytes have been given to the transport and not been sent.
+    /// View for the scheduler. `waiting` bytes have been handed to the transport and not been sent
+    /// yet.
     #[must_use]
-    pub fn view(&self, now: Instant, waiting: u64, largest: u64) -> View {
-        let rate = self.allowed(self.congestion.hope(now));
-        let usual = self.congestion.usual();
-        let promised = self.in_flight + waiting;
-        // What stands in the queue is what was measured to do so: a path that nobody has filled for some seconds would
-        // else be given its whole window at once, and others nothing.
-        let under_way = self.congestion.rate().bytes(usual);
+    pub fn view(&self, now: Instant, waiting: u64, max_packet: u64) -> View {
+        let rate = self.limit_to_window(self.congestion.probing_rate(now));
+        let rtt = self.congestion.unqueued_rtt();
+        let committed = self.in_flight + waiting;
+        // The measured rate, not the probing rate: a path idle for some seconds would otherwise be
+        // given its whole window at once, and the other paths nothing.
+        let bdp = self.congestion.rate().bytes(rtt);
         View {
             state: self.state(now),
-            room: self.window().saturating_sub(promised),
-            queued: promised.saturating_sub(under_way),
+            available_window: self.window().saturating_sub(committed),
+            queued: committed.saturating_sub(bdp),
             rate,
-            delay: usual / 2,
-            largest,
-            resend: self.resend(),
+            delay: rtt / 2,
+            max_packet,
+            retransmission_delay: self.retransmission_delay(),
         }
     }
 
-    /// As much of a rate as the window lets through, which a path that is back opens anew.
-    fn allowed(&self, rate: Rate) -> Rate {
-        let usual = self.congestion.usual();
-        if usual.is_zero() {
+    /// Limits a rate to one window per queue-free RTT: after an outage the window starts small.
+    fn limit_to_window(&self, rate: Rate) -> Rate {
+        let rtt = self.congestion.unqueued_rtt();
+        if rtt.is_zero() {
             return rate;
         }
-        let window = self.window.unwrap_or_else(|| self.congestion.open_window()) as f64;
-        let most = window / usual.as_secs_f64();
-        Rate::from_bytes_per_second(rate.bytes_per_second().min(most))
+        let window = self.window.unwrap_or_else(|| self.congestion.undrained_window()) as f64;
+        let max_rate = window / rtt.as_secs_f64();
+        Rate::from_bytes_per_second(rate.bytes_per_second().min(max_rate))
     }
 
-    fn resend(&self) -> Duration {
+    /// See [`View::retransmission_delay`].
+    fn retransmission_delay(&self) -> Duration {
         let round_trip = self.rtt().unwrap_or_default();
-        let sent = self.congestion.rate().bytes(round_trip) as f64 / self.congestion.packet();
-        round_trip.mul_f64((sent * self.loss.usual).clamp(0.0, 1.0))
+        let sent = self.congestion.rate().bytes(round_trip) as f64 / self.congestion.packet_size();
+        round_trip.mul_f64((sent * self.loss.average).clamp(0.0, 1.0))
     }
 }
 
@@ -314,12 +323,12 @@ mod tests {
         let mut path = Path::new(start, 1500);
         path.on_sent(start, 1500);
         path.on_ack(start + ms(20), start, 1500);
-        path.on_acks_end(start + ms(20), 0);
+        path.on_end_acks(start + ms(20), 0);
         path
     }
 
     #[test]
-    fn silence_degrades_a_path_and_then_ends_it() {
+    fn silence_degrades_a_path_and_then_takes_it_down() {
         let start = Instant::now();
         assert_eq!(Path::new(start, 1500).state(start), State::Probing);
         let mut path = known(start);
@@ -328,77 +337,87 @@ mod tests {
         let states = [110, 160, 165, 300].map(|at| path.state(start + ms(at)));
         assert_eq!(states, [State::Up, State::Up, State::Degraded, State::Down]);
         path.on_ack(start + ms(500), start + ms(480), 1500);
-        path.on_acks_end(start + ms(500), 0);
+        path.on_end_acks(start + ms(500), 0);
         assert_eq!(path.state(start + ms(500)), State::Up);
     }
 
-    /// Dead for a second: the answer is about what came before, and all since then is lost.
+    /// An outage of a second: the first acknowledgement is for a packet sent before it, everything
+    /// sent since is lost.
     #[test]
-    fn what_happens_while_a_path_is_down_says_nothing_of_it() {
+    fn events_during_an_outage_do_not_affect_estimates() {
         let start = Instant::now();
         let mut path = known(start);
         path.on_sent(start + ms(100), 30_000);
         path.on_sent(start + ms(1000), 60);
         path.on_ack(start + ms(1120), start + ms(100), 1500);
-        path.on_acks_end(start + ms(1120), 28_560);
+        path.on_end_acks(start + ms(1120), 28_560);
         path.on_lost(start + ms(1120), start + ms(1000), 28_560, false);
         assert_eq!((path.rtt(), path.totals().lost), (Some(ms(20)), 28_560));
-        path.on_acks_end(start + ms(1120), 0);
+        path.on_end_acks(start + ms(1120), 0);
         path.on_sent(start + ms(2200), 1500);
         path.on_ack(start + ms(2230), start + ms(2200), 1500);
-        path.on_acks_end(start + ms(2230), 0);
+        path.on_end_acks(start + ms(2230), 0);
         let now = start + ms(2230);
         assert_eq!((path.state(now), path.loss(now)), (State::Up, 0.0));
         assert!(path.rtt() > Some(ms(20)));
     }
 
     #[test]
-    fn a_path_is_new_until_it_has_carried_something() {
+    fn a_path_wants_padding_until_it_has_carried_some() {
         let start = Instant::now();
-        assert!(!Path::new(start, 1500).is_new(), "it has not answered yet");
+        assert!(!Path::new(start, 1500).wants_padding(), "it has not answered yet");
         let mut path = known(start);
-        assert!(path.is_new());
-        path.on_sent(start, FILL);
-        assert!(!path.is_new());
+        assert!(path.wants_padding());
+        path.on_sent(start, MAX_PADDING);
+        assert!(!path.wants_padding());
     }
 
     #[test]
-    fn heavy_loss_degrades() {
+    fn heavy_loss_degrades_a_path() {
         let start = Instant::now();
         let mut path = known(start);
         for n in 0..30 {
             path.on_sent(start + ms(50 * n), 1500);
             path.on_lost(start + ms(50 * n), start + ms(50 * n), 1500, false);
         }
-        path.on_acks_end(start + ms(1500), 0);
+        path.on_end_acks(start + ms(1500), 0);
         let later = |n| path.state(start + ms(n));
         assert_eq!((later(1500), path.totals().lost), (State::Degraded, 45_000));
         assert_eq!(later(9000), State::Up, "it gets another chance");
     }
 
-    /// 625 kB/s at 20 ms are eight packets a round trip.
+    /// 625 kB/s with an RTT of 20 ms are eight packets per RTT.
     #[test]
-    fn loss_delays_in_proportion() {
+    fn retransmission_delay_is_proportional_to_loss() {
         let start = Instant::now();
         let mut path = known(start);
-        assert_eq!(path.view(start, 0, 0).resend, Duration::ZERO);
+        assert_eq!(path.view(start, 0, 0).retransmission_delay, Duration::ZERO);
         for n in 0..40 {
             path.on_ack(start + ms(30 * n + 20), start + ms(30 * n), 1485);
             path.on_lost(start + ms(30 * n + 20), start + ms(30 * n), 15, false);
         }
-        let resend = path.view(start + ms(1200), 0, 0).resend.as_secs_f64();
-        assert!((0.00017..0.00023).contains(&resend), "{resend}");
+        let retransmission_delay =
+            path.view(start + ms(1200), 0, 0).retransmission_delay.as_secs_f64();
+        assert!((0.00017..0.00023).contains(&retransmission_delay), "{retransmission_delay}");
     }
 
     #[test]
-    fn arrival_counts_the_queue() {
+    fn arrival_includes_queueing_delay() {
         let rate = Rate::from_bytes_per_second(125_000.0);
         let delay = ms(3);
-        let (state, room) = (State::Up, 3000);
-        let resend = Duration::ZERO;
-        let mut view = View { state, room, queued: 0, rate, delay, largest: 1400, resend };
+        let (state, available_window) = (State::Up, 3000);
+        let retransmission_delay = Duration::ZERO;
+        let mut view = View {
+            state,
+            available_window,
+            queued: 0,
+            rate,
+            delay,
+            max_packet: 1400,
+            retransmission_delay,
+        };
         assert_eq!(view.arrival(1250), ms(13));
         view.sent(2500);
-        assert_eq!((view.arrival(1250), view.room), (ms(33), 500));
+        assert_eq!((view.arrival(1250), view.available_window), (ms(33), 500));
     }
 }

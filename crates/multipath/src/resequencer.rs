@@ -1,8 +1,15 @@
-//! Brings the packets of each flow back into order.
+//! Restores the order of each flow (docs/design/resequencing.md).
 //!
-//! A packet that comes in order passes at once: where nothing is reordered, this costs a comparison.
-//! Packets behind a gap wait until the missing one comes, is known to be lost, or is late by more than
-//! [`Spread`] has seen.
+//! A packet in order is delivered at once: without reordering the cost is one comparison. Packets
+//! behind a gap wait until the missing packet arrives, is known to be lost, or its deadline passes
+//! ([`DeadlineEstimator`]).
+//!
+//! A path delivers in order, so packet `n` of a flow is lost once every path in use has delivered a
+//! packet that left after it:
+//!
+//! ```text
+//! lost(n)  <=>  n < min over paths p in use of left_before(p)
+//! ```
 
 use std::{
     collections::VecDeque,
@@ -10,100 +17,111 @@ use std::{
 };
 
 use crate::{
-    past::{MEMORY, Past},
+    abandoned::{AbandonedSet, HISTORY},
+    deadline::DeadlineEstimator,
     sequencer::{FLOWS, MAX_PATHS, Tag},
-    spread::Spread,
 };
 
-/// Numbers that a flow's buffer spans. A packet further ahead begins the flow anew: so far back,
-/// nothing is worth waiting for.
-const SPAN: u32 = 4096;
+/// Sequence numbers that a flow's buffer spans. A packet further ahead restarts the flow.
+const WINDOW: u32 = 4096;
 
-/// Packets after the last one that goes again if it is lost for which a flow is taken to be of that kind.
-const KEPT: u8 = 32;
+/// Consecutive unprotected packets after which a flow is no longer treated as retransmittable.
+const PROTECTED_PACKETS: u8 = 32;
 
-/// What has happened so far. `in_order + late + resequenced + duplicates` is what came.
+/// Packets by the order of their arrival. Their number is `in_order + late + resequenced +
+/// duplicates`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Came in order, or needs none, and passed at once.
+    /// Arrived in order, or need no order: delivered at once.
     pub in_order: u64,
-    /// Came before one that it belongs behind, and waited.
+    /// Arrived before a packet that precedes them: buffered.
     pub resequenced: u64,
-    /// Came after it had been given up, and passed out of order.
+    /// Arrived after they had been abandoned: delivered out of order.
     pub late: u64,
-    /// Came for the second time, and went no further.
+    /// Arrived before: dropped.
     pub duplicates: u64,
-    /// Known to be lost from those that came after it on all paths, so that nobody waited.
+    /// Declared lost because every path in use had passed them.
     pub lost: u64,
-    /// Waited for in vain until the deadline.
+    /// Gaps that reached their deadline.
     pub expired: u64,
-    /// Given up because too much waited.
+    /// Gaps abandoned because the buffer was full.
     pub overflowed: u64,
 }
 
-/// The resequencer of one direction of a path group. `T` is a packet.
+/// Resequencer of one direction of a path group. `T` is a packet.
 pub struct Resequencer<T> {
     flows: Box<[Option<Box<Flow<T>>>]>,
     /// Flows with a gap.
     gaps: Vec<u16>,
-    spread: Spread,
-    /// Of flows whose packets go again if they are lost.
-    resent: Spread,
-    held: usize,
+    wait: DeadlineEstimator,
+    /// Deadline for flows whose packets are retransmitted.
+    retransmit_wait: DeadlineEstimator,
+    buffered: usize,
     limit: usize,
     counters: Counters,
 }
 
+/// A sequence number of a flow that has not been delivered in order yet.
 enum Slot<T> {
     Missing,
-    /// Will not come.
+    /// Abandoned.
     Lost,
-    Here(T, Instant),
-    /// Came, and did not wait for those before it.
-    Passed(Instant),
+    Buffered(T, Instant),
+    /// Delivered out of order, since it need not wait.
+    Delivered(Instant),
 }
 
 impl<T> Slot<T> {
-    /// When it came.
-    fn came(&self) -> Option<Instant> {
+    /// When the packet arrived.
+    fn arrived_at(&self) -> Option<Instant> {
         match self {
             Self::Missing | Self::Lost => None,
-            Self::Here(_, at) | Self::Passed(at) => Some(*at),
+            Slot::Buffered(_, at) | Slot::Delivered(at) => Some(*at),
         }
     }
 }
 
+/// One flow.
 struct Flow<T> {
-    /// The number that is next to pass.
+    /// Next sequence number to be delivered in order.
     next: u32,
-    /// From `next` on; empty without a gap, else `next` is missing.
+    /// Slots from `next` on. Empty without a gap; otherwise `next` is missing.
     slots: VecDeque<Slot<T>>,
-    /// When the first packet behind the gap came.
-    since: Option<Instant>,
-    /// What was given up of those before `next`.
-    past: Past,
-    /// When those behind the youngest of these had begun to wait.
-    gave_up: Option<Instant>,
-    /// For each path, the number before which all had left when the packet left that came last on it.
-    left: [Option<u32>; MAX_PATHS],
-    /// Packets to come of which none need go again for the flow no longer to count as one of those.
-    kept: u8,
+    /// When the first packet behind the gap arrived.
+    gap_since: Option<Instant>,
+    /// Abandoned sequence numbers before `next`.
+    abandoned: AbandonedSet,
+    /// [`Flow::gap_since`] of the gap abandoned last.
+    abandoned_gap_since: Option<Instant>,
+    /// Per path, [`Tag::left_before`] of the last packet that arrived on it.
+    left_before: [Option<u32>; MAX_PATHS],
+    /// Unprotected packets still to see before the flow stops being treated as retransmittable.
+    protected_for: u8,
 }
 
 impl<T> Flow<T> {
     fn new() -> Self {
-        let (slots, past, left) = (VecDeque::new(), Past::default(), [None; MAX_PATHS]);
-        Self { next: 0, slots, since: None, past, gave_up: None, left, kept: 0 }
+        let (slots, abandoned, left_before) =
+            (VecDeque::new(), AbandonedSet::default(), [None; MAX_PATHS]);
+        Self {
+            next: 0,
+            slots,
+            gap_since: None,
+            abandoned,
+            abandoned_gap_since: None,
+            left_before,
+            protected_for: 0,
+        }
     }
 
-    fn advance(&mut self, given_up: bool) {
-        self.past.note(self.next, given_up);
+    fn advance(&mut self, abandoned: bool) {
+        self.abandoned.set(self.next, abandoned);
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Gives up those that must have come by now if they still came on one of these paths; how many.
-    fn overtaken(&mut self, paths: u16) -> u64 {
-        let used = self.left.iter().enumerate().filter(|(path, _)| paths >> path & 1 == 1);
+    /// Declares lost every missing packet that all these paths have passed; returns how many.
+    fn declare_lost_behind(&mut self, paths: u16) -> u64 {
+        let used = self.left_before.iter().enumerate().filter(|(path, _)| paths >> path & 1 == 1);
         let ahead = |(_, left): (usize, &Option<u32>)| {
             left.map_or(0, |left| left.wrapping_sub(self.next).cast_signed().max(0))
         };
@@ -118,6 +136,7 @@ impl<T> Flow<T> {
         lost
     }
 
+    /// The slot `ahead` of [`Flow::next`], created as missing if necessary.
     fn slot(&mut self, ahead: u32) -> Option<&mut Slot<T>> {
         let index = usize::try_from(ahead).ok()?;
         if self.slots.len() <= index {
@@ -128,164 +147,172 @@ impl<T> Flow<T> {
 }
 
 impl<T> Resequencer<T> {
-    /// A resequencer that holds at most so many packets.
+    /// A resequencer that buffers at most `limit` packets.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         let flows = std::iter::repeat_with(|| None).take(FLOWS).collect();
         let (gaps, counters) = (Vec::with_capacity(64), Counters::default());
-        let (spread, resent) = (Spread::new(), Spread::new());
-        Self { flows, gaps, spread, resent, held: 0, limit, counters }
+        let (wait, retransmit_wait) = (DeadlineEstimator::new(), DeadlineEstimator::new());
+        Self { flows, gaps, wait, retransmit_wait, buffered: 0, limit, counters }
     }
 
-    /// Begins anew: what waits is dropped, what has been counted stays.
+    /// Forgets all flows and drops what is buffered. Counters are kept.
     pub fn reset(&mut self) {
         self.flows.fill_with(|| None);
         self.gaps.clear();
-        self.held = 0;
+        self.buffered = 0;
     }
 
-    /// What has happened so far.
+    /// Counters since the start.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Packets that wait.
+    /// Packets buffered.
     #[must_use]
-    pub fn held(&self) -> usize {
-        self.held
+    pub fn buffered(&self) -> usize {
+        self.buffered
     }
 
-    /// How long a missing packet is waited for at present.
+    /// How long a missing packet is waited for, unless it is retransmitted.
     #[must_use]
     pub fn deadline(&self) -> Duration {
-        self.spread.deadline()
+        self.wait.deadline()
     }
 
-    /// Waits at least this long from now on: the difference of the paths' delays. For packets that go again
-    /// where they are lost, `round_trip` longer.
-    pub fn set_spread(&mut self, spread: Duration, round_trip: Duration) {
-        self.spread.set_floor(spread);
-        self.resent.set_floor(spread + round_trip);
+    /// Sets the minimum wait: `spread` is the difference of the paths' delays; packets that are
+    /// retransmitted get `round_trip` more.
+    pub fn set_min_wait(&mut self, spread: Duration, round_trip: Duration) {
+        self.wait.set_floor(spread);
+        self.retransmit_wait.set_floor(spread + round_trip);
     }
 
-    /// Takes a packet that came on a path; gives `pass` what may now go on, in order. Where the packet `waits` for
-    /// nobody, it goes on at once, and others wait for it as for any.
+    /// Takes a packet that arrived on a path and passes to `deliver` whatever is now in order. A
+    /// packet that need not be `ordered` is delivered at once; packets behind it wait for it
+    /// nevertheless.
     pub fn push(
         &mut self,
         now: Instant,
         path: usize,
         tag: Tag,
-        (packet, waits): (T, bool),
-        pass: &mut impl FnMut(T),
+        (packet, ordered): (T, bool),
+        deliver: &mut impl FnMut(T),
     ) {
         let Some(flow) = self.flows.get_mut(usize::from(tag.flow)) else { return };
         let flow = flow.get_or_insert_with(|| Box::new(Flow::new()));
-        if let (Some(left), Some(before)) = (flow.left.get_mut(path), tag.left_before()) {
+        if let (Some(left), Some(before)) = (flow.left_before.get_mut(path), tag.left_before()) {
             *left = Some(before);
         }
-        flow.kept = if tag.kept { KEPT } else { flow.kept.saturating_sub(1) };
+        flow.protected_for = if tag.retransmittable {
+            PROTECTED_PACKETS
+        } else {
+            flow.protected_for.saturating_sub(1)
+        };
         let ahead = tag.sequence.wrapping_sub(flow.next);
         if ahead == 0 && flow.slots.is_empty() {
             flow.advance(false);
             self.counters.in_order += 1;
-            pass(packet);
+            deliver(packet);
             return;
         }
         if ahead > u32::MAX / 2 {
-            self.past(now, tag, packet, pass);
-        } else if ahead >= SPAN {
-            self.restart(now, tag, packet, pass);
+            self.on_late(now, tag, packet, deliver);
+        } else if ahead >= WINDOW {
+            self.restart(now, tag, packet, deliver);
         } else {
-            self.hold(now, tag, ahead, (packet, waits), pass);
+            self.buffer(now, tag, ahead, (packet, ordered), deliver);
         }
-        self.lose(now, tag, pass);
-        if self.held > self.limit {
-            self.give_up(now, tag.flow, pass);
+        self.detect_loss(now, tag, deliver);
+        if self.buffered > self.limit {
+            self.abandon_gap(now, tag.flow, deliver);
             self.counters.overflowed += 1;
         }
     }
 
-    /// A packet whose turn has been: it was given up, or has come already.
-    fn past(&mut self, now: Instant, tag: Tag, packet: T, pass: &mut impl FnMut(T)) {
+    /// A packet behind [`Flow::next`]: one that was abandoned, or a duplicate.
+    fn on_late(&mut self, now: Instant, tag: Tag, packet: T, deliver: &mut impl FnMut(T)) {
         let Some(flow) = known(&mut self.flows, tag.flow) else { return };
-        // What is longer ago than is known may have come already: nothing passes twice.
+        // Beyond the history it may be a duplicate, and nothing is delivered twice.
         let ago = flow.next.wrapping_sub(tag.sequence);
-        if ago > MEMORY || !flow.past.take(tag.sequence) {
+        if ago > HISTORY || !flow.abandoned.remove(tag.sequence) {
             self.counters.duplicates += 1;
             return;
         }
-        if let Some(since) = flow.gave_up {
-            let wait = now.saturating_duration_since(since);
-            if flow.kept > 0 { &mut self.resent } else { &mut self.spread }.note(now, wait);
+        if let Some(since) = flow.abandoned_gap_since {
+            let waited = now.saturating_duration_since(since);
+            if flow.protected_for > 0 { &mut self.retransmit_wait } else { &mut self.wait }
+                .on_gap_filled(now, waited);
         }
         self.counters.late += 1;
-        pass(packet);
+        deliver(packet);
     }
 
-    /// A packet from so far ahead that the flow begins anew behind it.
-    fn restart(&mut self, now: Instant, tag: Tag, packet: T, pass: &mut impl FnMut(T)) {
-        while self.give_up(now, tag.flow, pass) {}
+    /// A packet beyond [`WINDOW`]: restarts the flow behind it.
+    fn restart(&mut self, now: Instant, tag: Tag, packet: T, deliver: &mut impl FnMut(T)) {
+        while self.abandon_gap(now, tag.flow, deliver) {}
         let Some(flow) = known(&mut self.flows, tag.flow) else { return };
         flow.next = tag.sequence.wrapping_add(1);
-        flow.past = Past::default();
+        flow.abandoned = AbandonedSet::default();
         self.counters.in_order += 1;
-        pass(packet);
+        deliver(packet);
     }
 
-    fn hold(
+    /// Stores a packet until the gap before it is closed.
+    fn buffer(
         &mut self,
         now: Instant,
         tag: Tag,
         ahead: u32,
-        (packet, waits): (T, bool),
-        pass: &mut impl FnMut(T),
+        (packet, ordered): (T, bool),
+        deliver: &mut impl FnMut(T),
     ) {
         let Some(flow) = known(&mut self.flows, tag.flow) else { return };
         let Some(slot) = flow.slot(ahead) else { return };
-        if slot.came().is_some() {
+        if slot.arrived_at().is_some() {
             self.counters.duplicates += 1;
             return;
         }
-        if waits {
-            *slot = Slot::Here(packet, now);
-            self.held += 1;
+        if ordered {
+            *slot = Slot::Buffered(packet, now);
+            self.buffered += 1;
         } else {
-            *slot = Slot::Passed(now);
-            pass(packet);
+            *slot = Slot::Delivered(now);
+            deliver(packet);
         }
-        let held = waits && ahead > 0;
-        self.counters.resequenced += u64::from(held);
-        self.counters.in_order += u64::from(!held);
-        match flow.since {
+        let buffered = ordered && ahead > 0;
+        self.counters.resequenced += u64::from(buffered);
+        self.counters.in_order += u64::from(!buffered);
+        match flow.gap_since {
             Some(since) if ahead == 0 => {
-                let wait = now.saturating_duration_since(since);
-                if flow.kept > 0 { &mut self.resent } else { &mut self.spread }.note(now, wait);
+                let waited = now.saturating_duration_since(since);
+                if flow.protected_for > 0 { &mut self.retransmit_wait } else { &mut self.wait }
+                    .on_gap_filled(now, waited);
             }
             None => {
-                flow.since = Some(now);
+                flow.gap_since = Some(now);
                 self.gaps.push(tag.flow);
             }
             Some(_) => {}
         }
-        self.drain(now, tag.flow, pass);
+        self.release(now, tag.flow, deliver);
     }
 
-    /// What left before the last packet that came on each path in use, and has not come, is lost.
-    fn lose(&mut self, now: Instant, tag: Tag, pass: &mut impl FnMut(T)) {
+    /// Applies the loss rule to the flow of a packet that has just arrived.
+    fn detect_loss(&mut self, now: Instant, tag: Tag, deliver: &mut impl FnMut(T)) {
         let Some(flow) = known(&mut self.flows, tag.flow) else { return };
-        if flow.since.is_none() {
+        if flow.gap_since.is_none() {
             return;
         }
-        let lost = flow.overtaken(tag.paths);
+        let lost = flow.declare_lost_behind(tag.paths);
         self.counters.lost += lost;
         if lost > 0 {
-            self.drain(now, tag.flow, pass);
+            self.release(now, tag.flow, deliver);
         }
     }
 
-    /// Passes on what stands at the front of a flow.
-    fn drain(&mut self, now: Instant, number: u16, pass: &mut impl FnMut(T)) {
+    /// Delivers the slots at the front of a flow, up to the next gap.
+    fn release(&mut self, now: Instant, number: u16, deliver: &mut impl FnMut(T)) {
         let Some(flow) = known(&mut self.flows, number) else { return };
         let mut moved = false;
         while let Some(slot) = flow.slots.pop_front() {
@@ -295,32 +322,32 @@ impl<T> Resequencer<T> {
                     break;
                 }
                 Slot::Lost => true,
-                Slot::Here(packet, _) => {
-                    self.held -= 1;
-                    pass(packet);
+                Slot::Buffered(packet, _) => {
+                    self.buffered -= 1;
+                    deliver(packet);
                     false
                 }
-                Slot::Passed(_) => false,
+                Slot::Delivered(_) => false,
             };
             if lost {
-                flow.gave_up = flow.since.or(Some(now));
+                flow.abandoned_gap_since = flow.gap_since.or(Some(now));
             }
             flow.advance(lost);
             moved = true;
         }
         if moved {
-            let since = flow.slots.iter().find_map(Slot::came);
+            let since = flow.slots.iter().find_map(Slot::arrived_at);
             if since.is_none() {
                 self.gaps.retain(|gap| *gap != number);
             }
-            flow.since = since;
+            flow.gap_since = since;
         }
     }
 
-    /// Gives up what is missing at the front of a flow; whether anything was.
-    fn give_up(&mut self, now: Instant, number: u16, pass: &mut impl FnMut(T)) -> bool {
+    /// Abandons the gap at the front of a flow; returns whether there was one.
+    fn abandon_gap(&mut self, now: Instant, number: u16, deliver: &mut impl FnMut(T)) -> bool {
         let Some(flow) = known(&mut self.flows, number) else { return false };
-        if flow.since.is_none() {
+        if flow.gap_since.is_none() {
             flow.slots.clear();
             return false;
         }
@@ -328,40 +355,44 @@ impl<T> Resequencer<T> {
             match slot {
                 Slot::Missing => *slot = Slot::Lost,
                 Slot::Lost => {}
-                Slot::Here(..) | Slot::Passed(_) => break,
+                Slot::Buffered(..) | Slot::Delivered(_) => break,
             }
         }
-        self.drain(now, number, pass);
+        self.release(now, number, deliver);
         true
     }
 
-    /// When [`Resequencer::expire`] is to be called.
+    /// When [`Resequencer::expire`] is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.gaps.iter().filter_map(|number| self.due(*number)).min()
+        self.gaps.iter().filter_map(|number| self.deadline_of(*number)).min()
     }
 
-    /// Gives up what has been waited for too long.
-    pub fn expire(&mut self, now: Instant, pass: &mut impl FnMut(T)) {
-        while let Some(number) = self.overdue(now) {
+    /// Abandons gaps whose deadline has passed.
+    pub fn expire(&mut self, now: Instant, deliver: &mut impl FnMut(T)) {
+        while let Some(number) = self.expired(now) {
             self.counters.expired += 1;
-            self.give_up(now, number, pass);
+            self.abandon_gap(now, number, deliver);
         }
     }
 
-    fn overdue(&self, now: Instant) -> Option<u16> {
-        self.gaps.iter().find(|number| self.due(**number).is_some_and(|due| due <= now)).copied()
+    /// A flow whose deadline has passed.
+    fn expired(&self, now: Instant) -> Option<u16> {
+        self.gaps
+            .iter()
+            .find(|number| self.deadline_of(**number).is_some_and(|due| due <= now))
+            .copied()
     }
 
-    /// When what is missing of a flow has been waited for long enough.
-    fn due(&self, number: u16) -> Option<Instant> {
+    /// When the deadline of a flow's gap passes.
+    fn deadline_of(&self, number: u16) -> Option<Instant> {
         let flow = self.flows.get(usize::from(number))?.as_ref()?;
-        let spread = if flow.kept > 0 { &self.resent } else { &self.spread };
-        Some(flow.since? + spread.deadline())
+        let wait = if flow.protected_for > 0 { &self.retransmit_wait } else { &self.wait };
+        Some(flow.gap_since? + wait.deadline())
     }
 }
 
-/// A flow of which something has come.
+/// A flow that has been seen before.
 fn known<T>(flows: &mut [Option<Box<Flow<T>>>], number: u16) -> Option<&mut Flow<T>> {
     flows.get_mut(usize::from(number))?.as_deref_mut()
 }
@@ -374,18 +405,25 @@ mod tests {
         resequencer: Resequencer<u32>,
         passed: Vec<u32>,
         start: Instant,
-        /// Those in use.
+        /// Bitmap of paths in use.
         paths: u16,
-        /// Whether packets go again.
-        kept: bool,
-        /// Whether they wait.
-        waits: bool,
+        /// Whether packets are retransmittable.
+        retransmittable: bool,
+        /// Whether packets need order.
+        ordered: bool,
     }
 
     impl Bench {
         fn new(limit: usize) -> Self {
             let (resequencer, start) = (Resequencer::new(limit), Instant::now());
-            Self { resequencer, passed: vec![], start, paths: 0b11, kept: false, waits: true }
+            Self {
+                resequencer,
+                passed: vec![],
+                start,
+                paths: 0b11,
+                retransmittable: false,
+                ordered: true,
+            }
         }
 
         fn at(&self, ms: u64) -> Instant {
@@ -393,9 +431,15 @@ mod tests {
         }
 
         fn push(&mut self, ms: u64, path: usize, sequence: u32, behind: u16) {
-            let tag = Tag { flow: 5, sequence, behind, paths: self.paths, kept: self.kept };
+            let tag = Tag {
+                flow: 5,
+                sequence,
+                behind,
+                paths: self.paths,
+                retransmittable: self.retransmittable,
+            };
             let now = self.at(ms);
-            let packet = (sequence, self.waits);
+            let packet = (sequence, self.ordered);
             self.resequencer.push(now, path, tag, packet, &mut |packet| self.passed.push(packet));
         }
 
@@ -406,16 +450,16 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_order_passes_at_once() {
+    fn packets_in_order_are_delivered_at_once() {
         let mut bench = Bench::new(10);
         (0..5).for_each(|n| bench.push(0, 0, n, 0));
         assert_eq!(bench.passed, [0, 1, 2, 3, 4]);
-        assert_eq!((bench.resequencer.held(), bench.resequencer.poll_timeout()), (0, None));
+        assert_eq!((bench.resequencer.buffered(), bench.resequencer.poll_timeout()), (0, None));
         assert_eq!(bench.resequencer.counters().in_order, 5);
     }
 
     #[test]
-    fn what_overtakes_waits() {
+    fn packets_ahead_of_a_gap_are_buffered() {
         let mut bench = Bench::new(10);
         bench.push(0, 0, 0, 0);
         bench.push(1, 1, 2, 0);
@@ -427,16 +471,16 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_order_waits_for_nobody() {
+    fn unordered_packets_are_delivered_at_once() {
         let mut bench = Bench::new(10);
         bench.push(0, 0, 0, 0);
-        bench.waits = false;
+        bench.ordered = false;
         (3..40).for_each(|n| bench.push(1, 1, n, 0));
         bench.push(2, 1, 5, 0);
-        bench.waits = true;
+        bench.ordered = true;
         bench.push(3, 1, 40, 0);
         assert_eq!(bench.passed, (0..1).chain(3..40).collect::<Vec<_>>());
-        assert_eq!(bench.resequencer.held(), 1);
+        assert_eq!(bench.resequencer.buffered(), 1);
         bench.push(4, 0, 1, 0);
         bench.expire(100);
         assert_eq!(bench.passed[38..], [1, 40]);
@@ -449,14 +493,14 @@ mod tests {
     }
 
     #[test]
-    fn losses_on_the_only_path_are_not_waited_for() {
+    fn losses_on_a_single_path_are_detected_at_once() {
         let mut bench = Bench::new(10);
         bench.paths = 0b01;
         bench.push(0, 0, 0, 0);
         bench.push(1, 0, 4, 0); // three in a row
         assert_eq!(bench.passed, [0, 4]);
         assert_eq!(bench.resequencer.counters().lost, 3);
-        // one was not lost after all
+        // one of them was not lost
         bench.push(2, 0, 1, 0);
         assert_eq!(bench.passed, [0, 4, 1]);
         bench.push(3, 0, 1, 0);
@@ -464,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_paths_have_overtaken_is_lost() {
+    fn gaps_behind_all_paths_are_declared_lost() {
         let mut bench = Bench::new(10);
         bench.push(0, 0, 0, 0);
         bench.push(1, 1, 3, 0);
@@ -472,25 +516,25 @@ mod tests {
         assert_eq!(bench.passed, [0, 3]);
         bench.push(3, 1, 4, 0);
         assert_eq!(
-            (bench.passed.as_slice(), bench.resequencer.held()),
+            (bench.passed.as_slice(), bench.resequencer.buffered()),
             ([0, 3, 4, 5].as_slice(), 0)
         );
         assert_eq!(bench.resequencer.counters().lost, 2);
     }
 
     #[test]
-    fn what_had_not_left_is_waited_for() {
+    fn pending_packets_are_waited_for() {
         let mut bench = Bench::new(10);
         bench.paths = 0b01;
         bench.push(0, 0, 0, 0);
         bench.push(1, 0, 3, 2); // 2 had not left then, 1 had
-        assert_eq!((bench.passed.as_slice(), bench.resequencer.held()), ([0].as_slice(), 1));
+        assert_eq!((bench.passed.as_slice(), bench.resequencer.buffered()), ([0].as_slice(), 1));
         bench.push(2, 0, 2, 0);
         assert_eq!(bench.passed, [0, 2, 3]);
     }
 
     #[test]
-    fn a_loss_on_another_path_is_waited_for_until_the_deadline() {
+    fn a_gap_of_a_silent_path_expires_at_the_deadline() {
         let mut bench = Bench::new(10);
         bench.push(0, 0, 0, 0);
         bench.push(1, 1, 2, 0);
@@ -504,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_that_are_old_are_given_up_together() {
+    fn expired_gaps_are_abandoned_together() {
         let mut bench = Bench::new(100);
         for n in [1, 3, 5, 7] {
             bench.push(0, 1, n, 0);
@@ -515,11 +559,11 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_again_is_waited_for_longer() {
-        for (kept, passed) in [(false, [0, 2].as_slice()), (true, &[0, 1, 2])] {
-            let mut bench = Bench { kept, ..Bench::new(10) };
+    fn retransmittable_packets_are_waited_for_longer() {
+        for (retransmittable, passed) in [(false, [0, 2].as_slice()), (true, &[0, 1, 2])] {
+            let mut bench = Bench { retransmittable, ..Bench::new(10) };
             let ms = Duration::from_millis;
-            bench.resequencer.set_spread(ms(10), ms(100));
+            bench.resequencer.set_min_wait(ms(10), ms(100));
             bench.push(0, 0, 0, 1);
             bench.push(1, 1, 2, 3);
             bench.expire(100);
@@ -531,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_from_long_ago_do_not_pass() {
+    fn old_duplicates_are_dropped() {
         let mut bench = Bench::new(10);
         (0..20_000).filter(|n| *n != 19_000).for_each(|n| bench.push(0, 0, n, 0));
         for n in [19_999, 19_000, 19_000, 15_000, 3] {
@@ -546,12 +590,12 @@ mod tests {
     fn memory_is_bounded() {
         let mut bench = Bench::new(10);
         (0..1000).for_each(|n| bench.push(0, 1, 1 + 2 * n, 0));
-        assert!(bench.resequencer.held() <= 10);
+        assert!(bench.resequencer.buffered() <= 10);
         assert!(bench.passed.is_sorted() && bench.passed.len() >= 990);
     }
 
     #[test]
-    fn a_flow_far_ahead_begins_anew() {
+    fn a_packet_beyond_the_window_restarts_the_flow() {
         let mut bench = Bench::new(10);
         bench.push(0, 0, 0, 0);
         bench.push(0, 0, 2, 0);
@@ -561,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_pass_once() {
+    fn duplicates_are_delivered_once() {
         let mut bench = Bench::new(10);
         for (n, behind) in [(0, 0), (1, 0), (3, 2)] {
             bench.push(0, 0, n, behind);
@@ -573,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_wrap_around() {
+    fn sequence_numbers_wrap_around() {
         let mut bench = Bench::new(10);
         bench.push(0, 0, u32::MAX / 2, 0);
         bench.push(0, 0, u32::MAX - 1, 0);

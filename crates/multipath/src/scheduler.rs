@@ -1,10 +1,21 @@
-//! Which packet goes next, and on which path.
+//! Packet scheduler: earliest delivery first (docs/design/path-scheduling.md).
 //!
-//! Earliest delivery first: a packet arrives on a path after what stands in the path's queue, itself and
-//! the path's delay have passed. The packet that has waited longest goes where it arrives first. If there
-//! is no room there yet, a slower path may take a packet from so far back that it arrives when its turn
-//! has come: behind what the faster paths carry in the time that it takes longer. So packets arrive
-//! nearly in order, and a path is used only when there is enough to send for it to be of use.
+//! A packet of `b` bytes sent on path `i` arrives after
+//!
+//! ```text
+//! arrival_i = (queued_i + b) / rate_i + delay_i
+//! ```
+//!
+//! The packet at the head goes where it arrives first. If that path's window is full, a slower path
+//! may take the first packet behind
+//!
+//! ```text
+//! skip_i = sum over faster paths j of rate_j * (arrival_i - arrival_j)
+//! ```
+//!
+//! bytes, which arrives when the faster paths have delivered everything before it. Packets thus
+//! arrive nearly in order (OTIAS: Yang, Wang and Amer, 2014; DAPS: Kuhn et al., ICC 2014). A path
+//! for which the backlog is too short stays idle.
 
 use std::time::Duration;
 
@@ -14,76 +25,81 @@ use crate::{
     sequencer::MAX_PATHS,
 };
 
-/// How much longer than on the fastest path a packet may take: the resequencer waits no longer.
-const LONGEST_LEAD: Duration = Duration::from_millis(150);
+/// Maximum delay of a path over the fastest: the resequencer waits no longer.
+const MAX_EXTRA_DELAY: Duration = Duration::from_millis(150);
 
-/// Delay that a share of the whole rate is worth: a path that adds a tenth may lead by a tenth of it.
-const WORTH: f64 = 2.0;
+/// Extra delay, seconds, that a path may cause per unit of added capacity: one that adds a tenth of
+/// the faster paths' rate may be a tenth of it slower.
+const DELAY_PER_CAPACITY: f64 = 2.0;
 
-/// The same of the delay with what it takes until what is lost has gone again.
-const WORTH_RESENT: f64 = 0.5;
+/// The same with the delay of retransmissions included. A lossy path with a tenth of the rate and
+/// 80 ms cost the fast path a sixth of its throughput.
+const DELAY_PER_CAPACITY_LOSSY: f64 = 0.5;
 
-/// What decides about the path.
+/// How the path is chosen. All but the default serve for comparison in simulations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Where a packet arrives first.
+    /// Where the packet arrives first.
     #[default]
     EarliestDelivery,
-    /// The next path that has room.
+    /// The next path whose window has room.
     RoundRobin,
-    /// The path of the lowest delay that has room.
+    /// The path of the lowest delay whose window has room.
     LowestDelay,
-    /// Shares in proportion to the paths' rates.
+    /// In proportion to the paths' rates.
     Weighted,
-    /// The first path that is up, alone.
+    /// The first path that is up.
     Single,
 }
 
-/// A packet to be sent.
+/// What to send next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The path, by its index.
+    /// Index of the path.
     pub path: usize,
-    /// Which packet: the one behind so many bytes of the backlog.
+    /// Take the packet behind this many bytes of the backlog.
     pub skip: u64,
 }
 
-/// Chooses.
+/// Scheduler of one path group.
 #[derive(Clone, Debug, Default)]
 pub struct Scheduler {
     policy: Policy,
-    /// Path that had its turn last.
-    turn: usize,
-    /// Bytes given to each path, for [`Policy::Weighted`]; fades.
-    given: [f64; MAX_PATHS],
-    /// Of the last packet.
-    order: Order,
+    /// Path used last, for [`Policy::RoundRobin`].
+    last_path: usize,
+    /// Bytes assigned to each path, decaying, for [`Policy::Weighted`].
+    assigned: [f64; MAX_PATHS],
+    /// Paths ranked for the last packet; kept to reuse its memory.
+    order: Ranking,
 }
 
-/// Paths in the order in which a packet would arrive on them.
+/// Paths by the time at which a packet would arrive.
 #[derive(Clone, Debug, Default)]
-struct Order(Vec<Place>);
+struct Ranking(Vec<Candidate>);
 
-/// A path, when a packet would arrive on it, its rate, and whether it has room.
+/// A path that may be used for a packet.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Candidate {
     path: usize,
     arrival: Duration,
     rate: Rate,
-    room: bool,
-    resend: Duration,
+    has_window: bool,
+    retransmission_delay: Duration,
 }
 
-impl Order {
-    /// Of the paths that may be used for so many bytes.
-    fn set(&mut self, views: &[View], bytes: u64, usable: impl Fn(&View) -> bool) -> &[Place] {
+impl Ranking {
+    /// Ranks the paths that satisfy `usable` and take packets of this size.
+    fn set(&mut self, views: &[View], bytes: u64, usable: impl Fn(&View) -> bool) -> &[Candidate] {
         self.0.clear();
         for (path, view) in views.iter().enumerate().take(MAX_PATHS) {
-            if usable(view) && view.largest >= bytes {
-                let (arrival, room) = (view.arrival(bytes), view.room >= bytes);
-                let place = self.0.partition_point(|other| other.arrival <= arrival);
-                let View { rate, resend, .. } = *view;
-                self.0.insert(place, Place { path, arrival, rate, room, resend });
+            if usable(view) && view.max_packet >= bytes {
+                let (arrival, has_window) = (view.arrival(bytes), view.available_window >= bytes);
+                let rank = self.0.partition_point(|other| other.arrival <= arrival);
+                let View { rate, retransmission_delay, .. } = *view;
+                self.0.insert(
+                    rank,
+                    Candidate { path, arrival, rate, has_window, retransmission_delay },
+                );
             }
         }
         &self.0
@@ -97,22 +113,28 @@ impl Scheduler {
         Self { policy, ..Self::default() }
     }
 
-    /// What to send next of a backlog of so many bytes, whose first packet has `head` bytes, and goes again if it
-    /// is lost where it is `kept`. None: wait.
-    pub fn next(&mut self, views: &[View], backlog: u64, head: u64, kept: bool) -> Option<Choice> {
-        let usable = usable(views)?;
-        let may = |view: &View| view.state == usable && view.largest >= head;
-        let has_room = |view: &View| may(view) && view.room >= head;
+    /// What to send next from a backlog of `backlog` bytes. `head` is the length of its first
+    /// packet, and `retransmittable` whether that is sent again when lost. None: wait.
+    pub fn next(
+        &mut self,
+        views: &[View],
+        backlog: u64,
+        head: u64,
+        retransmittable: bool,
+    ) -> Option<Choice> {
+        let usable = best_state(views)?;
+        let may = |view: &View| view.state == usable && view.max_packet >= head;
+        let has_room = |view: &View| may(view) && view.available_window >= head;
         let numbered = || views.iter().enumerate().take(MAX_PATHS);
         let path = match self.policy {
             Policy::EarliestDelivery => {
-                return earliest(self.order.set(views, head, may), backlog, kept);
+                return earliest(self.order.set(views, head, may), backlog, retransmittable);
             }
             Policy::Single => {
                 numbered().find(|(_, view)| may(view)).filter(|(_, view)| has_room(view))?.0
             }
             Policy::RoundRobin => {
-                let after = |index: usize| (index + views.len() - self.turn - 1) % views.len();
+                let after = |index: usize| (index + views.len() - self.last_path - 1) % views.len();
                 let free = numbered().filter(|(_, view)| has_room(view));
                 free.min_by_key(|(index, _)| after(*index))?.0
             }
@@ -120,34 +142,34 @@ impl Scheduler {
                 numbered().filter(|(_, view)| has_room(view)).min_by_key(|(_, v)| v.delay)?.0
             }
             Policy::Weighted => self
-                .least_given(views, may)
+                .lowest_share(views, may)
                 .filter(|path| views.get(*path).is_some_and(has_room))?,
         };
-        self.turn = path;
-        if let Some(given) = self.given.get_mut(path) {
-            *given += head as f64;
+        self.last_path = path;
+        if let Some(assigned) = self.assigned.get_mut(path) {
+            *assigned += head as f64;
         }
         Some(Choice { path, skip: 0 })
     }
 
-    /// The path for a copy of a packet, urgent or lost before, that was given to `first`: another one that has room, and of
-    /// those the one on which it arrives first.
+    /// Path for a duplicate of a packet given to the path `first`: the earliest other one whose
+    /// window has room.
     #[must_use]
-    pub fn copy(&self, views: &[View], bytes: u64, first: usize) -> Option<usize> {
-        let usable = usable(views)?;
-        let mut order = Order::default();
+    pub fn duplicate_path(&self, views: &[View], bytes: u64, first: usize) -> Option<usize> {
+        let usable = best_state(views)?;
+        let mut order = Ranking::default();
         let order = order.set(views, bytes, |view| view.state == usable);
-        let other = order.iter().find(|place| place.path != first && place.room);
-        other.map(|place| place.path)
+        let other = order.iter().find(|candidate| candidate.path != first && candidate.has_window);
+        other.map(|candidate| candidate.path)
     }
 
-    /// The path that got least for its rate.
-    fn least_given(&mut self, views: &[View], may: impl Fn(&View) -> bool) -> Option<usize> {
-        if self.given.iter().sum::<f64>() > 1e6 {
-            self.given.iter_mut().for_each(|given| *given *= 0.5);
+    /// The path with the fewest bytes for its rate.
+    fn lowest_share(&mut self, views: &[View], may: impl Fn(&View) -> bool) -> Option<usize> {
+        if self.assigned.iter().sum::<f64>() > 1e6 {
+            self.assigned.iter_mut().for_each(|assigned| *assigned *= 0.5);
         }
         let share = |index: usize, view: &View| {
-            self.given.get(index).unwrap_or(&0.0) / view.rate.bytes_per_second().max(1.0)
+            self.assigned.get(index).unwrap_or(&0.0) / view.rate.bytes_per_second().max(1.0)
         };
         let numbered = views.iter().enumerate().take(MAX_PATHS).filter(|(_, view)| may(view));
         let least = numbered.min_by(|(a, x), (b, y)| share(*a, x).total_cmp(&share(*b, y)));
@@ -155,29 +177,35 @@ impl Scheduler {
     }
 }
 
-/// The best state that a path is in and that packets may be sent in.
-fn usable(views: &[View]) -> Option<State> {
+/// Best state that any path is in and that may be used.
+fn best_state(views: &[View]) -> Option<State> {
     let any = |state| views.iter().any(|view| view.state == state).then_some(state);
     any(State::Up).or_else(|| any(State::Standby)).or_else(|| any(State::Degraded))
 }
 
-fn earliest(order: &[Place], backlog: u64, kept: bool) -> Option<Choice> {
+/// Earliest delivery first over ranked paths.
+fn earliest(order: &[Candidate], backlog: u64, retransmittable: bool) -> Option<Choice> {
     let first = order.first()?.arrival;
     let mut faster = Rate::ZERO;
-    for (number, place) in order.iter().enumerate() {
-        let Place { path, arrival, rate, room, resend } = *place;
-        let lead = arrival.saturating_sub(first);
-        let late = number > 0 && lead > longest_lead(rate, faster);
-        let resent = number > 0 && kept && !resend.is_zero();
-        if late || (resent && lead + resend > worth(WORTH_RESENT, rate, faster)) {
+    for (number, candidate) in order.iter().enumerate() {
+        let Candidate { path, arrival, rate, has_window, retransmission_delay } = *candidate;
+        let extra_delay = arrival.saturating_sub(first);
+        let too_late = number > 0 && extra_delay > max_extra_delay(rate, faster);
+        let lossy = number > 0 && retransmittable && !retransmission_delay.is_zero();
+        if too_late
+            || (lossy
+                && extra_delay + retransmission_delay
+                    > delay_budget(DELAY_PER_CAPACITY_LOSSY, rate, faster))
+        {
             continue;
         }
         faster = faster + rate;
-        if !room {
+        if !has_window {
             continue;
         }
         let before = order.get(..number).unwrap_or_default();
-        let carried = |earlier: &Place| earlier.rate.bytes(arrival.saturating_sub(earlier.arrival));
+        let carried =
+            |earlier: &Candidate| earlier.rate.bytes(arrival.saturating_sub(earlier.arrival));
         let skip = before.iter().map(carried).sum();
         if skip < backlog {
             return Some(Choice { path, skip });
@@ -186,29 +214,28 @@ fn earliest(order: &[Place], backlog: u64, kept: bool) -> Option<Choice> {
     None
 }
 
-/// How much longer a packet may take on a path of this rate than on those that are faster.
-fn longest_lead(rate: Rate, faster: Rate) -> Duration {
-    worth(WORTH, rate, faster).min(LONGEST_LEAD)
+/// Maximum extra delay of a path of this rate over the faster ones.
+fn max_extra_delay(rate: Rate, faster: Rate) -> Duration {
+    delay_budget(DELAY_PER_CAPACITY, rate, faster).min(MAX_EXTRA_DELAY)
 }
 
-/// What a path of this rate adds to those that are faster, as a delay: `whole` seconds for as much as all of them.
-fn worth(whole: f64, rate: Rate, faster: Rate) -> Duration {
+/// Delay that the capacity added by a path is worth: `per_capacity` seconds if it doubles the rate.
+fn delay_budget(per_capacity: f64, rate: Rate, faster: Rate) -> Duration {
     let share = rate.bytes_per_second() / faster.bytes_per_second().max(1.0);
-    Duration::from_secs_f64(whole * share.min(1.0))
+    Duration::from_secs_f64(per_capacity * share.min(1.0))
 }
 
-/// How much longer a packet of so many bytes takes on the slowest path that is worth it than on the
-/// fastest: what the backlog must hold for all paths to be busy, and the resequencer wait.
+/// Extra delay of a packet of `bytes` bytes on the slowest path in use over the fastest.
 #[must_use]
 pub(crate) fn spread(views: &[View], bytes: u64) -> Duration {
-    let mut order = Order::default();
+    let mut order = Ranking::default();
     let order = order.set(views, bytes, |view| view.state == State::Up);
-    let first = order.first().map_or(Duration::ZERO, |place| place.arrival);
+    let first = order.first().map_or(Duration::ZERO, |candidate| candidate.arrival);
     let (mut faster, mut longest) = (Rate::ZERO, Duration::ZERO);
-    for &Place { arrival, rate, .. } in order {
-        let lead = arrival.saturating_sub(first);
-        if lead <= longest_lead(rate, faster) || lead.is_zero() {
-            longest = longest.max(lead);
+    for &Candidate { arrival, rate, .. } in order {
+        let extra_delay = arrival.saturating_sub(first);
+        if extra_delay <= max_extra_delay(rate, faster) || extra_delay.is_zero() {
+            longest = longest.max(extra_delay);
             faster = faster + rate;
         }
     }
@@ -216,9 +243,9 @@ pub(crate) fn spread(views: &[View], bytes: u64) -> Duration {
 }
 
 impl Scheduler {
-    /// How much longer a packet of so many bytes takes on the slowest path that is worth it than on the
-    /// fastest: for so long the backlog must hold packets for all paths to be busy, and the resequencer
-    /// at the other end waits.
+    /// Extra delay of a packet of `bytes` bytes on the slowest path in use over the fastest. The
+    /// backlog must hold packets for this long to keep all paths busy, and the resequencer waits
+    /// for it.
     #[must_use]
     pub fn spread(&self, views: &[View], bytes: u64) -> Duration {
         match self.policy {
@@ -232,20 +259,20 @@ impl Scheduler {
 mod tests {
     use super::*;
 
-    fn view(mbps: f64, delay_ms: u64, room: u64, queued: u64) -> View {
+    fn view(mbps: f64, delay_ms: u64, available_window: u64, queued: u64) -> View {
         View {
             state: State::Up,
-            room,
+            available_window,
             queued,
             rate: Rate::from_bytes_per_second(mbps * 125_000.0),
             delay: Duration::from_millis(delay_ms),
-            largest: 1500,
-            resend: Duration::ZERO,
+            max_packet: 1500,
+            retransmission_delay: Duration::ZERO,
         }
     }
 
     #[test]
-    fn the_fastest_with_room_takes_the_head() {
+    fn the_path_of_earliest_arrival_takes_the_head() {
         let mut scheduler = Scheduler::default();
         let views = [view(1.0, 0, 9000, 0), view(33.0, 0, 9000, 0)];
         assert_eq!(scheduler.next(&views, 99_000, 1000, true), Some(Choice { path: 1, skip: 0 }));
@@ -254,9 +281,9 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_path_takes_what_will_be_due_when_it_arrives() {
+    fn a_slow_path_takes_a_packet_that_arrives_in_order() {
         let mut scheduler = Scheduler::default();
-        // 8 ms on the slow one, 0.5 ms on the other, which carries 30 kB in the time between
+        // 8 ms on the slow path, 0.5 ms on the other, which carries 30 kB in between
         let views = [view(1.0, 0, 9000, 0), view(32.0, 0, 0, 1000)];
         let choice = scheduler.next(&views, 99_000, 1000, true);
         assert_eq!(choice, Some(Choice { path: 0, skip: 30_000 }));
@@ -264,32 +291,32 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_late_is_not_used() {
+    fn paths_with_too_much_extra_delay_are_not_used() {
         let mut scheduler = Scheduler::default();
         let far = [view(50.0, 10, 0, 0), view(50.0, 200, 9000, 0)];
         assert_eq!(scheduler.next(&far, 9_000_000, 1000, true), None);
-        // one in a thousand is not worth 50 ms
+        // a thousandth of the capacity is not worth 50 ms
         let weak = [view(1000.0, 10, 0, 0), view(1.0, 60, 9000, 0)];
         assert_eq!(scheduler.next(&weak, 99_000_000, 1000, true), None);
         assert_eq!(scheduler.spread(&weak, 1000), Duration::ZERO);
     }
 
     #[test]
-    fn a_thin_path_is_not_worth_waiting_for_what_it_loses() {
+    fn a_lossy_path_of_little_capacity_is_not_used() {
         let mut scheduler = Scheduler::default();
         let mut views = [view(300.0, 8, 0, 0), view(30.0, 40, 9000, 0)];
-        let chosen = |scheduler: &mut Scheduler, views: &[View], kept| {
-            scheduler.next(views, 99_000_000, 1000, kept).map(|choice| choice.path)
+        let chosen = |scheduler: &mut Scheduler, views: &[View], retransmittable| {
+            scheduler.next(views, 99_000_000, 1000, retransmittable).map(|choice| choice.path)
         };
-        views[1].resend = Duration::from_millis(10);
+        views[1].retransmission_delay = Duration::from_millis(10);
         assert_eq!(chosen(&mut scheduler, &views, true), Some(1));
-        views[1].resend = Duration::from_millis(80);
+        views[1].retransmission_delay = Duration::from_millis(80);
         assert_eq!(chosen(&mut scheduler, &views, true), None);
         assert_eq!(chosen(&mut scheduler, &views, false), Some(1), "nobody waits");
     }
 
     #[test]
-    fn worse_states_are_used_where_nothing_better_is() {
+    fn degraded_paths_are_used_if_none_is_up() {
         let mut scheduler = Scheduler::default();
         let mut views = [view(10.0, 0, 9000, 0), view(10.0, 5, 9000, 0)];
         views[0].state = State::Degraded;
@@ -303,25 +330,25 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_takes_another_path() {
+    fn a_duplicate_takes_another_path() {
         let scheduler = Scheduler::default();
         let views = [view(10.0, 0, 9000, 0), view(10.0, 5, 0, 0), view(10.0, 9, 9000, 0)];
-        assert_eq!(scheduler.copy(&views, 100, 0), Some(2));
-        assert_eq!(scheduler.copy(&views, 100, 2), Some(0));
-        assert_eq!(scheduler.copy(&views[..2], 100, 0), None);
+        assert_eq!(scheduler.duplicate_path(&views, 100, 0), Some(2));
+        assert_eq!(scheduler.duplicate_path(&views, 100, 2), Some(0));
+        assert_eq!(scheduler.duplicate_path(&views[..2], 100, 0), None);
     }
 
     #[test]
-    fn a_packet_goes_where_it_fits() {
+    fn a_packet_takes_a_path_with_sufficient_mtu() {
         let mut scheduler = Scheduler::default();
         let mut views = [view(10.0, 0, 9000, 0), view(10.0, 5, 9000, 0)];
-        views[0].largest = 1200;
+        views[0].max_packet = 1200;
         assert_eq!(scheduler.next(&views, 1400, 1400, true).unwrap().path, 1);
         assert_eq!(scheduler.next(&views, 1200, 1200, true).unwrap().path, 0);
     }
 
     #[test]
-    fn the_other_policies_do_what_they_say() {
+    fn other_policies_choose_as_documented() {
         let views = [view(10.0, 9, 9000, 0), view(30.0, 5, 9000, 0), view(10.0, 1, 9000, 0)];
         let picks = |policy, count| {
             let mut scheduler = Scheduler::new(policy);
@@ -338,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_is_that_of_paths_that_are_worth_it() {
+    fn the_spread_counts_only_paths_in_use() {
         let scheduler = Scheduler::default();
         let views = [view(32.0, 0, 0, 0), view(1.0, 0, 0, 0), view(0.001, 0, 0, 0)];
         let spread = scheduler.spread(&views, 1000);

@@ -1,4 +1,4 @@
-//! What must hold whatever happens.
+//! Properties that hold for any input.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)]
 
@@ -11,19 +11,19 @@ use proptest::prelude::*;
 
 const PATHS: usize = 4;
 
-/// A packet's way: its path, and whether it is lost there.
+/// Path of a packet, and whether it is lost there.
 type Way = (usize, bool);
 
 fn ways() -> impl Strategy<Value = Vec<Way>> {
     proptest::collection::vec((0..PATHS, proptest::bool::weighted(0.1)), 1..300)
 }
 
-/// Sends packets of one flow; what arrives on each path, in order.
+/// Sends packets of one flow; returns what arrives on each path, in order.
 fn arrivals(ways: &[Way]) -> Vec<Vec<(Tag, usize)>> {
     let (mut sequencer, start) = (Sequencer::default(), Instant::now());
     let mut paths = vec![Vec::new(); PATHS];
     for (number, (path, lost)) in ways.iter().enumerate() {
-        let sequence = sequencer.number(9);
+        let sequence = sequencer.next_sequence(9);
         let tag = sequencer.tag(start, 9, sequence, *path, false);
         if !lost {
             paths[*path].push((tag, number));
@@ -32,7 +32,7 @@ fn arrivals(ways: &[Way]) -> Vec<Vec<(Tag, usize)>> {
     paths
 }
 
-/// What passes when the paths are read in turns chosen by `turns`, a millisecond each.
+/// Packets delivered when the paths are read in the order given by `turns`, one per millisecond.
 fn passed(paths: Vec<Vec<(Tag, usize)>>, turns: &[usize], limit: usize) -> Vec<usize> {
     let (start, mut passed) = (Instant::now(), Vec::new());
     let mut resequencer = Resequencer::new(limit);
@@ -48,13 +48,13 @@ fn passed(paths: Vec<Vec<(Tag, usize)>>, turns: &[usize], limit: usize) -> Vec<u
         resequencer.push(now, path, tag, (packet, true), &mut |packet| passed.push(packet));
     }
     resequencer.expire(start + Duration::from_mins(1), &mut |packet| passed.push(packet));
-    assert_eq!((resequencer.held(), resequencer.poll_timeout()), (0, None));
+    assert_eq!((resequencer.buffered(), resequencer.poll_timeout()), (0, None));
     passed
 }
 
 proptest! {
     #[test]
-    fn without_loss_everything_passes_in_order(
+    fn without_loss_packets_are_delivered_in_order(
         mut ways in ways(),
         turns in proptest::collection::vec(0..PATHS, 1..50),
     ) {
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn what_arrives_passes_once_and_a_loss_never_breaks_the_order(
+    fn packets_are_delivered_once_and_in_order_despite_loss(
         ways in ways(),
         turns in proptest::collection::vec(0..PATHS, 1..50),
     ) {
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn little_memory_costs_order_but_no_packet(
+    fn a_full_buffer_costs_order_but_no_packet(
         ways in ways(),
         turns in proptest::collection::vec(0..PATHS, 1..50),
         limit in 0..20_usize,
@@ -92,15 +92,15 @@ proptest! {
     ) {
         let (now, mut count) = (Instant::now(), 0);
         let mut resequencer = Resequencer::new(50);
-        for (flow, sequence, behind, paths, kept, path) in packets.iter().copied() {
-            let tag = Tag { flow, sequence, behind, paths, kept };
+        for (flow, sequence, behind, paths, retransmittable, path) in packets.iter().copied() {
+            let tag = Tag { flow, sequence, behind, paths, retransmittable };
             resequencer.push(now, path, tag, ((), true), &mut |()| count += 1);
         }
-        prop_assert!(resequencer.held() <= 51 && count <= packets.len());
+        prop_assert!(resequencer.buffered() <= 51 && count <= packets.len());
     }
 
     #[test]
-    fn a_choice_has_room_and_something_to_send(
+    fn a_choice_respects_window_and_backlog(
         paths in proptest::collection::vec((0..20_000_u64, 0..50_000_u64, 0.0..1e8, 0..300_u64, 0..5_usize), 0..16),
         backlog in 1..1_000_000_u64,
         policy in prop_oneof![
@@ -109,24 +109,24 @@ proptest! {
         ],
     ) {
         let states = [State::Probing, State::Up, State::Degraded, State::Down, State::Standby];
-        let views: Vec<View> = paths.iter().map(|(room, queued, rate, delay, state)| View {
+        let views: Vec<View> = paths.iter().map(|(available_window, queued, rate, delay, state)| View {
             state: states[*state],
-            room: *room,
+            available_window: *available_window,
             queued: *queued,
             rate: Rate::from_bytes_per_second(*rate),
             delay: Duration::from_millis(*delay),
-            largest: 1400,
-            resend: Duration::ZERO,
+            max_packet: 1400,
+            retransmission_delay: Duration::ZERO,
         }).collect();
         let mut scheduler = Scheduler::new(policy);
         if let Some(Choice { path, skip }) = scheduler.next(&views, backlog, 1000, true) {
-            prop_assert!(views[path].room >= 1000 && skip < backlog);
+            prop_assert!(views[path].available_window >= 1000 && skip < backlog);
             prop_assert!(![State::Probing, State::Down].contains(&views[path].state));
         }
     }
 
     #[test]
-    fn a_backlog_gives_back_what_it_took(
+    fn a_backlog_returns_every_packet_once(
         steps in proptest::collection::vec((1..1500_u32, 0..5000_u64), 1..200),
     ) {
         let now = Instant::now();

@@ -1,4 +1,5 @@
-//! Half a second a line: `cargo run -p hawser-sim --example trace -- rtt_40 tcp 1 [none]`.
+//! Prints the state every half second: `cargo run -p hawser-sim --example trace -- rtt_40 tcp 1
+//! [none]`.
 #![allow(clippy::print_stdout)]
 
 use std::time::{Duration, Instant};
@@ -11,13 +12,14 @@ fn main() {
     let name = arguments.next().unwrap_or_default();
     let kind = if arguments.next().as_deref() == Some("quic") { Kind::Quic } else { Kind::Tcp };
     let flows = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let recovers = arguments.next().as_deref() != Some("none");
+    let retransmits = arguments.next().as_deref() != Some("none");
     let mut all = RATIOS.iter().chain(ENVIRONMENTS);
     let Some(links) = all.find(|known| known.name == name).map(|known| known.links) else {
         println!("no environment {name:?}");
         return;
     };
-    let setup = Setup { links, policy: Policy::EarliestDelivery, kind, flows, seed: 1, recovers };
+    let setup =
+        Setup { links, policy: Policy::EarliestDelivery, kind, flows, seed: 1, retransmits };
     let Ok(mut world) = World::new(Instant::now(), &setup) else { return };
     for line in 1..=24 {
         let outcome = world.run(Duration::from_millis(500));
@@ -26,7 +28,7 @@ fn main() {
         println!(
             "{time:5.1} s {goodput:7.2} Mbit/s, {} B wait, {} again, {:?}: {}",
             world.backlog(),
-            outcome.resent,
+            outcome.retransmitted,
             outcome.resequencer,
             paths.join(" ")
         );
@@ -34,7 +36,9 @@ fn main() {
 }
 
 fn describe(view: &View) -> String {
-    let View { state, room, queued, rate, delay, .. } = view;
+    let View { state, available_window, queued, rate, delay, .. } = view;
     let rate = rate.bits_per_second() / 1e6;
-    format!("[{state:?} {rate:.2} Mbit/s {delay:.1?} room {room} queued {queued}]")
+    format!(
+        "[{state:?} {rate:.2} Mbit/s {delay:.1?} available_window {available_window} queued {queued}]"
+    )
 }

@@ -1,4 +1,4 @@
-//! Networks: paths and what they do to packets.
+//! Networks to simulate: paths and their impairments.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use hawser_impair::{
 /// One path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// Mbit/s.
+    /// Rate, Mbit/s.
     pub rate_mbps: f64,
     /// One-way delay, ms.
     pub delay_ms: f64,
     /// Standard deviation of the delay, ms.
     pub jitter_ms: f64,
-    /// Share of packets lost, per cent.
+    /// Random loss, per cent.
     pub loss_percent: f64,
-    /// Full packets that may wait.
+    /// Queue limit, full packets.
     pub queue: u32,
 }
 
-/// Bytes of a full packet on a link, Ethernet header included.
+/// Length of a full packet on a link with Ethernet header, bytes.
 pub(crate) const FRAME: u64 = 1514;
 
 impl Link {
@@ -41,10 +41,10 @@ impl Link {
         Self { queue: 50, ..Self::new(rate_mbps, 0.0) }
     }
 
-    /// The profile of its emulation.
+    /// Profile for the emulated channel.
     ///
     /// # Errors
-    /// A value that no channel can have.
+    /// A value is out of range.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of values that are tables here
     pub(crate) fn profile(&self) -> Result<Profile, ValueError> {
         let service = Service::Constant(Rate::from_bits_per_second((self.rate_mbps * 1e6) as u64)?);
@@ -82,7 +82,7 @@ impl Environment {
         self.links.iter().map(|link| link.rate_mbps).sum()
     }
 
-    /// Its fastest path alone.
+    /// The fastest path alone.
     #[must_use]
     pub fn fastest(&self) -> &'static [Link] {
         let rate = |(_, link): &(usize, &Link)| link.rate_mbps;
@@ -92,8 +92,9 @@ impl Environment {
     }
 }
 
-/// The environments that mqvpn publishes (`docs/report/2026-06-18-reorder-only-datagram-multipath-...`),
-/// with netem's queue of 1000 packets.
+/// Environments published by the mqvpn project
+/// (`docs/report/2026-06-18-reorder-only-datagram-multipath-...`), with netem's queue of 1000
+/// packets.
 pub const ENVIRONMENTS: &[Environment] = &[
     Environment { name: "baseline", links: &[Link::new(50.0, 20.0), Link::new(50.0, 20.0)] },
     Environment { name: "rtt_40", links: &[Link::new(50.0, 20.0), Link::new(50.0, 40.0)] },
@@ -146,7 +147,7 @@ pub const ENVIRONMENTS: &[Environment] = &[
     },
 ];
 
-/// The ratios of Lee, Chan, Chen 2023, Table I: 40 Mbit/s in all, queues of 50 packets.
+/// Ratios of Lee, Chan and Chen 2023, Table I: 40 Mbit/s in total, queues of 50 packets.
 pub const RATIOS: &[Environment] = &[
     Environment {
         name: "10:10:10:10",

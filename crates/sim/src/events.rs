@@ -1,4 +1,4 @@
-//! What happens when.
+//! Event queue in virtual time.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -6,15 +6,15 @@ use std::{
     time::Duration,
 };
 
-/// Nanoseconds since the beginning.
+/// Nanoseconds since the start.
 pub(crate) type Nanos = u64;
 
-/// A span as nanoseconds.
+/// A duration in nanoseconds.
 pub(crate) fn nanos(span: Duration) -> Nanos {
     Nanos::try_from(span.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
-/// Events, in the order of their time; of those at the same time, in the order in which they were made.
+/// Events by time; events of the same time in the order of their insertion.
 pub(crate) struct Events<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
     made: u64,
@@ -62,7 +62,7 @@ impl<T> Events<T> {
         self.heap.push(Reverse(Entry { at, number: self.made, event }));
     }
 
-    /// The next event up to a time.
+    /// The next event up to this time.
     pub(crate) fn next(&mut self, until: Nanos) -> Option<(Nanos, T)> {
         if self.heap.peek()?.0.at > until {
             return None;

@@ -1,5 +1,5 @@
-//! A virtual clock and network that drive the pure crates in tests: flows through two gateways and the
-//! paths between them, packet by packet, the same every time.
+//! Virtual clock and network that drive the pure crates in tests: flows through two gateways and
+//! the paths between them, packet by packet and reproducible.
 //!
 //! ```text
 //! flow -> sequencer -> backlog -> scheduler -> path 0 (rate, queue, delay, loss) -> resequencer -> flow

@@ -1,4 +1,4 @@
-//! One member path: its transport at both ends, as QUIC does it, and the network between.
+//! One member path: its transport at both ends, modelled after QUIC, and the network in between.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use hawser_impair::{Channel, Instant as ChannelInstant, Loss, Profile, ValueError};
-use hawser_multipath::{ACK_DELAY, Kept, Path, State, Tag, UnderWay};
+use hawser_multipath::{ACK_DELAY, Path, Retransmittable, SentPackets, State, Tag};
 
 use crate::{
     environment::Link,
@@ -14,15 +14,14 @@ use crate::{
     flow::Acknowledged,
 };
 
-/// Bytes that the tunnel adds to an inner packet: Ethernet, IPv4, UDP, QUIC, our header.
+/// Bytes added to an inner packet: Ethernet, IPv4, UDP, QUIC, our header.
 pub(crate) const OVERHEAD: u32 = 14 + 20 + 8 + 24 + 3 + 10;
 
-/// Packets after which an acknowledgement goes at once (RFC 9000 section 13.2.2).
+/// Packets after which an ACK is sent at once (RFC 9000 section 13.2.2).
 const ACK_EVERY: usize = 2;
 
-/// Packets by which others must overtake one before it counts as lost, if it has not been under way for 9/8 of a
-/// round trip (RFC 9002 section 6.1).
-const OVERTAKEN: u64 = 3;
+/// Packet reordering threshold; the time threshold is 9/8 of an RTT (RFC 9002 section 6.1).
+const PACKET_THRESHOLD: u64 = 3;
 
 /// An inner packet.
 #[derive(Clone, Copy, Debug)]
@@ -32,27 +31,27 @@ pub(crate) struct Inner {
     pub(crate) sent: Nanos,
 }
 
-/// A packet on the path. Without an inner packet, a probe.
+/// A packet on the path; a probe if it has no inner packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) number: u64,
     pub(crate) inner: Option<(Tag, Inner)>,
 }
 
-/// What comes back.
+/// What travels back.
 pub(crate) enum Reply {
-    /// These packets of the path came.
+    /// Acknowledgement of these packets of the path.
     Ack(Vec<u64>),
-    /// The receiver of a flow got a segment.
+    /// Acknowledgement of an inner flow.
     Inner(usize, Acknowledged),
 }
 
-/// The way back: as long as the way there, and it varies as much; nothing waits on it, and nothing is lost.
+/// The return direction: same delay and jitter, without queue and loss.
 pub(crate) struct Return {
     pub(crate) channel: Channel<u64>,
     replies: BTreeMap<u64, Reply>,
     made: u64,
-    /// When the channel is looked at next.
+    /// When the channel is polled next.
     pub(crate) wake: Option<Nanos>,
 }
 
@@ -65,6 +64,7 @@ impl Return {
         Ok(Self { channel, replies: BTreeMap::new(), made: 0, wake: None })
     }
 
+    /// Sends a packet.
     pub(crate) fn send(&mut self, now: Nanos, reply: Reply) {
         self.made += 1;
         self.replies.insert(self.made, reply);
@@ -86,23 +86,23 @@ pub(crate) struct Member {
     next: u64,
     flight: VecDeque<Outstanding>,
     in_flight: u64,
-    /// Inner packets under way that go again if they are lost; and what came of those that no longer are.
-    under_way: UnderWay<u64, Inner>,
-    pub(crate) news: News,
-    heard: Nanos,
-    /// Numbers that came and are not acknowledged yet.
+    /// Retransmittable packets in flight, and outcomes of those that no longer are.
+    sent_packets: SentPackets<u64, Inner>,
+    pub(crate) outcomes: Outcomes,
+    last_ack: Nanos,
+    /// Packets received and not acknowledged yet.
     pub(crate) to_ack: Vec<u64>,
-    /// When the channel is looked at next.
+    /// When the channel is polled next.
     pub(crate) wake: Option<Nanos>,
-    /// Packets vanish.
+    /// Whether all packets are dropped.
     pub(crate) cut: bool,
 }
 
-/// What came of inner packets.
+/// Outcomes of inner packets.
 #[derive(Default)]
-pub(crate) struct News {
-    pub(crate) came: Vec<Kept<Inner>>,
-    pub(crate) lost: Vec<Kept<Inner>>,
+pub(crate) struct Outcomes {
+    pub(crate) acked: Vec<Retransmittable<Inner>>,
+    pub(crate) lost: Vec<Retransmittable<Inner>>,
 }
 
 struct Outstanding {
@@ -126,9 +126,9 @@ impl Member {
             next: 0,
             flight: VecDeque::new(),
             in_flight: 0,
-            under_way: UnderWay::default(),
-            news: News::default(),
-            heard: 0,
+            sent_packets: SentPackets::default(),
+            outcomes: Outcomes::default(),
+            last_ack: 0,
             to_ack: Vec::new(),
             wake: None,
             cut: false,
@@ -140,15 +140,15 @@ impl Member {
         &mut self,
         epoch: std::time::Instant,
         now: Nanos,
-        inner: Option<(Tag, Kept<Inner>)>,
+        inner: Option<(Tag, Retransmittable<Inner>)>,
         bytes: u32,
     ) {
         let number = self.next;
         self.next += 1;
         let inner = inner.map(|(tag, packet)| {
             let item = packet.item;
-            if tag.kept {
-                self.under_way.sent(number, packet, |_| {});
+            if tag.retransmittable {
+                self.sent_packets.sent(number, packet, |_| {});
             }
             (tag, item)
         });
@@ -156,7 +156,7 @@ impl Member {
         self.in_flight += u64::from(bytes);
         self.path.on_sent(epoch + Duration::from_nanos(now), bytes.into());
         if !self.cut {
-            // What the queue does not take is lost.
+            // Tail drop: what the queue does not take is lost.
             let _ = self.channel.enqueue(
                 ChannelInstant::from_nanos(now),
                 bytes,
@@ -165,17 +165,17 @@ impl Member {
         }
     }
 
-    /// Whether an acknowledgement is to be sent at once for the packet that came.
+    /// A packet arrived; returns whether to acknowledge at once.
     pub(crate) fn received(&mut self, number: u64) -> bool {
         self.to_ack.push(number);
         self.to_ack.len() >= ACK_EVERY
     }
 
-    /// An acknowledgement of these packets came.
+    /// An acknowledgement arrived.
     pub(crate) fn on_ack(&mut self, epoch: std::time::Instant, now: Nanos, numbers: &[u64]) {
         let at = |nanos| epoch + Duration::from_nanos(nanos);
         let largest = numbers.iter().copied().max().unwrap_or(0);
-        self.heard = now;
+        self.last_ack = now;
         for entry in &mut self.flight {
             if entry.number > largest {
                 break;
@@ -184,26 +184,26 @@ impl Member {
                 entry.acked = true;
                 self.in_flight -= entry.bytes;
                 self.path.on_ack(at(now), at(entry.at), entry.bytes);
-                self.under_way.acked(entry.number, |packet| self.news.came.push(packet));
+                self.sent_packets.acked(entry.number, |packet| self.outcomes.acked.push(packet));
             }
         }
         self.lose(epoch, now, largest);
-        self.path.on_acks_end(at(now), self.in_flight);
+        self.path.on_end_acks(at(now), self.in_flight);
     }
 
     fn lose(&mut self, epoch: std::time::Instant, now: Nanos, largest: u64) {
         let (mut lost, mut sent) = (0, now);
         let late = nanos(self.path.rtt().unwrap_or_default() * 9 / 8);
-        let overtaken = |entry: &Outstanding| {
-            entry.number + OVERTAKEN <= largest
+        let is_lost = |entry: &Outstanding| {
+            entry.number + PACKET_THRESHOLD <= largest
                 || (entry.number < largest && entry.at + late <= now)
         };
-        while let Some(entry) = self.flight.pop_front_if(|entry| entry.acked || overtaken(entry)) {
+        while let Some(entry) = self.flight.pop_front_if(|entry| entry.acked || is_lost(entry)) {
             if !entry.acked {
                 lost += entry.bytes;
                 sent = entry.at;
             }
-            self.under_way.lost(entry.number, |packet| self.news.lost.push(packet));
+            self.sent_packets.lost(entry.number, |packet| self.outcomes.lost.push(packet));
         }
         if lost > 0 {
             self.in_flight -= lost;
@@ -212,16 +212,16 @@ impl Member {
         }
     }
 
-    /// What a path that is silent may have lost goes again on others.
-    pub(crate) fn give_up_if_silent(&mut self, now: std::time::Instant) {
+    /// Declares everything in flight on a silent path lost.
+    pub(crate) fn retransmit_if_silent(&mut self, now: std::time::Instant) {
         if matches!(self.path.state(now), State::Degraded | State::Down) {
-            self.news.lost.extend(self.under_way.take_all());
+            self.outcomes.lost.extend(self.sent_packets.take_all());
         }
     }
 
-    /// When a probe is due because nothing is heard (RFC 9002 section 6.2).
+    /// When the probe timeout expires (RFC 9002 section 6.2).
     pub(crate) fn probe_at(&self) -> Option<Nanos> {
-        let last = self.flight.back()?.at.max(self.heard);
+        let last = self.flight.back()?.at.max(self.last_ack);
         let rtt = self.path.rtt().unwrap_or(Duration::from_millis(333));
         let wait = rtt + self.path.jitter() * 4 + ACK_DELAY;
         Some(last + nanos(wait))

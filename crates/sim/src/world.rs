@@ -1,49 +1,49 @@
-//! Flows, gateways and paths, and the clock that drives them.
+//! Flows, gateways, paths, and the clock that drives them.
 
 use std::time::{Duration, Instant};
 
 use hawser_impair::{Instant as ChannelInstant, ValueError};
 use hawser_multipath::{
-    ACK_DELAY, Backlog, Kept, Path, Policy, Recovery, Resequencer, ResequencerCounters, Scheduler,
-    Sequencer, Tag, View,
+    ACK_DELAY, Backlog, Path, Policy, Resequencer, ResequencerCounters, RetransmitQueue,
+    Retransmittable, Scheduler, Sequencer, Tag, View,
 };
 
 use crate::{
     environment::Link,
     events::{Events, Nanos, nanos},
     flow::{Flow, Kind, PACKET, Receiver, SEGMENT},
-    member::{Inner, Member, News, OVERHEAD, Reply},
+    member::{Inner, Member, OVERHEAD, Outcomes, Reply},
 };
 
-/// Bytes that the sending gateway holds.
+/// Limit of the sending gateway's queue, bytes.
 const BACKLOG: u64 = 1_000_000;
 
-/// What is simulated.
+/// What to simulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// The paths.
     pub links: &'a [Link],
-    /// How paths are chosen.
+    /// Scheduling policy.
     pub policy: Policy,
-    /// What the flows are.
+    /// Kind of the flows.
     pub kind: Kind,
-    /// How many.
+    /// Number of flows.
     pub flows: usize,
-    /// Seed of everything that is left to chance.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// Whether the gateway sends again what paths lose.
-    pub recovers: bool,
+    /// Whether the gateway retransmits what paths lose.
+    pub retransmits: bool,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Payload handed on in order, Mbit/s.
+    /// Payload delivered in order, Mbit/s.
     pub goodput_mbps: f64,
-    /// Of the resequencer.
+    /// Counters of the resequencer.
     pub resequencer: ResequencerCounters,
-    /// Packets that went again.
-    pub resent: u64,
+    /// Retransmissions by the gateway.
+    pub retransmitted: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -65,24 +65,24 @@ pub struct World {
     scheduler: Scheduler,
     sequencer: Sequencer,
     backlog: Backlog<(u16, u32, Inner)>,
-    recovery: Recovery<Inner>,
-    recovers: bool,
-    resent: u64,
+    recovery: RetransmitQueue<Inner>,
+    retransmits: bool,
+    retransmitted: u64,
     resequencer: Resequencer<Inner>,
     flows: Vec<Flow>,
     receivers: Vec<Receiver>,
     sent: u64,
-    passed: Vec<Inner>,
+    released: Vec<Inner>,
     expire_at: Option<Nanos>,
     delivered_mark: u64,
     views: Vec<View>,
 }
 
 impl World {
-    /// Builds it; nothing has happened yet. Results do not depend on `epoch`.
+    /// A simulation at its start. Results do not depend on `epoch`.
     ///
     /// # Errors
-    /// A value that no channel can have.
+    /// A value is out of range.
     pub fn new(epoch: Instant, setup: &Setup<'_>) -> Result<Self, ValueError> {
         let numbered = setup.links.iter().zip(1..);
         let members = numbered
@@ -96,14 +96,14 @@ impl World {
             scheduler: Scheduler::new(setup.policy),
             sequencer: Sequencer::default(),
             backlog: Backlog::new(BACKLOG),
-            recovery: Recovery::default(),
-            recovers: setup.recovers,
-            resent: 0,
+            recovery: RetransmitQueue::default(),
+            retransmits: setup.retransmits,
+            retransmitted: 0,
             resequencer: Resequencer::new(8192),
             flows: (0..setup.flows).map(|_| Flow::new(setup.kind)).collect(),
             receivers: (0..setup.flows).map(|_| Receiver::default()).collect(),
             sent: 0,
-            passed: Vec::new(),
+            released: Vec::new(),
             expire_at: None,
             delivered_mark: 0,
             views: Vec::new(),
@@ -112,7 +112,7 @@ impl World {
         Ok(world)
     }
 
-    /// Probes say what the paths are like; flows begin one after the other.
+    /// Probes measure the paths; flows start one after the other.
     fn begin(&mut self) {
         for number in 0..self.members.len() {
             self.probe(number);
@@ -123,38 +123,38 @@ impl World {
         }
     }
 
-    /// Lets packets of a path vanish, or come through again.
+    /// Makes a path drop everything, or work again.
     pub fn cut(&mut self, path: usize, cut: bool) {
         if let Some(member) = self.members.get_mut(path) {
             member.cut = cut;
         }
     }
 
-    /// What the scheduler sees of each path now.
+    /// The scheduler's view of each path now.
     #[must_use]
     pub fn views(&self) -> Vec<View> {
         let now = self.instant();
         self.members.iter().map(|member| member.path.view(now, 0, 0)).collect()
     }
 
-    /// Bytes that wait in the sending gateway.
+    /// Bytes queued in the sending gateway.
     #[must_use]
     pub fn backlog(&self) -> u64 {
         self.backlog.bytes()
     }
 
-    /// Bytes that each path was given so far.
+    /// Bytes sent on each path so far.
     #[must_use]
     pub fn shares(&self) -> Vec<u64> {
         self.members.iter().map(|member| member.path.totals().sent).collect()
     }
 
-    /// Runs on for so long, and says what came of that time.
+    /// Runs for `span` and returns the result of that time.
     pub fn run(&mut self, span: Duration) -> Outcome {
         let end = self.now + nanos(span);
         while let Some((at, event)) = self.events.next(end) {
             self.now = at;
-            self.happen(event);
+            self.dispatch(event);
         }
         self.now = end;
         let delivered: u64 = self.receivers.iter().map(|receiver| receiver.delivered).sum();
@@ -162,7 +162,7 @@ impl World {
         Outcome {
             goodput_mbps: bytes as f64 * 8.0 / span.as_secs_f64() / 1e6,
             resequencer: self.resequencer.counters(),
-            resent: self.resent,
+            retransmitted: self.retransmitted,
         }
     }
 
@@ -170,12 +170,12 @@ impl World {
         self.epoch + Duration::from_nanos(self.now)
     }
 
-    fn happen(&mut self, event: Event) {
+    fn dispatch(&mut self, event: Event) {
         match event {
             Event::Flow(flow) => self.flow_timer(flow),
             Event::Channel(number) => self.channel(number),
             Event::AckTimer(number) => self.acknowledge(number),
-            Event::Return(number) => self.come_back(number),
+            Event::Return(number) => self.receive_reply(number),
             Event::Probe(number) => {
                 if self
                     .members
@@ -191,8 +191,8 @@ impl World {
             Event::Expire => {
                 self.expire_at = None;
                 let now = self.instant();
-                self.resequencer.expire(now, &mut |inner| self.passed.push(inner));
-                self.pass();
+                self.resequencer.expire(now, &mut |inner| self.released.push(inner));
+                self.deliver();
             }
         }
     }
@@ -200,90 +200,97 @@ impl World {
     fn flow_timer(&mut self, number: usize) {
         let Some(flow) = self.flows.get_mut(number) else { return };
         flow.on_timeout(self.now);
-        self.offer(number);
+        self.enqueue_segments(number);
         self.pump();
         self.events.add(self.now + 20_000_000, Event::Flow(number));
     }
 
-    /// A flow gives the gateway what it may send.
-    fn offer(&mut self, number: usize) {
+    /// Passes the segments that a flow may send to the gateway.
+    fn enqueue_segments(&mut self, number: usize) {
         let now = self.instant();
         let Some(flow) = self.flows.get_mut(number) else { return };
         let bucket = u16::try_from(number).unwrap_or(0);
         while let Some(segment) = flow.poll(self.now, &mut self.sent) {
             if self.backlog.admit(PACKET).is_ok() {
-                let sequence = self.sequencer.number(bucket);
+                let sequence = self.sequencer.next_sequence(bucket);
                 let inner = Inner { flow: number, segment, sent: self.now };
                 self.backlog.push(now, PACKET, (bucket, sequence, inner));
             }
         }
     }
 
-    /// Sends what there is room for.
+    /// Sends what the windows allow.
     fn pump(&mut self) {
         let (now, size) = (self.instant(), u64::from(PACKET + OVERHEAD));
-        let heard = self.members.iter().filter_map(|member| member.path.heard()).max();
-        self.members.iter_mut().for_each(|member| member.path.note_group_heard(heard));
+        let heard = self.members.iter().filter_map(|member| member.path.last_ack()).max();
+        self.members.iter_mut().for_each(|member| member.path.note_group_ack(heard));
         let mut views = std::mem::take(&mut self.views);
         views.clear();
         views.extend(self.members.iter().map(|member| member.path.view(now, 0, size)));
         let spread = self.scheduler.spread(&views, size);
         let delay = views.iter().map(|view| view.delay).max().unwrap_or_default();
-        self.backlog.accept(spread, delay * 2, self.recovery.is_recent(now));
-        let times = self.members.iter().filter_map(|member| member.path.resend_time());
-        self.resequencer.set_spread(spread, times.max().unwrap_or_default());
+        self.backlog.set_target(spread, delay * 2, self.recovery.had_recent_loss(now));
+        let times = self.members.iter().filter_map(|member| member.path.max_retransmission_delay());
+        self.resequencer.set_min_wait(spread, times.max().unwrap_or_default());
         self.recover();
         while let Some(([path, copy], packet)) = self.next(&views, size) {
-            for (path, kept) in [(path, self.recovers), (copy, false)] {
+            for (path, retransmittable) in [(path, self.retransmits), (copy, false)] {
                 let Some(path) = path else { continue };
                 let (flow, sequence) = (packet.flow, packet.sequence);
-                let tag = self.sequencer.tag(now, flow, sequence, path, self.recovers);
+                let tag = self.sequencer.tag(now, flow, sequence, path, self.retransmits);
                 if let Some(view) = views.get_mut(path) {
                     view.sent(size);
                 }
-                let tag = Tag { kept, ..tag };
+                let tag = Tag { retransmittable, ..tag };
                 self.send(path, Some((tag, packet.clone())), PACKET + OVERHEAD);
             }
         }
         self.views = views;
     }
 
-    /// The packet that goes next, its path, and that of a copy: first what was lost.
-    fn next(&mut self, views: &[View], size: u64) -> Option<([Option<usize>; 2], Kept<Inner>)> {
+    /// The next packet, its path, and the path of a duplicate. Retransmissions go first.
+    fn next(
+        &mut self,
+        views: &[View],
+        size: u64,
+    ) -> Option<([Option<usize>; 2], Retransmittable<Inner>)> {
         if !self.recovery.is_empty() {
-            let path = self.scheduler.next(views, 1, size, self.recovers)?.path;
-            self.resent += 1;
-            let packet = self.recovery.take()?;
-            let copied = self.recovery.is_short();
-            let copy = copied.then(|| self.scheduler.copy(views, size, path)).flatten();
+            let path = self.scheduler.next(views, 1, size, self.retransmits)?.path;
+            self.retransmitted += 1;
+            let packet = self.recovery.pop()?;
+            let copied = self.recovery.may_duplicate();
+            let copy = copied.then(|| self.scheduler.duplicate_path(views, size, path)).flatten();
             return Some(([Some(path), copy], packet));
         }
         let backlog = Some(self.backlog.bytes()).filter(|bytes| *bytes > 0)?;
-        let choice = self.scheduler.next(views, backlog, size, self.recovers)?;
-        let since = self.instant();
-        let (flow, sequence, item) = self.backlog.take(since, choice.skip, |_| true)?;
-        Some(([Some(choice.path), None], Kept { flow, sequence, len: PACKET, since, item }))
+        let choice = self.scheduler.next(views, backlog, size, self.retransmits)?;
+        let first_sent = self.instant();
+        let (flow, sequence, item) = self.backlog.take(first_sent, choice.skip, |_| true)?;
+        Some((
+            [Some(choice.path), None],
+            Retransmittable { flow, sequence, len: PACKET, first_sent, item },
+        ))
     }
 
-    /// Fills a path of which nothing is known yet with packets for nobody.
-    fn fill(&mut self, number: usize) {
+    /// Fills a new path with padding.
+    fn send_padding(&mut self, number: usize) {
         let (now, size) = (self.instant(), PACKET + OVERHEAD);
-        let room = |path: &Path| path.view(now, 0, 0).room >= size.into();
-        let new = |member: &Member| member.path.is_new() && room(&member.path);
+        let available_window = |path: &Path| path.view(now, 0, 0).available_window >= size.into();
+        let new = |member: &Member| member.path.wants_padding() && available_window(&member.path);
         while self.members.get(number).is_some_and(new) {
             self.send(number, None, size);
         }
     }
 
-    /// Takes note of what came of packets.
+    /// Applies the outcomes of packets.
     fn recover(&mut self) {
         let now = self.instant();
         for member in &mut self.members {
-            member.give_up_if_silent(now);
-            let News { came, lost } = std::mem::take(&mut member.news);
-            let given_up = lost.into_iter().filter_map(|packet| self.recovery.add(now, packet));
-            for packet in given_up.chain(came) {
-                self.sequencer.settle(packet.flow, packet.sequence);
+            member.retransmit_if_silent(now);
+            let Outcomes { acked, lost } = std::mem::take(&mut member.outcomes);
+            let given_up = lost.into_iter().filter_map(|packet| self.recovery.push(now, packet));
+            for packet in given_up.chain(acked) {
+                self.sequencer.complete(packet.flow, packet.sequence);
             }
         }
     }
@@ -299,7 +306,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, number: usize, inner: Option<(Tag, Kept<Inner>)>, bytes: u32) {
+    fn send(&mut self, number: usize, inner: Option<(Tag, Retransmittable<Inner>)>, bytes: u32) {
         let (epoch, now) = (self.epoch, self.now);
         let Some(member) = self.members.get_mut(number) else { return };
         let arms = member.path.in_flight() == 0 && inner.is_some();
@@ -319,7 +326,7 @@ impl World {
         }
     }
 
-    /// What has come through a path.
+    /// Packets arrive from a path.
     fn channel(&mut self, number: usize) {
         let now = self.instant();
         let Some(member) = self.members.get_mut(number) else { return };
@@ -331,7 +338,7 @@ impl World {
             at_once |= member.received(packet.number);
             if let Some((tag, inner)) = packet.inner {
                 self.resequencer
-                    .push(now, number, tag, (inner, true), &mut |inner| self.passed.push(inner));
+                    .push(now, number, tag, (inner, true), &mut |inner| self.released.push(inner));
             }
         }
         if at_once {
@@ -340,7 +347,7 @@ impl World {
             self.events.add(self.now + nanos(ACK_DELAY), Event::AckTimer(number));
         }
         self.arm_channel(number);
-        self.pass();
+        self.deliver();
     }
 
     fn acknowledge(&mut self, number: usize) {
@@ -363,8 +370,8 @@ impl World {
         }
     }
 
-    /// What has come back on a path.
-    fn come_back(&mut self, number: usize) {
+    /// Replies arrive on a path.
+    fn receive_reply(&mut self, number: usize) {
         let (epoch, now) = (self.epoch, self.now);
         if let Some(member) = self.members.get_mut(number) {
             member.back.wake = None;
@@ -375,13 +382,13 @@ impl World {
                     if let Some(member) = self.members.get_mut(number) {
                         member.on_ack(epoch, now, &numbers);
                     }
-                    self.fill(number);
+                    self.send_padding(number);
                 }
                 Reply::Inner(number, acknowledged) => {
                     if let Some(flow) = self.flows.get_mut(number) {
                         flow.on_ack(now, acknowledged);
                     }
-                    self.offer(number);
+                    self.enqueue_segments(number);
                 }
             }
             self.pump();
@@ -389,11 +396,12 @@ impl World {
         self.arm_return(number);
     }
 
-    /// Hands on what the resequencer let pass.
-    fn pass(&mut self) {
-        let backs = self.members.iter().map(|member| member.path.congestion().base()).enumerate();
+    /// Delivers what the resequencer has released.
+    fn deliver(&mut self) {
+        let backs =
+            self.members.iter().map(|member| member.path.congestion().base_rtt()).enumerate();
         let back = backs.min_by_key(|(_, base)| *base).map_or(0, |(number, _)| number);
-        for inner in std::mem::take(&mut self.passed) {
+        for inner in std::mem::take(&mut self.released) {
             let Some(receiver) = self.receivers.get_mut(inner.flow) else { continue };
             let acknowledged = receiver.on_segment(inner.segment, inner.sent);
             if let Some(member) = self.members.get_mut(back) {
@@ -410,7 +418,7 @@ impl World {
     }
 }
 
-/// Goodput that a link rate leaves for payload.
+/// Fraction of a link's rate left for payload.
 #[must_use]
 pub fn payload_share() -> f64 {
     SEGMENT as f64 / f64::from(PACKET + OVERHEAD)

@@ -1,5 +1,5 @@
-//! What the multipath machinery makes of a network: the table is committed, so that a change shows what
-//! it does. `UPDATE_SNAPSHOT=1 cargo test -p hawser-sim` writes it anew.
+//! Goodput in simulated networks. The table is committed, so that changes show their effect.
+//! `UPDATE_SNAPSHOT=1 cargo test -p hawser-sim` rewrites it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,13 +17,13 @@ const MEASURED: Duration = Duration::from_secs(5);
 /// A world with one TCP-like flow.
 fn world(links: &[Link]) -> World {
     let (policy, kind) = (Policy::EarliestDelivery, Kind::Tcp);
-    World::new(Instant::now(), &Setup { links, policy, kind, flows: 1, seed: 1, recovers: true })
+    World::new(Instant::now(), &Setup { links, policy, kind, flows: 1, seed: 1, retransmits: true })
         .unwrap()
 }
 
 fn goodput(links: &[Link], kind: Kind, flows: usize) -> f64 {
     let setup =
-        Setup { links, policy: Policy::EarliestDelivery, kind, flows, seed: 1, recovers: true };
+        Setup { links, policy: Policy::EarliestDelivery, kind, flows, seed: 1, retransmits: true };
     let mut world = World::new(Instant::now(), &setup).unwrap();
     world.run(WARMUP);
     world.run(MEASURED).goodput_mbps
@@ -74,7 +74,7 @@ fn efficiency_is_what_the_table_says() {
 }
 
 #[test]
-fn a_path_that_goes_dark_costs_no_more_than_its_share() {
+fn a_failed_path_costs_no_more_than_its_share() {
     let links = RATIOS[0].links;
     let limit = RATIOS[0].sum_mbps() * payload_share();
     let mut world = world(links);
@@ -89,9 +89,9 @@ fn a_path_that_goes_dark_costs_no_more_than_its_share() {
     assert!(back > 0.97 * limit, "{back} of {limit} Mbit/s after it came back");
 }
 
-/// A path that works for a second and is dead for a second, again and again, of four.
+/// One of four paths is alternately up and down for a second.
 #[test]
-fn a_path_that_flaps_takes_nothing_from_the_others() {
+fn a_flapping_path_does_not_slow_the_others() {
     let links = [Link { delay_ms: 10.0, ..RATIOS[0].links[0] }; 4];
     let others = 30.0 * payload_share();
     let mut world = world(&links);
@@ -107,12 +107,12 @@ fn a_path_that_flaps_takes_nothing_from_the_others() {
 }
 
 #[test]
-fn paths_are_tried_before_the_first_flow_begins() {
+fn paths_are_padded_before_the_first_flow() {
     let mut world = world(ENVIRONMENTS[0].links);
     world.run(Duration::from_millis(900));
     let shares = world.shares();
     assert!(shares.iter().all(|sent| (90_000..300_000).contains(sent)), "{shares:?}");
-    assert!(world.views().iter().all(|view| view.room > 60 * 1500));
+    assert!(world.views().iter().all(|view| view.available_window > 60 * 1500));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Whole tunnels over paths that lose, reorder and duplicate packets, are cut, take shorter packets, and gateways that
-//! begin anew.
+//! Complete tunnels over paths that lose, reorder and duplicate packets, are cut, and change their
+//! MTU, with gateways that restart.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,8 @@ fn gateways(wires: &[Wire], seed: u64) -> Gateways {
     gateways
 }
 
-/// Sends segments of a flow at some rate, and gives the numbers that the other gateway got, in their order.
+/// Sends segments of a flow at a fixed rate; returns the numbers received by the other gateway, in
+/// order.
 fn carry(gateways: &mut Gateways, flow: u16, numbers: std::ops::Range<u32>) -> Vec<u32> {
     for number in numbers {
         let len = 100 + (number as usize * 37) % 1300;
@@ -34,63 +35,69 @@ fn received(gateways: &mut Gateways, at: usize, flow: u16) -> Vec<u32> {
 }
 
 #[test]
-fn every_packet_arrives_once_and_in_order_unless_lost_twice() {
-    for (loss, late, twice) in [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (2.0, 5.0, 1.0)] {
+fn packets_arrive_once_and_in_order_unless_lost_twice() {
+    for (loss, late, duplicated) in [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (2.0, 5.0, 1.0)] {
         let mut wire = Wire::new(20.0, 15.0).loss(loss);
-        (wire.late, wire.duplicate_percent) = ((late, 10.0), twice);
+        (wire.late, wire.duplicate_percent) = ((late, 10.0), duplicated);
         let mut gateways = gateways(&[wire, Wire { link: wire.link, ..Wire::new(8.0, 30.0) }], 5);
         assert_eq!(gateways.path_changes(0), (2, 0));
-        let came = carry(&mut gateways, 7, 0..2000);
-        // A packet that is lost twice may come after the resequencer has given it up.
-        let late_ones =
-            came.iter().zip(came.iter().skip(1)).filter(|(one, next)| one > next).count();
+        let received_numbers = carry(&mut gateways, 7, 0..2000);
+        // A packet lost duplicated may arrive after the resequencer has abandoned it.
+        let late_ones = received_numbers
+            .iter()
+            .zip(received_numbers.iter().skip(1))
+            .filter(|(one, next)| one > next)
+            .count();
         let most = if loss > 0.0 { 10 } else { 0 };
-        assert!(late_ones <= most, "{late_ones} came late at loss {loss} %, {late} % late");
-        let mut sorted = came;
+        assert!(
+            late_ones <= most,
+            "{late_ones} received_numbers late at loss {loss} %, {late} % late"
+        );
+        let mut sorted = received_numbers;
         sorted.sort_unstable();
         assert_eq!(sorted, (0..2000).collect::<Vec<_>>(), "loss {loss} %, {late} % late");
         let counters = gateways.counters(0);
-        assert_eq!(counters.recovery.resent > 0, loss > 0.0, "{counters:?}");
+        assert_eq!(counters.recovery.retransmitted > 0, loss > 0.0, "{counters:?}");
         assert!(counters.headers.compressed > 0);
     }
 }
 
 #[test]
-fn a_path_that_is_cut_loses_nothing_and_comes_back() {
+fn a_cut_path_loses_nothing_and_recovers() {
     let mut gateways = gateways(&[Wire::new(10.0, 10.0); 3], 6);
     for (turn, first) in (0..8).zip((0..).step_by(500)) {
         gateways.cut(0, turn % 2 == 0);
-        let came = carry(&mut gateways, 9, first..first + 500);
-        assert_eq!(came, (first..first + 500).collect::<Vec<_>>(), "turn {turn}");
+        let received_numbers = carry(&mut gateways, 9, first..first + 500);
+        assert_eq!(received_numbers, (first..first + 500).collect::<Vec<_>>(), "turn {turn}");
     }
     let sent = gateways.paths(0);
     assert!(sent.iter().all(Option::is_some), "{sent:?}");
 }
 
 #[test]
-fn either_end_may_begin_anew() {
+fn either_gateway_may_restart() {
     let mut gateways = gateways(&[Wire::new(20.0, 10.0); 2], 7);
     let mut first = 0;
     for end in [1, 0, 1] {
         assert_eq!(carry(&mut gateways, 3, first..first + 300).len(), 300);
         gateways.restart(end);
-        // The end that was left finds out, and the one that connects tries again.
+        // The remaining end times out, and the client reconnects.
         gateways.run(20 * SECOND);
         first += 300;
     }
-    let came = carry(&mut gateways, 3, first..first + 300);
-    assert_eq!(came, (first..first + 300).collect::<Vec<_>>());
+    let received_numbers = carry(&mut gateways, 3, first..first + 300);
+    assert_eq!(received_numbers, (first..first + 300).collect::<Vec<_>>());
     assert!(gateways.paths(0).iter().chain(&gateways.paths(1)).all(Option::is_some));
 }
 
 #[test]
-fn a_smaller_mtu_is_found_and_a_larger_one_too() {
+fn mtu_changes_are_discovered() {
     let mut gateways = gateways(&[Wire::new(20.0, 10.0); 2], 8);
     let mtu = |gateways: &Gateways| gateways.paths(0)[0].unwrap().1;
     assert_eq!(mtu(&gateways), 1472);
     gateways.set_mtu(0, 1400);
-    let came = carry(&mut gateways, 4, 0..1500);
-    assert_eq!(came.len(), 1500);
+    let received_numbers = carry(&mut gateways, 4, 0..1500);
+    assert_eq!(received_numbers.len(), 1500);
     assert!(mtu(&gateways) <= 1372, "{}", mtu(&gateways));
     gateways.set_mtu(0, 1500);
     carry(&mut gateways, 4, 1500..2500);
@@ -99,7 +106,7 @@ fn a_smaller_mtu_is_found_and_a_larger_one_too() {
 }
 
 #[test]
-fn a_path_is_filled_once_when_it_comes_up() {
+fn a_new_path_is_padded_once() {
     let mut gateways = gateways(&[Wire::new(50.0, 20.0); 2], 3);
     let sent = |gateways: &Gateways| -> Vec<u64> {
         gateways.paths(0).iter().map(|path| path.unwrap().0).collect()
@@ -116,7 +123,7 @@ fn a_proxied_connection_carries_both_ways_and_ends() {
     let mut gateways = gateways(&wires, 9);
     let client = gateways.connect(0, 4000);
     gateways.run(SECOND);
-    let server = gateways.reached(1).first().cloned().unwrap();
+    let server = gateways.opened_streams(1).first().cloned().unwrap();
     let [question, answer] =
         [7, 11].map(|step| (0..500_000_u32).map(|n| (n / step % 251) as u8).collect::<Vec<_>>());
     for (at, end, bytes) in [(0, &client, &question), (1, &server, &answer)] {
@@ -125,9 +132,9 @@ fn a_proxied_connection_carries_both_ways_and_ends() {
         gateways.wake(at, end);
     }
     gateways.run(5 * SECOND);
-    assert!(server.came() == question && client.came() == answer);
+    assert!(server.received() == question && client.received() == answer);
     assert_eq!((server.is_ended(), client.is_ended()), ((true, true), (true, true)));
-    let counters = gateways.counters(0).lane;
+    let counters = gateways.counters(0).tcp_proxy;
     assert_eq!((counters.opened, counters.ended, counters.reset), (1, 1, 0));
 }
 
@@ -136,29 +143,29 @@ fn a_proxied_connection_outlives_a_path_and_not_a_gateway() {
     let mut gateways = gateways(&[Wire::new(10.0, 20.0); 2], 10);
     let client = gateways.connect(0, 4001);
     gateways.run(SECOND);
-    let server = gateways.reached(1).first().cloned().unwrap();
+    let server = gateways.opened_streams(1).first().cloned().unwrap();
     client.send(&vec![5; 3_000_000]);
     gateways.wake(0, &client);
     gateways.run(Duration::from_millis(500));
     gateways.cut(0, true);
     gateways.run(15 * SECOND);
-    assert_eq!(server.came().len(), 3_000_000);
+    assert_eq!(server.received().len(), 3_000_000);
     gateways.cut(0, false);
     gateways.restart(1);
     gateways.run(20 * SECOND);
-    let counters = gateways.counters(0).lane;
+    let counters = gateways.counters(0).tcp_proxy;
     assert_eq!((counters.ended, counters.reset), (0, 1));
 }
 
 #[test]
-fn a_group_whose_paths_change_goes_on() {
+fn a_group_survives_changes_of_its_paths() {
     let mut gateways = gateways(&[Wire::new(20.0, 10.0); 3], 11);
     for paths in [vec![0, 1], vec![2], vec![0, 1, 2]] {
         gateways.configure(0, &paths);
         gateways.configure(1, &paths);
         gateways.run(3 * SECOND);
-        let came = carry(&mut gateways, 5, 0..200);
-        assert_eq!(came, (0..200).collect::<Vec<_>>(), "{paths:?}");
+        let received_numbers = carry(&mut gateways, 5, 0..200);
+        assert_eq!(received_numbers, (0..200).collect::<Vec<_>>(), "{paths:?}");
         assert_eq!(gateways.paths(0).len(), paths.len());
     }
 }
@@ -166,9 +173,10 @@ fn a_group_whose_paths_change_goes_on() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
-    /// Whatever the paths do for some seconds, no packet comes twice, and packets come through afterwards.
+    /// Whatever the paths do for some seconds, no packet is delivered duplicated, and later ones get
+    /// through.
     #[test]
-    fn whatever_happens_is_survived(
+    fn tunnels_survive_any_sequence_of_events(
         seed in any::<u64>(),
         steps in proptest::collection::vec((0..7_u8, 0..3_usize, 1..400_u64), 5..30),
     ) {
@@ -191,11 +199,11 @@ proptest! {
         }
         (0..3).for_each(|path| gateways.cut(path, false));
         gateways.run(25 * SECOND);
-        let mut came = received(&mut gateways, 1, 1);
-        let all = came.len();
-        came.sort_unstable();
-        came.dedup();
-        prop_assert_eq!(came.len(), all);
+        let mut received_numbers = received(&mut gateways, 1, 1);
+        let all = received_numbers.len();
+        received_numbers.sort_unstable();
+        received_numbers.dedup();
+        prop_assert_eq!(received_numbers.len(), all);
         let later = carry(&mut gateways, 2, 0..100);
         prop_assert_eq!(later, (0..100).collect::<Vec<_>>());
     }

@@ -1,46 +1,47 @@
-//! Memory for packets.
+//! Packet memory.
 
 use std::collections::VecDeque;
 
 use bytes::BytesMut;
 
-/// Bytes of a piece of memory.
-const PIECE: usize = 256 << 10;
+/// Size of a chunk, bytes.
+const CHUNK: usize = 256 << 10;
 
-/// Pieces that are kept to be used again.
-const KEPT: usize = 4;
+/// Chunks kept for reuse.
+const MAX_POOLED: usize = 4;
 
-/// Pieces of memory that packets are put in. A piece is used again when all its packets are gone: the kernel clears
-/// memory that it gives, and at gigabits that and finding it cost a sixteenth of a gateway's time.
+/// Chunks of memory that packets are allocated from, reused once all their packets are gone. The
+/// kernel zeroes memory that it hands out; at gigabit rates that and the page faults took a
+/// sixteenth of a gateway's CPU.
 ///
-/// To copy less was tried: to read the device in parts that lie apart, each with room for headers, to keep what the socket
-/// has received where it is, and to give the device slices instead of a joined packet. What is spared here the kernel then
-/// needs in addition, as its copies are no longer to and from memory that is in the cache.
+/// Copying less was tried and removed: reading the device into scattered buffers with headroom,
+/// keeping received datagrams in place, and writing slices instead of a joined packet. The kernel
+/// then needs what is saved here, because its copies no longer hit the cache.
 #[derive(Default)]
 pub struct Arena {
-    /// The oldest first; packets are put in the last.
-    pieces: VecDeque<BytesMut>,
+    /// Oldest first; packets are allocated from the last.
+    chunks: VecDeque<BytesMut>,
 }
 
 impl Arena {
-    /// These parts, one behind the other.
+    /// A packet of these parts, concatenated.
     pub fn join(&mut self, parts: &[&[u8]]) -> BytesMut {
         let len = parts.iter().map(|part| part.len()).sum();
-        let last = self.pieces.pop_back_if(|piece| piece.capacity() >= len);
-        let mut piece = last.unwrap_or_else(|| self.free(PIECE.max(len)));
+        let last = self.chunks.pop_back_if(|chunk| chunk.capacity() >= len);
+        let mut chunk = last.unwrap_or_else(|| self.free(CHUNK.max(len)));
         for part in parts {
-            piece.extend_from_slice(part);
+            chunk.extend_from_slice(part);
         }
-        let packet = piece.split();
-        self.pieces.push_back(piece);
+        let packet = chunk.split();
+        self.chunks.push_back(chunk);
         packet
     }
 
-    /// A piece of so many bytes without packets.
+    /// A chunk of at least `size` bytes without packets.
     fn free(&mut self, size: usize) -> BytesMut {
-        let free = self.pieces.pop_front_if(|oldest| oldest.try_reclaim(size));
-        if self.pieces.len() > KEPT {
-            self.pieces.pop_front();
+        let free = self.chunks.pop_front_if(|oldest| oldest.try_reclaim(size));
+        if self.chunks.len() > MAX_POOLED {
+            self.chunks.pop_front();
         }
         free.unwrap_or_else(|| BytesMut::with_capacity(size))
     }
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_keep_what_they_hold() {
+    fn packets_keep_their_contents() {
         let mut arena = Arena::default();
         let mut held = VecDeque::new();
         for number in 0..20_000_usize {
@@ -67,13 +68,13 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_used_again() {
+    fn chunks_are_reused() {
         let mut arena = Arena::default();
         let mut places = std::collections::BTreeSet::new();
-        for _ in 0..100 * PIECE / 1000 {
-            places.insert(arena.join(&[&[0; 1000]]).as_ptr() as usize / PIECE);
+        for _ in 0..100 * CHUNK / 1000 {
+            places.insert(arena.join(&[&[0; 1000]]).as_ptr() as usize / CHUNK);
         }
         assert!(places.len() <= 4, "{}", places.len());
-        assert_eq!(arena.join(&[&vec![1; 3 * PIECE]]).len(), 3 * PIECE);
+        assert_eq!(arena.join(&[&vec![1; 3 * CHUNK]]).len(), 3 * CHUNK);
     }
 }

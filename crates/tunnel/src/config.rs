@@ -1,4 +1,4 @@
-//! What a tunnel is configured with: values that have been checked.
+//! Configuration of a tunnel, already validated.
 
 use std::net::IpAddr;
 
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// Name of this branch.
     pub branch: String,
-    /// Number of this branch. Of two branches the one with the lower number connects.
+    /// Number of this branch. The branch with the lower number connects.
     pub id: u16,
-    /// Addresses of this gateway, which the TCP proxy does not connect to.
+    /// Addresses of this gateway itself, to which the TCP proxy does not connect.
     pub own: OwnAddresses,
-    /// Bytes held for each path group while its paths are slow or down.
+    /// Limit of each path group's queue, bytes.
     pub queue_bytes: u64,
     /// How flows are placed on the path groups of a peer.
     pub placement: Placement,
@@ -30,17 +30,17 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // each is a switch of its own in the configuration
 pub struct Options {
-    /// What decides how much may be in flight on a path.
+    /// Congestion control of a path.
     pub congestion: Congestion,
-    /// What becomes of packets that a path loses.
+    /// What happens to packets that a path loses.
     pub recovery: Recovery,
-    /// Whether packets of a flow are put back into order at the receiver.
+    /// Whether the receiver restores the order of each flow.
     pub resequence: bool,
     /// Whether headers of TCP packets are compressed.
     pub header_compression: bool,
-    /// Whether TCP connections are terminated and carried as streams.
+    /// Whether the TCP proxy is on.
     pub proxy: bool,
-    /// Whether the kernel cuts batches of datagrams (UDP GSO).
+    /// Whether the kernel segments batches of datagrams (UDP GSO).
     pub udp_offload: bool,
 }
 
@@ -51,24 +51,24 @@ pub struct Peer {
     pub branch: String,
     /// Its number.
     pub id: u16,
-    /// Addresses behind it.
+    /// Its prefixes.
     pub prefixes: Vec<IpNet>,
     /// Path groups to it.
     pub groups: Vec<Group>,
 }
 
-/// A path group; it has at least one path.
+/// A path group, with at least one member path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its number.
     pub id: u8,
-    /// Which traffic it carries.
+    /// Traffic class that it carries.
     pub class: Class,
     /// Its member paths.
     pub paths: Vec<Path>,
 }
 
-/// A pair of addresses of one family.
+/// Addresses of a member path, both of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Address of this gateway.
@@ -77,12 +77,12 @@ pub struct Path {
     pub remote: IpAddr,
 }
 
-/// Which traffic a path group carries. Where a peer has no group of a class, any group carries it.
+/// Traffic class of a path group. If a peer has no group of a class, any group carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Class {
-    /// Urgent.
+    /// Type I: urgent.
     I,
-    /// All other.
+    /// Type II: all other traffic between branches.
     #[default]
     II,
 }
@@ -91,18 +91,18 @@ pub enum Class {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// One group after the other.
+    /// Groups in turn.
     RoundRobin,
     /// By a hash of addresses and ports.
     #[default]
     FlowHash,
-    /// The group with the fewest bytes that wait, and then the fewest flows.
+    /// The group with the fewest bytes queued, then the fewest flows.
     LeastLoaded,
 }
 
-/// Congestion control. `delay`: a short queue stands on each path, after FAST TCP. `cubic` (RFC 9438) and
-/// `bbr` (draft-cardwell-iccrg-bbr-congestion-control), as in quinn: for paths that are shared with such
-/// flows of others.
+/// Congestion control of a path. `delay`: delay-based, after FAST TCP, with a short queue on each
+/// path. `cubic` (RFC 9438) and `bbr` (draft-cardwell-iccrg-bbr-congestion-control) are those of
+/// quinn, for paths shared with others' flows of that kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -114,9 +114,9 @@ pub enum Congestion {
     Bbr,
 }
 
-/// What becomes of packets that a path loses. `resend`: those of TCP are sent again on the path on which they
-/// arrive first, and the peer waits for them: an inner flow takes no loss of a path for congestion. `none`: they
-/// are lost.
+/// What happens to packets that a path loses. `resend`: TCP packets are retransmitted where they
+/// arrive first, and the peer waits for them, so that inner flows do not take the path's losses for
+/// congestion. `none`: they stay lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]

@@ -1,4 +1,4 @@
-//! What a gateway counts, whatever its transport. The names of fields are those of the control API.
+//! Counters of a gateway with any transport. Field names are those of the control API.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,12 +6,11 @@ use serde::Serialize;
 /// Packets and bytes in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Traffic {
-    /// Units that were handed on whole: IP packets, of up to 64 KiB where segmentation is left to the
-    /// kernel.
+    /// Units handed on as a whole: IP packets, of up to 64 KiB where segmentation is offloaded.
     pub records: u64,
-    /// IP packets as they are on a wire, after segmentation.
+    /// IP packets as on the wire, after segmentation.
     pub packets: u64,
-    /// Bytes of the records, inner IP headers included, framing and encryption not.
+    /// Bytes of the records with inner IP headers, without framing and encryption.
     pub bytes: u64,
 }
 
@@ -24,39 +23,39 @@ impl Traffic {
     }
 }
 
-/// Records that came from the TUN device and went nowhere, by cause.
+/// Records dropped at the TUN device, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TunDrops {
-    /// Not an IP packet whose header agrees with its length.
+    /// Not an IP packet, or its header disagrees with its length.
     pub malformed: u64,
-    /// To an address behind no peer.
+    /// Destination not in any peer's prefix.
     pub unknown_destination: u64,
-    /// The kernel did not take a packet from a peer.
+    /// From a peer: the kernel did not accept it.
     pub write_failed: u64,
 }
 
-/// Records that were dropped on the way to a peer or from it, by cause.
+/// Records dropped on the way to or from a peer, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PeerDrops {
-    /// To the peer: the queue was full while the connection was slow.
+    /// To the peer: the queue was full.
     pub queue_full: u64,
-    /// To the peer: the queue was full while there was no connection.
+    /// To the peer: the queue was full and there was no connection.
     pub peer_down: u64,
-    /// To the peer: too long in the queue.
+    /// To the peer: dropped by queue management (CoDel).
     pub queue_delay: u64,
-    /// To the peer: larger than the path takes.
+    /// To the peer: larger than the path's MTU.
     pub too_long: u64,
     /// To the peer: the kernel refused it.
     pub send_failed: u64,
     /// From the peer: not an IP packet, or not one that may be carried.
     pub malformed: u64,
-    /// From the peer: its source is not behind the peer.
+    /// From the peer: source not in the peer's prefix.
     pub foreign_source: u64,
-    /// From the peer: compressed with a context that is not known here.
+    /// From the peer: compressed with a context that is unknown here.
     pub unknown_context: u64,
 }
 
-/// Why connections end, as it is counted.
+/// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // see `Ends`
 pub enum EndCause {
@@ -65,7 +64,7 @@ pub enum EndCause {
     Tls,
     Closed,
     Silent,
-    Stranger,
+    IdentityMismatch,
 }
 
 /// Connections of a group that ended, by cause.
@@ -73,16 +72,16 @@ pub enum EndCause {
 pub struct Ends {
     /// The kernel reported an error, such as a reset or an unreachable peer.
     pub io: u64,
-    /// What came was not a stream of records.
+    /// Malformed records.
     pub malformed: u64,
     /// Handshake or encryption failed.
     pub tls: u64,
     /// Closed by the peer.
     pub closed: u64,
-    /// Nothing was heard for too long.
+    /// Idle timeout: nothing was received for too long.
     pub silent: u64,
-    /// The other end was not who it should be.
-    pub stranger: u64,
+    /// Authenticated as another branch, or with a revoked certificate.
+    pub identity_mismatch: u64,
 }
 
 impl Ends {
@@ -94,7 +93,7 @@ impl Ends {
             EndCause::Tls => &mut self.tls,
             EndCause::Closed => &mut self.closed,
             EndCause::Silent => &mut self.silent,
-            EndCause::Stranger => &mut self.stranger,
+            EndCause::IdentityMismatch => &mut self.identity_mismatch,
         } += 1;
     }
 }
@@ -106,79 +105,80 @@ pub struct GroupCounters {
     pub sent: Traffic,
     /// From the peer.
     pub received: Traffic,
-    /// Not carried.
+    /// Dropped.
     pub drops: PeerDrops,
     /// Connections that ended.
     pub ends: Ends,
-    /// What came from the peer, in which order; the `quic` transport counts it.
+    /// Packets from the peer by the order of their arrival (`quic`).
     pub order: Order,
-    /// Packets to the peer that the `quic` transport kept for the case that they are lost.
+    /// Retransmission of packets to the peer (`quic`).
     pub recovery: RecoveryCounters,
-    /// Packets to the peer whose headers the `quic` transport compressed.
+    /// Header compression of packets to the peer (`quic`).
     pub headers: HeaderCounters,
-    /// Acknowledgements of TCP to the peer that a later one took the place of while they waited (`quic`).
-    pub superseded: u64,
-    /// TCP connections that the `quic` transport terminated.
-    pub lane: LaneCounters,
+    /// TCP acknowledgements to the peer replaced by a later one while queued (`quic`; RFC 3449
+    /// section 5.2.1).
+    pub acks_filtered: u64,
+    /// TCP connections of the TCP proxy (`quic`).
+    pub tcp_proxy: TcpProxyCounters,
 }
 
 /// Packets that paths lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RecoveryCounters {
-    /// Sent again; each time counts.
-    pub resent: u64,
-    /// Copies of these, at the same time on another path.
-    pub copied: u64,
-    /// Not sent again: it was too late, or there was no room to keep them.
-    pub given_up: u64,
+    /// Retransmissions; a packet may count more than once.
+    pub retransmitted: u64,
+    /// Duplicates of these, sent on another path at the same time.
+    pub duplicated: u64,
+    /// Not retransmitted: too old, or no memory.
+    pub abandoned: u64,
 }
 
 /// Header compression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeaderCounters {
-    /// Packets that were compressed.
+    /// Compressed packets.
     pub compressed: u64,
-    /// Bytes that these have become shorter.
-    pub spared_bytes: u64,
+    /// Bytes saved.
+    pub saved_bytes: u64,
 }
 
-/// TCP connections that were terminated and carried as streams (the TCP lane).
+/// TCP connections terminated by the TCP proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct LaneCounters {
-    /// Begun, from this branch and from the peer's.
+pub struct TcpProxyCounters {
+    /// Opened by either side.
     pub opened: u64,
-    /// Not begun: there were too many, or it was not allowed.
+    /// Not opened: too many, or not allowed.
     pub refused: u64,
-    /// Ended by both ends.
+    /// Closed by both ends.
     pub ended: u64,
-    /// Reset by an end, not made, or given up with the peer.
+    /// Reset by an end, failed to open, or abandoned with the peer.
     pub reset: u64,
-    /// Bytes sent to the peer, of the connections' own.
+    /// Payload bytes sent to the peer.
     pub sent_bytes: u64,
-    /// Bytes from the peer that connections here took.
+    /// Payload bytes from the peer that local connections accepted.
     pub received_bytes: u64,
-    /// Messages given to another path because theirs had died.
-    pub resent: u64,
+    /// Messages moved to another path because theirs had failed.
+    pub retransmitted: u64,
 }
 
 #[allow(clippy::struct_field_names)] // `in_order` is what it is called
-/// Packets from the peer, by the order in which they came on all paths together. Out of order before
-/// resequencing were `resequenced` and `late`, after it `late` alone.
+/// Packets from the peer by the order of their arrival on all paths together. `resequenced` and
+/// `late` were out of order before resequencing, `late` alone after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Order {
-    /// In order: passed at once.
+    /// In order: delivered at once.
     pub in_order: u64,
-    /// Before one that they belong behind: waited.
+    /// Before a packet that precedes them: buffered.
     pub resequenced: u64,
-    /// After they had been given up: passed out of order.
+    /// After they had been abandoned: delivered out of order.
     pub late: u64,
-    /// For the second time: dropped.
+    /// Again: dropped.
     pub duplicates: u64,
-    /// Known to be lost without waiting.
+    /// Declared lost without waiting.
     pub lost: u64,
-    /// Waits for nothing that came in time.
+    /// Gaps that reached their deadline.
     pub expired: u64,
-    /// Waits that ended because too much waited.
+    /// Gaps abandoned because the buffer was full.
     pub overflowed: u64,
 }
 
@@ -204,37 +204,37 @@ pub struct TunCounters {
     pub read: Traffic,
     /// To this branch, written to the device.
     pub written: Traffic,
-    /// Not carried.
+    /// Dropped.
     pub drops: TunDrops,
 }
 
-/// Connections from others than peers, and what became of them.
+/// Connections that ended before their hello was accepted, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct StrangerCounters {
-    /// Refused for their address, before anything was read.
+pub struct UnauthenticatedCounters {
+    /// From an address of no peer: refused before reading anything.
     pub foreign_address: u64,
-    /// Refused because too many others had not said yet who they are.
+    /// Refused: too many other unauthenticated connections.
     pub too_many: u64,
-    /// Sent something that is not a stream of records.
+    /// Malformed records.
     pub malformed: u64,
-    /// Failed to show a certificate of ours, or encryption failed.
+    /// Handshake failed, such as for a certificate of another authority.
     pub tls: u64,
-    /// Are no peer, or not the one that they say.
-    pub stranger: u64,
-    /// Went away without a word, as a peer's probe of a path does.
+    /// The hello names no peer, or not the branch of the certificate.
+    pub identity_mismatch: u64,
+    /// Closed without sending anything, as a peer's path probe does.
     pub probes: u64,
-    /// Said nothing in time, went away, or had a broken connection.
-    pub gone: u64,
+    /// Closed, failed or timed out before the hello.
+    pub no_hello: u64,
 }
 
-impl StrangerCounters {
+impl UnauthenticatedCounters {
     /// Counts one.
     pub fn count(&mut self, cause: EndCause) {
         *match cause {
             EndCause::Malformed => &mut self.malformed,
             EndCause::Tls => &mut self.tls,
-            EndCause::Stranger => &mut self.stranger,
-            EndCause::Io | EndCause::Closed | EndCause::Silent => &mut self.gone,
+            EndCause::IdentityMismatch => &mut self.identity_mismatch,
+            EndCause::Io | EndCause::Closed | EndCause::Silent => &mut self.no_hello,
         } += 1;
     }
 }

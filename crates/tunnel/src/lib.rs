@@ -7,15 +7,17 @@
 //!  streams     <---> TCP proxy: messages on streams of the Links
 //! ```
 //!
-//! The caller owns sockets, device, streams and time: it brings what has come with [`Tunnel::handle_input`],
-//! [`Tunnel::handle_packet`] and [`Tunnel::handle_stream`], calls [`Tunnel::handle_timeout`] at
-//! [`Tunnel::poll_timeout`], and after each of these takes what there is from [`Tunnel::poll_packet`],
-//! [`Tunnel::poll_transmit`], [`Tunnel::poll_connect`] and [`Tunnel::poll_event`].
+//! The caller owns sockets, device, streams and time. It passes in what has arrived with
+//! [`Tunnel::handle_input`], [`Tunnel::handle_packet`] and [`Tunnel::handle_stream`], calls
+//! [`Tunnel::handle_timeout`] at [`Tunnel::poll_timeout`], and after each of these drains
+//! [`Tunnel::poll_packet`], [`Tunnel::poll_transmit`], [`Tunnel::poll_connect`] and
+//! [`Tunnel::poll_event`].
 //!
-//! A connection has one owner: the member path that it has become that of, or else the endpoint of its socket.
+//! A connection has one owner: its member path once it belongs to one, otherwise the endpoint of
+//! its socket.
 //!
-//! What all transports share is here too: [`Peers`] are brought in line with a configuration, and flows placed on their
-//! path groups.
+//! What all transports share is here too: [`Peers`] reconciles path groups with a configuration and
+//! places flows on them.
 #![forbid(unsafe_code)]
 
 pub mod config;
@@ -35,12 +37,12 @@ pub use self::{
     arena::Arena,
     config::Config,
     group::Incoming,
-    path::{INNER_MTU, LARGEST, PathId},
+    path::{INNER_MTU, MAX_DATAGRAM, PathId},
     peers::{Peer, Peers},
     placement::PathGroup,
     proxy::Stream,
     retry::Retry,
-    table::Table,
+    table::PrefixTable,
     tunnel::{
         Connect, Event, GroupView, PathView, Purpose, Socket, Source, StreamReady, Transmit, Tunnel,
     },

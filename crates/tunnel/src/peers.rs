@@ -1,5 +1,5 @@
-//! The other branches and their path groups, as every transport has them: brought in line with a configuration,
-//! found by address, and chosen for flows.
+//! Other branches and their path groups, for every transport: reconciled with a configuration,
+//! looked up by address, and chosen for flows.
 
 use std::{net::IpAddr, time::Instant};
 
@@ -7,38 +7,38 @@ use hawser_wire::label::wide;
 
 use crate::{
     config::{self, Class, Placement},
-    placement::{PathGroup, Places},
-    table::Table,
+    placement::{FlowPlacement, PathGroup},
+    table::PrefixTable,
 };
 
-/// Numbers that peers have.
+/// Size of the peers' number space.
 const IDS: usize = wide::BRANCH_MAX as usize + 1;
 
 /// Another branch.
 pub struct Peer<G> {
-    /// As configured.
+    /// Its configuration.
     pub config: config::Peer,
-    /// Whether we make the connections, because our number is the lower one.
+    /// Whether this side connects, because its number is the lower one.
     pub we_connect: bool,
-    /// Path groups to it, in the configuration's order.
+    /// Path groups to it, in the order of the configuration.
     pub groups: Vec<G>,
 }
 
 impl<G: PathGroup> Peer<G> {
-    /// Whether one of its paths leads to this address.
+    /// Whether one of its paths has this remote address.
     #[must_use]
     pub fn has_remote(&self, address: IpAddr) -> bool {
         let mut paths = self.config.groups.iter().flat_map(|group| &group.paths);
         paths.any(|path| path.remote == address)
     }
 
-    /// The group with a number.
+    /// The group with this number.
     #[must_use]
     pub fn group(&self, id: u8) -> Option<&G> {
         self.groups.iter().find(|group| group.config().id == id)
     }
 
-    /// The group with a number.
+    /// The group with this number.
     pub fn group_mut(&mut self, id: u8) -> Option<&mut G> {
         self.groups.iter_mut().find(|group| group.config().id == id)
     }
@@ -55,29 +55,30 @@ impl<G: PathGroup> Peer<G> {
 /// All peers.
 pub struct Peers<G> {
     list: Vec<Peer<G>>,
-    /// Place in `list` by the peer's number.
+    /// Index in `list` by the peer's number.
     by_id: Box<[Option<u16>]>,
-    table: Table,
-    places: Places,
+    table: PrefixTable,
+    placement: FlowPlacement,
 }
 
 impl<G: PathGroup> Peers<G> {
-    /// None yet.
+    /// No peers yet.
     #[must_use]
     pub fn new(policy: Placement, now: Instant) -> Self {
         Self {
             list: Vec::new(),
             by_id: vec![None; IDS].into_boxed_slice(),
-            table: Table::default(),
-            places: Places::new(policy, now),
+            table: PrefixTable::default(),
+            placement: FlowPlacement::new(policy, now),
         }
     }
 
-    /// Brings the path groups in line with a configuration: those that are the same in both stay, `open` makes
-    /// the others. Returns those that are no longer wanted, with their peer's number.
+    /// Reconciles the path groups with a configuration: groups that are the same in both stay,
+    /// `open` creates the others. Returns groups that are no longer wanted, with their peer's
+    /// number.
     ///
     /// # Errors
-    /// The first of `open`; then nothing has changed.
+    /// The first error of `open`; nothing has changed then.
     pub fn reconcile<E>(
         &mut self,
         own: u16,
@@ -110,7 +111,7 @@ impl<G: PathGroup> Peers<G> {
             }
             self.list.push(Peer { config: peer.clone(), we_connect: own < peer.id, groups });
         }
-        self.table = Table::new(wanted.iter());
+        self.table = PrefixTable::new(wanted.iter());
         self.by_id.fill(None);
         for (place, peer) in (0..).zip(&self.list) {
             if let Some(entry) = self.by_id.get_mut(usize::from(peer.config.id)) {
@@ -121,98 +122,102 @@ impl<G: PathGroup> Peers<G> {
         old.into_iter().flat_map(of).collect()
     }
 
-    /// Changes how flows are placed from now on.
+    /// Changes the placement of new flows.
     pub fn set_policy(&mut self, policy: Placement) {
-        self.places.set_policy(policy);
+        self.placement.set_policy(policy);
     }
 
-    /// How many there are.
+    /// Number of peers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no peers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All, in the configuration's order.
+    /// All peers, in the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = &Peer<G>> + Clone {
         self.list.iter()
     }
 
-    /// All, in the configuration's order.
+    /// All peers, in the order of the configuration.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer<G>> {
         self.list.iter_mut()
     }
 
-    /// The path groups of all.
+    /// Path groups of all peers.
     pub fn groups_mut(&mut self) -> impl Iterator<Item = &mut G> {
         self.list.iter_mut().flat_map(|peer| &mut peer.groups)
     }
 
-    /// The peer at a place in the configuration's order.
+    /// The peer with this index.
     #[must_use]
     pub fn get(&self, place: usize) -> Option<&Peer<G>> {
         self.list.get(place)
     }
 
-    /// The peer at a place in the configuration's order.
+    /// The peer with this index.
     pub fn get_mut(&mut self, place: usize) -> Option<&mut Peer<G>> {
         self.list.get_mut(place)
     }
 
-    /// Where the peer stands behind which an address is.
+    /// Index of the peer whose prefix contains an address.
     #[must_use]
-    pub fn behind(&self, address: IpAddr) -> Option<usize> {
+    pub fn index_by_address(&self, address: IpAddr) -> Option<usize> {
         self.table.peer(address)
     }
 
-    /// The peer with a number.
+    /// The peer with this number.
     #[must_use]
     pub fn by_id(&self, id: u16) -> Option<&Peer<G>> {
         let place = self.by_id.get(usize::from(id)).copied().flatten()?;
         self.list.get(usize::from(place))
     }
 
-    /// The peer with a number.
+    /// The peer with this number.
     pub fn by_id_mut(&mut self, id: u16) -> Option<&mut Peer<G>> {
         let place = self.by_id.get(usize::from(id)).copied().flatten()?;
         self.list.get_mut(usize::from(place))
     }
 
-    /// A path group, by the numbers of its peer and its own.
+    /// A path group, by the number of its peer and its own.
     pub fn group_mut(&mut self, peer: u16, group: u8) -> Option<&mut G> {
         self.by_id_mut(peer)?.group_mut(group)
     }
 
-    /// The place among the groups of the peer at `place` of the one that carries a packet of a flow.
+    /// Index of the path group that carries a packet of a flow, among those of the peer at `place`.
     pub fn choose(&mut self, place: usize, hash: u64, class: Class, now: Instant) -> Option<usize> {
         let peer = self.list.get(place)?;
-        Some(self.places.place(peer.config.id, &peer.groups, hash, class, now))
+        Some(self.placement.place(peer.config.id, &peer.groups, hash, class, now))
     }
 
     /// Flows of this branch on a group.
     #[must_use]
     pub fn flows(&self, peer: u16, group: u8) -> u32 {
-        self.places.flows(peer, group)
+        self.placement.flows(peer, group)
     }
 
-    /// A path group and the place of its peer, with the table of what is behind whom.
-    pub fn group_and_table(&mut self, peer: u16, group: u8) -> Option<(usize, &mut G, &Table)> {
+    /// A path group and its peer's index, with the prefix table.
+    pub fn group_and_table(
+        &mut self,
+        peer: u16,
+        group: u8,
+    ) -> Option<(usize, &mut G, &PrefixTable)> {
         let place = usize::from(self.by_id.get(usize::from(peer)).copied().flatten()?);
         Some((place, self.list.get_mut(place)?.group_mut(group)?, &self.table))
     }
 
-    /// The peer at a place, with the table of what is behind whom.
-    pub fn peer_and_table(&mut self, place: usize) -> Option<(&mut Peer<G>, &Table)> {
+    /// The peer with this index, with the prefix table.
+    pub fn peer_and_table(&mut self, place: usize) -> Option<(&mut Peer<G>, &PrefixTable)> {
         Some((self.list.get_mut(place)?, &self.table))
     }
 
-    /// Forgets flows that ended; to be called once in each `period`.
+    /// Expires idle flows; call it once every `period`.
     pub fn sweep(&mut self, now: Instant, period: std::time::Duration) {
-        self.places.sweep(now, period);
+        self.placement.sweep(now, period);
     }
 }

@@ -1,11 +1,11 @@
-//! When to try a connection again.
+//! Exponential backoff of connection attempts.
 
 use std::time::{Duration, Instant};
 
-/// First pause before a connection is tried again, and the longest.
+/// First and maximum pause between attempts.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// When to try a connection again: pauses double from attempt to attempt.
+/// When to try a connection again: the pause doubles with each failed attempt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retry {
     attempts: u32,
@@ -13,19 +13,19 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Whether it is time.
+    /// Whether the pause is over.
     #[must_use]
     pub fn is_due(&self, now: Instant) -> bool {
         self.at.is_none_or(|at| at <= now)
     }
 
-    /// Attempts that failed.
+    /// Failed attempts.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// Notes an attempt that failed.
+    /// An attempt failed.
     pub fn failed(&mut self, now: Instant) {
         let (first, longest) = BACKOFF;
         let pause = first.saturating_mul(1 << self.attempts.min(16)).min(longest);

@@ -1,4 +1,4 @@
-//! Which peer an address is behind: longest prefix first.
+//! Maps addresses to peers by longest prefix match.
 
 use std::net::IpAddr;
 
@@ -9,13 +9,13 @@ use crate::config::Peer;
 
 /// Prefixes of all peers.
 #[derive(Default)]
-pub struct Table {
+pub struct PrefixTable {
     v4: PrefixMap<Ipv4Net, usize>,
     v6: PrefixMap<Ipv6Net, usize>,
 }
 
-impl Table {
-    /// The table of these peers, which it knows by their index.
+impl PrefixTable {
+    /// A table of these peers, identified by their index.
     pub(crate) fn new<'a>(peers: impl Iterator<Item = &'a Peer>) -> Self {
         let mut table = Self::default();
         for (index, peer) in peers.enumerate() {
@@ -29,7 +29,7 @@ impl Table {
         table
     }
 
-    /// The peer behind which this address is.
+    /// Index of the peer whose prefix contains an address.
     #[must_use]
     pub fn peer(&self, address: IpAddr) -> Option<usize> {
         let found = match address {
@@ -53,7 +53,7 @@ mod tests {
             groups: vec![],
         };
         let peers = [peer(2, &["10.0.0.0/8", "2001:db8::/32"]), peer(3, &["10.3.0.0/16"])];
-        let table = Table::new(peers.iter());
+        let table = PrefixTable::new(peers.iter());
         let find = |text: &str| table.peer(text.parse().unwrap());
         assert_eq!(find("10.3.255.1"), Some(1));
         assert_eq!(find("10.4.0.1"), Some(0));

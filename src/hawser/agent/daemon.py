@@ -17,7 +17,7 @@ from hawser.overlay.config.gateway import GatewayConfig, QuicTransport
 
 _START_S = 15.0
 _STOP_S = 10.0
-_QUIC_FIXED = ("lane", "congestion", "recovery", "resequence", "header_compression")
+_QUIC_FIXED = ("tcp_proxy", "congestion", "recovery", "resequence", "header_compression")
 
 
 def needs_restart(old: GatewayConfig, new: GatewayConfig) -> bool:

@@ -25,7 +25,7 @@ _HEAD = struct.Struct("!Qd")
 _VALUE = 8
 _KEYS = ("branch", "id", "member", "name")
 """Fields that name an entry of a list."""
-_SECTIONS = ("tun", "strangers", "peers", "switch")
+_SECTIONS = ("tun", "unauthenticated", "peers", "switch")
 _NAMES = frozenset({"id", "member", "mtu"})
 """Numbers that are no measurements."""
 

@@ -63,7 +63,7 @@ def gateways(
         gateway.config["tun"]["address"] = None
         gateway.config["transport"] = {"kind": "quic", "tls": files[name]}
         if proxied:
-            gateway.config["transport"]["lane"] = {"II": "tcp"}
+            gateway.config["transport"]["tcp_proxy"] = {"II": "tcp"}
         if ipv6:
             own, peer = gateway.config["id"], gateway.config["peers"][0]
             gateway.config["source6"] = f"2001:db8:{own}::1"
@@ -87,12 +87,12 @@ def rules(gateway: Gateway) -> str:
 
 def proxy_counters(gateway: Gateway) -> dict[str, Any]:
     """Counters of the TCP proxy of the first group."""
-    found: dict[str, Any] = gateway.group()["lane"]
+    found: dict[str, Any] = gateway.group()["tcp_proxy"]
     return found
 
 
 def flows(gateway: Gateway) -> int:
-    found = gateway.get("/v1/status")["peers"][0]["groups"][0]["lane_flows"]
+    found = gateway.get("/v1/status")["peers"][0]["groups"][0]["tcp_proxy_flows"]
     return int(found)
 
 

@@ -23,7 +23,7 @@ import pytest
 
 from lab import ROOT
 from lab.daemon import hawserd
-from lab.gateway.pair import Gateway, Lab
+from lab.gateway.pair import Gateway, Lab, pki
 from lab.namespace import run
 from lab.waiting import until
 
@@ -223,6 +223,21 @@ def test_a_bad_configuration_ends_with_code_2_and_one_message(tmp_path: Path) ->
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 2
     assert "line 1 column 13" in done.stderr
+
+
+def test_an_old_name_of_a_field_is_accepted_with_a_warning(tmp_path: Path) -> None:
+    document = {
+        "version": 1, "branch": "b1", "id": 1, "control": "c", "peers": [],
+        "tun": {"name": "hawser0", "mtu": 1500},
+        "transport": {"kind": "quic", "tls": pki(tmp_path, ["b1"])["b1"], "lane": {"II": "tcp"}},
+    }  # fmt: skip
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(document))
+    command = [hawserd(), "gateway", "--config", path, "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "WARN" in done.stderr
+    assert "configuration field transport.lane was renamed to transport.tcp_proxy" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["gateway-config", "gateway-status", "gateway-counters"])

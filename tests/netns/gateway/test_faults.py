@@ -37,7 +37,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 def unauthenticated(gateway: Gateway) -> dict[str, int]:
     """How many unauthenticated connections were refused, by cause."""
-    found: dict[str, int] = gateway.get("/v1/counters")["strangers"]
+    found: dict[str, int] = gateway.get("/v1/counters")["unauthenticated"]
     return found
 
 
@@ -105,7 +105,7 @@ def test_noise_on_the_port_ends_only_its_own_connection(lab: Lab, tls: bool) -> 
     assert sum(counted.values()) == len(NOISE)
     if not tls:
         assert counted["malformed"] == 4
-        assert counted["stranger"] == 3
+        assert counted["identity_mismatch"] == 3
     assert one.up()
     assert two.up()
     assert two.get("/v1/status")["peers"][0]["groups"][0]["reconnects"] == 0
@@ -169,7 +169,7 @@ def _refused(lab: Lab, first: dict[str, str], second: dict[str, str]) -> None:
 
     def refusals() -> int:
         ends, met = one.group()["ends"], unauthenticated(two)
-        return int(ends["tls"] + met["tls"] + met["stranger"])
+        return int(ends["tls"] + met["tls"] + met["identity_mismatch"])
 
     until(lambda: refusals() >= 3, "three refusals")
     assert not one.up()

@@ -33,8 +33,10 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 def test_probes_are_told_from_unauthenticated_peers(lab: Lab) -> None:
     one, two = lab.pair(subflows=4)
     until(lambda: one.subflows() == 4, "every path has a subflow")
-    until(lambda: two.get("/v1/counters")["strangers"]["probes"] == 3, "all but the first path")
-    found = two.get("/v1/counters")["strangers"]
+    until(
+        lambda: two.get("/v1/counters")["unauthenticated"]["probes"] == 3, "all but the first path"
+    )
+    found = two.get("/v1/counters")["unauthenticated"]
     assert {name for name, count in found.items() if count} == {"probes"}
 
 

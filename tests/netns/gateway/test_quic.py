@@ -154,7 +154,7 @@ def test_tcp_does_not_see_what_paths_lose(lab: Lab, recovery: str) -> None:
     result = lab.transfer("5M", "-b", "12M")
     retransmitted = result["end"]["sum_sent"]["retransmits"]
     recovered = one.group()["recovery"]
-    resent, copied = recovered["resent"], recovered["copied"]
+    resent, copied = recovered["retransmitted"], recovered["duplicated"]
     duplicates = order(two)["duplicates"]
     if recovery == "resend":
         assert resent > 40
@@ -180,9 +180,9 @@ def test_headers_of_tcp_are_compressed(lab: Lab, compresses: bool) -> None:
     assert (drops["malformed"], drops["unknown_context"]) == (0, 0)
     if compresses:
         assert headers["compressed"] > 0.8 * sent["packets"]
-        assert headers["spared_bytes"] > 24 * headers["compressed"]
+        assert headers["saved_bytes"] > 24 * headers["compressed"]
     else:
-        assert headers["compressed"] == headers["spared_bytes"] == 0
+        assert headers["compressed"] == headers["saved_bytes"] == 0
 
 
 @pytest.mark.parametrize("streams", [1, 4])
@@ -190,16 +190,16 @@ def test_an_acknowledgement_takes_the_place_of_one_that_waits(lab: Lab, streams:
     """Those that wait behind what the other direction sends."""
     _one, two = quic_pair(lab.paths(SLOW), paths=PATHS)
 
-    def superseded() -> int:
+    def acks_filtered() -> int:
         lab.transfer("2M", "-P", str(streams), "--bidir")
-        return int(two.group()["superseded"])
+        return int(two.group()["acks_filtered"])
 
-    until(lambda: superseded() > 10, "some are replaced")
+    until(lambda: acks_filtered() > 10, "some are replaced")
 
     def all_accounted_for() -> bool:
         counters = two.get("/v1/counters")
         tun, group = counters["tun"], counters["peers"][0]["groups"][0]
-        left_out = [group["superseded"], *tun["drops"].values(), *group["drops"].values()]
+        left_out = [group["acks_filtered"], *tun["drops"].values(), *group["drops"].values()]
         return bool(tun["read"]["packets"] == group["sent"]["packets"] + sum(left_out))
 
     until(all_accounted_for, "each packet is sent or counted as left out")

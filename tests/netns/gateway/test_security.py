@@ -106,7 +106,7 @@ def test_replayed_packets_change_nothing(lab: Lab) -> None:
         counters = two.get("/v1/counters")
         group = counters["peers"][0]["groups"][0]
         what = (group["received"], group["order"], group["drops"], group["ends"])
-        return (*what, counters["tun"], counters["strangers"])
+        return (*what, counters["tun"], counters["unauthenticated"])
 
     def came() -> int:
         """Datagrams that the kernel has handed to sockets of gateway 2."""

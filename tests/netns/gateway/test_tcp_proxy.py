@@ -157,7 +157,10 @@ def test_a_path_that_is_cut_costs_time_alone(lab: Lab) -> None:
     client = connecting(lab, SEND_UNTIL_TOLD, stdin=subprocess.PIPE)
     until(lambda: proxy_counters(one)["sent_bytes"] > 2e6, "the transfer runs")
     lab.cut("1a", "2a")
-    until(lambda: proxy_counters(one)["resent"] > 0, "what was in flight on the path is sent again")
+    until(
+        lambda: proxy_counters(one)["retransmitted"] > 0,
+        "what was in flight on the path is sent again",
+    )
     carried = proxy_counters(one)["sent_bytes"]
     until(lambda: proxy_counters(one)["sent_bytes"] > carried + 2e6, "the others carry")
     sent, _ = client.communicate("\n", timeout=PATIENCE)
@@ -233,6 +236,6 @@ def test_metrics_count_proxied_connections(lab: Lab) -> None:
     until(lambda: flows(one) == 0, "the connection has ended")
     text = one.ask("GET", "/metrics")[1]
     labels = 'peer="b2",group="0"'
-    assert f'hawser_gateway_lane_connections_total{{{labels},cause="ended"}} 1' in text
-    assert f"hawser_gateway_lane_sent_bytes_total{{{labels}}} 1004000" in text
-    assert f"hawser_gateway_group_lane_flows{{{labels}}} 0" in text
+    assert f'hawser_gateway_tcp_proxy_connections_total{{{labels},cause="ended"}} 1' in text
+    assert f"hawser_gateway_tcp_proxy_sent_bytes_total{{{labels}}} 1004000" in text
+    assert f"hawser_gateway_group_tcp_proxy_flows{{{labels}}} 0" in text

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import jsonschema
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 from spec_files import ROOT, WORKFLOWS, read
 
@@ -159,7 +159,7 @@ GATEWAY = gateway.GatewayConfig(
     transport=gateway.QuicTransport(
         tls=TLS,
         udp_offload=False,
-        lane={TrafficType.II: TcpProxyMode.TCP},
+        tcp_proxy={TrafficType.II: TcpProxyMode.TCP},
         congestion=Congestion.BBR,
         recovery=Recovery.NONE,
         resequence=False,
@@ -285,3 +285,13 @@ def test_needs_follow_from_what_is_configured() -> None:
     assert LOAD.needs() == {"hawserd", "xdp"}
     control = PurePosixPath("ssc.sock")
     assert openflow.ControllerConfig(control=control).needs() == frozenset()
+
+
+def test_an_old_name_of_a_field_is_accepted_with_a_warning() -> None:
+    old = {"kind": "quic", "tls": TLS, "lane": {"II": "tcp"}}
+    with pytest.warns(FutureWarning, match=r"configuration field lane was renamed to tcp_proxy"):
+        found = gateway.QuicTransport.model_validate(old)
+    assert found == gateway.QuicTransport(tls=TLS, tcp_proxy={TrafficType.II: TcpProxyMode.TCP})
+    assert "lane" not in found.model_dump(mode="json")
+    with pytest.raises(ValidationError, match="lane"):
+        gateway.QuicTransport.model_validate({**old, "tcp_proxy": {}})

@@ -61,11 +61,11 @@ def test_quic_paths_join_every_pair_of_ports() -> None:
     assert not any(each.mptcp for each in plan.nodes)
 
 
-def test_traffic_that_opts_in_takes_the_lane() -> None:
-    for scheme, lane in (("tcp-over-quic", None), ("tcp-over-quic-lane", {"II": "tcp"})):
+def test_traffic_that_opts_in_goes_through_the_tcp_proxy() -> None:
+    for scheme, expected in (("tcp-over-quic", None), ("tcp-over-quic-lane", {"II": "tcp"})):
         for daemon in network(scenario("mms-table1", scheme=scheme)).daemons:
             config: Any = emitted(daemon)
-            assert config["transport"].get("lane") == lane
+            assert config["transport"].get("tcp_proxy") == expected
 
 
 def test_quic_is_told_what_is_not_its_default() -> None:

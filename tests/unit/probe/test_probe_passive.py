@@ -127,7 +127,7 @@ def test_counters_of_a_daemon_are_named_by_their_place() -> None:
     group = {"id": 0, "sent": {"bytes": 3}, "drops": {"queue_full": 1}, "ends": {"tls": 2}}
     document = {
         "tun": {"read": {"bytes": 5}, "written": {"records": 6}},
-        "strangers": {"tls": 4},
+        "unauthenticated": {"tls": 4},
         "peers": [{"branch": "b2", "groups": [group]}],
         "ready": True,
         "uptime_s": 1.5,
@@ -135,7 +135,7 @@ def test_counters_of_a_daemon_are_named_by_their_place() -> None:
     assert flatten(document) == {
         ("tun", "rx_bytes"): 5,
         ("tun", "tx_records"): 6,
-        ("strangers", "tls"): 4,
+        ("unauthenticated", "tls"): 4,
         ("peer:b2:group:0", "tx_bytes"): 3,
         ("peer:b2:group:0", "drop_queue_full"): 1,
         ("peer:b2:group:0", "end_tls"): 2,

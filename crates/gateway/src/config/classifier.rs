@@ -1,4 +1,4 @@
-//! The `classifier` section: which traffic of the LAN is Type I, II or III.
+//! The `classifier` section: which LAN traffic is of Type I, II or III.
 
 use std::net::IpAddr;
 
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 
 use super::Check;
 
-/// How traffic of the LAN is told apart. Type I is urgent and Type II the other traffic between
-/// branches; Type III is everything else, and leaves by NAT at a WAN port of type `internet`.
+/// Classifies LAN traffic. Type I is urgent and Type II other traffic between branches; Type III is
+/// everything else, and leaves through NAT at a WAN port of type `internet`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClassifierDocument {
-    /// The interface of the LAN.
+    /// LAN interface.
     #[schemars(regex(pattern = super::INTERFACE))]
     pub(crate) lan: String,
-    /// In order: the first that matches decides. Types I and II hold only towards prefixes of peers.
+    /// In order; the first match decides. Types I and II apply only to destinations behind peers.
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub(crate) rules: Vec<RuleDocument>,
-    /// Type of traffic towards peers that no rule matches.
+    /// Type of traffic to peers that no rule matches.
     #[serde(default = "default_type")]
     #[schemars(extend("enum" = ["II", "III"]))]
     pub(crate) default: Type,
@@ -41,33 +41,33 @@ pub(crate) enum Type {
     III,
 }
 
-/// One rule. What is null matches everything.
+/// One rule. Null matches everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RuleDocument {
     /// Its name.
     #[schemars(length(min = 1, max = 127))]
     pub(crate) name: String,
-    /// Prefix of the source.
+    /// Source prefix.
     #[serde(default)]
     pub(crate) source: Option<String>,
-    /// Prefix of the destination.
+    /// Destination prefix.
     #[serde(default)]
     pub(crate) destination: Option<String>,
-    /// Protocol: `tcp`, `udp`, `icmp` or its number.
+    /// Protocol: `tcp`, `udp`, `icmp` or a number.
     #[serde(default)]
     pub(crate) protocol: Option<ProtocolDocument>,
-    /// First and last source port; only of TCP and UDP.
+    /// First and last source port; TCP and UDP only.
     #[serde(default)]
     pub(crate) source_ports: Option<[u16; 2]>,
-    /// First and last destination port; only of TCP and UDP.
+    /// First and last destination port; TCP and UDP only.
     #[serde(default)]
     pub(crate) destination_ports: Option<[u16; 2]>,
     /// Differentiated services code point.
     #[serde(default)]
     #[schemars(range(max = 63))]
     pub(crate) dscp: Option<u8>,
-    /// What matching traffic is.
+    /// Type of matching traffic.
     #[serde(rename = "type")]
     pub(crate) kind: Type,
 }
@@ -102,7 +102,7 @@ impl ProtocolDocument {
     }
 }
 
-/// A classifier that can be carried out.
+/// A validated classifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Classifier {
     pub(crate) lan: String,
@@ -123,14 +123,14 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Whether it is about ports.
+    /// Whether it matches on ports.
     pub(crate) fn wants_ports(&self) -> bool {
         self.source_ports.is_some() || self.destination_ports.is_some()
     }
 }
 
 impl Classifier {
-    /// The type of a packet towards a peer. `ports` are source and destination, of TCP and UDP.
+    /// Type of a packet to a peer. `ports` are source and destination port, for TCP and UDP.
     pub(crate) fn classify(
         &self,
         (source, destination): (IpAddr, IpAddr),
@@ -153,7 +153,7 @@ impl Classifier {
     }
 }
 
-/// Checks the section, field by field.
+/// Validates the section, field by field.
 pub(super) fn check(check: &mut Check, document: &ClassifierDocument) -> Classifier {
     let rules = document.rules.iter().enumerate().map(|(i, rule)| parse(check, i, rule)).collect();
     Classifier { lan: document.lan.clone(), rules, default: document.default }
@@ -200,7 +200,7 @@ fn ports(check: &mut Check, field: &str, rule: &Rule) {
     let with_ports = [None, Some(protocol::TCP), Some(protocol::UDP)];
     if rule.wants_ports() && !with_ports.contains(&rule.protocol) {
         let field = format!("{field}.protocol");
-        check.error(&field, rule.protocol.unwrap_or(0), "tcp, udp or null, for there are ports");
+        check.error(&field, rule.protocol.unwrap_or(0), "tcp, udp or null, since ports are given");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The `switch` section: WAN ports, and the flow entries that lead packets between them.
+//! The `switch` section: WAN ports, and flow entries that forward packets between them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,8 +18,8 @@ use super::Check;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SwitchDocument {
-    /// What carries out the entries: `bpf`, programs of this gateway on its ports; `openflow`, an
-    /// OpenFlow switch that the controller drives (this gateway then leaves the ports alone).
+    /// `bpf`: programs of this gateway on its ports; `openflow`: an OpenFlow switch driven by the
+    /// controller, while this gateway leaves the ports alone.
     pub(crate) kind: SwitchKind,
     /// The WAN ports.
     #[schemars(length(min = 1, max = 16))]
@@ -30,7 +30,7 @@ pub(crate) struct SwitchDocument {
     pub(crate) entries: Vec<EntryDocument>,
 }
 
-/// What carries out the entries.
+/// Implementation of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -46,19 +46,19 @@ pub(crate) struct PortDocument {
     /// Its name in entries.
     #[schemars(length(min = 1, max = 63))]
     pub(crate) name: String,
-    /// The Ethernet interface.
+    /// Ethernet interface.
     #[schemars(regex(pattern = super::INTERFACE))]
     pub(crate) interface: String,
     /// Its IPv4 address.
     pub(crate) address: String,
-    /// The router that takes what leaves by this port.
+    /// Next hop of packets that leave by this port.
     pub(crate) next_hop: String,
-    /// What it is subscribed to.
+    /// Kind of access.
     #[serde(rename = "type")]
     pub(crate) kind: PortKind,
 }
 
-/// What a WAN port is subscribed to.
+/// Kind of access at a WAN port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -67,43 +67,44 @@ pub(crate) enum PortKind {
     Leased,
 }
 
-/// A flow entry. With a narrow label, in one port, it holds for TCP and UDP alike; with a wide one, in both,
-/// for UDP.
+/// A flow entry. With a narrow label, in one port, it applies to TCP and UDP alike; with a wide
+/// one, in both ports, to UDP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EntryDocument {
     /// Its name in counters.
     #[schemars(length(min = 1, max = 127))]
     pub(crate) name: String,
-    /// The packets that it is about.
+    /// Packets that it matches.
     #[serde(rename = "match")]
     pub(crate) key: MatchDocument,
-    /// What they carry afterwards.
+    /// Fields that it rewrites.
     pub(crate) write: WriteDocument,
-    /// Where they go.
+    /// Where it sends them.
     pub(crate) output: OutputDocument,
 }
 
-/// The packets that an entry is about. Of a narrow label exactly one of the ports is given: the destination port
-/// holds it in the forward direction of a path, the source port in the return direction. A wide label is both.
+/// Packets that an entry matches. For a narrow label exactly one of the ports is given: the
+/// destination port in the forward direction of a path, the source port in the return direction. A
+/// wide label is both ports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MatchDocument {
-    /// `agent`: sent by this gateway itself. `wan`: came in at a WAN port.
+    /// `agent`: sent by this gateway itself. `wan`: received at a WAN port.
     pub(crate) from: From,
     /// Source address.
     pub(crate) source: String,
     /// Destination address.
     pub(crate) destination: String,
-    /// Source port: return direction; or half of a wide label.
+    /// Source port: return direction, or half of a wide label.
     #[serde(default)]
     pub(crate) source_port: Option<u16>,
-    /// Destination port: forward direction; or half of a wide label.
+    /// Destination port: forward direction, or half of a wide label.
     #[serde(default)]
     pub(crate) destination_port: Option<u16>,
 }
 
-/// Where packets come from.
+/// Origin of packets.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -114,7 +115,7 @@ pub(crate) enum From {
     Wan,
 }
 
-/// What packets carry afterwards.
+/// Fields that an entry rewrites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WriteDocument {
@@ -122,12 +123,12 @@ pub(crate) struct WriteDocument {
     pub(crate) source: String,
     /// Destination address.
     pub(crate) destination: String,
-    /// The port in the place of the one that was matched; null where both were, which stay.
+    /// Replaces the matched port; null for a wide label, which stays.
     #[serde(default)]
     pub(crate) port: Option<u16>,
 }
 
-/// Where packets go.
+/// Where packets are sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -153,13 +154,13 @@ pub(crate) enum AgentOutput {
 pub(crate) struct PortOutput {
     /// Name of the port.
     pub(crate) port: String,
-    /// Class of the port's shaper, as the kernel writes handles (`1:10` is 0x10010); null leaves the
-    /// packet's own priority.
+    /// Class of the port's shaper as a kernel handle (`1:10` is 0x10010); null keeps the packet's
+    /// priority.
     #[serde(default)]
     pub(crate) class: Option<u32>,
 }
 
-/// A switch that can be carried out.
+/// A validated switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Switch {
     pub(crate) kind: SwitchKind,
@@ -186,7 +187,7 @@ pub(crate) struct Entry {
     pub(crate) output: Output,
 }
 
-/// Where packets go.
+/// Where packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Agent,
@@ -197,7 +198,7 @@ pub(crate) enum Output {
     },
 }
 
-/// Checks the section, field by field. `agents`: addresses that the agent has, at the ports too.
+/// Validates the section, field by field. `agents` are addresses of the agent, at the ports too.
 pub(super) fn check(
     check: &mut Check,
     document: &SwitchDocument,
@@ -279,14 +280,14 @@ fn parse_entry(
     Some(entry)
 }
 
-/// The ports that an entry matches, and writes.
+/// The ports that an entry matches, and those that it writes.
 fn ports(check: &mut Check, field: &str, document: &EntryDocument) -> Option<(Ports, Ports)> {
     let (key, write) = (&document.key, document.write.port);
     let one = match (key.source_port, key.destination_port) {
         (Some(source), Some(destination)) => {
             let both = Ports::Both { source, destination };
             if let Some(port) = write {
-                let expected = "null, for a label of both ports stays";
+                let expected = "null, since a wide label is not rewritten";
                 check.error(&format!("{field}.write.port"), port, expected);
             }
             return write.is_none().then_some((both, both));
@@ -301,7 +302,7 @@ fn ports(check: &mut Check, field: &str, document: &EntryDocument) -> Option<(Po
         }
     };
     let (matched, Some(written)) = one else {
-        let expected = "the port in the place of the one that was matched";
+        let expected = "the port that replaces the matched one";
         check.error(&format!("{field}.write.port"), serde_json::Value::Null, expected);
         return None;
     };
@@ -324,7 +325,7 @@ fn output(
     found.map(|index| Output::Port { port: *index, class: *class })
 }
 
-/// Packets come to us and leave from us: a gateway is never an open relay.
+/// Packets must be addressed to the gateway and leave with its address: it is never an open relay.
 fn addresses(
     check: &mut Check,
     field: &str,
@@ -350,7 +351,7 @@ fn addresses(
     }
     match entry.output {
         Output::Agent if entry.from == From::Agent => {
-            check.error(&format!("{field}.output"), "agent", "a port, for packets of the agent");
+            check.error(&format!("{field}.output"), "agent", "a port, for packets from the agent");
         }
         Output::Agent if !agent(entry.write.destination) => {
             let found = entry.write.destination.to_string();
@@ -362,13 +363,13 @@ fn addresses(
         {
             let field = format!("{field}.write.source");
             let found = entry.write.source.to_string();
-            check.error(&field, found, "the address of the port that the packet leaves by");
+            check.error(&field, found, "the address of the output port");
         }
         _ => {}
     }
 }
 
-/// On the WAN a port is a path label, at the agent it is the agent's own port. A wide label is the same at both.
+/// On the WAN a port is a path label, at the agent its own port. A wide label is the same at both.
 fn labels(check: &mut Check, field: &str, entry: &Entry) {
     let mut port = |field: String, port: u16, agent: bool| {
         if agent && !label::is_agent_port(port) {
@@ -508,7 +509,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_wide_label_is_both_ports_and_stays() {
+    fn a_wide_label_takes_both_ports_and_is_not_rewritten() {
         let mut document = switched();
         for (index, ports) in [(0, (0x1041, 0x1084)), (2, (0xf001, 0xffff))] {
             let entry = &mut document["switch"]["entries"][index];
@@ -530,7 +531,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_agent_may_have_addresses_of_its_own_at_a_port() {
+    fn the_agent_may_have_other_addresses_at_a_port() {
         let mut document = switched();
         document["peers"][0]["groups"][0]["paths"][0]["local"] = "198.18.1.3".into();
         document["switch"]["entries"][0]["match"]["source"] = "198.18.1.3".into();
@@ -541,7 +542,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn two_entries_cannot_match_the_same() {
+    fn two_entries_cannot_match_the_same_packets() {
         let mut document = switched();
         let mut twin = document["switch"]["entries"][2].clone();
         twin["name"] = "twin".into();

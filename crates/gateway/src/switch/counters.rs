@@ -1,4 +1,4 @@
-//! What a switch counts.
+//! Counters of the switch.
 
 use hawser_bpf::switch as bpf;
 use prometheus_client::{
@@ -14,37 +14,37 @@ use crate::causes::{Cause, causes};
 /// Counters of the switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct SwitchCounters {
-    /// Of each entry, since it is in force.
+    /// Per entry, since it was installed.
     pub(super) entries: Vec<EntryCounters>,
-    /// Packets that went nowhere, by cause.
+    /// Dropped packets, by cause.
     pub(super) drops: SwitchDrops,
 }
 
-/// What one entry has counted.
+/// Counters of one entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct EntryCounters {
     /// Its name.
     pub(super) name: String,
-    /// IP packets as they are on a wire, after segmentation.
+    /// IP packets as on the wire, after segmentation.
     pub(super) packets: u64,
-    /// Their bytes, from the outer IP header.
+    /// Their bytes, from the outer IP header on.
     pub(super) bytes: u64,
 }
 
-/// Packets that went nowhere, by cause.
+/// Dropped packets, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct SwitchDrops {
-    /// Not addressed to this gateway; or with a path label that no entry and no socket knows.
+    /// Not addressed to this gateway, or with a path label that no entry and no socket has.
     no_entry: u64,
     /// Fragments of packets that an entry matches.
     fragment: u64,
-    /// Larger than the port takes that they would leave by; their senders are told.
+    /// Larger than the MTU of the output port; the sender is told by ICMP.
     too_big: u64,
-    /// A header, or its checksum, was wrong.
+    /// Malformed header or wrong checksum.
     malformed: u64,
-    /// Their time to live was used up.
+    /// TTL exceeded.
     ttl: u64,
-    /// The kernel refused, such as for a port that is gone.
+    /// Refused by the kernel, for instance because the port is gone.
     failed: u64,
 }
 
@@ -60,7 +60,7 @@ struct EntryLabels {
     entry: String,
 }
 
-/// Adds the counters to those of the gateway.
+/// Registers the metrics.
 pub(crate) fn register(registry: &mut Registry, counters: &SwitchCounters) {
     let [packets, bytes] = std::array::from_fn(|_| Family::<EntryLabels, Counter>::default());
     for entry in &counters.entries {

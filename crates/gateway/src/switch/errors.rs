@@ -1,4 +1,4 @@
-//! ICMP errors: about packets too big for a port, and about packets that were switched.
+//! ICMP errors: about packets too big for a port, and about packets that were rewritten.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use hawser_wire::{
     rewrite::{self, Place, Tuple},
 };
 
-/// Entries by which answers come back: what they write, and where they lead.
+/// Entries of the return direction: what they write, and their output.
 pub(super) type Returns = HashMap<Tuple, (Tuple, Output)>;
 
-/// Sends what an event asks for, while the budget lasts.
+/// Sends the ICMP error for an event, while the budget lasts.
 pub(super) fn answer(event: Event<'_>, returns: &Returns, budget: &mut u32) {
     if *budget == 0 {
         return;
@@ -32,12 +32,12 @@ fn compose(event: Event<'_>, returns: &Returns) -> Option<Vec<u8>> {
             let packet = Packet::parse_quoted(packet).ok()?;
             icmpv4::fragmentation_needed(&packet, u16::try_from(mtu).unwrap_or(u16::MAX))
         }
-        Event::IcmpError { packet } => led_back(packet, returns),
+        Event::IcmpError { packet } => translate(packet, returns),
     }
 }
 
-/// Turns an error about a switched packet into one about the packet as it came to us.
-fn led_back(bytes: &[u8], returns: &Returns) -> Option<Vec<u8>> {
+/// Translates an error about a rewritten packet into one about the packet as received.
+fn translate(bytes: &[u8], returns: &Returns) -> Option<Vec<u8>> {
     let total = usize::from(u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?));
     let error = Packet::parse(bytes.get(..total)?).ok()?; // behind it there may be padding
     let sums = [error.bytes().get(..error.header_len())?, error.payload()];
@@ -94,18 +94,18 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_led_back_to_the_agent() {
+    fn an_icmp_error_is_translated_for_the_agent() {
         let padded = [&error(0x2114)[..], &[0; 6]].concat();
-        let told = compose(Event::IcmpError { packet: &padded }, &returns()).unwrap();
-        let told = Packet::parse(&told).unwrap();
-        assert_eq!((told.source(), told.destination()), (ROUTER, OWN));
-        let quoted = Packet::parse(&told.payload()[8..]).unwrap();
+        let answer = compose(Event::IcmpError { packet: &padded }, &returns()).unwrap();
+        let answer = Packet::parse(&answer).unwrap();
+        assert_eq!((answer.source(), answer.destination()), (ROUTER, OWN));
+        let quoted = Packet::parse(&answer.payload()[8..]).unwrap();
         assert_eq!((quoted.source(), quoted.destination()), (OWN, FAR));
         assert_eq!(quoted.payload()[..4], [0x90, 1, 0x20, 0x04]);
     }
 
     #[test]
-    fn an_error_about_a_wide_label_is_led_back_and_ports_stay() {
+    fn an_icmp_error_about_a_wide_label_keeps_its_ports() {
         let header = [0x10, 0x41, 0x10, 0x84, 0, 8, 0, 0];
         let message = |protocol| {
             let sent = packet(OWN, NEXT, protocol, &header);
@@ -114,10 +114,10 @@ mod tests {
             message[2..4].copy_from_slice(&sum);
             packet(ROUTER, OWN, protocol::ICMP, &message)
         };
-        let told = message(protocol::UDP);
-        let told = compose(Event::IcmpError { packet: &told }, &returns()).unwrap();
-        let told = Packet::parse(&told).unwrap();
-        let quoted = Packet::parse(&told.payload()[8..]).unwrap();
+        let answer = message(protocol::UDP);
+        let answer = compose(Event::IcmpError { packet: &answer }, &returns()).unwrap();
+        let answer = Packet::parse(&answer).unwrap();
+        let quoted = Packet::parse(&answer.payload()[8..]).unwrap();
         assert_eq!((quoted.source(), quoted.destination()), (OWN, FAR));
         assert_eq!(quoted.payload(), header);
         let tcp = message(protocol::TCP);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn others_errors_and_damaged_ones_are_not() {
+    fn foreign_and_damaged_icmp_errors_are_ignored() {
         assert_eq!(compose(Event::IcmpError { packet: &error(0x2124) }, &returns()), None);
         let mut damaged = error(0x2114);
         damaged[27] ^= 1;
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_is_too_big_is_answered() {
+    fn a_packet_that_is_too_big_causes_an_icmp_error() {
         let sent = packet(OWN, NEXT, protocol::TCP, &[0; 1400]);
         let event = Event::TooBig { mtu: 1400, packet: &sent[..600] };
-        let told = compose(event, &returns()).unwrap();
-        let told = Packet::parse(&told).unwrap();
-        assert_eq!((told.source(), told.destination()), (NEXT, OWN));
-        assert_eq!(told.payload()[..8][4..], [0, 0, 5, 120]);
+        let answer = compose(event, &returns()).unwrap();
+        let answer = Packet::parse(&answer).unwrap();
+        assert_eq!((answer.source(), answer.destination()), (NEXT, OWN));
+        assert_eq!(answer.payload()[..8][4..], [0, 0, 5, 120]);
     }
 
     proptest! {

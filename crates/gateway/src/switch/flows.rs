@@ -1,4 +1,4 @@
-//! From configured entries to those of the programs.
+//! Configured entries as entries of the eBPF programs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,17 +13,17 @@ use hawser_wire::rewrite::Tuple;
 use super::counters::EntryCounters;
 use crate::config::switch as config;
 
-/// A switch whose interfaces are known.
+/// A switch with resolved interfaces.
 pub(super) struct Flows {
     pub(super) interfaces: BTreeSet<String>,
-    /// Addresses of the ports, and whether there is NAT.
+    /// Addresses of the ports, and whether NAT is used there.
     pub(super) addresses: Vec<(Ipv4Addr, bool)>,
-    /// Names and entries, whose counters have no place yet.
+    /// Names and entries, with no counter assigned yet.
     pub(super) entries: Vec<(String, Flow)>,
 }
 
 impl Flows {
-    /// Finds the interfaces. With `nat`, ports of type `internet` take others' traffic out.
+    /// Resolves the interfaces. With `nat`, ports of type `internet` also carry local breakout.
     pub(super) fn resolve(section: &config::Switch, nat: bool) -> anyhow::Result<Self> {
         let indices = section
             .ports
@@ -64,7 +64,7 @@ fn flow(entry: &config::Entry, ports: &[(u32, Ipv4Addr)]) -> Flow {
     Flow { from, key: entry.key, write: entry.write, output, count: 0 }
 }
 
-/// Which counters belong to which entry. An entry that stays keeps its own.
+/// Assigns counters to entries. An entry that stays keeps its counter.
 #[derive(Default)]
 pub(super) struct Names {
     in_order: Vec<(String, u32)>,
@@ -72,7 +72,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Gives each entry of the next set counters; says which of them must begin at zero.
+    /// Assigns a counter to each entry of the next set; returns those that must be reset to zero.
     pub(super) fn assign(
         &self,
         entries: &[(String, Flow)],
@@ -84,7 +84,7 @@ impl Names {
         for (name, flow) in entries {
             let identity = (name.clone(), flow.from, flow.key);
             let kept = self.places.get(&identity).copied();
-            let count = kept.or_else(|| free.next()).context("no room for so many entries")?;
+            let count = kept.or_else(|| free.next()).context("too many entries")?;
             if kept.is_none() {
                 fresh.push(count);
             }
@@ -95,7 +95,7 @@ impl Names {
         Ok((next, flows, fresh))
     }
 
-    /// What all entries have counted, in their order.
+    /// Counters of all entries, in their order.
     pub(super) fn counters<E>(
         &self,
         read: impl Fn(u32) -> Result<Count, E>,

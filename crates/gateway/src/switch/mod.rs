@@ -1,4 +1,4 @@
-//! The switch of a gateway: its programs on the WAN ports, and what they cannot do themselves.
+//! The gateway's switch: eBPF programs on the WAN ports, and the tasks they leave to user space.
 
 mod counters;
 mod errors;
@@ -29,23 +29,24 @@ use self::{
 };
 use super::config::{Config, switch as config};
 
-/// How often own addresses are looked at, and how often the budget of ICMP errors is renewed.
+/// Interval at which own addresses are checked and the ICMP budget is renewed.
 const TICK: Duration = Duration::from_secs(1);
 
-/// ICMP errors sent in one tick, at most (RFC 1812 section 4.3.2.8).
+/// ICMP errors sent per tick (RFC 1812 section 4.3.2.8).
 const ICMP_BUDGET: u32 = 100;
 
-/// Events taken before others may look at the counters.
+/// Events handled before the lock is released.
 const EVENTS: usize = 256;
 
-/// One switch a network namespace: it takes the place of programs that a dead one left.
+/// Lock that allows one switch per network namespace: a new one replaces the programs of a dead
+/// one.
 const LOCK: &str = "hawser-switch";
 
-/// A gateway's switch; or the place where one may be put.
+/// A gateway's switch, if it has one.
 #[derive(Clone, Default)]
 pub(super) struct Switch(Arc<Mutex<Option<Running>>>);
 
-/// A switch on its ports. It leaves them when dropped.
+/// A switch attached to its ports until dropped.
 struct Running {
     shared: Arc<Mutex<Shared>>,
     waker: Waker,
@@ -54,7 +55,7 @@ struct Running {
     _lock: Lock,
 }
 
-/// What the thread shares with the API.
+/// State shared by thread and API.
 struct Shared {
     programs: bpf::Switch,
     names: Names,
@@ -64,11 +65,11 @@ struct Shared {
     stopping: bool,
 }
 
-/// A configuration that is ready to be put in force.
+/// A resolved configuration.
 pub(super) struct Prepared(Option<Flows>);
 
 impl Switch {
-    /// Puts the switch of a configuration in force.
+    /// Starts the switch of a configuration.
     pub(super) fn start(config: &Config) -> Result<Self, Failure> {
         let this = Self::default();
         let prepared = Self::prepare(config)?;
@@ -76,7 +77,7 @@ impl Switch {
         Ok(this)
     }
 
-    /// Sees whether a configuration can be carried out: its interfaces are there.
+    /// Checks that a configuration can be applied: its interfaces exist.
     pub(super) fn prepare(config: &Config) -> anyhow::Result<Prepared> {
         let section = config.switch.as_ref();
         let section = section.filter(|section| section.kind == config::SwitchKind::Bpf);
@@ -84,7 +85,7 @@ impl Switch {
         section.map(|section| Flows::resolve(section, nat)).transpose().map(Prepared)
     }
 
-    /// Puts it in force: packets meet the entries of the old one or of the new one, all of them.
+    /// Applies it atomically: each packet meets the old set of entries or the new one.
     pub(super) fn commit(&self, prepared: Prepared) -> anyhow::Result<()> {
         let mut place = lock(&self.0);
         match (prepared.0, place.as_mut()) {
@@ -95,7 +96,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What it counts; none where there is no switch of ours.
+    /// Its counters; none if this gateway runs no switch.
     pub(super) fn counters(&self) -> anyhow::Result<Option<SwitchCounters>> {
         let place = lock(&self.0);
         let Some(running) = place.as_ref() else { return Ok(None) };
@@ -106,7 +107,7 @@ impl Switch {
         Ok(Some(SwitchCounters { entries, drops: drops.into() }))
     }
 
-    /// Takes the programs off the ports.
+    /// Detaches the programs from the ports.
     pub(super) fn stop(&self) {
         *lock(&self.0) = None;
     }
@@ -140,7 +141,7 @@ impl Running {
             let (shared, waker) = (Arc::clone(&shared), waker.clone());
             move || {
                 if let Err(error) = attend(&shared, &waker, events) {
-                    tracing::error!(%error, "ICMP errors are not led back any more");
+                    tracing::error!(%error, "ICMP errors are no longer translated");
                 }
             }
         })?;
@@ -181,14 +182,14 @@ impl Drop for Running {
         }
         for interface in &self.interfaces {
             if let Err(error) = bpf::detach(interface) {
-                tracing::warn!(interface, %error, "the switch could not leave");
+                tracing::warn!(interface, %error, "cannot detach the switch");
             }
         }
     }
 }
 
 impl Shared {
-    /// Tells the programs what our own addresses are, and where there is NAT.
+    /// Tells the programs the gateway's own addresses, and where NAT is used.
     fn refresh(&mut self) -> anyhow::Result<()> {
         let own = interface::addresses()?.into_iter().map(|address| (address, false));
         let own = own.chain(self.ports.iter().copied()).collect();
@@ -200,7 +201,7 @@ impl Shared {
     }
 }
 
-/// Answers packets that were too big, and leads ICMP errors back, until told to stop.
+/// Sends and translates ICMP errors until told to stop.
 fn attend(shared: &Mutex<Shared>, waker: &Waker, mut events: bpf::Events) -> io::Result<()> {
     let (mut poller, mut ready) = (Poller::new()?, Vec::new());
     poller.add(waker, 0, Interest::Read)?;
@@ -229,7 +230,7 @@ fn attend(shared: &Mutex<Shared>, waker: &Waker, mut events: bpf::Events) -> io:
     }
 }
 
-/// Entries by which answers come back.
+/// Entries of the return direction.
 fn returns_of(entries: &[bpf::Flow]) -> Returns {
     let from_wan = entries.iter().filter(|flow| flow.from == bpf::From::Wan);
     from_wan.map(|flow| (flow.key, (flow.write, flow.output))).collect()

@@ -1,5 +1,5 @@
-//! The `ipip` transport: one tunnel for each path group of each peer, over the group's first path. Packets pass
-//! in batches.
+//! The `ipip` transport: one tunnel per path group of each peer, over the group's first path.
+//! Packets are sent and received in batches.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use hawser_tls::Identity;
 use hawser_tunnel::{
     PathGroup, Peer, Peers,
     config::{self, Class, Path},
-    counters::{GroupCounters, PeerDrops, StrangerCounters},
+    counters::{GroupCounters, PeerDrops, UnauthenticatedCounters},
 };
 use hawser_wire::{flow, ip, tcp};
 use rustix::io::Errno;
@@ -27,19 +27,19 @@ use crate::{
     status::{GroupStatus, NumberedCounters, PeerCounters, PeerStatus},
 };
 
-/// Room for a packet: an outer header with all options before the largest inner packet.
+/// Space for a packet: an outer header with all options, and the largest inner packet.
 const SLOT: usize = 60 + u16::MAX as usize;
 
-/// Batches taken from one descriptor before others get their turn.
+/// Batches per descriptor and turn.
 const BUDGET: usize = 4;
 
-/// Bytes that wait in the kernel for a tunnel, each way.
+/// Kernel buffer of a tunnel, bytes, per direction.
 const BUFFER: usize = 4 << 20;
 
-/// How long the loop waits at most.
+/// Maximum wait of the loop.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The path that a group's tunnel takes: the first.
+/// The path that a group's tunnel uses: the first.
 fn path(group: &config::Group) -> Option<Path> {
     group.paths.first().copied()
 }
@@ -75,8 +75,8 @@ impl Group {
             queued_bytes: 0,
             paths: Vec::new(),
             flows,
-            lane: false,
-            lane_flows: 0,
+            tcp_proxy: false,
+            tcp_proxy_flows: 0,
         }
     }
 }
@@ -86,7 +86,7 @@ impl PathGroup for Group {
         &self.config
     }
 
-    fn carries(&self, _: Instant) -> bool {
+    fn is_usable(&self, _: Instant) -> bool {
         true
     }
 
@@ -98,7 +98,7 @@ impl PathGroup for Group {
 /// The transport.
 pub(crate) struct Ipip {
     peers: Peers<Group>,
-    /// Packets from the device, and the places of the peer and the group that each goes to.
+    /// Packets from the device, and the indices of peer and group of each.
     outgoing: Batch,
     targets: [(usize, usize); BATCH],
     incoming: Batch,
@@ -107,7 +107,7 @@ pub(crate) struct Ipip {
 }
 
 impl Ipip {
-    /// Without peers yet.
+    /// No peers yet.
     pub(crate) fn new(host: &Host) -> Self {
         Self {
             peers: Peers::new(host.config.document.placement, Instant::now()),
@@ -118,14 +118,14 @@ impl Ipip {
         }
     }
 
-    /// Finds out where the packet goes that was just read into the batch.
-    fn sort(&mut self, host: &mut Host, len: usize, now: Instant) {
+    /// Looks up the destination of the packet just read into the batch.
+    fn route(&mut self, host: &mut Host, len: usize, now: Instant) {
         let Ok(packet) = ip::Packet::parse(self.outgoing.written(len)) else {
             host.device.drops.malformed += 1;
             return;
         };
         host.device.read.add(1, len);
-        let Some(peer) = self.peers.behind(packet.destination()) else {
+        let Some(peer) = self.peers.index_by_address(packet.destination()) else {
             host.device.drops.unknown_destination += 1;
             return;
         };
@@ -137,7 +137,7 @@ impl Ipip {
         }
     }
 
-    /// Sends the batch: neighbours with the same target together.
+    /// Sends the batch: adjacent packets with the same target together.
     fn flush(&mut self) {
         let mut start = 0;
         let targets = self.targets.get(..self.outgoing.len()).unwrap_or_default();
@@ -153,7 +153,7 @@ impl Ipip {
         self.outgoing.clear();
     }
 
-    /// Receives from a tunnel; what is for this branch goes to the device.
+    /// Receives from a tunnel and writes to the device.
     fn deliver(&mut self, host: &mut Host, peer: usize, group: usize) {
         let Some((found, table)) = self.peers.peer_and_table(peer) else { return };
         let Peer { config, groups, .. } = found;
@@ -163,7 +163,7 @@ impl Ipip {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Such as an ICMP error of the path: it has been told, and the tunnel goes on.
+                    // Such as an ICMP error about the path; the tunnel stays in use.
                     tracing::debug!(peer = config.branch, %error, "tunnel");
                     return;
                 }
@@ -187,8 +187,8 @@ impl Ipip {
         }
     }
 
-    /// Peers and groups may have new places: tells the poller.
-    fn rename(&self, host: &Host) -> io::Result<()> {
+    /// Updates the poller after peers and groups may have changed their indices.
+    fn update_tokens(&self, host: &Host) -> io::Result<()> {
         for (place, peer) in self.peers.iter().enumerate() {
             for (index, group) in peer.groups.iter().enumerate() {
                 host.poller.modify(&group.tunnel, token(place, index), Interest::Read)?;
@@ -198,7 +198,7 @@ impl Ipip {
     }
 }
 
-/// What the poller knows a tunnel by: the places of its peer and its group.
+/// Token of a tunnel: indices of its peer and group.
 fn token(peer: usize, group: usize) -> u64 {
     (peer as u64) << 32 | group as u64
 }
@@ -218,7 +218,7 @@ impl Transport for Ipip {
             Ok::<_, io::Error>(group)
         };
         self.peers.reconcile(config.document.id, &config.peers, open)?;
-        self.rename(host)?;
+        self.update_tokens(host)?;
         self.peers.set_policy(config.document.placement);
         let groups = self.peers.iter().flat_map(|peer| &peer.groups);
         let path = groups.filter_map(|group| group.tunnel.mtu().ok()).min();
@@ -237,7 +237,7 @@ impl Transport for Ipip {
                     Ok(read) => {
                         let packet = space.get_mut(..read.len).unwrap_or_default();
                         tcp::clamp_mss(packet, self.mtu);
-                        self.sort(host, read.len, now);
+                        self.route(host, read.len, now);
                     }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                         self.flush();
@@ -281,14 +281,14 @@ impl Transport for Ipip {
         peers.collect()
     }
 
-    fn strangers(&self) -> StrangerCounters {
-        StrangerCounters::default()
+    fn unauthenticated(&self) -> UnauthenticatedCounters {
+        UnauthenticatedCounters::default()
     }
 
     fn close(&mut self, _: &mut Host, _: Instant) {}
 }
 
-/// Sends packets of a batch; what the kernel does not take is dropped and counted.
+/// Sends packets of a batch; what the kernel refuses is dropped and counted.
 fn send(tunnel: &Tunnel, batch: &mut Batch, numbers: Range<usize>, counters: &mut GroupCounters) {
     let Range { mut start, end } = numbers;
     while start < end {
@@ -307,7 +307,7 @@ fn send(tunnel: &Tunnel, batch: &mut Batch, numbers: Range<usize>, counters: &mu
     }
 }
 
-/// The counter of a packet that the kernel did not take.
+/// Counter of a packet that the kernel refused.
 fn refused<'a>(error: &io::Error, drops: &'a mut PeerDrops) -> &'a mut u64 {
     match Errno::from_io_error(error) {
         Some(Errno::AGAIN | Errno::NOBUFS) => &mut drops.queue_full,

@@ -1,5 +1,5 @@
-//! Transports: how packets are carried to other branches. Each is a sibling behind one trait; the
-//! [agent](crate::agent) drives it.
+//! Transports: how packets are carried to other branches. They are siblings behind one trait,
+//! driven by the [agent](crate::agent).
 
 pub(crate) mod ipip;
 pub(crate) mod mptcp;
@@ -15,29 +15,29 @@ use hawser_netdev::{
     tun::Tun,
 };
 use hawser_tls::Identity;
-use hawser_tunnel::counters::{StrangerCounters, TunCounters};
+use hawser_tunnel::counters::{TunCounters, UnauthenticatedCounters};
 
 use crate::{
     config::Config,
     status::{PeerCounters, PeerStatus},
 };
 
-/// How often transports look at timers that are in no hurry.
+/// Interval at which transports check timers that are not urgent.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
-/// What a transport works with, and the agent owns.
+/// What the agent owns and a transport works with.
 pub(crate) struct Host {
-    /// The configuration that the transport has taken on.
+    /// Configuration in force.
     pub(crate) config: Config,
     pub(crate) tun: Tun,
     pub(crate) poller: Poller,
     pub(crate) device: TunCounters,
 }
 
-/// What a transport does. All that it owns belongs to the agent's loop.
+/// A transport. Everything it owns belongs to the agent's loop.
 pub(crate) trait Transport {
-    /// Takes on a configuration with the same fixed parts: path groups that are the same in both stay, others end, new ones
-    /// begin. On an error nothing has changed.
+    /// Applies a configuration with the same fixed fields: path groups that are the same in both
+    /// stay, others are closed, new ones created. On error nothing has changed.
     fn configure(
         &mut self,
         host: &mut Host,
@@ -46,32 +46,32 @@ pub(crate) trait Transport {
         now: Instant,
     ) -> io::Result<()>;
 
-    /// The largest packet that the device and, as far as is known, all paths take.
+    /// MTU that the device and, as far as known, all paths support.
     fn mtu(&self, config: &Config) -> u16 {
         config.mtu()
     }
 
-    /// Packets of this branch have come to the device: reads and carries them, within a budget.
+    /// The device is readable: reads and carries packets, within a budget.
     fn handle_device(&mut self, host: &mut Host, now: Instant) -> io::Result<()>;
 
-    /// Something has happened to one of the descriptors that the transport gave to the poller.
+    /// A descriptor that the transport gave to the poller is ready.
     fn handle_ready(&mut self, host: &mut Host, event: Ready, now: Instant);
 
-    /// When [`Self::advance`] is to be called at the latest.
+    /// When [`Self::advance`] is due at the latest.
     fn poll_timeout(&mut self, now: Instant) -> Instant;
 
-    /// Does what is due, and sends what may be sent; called after each wait.
+    /// Does what is due and sends what may be sent; called after each wait.
     fn advance(&mut self, host: &mut Host, now: Instant);
 
-    /// The state of its peers.
+    /// Status of its peers.
     fn status(&self, now: Instant) -> Vec<PeerStatus>;
 
-    /// What its peers' path groups count.
+    /// Counters of its peers' path groups.
     fn counters(&self) -> Vec<PeerCounters>;
 
-    /// What it counts of connections from others than peers.
-    fn strangers(&self) -> StrangerCounters;
+    /// Counters of unauthenticated connections.
+    fn unauthenticated(&self) -> UnauthenticatedCounters;
 
-    /// Tells all peers that this is the end.
+    /// Closes the connections to all peers.
     fn close(&mut self, host: &mut Host, now: Instant);
 }

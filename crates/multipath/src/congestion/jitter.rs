@@ -1,64 +1,67 @@
-//! How much round trips vary without a queue.
+//! Jitter of the RTT: variation that is not queueing.
 
 use std::time::{Duration, Instant};
 
-/// Deviations of the round trip that are not taken for a queue: with 3, two paths of 20 ms of jitter
-/// give 27 % of their sum in `crates/sim`, with 5, 64 %.
-const JITTER: f64 = 5.0;
+/// Mean deviations of successive RTTs attributed to jitter. Two paths with 20 ms of jitter reach 27
+/// % of their sum with 3, 64 % with 5 (`crates/sim`).
+const DEVIATIONS: f64 = 5.0;
 
-/// Mean rises of the round trip that are not taken for a queue where the path itself varies, and the longest
-/// such time, seconds. A path that keeps packets in order while its delay varies takes longer the more it
-/// carries, for each waits for the slowest before it, and its delay never again falls to that of a lone packet:
-/// two paths of 20 ms of jitter each way give 2 % of their sum in `crates/sim` without this, and 95 % with it.
-const RISES: f64 = 20.0;
-const LONGEST_RISES: f64 = 0.25;
+/// Mean RTT increases attributed to jitter. A path that keeps order while its delay varies has
+/// longer RTTs the more it carries, because each packet waits for the slowest before it; its RTT
+/// never falls back to that of a lone packet. Two paths with 20 ms of jitter each way reach 2 % of
+/// their sum without this, 95 % with it (`crates/sim`).
+const INCREASES: f64 = 20.0;
+/// Maximum allowance by RTT increases, seconds.
+const MAX_INCREASE_ALLOWANCE: f64 = 0.25;
 
-/// Rises that a busy machine makes, seconds.
-const LATE: f64 = 0.0015;
+/// RTT increases caused by a busy host, seconds.
+const HOST_NOISE: f64 = 0.0015;
 
-/// Where acknowledgements come all the time, rises are forgotten in about this time, seconds: a rise that a machine
-/// without time has made would else stay for good.
-const FORGOTTEN: f64 = 0.25;
+/// Time constant, seconds, with which increases decay while acknowledgements arrive continuously. A
+/// host that stalls for 40 ms would otherwise open the window for good.
+const INCREASE_DECAY: f64 = 0.25;
 
-/// Acknowledgements within this time are a bunch, and tell of one moment.
-const BUNCH: Duration = Duration::from_millis(2);
+/// Acknowledgements closer together than this form one bunch.
+const ACK_BUNCH: Duration = Duration::from_millis(2);
 
-/// How much round trips vary, seconds.
+/// RTT statistics of a path, seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Jitter {
-    /// The smoothed round trip.
-    pub(super) mean: f64,
-    last: f64,
-    /// From one to the next, besides what a packet in the queue makes out: a queue changes slowly.
+    /// Smoothed RTT, with gain 1/16.
+    pub(super) srtt: f64,
+    last_rtt: f64,
+    /// Mean difference of successive RTTs beyond one serialization time: a queue changes slowly.
     deviation: f64,
-    /// The least of the last few, and of those before.
+    /// Minimum of the current group of [`Self::SAMPLES`] samples, and of the one before.
     recent: [f64; 2],
     count: u32,
-    /// From one bunch of acknowledgements to the next, besides what a packet in the queue makes out. What bursts
-    /// of our own do to a queue is no rise: its packets are acknowledged a packet's time apart.
-    pub(super) rise: f64,
-    heard: Option<Instant>,
+    /// Mean RTT increase from one bunch of acknowledgements to the next, beyond one serialization
+    /// time. A burst of our own does not count: its packets are acknowledged one serialization time
+    /// apart.
+    pub(super) rtt_increase: f64,
+    last_ack: Option<Instant>,
 }
 
 impl Jitter {
-    /// Samples of which the least tells of a queue (as in `HyStart`, RFC 9406 section 4.2).
+    /// Samples per group of [`Self::recent_min`] (`N_RTT_SAMPLE` is 8 in RFC 9406 section 4.3).
     const SAMPLES: u32 = 2;
 
-    /// A round trip was measured; `grain` is what a single packet in the queue makes out.
-    pub(super) fn note(&mut self, now: Instant, rtt: f64, grain: f64) {
-        if self.mean <= 0.0 {
-            (self.mean, self.last, self.recent) = (rtt, rtt, [rtt; 2]);
+    /// Adds an RTT sample; `serialization_time` is the time to send one packet.
+    pub(super) fn on_rtt(&mut self, now: Instant, rtt: f64, serialization_time: f64) {
+        if self.srtt <= 0.0 {
+            (self.srtt, self.last_rtt, self.recent) = (rtt, rtt, [rtt; 2]);
         }
-        let difference = ((rtt - self.last).abs() - grain).max(0.0);
+        let difference = ((rtt - self.last_rtt).abs() - serialization_time).max(0.0);
         self.deviation += (difference - self.deviation) / 16.0;
-        let silence = self.heard.map_or(BUNCH, |last| now.saturating_duration_since(last));
-        if silence >= BUNCH {
-            self.rise += ((rtt - self.last - grain).max(0.0) - self.rise) / 16.0;
+        let gap = self.last_ack.map_or(ACK_BUNCH, |last| now.saturating_duration_since(last));
+        if gap >= ACK_BUNCH {
+            self.rtt_increase +=
+                ((rtt - self.last_rtt - serialization_time).max(0.0) - self.rtt_increase) / 16.0;
         } else {
-            self.rise -= self.rise * silence.as_secs_f64() / FORGOTTEN;
+            self.rtt_increase -= self.rtt_increase * gap.as_secs_f64() / INCREASE_DECAY;
         }
-        (self.last, self.heard) = (rtt, Some(now));
-        self.mean += (rtt - self.mean) / 16.0;
+        (self.last_rtt, self.last_ack) = (rtt, Some(now));
+        self.srtt += (rtt - self.srtt) / 16.0;
         self.count += 1;
         if self.count.is_multiple_of(Self::SAMPLES) {
             self.recent = [f64::INFINITY, self.recent[0]];
@@ -66,15 +69,15 @@ impl Jitter {
         self.recent[0] = self.recent[0].min(rtt);
     }
 
-    /// The least of the last few.
-    pub(super) fn least(&self) -> f64 {
+    /// Minimum of the last two to four samples (HyStart++).
+    pub(super) fn recent_min(&self) -> f64 {
         self.recent[0].min(self.recent[1])
     }
 
-    /// What of a round trip is not taken for a queue, with `most` of it for deviations.
-    pub(super) fn no_queue(&self, most: f64) -> f64 {
-        let deviation = (JITTER * self.deviation).min(most);
-        let rises = (RISES * (self.rise - LATE)).min(LONGEST_RISES);
-        deviation.max(rises)
+    /// Part of the RTT attributed to jitter, with at most `max_deviation` for deviations.
+    pub(super) fn allowance(&self, max_deviation: f64) -> f64 {
+        let deviation = (DEVIATIONS * self.deviation).min(max_deviation);
+        let increase = (INCREASES * (self.rtt_increase - HOST_NOISE)).min(MAX_INCREASE_ALLOWANCE);
+        deviation.max(increase)
     }
 }

@@ -1,41 +1,41 @@
-//! Whether what is lost is more than chance.
+//! Distinguishes congestion loss from random loss.
 
-/// Share of lost bytes that is put up with: a path that loses it by itself would lose it anyway.
-const NOISE: f64 = 0.03;
+/// Loss rate attributed to the path rather than to congestion (BBRv2 uses 2 %).
+const RANDOM_LOSS: f64 = 0.03;
 
-/// What was lost and acknowledged over the last rounds, bytes.
+/// Bytes lost and acknowledged in the last rounds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Recent {
+pub(super) struct RecentLoss {
     lost: f64,
     acked: f64,
 }
 
-impl Recent {
-    /// Packets after which older ones fade.
-    const SPAN: f64 = 1000.0;
+impl RecentLoss {
+    /// Packets after which older rounds count half.
+    const MEMORY_PACKETS: f64 = 1000.0;
 
-    /// Adds a round with packets of so many bytes; whether with it more is lost than what is put up with.
-    pub(super) fn note(&mut self, lost: u64, acked: u64, packet: f64) -> bool {
+    /// Adds a round with packets of `packet` bytes; returns whether loss exceeds [`RANDOM_LOSS`].
+    pub(super) fn add_round(&mut self, lost: u64, acked: u64, packet: f64) -> bool {
         self.lost += lost as f64;
         self.acked += acked as f64;
-        let heavy = lost > 0 && is_much(self.lost, self.acked, NOISE, packet);
+        let heavy = lost > 0 && exceeds(self.lost, self.acked, RANDOM_LOSS, packet);
         if heavy {
             *self = Self::default();
-        } else if self.lost + self.acked > Self::SPAN * packet {
+        } else if self.lost + self.acked > Self::MEMORY_PACKETS * packet {
             (self.lost, self.acked) = (self.lost / 2.0, self.acked / 2.0);
         }
         heavy
     }
 }
 
-/// Whether no more is lost than what is put up with.
-pub(super) fn is_light(lost: f64, acked: f64) -> bool {
-    lost <= NOISE * (lost + acked)
+/// Whether loss is at most [`RANDOM_LOSS`].
+pub(super) fn is_random_loss(lost: f64, acked: f64) -> bool {
+    lost <= RANDOM_LOSS * (lost + acked)
 }
 
-/// Whether more is lost than this share, beyond doubt: by two standard deviations and a packet. Of a few
-/// packets one that was lost by chance is a large share.
-pub(super) fn is_much(lost: f64, acked: f64, share: f64, packet: f64) -> bool {
+/// Whether the loss rate significantly exceeds `share`: by two standard deviations and one packet.
+/// One lost packet of ten is not 10 % loss.
+pub(super) fn exceeds(lost: f64, acked: f64, share: f64, packet: f64) -> bool {
     let expected = share * (lost + acked) / packet;
     lost / packet > expected + 2.0 * expected.sqrt() + 1.0
 }

@@ -4,24 +4,24 @@ use super::*;
 
 const PACKET: u16 = 1500;
 
-/// A link with a queue of 50 packets, and a sender that always has something to send.
+/// A link with a drop-tail queue of 50 packets, and a sender that always has data.
 struct Link {
     rate: Rate,
     delay: Duration,
     loss: u64,
-    /// State of xorshift64*, and the share of packets that are lost by chance.
+    /// State of xorshift64*, and the random loss rate.
     random: Option<(u64, f64)>,
     capacity: u64,
     free: Instant,
-    under_way: VecDeque<(Instant, Instant, bool)>,
+    in_transit: VecDeque<(Instant, Instant, bool)>,
     congestion: Congestion,
     sent: u64,
     lost: u64,
     delivered: u64,
     longest: Duration,
-    /// One packet in so many is late by up to so many ms, and those behind it with it.
+    /// One packet in so many is delayed by up to so many ms, and with it those behind it.
     late: Option<(u64, u64)>,
-    /// Times in which this machine does nothing.
+    /// Intervals in which the host does not run.
     stalls: Vec<(Instant, Instant)>,
     clock: Instant,
 }
@@ -35,7 +35,7 @@ impl Link {
             random: None,
             capacity: 50,
             free: start,
-            under_way: VecDeque::new(),
+            in_transit: VecDeque::new(),
             congestion: Congestion::new(start, PACKET),
             sent: 0,
             lost: 0,
@@ -48,7 +48,7 @@ impl Link {
     }
 
     fn in_flight(&self) -> u64 {
-        self.under_way.len() as u64 * u64::from(PACKET)
+        self.in_transit.len() as u64 * u64::from(PACKET)
     }
 
     fn run(&mut self, until: Instant) {
@@ -57,7 +57,7 @@ impl Link {
             while self.in_flight() + u64::from(PACKET) <= self.congestion.window() {
                 self.send(now);
             }
-            let Some((sent, back, lost)) = self.under_way.pop_front() else { return };
+            let Some((sent, back, lost)) = self.in_transit.pop_front() else { return };
             now = now.max(back);
             let stall = self.stalls.iter().find(|(from, until)| (*from..*until).contains(&now));
             now = stall.map_or(now, |(_, until)| *until);
@@ -70,11 +70,11 @@ impl Link {
             self.delivered += u64::from(PACKET);
             self.longest = self.longest.max(now - sent);
             self.congestion.on_ack(now, sent, PACKET.into());
-            self.congestion.on_acks_end(now, self.in_flight());
+            self.congestion.on_end_acks(now, self.in_flight());
         }
     }
 
-    /// Share of it that is used between two times.
+    /// Utilization of the link between two times.
     fn used(&mut self, from: Instant, until: Instant) -> f64 {
         self.run(from);
         (self.delivered, self.longest) = (0, Duration::ZERO);
@@ -98,13 +98,13 @@ impl Link {
         let late = self.late.filter(|(one_in, _)| self.sent.is_multiple_of(*one_in));
         let late = late.map_or(0, |(_, most)| self.sent * 37 % (most + 1));
         let late = Duration::from_millis(late);
-        let before = self.under_way.back().map_or(now, |(_, back, _)| *back);
+        let before = self.in_transit.back().map_or(now, |(_, back, _)| *back);
         let back = (self.free + self.delay + late).max(before);
-        self.under_way.push_back((now, back, lost));
+        self.in_transit.push_back((now, back, lost));
     }
 }
 
-/// Share of the link used, and the longest round trip, in the last five of ten seconds.
+/// Utilization, and the longest RTT, in the last five of ten seconds.
 fn settled(mbps: f64, delay_ms: u64, loss: u64) -> (f64, Duration) {
     let start = Instant::now();
     let mut link = Link::new(start, mbps, delay_ms, loss);
@@ -113,7 +113,7 @@ fn settled(mbps: f64, delay_ms: u64, loss: u64) -> (f64, Duration) {
 }
 
 #[test]
-fn links_are_full_and_their_queues_short() {
+fn links_are_utilized_with_short_queues() {
     for mbps in [1.0, 10.0, 33.0, 100.0] {
         for delay in [0, 20, 80] {
             let (share, longest) = settled(mbps, delay, 0);
@@ -126,16 +126,16 @@ fn links_are_full_and_their_queues_short() {
 }
 
 #[test]
-fn random_loss_takes_less_than_a_third() {
+fn random_loss_costs_less_than_a_third() {
     for delay in [5, 20] {
         let (share, _) = settled(50.0, delay, 50);
         assert!(share > 0.7, "{delay} ms: {share}");
     }
 }
 
-/// Loss by chance, also of the first packets, is no reason to use less of a path.
+/// Random loss, even of the first packets, must not reduce utilization.
 #[test]
-fn light_random_loss_takes_what_it_takes() {
+fn light_random_loss_keeps_utilization() {
     for (mbps, delay, share, least) in [
         (50.0, 40, 0.005, 0.95),
         (50.0, 40, 0.02, 0.93),
@@ -155,51 +155,52 @@ fn light_random_loss_takes_what_it_takes() {
     }
 }
 
-/// A long path whose first packets are too few to make a queue, and of which some are lost.
+/// A long path whose first packets, some of them lost, are too few to build a queue.
 #[test]
-fn what_was_not_measured_bounds_nothing() {
+fn an_unmeasured_rate_does_not_bound_the_window() {
     let start = Instant::now();
     let ms = Duration::from_millis;
     let mut congestion = Congestion::new(start, PACKET);
-    (congestion.window, congestion.startup) = (60_000.0, false);
+    (congestion.window, congestion.slow_start) = (60_000.0, false);
     for round in 0..10 {
         let sent = start + ms(40 * round);
         let now = sent + ms(40);
         congestion.on_ack(now, sent, PACKET.into());
-        congestion.on_acks_end(now, 58_500);
+        congestion.on_end_acks(now, 58_500);
     }
     assert_eq!(congestion.rate, Rate::ZERO);
     assert!(congestion.window() > 50_000, "{}", congestion.window());
 }
 
 #[test]
-fn a_path_that_varies_is_not_left_idle_to_see_its_delay() {
+fn a_jittery_path_is_not_drained_completely() {
     let mut congestion = Congestion::new(Instant::now(), PACKET);
     congestion.window = 1e6;
     congestion.rate = Rate::from_bytes_per_second(1e6);
-    congestion.jitter.mean = 0.1;
-    assert!(congestion.base.note(Instant::now(), Duration::from_millis(20)));
-    assert!(congestion.drained() < 20_000.0);
-    congestion.jitter.rise = 0.01;
-    assert!((congestion.drained() - 750_000.0).abs() < 1.0);
+    congestion.jitter.srtt = 0.1;
+    assert!(congestion.base_rtt.note(Instant::now(), Duration::from_millis(20)));
+    assert!(congestion.drain_window() < 20_000.0);
+    congestion.jitter.rtt_increase = 0.01;
+    assert!((congestion.drain_window() - 750_000.0).abs() < 1.0);
 }
 
 #[test]
-fn delays_that_vary_are_no_queue() {
+fn jitter_is_not_taken_for_a_queue() {
     for (capacity, least) in [(1000, 0.85), (200, 0.7), (50, 0.3)] {
         let start = Instant::now();
         let mut link = Link { late: Some((10, 60)), capacity, ..Link::new(start, 50.0, 5, 0) };
         link.run(start + Duration::from_secs(5));
         let share = link.delivered as f64 / link.rate.bytes(Duration::from_secs(5)) as f64;
         assert!(share > least, "{capacity}: {share}");
-        // A short queue loses what bursts do not fit into it: that is seen, too.
+        // Bursts overflow a short queue; the controller must react to that loss.
         assert!(link.lost * 10 < link.sent, "{capacity}: {} of {} lost", link.lost, link.sent);
     }
 }
 
-/// Each packet is late by some time: round trips under load are some times as long as those of a lone packet.
+/// Every packet is delayed by a random time: RTTs under load are several times that of a lone
+/// packet.
 #[test]
-fn paths_on_which_all_varies_are_filled() {
+fn paths_with_heavy_jitter_are_utilized() {
     for (mbps, delay, late, capacity, least) in
         [(100.0, 50, 120, 1000, 0.95), (50.0, 20, 90, 500, 0.85)]
     {
@@ -217,19 +218,19 @@ fn paths_on_which_all_varies_are_filled() {
 }
 
 #[test]
-fn the_rate_is_found() {
+fn the_rate_is_measured() {
     let start = Instant::now();
     let mut link = Link::new(start, 33.0, 10, 0);
     link.run(start + Duration::from_secs(3));
     let found = link.congestion.rate().bits_per_second() / 1e6;
     assert!((31.0..35.0).contains(&found), "{found}");
-    assert_eq!(link.congestion.base(), Some(link.delay + link.rate.time(PACKET.into())));
+    assert_eq!(link.congestion.base_rtt(), Some(link.delay + link.rate.time(PACKET.into())));
 }
 
-/// A machine that has no time for some tens of milliseconds makes round trips longer, and packets go in bursts. That is
-/// not the path's doing, and no reason to send more than its queue takes.
+/// A host that stalls for tens of milliseconds lengthens RTTs and sends in bursts. The path is
+/// unchanged, so its window must not grow beyond the queue.
 #[test]
-fn a_stall_is_no_reason_for_a_larger_window() {
+fn a_host_stall_does_not_enlarge_the_window() {
     for (mbps, delay) in [(33.0, 2), (10.0, 20), (100.0, 2)] {
         for ends in [[40, 60, 60, 60], [18, 30, 45, 60], [9, 30, 33, 55], [25, 28, 50, 60]] {
             let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Certificates of gateways.
+//! Certificates of the gateways.
 
 use hawser_tls::{Identity, Revoked};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -11,7 +11,7 @@ pub struct Authority {
 
 #[allow(clippy::expect_used, clippy::missing_panics_doc)] // of parameters that are fixed here
 impl Authority {
-    /// A new one.
+    /// A new authority.
     #[must_use]
     #[allow(clippy::new_without_default)] // no two are alike
     pub fn new() -> Self {
@@ -22,7 +22,7 @@ impl Authority {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
-    /// The identity of a branch.
+    /// Identity of a branch.
     #[must_use]
     pub fn identity(&self, branch: &str) -> Identity {
         let key = KeyPair::generate().expect("key");

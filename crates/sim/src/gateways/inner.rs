@@ -1,10 +1,10 @@
-//! Inner packets: segments of TCP with a number each.
+//! Inner packets: numbered TCP segments.
 
 use std::net::Ipv4Addr;
 
 use ipnet::{IpNet, Ipv4Net};
 
-/// Bytes of the headers of IPv4 and TCP.
+/// Length of IPv4 and TCP headers, bytes.
 const HEADERS: usize = 40;
 
 /// A host behind a gateway.
@@ -13,12 +13,13 @@ pub fn host(gateway: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, if gateway == 0 { 1 } else { 2 }, 0, 5)
 }
 
-/// Addresses behind a gateway.
+/// Prefix behind a gateway.
 pub(super) fn prefix(gateway: usize) -> Option<IpNet> {
     Ipv4Net::new(host(gateway), 24).ok().map(|net| net.trunc().into())
 }
 
-/// A packet from a host behind a gateway to the other's, of `len` bytes, with a flow and a number.
+/// A packet of `len` bytes with flow and number, from a host behind `gateway` to one behind the
+/// other.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)] // at most 64 KiB
 pub fn segment(gateway: usize, flow: u16, number: u32, len: usize) -> Vec<u8> {
@@ -37,7 +38,7 @@ pub fn segment(gateway: usize, flow: u16, number: u32, len: usize) -> Vec<u8> {
     packet
 }
 
-/// The flow and the number of a packet.
+/// Flow and number of a packet.
 #[must_use]
 pub fn number_of(packet: &[u8]) -> Option<(u16, u32)> {
     let flow = packet.get(20..22)?.try_into().ok()?;

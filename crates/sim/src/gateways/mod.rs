@@ -1,4 +1,4 @@
-//! Two gateways with whole tunnels, QUIC connections included, on a virtual clock.
+//! Two gateways with complete tunnels, QUIC connections included, in virtual time.
 //!
 //! ```text
 //! send -> Tunnel -> wire 0 (rate, queue, delay, loss, reordering, MTU) -> Tunnel -> received
@@ -34,13 +34,13 @@ pub use self::{
     wire::Wire,
 };
 
-/// Datagrams that go in one piece.
+/// Maximum datagrams of a GSO batch.
 const BATCH: usize = 40;
 
-/// How many times something may be due at one moment.
-const PATIENCE: u32 = 100_000;
+/// Events at one instant, after which the simulation is considered stuck.
+const MAX_EVENTS_AT_ONCE: u32 = 100_000;
 
-/// What the gateways are to do.
+/// Options of the gateways.
 pub const OPTIONS: Options = Options {
     congestion: Congestion::Delay,
     recovery: Recovery::Resend,
@@ -55,16 +55,16 @@ struct Gateway {
     tunnel: Tunnel<Memory>,
     sockets: BTreeMap<usize, Socket>,
     next_socket: usize,
-    /// Packets that have come out.
+    /// Packets delivered to the device.
     received: Vec<Bytes>,
-    /// Ends of the streams that it has made for the other.
-    reached: Vec<StreamEnd>,
+    /// Host ends of streams opened for the other gateway.
+    opened_streams: Vec<StreamEnd>,
     ups: usize,
     downs: usize,
     device: TunCounters,
 }
 
-/// Two gateways, the first of which connects, and the paths of one group between them.
+/// Two gateways, of which the first connects, and the paths of one group between them.
 pub struct Gateways {
     epoch: Instant,
     now: Duration,
@@ -75,17 +75,17 @@ pub struct Gateways {
     sessions: u8,
 }
 
-/// Where a path ends.
+/// Address of a gateway on a path.
 fn address(path: usize, gateway: usize) -> Ipv4Addr {
     let [path, gateway] = [path, gateway + 1].map(|n| u8::try_from(n).unwrap_or(u8::MAX));
     Ipv4Addr::new(192, 168, path, gateway)
 }
 
 impl Gateways {
-    /// With connections still to be made. Results do not depend on `epoch`.
+    /// Two gateways before their connections are made. Results do not depend on `epoch`.
     ///
     /// # Errors
-    /// A value that no path can have.
+    /// A value is out of range.
     pub fn new(
         epoch: Instant,
         wires: &[Wire],
@@ -105,13 +105,13 @@ impl Gateways {
         Ok(Self { epoch, now: Duration::ZERO, authority, options, ends, paths, sessions: 2 })
     }
 
-    /// The present.
+    /// Current time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.epoch + self.now
     }
 
-    /// Lets a gateway begin anew, as a daemon that was killed and started: it knows nothing of what was.
+    /// Restarts a gateway like a daemon that was killed: it has lost all state.
     pub fn restart(&mut self, gateway: usize) {
         self.sessions += 1;
         let all: Vec<usize> = (0..self.paths.len()).collect();
@@ -123,7 +123,7 @@ impl Gateways {
         }
     }
 
-    /// Gives a gateway a group of these paths only.
+    /// Configures a gateway with a group of these paths only.
     pub fn configure(&mut self, gateway: usize, paths: &[usize]) {
         let (now, config) = (self.now(), config(gateway, paths, self.options));
         if let Some(gateway) = self.ends.get_mut(gateway) {
@@ -131,21 +131,21 @@ impl Gateways {
         }
     }
 
-    /// Lets packets of a path vanish, or come through again.
+    /// Makes a path drop everything, or work again.
     pub fn cut(&mut self, path: usize, cut: bool) {
         if let Some(path) = self.paths.get_mut(path) {
             path.cut = cut;
         }
     }
 
-    /// Lets a path take IP packets of at most so many bytes.
+    /// Sets the MTU of a path, bytes.
     pub fn set_mtu(&mut self, path: usize, mtu: usize) {
         if let Some(path) = self.paths.get_mut(path) {
             path.mtu = mtu;
         }
     }
 
-    /// A packet comes to a gateway's device.
+    /// A packet arrives at a gateway's device.
     pub fn send(&mut self, gateway: usize, packet: &[u8]) {
         let now = self.now();
         if let Some(Gateway { tunnel, device, .. }) = self.ends.get_mut(gateway) {
@@ -153,23 +153,23 @@ impl Gateways {
         }
     }
 
-    /// A datagram of somebody comes to a gateway's socket on a path.
+    /// A forged datagram arrives at a gateway's socket on a path.
     pub fn inject(&mut self, gateway: usize, path: usize, bytes: &[u8]) {
         let (now, at) = (self.now(), address(path, gateway));
-        let stranger = SocketAddr::from((address(path, 1 - gateway), 9));
+        let unknown_peer = SocketAddr::from((address(path, 1 - gateway), 9));
         let Some(gateway) = self.ends.get_mut(gateway) else { return };
         let mut sockets = gateway.sockets.values();
         let Some(socket) = sockets.find(|socket| socket.address.ip() == at) else { return };
         let from = match socket.purpose {
-            Purpose::Makes { remote, .. } => remote,
-            Purpose::Takes { .. } => stranger,
+            Purpose::Connector { remote, .. } => remote,
+            Purpose::Listener { .. } => unknown_peer,
         };
         let to = socket.address;
         gateway.input(now, from, to, bytes.into());
     }
 
-    /// Calls one of a tunnel's methods out of turn; what it gives is lost.
-    pub fn poke(&mut self, gateway: usize, which: u8) {
+    /// Calls one of a tunnel's methods out of turn and discards the result.
+    pub fn call_out_of_turn(&mut self, gateway: usize, which: u8) {
         let now = self.now();
         let Some(Gateway { tunnel, .. }) = self.ends.get_mut(gateway) else { return };
         match which % 6 {
@@ -195,20 +195,20 @@ impl Gateways {
         end
     }
 
-    /// Lets a gateway look at a stream whose other end has sent or taken something.
+    /// Lets a gateway look at a stream whose host end has changed.
     pub fn wake(&mut self, gateway: usize, end: &StreamEnd) {
         if let Some(gateway) = self.ends.get_mut(gateway) {
             gateway.wake(end);
         }
     }
 
-    /// Ends of the streams that a gateway has made for the other, in their order.
+    /// Host ends of the streams that a gateway has opened for the other, in order.
     #[must_use]
-    pub fn reached(&self, gateway: usize) -> &[StreamEnd] {
-        self.ends.get(gateway).map(|gateway| gateway.reached.as_slice()).unwrap_or_default()
+    pub fn opened_streams(&self, gateway: usize) -> &[StreamEnd] {
+        self.ends.get(gateway).map(|gateway| gateway.opened_streams.as_slice()).unwrap_or_default()
     }
 
-    /// Packets that have come out of a gateway's device since they were last taken.
+    /// Packets delivered by a gateway's device since the last call.
     pub fn take_received(&mut self, gateway: usize) -> Vec<Bytes> {
         let gateway = self.ends.get_mut(gateway);
         gateway.map(|gateway| std::mem::take(&mut gateway.received)).unwrap_or_default()
@@ -220,7 +220,7 @@ impl Gateways {
         self.ends.get(gateway).map(|gateway| (gateway.ups, gateway.downs)).unwrap_or_default()
     }
 
-    /// What a gateway's path group counts.
+    /// Counters of a gateway's path group.
     #[must_use]
     pub fn counters(&self, gateway: usize) -> GroupCounters {
         let groups = self.ends.get(gateway).into_iter().flat_map(|g| g.tunnel.report());
@@ -228,14 +228,14 @@ impl Gateways {
         counters.next().unwrap_or_default()
     }
 
-    /// Bytes that wait in a gateway's path group.
+    /// Bytes queued in a gateway's path group.
     #[must_use]
     pub fn queued(&self, gateway: usize) -> u64 {
         let groups = self.ends.get(gateway).into_iter().flat_map(|g| g.tunnel.report());
         groups.flat_map(|(_, groups)| groups.map(|group| group.queued_bytes())).sum()
     }
 
-    /// Of each path that a gateway has a connection on: bytes sent, and the UDP payload that it takes.
+    /// Per path with a connection: bytes sent, and MTU (UDP payload).
     #[must_use]
     pub fn paths(&self, gateway: usize) -> Vec<Option<(u64, u16)>> {
         let now = self.now();
@@ -244,13 +244,13 @@ impl Gateways {
         paths.map(|path| path.measured(now, |path, _, mtu| (path.totals().sent, mtu))).collect()
     }
 
-    /// Lets so much time pass.
+    /// Advances time by `span`.
     pub fn run(&mut self, span: Duration) {
         let end = self.now + span;
-        let mut left = PATIENCE;
+        let mut left = MAX_EVENTS_AT_ONCE;
         self.settle();
         while let Some(at) = self.next().filter(|at| *at <= end) {
-            left = if at > self.now { PATIENCE } else { left - 1 };
+            left = if at > self.now { MAX_EVENTS_AT_ONCE } else { left - 1 };
             self.now = self.now.max(at);
             self.arrive();
             let now = self.now();
@@ -262,7 +262,7 @@ impl Gateways {
         self.now = end;
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     fn next(&mut self) -> Option<Duration> {
         let paths = self.paths.iter().filter_map(Path::next);
         let epoch = self.epoch;
@@ -270,7 +270,7 @@ impl Gateways {
         paths.chain(timeouts.map(|at| at.saturating_duration_since(epoch))).min()
     }
 
-    /// Datagrams come out of the paths.
+    /// Delivers datagrams from the paths.
     fn arrive(&mut self) {
         let now = self.epoch + self.now;
         for path in &mut self.paths {
@@ -282,7 +282,7 @@ impl Gateways {
         }
     }
 
-    /// Does all that there is to be done now.
+    /// Does everything that is due now.
     fn settle(&mut self) {
         let (now, at) = (self.now(), self.now);
         for (number, gateway) in self.ends.iter_mut().enumerate() {
@@ -317,7 +317,7 @@ impl Gateway {
             sockets: BTreeMap::new(),
             next_socket: 0,
             received: Vec::new(),
-            reached: Vec::new(),
+            opened_streams: Vec::new(),
             ups: 0,
             downs: 0,
             device: TunCounters::default(),
@@ -340,11 +340,11 @@ impl Gateway {
         self.tunnel.configure(now, config, opened);
     }
 
-    /// A datagram comes to the socket that leads to its sender, or else to one that takes any.
+    /// A datagram arrives at the socket connected to its sender, or at the listening one.
     fn input(&mut self, now: Instant, from: SocketAddr, to: SocketAddr, bytes: BytesMut) {
         let leads = |socket: &&Socket| match socket.purpose {
-            Purpose::Makes { remote, .. } => remote == from,
-            Purpose::Takes { .. } => true,
+            Purpose::Connector { remote, .. } => remote == from,
+            Purpose::Listener { .. } => true,
         };
         let mut sockets = self.sockets.iter().filter(|(_, socket)| socket.address == to);
         if let Some((number, _)) = sockets.find(|(_, socket)| leads(socket)) {
@@ -366,7 +366,7 @@ impl Gateway {
             end.set_number(self.tunnel.next_stream());
             self.tunnel.handle_connecting(&wanted, Ok(stream));
             self.wake(&end);
-            self.reached.push(end);
+            self.opened_streams.push(end);
             any = true;
         }
         any
@@ -389,7 +389,7 @@ fn name(gateway: usize) -> &'static str {
     if gateway == 0 { "b1" } else { "b2" }
 }
 
-/// The configuration of a gateway whose group has these paths.
+/// Configuration of a gateway whose group has these paths.
 fn config(gateway: usize, paths: &[usize], options: Options) -> Config {
     let other = 1 - gateway;
     let path = |path: &usize| PathConfig {

@@ -11,12 +11,12 @@ use hawser_wire::proxy::Reason;
 
 #[derive(Default)]
 struct Shared {
-    /// From the host to the gateway, and whether that is all.
+    /// From host to gateway, and whether that is all.
     out: RefCell<VecDeque<u8>>,
     ended: Cell<bool>,
-    /// From the gateway to the host, and whether that is all.
-    came: RefCell<Vec<u8>>,
-    shut: Cell<bool>,
+    /// From gateway to host, and whether that is all.
+    received: RefCell<Vec<u8>>,
+    ended_by_gateway: Cell<bool>,
     reset: Cell<bool>,
     finished: Cell<bool>,
     number: Cell<usize>,
@@ -35,31 +35,31 @@ pub(super) fn pair() -> (Memory, End) {
 }
 
 impl End {
-    /// Sends bytes; the gateway is to be woken then.
+    /// Sends bytes; the gateway must be woken then.
     pub fn send(&self, bytes: &[u8]) {
         self.0.out.borrow_mut().extend(bytes);
     }
 
-    /// Says that nothing more will be sent.
+    /// Ends the stream.
     pub fn end(&self) {
         self.0.ended.set(true);
     }
 
-    /// Breaks the connection off.
+    /// Resets the connection.
     pub fn reset(&self) {
         self.0.reset.set(true);
     }
 
-    /// What has come so far.
+    /// Bytes received so far.
     #[must_use]
-    pub fn came(&self) -> Vec<u8> {
-        self.0.came.borrow().clone()
+    pub fn received(&self) -> Vec<u8> {
+        self.0.received.borrow().clone()
     }
 
-    /// Whether the gateway has said that this is all, and let go of it in good order.
+    /// Whether the gateway has ended the stream, and closed the connection gracefully.
     #[must_use]
     pub fn is_ended(&self) -> (bool, bool) {
-        (self.0.shut.get(), self.0.finished.get())
+        (self.0.ended_by_gateway.get(), self.0.finished.get())
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -97,14 +97,14 @@ impl Stream for Memory {
 
     fn send<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>) -> Result<Option<usize>, Reason> {
         self.check()?;
-        let mut came = self.0.came.borrow_mut();
-        let before = came.len();
-        parts.for_each(|part| came.extend_from_slice(part));
-        Ok(Some(came.len() - before))
+        let mut received = self.0.received.borrow_mut();
+        let before = received.len();
+        parts.for_each(|part| received.extend_from_slice(part));
+        Ok(Some(received.len() - before))
     }
 
     fn shutdown(&mut self) -> Result<(), Reason> {
-        self.0.shut.set(true);
+        self.0.ended_by_gateway.set(true);
         self.check()
     }
 

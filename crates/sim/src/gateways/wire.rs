@@ -1,4 +1,4 @@
-//! The network between two gateways.
+//! Network between two gateways.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -18,23 +18,23 @@ const ETHERNET: usize = 14;
 pub struct Wire {
     /// Rate, delay, jitter, loss and queue.
     pub link: Link,
-    /// Share of packets that are late, per cent, and by how much, ms.
+    /// Share of packets that are reordered, per cent, and their extra delay, ms.
     pub late: (f64, f64),
-    /// Share of packets that come twice, per cent.
+    /// Share of packets that are duplicated, per cent.
     pub duplicate_percent: f64,
-    /// Bytes of the longest IP packet.
+    /// MTU, bytes.
     pub mtu: usize,
 }
 
 impl Wire {
-    /// Without loss.
+    /// A path without loss.
     #[must_use]
     pub const fn new(rate_mbps: f64, delay_ms: f64) -> Self {
         let link = Link { rate_mbps, delay_ms, jitter_ms: 0.0, loss_percent: 0.0, queue: 1000 };
         Self { link, late: (0.0, 0.0), duplicate_percent: 0.0, mtu: 1500 }
     }
 
-    /// With a share of packets lost.
+    /// The same with random loss, per cent.
     #[must_use]
     pub const fn loss(self, loss_percent: f64) -> Self {
         Self { link: Link { loss_percent, ..self.link }, ..self }
@@ -49,19 +49,19 @@ pub(super) struct Datagram {
     pub(super) bytes: BytesMut,
 }
 
-/// Datagrams of a way that are remembered: more than any has in flight.
+/// Datagrams remembered per direction: more than any has in flight.
 const REMEMBERED: usize = 8192;
 
-/// One direction of a path. What is in flight is known by its number, for it may come twice.
+/// One direction. Datagrams in flight are numbered, since one may be delivered twice.
 struct Way {
     channel: Channel<u64>,
     datagrams: BTreeMap<u64, Datagram>,
     next: u64,
 }
 
-/// A path as it is.
+/// State of a path.
 pub(super) struct Path {
-    /// By the gateway that they lead to.
+    /// By destination gateway.
     ways: [Way; 2],
     pub(super) cut: bool,
     pub(super) mtu: usize,
@@ -97,7 +97,7 @@ impl Path {
         let size = u32::try_from(bytes.len() + HEADERS + ETHERNET).unwrap_or(u32::MAX);
         let Some(way) = self.ways.get_mut(to) else { return };
         way.next += 1;
-        // What the queue does not take is lost.
+        // Tail drop: what the queue does not take is lost.
         if way.channel.enqueue(At::from_nanos(nanos(now)), size, way.next).is_ok() {
             way.datagrams.insert(way.next, Datagram { from, to: destination, bytes: bytes.into() });
         }

@@ -1,4 +1,4 @@
-//! A path group: what waits for it, its member paths, and how packets are spread over them.
+//! A path group: its queue, its member paths, and the distribution of packets over them.
 //!
 //! ```text
 //! enqueue -> header compression -> backlog -> schedule -> member path -> ... -> receive -> resequencer

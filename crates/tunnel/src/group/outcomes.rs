@@ -1,4 +1,4 @@
-//! What became of packets that were sent, and when paths have become silent (docs/design/retransmission.md).
+//! Outcomes of packets in flight, and silent paths (docs/design/retransmission.md).
 
 use std::time::{Duration, Instant};
 
@@ -7,46 +7,53 @@ use hawser_multipath::State;
 use super::state::Group;
 use crate::path::Outcomes;
 
-/// A packet that was neither acknowledged nor lost for so long was sent from an address that we no longer have.
-const FORGOTTEN: Duration = Duration::from_secs(1);
+/// A packet neither acknowledged nor declared lost for this long was sent from an address that the
+/// gateway no longer has.
+const MAX_IN_FLIGHT_TIME: Duration = Duration::from_secs(1);
 
-/// Paths are looked at so much later than they may be silent: others are to have answered by then.
-const LATER: Duration = Duration::from_millis(2);
+/// Margin after a path's liveness deadline, so that acknowledgements on other paths arrive first.
+const LIVENESS_MARGIN: Duration = Duration::from_millis(2);
 
 impl Group {
-    /// Takes note of what became of retransmittable packets.
-    pub(crate) fn note_outcomes(&mut self, now: Instant, outcomes: Outcomes) {
-        let Outcomes { acked, lost, given_up } = outcomes;
-        self.counters.recovery.given_up += given_up.len() as u64;
+    /// Applies the outcomes of retransmittable packets.
+    pub(crate) fn apply_outcomes(&mut self, now: Instant, outcomes: Outcomes) {
+        let Outcomes { acked, lost, abandoned } = outcomes;
+        self.counters.recovery.abandoned += abandoned.len() as u64;
         if let Some(compressor) = &mut self.compressor {
             for (flow, sequence) in &acked {
-                compressor.came(*flow, *sequence);
+                compressor.on_acked(*flow, *sequence);
             }
         }
-        for (flow, sequence) in acked.into_iter().chain(given_up) {
-            self.sequencer.settle(flow, sequence);
+        for (flow, sequence) in acked.into_iter().chain(abandoned) {
+            self.sequencer.complete(flow, sequence);
         }
         for packet in lost {
-            if let Some(late) = self.lost.add(now, packet) {
-                self.counters.recovery.given_up += 1;
-                self.sequencer.settle(late.flow, late.sequence);
+            if let Some(late) = self.retransmit_queue.push(now, packet) {
+                self.counters.recovery.abandoned += 1;
+                self.sequencer.complete(late.flow, late.sequence);
             }
         }
-        for late in self.lost.expire(now) {
-            self.counters.recovery.given_up += 1;
-            self.sequencer.settle(late.flow, late.sequence);
+        for late in self.retransmit_queue.expire(now) {
+            self.counters.recovery.abandoned += 1;
+            self.sequencer.complete(late.flow, late.sequence);
         }
         self.active |= self.has_work();
     }
 
-    /// Sends what was given to paths that have become silent on others, if there are any; returns when to look again.
-    pub(crate) fn recover_silent(&mut self, now: Instant) -> Option<Instant> {
-        let heard = self.links().filter_map(|link| link.path.get().heard()).max();
+    /// Retransmits what is in flight on silent paths, if another path is up; returns when to check
+    /// again.
+    pub(crate) fn retransmit_from_silent(&mut self, now: Instant) -> Option<Instant> {
+        let last_ack = self.links().filter_map(|link| link.path.get().last_ack()).max();
         let (mut next, mut others) = (None, 0);
         for link in self.links() {
             let mut path = link.path.get();
-            path.note_group_heard(heard);
-            next = path.silent_at(now).map(|at| at + LATER).into_iter().chain(next).min();
+            path.note_group_ack(last_ack);
+            next = path
+                .next_liveness_check(now)
+                .map(|at| at + LIVENESS_MARGIN)
+                .into_iter()
+                .chain(next)
+                .min();
             others += usize::from(path.state(now) == State::Up);
         }
         for member in 0..self.members.len() {
@@ -54,7 +61,7 @@ impl Group {
                 continue;
             };
             let in_flight = link.path.in_flight();
-            if let Some(old) = now.checked_sub(FORGOTTEN) {
+            if let Some(old) = now.checked_sub(MAX_IN_FLIGHT_TIME) {
                 in_flight.lost(old);
             }
             let silent = matches!(link.path.get().state(now), State::Degraded | State::Down);
@@ -62,13 +69,14 @@ impl Group {
                 in_flight.declare_all_lost();
             }
             let outcomes = link.outcomes();
-            self.note_outcomes(now, outcomes);
+            self.apply_outcomes(now, outcomes);
         }
         next
     }
 
-    /// The longest round trip of its paths is that of proxied connections; takes back messages of paths that are down.
-    pub(crate) fn tend_messages(&mut self, now: Instant) {
+    /// Sets the RTT of proxied connections to the longest of any path, and moves messages away from
+    /// paths that are down.
+    pub(crate) fn maintain_messages(&mut self, now: Instant) {
         let mut longest = Duration::ZERO;
         let mut reclaimed = Vec::new();
         for link in self.links_mut() {
@@ -81,6 +89,6 @@ impl Group {
         for messages in reclaimed {
             self.proxy.requeue(messages);
         }
-        self.proxy.round_trip = longest;
+        self.proxy.rtt = longest;
     }
 }

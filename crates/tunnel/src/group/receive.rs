@@ -1,9 +1,9 @@
-//! Packets from the peer: unpacked, checked, put in order.
+//! Packets from the peer: decompressed, checked, resequenced.
 
 use std::{collections::VecDeque, net::IpAddr, time::Instant};
 
 use bytes::Bytes;
-use hawser_multipath::{Decompressor, Tag, Unknown};
+use hawser_multipath::{DecompressError, Decompressor, Tag};
 use hawser_wire::{
     context::Restored,
     ip,
@@ -14,8 +14,8 @@ use hawser_wire::{
 use super::state::{Group, Incoming};
 
 impl Group {
-    /// Takes a datagram from a member path; `delivered` gets the packets that are in order. Returns the flow whose
-    /// context is not known here: the peer is to be told.
+    /// Takes a datagram from a member path; packets in order are appended to `delivered`. Returns
+    /// the flow whose header context is unknown, to be reported to the peer.
     pub(crate) fn receive(
         &mut self,
         member: usize,
@@ -29,26 +29,26 @@ impl Group {
         }
         if let Some(flow) = flow_of_unknown_context(datagram) {
             if let Some(compressor) = &mut self.compressor {
-                compressor.forget(flow);
+                compressor.invalidate(flow);
             }
             return None;
         }
-        let unpacked = Header::parse(datagram).map_err(Unknown::Malformed);
+        let unpacked = Header::parse(datagram).map_err(DecompressError::Malformed);
         let unpacked = unpacked.and_then(|(header, packet)| {
             Ok((header, unpack(&mut self.decompressor, header, datagram.slice_ref(packet))?))
         });
         match unpacked {
             Ok((header, packet)) => self.order(member, header, packet, now, delivered, owns),
-            Err(Unknown::Context(flow)) => {
+            Err(DecompressError::Context(flow)) => {
                 self.counters.drops.unknown_context += 1;
                 return Some(flow);
             }
-            Err(Unknown::Malformed(_)) => self.counters.drops.malformed += 1,
+            Err(DecompressError::Malformed(_)) => self.counters.drops.malformed += 1,
         }
         None
     }
 
-    /// Checks a packet and puts it in order.
+    /// Checks a packet and passes it to the resequencer.
     fn order(
         &mut self,
         member: usize,
@@ -69,14 +69,14 @@ impl Group {
         }
         let Header { flow, checksum_omitted, retransmittable, sequence, behind, paths, .. } =
             header;
-        let waits = Segment::of(&parsed) != Some(Segment::PureAck);
-        let incoming = Incoming { packet, unsummed: checksum_omitted };
-        let tag = Tag { flow, sequence, behind, paths, kept: retransmittable };
+        let ordered = Segment::of(&parsed) != Some(Segment::PureAck);
+        let incoming = Incoming { packet, checksum_omitted };
+        let tag = Tag { flow, sequence, behind, paths, retransmittable };
         let pass = &mut |packet| delivered.push_back(packet);
-        self.resequencer.push(now, member, tag, (incoming, waits), pass);
+        self.resequencer.push(now, member, tag, (incoming, ordered), pass);
     }
 
-    /// Gives up gaps that were waited for too long.
+    /// Abandons gaps whose deadline has passed.
     pub(crate) fn expire(&mut self, now: Instant, delivered: &mut VecDeque<Incoming>) {
         if self.resequencer.poll_timeout().is_some_and(|at| at <= now) {
             self.resequencer.expire(now, &mut |packet| delivered.push_back(packet));
@@ -84,8 +84,12 @@ impl Group {
     }
 }
 
-/// The packet behind a header, as it was before it was compressed.
-fn unpack(known: &mut Decompressor, header: Header, packet: Bytes) -> Result<Bytes, Unknown> {
+/// Decompresses the packet behind a header.
+fn unpack(
+    known: &mut Decompressor,
+    header: Header,
+    packet: Bytes,
+) -> Result<Bytes, DecompressError> {
     match header.form {
         Form::Plain => Ok(packet),
         Form::Context => {

@@ -1,45 +1,45 @@
-//! Which packet or message is sent next, and on which member path.
+//! Chooses the next packet or message and its member path.
 
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use hawser_multipath::{Kept, Tag};
+use hawser_multipath::{Retransmittable, Tag};
 use hawser_wire::tunnel::{HEADER_LEN, Header};
 
 use super::state::{Group, Outgoing};
 use crate::{
     config::Class,
-    path::{INNER_MTU, LARGEST, Link, NO_CONNECTION, Stored},
-    proxy::{FULL, Proxy, Stream},
+    path::{INNER_MTU, Link, MAX_DATAGRAM, NO_CONNECTION, Stored},
+    proxy::{FULL_PACKET, Proxy, Stream},
 };
 
-/// Urgent packets of at most so many bytes are sent twice: speech, keys, acknowledgements.
-const SMALL: usize = 300;
+/// Urgent packets up to this length, bytes, are sent twice: speech, keystrokes, acknowledgements.
+const MAX_DUPLICATED: usize = 300;
 
-/// Packets given to the paths before they are sent: four times as many as the kernel takes in one piece. At gigabits the
-/// daemons need 3 % less time for a Gbit than with 64, of which every second piece is less than half full.
-const PACKETS: usize = 4 * 44;
+/// Packets scheduled before the connections send: four GSO batches. At gigabit rates the daemons
+/// need 3 % less CPU per Gbit than with 64, where every second batch was less than half full.
+const PACKETS_PER_TURN: usize = 4 * 44;
 
-/// Messages given to the paths before they are sent.
-const MESSAGES: usize = 64;
+/// Messages scheduled before the connections send.
+const MESSAGES_PER_TURN: usize = 64;
 
-/// Bytes of a packet that every path takes: messages are cut to fit.
-const LEAST_PACKET: u64 = 1200;
+/// Packet size, bytes, that every path takes; messages are cut to fit.
+const MIN_PACKET: u64 = 1200;
 
-/// Time that a message may take on its path, and its length in packets at most.
+/// Maximum duration of a message on its path, and its maximum length in packets.
 const MESSAGE_TIME: Duration = Duration::from_millis(4);
 const MESSAGE_PACKETS: usize = 16;
 
-/// A packet that goes on a path.
+/// A packet to be sent on a path.
 struct Departure {
     path: usize,
     datagram: Bytes,
-    /// What is stored of it.
-    stored: Option<Kept<Stored>>,
+    /// What is kept of it until it is acknowledged.
+    stored: Option<Retransmittable<Stored>>,
 }
 
 impl Group {
-    /// Gives what waits to the paths; whether there may be more.
+    /// Hands queued packets and messages to the paths; returns whether more may follow.
     pub(crate) fn schedule<S: Stream>(
         &mut self,
         mut proxy: Option<&mut Proxy<S>>,
@@ -49,47 +49,49 @@ impl Group {
             return false;
         }
         self.refresh(now);
-        self.adapt(now, Link::weight(INNER_MTU.into()));
+        self.update_limits(now, Link::wire_size(INNER_MTU.into()));
         let messages_first = self.proxy.goes_first();
         for messages in [messages_first, !messages_first] {
             self.active |= match (messages, &mut proxy) {
-                (true, Some(proxy)) => self.give_messages(proxy),
+                (true, Some(proxy)) => self.schedule_messages(proxy),
                 (true, None) => false,
-                (false, _) => self.give_packets(now),
+                (false, _) => self.schedule_packets(now),
             };
         }
         self.active
     }
 
-    /// Takes note of the paths' state.
+    /// Updates the scheduler's view of each path.
     fn refresh(&mut self, now: Instant) {
         let leeway = self.leeway();
         self.views.clear();
-        self.resend_time = Duration::ZERO;
-        let last_heard = self.heard;
+        self.max_retransmission_delay = Duration::ZERO;
+        let last_heard = self.last_ack;
         for member in &mut self.members {
             if let Some(link) = &member.link {
                 let mut path = link.path.get();
-                path.note_group_heard(last_heard);
-                self.heard = self.heard.max(path.heard());
-                self.resend_time = self.resend_time.max(path.resend_time().unwrap_or_default());
+                path.note_group_ack(last_heard);
+                self.last_ack = self.last_ack.max(path.last_ack());
+                self.max_retransmission_delay = self
+                    .max_retransmission_delay
+                    .max(path.max_retransmission_delay().unwrap_or_default());
             }
             let view = member.link.as_mut().map(|link| link.view(now, leeway));
             self.views.push(view.unwrap_or(NO_CONNECTION));
         }
     }
 
-    /// Bytes that a path is given more than it may send: a packet where messages wait or are in flight, so that
-    /// all that it sends are full.
+    /// Bytes that a path may be given beyond its window: one packet while messages wait or are in
+    /// flight, so that it sends full packets.
     fn leeway(&self) -> u64 {
         let used = !self.proxy.is_idle() || self.links().any(|link| link.messages.has_unacked());
-        if used { Link::weight(INNER_MTU.into()) } else { 0 }
+        if used { Link::wire_size(INNER_MTU.into()) } else { 0 }
     }
 
-    /// Gives waiting packets to the paths; whether there were any.
-    fn give_packets(&mut self, now: Instant) -> bool {
+    /// Hands queued packets to the paths; returns whether there were any.
+    fn schedule_packets(&mut self, now: Instant) -> bool {
         let mut given = false;
-        for _ in 0..PACKETS {
+        for _ in 0..PACKETS_PER_TURN {
             let Some(copies) = self.next(now) else { break };
             for Departure { path, datagram, stored } in copies.into_iter().flatten() {
                 let link = self.members.get_mut(path).and_then(|member| member.link.as_mut());
@@ -97,7 +99,7 @@ impl Group {
                 if !link.is_some_and(|link| link.send(datagram, stored)) {
                     self.counters.drops.send_failed += 1;
                     if let Some((flow, sequence)) = name {
-                        self.sequencer.settle(flow, sequence);
+                        self.sequencer.complete(flow, sequence);
                     }
                 }
             }
@@ -106,105 +108,113 @@ impl Group {
         given
     }
 
-    /// The next packet, complete, and the path it goes on; and where it is small and urgent, a copy on
-    /// another path. What a path has lost goes first.
+    /// The next packet and its path, and a duplicate on another path if it is small and urgent.
+    /// Retransmissions go first.
     fn next(&mut self, now: Instant) -> Option<[Option<Departure>; 2]> {
-        if !self.lost.is_empty() {
+        if !self.retransmit_queue.is_empty() {
             return self.retransmit(now);
         }
-        let head = Link::weight(self.backlog.head()?.into());
+        let head = Link::wire_size(self.backlog.head_len()?.into());
         let stored = self.backlog.peek().is_some_and(|packet| packet.retransmittable);
         let choice = self.scheduler.next(&self.views, self.backlog.bytes(), head, stored)?;
-        let largest = self.views.get(choice.path).map_or(0, |view| view.largest);
-        let fits = |len: u32| Link::weight(len.into()) <= largest;
+        let largest = self.views.get(choice.path).map_or(0, |view| view.max_packet);
+        let fits = |len: u32| Link::wire_size(len.into()) <= largest;
         let packet = self.backlog.take(now, choice.skip, fits)?;
         let len = packet.bytes.len() - HEADER_LEN;
-        let size = Link::weight(len as u64);
+        let size = Link::wire_size(len as u64);
         self.counters.sent.add(1, len + packet.saved);
-        self.note(choice.path, size, len);
+        self.count_sent(choice.path, size, len);
         self.proxy.note_packet(size);
-        let other = if self.config.class == Class::I && len <= SMALL {
-            self.scheduler.copy(&self.views, size, choice.path)
+        let other = if self.config.class == Class::I && len <= MAX_DUPLICATED {
+            self.scheduler.duplicate_path(&self.views, size, choice.path)
         } else {
             None
         };
-        let copy = other.map(|path| self.copy(now, path, size, &packet));
-        let since = packet.retransmittable.then_some(now);
-        Some([Some(self.depart(now, choice.path, packet, since)), copy])
+        let copy = other.map(|path| self.duplicate(now, path, size, &packet));
+        let first_sent = packet.retransmittable.then_some(now);
+        Some([Some(self.finalize(now, choice.path, packet, first_sent)), copy])
     }
 
-    /// A packet that a path has lost, and the path on which it arrives first; and a copy of it on another.
+    /// The next retransmission where it arrives first, and a duplicate of it on another path.
     fn retransmit(&mut self, now: Instant) -> Option<[Option<Departure>; 2]> {
-        let size = Link::weight(self.lost.head()?.into());
+        let size = Link::wire_size(self.retransmit_queue.head_len()?.into());
         let choice = self.scheduler.next(&self.views, 1, size, true)?;
-        let Kept { flow, sequence, len, since, item } = self.lost.take()?;
-        self.counters.recovery.resent += 1;
-        self.note(choice.path, size, len as usize);
+        let Retransmittable { flow, sequence, len, first_sent, item } =
+            self.retransmit_queue.pop()?;
+        self.counters.recovery.retransmitted += 1;
+        self.count_sent(choice.path, size, len as usize);
         self.proxy.note_packet(size);
-        let copied = self.lost.is_short();
-        let other = copied.then(|| self.scheduler.copy(&self.views, size, choice.path)).flatten();
+        let copied = self.retransmit_queue.may_duplicate();
+        let other =
+            copied.then(|| self.scheduler.duplicate_path(&self.views, size, choice.path)).flatten();
         let bytes = BytesMut::from(item.datagram.as_ref());
-        let Stored { form, unsummed, .. } = item;
-        let packet =
-            Outgoing { bytes, flow, sequence, form, saved: 0, unsummed, retransmittable: true };
-        self.counters.recovery.copied += u64::from(other.is_some());
-        let copy = other.map(|path| self.copy(now, path, size, &packet));
-        Some([Some(self.depart(now, choice.path, packet, Some(since))), copy])
+        let Stored { form, checksum_omitted, .. } = item;
+        let packet = Outgoing {
+            bytes,
+            flow,
+            sequence,
+            form,
+            saved: 0,
+            checksum_omitted,
+            retransmittable: true,
+        };
+        self.counters.recovery.duplicated += u64::from(other.is_some());
+        let copy = other.map(|path| self.duplicate(now, path, size, &packet));
+        Some([Some(self.finalize(now, choice.path, packet, Some(first_sent))), copy])
     }
 
-    /// A copy of a packet, which goes on another path.
-    fn copy(&mut self, now: Instant, path: usize, size: u64, packet: &Outgoing) -> Departure {
-        self.note(path, size, packet.bytes.len() - HEADER_LEN);
+    /// A duplicate of a packet, for another path.
+    fn duplicate(&mut self, now: Instant, path: usize, size: u64, packet: &Outgoing) -> Departure {
+        self.count_sent(path, size, packet.bytes.len() - HEADER_LEN);
         let bytes = BytesMut::from(packet.bytes.as_ref());
-        self.depart(now, path, Outgoing { bytes, ..*packet }, None)
+        self.finalize(now, path, Outgoing { bytes, ..*packet }, None)
     }
 
-    /// Completes a packet that goes on a path; it is stored where it is known since when.
-    fn depart(
+    /// Writes the header of a packet for a path; it is kept if it has a time of first transmission.
+    fn finalize(
         &mut self,
         now: Instant,
         path: usize,
         packet: Outgoing,
-        since: Option<Instant>,
+        first_sent: Option<Instant>,
     ) -> Departure {
-        let Outgoing { mut bytes, flow, sequence, form, unsummed, retransmittable, .. } = packet;
-        let kept = retransmittable;
-        let Tag { behind, paths, .. } = self.sequencer.tag(now, flow, sequence, path, kept);
-        let checksum_omitted = unsummed;
+        let Outgoing { mut bytes, flow, sequence, form, checksum_omitted, retransmittable, .. } =
+            packet;
+        let Tag { behind, paths, .. } =
+            self.sequencer.tag(now, flow, sequence, path, retransmittable);
         let header =
             Header { flow, form, checksum_omitted, retransmittable, sequence, behind, paths };
         if let Some(place) = bytes.get_mut(..HEADER_LEN) {
             place.copy_from_slice(&header.emit());
         }
         let datagram = bytes.freeze();
-        let stored = since.map(|since| {
+        let stored = first_sent.map(|first_sent| {
             let len = u32::try_from(datagram.len() - HEADER_LEN).unwrap_or(u32::MAX);
-            let item = Stored { datagram: datagram.clone(), form, unsummed };
-            Kept { flow, sequence, len, since, item }
+            let item = Stored { datagram: datagram.clone(), form, checksum_omitted };
+            Retransmittable { flow, sequence, len, first_sent, item }
         });
         Departure { path, datagram, stored }
     }
 
-    /// Counts a packet that goes on a path.
-    fn note(&mut self, path: usize, size: u64, len: usize) {
+    /// Accounts for a packet given to a path.
+    fn count_sent(&mut self, path: usize, size: u64, len: usize) {
         if let Some(view) = self.views.get_mut(path) {
             view.sent(size);
         }
         if let Some(member) = self.members.get_mut(path) {
-            member.given += len as u64;
+            member.assigned += len as u64;
         }
     }
 
-    /// Gives messages to the paths; whether there may be more.
-    fn give_messages<S: Stream>(&mut self, proxy: &mut Proxy<S>) -> bool {
+    /// Hands messages of the TCP proxy to the paths; returns whether more may follow.
+    fn schedule_messages<S: Stream>(&mut self, proxy: &mut Proxy<S>) -> bool {
         let mut given = false;
-        for _ in 0..MESSAGES {
+        for _ in 0..MESSAGES_PER_TURN {
             if self.proxy.is_idle() {
                 break;
             }
             let backlog = proxy.backlog(&self.proxy);
-            let Some(choice) = self.scheduler.next(&self.views, backlog, LEAST_PACKET, false)
-            else {
+            let Some(choice) = self.scheduler.next(&self.views, backlog, MIN_PACKET, false) else {
                 break;
             };
             let packets = self.message_packets(choice.path);
@@ -213,29 +223,29 @@ impl Group {
             };
             let link = self.members.get_mut(choice.path).and_then(|member| member.link.as_mut());
             let Some(link) = link else {
-                self.proxy.first.push_front(message);
+                self.proxy.priority.push_front(message);
                 break;
             };
             let len = message.len();
             if let Err(message) = link.send_message(message) {
-                self.proxy.first.push_front(message);
+                self.proxy.priority.push_front(message);
                 if let Some(view) = self.views.get_mut(choice.path) {
-                    view.room = 0;
+                    view.available_window = 0;
                 }
                 continue;
             }
-            let weight = Link::weight(len as u64);
+            let weight = Link::wire_size(len as u64);
             self.proxy.note_message(weight, data);
-            self.note(choice.path, weight, len);
+            self.count_sent(choice.path, weight, len);
             given = true;
         }
         given
     }
 
-    /// Packets' worth of data that a message may have on a path.
+    /// Maximum length of a message on a path, packets.
     fn message_packets(&self, path: usize) -> usize {
         let rate = self.views.get(path).map(|view| view.rate.bytes(MESSAGE_TIME));
-        let bytes = rate.map_or(FULL, |bytes| usize::try_from(bytes).unwrap_or(FULL));
-        (bytes / usize::from(LARGEST)).clamp(1, MESSAGE_PACKETS)
+        let bytes = rate.map_or(FULL_PACKET, |bytes| usize::try_from(bytes).unwrap_or(FULL_PACKET));
+        (bytes / usize::from(MAX_DATAGRAM)).clamp(1, MESSAGE_PACKETS)
     }
 }

@@ -1,25 +1,26 @@
-//! Datagrams that go to the kernel in one piece.
+//! GSO batches: datagrams that the kernel takes in one call.
 
 use quinn_proto::Transmit;
 
-/// Joins datagrams that a connection makes one at a time, as the connection itself does those that it makes at once:
-/// all of one length, but that the last may be shorter (UDP GSO).
+/// Joins datagrams that a connection produces one at a time into the form of UDP GSO: all of one
+/// length, except that the last may be shorter.
 #[derive(Default)]
 pub(crate) struct GsoBatch {
     joined: Vec<u8>,
-    /// The first of them, and how many there are.
+    /// The first datagram, and their number.
     first: Option<(Transmit, usize)>,
-    /// What was made next and does not go with them; its bytes are in `buffer`.
+    /// A datagram that did not fit this batch; its bytes are in `buffer`.
     next: Option<Transmit>,
-    /// Where a connection writes.
+    /// Where the connection writes.
     buffer: Vec<u8>,
 }
 
 impl GsoBatch {
-    /// Gathers what `write` makes, of which at most so many datagrams go in one piece. None: it made nothing.
+    /// Collects datagrams from `write`, up to `max_datagrams` per batch. None if it produced
+    /// nothing.
     pub(crate) fn poll(
         &mut self,
-        most: usize,
+        max_datagrams: usize,
         mut write: impl FnMut(&mut Vec<u8>) -> Option<Transmit>,
     ) -> Option<Transmit> {
         loop {
@@ -28,7 +29,7 @@ impl GsoBatch {
                 write(&mut self.buffer)
             });
             let Some(transmit) = made else { return self.finish() };
-            if !self.takes(&transmit, most) {
+            if !self.takes(&transmit, max_datagrams) {
                 self.next = Some(transmit);
                 return self.finish();
             }
@@ -46,24 +47,24 @@ impl GsoBatch {
         }
     }
 
-    /// The bytes of what [`Self::poll`] gave.
+    /// Bytes of the batch that [`Self::poll`] returned.
     pub(crate) fn contents(&self) -> &[u8] {
         &self.joined
     }
 
-    /// Drops what it holds.
+    /// Discards pending datagrams.
     pub(crate) fn clear(&mut self) {
         (self.first, self.next) = (None, None);
     }
 
-    /// Whether it may go behind the others.
-    fn takes(&self, transmit: &Transmit, most: usize) -> bool {
+    /// Whether a datagram may be appended.
+    fn takes(&self, transmit: &Transmit, max_datagrams: usize) -> bool {
         let Some((first, count)) = &self.first else { return true };
         let alike = (first.destination, first.ecn, first.src_ip)
             == (transmit.destination, transmit.ecn, transmit.src_ip);
         let all_whole = self.joined.len() == first.size * count;
         let fits = transmit.segment_size.is_none() && transmit.size <= first.size;
-        alike && all_whole && fits && *count < most
+        alike && all_whole && fits && *count < max_datagrams
     }
 
     fn finish(&mut self) -> Option<Transmit> {
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_of_a_length_go_together() {
+    fn datagrams_of_equal_length_share_a_batch() {
         let mut batch = GsoBatch::default();
         let sizes =
             [(100, 1), (100, 1), (90, 1), (90, 1), (95, 1), (95, 2), (95, 2), (95, 2), (95, 2)];

@@ -1,4 +1,4 @@
-//! Retransmittable packets in flight on a path, and what became of them (docs/design/retransmission.md).
+//! Retransmittable packets in flight on a path, and their outcomes (docs/design/retransmission.md).
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -6,19 +6,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use hawser_multipath::{Kept, UnderWay};
+use hawser_multipath::{Retransmittable, SentPackets};
 use hawser_wire::tunnel::Form;
 
-/// A copy of an inner packet behind its header, as it was sent.
+/// Copy of an inner packet with its header, as sent.
 pub(crate) struct Stored {
     pub(crate) datagram: Bytes,
     pub(crate) form: Form,
-    pub(crate) unsummed: bool,
+    pub(crate) checksum_omitted: bool,
 }
 
-/// Retransmittable packets in flight on a path, by the time at which the connection sent them: its congestion
-/// controller is told no more of a packet that was acknowledged, or of the last one that is lost. No two packets are
-/// sent at the same time. Shared with that controller, on the same thread.
+/// Retransmittable packets in flight on a path, keyed by send time: quinn reports no more of an
+/// acknowledged packet, or of the latest lost one. Send times are unique. Shared with the
+/// congestion controller on the same thread.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight(Arc<Mutex<Entries>>);
 
@@ -30,21 +30,22 @@ impl std::fmt::Debug for InFlight {
 
 #[derive(Default)]
 struct Entries {
-    under_way: UnderWay<Instant, Stored>,
+    sent_packets: SentPackets<Instant, Stored>,
     outcomes: Outcomes,
 }
 
-/// What became of packets since it was last asked.
+/// Outcomes since the last query.
 #[derive(Default)]
 pub(crate) struct Outcomes {
-    /// Acknowledged, by flow and number.
+    /// Acknowledged, by flow and sequence number.
     pub(crate) acked: Vec<(u16, u32)>,
-    pub(crate) lost: Vec<Kept<Stored>>,
-    /// Not stored any more: there was no room.
-    pub(crate) given_up: Vec<(u16, u32)>,
+    pub(crate) lost: Vec<Retransmittable<Stored>>,
+    /// Removed for want of memory.
+    pub(crate) abandoned: Vec<(u16, u32)>,
 }
 
-fn name(packet: &Kept<Stored>) -> (u16, u32) {
+/// Flow and sequence number of a packet.
+fn name(packet: &Retransmittable<Stored>) -> (u16, u32) {
     (packet.flow, packet.sequence)
 }
 
@@ -53,31 +54,31 @@ impl InFlight {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn sent(&self, at: Instant, packet: Kept<Stored>) {
-        let Entries { under_way, outcomes } = &mut *self.get();
-        under_way.sent(at, packet, |old| outcomes.given_up.push(name(&old)));
+    pub(crate) fn sent(&self, at: Instant, packet: Retransmittable<Stored>) {
+        let Entries { sent_packets, outcomes } = &mut *self.get();
+        sent_packets.sent(at, packet, |old| outcomes.abandoned.push(name(&old)));
     }
 
     pub(crate) fn acked(&self, sent: Instant) {
-        let Entries { under_way, outcomes } = &mut *self.get();
-        under_way.acked(sent, |packet| outcomes.acked.push(name(&packet)));
+        let Entries { sent_packets, outcomes } = &mut *self.get();
+        sent_packets.acked(sent, |packet| outcomes.acked.push(name(&packet)));
     }
 
-    /// What was sent up to then and was not acknowledged is lost.
+    /// Packets sent up to this time that were not acknowledged are lost.
     pub(crate) fn lost(&self, sent: Instant) {
-        let Entries { under_way, outcomes } = &mut *self.get();
-        under_way.lost(sent, |packet| outcomes.lost.push(packet));
+        let Entries { sent_packets, outcomes } = &mut *self.get();
+        sent_packets.lost(sent, |packet| outcomes.lost.push(packet));
     }
 
-    /// The connection did not send a packet.
-    pub(crate) fn not_sent(&self, packet: Kept<Stored>) {
+    /// The connection dropped a packet without sending it.
+    pub(crate) fn not_sent(&self, packet: Retransmittable<Stored>) {
         self.get().outcomes.lost.push(packet);
     }
 
-    /// Declares everything lost that is in flight.
+    /// Declares everything in flight lost.
     pub(crate) fn declare_all_lost(&self) {
-        let Entries { under_way, outcomes } = &mut *self.get();
-        outcomes.lost.extend(under_way.take_all());
+        let Entries { sent_packets, outcomes } = &mut *self.get();
+        outcomes.lost.extend(sent_packets.take_all());
     }
 
     pub(crate) fn take_outcomes(&self) -> Outcomes {
@@ -99,15 +100,15 @@ mod tests {
         simulation::{Gateway, Simulation, Wire},
     };
 
-    /// Sends datagrams with numbers, and takes note of those that come and of what is told of those that it sent.
+    /// Sends numbered datagrams, and records which arrive and which outcomes are reported.
     #[derive(Default)]
     struct Numbers {
-        most: u32,
-        /// Whether what silent paths have is given up.
+        max: u32,
+        /// Whether packets on silent paths are declared lost.
         gives_up: bool,
-        /// Bytes of the shortest; 1000 more has the longest.
+        /// Length of the shortest datagram, bytes; the longest has 1000 more.
         least: usize,
-        /// Of so many, the first is not kept; 0: all are.
+        /// One in so many is not retransmittable; 0: all are.
         turn: u32,
         sent: u32,
         received: BTreeSet<u32>,
@@ -128,16 +129,19 @@ mod tests {
                 if self.gives_up && silent {
                     link.path.in_flight().declare_all_lost();
                 }
-                // Of odd lengths, so that not all fill a packet, and some share one.
-                while self.sent < self.most && link.view(now, 0).room > 1500 {
+                // Varying lengths: some datagrams fill a packet, some share one.
+                while self.sent < self.max && link.view(now, 0).available_window > 1500 {
                     let len = self.least + (self.sent as usize * 37) % 1000;
                     let mut datagram = self.sent.to_be_bytes().to_vec();
                     datagram.resize(len, 0);
                     let datagram = Bytes::from(datagram);
-                    let item =
-                        Stored { datagram: datagram.clone(), form: Form::Plain, unsummed: false };
+                    let item = Stored {
+                        datagram: datagram.clone(),
+                        form: Form::Plain,
+                        checksum_omitted: false,
+                    };
                     let (sequence, len) = (self.sent, 1);
-                    let kept = Kept { flow: 0, sequence, len, since: now, item };
+                    let kept = Retransmittable { flow: 0, sequence, len, first_sent: now, item };
                     let kept = (self.turn == 0 || sequence % self.turn > 0).then_some(kept);
                     if !link.send(datagram, kept) {
                         break;
@@ -145,8 +149,8 @@ mod tests {
                     self.sent += 1;
                     given = true;
                 }
-                let Outcomes { acked, lost, given_up } = link.outcomes();
-                assert_eq!(given_up, []);
+                let Outcomes { acked, lost, abandoned } = link.outcomes();
+                assert_eq!(abandoned, []);
                 self.came.extend(acked.iter().map(|(_, sequence)| sequence));
                 self.lost.extend(lost.iter().map(|packet| packet.sequence));
             }
@@ -154,13 +158,13 @@ mod tests {
         }
     }
 
-    /// What is told of each datagram, once: that it came if it did, or else that it is lost.
+    /// Each datagram is reported once: as acknowledged if it arrived, otherwise as lost.
     #[test]
-    fn every_datagram_is_told_of_as_it_fared() {
+    fn every_datagram_has_one_outcome() {
         let delay = Duration::from_millis(20);
         for (loss, turn) in [(0.0, 0), (0.01, 0), (0.1, 0), (0.1, 3), (0.1, 10)] {
             let wires = [Wire { mbps: 10.0, delay, loss }; 2];
-            let sender = Numbers { most: 4000, least: 100, turn, ..Numbers::default() };
+            let sender = Numbers { max: 4000, least: 100, turn, ..Numbers::default() };
             let mut simulation = Simulation::new(&wires, 9, [sender, Numbers::default()]);
             simulation.run(simulation.now + Duration::from_secs(20));
             let [sender, receiver] = &simulation.gateways;
@@ -178,18 +182,18 @@ mod tests {
         }
     }
 
-    /// The same where a path is cut again and again; what it has not acknowledged by then may have come.
+    /// The same while a path is cut repeatedly; packets reported lost may have arrived.
     #[test]
-    fn nothing_is_forgotten_when_a_path_is_cut() {
+    fn every_datagram_has_an_outcome_when_a_path_is_cut() {
         let wires = [Wire { mbps: 10.0, delay: Duration::from_millis(10), loss: 0.0 }; 2];
         for least in [100, 420] {
-            let sender = Numbers { most: 60_000, least, gives_up: true, ..Numbers::default() };
+            let sender = Numbers { max: 60_000, least, gives_up: true, ..Numbers::default() };
             let mut simulation = Simulation::new(&wires, 5, [sender, Numbers::default()]);
             for turn in 0..40 {
                 simulation.run(simulation.now + Duration::from_millis(700 + turn));
                 simulation.cut(0, turn % 2 == 0);
             }
-            simulation.gateways[0].most = simulation.gateways[0].sent;
+            simulation.gateways[0].max = simulation.gateways[0].sent;
             simulation.run(simulation.now + Duration::from_secs(5));
             let [sender, receiver] = &simulation.gateways;
             let told: BTreeSet<u32> = sender.came.iter().chain(&sender.lost).copied().collect();

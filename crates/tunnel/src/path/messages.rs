@@ -1,4 +1,4 @@
-//! Messages on one path: each is a unidirectional stream of its connection, kept until it has arrived.
+//! Messages on one path: each is a unidirectional stream, kept until it has been acknowledged.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,18 +6,18 @@ use bytes::Bytes;
 use hawser_wire::proxy::{HEADER_MAX_LEN, Message, PAYLOAD_MAX_LEN};
 use quinn_proto::{Connection, Dir, ReadError, StreamId, Transmit, VarInt};
 
-use super::sizes::LARGEST;
+use super::sizes::MAX_DATAGRAM;
 
-/// Bytes of messages that have come in part, at most: more than any path has under way.
+/// Bytes of partially received messages: more than any path has in flight.
 const MAX_PARTIAL: usize = 32 << 20;
 
-/// Bytes of a datagram that are no message: QUIC's header and tag, headers of two frames.
+/// Bytes of a datagram that are not message: QUIC header and tag, headers of two frames.
 const FRAMING: u64 = 48;
 
-/// A stream that is given up.
+/// Error code of abandoned streams.
 const GIVEN_UP: VarInt = VarInt::from_u32(0);
 
-/// A message.
+/// A message with its encoded header.
 #[derive(Clone, Debug)]
 pub(crate) struct EncodedMessage {
     head: Bytes,
@@ -38,15 +38,15 @@ impl EncodedMessage {
     }
 }
 
-/// The messages of a path.
+/// Messages of one path.
 #[derive(Default)]
 pub(crate) struct MessageStreams {
-    /// Not acknowledged yet, in the order in which they were sent.
+    /// Unacknowledged, in the order of sending.
     unacked: BTreeMap<StreamId, EncodedMessage>,
-    /// Received in part.
+    /// Partially received.
     partial: HashMap<StreamId, Vec<u8>>,
     partial_bytes: usize,
-    /// Bytes given to the connection that it has not sent, about.
+    /// Estimate of bytes given to the connection and not sent.
     waiting: u64,
     lost: u64,
 }
@@ -60,7 +60,7 @@ impl MessageStreams {
         !self.unacked.is_empty()
     }
 
-    /// What was lost has to be sent again.
+    /// Lost bytes have to be sent again.
     pub(crate) fn note_lost_bytes(&mut self, total: u64) {
         if self.has_unacked() {
             self.waiting += total.saturating_sub(self.lost);
@@ -78,7 +78,7 @@ impl MessageStreams {
         self.waiting = 0;
     }
 
-    /// The peer has acknowledged all of a stream.
+    /// The peer has acknowledged a whole stream.
     pub(crate) fn finished(&mut self, stream: StreamId) {
         self.unacked.remove(&stream);
     }
@@ -88,7 +88,7 @@ impl MessageStreams {
         *self = Self { lost: self.lost, ..Self::default() };
     }
 
-    /// Sends a message on a stream of its own. An error gives back what the connection cannot take now.
+    /// Sends a message on a stream of its own. Returns it if the connection cannot take it now.
     pub(crate) fn send(
         &mut self,
         connection: &mut Connection,
@@ -109,25 +109,25 @@ impl MessageStreams {
         Ok(())
     }
 
-    /// Takes back what is not acknowledged, to be sent on another path.
+    /// Takes back unacknowledged messages, to send them on another path.
     pub(crate) fn reclaim(&mut self, connection: &mut Connection) -> Vec<EncodedMessage> {
         self.waiting = 0;
         let messages = std::mem::take(&mut self.unacked);
         for id in messages.keys() {
-            // Fails where the connection has ended.
+            // Fails if the connection has ended.
             let _ = connection.send_stream(*id).reset(GIVEN_UP);
         }
         messages.into_values().collect()
     }
 
-    /// Reads messages of streams that the peer has opened.
+    /// Reads messages from streams that the peer has opened.
     pub(crate) fn accept(&mut self, connection: &mut Connection, mut take: impl FnMut(Vec<u8>)) {
         while let Some(id) = connection.streams().accept(Dir::Uni) {
             self.read(connection, id, &mut take);
         }
     }
 
-    /// Reads on in a message; `take` gets it when it is whole.
+    /// Continues reading a message; `take` receives it when it is complete.
     pub(crate) fn read(
         &mut self,
         connection: &mut Connection,
@@ -141,7 +141,7 @@ impl MessageStreams {
         let mut stream = connection.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return };
         let goes_on = loop {
-            match chunks.next(usize::from(LARGEST)) {
+            match chunks.next(usize::from(MAX_DATAGRAM)) {
                 Ok(Some(chunk)) if message.len() + chunk.bytes.len() <= room => {
                     message.extend_from_slice(&chunk.bytes);
                 }

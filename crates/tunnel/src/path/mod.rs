@@ -1,4 +1,4 @@
-//! One member path: its QUIC connection, its model and congestion control, and what is in flight on it.
+//! One member path: its QUIC connection, path model, congestion control and packets in flight.
 
 mod batch;
 mod controller;
@@ -11,11 +11,11 @@ pub(crate) mod simulation;
 mod sizes;
 
 pub use self::link::PathId;
-pub use self::sizes::{INNER_MTU, LARGEST};
+pub use self::sizes::{INNER_MTU, MAX_DATAGRAM};
 pub(crate) use self::{
     batch::GsoBatch,
     in_flight::{Outcomes, Stored},
-    link::{CLOSED, Link, NO_CONNECTION, OPENING, PeerHello, REFUSED},
+    link::{CLOSED, HELLO_TIMEOUT, Link, NO_CONNECTION, PeerHello, REFUSED},
     messages::EncodedMessage,
     settings::Settings,
 };

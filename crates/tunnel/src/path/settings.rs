@@ -1,4 +1,4 @@
-//! How connections are set up.
+//! QUIC configuration.
 
 use std::{
     sync::Arc,
@@ -15,40 +15,40 @@ use quinn_proto::{
 
 use super::{
     controller::SharedPath,
-    sizes::{FIRST_PACKET, ID_LEN, LARGEST, SEND_BUFFER},
+    sizes::{CID_LEN, MAX_DATAGRAM, MIN_DATAGRAM, SEND_BUFFER},
 };
 use crate::config::Options;
 
-/// Application protocol (RFC 7301) of the tunnel.
+/// ALPN protocol (RFC 7301) of the tunnel.
 const PROTOCOL: &[u8] = b"hawser/1";
 
-/// A connection on which nothing was heard for this long is given up. Its path was given up long before.
-const SILENCE: VarInt = VarInt::from_u32(10_000);
+/// Idle timeout, milliseconds (RFC 9000 section 10.1). The path is declared silent long before.
+const IDLE_TIMEOUT: VarInt = VarInt::from_u32(10_000);
 
-/// Round trip that a handshake counts on before one was seen: a lost first packet is sent again after
-/// three of them (RFC 9002 section 6.2.2).
-const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
+/// RTT assumed by the handshake: a lost first packet is retransmitted after three of them (RFC 9002
+/// section 6.2.2).
+const INITIAL_RTT: Duration = Duration::from_millis(100);
 
-/// A connection sends something at least this often.
+/// Interval of keepalives.
 const KEEPALIVE: Duration = Duration::from_secs(1);
 
-/// Packets after which the other end is to acknowledge, or else after [`ACK_DELAY`] (draft-ietf-quic-ack-frequency
-/// section 4). With every second one (RFC 9000 section 13.2.2), what acknowledges the inner acknowledgements of a
-/// stream takes 1 % of its path.
+/// Ack-eliciting packets after which the peer is asked to acknowledge, if [`ACK_DELAY`] has not
+/// passed before (draft-ietf-quic-ack-frequency section 4). With every second packet (RFC 9000
+/// section 13.2.2) acknowledging the inner ACKs of a stream takes 1 % of its path.
 const ACK_AFTER: VarInt = VarInt::from_u32(9);
 
-/// A path that seems to take only small packets is asked again after this time, and then at this interval:
-/// a path that was cut looks alike, and would come back without carrying full packets.
-const COOLDOWN: Duration = Duration::from_millis(250);
-const AGAIN: Duration = Duration::from_secs(1);
+/// MTU discovery after a black hole was detected: first delay, and interval. A path that was cut
+/// looks like one with a small MTU, and would come back without full packets.
+const BLACK_HOLE_COOLDOWN: Duration = Duration::from_millis(250);
+const MTU_PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Messages of the TCP proxy: at a time, bytes of one, and bytes of all on a path. What a gateway holds of
-/// them is bounded elsewhere.
-const MESSAGES: u32 = 2048;
-const MESSAGE: u32 = 128 << 10;
-const WINDOW: u32 = 32 << 20;
+/// Limits for messages of the TCP proxy: concurrent streams, bytes per stream, bytes per
+/// connection. The proxy's own memory is bounded in [`crate::proxy`].
+const MAX_STREAMS: u32 = 2048;
+const STREAM_WINDOW: u32 = 128 << 10;
+const CONNECTION_WINDOW: u32 = 32 << 20;
 
-/// What connections are made with.
+/// Shared configuration of all connections.
 pub(crate) struct Settings {
     identity: Identity,
     client: Arc<QuicClientConfig>,
@@ -57,7 +57,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// For this identity.
+    /// Settings for this identity.
     pub(crate) fn new(identity: &Identity, options: Options) -> Result<Self, NoInitialCipherSuite> {
         let (client, server) = identity.for_quic(PROTOCOL);
         let (client, server) = (client.try_into()?, server.try_into()?);
@@ -65,32 +65,32 @@ impl Settings {
         Ok(Self { identity, client: Arc::new(client), server: Arc::new(server), options })
     }
 
-    /// Whom they believe.
+    /// The identity, with its authority and revocations.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The model of a path that nothing is known about.
+    /// Path model of a new path.
     pub(crate) fn model(&self, now: Instant) -> SharedPath {
-        SharedPath::new(now, FIRST_PACKET, self.options.congestion)
+        SharedPath::new(now, MIN_DATAGRAM, self.options.congestion)
     }
 
-    /// Of the socket that takes connections, or of one that makes them.
+    /// Configuration of an endpoint that listens, or of one that only connects.
     pub(crate) fn endpoint(takes: bool) -> EndpointConfig {
         let mut config = EndpointConfig::default();
-        let len = if takes { ID_LEN } else { 0 };
+        let len = if takes { CID_LEN } else { 0 };
         config.cid_generator(move || Box::new(RandomConnectionIdGenerator::new(len)));
         config
     }
 
-    /// Of a connection that is made, with the model of its path.
+    /// Configuration of an outgoing connection with this path model.
     pub(crate) fn client(&self, path: &SharedPath) -> ClientConfig {
         let mut config = ClientConfig::new(self.client.clone());
         config.transport_config(Arc::new(self.transport(path)));
         config
     }
 
-    /// Of a connection that is taken, with the model of its path.
+    /// Configuration of an incoming connection with this path model.
     pub(crate) fn server(&self, path: &SharedPath) -> ServerConfig {
         let mut config = ServerConfig::with_crypto(self.server.clone());
         config.transport_config(Arc::new(self.transport(path)));
@@ -100,32 +100,36 @@ impl Settings {
     fn transport(&self, path: &SharedPath) -> TransportConfig {
         let mut discovery = MtuDiscoveryConfig::default();
         discovery
-            .upper_bound(LARGEST)
+            .upper_bound(MAX_DATAGRAM)
             .minimum_change(4)
-            .interval(AGAIN)
-            .black_hole_cooldown(COOLDOWN);
+            .interval(MTU_PROBE_INTERVAL)
+            .black_hole_cooldown(BLACK_HOLE_COOLDOWN);
         let mut acknowledgements = AckFrequencyConfig::default();
         acknowledgements.max_ack_delay(Some(ACK_DELAY)).ack_eliciting_threshold(ACK_AFTER);
         let mut config = TransportConfig::default();
         config
             .ack_frequency_config(Some(acknowledgements))
             .mtu_discovery_config(Some(discovery))
-            .initial_rtt(FIRST_ROUND_TRIP)
-            .max_idle_timeout(Some(IdleTimeout::from(SILENCE)))
+            .initial_rtt(INITIAL_RTT)
+            .max_idle_timeout(Some(IdleTimeout::from(IDLE_TIMEOUT)))
             .keep_alive_interval(Some(KEEPALIVE))
             .max_concurrent_bidi_streams(VarInt::from_u32(1))
             .max_concurrent_uni_streams(VarInt::from_u32(if self.options.proxy {
-                MESSAGES
+                MAX_STREAMS
             } else {
                 0
             }))
             .stream_receive_window(VarInt::from_u32(if self.options.proxy {
-                MESSAGE
+                STREAM_WINDOW
             } else {
                 1024
             }))
-            .receive_window(VarInt::from_u32(if self.options.proxy { WINDOW } else { 1024 }))
-            .send_window(WINDOW.into())
+            .receive_window(VarInt::from_u32(if self.options.proxy {
+                CONNECTION_WINDOW
+            } else {
+                1024
+            }))
+            .send_window(CONNECTION_WINDOW.into())
             .datagram_receive_buffer_size(Some(4 << 20))
             .datagram_send_buffer_size(SEND_BUFFER)
             .enable_segmentation_offload(self.options.udp_offload)

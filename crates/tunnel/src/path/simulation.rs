@@ -1,4 +1,5 @@
-//! Member paths on virtual time: QUIC as the gateway drives it, over links of a rate, a delay and a loss.
+//! Member paths in virtual time: QUIC as the gateway drives it, over links with rate, delay and
+//! loss.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +17,7 @@ use crate::config::{Congestion, Options, Recovery};
 
 const BATCH: usize = 40;
 
-/// A link of the network, each way.
+/// A link, the same in both directions.
 #[derive(Clone, Copy)]
 pub(crate) struct Wire {
     pub(crate) mbps: f64,
@@ -24,12 +25,12 @@ pub(crate) struct Wire {
     pub(crate) loss: f64,
 }
 
-/// What is under way.
+/// Datagrams in transit.
 struct Network {
     wires: Vec<Wire>,
-    /// Wires on which everything vanishes.
+    /// Whether a wire drops everything.
     cut: Vec<bool>,
-    /// When each wire is free again, each way.
+    /// When each wire is idle again, per direction.
     free: Vec<[Instant; 2]>,
     coming: BTreeMap<(Instant, u64), (usize, usize, BytesMut)>,
     count: u64,
@@ -37,7 +38,7 @@ struct Network {
 }
 
 impl Network {
-    /// Between 0 and 1 (xorshift64*).
+    /// Uniform in 0 to 1 (xorshift64*).
     fn random(&mut self) -> f64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
@@ -68,10 +69,10 @@ struct End {
 
 /// What a gateway does with its paths.
 pub(crate) trait Gateway {
-    /// Takes a message or a datagram.
+    /// Receives a message or a datagram.
     fn take(&mut self, bytes: Vec<u8>);
 
-    /// Gives to its paths what there is to be sent; whether there may be more.
+    /// Hands data to the paths; returns whether more may follow.
     fn give(&mut self, now: Instant, links: &mut [&mut Link]) -> bool;
 }
 
@@ -84,7 +85,7 @@ pub(crate) struct Simulation<G> {
     pub(crate) gateways: [G; 2],
 }
 
-/// Of an authority of its own.
+/// An identity with an authority of its own.
 fn identity() -> Identity {
     let mut params = CertificateParams::new([]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -169,12 +170,12 @@ impl<G: Gateway> Simulation<G> {
         self.ends.iter_mut().flatten().filter_map(End::link)
     }
 
-    /// Lets everything vanish on a wire, or pass again.
+    /// Makes a wire drop everything, or work again.
     pub(crate) fn cut(&mut self, path: usize, cut: bool) {
         self.network.cut[path] = cut;
     }
 
-    /// Lets time pass until then.
+    /// Advances time.
     pub(crate) fn run(&mut self, until: Instant) {
         while self.now < until {
             let timeout = self.links().filter_map(|link| link.connection.poll_timeout()).min();
@@ -199,7 +200,7 @@ impl<G: Gateway> Simulation<G> {
         }
     }
 
-    /// Does all that there is to be done now on one side.
+    /// Does everything that is due on one side.
     fn settle(&mut self, side: usize) {
         let now = self.now;
         let (gateway, ends) = (&mut self.gateways[side], &mut self.ends[side]);

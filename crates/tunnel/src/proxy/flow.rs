@@ -1,22 +1,22 @@
-//! One TCP connection that the gateway has terminated.
+//! One TCP connection terminated by the proxy.
 
 use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
-use hawser_multipath::{Inbound, Outbound};
+use hawser_multipath::{RecvStream, SendStream};
 use hawser_wire::proxy::{Kind, Message, Reason};
 
-use super::{FULL, stream::Stream};
+use super::{FULL_PACKET, stream::Stream};
 use crate::path::EncodedMessage;
 
-/// Bytes read from a connection before they can be sent, at most, and where memory is short.
-const READ_AHEAD: usize = 128 << 10;
-const LEAST_AHEAD: usize = 4 << 10;
+/// Bytes read from a connection before they can be sent: maximum, and while memory is short.
+const MAX_READ_AHEAD: usize = 128 << 10;
+const MIN_READ_AHEAD: usize = 4 << 10;
 
-/// Share of what is left of the memory for that which one connection takes.
-const SHARE: u64 = 8;
+/// One connection may take this fraction (1/n) of the remaining memory.
+const MEMORY_SHARE: u64 = 8;
 
-/// Which connection: of which peer and group, and its number there.
+/// Identifies a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FlowId {
     pub(crate) peer: u16,
@@ -24,12 +24,12 @@ pub(crate) struct FlowId {
     pub(crate) number: u32,
 }
 
-/// How far it has come.
+/// Progress of opening a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Accepted here; the other end has not been reached yet.
+    /// Accepted here; the peer has not connected to the server yet.
     Opening,
-    /// Asked for by the peer; not connected yet.
+    /// Requested by the peer; not connected yet.
     Connecting,
     /// Connected on both sides.
     Open,
@@ -41,32 +41,32 @@ pub(crate) struct Flow<S> {
     pub(crate) stage: Stage,
     pub(crate) stream: S,
     /// To the peer.
-    pub(crate) outbound: Outbound,
+    pub(crate) send: SendStream,
     unsent: BytesMut,
-    ended: bool,
+    read_eof: bool,
     /// From the peer.
-    pub(crate) inbound: Inbound,
-    shut: bool,
+    pub(crate) recv: RecvStream,
+    fin_sent: bool,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// Why it has failed, if it has.
+    /// Why it has failed.
     pub(crate) failed: Option<Reason>,
-    /// Whether it is among those that have something to send.
+    /// Whether it is in the queue of ready connections.
     pub(crate) queued: bool,
 }
 
 impl<S: Stream> Flow<S> {
-    /// A connection whose end may send `window` bytes to us at first.
+    /// A connection with a receive window of `window` bytes.
     pub(crate) fn new(id: FlowId, stage: Stage, stream: S, window: u32) -> Self {
         Self {
             id,
             stage,
             stream,
-            outbound: Outbound::new(0),
+            send: SendStream::new(0),
             unsent: BytesMut::new(),
-            ended: false,
-            inbound: Inbound::new(window.into()),
-            shut: false,
+            read_eof: false,
+            recv: RecvStream::new(window.into()),
+            fin_sent: false,
             readable: false,
             writable: false,
             failed: None,
@@ -76,21 +76,21 @@ impl<S: Stream> Flow<S> {
 
     /// Whether it may have something to send.
     pub(crate) fn may_send(&self) -> bool {
-        let something = self.readable || self.ended || !self.unsent.is_empty();
-        self.stage == Stage::Open && something && !self.outbound.ended() && self.failed.is_none()
+        let something = self.readable || self.read_eof || !self.unsent.is_empty();
+        self.stage == Stage::Open && something && !self.send.is_finished() && self.failed.is_none()
     }
 
     pub(crate) fn unsent(&self) -> usize {
         self.unsent.len()
     }
 
-    /// Reads from the connection, as far as there is memory; `left` is what all may take still.
+    /// Reads from the connection; `left` is the memory that all connections may still take.
     pub(crate) fn fill(&mut self, scratch: &mut [u8], left: u64) {
-        let share = usize::try_from(left / SHARE).unwrap_or(usize::MAX);
-        let most = share.clamp(LEAST_AHEAD, READ_AHEAD);
-        while self.readable && self.unsent.len() < most {
+        let share = usize::try_from(left / MEMORY_SHARE).unwrap_or(usize::MAX);
+        let max = share.clamp(MIN_READ_AHEAD, MAX_READ_AHEAD);
+        while self.readable && self.unsent.len() < max {
             match self.stream.receive(scratch) {
-                Ok(Some(0)) => (self.ended, self.readable) = (true, false),
+                Ok(Some(0)) => (self.read_eof, self.readable) = (true, false),
                 Ok(Some(len)) => {
                     self.unsent.extend_from_slice(scratch.get(..len).unwrap_or_default());
                 }
@@ -100,59 +100,59 @@ impl<S: Stream> Flow<S> {
         }
     }
 
-    /// The next message of at most so many bytes; whether it is the last.
-    pub(crate) fn next(&mut self, most: usize) -> Option<(EncodedMessage, bool)> {
-        let piece = self.outbound.next(self.unsent.len(), self.ended, most, FULL)?;
+    /// The next message of at most `max` bytes, and whether it is the last.
+    pub(crate) fn next(&mut self, max: usize) -> Option<(EncodedMessage, bool)> {
+        let piece = self.send.next_chunk(self.unsent.len(), self.read_eof, max, FULL_PACKET)?;
         let payload: Bytes = self.unsent.split_to(piece.len.min(self.unsent.len())).freeze();
         let kind = Kind::Data { offset: piece.offset, end: piece.end };
         Some((EncodedMessage::new(&Message { flow: self.id.number, kind }, payload), piece.end))
     }
 
-    /// Gives the connection what has come for it; how many bytes it took.
+    /// Writes received bytes to the connection; returns how many it took.
     pub(crate) fn drain(&mut self) -> Result<u64, Reason> {
         let mut taken = 0;
         if self.stage == Stage::Connecting {
             return Ok(taken);
         }
-        while self.writable && self.inbound.ready().is_some() {
-            match self.stream.send(self.inbound.all_ready())? {
+        while self.writable && self.recv.ready().is_some() {
+            match self.stream.send(self.recv.all_ready())? {
                 Some(len) => {
-                    self.inbound.consume(len);
+                    self.recv.consume(len);
                     taken += len as u64;
                 }
                 None => self.writable = false,
             }
         }
-        if self.inbound.is_finished() && !self.shut {
-            self.shut = true;
+        if self.recv.is_finished() && !self.fin_sent {
+            self.fin_sent = true;
             self.stream.shutdown()?;
         }
         Ok(taken)
     }
 
-    /// Whether both ends have ended, and all has been handed on.
+    /// Whether both directions have ended and all bytes have been delivered.
     pub(crate) fn is_done(&self) -> bool {
-        self.shut && self.outbound.ended()
+        self.fin_sent && self.send.is_finished()
     }
 
-    /// Tells the peer that the end could not be reached, or is no more.
-    pub(crate) fn reset(&self, reason: Reason) -> Message {
+    /// Tells the peer that the connection could not be made, or was reset.
+    pub(crate) fn reset_message(&self, reason: Reason) -> Message {
         Message { flow: self.id.number, kind: Kind::Reset(reason) }
     }
 
-    /// Asks the peer to connect to the other end.
-    pub(crate) fn ask(&self, (source, destination): (SocketAddr, SocketAddr)) -> Message {
+    /// Asks the peer to connect to the server.
+    pub(crate) fn open_message(&self, (source, destination): (SocketAddr, SocketAddr)) -> Message {
         let kind = Kind::Open { source, destination, window: self.first_window() };
         Message { flow: self.id.number, kind }
     }
 
-    /// Tells the peer that the other end has been reached.
-    pub(crate) fn confirm(&self) -> Message {
+    /// Tells the peer that the connection to the server is established.
+    pub(crate) fn opened_message(&self) -> Message {
         let kind = Kind::Opened { window: self.first_window() };
         Message { flow: self.id.number, kind }
     }
 
     fn first_window(&self) -> u32 {
-        u32::try_from(self.inbound.limit()).unwrap_or(u32::MAX)
+        u32::try_from(self.recv.max_offset()).unwrap_or(u32::MAX)
     }
 }

@@ -1,55 +1,55 @@
-//! All connections of the TCP proxy, and the memory that they share.
+//! All connections of the TCP proxy, and their shared memory.
 
 use std::collections::HashMap;
 
 use hawser_wire::tunnel::OwnAddresses;
 
 use super::{
-    FULL,
+    FULL_PACKET,
     flow::{Flow, FlowId},
     queue::{COUNTED, ProxyQueue},
     stream::Stream,
 };
 use crate::path::{EncodedMessage, PathId};
 
-/// Connections at a time.
+/// Maximum number of connections.
 const MAX_FLOWS: usize = 4096;
 
-/// Bytes that all of them may hold from peers, and for peers.
+/// Bytes of all connections from peers, and to peers.
 const MEMORY: u64 = 64 << 20;
 const MEMORY_UNSENT: u64 = 32 << 20;
 
-/// Window of a connection: at first, where memory is short, and the largest. What a path loses is missing for a
-/// round trip, or two, and what follows waits behind it: 8 MiB hold back two paths that together carry
-/// 140 Mbit/s, with round trips of 0.3 s and 1 % of loss.
-pub(super) const FIRST_WINDOW: u64 = 256 << 10;
-const LEAST_WINDOW: u64 = 16 << 10;
-pub(crate) const MOST_WINDOW: u64 = 24 << 20;
+/// Receive window of a connection: initial, while memory is short, and maximum. Bytes behind a loss
+/// wait for one or two RTTs: 8 MiB hold back two paths of 140 Mbit/s together with RTTs of 0.3 s
+/// and 1 % loss.
+pub(super) const INITIAL_WINDOW: u64 = 256 << 10;
+const MIN_WINDOW: u64 = 16 << 10;
+pub(crate) const MAX_WINDOW: u64 = 24 << 20;
 
-/// Bytes that stand in the kernel for a connection that was not read to the end.
-const IN_KERNEL: u64 = 1 << 20;
+/// Bytes assumed in the kernel for a connection that was not read to the end.
+const KERNEL_ESTIMATE: u64 = 1 << 20;
 
 /// All connections.
 pub(crate) struct Proxy<S> {
-    /// Addresses of this gateway's own, to which the proxy does not connect.
+    /// Addresses of this gateway, to which the proxy does not connect.
     pub(crate) own: OwnAddresses,
     flows: Vec<Option<Flow<S>>>,
     free: Vec<usize>,
     slots: HashMap<FlowId, usize>,
-    /// Messages that have come.
+    /// Messages received.
     pub(crate) received: Vec<(PathId, Vec<u8>)>,
-    /// Connections to look after.
-    pub(crate) dirty: Vec<usize>,
-    /// Whether other peers may take part than before.
+    /// Connections to be serviced.
+    pub(crate) pending: Vec<usize>,
+    /// Whether the set of peers that take part may have changed.
     pub(crate) peers_changed: bool,
-    /// Bytes that peers may send for all connections, and that wait to be sent to them.
+    /// Credit granted to peers for all connections, and bytes waiting to be sent to them.
     pub(crate) granted: u64,
     unsent: u64,
     scratch: Box<[u8]>,
 }
 
 impl<S: Stream> Proxy<S> {
-    /// No connection yet.
+    /// No connections yet.
     pub(crate) fn new(own: OwnAddresses) -> Self {
         Self {
             own,
@@ -57,7 +57,7 @@ impl<S: Stream> Proxy<S> {
             free: Vec::new(),
             slots: HashMap::new(),
             received: Vec::new(),
-            dirty: Vec::new(),
+            pending: Vec::new(),
             peers_changed: false,
             granted: 0,
             unsent: 0,
@@ -65,15 +65,15 @@ impl<S: Stream> Proxy<S> {
         }
     }
 
-    /// Window of another connection.
+    /// Initial window of a new connection, bytes.
     pub(crate) fn grant(&mut self) -> u32 {
         let share = self.grantable() / 8;
-        let window = share.clamp(LEAST_WINDOW, FIRST_WINDOW);
+        let window = share.clamp(MIN_WINDOW, INITIAL_WINDOW);
         self.granted += window;
         u32::try_from(window).unwrap_or(u32::MAX)
     }
 
-    /// Bytes that may still be granted.
+    /// Credit that may still be granted, bytes.
     pub(crate) fn grantable(&self) -> u64 {
         MEMORY.saturating_sub(self.granted)
     }
@@ -90,7 +90,7 @@ impl<S: Stream> Proxy<S> {
         self.slots.get(&id).copied()
     }
 
-    /// Where the next connection will stand.
+    /// Slot of the next connection.
     pub(crate) fn next_slot(&self) -> usize {
         self.free.last().copied().unwrap_or(self.flows.len())
     }
@@ -111,50 +111,51 @@ impl<S: Stream> Proxy<S> {
         let flow = self.flows.get_mut(slot)?.take()?;
         self.slots.remove(&flow.id);
         self.free.push(slot);
-        self.granted = self.granted.saturating_sub(flow.inbound.window());
+        self.granted = self.granted.saturating_sub(flow.recv.window());
         self.unsent = self.unsent.saturating_sub(flow.unsent() as u64);
         Some(flow)
     }
 
-    /// The connections for which this holds.
+    /// Slots of the connections that satisfy `wanted`.
     pub(crate) fn all(&self, wanted: impl Fn(&FlowId) -> bool) -> Vec<usize> {
         self.slots.iter().filter(|(id, _)| wanted(id)).map(|(_, slot)| *slot).collect()
     }
 
-    /// Bytes that wait in a group's queue, about.
+    /// Estimate of the bytes waiting in a group's queue.
     pub(crate) fn backlog(&self, queue: &ProxyQueue) -> u64 {
-        let turns = queue.turns.iter().take(COUNTED);
-        let flows = turns.filter_map(|slot| self.flows.get(*slot)?.as_ref());
+        let ready = queue.ready.iter().take(COUNTED);
+        let flows = ready.filter_map(|slot| self.flows.get(*slot)?.as_ref());
         let bytes = flows.map(|flow| {
-            let unread = if flow.readable { IN_KERNEL } else { 0 };
-            (flow.unsent() as u64 + unread).min(flow.outbound.room())
+            let unread = if flow.readable { KERNEL_ESTIMATE } else { 0 };
+            (flow.unsent() as u64 + unread).min(flow.send.credit())
         });
-        (queue.first_bytes() + bytes.sum::<u64>()).max(1)
+        (queue.priority_bytes() + bytes.sum::<u64>()).max(1)
     }
 
-    /// The next message of a group's queue, with data of at most so many packets, and how many bytes that is.
+    /// The next message of a group's queue, with at most `packets` packets of data, and its bytes
+    /// of data.
     pub(crate) fn next_message(
         &mut self,
         queue: &mut ProxyQueue,
         packets: usize,
     ) -> Option<(EncodedMessage, u64)> {
-        if let Some(message) = queue.first.pop_front() {
+        if let Some(message) = queue.priority.pop_front() {
             return Some((message, 0));
         }
-        let slot = queue.turns.pop_front()?;
+        let slot = queue.ready.pop_front()?;
         let left = MEMORY_UNSENT.saturating_sub(self.unsent);
         let flow = self.flows.get_mut(slot)?.as_mut()?;
         let before = flow.unsent() as u64;
         flow.fill(&mut self.scratch, left);
-        let message = flow.next(packets * FULL);
+        let message = flow.next(packets * FULL_PACKET);
         self.unsent = (self.unsent + flow.unsent() as u64).saturating_sub(before);
         let (failed, may_send) = (flow.failed.is_some(), flow.may_send());
         flow.queued = message.is_some() && may_send;
         if flow.queued {
-            queue.turns.push_back(slot);
+            queue.ready.push_back(slot);
         }
         if failed || message.as_ref().is_some_and(|(_, last)| *last) {
-            self.dirty.push(slot);
+            self.pending.push(slot);
         }
         let (message, _) = message?;
         let data = message.payload_len() as u64;

@@ -1,8 +1,8 @@
-//! The TCP proxy: connections of traffic that opts in end at the gateway, and the peer's opens them again
-//! (docs/design/tcp-proxy.md).
+//! TCP proxy (PEP, RFC 3135): connections of selected traffic end at the gateway, and the peer's
+//! gateway opens them again (docs/design/tcp-proxy.md).
 //!
-//! What a connection carries goes as messages ([`hawser_wire::proxy`]), each on the path on which it
-//! arrives first. What a path that has died had not delivered is sent again on others.
+//! The bytes of a connection travel as messages, each on the path on which it arrives first. What a
+//! failed path has not delivered is sent again on others.
 
 mod flow;
 mod flows;
@@ -14,9 +14,9 @@ mod stream;
 pub use self::stream::Stream;
 pub(crate) use self::{
     flow::{Flow, FlowId, Stage},
-    flows::{MOST_WINDOW, Proxy},
+    flows::{MAX_WINDOW, Proxy},
     queue::ProxyQueue,
 };
 
-/// Bytes of a connection that fill a packet.
-pub(crate) const FULL: usize = 1440;
+/// Payload of a connection that fills a packet, bytes.
+pub(crate) const FULL_PACKET: usize = 1440;

@@ -1,4 +1,4 @@
-//! What a path group has of the TCP proxy: messages and connections that wait, and their numbers.
+//! TCP proxy state of a path group: messages and connections waiting, and connection numbers.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -7,62 +7,63 @@ use std::{
 
 use hawser_wire::{proxy::Message, tunnel::OwnAddresses};
 
-use crate::{counters::LaneCounters, path::EncodedMessage};
+use crate::{counters::TcpProxyCounters, path::EncodedMessage};
 
-/// What packets or messages have had more than the other is remembered up to so many bytes.
-const MOST_LEAD: i64 = 32 << 10;
+/// Bytes by which packets or messages may be ahead of the other (compare the quantum of deficit
+/// round robin).
+const MAX_IMBALANCE: i64 = 32 << 10;
 
-/// Numbers that a peer gave of late, at most.
+/// Connection numbers of the peer that are remembered.
 const REMEMBERED: usize = 4096;
 
-/// Connections whose bytes are counted to see whether slow paths are worth it.
+/// Connections whose bytes are counted for the scheduler's backlog.
 pub(crate) const COUNTED: usize = 32;
 
 /// What waits to be sent to the peer.
 #[derive(Default)]
 pub(crate) struct ProxyQueue {
-    /// Where the peer takes part: its own addresses.
+    /// The peer's own addresses, if it takes part.
     pub(crate) peer: Option<OwnAddresses>,
-    /// What is sent first: control messages, and messages that are sent again.
-    pub(crate) first: VecDeque<EncodedMessage>,
-    /// Connections that may have something to send, in turn.
-    pub(crate) turns: VecDeque<usize>,
+    /// Sent first: control messages, and messages that are sent again.
+    pub(crate) priority: VecDeque<EncodedMessage>,
+    /// Connections that may have something to send, served round robin.
+    pub(crate) ready: VecDeque<usize>,
     pub(crate) numbers: Numbers,
-    /// Connections of ours that ended before the peer had opened them.
+    /// Our connections that ended before the peer had opened them.
     abandoned: BTreeSet<u32>,
-    pub(crate) round_trip: Duration,
-    /// Bytes that packets have been given more than messages, of late.
-    lead: i64,
+    pub(crate) rtt: Duration,
+    /// Bytes that packets are ahead of messages.
+    imbalance: i64,
     pub(crate) flows: u32,
-    pub(crate) counters: LaneCounters,
+    pub(crate) counters: TcpProxyCounters,
 }
 
 impl ProxyQueue {
     /// Whether nothing waits.
     pub(crate) fn is_idle(&self) -> bool {
-        self.first.is_empty() && self.turns.is_empty()
+        self.priority.is_empty() && self.ready.is_empty()
     }
 
-    /// Packets have been given so many bytes; both get the same where both wait.
+    /// A packet of this size was scheduled. Packets and messages share the paths equally.
     pub(crate) fn note_packet(&mut self, bytes: u64) {
-        self.lead += i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.imbalance += i64::try_from(bytes).unwrap_or(i64::MAX);
     }
 
-    /// A message has been given so many bytes, of which `data` are a connection's own.
+    /// A message of this size was scheduled, with `data` bytes of a connection.
     pub(crate) fn note_message(&mut self, bytes: u64, data: u64) {
         self.counters.sent_bytes += data;
-        self.lead -= i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.imbalance -= i64::try_from(bytes).unwrap_or(i64::MAX);
     }
 
     /// Whether messages go before packets.
     pub(crate) fn goes_first(&mut self) -> bool {
-        self.lead = self.lead.clamp(-MOST_LEAD, MOST_LEAD);
-        !self.is_idle() && self.lead > 0
+        self.imbalance = self.imbalance.clamp(-MAX_IMBALANCE, MAX_IMBALANCE);
+        !self.is_idle() && self.imbalance > 0
     }
 
-    /// Bytes that wait to be sent first, about.
-    pub(crate) fn first_bytes(&self) -> u64 {
-        self.first.iter().take(COUNTED).map(|message| message.len() as u64).sum()
+    /// Estimate of the bytes in [`Self::priority`].
+    pub(crate) fn priority_bytes(&self) -> u64 {
+        self.priority.iter().take(COUNTED).map(|message| message.len() as u64).sum()
     }
 
     /// A connection ended before the peer had opened it.
@@ -73,43 +74,43 @@ impl ProxyQueue {
         }
     }
 
-    /// Whether that had become of a connection; asked once.
+    /// Whether a connection was abandoned; true once.
     pub(crate) fn was_abandoned(&mut self, number: u32) -> bool {
         self.abandoned.remove(&number)
     }
 
-    /// Sends a message without data.
+    /// Queues a message without data.
     pub(crate) fn send_control(&mut self, message: &Message) {
-        self.first.push_back(EncodedMessage::new(message, bytes::Bytes::new()));
+        self.priority.push_back(EncodedMessage::new(message, bytes::Bytes::new()));
     }
 
-    /// Sends messages again that a path did not deliver, before all others.
+    /// Queues messages again that a path has not delivered, before all others.
     pub(crate) fn requeue(&mut self, messages: Vec<EncodedMessage>) {
-        self.counters.resent += messages.len() as u64;
+        self.counters.retransmitted += messages.len() as u64;
         for message in messages.into_iter().rev() {
-            self.first.push_front(message);
+            self.priority.push_front(message);
         }
     }
 }
 
-/// Numbers of connections.
+/// Connection numbers: even from the client of the QUIC connections, odd from the server.
 #[derive(Default)]
 pub(crate) struct Numbers {
     next: u32,
-    /// Those that the peer gave, from `floor` on: each is opened once.
+    /// Numbers used by the peer, from `floor` on: each opens one connection.
     seen: BTreeSet<u32>,
     floor: u32,
 }
 
 impl Numbers {
-    /// The next of ours.
-    pub(crate) fn ours(&mut self, even: bool) -> u32 {
+    /// The next number of this side.
+    pub(crate) fn allocate(&mut self, even: bool) -> u32 {
         let number = self.next << 1 | u32::from(!even);
         self.next = (self.next + 1) & (u32::MAX >> 1);
         number
     }
 
-    /// Whether the peer gives this number for the first time.
+    /// Whether the peer uses this number for the first time.
     pub(crate) fn is_new(&mut self, number: u32, even: bool) -> bool {
         if (number & 1 == 0) != even || number < self.floor || !self.seen.insert(number) {
             return false;
@@ -120,7 +121,7 @@ impl Numbers {
         true
     }
 
-    /// The peer has begun anew.
+    /// The peer has restarted.
     pub(crate) fn forget_peers(&mut self) {
         (self.seen, self.floor) = (BTreeSet::new(), 0);
     }
@@ -133,8 +134,8 @@ mod tests {
     #[test]
     fn a_number_opens_one_connection() {
         let mut numbers = Numbers::default();
-        assert_eq!([numbers.ours(true), numbers.ours(true)], [0, 2]);
-        assert_eq!(numbers.ours(false), 5);
+        assert_eq!([numbers.allocate(true), numbers.allocate(true)], [0, 2]);
+        assert_eq!(numbers.allocate(false), 5);
         assert!(numbers.is_new(7, false));
         assert!(!numbers.is_new(7, false), "again");
         assert!(!numbers.is_new(8, false), "one of ours");

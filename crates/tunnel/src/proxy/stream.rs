@@ -1,23 +1,23 @@
-//! The host's end of a connection.
+//! Interface to a terminated TCP connection.
 
 use hawser_wire::proxy::Reason;
 
-/// A TCP connection that has been terminated, as the host's network stack has it. Bytes are taken from it when a path
-/// has room for them, and not before: so it is given to the state machine instead of its bytes. Dropped, it is reset.
+/// A terminated TCP connection in the host's network stack. Its bytes are read only when a path has
+/// room for them, so the state machine owns the stream itself. Dropping it resets the connection.
 pub trait Stream {
-    /// Receives into `space`: 0 when the other end has closed, None when nothing is there.
+    /// Reads into `space`: 0 at the end of the stream, None if nothing is available.
     ///
     /// # Errors
     /// Why the connection has failed.
     fn receive(&mut self, space: &mut [u8]) -> Result<Option<usize>, Reason>;
 
-    /// Sends the beginning of `parts`, as much as it takes; None when it takes nothing.
+    /// Writes the beginning of `parts` and returns how much was taken; None if nothing.
     ///
     /// # Errors
     /// Why the connection has failed.
     fn send<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>) -> Result<Option<usize>, Reason>;
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending direction.
     ///
     /// # Errors
     /// Why the connection has failed.
@@ -26,6 +26,6 @@ pub trait Stream {
     /// Why it has failed, if it has.
     fn failure(&mut self) -> Option<Reason>;
 
-    /// Ends it in good order.
+    /// Closes it gracefully.
     fn finish(self);
 }

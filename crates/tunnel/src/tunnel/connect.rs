@@ -1,4 +1,4 @@
-//! What happens to connections: they become those of paths, and end.
+//! Life cycle of connections: they become member paths, and end.
 
 use std::time::Instant;
 
@@ -16,32 +16,32 @@ use crate::{
     retry::Retry,
 };
 
-/// A connection: the number of its socket, and its handle at the endpoint there.
+/// A connection: number of its socket, and handle at the endpoint there.
 type At = (usize, ConnectionHandle);
 
 impl<S: Stream> Tunnel<S> {
-    /// Takes note of what has happened to a connection.
-    pub(super) fn attend(&mut self, at: At, now: Instant) {
+    /// Handles the events of a connection.
+    pub(super) fn poll_connection(&mut self, at: At, now: Instant) {
         if let Some(id) = self.path_of(at)
             && let Some(group) = self.peers.group_mut(id.peer, id.group)
             && let Some(outcomes) = group.link_mut(id.member).map(Link::outcomes)
         {
-            group.note_outcomes(now, outcomes);
+            group.apply_outcomes(now, outcomes);
         }
         while let Some(event) = self.link_mut(at).and_then(|link| link.connection.poll()) {
             match event {
                 QuicEvent::Connected => self.connected(at),
                 QuicEvent::Stream(event) => self.stream_event(at, &event, now),
-                QuicEvent::ConnectionLost { reason } => self.lost(at, reason, now),
+                QuicEvent::ConnectionLost { reason } => self.on_connection_lost(at, reason, now),
                 _ => {}
             }
         }
         self.endpoint_events(at);
     }
 
-    /// Streams are those of the hellos, and messages of the TCP proxy.
+    /// Streams carry hellos, and messages of the TCP proxy.
     fn stream_event(&mut self, at: At, event: &StreamEvent, now: Instant) {
-        let Some(id) = self.path_of(at) else { return self.hear_hello(at, now) };
+        let Some(id) = self.path_of(at) else { return self.read_hello(at, now) };
         let Some(proxy) = &mut self.proxy else { return };
         let group = self.peers.group_mut(id.peer, id.group);
         let Some(link) = group.and_then(|group| group.link_mut(id.member)) else { return };
@@ -54,7 +54,7 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// A connection becomes that of a member path.
+    /// Makes a connection that of a member path.
     pub(super) fn adopt(&mut self, at: At, hello: PeerHello, now: Instant) {
         let id = hello.id;
         let Some(peer) = self.peers.by_id_mut(id.peer) else { return };
@@ -68,26 +68,26 @@ impl<S: Stream> Tunnel<S> {
         member.retry = Retry::default();
         member.connections += 1;
         let before = member.link.replace(*link);
-        let anew = group.begin_session(hello.session);
+        let anew = group.start_session(hello.session);
         group.proxy.peer = hello.proxy.filter(|_| self.proxy.is_some());
         group.active = true;
         if let Some(mut old) = before {
             old.connection.close(now, CLOSED, "replaced".into());
             let (messages, outcomes) = (old.reclaim_messages(), old.last_outcomes());
             group.proxy.requeue(messages);
-            group.note_outcomes(now, outcomes);
+            group.apply_outcomes(now, outcomes);
             self.release(old);
         }
         if anew {
             self.end_flows(id.peer, id.group);
         }
-        self.begin_messages(id);
+        self.accept_early_messages(id);
         let (group, member) = (id.group, id.member);
         self.events.push_back(Event::PathUp { peer: hello.branch, group, member });
     }
 
-    /// Messages may have come before the path was known.
-    fn begin_messages(&mut self, id: PathId) {
+    /// Messages may have arrived before the path was known.
+    fn accept_early_messages(&mut self, id: PathId) {
         let Some(proxy) = &mut self.proxy else { return };
         proxy.peers_changed = true;
         let group = self.peers.group_mut(id.peer, id.group);
@@ -97,12 +97,12 @@ impl<S: Stream> Tunnel<S> {
     }
 
     /// A connection has ended.
-    fn lost(&mut self, at: At, reason: ConnectionError, now: Instant) {
+    fn on_connection_lost(&mut self, at: At, reason: ConnectionError, now: Instant) {
         self.events.push_back(Event::Ended(reason.clone()));
         let path = self.path_of(at);
         let Some(id) = self.link_mut(at).map(|link| link.id) else { return };
         let Some(id) = id else {
-            self.strangers.gone += 1;
+            self.unauthenticated.no_hello += 1;
             return;
         };
         let Some(group) = self.peers.group_mut(id.peer, id.group) else { return };
@@ -113,19 +113,19 @@ impl<S: Stream> Tunnel<S> {
             _ => ends.closed += 1,
         }
         if path == Some(id) {
-            self.leave(id, now);
+            self.on_path_lost(id, now);
             let PathId { peer, group, member } = id;
             self.events.push_back(Event::PathDown { peer, group, member, reason });
         }
     }
 
-    /// A path has lost its connection; what that had not delivered is sent on others, if there are any.
-    fn leave(&mut self, id: PathId, now: Instant) {
+    /// A path has lost its connection; what was in flight is sent on others, if there are any.
+    fn on_path_lost(&mut self, id: PathId, now: Instant) {
         let Some(group) = self.peers.group_mut(id.peer, id.group) else { return };
         let member = group.members.get_mut(usize::from(id.member));
         let Some(mut link) = member.and_then(|member| member.link.take()) else { return };
         let (messages, outcomes) = (link.reclaim_messages(), link.last_outcomes());
-        group.note_outcomes(now, outcomes);
+        group.apply_outcomes(now, outcomes);
         let up = group.is_up();
         if up {
             group.proxy.requeue(messages);
@@ -139,7 +139,7 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// Ends connections of those whose certificate has been revoked.
+    /// Closes connections whose certificate has been revoked.
     pub(super) fn end_revoked(&mut self, now: Instant) {
         let identity = self.settings.identity();
         let mut revoked = Vec::new();
@@ -151,7 +151,7 @@ impl<S: Stream> Tunnel<S> {
             revoked.push(link.at);
         }
         for at in revoked {
-            self.lost(at, ConnectionError::LocallyClosed, now);
+            self.on_connection_lost(at, ConnectionError::LocallyClosed, now);
         }
     }
 

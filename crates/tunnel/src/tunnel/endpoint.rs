@@ -1,4 +1,4 @@
-//! A UDP socket, the QUIC endpoint on it, and whose its connections are.
+//! UDP sockets, their QUIC endpoints, and the owners of connections.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -10,36 +10,37 @@ use crate::{
     path::{Link, PathId},
 };
 
-/// What a socket is for.
+/// Use of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Takes the connections of a path group's paths that end at its address.
-    Takes {
+    /// Accepts the connections of a path group's paths that end at its address.
+    Listener {
         /// Number of the group.
         group: u8,
     },
-    /// Makes the connection of one path.
-    Makes {
+    /// Opens the connection of one path.
+    Connector {
         /// The path.
         path: PathId,
-        /// Where it leads.
+        /// Remote address.
         remote: SocketAddr,
     },
 }
 
-/// A UDP socket. Several have one port: those of paths to other peers or of other groups, and where others connect to
-/// us, if the number of a group is that of a member path. They are told apart by where they lead.
+/// A UDP socket. Several share one port: those of paths to different peers or of different groups,
+/// and a listener whose group number equals a member path's number. Their remote addresses tell
+/// them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Socket {
-    /// What it is bound to.
+    /// Local address.
     pub address: SocketAddr,
-    /// What it is for.
+    /// Its use.
     pub purpose: Purpose,
 }
 
 impl Config {
-    /// The sockets that it needs: one where others connect to us, one for each path that we connect. Their
-    /// ports are the path's label.
+    /// Sockets needed by this configuration: one per listening address and group, one per path that
+    /// this side connects. Their ports are the path label.
     #[must_use]
     pub fn sockets(&self) -> Vec<Socket> {
         let mut wanted = Vec::new();
@@ -50,9 +51,15 @@ impl Config {
                         let remote = wide::listener_port(peer.id, group.id);
                         let remote = SocketAddr::new(path.remote, remote);
                         let path = PathId { peer: peer.id, group: group.id, member };
-                        (wide::connector_port(self.id, member + 1), Purpose::Makes { path, remote })
+                        (
+                            wide::connector_port(self.id, member + 1),
+                            Purpose::Connector { path, remote },
+                        )
                     } else {
-                        (wide::listener_port(self.id, group.id), Purpose::Takes { group: group.id })
+                        (
+                            wide::listener_port(self.id, group.id),
+                            Purpose::Listener { group: group.id },
+                        )
                     };
                     let socket = Socket { address: SocketAddr::new(path.local, port), purpose };
                     if !wanted.contains(&socket) {
@@ -65,19 +72,19 @@ impl Config {
     }
 }
 
-/// Who has a connection.
+/// Owner of a connection.
 pub(super) enum Owner {
-    /// The member path that it has become that of.
+    /// The member path that it belongs to.
     Path(PathId),
-    /// Nobody yet, or no longer.
+    /// None yet, or none any more.
     Endpoint(Box<Link>),
 }
 
-/// An endpoint.
+/// A QUIC endpoint.
 pub(super) struct Endpoint {
     pub(super) quic: quinn_proto::Endpoint,
     pub(super) socket: Socket,
-    /// Datagrams that may go in one piece.
+    /// Maximum datagrams of a GSO batch.
     pub(super) max_batch: usize,
     /// By the connection's handle.
     owners: Vec<Option<Owner>>,
@@ -100,7 +107,7 @@ impl Endpoint {
         self.owners.get_mut(handle.0)?.as_mut()
     }
 
-    /// Gives a connection to another owner; returns the one before.
+    /// Gives a connection to another owner and returns the previous one.
     pub(super) fn set_owner(&mut self, handle: ConnectionHandle, owner: Owner) -> Option<Owner> {
         if self.owners.len() <= handle.0 {
             self.owners.resize_with(handle.0 + 1, || None);
@@ -108,17 +115,17 @@ impl Endpoint {
         self.owners.get_mut(handle.0)?.replace(owner)
     }
 
-    /// A connection is no more.
+    /// A connection has been drained (RFC 9000 section 10.2).
     pub(super) fn forget(&mut self, handle: ConnectionHandle) -> Option<Owner> {
         self.owners.get_mut(handle.0)?.take()
     }
 
-    /// Whether it has no connection.
+    /// Whether it has no connections.
     pub(super) fn is_idle(&self) -> bool {
         self.owners.iter().all(Option::is_none)
     }
 
-    /// The connections that no path has.
+    /// Connections that belong to no path.
     pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
         self.owners.iter().flatten().filter_map(|owner| match owner {
             Owner::Endpoint(link) => Some(&**link),
@@ -126,7 +133,7 @@ impl Endpoint {
         })
     }
 
-    /// The connections that no path has.
+    /// Connections that belong to no path.
     pub(super) fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
         self.owners.iter_mut().flatten().filter_map(|owner| match owner {
             Owner::Endpoint(link) => Some(&mut **link),

@@ -1,11 +1,11 @@
-//! What happens that somebody may want to know.
+//! Events for the log.
 
 use quinn_proto::{ConnectError, ConnectionError};
 
-/// Something that has happened.
+/// Something that happened.
 #[derive(Debug)]
 pub enum Event {
-    /// A member path carries packets.
+    /// A member path is up.
     PathUp {
         /// Name of the peer.
         peer: String,
@@ -27,9 +27,9 @@ pub enum Event {
     },
     /// A connection has ended.
     Ended(ConnectionError),
-    /// A connection was refused: the other end is not who it should be.
+    /// A connection was refused because of its peer's identity.
     Refused(String),
-    /// A connection cannot be begun.
+    /// A connection cannot be opened.
     CannotConnect {
         /// Name of the peer.
         peer: String,

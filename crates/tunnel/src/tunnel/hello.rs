@@ -1,4 +1,4 @@
-//! How both ends of a connection get to know each other.
+//! Hello exchange at the start of a connection.
 
 use std::time::Instant;
 
@@ -14,14 +14,14 @@ use crate::{
 type At = (usize, ConnectionHandle);
 
 impl<S: Stream> Tunnel<S> {
-    /// Our own connections begin with our hello.
+    /// The client sends its hello first.
     pub(super) fn connected(&mut self, at: At) {
         if let Some(id) = self.link_mut(at).and_then(|link| link.id) {
-            self.say_hello(at, id);
+            self.send_hello(at, id);
         }
     }
 
-    fn say_hello(&mut self, at: At, id: PathId) {
+    fn send_hello(&mut self, at: At, id: PathId) {
         let PathId { peer, group, member } = id;
         let Some(session) = self.peers.group_mut(peer, group).map(|group| group.session) else {
             return;
@@ -34,10 +34,10 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// Reads the other end's hello, and what follows from it.
-    pub(super) fn hear_hello(&mut self, at: At, now: Instant) {
+    /// Reads the peer's hello and acts on it.
+    pub(super) fn read_hello(&mut self, at: At, now: Instant) {
         let Some(link) = self.link_mut(at) else { return };
-        let (ours, known, hello) = (link.ours, link.id, link.read_hello());
+        let (is_client, known, hello) = (link.is_client, link.id, link.read_hello());
         let checked = match hello {
             Some(Ok(hello)) => self.check(at, hello, known),
             Some(Err(error)) => Err(error),
@@ -45,13 +45,13 @@ impl<S: Stream> Tunnel<S> {
         };
         match checked {
             Ok(hello) => {
-                if !ours {
-                    self.say_hello(at, hello.id);
+                if !is_client {
+                    self.send_hello(at, hello.id);
                 }
                 self.adopt(at, hello, now);
             }
             Err(error) => {
-                self.strangers.stranger += 1;
+                self.unauthenticated.identity_mismatch += 1;
                 if let Some(link) = self.link_mut(at) {
                     link.connection.close(now, REFUSED, error.clone().into());
                 }
@@ -60,7 +60,7 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// Whether the other end is who it should be.
+    /// Whether the peer is the one expected on this path.
     fn check(
         &mut self,
         at: At,
@@ -81,10 +81,10 @@ impl<S: Stream> Tunnel<S> {
         let purpose = self.endpoints.get(&at.0).map(|endpoint| endpoint.socket.purpose);
         match (known, purpose) {
             (Some(known), _) if known == hello.id => Ok(hello),
-            (None, Some(Purpose::Takes { group: own })) if own == group && !peer.we_connect => {
+            (None, Some(Purpose::Listener { group: own })) if own == group && !peer.we_connect => {
                 Ok(hello)
             }
-            _ => Err(format!("{:?} is not to be on this path", hello.branch)),
+            _ => Err(format!("{:?} is not expected on this path", hello.branch)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What comes in: datagrams of the paths, and packets of the device.
+//! Input: datagrams of the paths, and packets of the device.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use hawser_multipath::flow as number_of;
+use hawser_multipath::flow_bucket;
 use hawser_wire::{
     flow, ip,
     ipv4::protocol::TCP,
@@ -28,22 +28,22 @@ use crate::{
     proxy::Stream,
 };
 
-/// Connections on a socket that have not said yet who they are, at most.
-const MAX_STRANGERS: usize = 64;
+/// Unauthenticated connections per socket.
+const MAX_UNAUTHENTICATED: usize = 64;
 
-/// Where a datagram came from.
+/// Origin of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// Its sender.
+    /// Its source address.
     pub remote: SocketAddr,
-    /// The address that it came to, where that is known.
+    /// Its destination address, if known.
     pub local: Option<IpAddr>,
-    /// Its ECN field (RFC 3168 section 5), where that is known.
+    /// Its ECN field (RFC 3168 section 5), if known.
     pub ecn: Option<u8>,
 }
 
 impl<S: Stream> Tunnel<S> {
-    /// Takes a datagram that came to a socket. [`Self::poll_packet`] then gives what it brought.
+    /// Takes a datagram received on a socket. [`Self::poll_packet`] then returns its packets.
     pub fn handle_input(&mut self, now: Instant, socket: usize, from: Source, datagram: BytesMut) {
         let Some(endpoint) = self.endpoints.get_mut(&socket) else { return };
         let Source { remote, local, ecn } = from;
@@ -65,7 +65,8 @@ impl<S: Stream> Tunnel<S> {
         self.response = answer;
     }
 
-    /// Something has come for a connection. Datagrams on that of a path are to be read, others are nobody's.
+    /// Passes a datagram to its connection. DATAGRAM frames are read if the connection belongs to a
+    /// path, otherwise discarded.
     fn handle_event(
         &mut self,
         (socket, handle): (usize, ConnectionHandle),
@@ -92,12 +93,12 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// Lets a connection in as far as to say who it is from.
+    /// Accepts a connection up to its hello.
     fn admit(&mut self, socket: usize, attempt: Attempt, answer: &mut Vec<u8>, now: Instant) {
         let Some(endpoint) = self.endpoints.get_mut(&socket) else { return };
         answer.clear();
-        let transmit = if endpoint.links().count() >= MAX_STRANGERS {
-            self.strangers.too_many += 1;
+        let transmit = if endpoint.links().count() >= MAX_UNAUTHENTICATED {
+            self.unauthenticated.too_many += 1;
             Some(endpoint.quic.refuse(attempt, answer))
         } else {
             let model = self.settings.model(now);
@@ -109,7 +110,7 @@ impl<S: Stream> Tunnel<S> {
                     None
                 }
                 Err(error) => {
-                    self.strangers.malformed += 1;
+                    self.unauthenticated.malformed += 1;
                     error.response
                 }
             }
@@ -129,12 +130,12 @@ impl<S: Stream> Tunnel<S> {
         self.delivered.pop_front()
     }
 
-    /// Takes datagrams out of the connection of a path.
+    /// Reads the DATAGRAM frames of a path's connection.
     fn read(&mut self, id: PathId, now: Instant) {
         let Some((place, group, table)) = self.peers.group_and_table(id.peer, id.group) else {
             return;
         };
-        // Where the last source was: mostly it is that of the next packet.
+        // Cache of the last source looked up: mostly the next packet has the same.
         let mut last = None;
         let owns = |address| {
             let known = last.filter(|(known, _)| *known == address);
@@ -153,13 +154,14 @@ impl<S: Stream> Tunnel<S> {
             if let Some(flow) = group.receive(member, &datagram, now, delivered, &mut owns)
                 && let Some(link) = group.link_mut(id.member)
             {
-                // Where there is no room for it, the next one will be answered.
+                // If there is no room, the next such packet is answered.
                 link.send(Bytes::copy_from_slice(&unknown_context(flow)), None);
             }
         }
     }
 
-    /// Takes a packet of this branch, which is cut into segments where it is large, and lets it wait for a path.
+    /// Takes a packet of this branch, segments it if it is a GSO packet, and queues it for a path
+    /// group.
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -175,7 +177,7 @@ impl<S: Stream> Tunnel<S> {
         let large = cut.map(|cut| GsoPacket::new(bytes, cut));
         let packets = large.flatten().map_or(1, |large| large.count());
         counters.read.add(packets, bytes.len());
-        let Some(place) = self.peers.behind(packet.destination()) else {
+        let Some(place) = self.peers.index_by_address(packet.destination()) else {
             counters.drops.unknown_destination += 1;
             return;
         };
@@ -183,7 +185,7 @@ impl<S: Stream> Tunnel<S> {
         let Some(index) = self.peers.choose(place, hash, class(&packet), now) else { return };
         let peer = self.peers.get_mut(place);
         let Some(group) = peer.and_then(|peer| peer.groups.get_mut(index)) else { return };
-        let flow = number_of(hash);
+        let flow = flow_bucket(hash);
         match large {
             None => {
                 let retransmittable = Segment::of(&packet) == Some(Segment::Data);
@@ -196,8 +198,8 @@ impl<S: Stream> Tunnel<S> {
                     let [headers, payload] = large.parts(number);
                     let mut bytes = self.arena.join(&[&[0; HEADER_LEN], headers, payload]);
                     let segment = bytes.get_mut(HEADER_LEN..).unwrap_or_default();
-                    let unsummed = large.complete_without_checksum(number, segment);
-                    group.enqueue(now, flow, unsummed, retransmittable, bytes);
+                    let checksum_omitted = large.complete_without_checksum(number, segment);
+                    group.enqueue(now, flow, checksum_omitted, retransmittable, bytes);
                 }
             }
             Some(None) => counters.drops.malformed += 1,

@@ -1,4 +1,4 @@
-//! The state machine: path groups to all peers, their connections, and what comes and goes.
+//! The state machine: path groups to all peers and their connections.
 
 mod connect;
 mod endpoint;

@@ -1,11 +1,11 @@
-//! The TCP proxy's part: connections begin, carry messages, and end.
+//! The TCP proxy's connections: opened, carried, closed.
 
 use std::{
     net::{IpAddr, SocketAddr},
     time::Instant,
 };
 
-use hawser_multipath::Outbound;
+use hawser_multipath::SendStream;
 use hawser_wire::{
     flow::mix,
     proxy::{Kind, Message, Reason},
@@ -19,29 +19,30 @@ use super::{
 use crate::{
     config::{self, Class},
     path::PathId,
-    proxy::{Flow, FlowId, MOST_WINDOW, Stage, Stream},
+    proxy::{Flow, FlowId, MAX_WINDOW, Stage, Stream},
 };
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// Both ends have.
+    /// Both directions have ended.
     Finished,
-    /// The end here has reset it, or worse: the peer is told.
+    /// It failed at this end; the peer is told.
     Failed(Reason),
-    /// The peer has said so, or is gone.
-    Gone,
+    /// The peer has reset it, or is gone.
+    PeerReset,
 }
 
 impl<S: Stream> Tunnel<S> {
-    /// The number that the next stream will have, of [`Self::handle_accepted`] or [`Self::handle_connecting`].
+    /// Number of the next stream passed to [`Self::handle_accepted`] or
+    /// [`Self::handle_connecting`].
     #[must_use]
     pub fn next_stream(&self) -> usize {
         self.proxy.as_ref().map_or(0, crate::proxy::Proxy::next_slot)
     }
 
-    /// A client has connected: asks the peer to connect to whom it wants. Where that cannot be, the
-    /// connection is reset by being dropped.
+    /// A client has connected: asks the peer to connect to the server. If that is impossible, the
+    /// stream is dropped, which resets the connection.
     pub fn handle_accepted(
         &mut self,
         now: Instant,
@@ -49,7 +50,7 @@ impl<S: Stream> Tunnel<S> {
         (client, server): (SocketAddr, SocketAddr),
         class: Class,
     ) {
-        let Some(place) = self.peers.behind(server.ip()) else { return };
+        let Some(place) = self.peers.index_by_address(server.ip()) else { return };
         let Some(index) = self.peers.choose(place, hash(client, server), class, now) else {
             return;
         };
@@ -61,17 +62,17 @@ impl<S: Stream> Tunnel<S> {
             group.proxy.counters.refused += 1;
             return;
         }
-        let number = group.proxy.numbers.ours(even);
+        let number = group.proxy.numbers.allocate(even);
         let id = FlowId { peer: id, group: group.config.id, number };
         let flow = Flow::new(id, Stage::Opening, stream, proxy.grant());
-        group.proxy.send_control(&flow.ask((client, server)));
+        group.proxy.send_control(&flow.open_message((client, server)));
         group.proxy.counters.opened += 1;
         group.proxy.flows += 1;
         group.active = true;
         proxy.insert(flow);
     }
 
-    /// The next connection that is to be made; [`Self::handle_connecting`] is to be told what came of it.
+    /// The next connection to open; its outcome is passed to [`Self::handle_connecting`].
     pub fn poll_connect(&mut self) -> Option<Connect> {
         while let Some(open) = self.opens.pop_front() {
             let Open { path, number, source, destination, window } = open;
@@ -93,7 +94,7 @@ impl<S: Stream> Tunnel<S> {
         None
     }
 
-    /// A connection is being made, or cannot be.
+    /// A connection is being opened, or has failed.
     pub fn handle_connecting(&mut self, connect: &Connect, stream: Result<S, Reason>) {
         let stream = match stream {
             Ok(stream) => stream,
@@ -103,7 +104,7 @@ impl<S: Stream> Tunnel<S> {
         let Some(group) = self.peers.group_mut(id.peer, id.group) else { return };
         let Some(proxy) = &mut self.proxy else { return };
         let mut flow = Flow::new(id, Stage::Connecting, stream, proxy.grant());
-        flow.outbound = Outbound::new(window.into());
+        flow.send = SendStream::new(window.into());
         proxy.insert(flow);
         group.proxy.counters.opened += 1;
         group.proxy.flows += 1;
@@ -118,9 +119,9 @@ impl<S: Stream> Tunnel<S> {
         group.active = true;
     }
 
-    /// A peer connects only as somebody behind it, and only to hosts that are not behind a peer.
+    /// A peer connects only with a source behind it, and only to hosts that are behind no peer.
     fn may_connect(&self, peer: u16, source: IpAddr, destination: IpAddr) -> bool {
-        let behind = |address| self.peers.get(self.peers.behind(address)?);
+        let behind = |address| self.peers.get(self.peers.index_by_address(address)?);
         let Some(own) = self.proxy.as_ref().map(|proxy| proxy.own) else { return false };
         behind(source).is_some_and(|found| found.config.id == peer)
             && behind(destination).is_none()
@@ -128,7 +129,7 @@ impl<S: Stream> Tunnel<S> {
             && is_host(own, destination)
     }
 
-    /// Something has happened to a stream.
+    /// A stream is ready.
     pub fn handle_stream(&mut self, slot: usize, ready: StreamReady) {
         let Some(proxy) = &mut self.proxy else { return };
         let Some(flow) = proxy.flow_mut(slot) else { return };
@@ -141,18 +142,18 @@ impl<S: Stream> Tunnel<S> {
         }
         if flow.stage == Stage::Connecting && ready.writable && flow.failed.is_none() {
             flow.stage = Stage::Open;
-            let (message, id) = (flow.confirm(), flow.id);
+            let (message, id) = (flow.opened_message(), flow.id);
             if let Some(group) = self.peers.group_mut(id.peer, id.group) {
                 group.proxy.send_control(&message);
                 group.active = true;
             }
         }
-        proxy.dirty.push(slot);
-        self.may_send(slot);
+        proxy.pending.push(slot);
+        self.queue_if_sendable(slot);
     }
 
-    /// A connection may have something to send: it gets its turn.
-    fn may_send(&mut self, slot: usize) {
+    /// Queues a connection that may have something to send.
+    fn queue_if_sendable(&mut self, slot: usize) {
         let Some(flow) = self.proxy.as_mut().and_then(|proxy| proxy.flow_mut(slot)) else { return };
         if flow.queued || !flow.may_send() {
             return;
@@ -160,29 +161,29 @@ impl<S: Stream> Tunnel<S> {
         flow.queued = true;
         let id = flow.id;
         if let Some(group) = self.peers.group_mut(id.peer, id.group) {
-            group.proxy.turns.push_back(slot);
+            group.proxy.ready.push_back(slot);
             group.active = true;
         }
     }
 
-    /// Takes the messages that have come, and looks after connections; whether there were any.
+    /// Handles received messages and services connections; returns whether there were any.
     pub(super) fn run_proxy(&mut self, now: Instant) -> bool {
         let Some(proxy) = &mut self.proxy else { return false };
         let received = std::mem::take(&mut proxy.received);
         for (path, bytes) in &received {
-            self.take_message(*path, bytes);
+            self.handle_message(*path, bytes);
         }
         let Some(proxy) = &mut self.proxy else { return false };
-        let mut dirty = std::mem::take(&mut proxy.dirty);
-        dirty.sort_unstable();
-        dirty.dedup();
-        for slot in &dirty {
-            self.look_after(*slot, now);
+        let mut pending = std::mem::take(&mut proxy.pending);
+        pending.sort_unstable();
+        pending.dedup();
+        for slot in &pending {
+            self.service_flow(*slot, now);
         }
-        !(received.is_empty() && dirty.is_empty())
+        !(received.is_empty() && pending.is_empty())
     }
 
-    fn take_message(&mut self, path: PathId, bytes: &[u8]) {
+    fn handle_message(&mut self, path: PathId, bytes: &[u8]) {
         let Some(group) = self.peers.group_mut(path.peer, path.group) else { return };
         let Ok((Message { flow: number, kind }, payload)) = Message::parse(bytes) else {
             group.counters.drops.malformed += 1;
@@ -195,9 +196,9 @@ impl<S: Stream> Tunnel<S> {
         let id = FlowId { peer: path.peer, group: path.group, number };
         let Some(proxy) = &mut self.proxy else { return };
         let Some(slot) = proxy.slot(id) else {
-            // The peer has opened a connection that may have been given up here before: if the word of that came
-            // first, the peer knew nothing of it then. Other late messages of connections that have ended are
-            // nothing new.
+            // The peer has opened a connection that was already abandoned here: if our reset
+            // arrived first, the peer did not know the connection yet. Other late messages of ended
+            // connections are ignored.
             if matches!(kind, Kind::Opened { .. }) && group.proxy.was_abandoned(number) {
                 let kind = Kind::Reset(Reason::Reset);
                 group.proxy.send_control(&Message { flow: number, kind });
@@ -208,29 +209,29 @@ impl<S: Stream> Tunnel<S> {
         let Some(flow) = proxy.flow_mut(slot) else { return };
         match kind {
             Kind::Data { offset, end } => {
-                if flow.inbound.insert(offset, payload, end).is_err() {
+                if flow.recv.insert(offset, payload, end).is_err() {
                     flow.failed = Some(Reason::Violation);
                 }
-                proxy.dirty.push(slot);
+                proxy.pending.push(slot);
             }
             Kind::Opened { window } => {
                 if flow.stage == Stage::Opening {
                     flow.stage = Stage::Open;
-                    flow.outbound.allow(window.into());
-                    self.may_send(slot);
+                    flow.send.raise_limit(window.into());
+                    self.queue_if_sendable(slot);
                 }
             }
             Kind::Credit { limit } => {
-                flow.outbound.allow(limit);
-                self.may_send(slot);
+                flow.send.raise_limit(limit);
+                self.queue_if_sendable(slot);
             }
-            Kind::Reset(_) => self.end_flow(slot, Ending::Gone),
+            Kind::Reset(_) => self.end_flow(slot, Ending::PeerReset),
             Kind::Open { .. } => {}
         }
     }
 
-    /// Hands on what has come for a connection, and ends it when it is time.
-    fn look_after(&mut self, slot: usize, now: Instant) {
+    /// Delivers received bytes, grants credit, and ends the connection when it is done.
+    fn service_flow(&mut self, slot: usize, now: Instant) {
         let Some(proxy) = &mut self.proxy else { return };
         let left = proxy.grantable();
         let Some(flow) = proxy.flow_mut(slot) else { return };
@@ -241,28 +242,28 @@ impl<S: Stream> Tunnel<S> {
             Ok(taken) => taken,
             Err(reason) => return self.end_flow(slot, Ending::Failed(reason)),
         };
-        let (id, before) = (flow.id, flow.inbound.window());
-        let most = MOST_WINDOW.min(before + left);
+        let (id, before) = (flow.id, flow.recv.window());
+        let max = MAX_WINDOW.min(before + left);
         let Some(group) = self.peers.group_mut(id.peer, id.group) else { return };
         group.proxy.counters.received_bytes += taken;
-        if let Some(limit) = flow.inbound.credit(now, group.proxy.round_trip, most) {
+        if let Some(limit) = flow.recv.update_credit(now, group.proxy.rtt, max) {
             group.proxy.send_control(&Message { flow: id.number, kind: Kind::Credit { limit } });
             group.active = true;
         }
-        let (done, after) = (flow.is_done(), flow.inbound.window());
+        let (done, after) = (flow.is_done(), flow.recv.window());
         proxy.granted += after - before;
         if done {
             self.end_flow(slot, Ending::Finished);
         }
     }
 
-    /// A connection is no more.
+    /// Removes a connection.
     fn end_flow(&mut self, slot: usize, ending: Ending) {
         let Some(flow) = self.proxy.as_mut().and_then(|proxy| proxy.take(slot)) else { return };
         let Some(group) = self.peers.group_mut(flow.id.peer, flow.id.group) else { return };
         let queue = &mut group.proxy;
         queue.flows = queue.flows.saturating_sub(1);
-        queue.turns.retain(|other| *other != slot);
+        queue.ready.retain(|other| *other != slot);
         match ending {
             Ending::Finished => {
                 queue.counters.ended += 1;
@@ -273,31 +274,31 @@ impl<S: Stream> Tunnel<S> {
                 if flow.stage == Stage::Opening {
                     queue.abandon(flow.id.number);
                 }
-                queue.send_control(&flow.reset(reason));
+                queue.send_control(&flow.reset_message(reason));
                 group.active = true;
             }
-            Ending::Gone => queue.counters.reset += 1,
+            Ending::PeerReset => queue.counters.reset += 1,
         }
     }
 
-    /// Nothing of the group's connections is known to the peer any more: they are reset.
+    /// Resets all connections of a group: the peer does not know them any more.
     pub(super) fn end_flows(&mut self, peer: u16, group: u8) {
         let Some(proxy) = &mut self.proxy else { return };
         proxy.peers_changed = true;
         for slot in proxy.all(|id| (id.peer, id.group) == (peer, group)) {
-            self.end_flow(slot, Ending::Gone);
+            self.end_flow(slot, Ending::PeerReset);
         }
         let Some(group) = self.peers.group_mut(peer, group) else { return };
-        group.proxy.first.clear();
+        group.proxy.priority.clear();
         group.links_mut().for_each(|link| link.messages.forget());
     }
 
-    /// Whether other peers may take part in the proxy than when it was last asked.
+    /// Whether the set of peers that take part may have changed since the last call.
     pub fn proxy_peers_changed(&mut self) -> bool {
         self.proxy.as_mut().is_some_and(|proxy| std::mem::take(&mut proxy.peers_changed))
     }
 
-    /// The peers that take part in the proxy, with their own addresses.
+    /// Peers that take part in the proxy, with their own addresses.
     pub fn proxy_peers(&self) -> impl Iterator<Item = (&config::Peer, OwnAddresses)> + Clone {
         self.peers.iter().filter_map(|peer| {
             let own = peer.groups.iter().find_map(|group| group.proxy.peer)?;
@@ -306,7 +307,7 @@ impl<S: Stream> Tunnel<S> {
     }
 }
 
-/// Whether an address may be that of one host, beside the gateway.
+/// Whether an address may be that of a single host other than the gateway.
 fn is_host(own: OwnAddresses, address: IpAddr) -> bool {
     let nobody = address.is_loopback() || address.is_multicast() || address.is_unspecified();
     let special = match address {

@@ -1,4 +1,4 @@
-//! What is told of the state.
+//! Status and counters.
 
 use std::time::Instant;
 
@@ -7,30 +7,30 @@ use hawser_multipath::{Path as Model, View};
 use super::state::Tunnel;
 use crate::{
     config,
-    counters::{GroupCounters, StrangerCounters},
+    counters::{GroupCounters, UnauthenticatedCounters},
     group::{Group, Member},
     placement::PathGroup,
     proxy::Stream,
 };
 
-/// A path group.
+/// Status of a path group.
 #[derive(Clone, Copy)]
 pub struct GroupView<'a> {
     group: &'a Group,
-    /// Flows that are placed on it.
+    /// Flows placed on it.
     pub flows: u32,
 }
 
-/// What is known of a member path that has a connection.
+/// Status of a member path.
 #[derive(Clone, Copy)]
 pub struct PathView<'a> {
     member: &'a Member,
-    /// As configured.
+    /// Its configuration.
     pub config: config::Path,
 }
 
 impl<S: Stream> Tunnel<S> {
-    /// The peers and their path groups.
+    /// Peers and their path groups.
     pub fn report(
         &self,
     ) -> impl Iterator<Item = (&config::Peer, impl Iterator<Item = GroupView<'_>>)> {
@@ -41,50 +41,50 @@ impl<S: Stream> Tunnel<S> {
         })
     }
 
-    /// Connections from others than peers.
+    /// Counters of unauthenticated connections.
     #[must_use]
-    pub fn strangers(&self) -> StrangerCounters {
-        self.strangers
+    pub fn unauthenticated(&self) -> UnauthenticatedCounters {
+        self.unauthenticated
     }
 }
 
 impl<'a> GroupView<'a> {
-    /// As configured.
+    /// Its configuration.
     #[must_use]
     pub fn config(&self) -> &'a config::Group {
         &self.group.config
     }
 
-    /// Whether a path is up.
+    /// Whether any path is up.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.group.is_up()
     }
 
-    /// Connections that its paths have, and that they have had so far.
+    /// Current connections of its paths, and all so far.
     #[must_use]
     pub fn connections(&self) -> (usize, u64) {
         let made = self.group.members.iter().map(|member| member.connections);
         (self.group.links().count(), made.sum())
     }
 
-    /// Bytes that wait.
+    /// Bytes queued.
     #[must_use]
     pub fn queued_bytes(&self) -> u64 {
         self.group.queued()
     }
 
-    /// Whether the peer takes part in the TCP proxy, and connections that are carried so.
+    /// Whether the peer takes part in the TCP proxy, and current connections of it.
     #[must_use]
     pub fn proxy(&self) -> (bool, u32) {
         (self.group.proxy.peer.is_some(), self.group.proxy.flows)
     }
 
-    /// What it counts.
+    /// Its counters.
     #[must_use]
     pub fn counters(&self) -> GroupCounters {
         let order = self.group.resequencer.counters().into();
-        GroupCounters { order, lane: self.group.proxy.counters, ..self.group.counters }
+        GroupCounters { order, tcp_proxy: self.group.proxy.counters, ..self.group.counters }
     }
 
     /// Its member paths.
@@ -96,13 +96,14 @@ impl<'a> GroupView<'a> {
 }
 
 impl PathView<'_> {
-    /// Bytes given to it.
+    /// Bytes of packets assigned to it.
     #[must_use]
-    pub fn given(&self) -> u64 {
-        self.member.given
+    pub fn assigned_bytes(&self) -> u64 {
+        self.member.assigned
     }
 
-    /// The UDP payload that it takes, and what `read` finds in its model; None without a connection.
+    /// What `read` extracts from its path model, view and MTU (UDP payload); None without a
+    /// connection.
     pub fn measured<T>(
         &self,
         now: Instant,

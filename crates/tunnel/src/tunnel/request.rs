@@ -1,10 +1,10 @@
-//! What the proxy asks of the host, and is told by it.
+//! Requests of the proxy to the host, and their outcomes.
 
 use std::net::SocketAddr;
 
 use crate::{path::PathId, proxy::FlowId};
 
-/// The peer's wish to connect to an end here.
+/// The peer's request to open a connection.
 pub(super) struct Open {
     pub(super) path: PathId,
     pub(super) number: u32,
@@ -13,23 +13,23 @@ pub(super) struct Open {
     pub(super) window: u32,
 }
 
-/// A connection that is to be made here for a peer.
+/// A connection to be opened for a peer.
 #[derive(Debug)]
 pub struct Connect {
     pub(super) id: FlowId,
     pub(super) window: u32,
-    /// The address to connect as.
+    /// Address to connect from.
     pub source: SocketAddr,
-    /// Where to.
+    /// Address to connect to.
     pub destination: SocketAddr,
 }
 
-/// What has become of a stream.
+/// Readiness of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamReady {
-    /// It can be read, or has ended.
+    /// It is readable, or has ended.
     pub readable: bool,
-    /// It can be written.
+    /// It is writable.
     pub writable: bool,
     /// It has failed.
     pub failed: bool,

@@ -1,4 +1,4 @@
-//! The state, and how it is configured.
+//! State and configuration.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,48 +17,49 @@ use super::{
 use crate::{
     arena::Arena,
     config::{Config, Options},
-    counters::StrangerCounters,
+    counters::UnauthenticatedCounters,
     group::{Group, Incoming},
     path::{CLOSED, GsoBatch, Link, PathId, Settings},
     peers::Peers,
     proxy::{Proxy, Stream},
 };
 
-/// Path groups to all peers. `S` is a TCP connection that the proxy has terminated.
+/// Path groups to all peers. `S` is a TCP connection terminated by the proxy.
 pub struct Tunnel<S> {
     pub(super) config: Config,
     pub(super) settings: Settings,
-    /// Ties the paths of a group together, and tells the peer that it has begun anew: with the number of the configuration
-    /// that brought it.
+    /// Combined with the number of the configuration that created a group, it identifies the
+    /// group's session: a new one tells the peer that sequence numbers start again.
     session: u128,
     configurations: u128,
     pub(super) peers: Peers<Group>,
     /// By the number of their socket.
     pub(super) endpoints: BTreeMap<usize, Endpoint>,
     pub(super) proxy: Option<Proxy<S>>,
-    pub(super) strangers: StrangerCounters,
-    /// Where packets of the device are kept until they are sent.
+    pub(super) unauthenticated: UnauthenticatedCounters,
+    /// Memory for packets of the device.
     pub(super) arena: Arena,
     pub(super) batch: GsoBatch,
     /// Connections that may have something to send.
-    pub(super) turns: VecDeque<(usize, ConnectionHandle)>,
-    /// Answers of endpoints to datagrams of no connection: socket, addresses, bytes.
+    pub(super) send_queue: VecDeque<(usize, ConnectionHandle)>,
+    /// Datagrams of endpoints outside connections: socket, addresses, bytes.
     pub(super) responses: VecDeque<(usize, quinn_proto::Transmit, Vec<u8>)>,
     pub(super) response: Vec<u8>,
-    /// Paths on which datagrams may have come.
+    /// Paths on which datagrams may have arrived.
     pub(super) unread: VecDeque<PathId>,
     pub(super) delivered: VecDeque<Incoming>,
     pub(super) events: VecDeque<Event>,
     pub(super) opens: VecDeque<Open>,
     pub(super) next_tick: Instant,
-    pub(super) next_look: Instant,
+    pub(super) next_liveness_check: Instant,
 }
 
 impl<S: Stream> Tunnel<S> {
-    /// Without peers: [`Self::configure`] brings them. `session` must never have been used before.
+    /// A tunnel without peers; [`Self::configure`] adds them. `session` must never have been used
+    /// before.
     ///
     /// # Errors
-    /// An identity that QUIC cannot use.
+    /// QUIC cannot use the identity.
     pub fn new(
         config: &Config,
         identity: &Identity,
@@ -72,10 +73,10 @@ impl<S: Stream> Tunnel<S> {
             peers: Peers::new(config.placement, now),
             endpoints: BTreeMap::new(),
             proxy: config.options.proxy.then(|| Proxy::new(config.own)),
-            strangers: StrangerCounters::default(),
+            unauthenticated: UnauthenticatedCounters::default(),
             arena: Arena::default(),
             batch: GsoBatch::default(),
-            turns: VecDeque::new(),
+            send_queue: VecDeque::new(),
             responses: VecDeque::new(),
             response: Vec::new(),
             unread: VecDeque::new(),
@@ -83,16 +84,16 @@ impl<S: Stream> Tunnel<S> {
             events: VecDeque::new(),
             opens: VecDeque::new(),
             next_tick: now,
-            next_look: now,
+            next_liveness_check: now,
             config: Config { peers: Vec::new(), ..config.clone() },
         })
     }
 
-    /// Shows another identity from now on. Connections whose certificate it revokes end with the next
-    /// configuration.
+    /// Uses another identity from now on. Connections with certificates that it revokes are closed
+    /// by the next [`Self::configure`].
     ///
     /// # Errors
-    /// An identity that QUIC cannot use; then nothing has changed.
+    /// QUIC cannot use the identity; nothing has changed then.
     pub fn set_identity(
         &mut self,
         identity: &Identity,
@@ -102,9 +103,9 @@ impl<S: Stream> Tunnel<S> {
         Ok(())
     }
 
-    /// Takes on a configuration with the same options: connections of groups that are the same in both stay. `opened` are the
-    /// sockets that [`Config::sockets`] asks for and that were not there before, by number, each with the datagrams that it
-    /// sends in one piece.
+    /// Applies a configuration with the same options: connections of groups that are the same in
+    /// both stay. `opened` are the new ones of [`Config::sockets`] by number, each with its maximum
+    /// GSO batch.
     pub fn configure(
         &mut self,
         now: Instant,
@@ -129,7 +130,7 @@ impl<S: Stream> Tunnel<S> {
         for (peer, group) in removed {
             self.remove(peer, group, now);
         }
-        self.forget_lost_sockets();
+        self.drop_links_without_socket();
         if let Some(proxy) = &mut self.proxy {
             proxy.peers_changed = true;
         }
@@ -138,12 +139,12 @@ impl<S: Stream> Tunnel<S> {
     }
 
     fn endpoint(&self, socket: Socket, max_batch: usize, now: Instant) -> Endpoint {
-        let takes = matches!(socket.purpose, Purpose::Takes { .. });
-        let server = takes.then(|| self.settings.server(&self.settings.model(now)));
-        Endpoint::new(socket, max_batch, Settings::endpoint(takes), server)
+        let listens = matches!(socket.purpose, Purpose::Listener { .. });
+        let server = listens.then(|| self.settings.server(&self.settings.model(now)));
+        Endpoint::new(socket, max_batch, Settings::endpoint(listens), server)
     }
 
-    /// Ends the connections of a group that is no longer wanted: who made them makes others for what there is now.
+    /// Closes the connections of a removed group. The client side opens new ones as configured.
     fn remove(&mut self, peer: u16, group: Group, now: Instant) {
         if let Some(proxy) = &mut self.proxy {
             for slot in proxy.all(|id| (id.peer, id.group) == (peer, group.config.id)) {
@@ -151,12 +152,12 @@ impl<S: Stream> Tunnel<S> {
             }
         }
         for mut link in group.members.into_iter().filter_map(|member| member.link) {
-            link.connection.close(now, CLOSED, "its group has changed".into());
+            link.connection.close(now, CLOSED, "its group was reconfigured".into());
             self.release(link);
         }
     }
 
-    /// Gives a connection back to its endpoint, until it has ended.
+    /// Returns a connection to its endpoint until it is drained.
     pub(super) fn release(&mut self, mut link: Link) {
         let (number, handle) = link.at;
         link.active = true;
@@ -165,16 +166,16 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// Members whose socket has gone have no connection. All others may have something to send.
-    fn forget_lost_sockets(&mut self) {
-        self.turns.clear();
+    /// Drops connections whose socket is gone, and lets all others try to send.
+    fn drop_links_without_socket(&mut self) {
+        self.send_queue.clear();
         self.batch.clear();
         self.unread.clear();
         for group in self.peers.groups_mut() {
             for member in &mut group.members {
                 member.link.take_if(|link| !self.endpoints.contains_key(&link.at.0));
                 if let Some(link) = &mut member.link {
-                    link.restart();
+                    link.wake();
                     if link.unread {
                         let Some(id) = link.id else { continue };
                         self.unread.push_back(id);
@@ -183,23 +184,23 @@ impl<S: Stream> Tunnel<S> {
             }
         }
         for endpoint in self.endpoints.values_mut() {
-            endpoint.links_mut().for_each(Link::restart);
+            endpoint.links_mut().for_each(Link::wake);
         }
     }
 
-    /// The datagrams that a socket sends in one piece have become others.
+    /// Changes the maximum GSO batch of a socket.
     pub fn set_max_batch(&mut self, socket: usize, max_batch: usize) {
         if let Some(endpoint) = self.endpoints.get_mut(&socket) {
             endpoint.max_batch = max_batch;
         }
     }
 
-    /// What has happened since it was last asked, oldest first.
+    /// The next event, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// A connection, wherever it is.
+    /// A connection, whoever owns it.
     pub(super) fn link_mut(
         &mut self,
         (number, handle): (usize, ConnectionHandle),
@@ -210,7 +211,7 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// The path that has a connection.
+    /// The path that owns a connection.
     pub(super) fn path_of(&mut self, at: (usize, ConnectionHandle)) -> Option<PathId> {
         match self.endpoints.get_mut(&at.0)?.owner(at.1)? {
             Owner::Path(id) => Some(*id),

@@ -1,4 +1,4 @@
-//! What happens when time has passed.
+//! Timers.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use super::{
 };
 use crate::{
     group::Group,
-    path::{CLOSED, Link, OPENING, PathId, REFUSED},
+    path::{CLOSED, HELLO_TIMEOUT, Link, PathId, REFUSED},
     proxy::Stream,
 };
 
-/// How often timers are looked at that are in no hurry.
+/// Interval at which timers that are not urgent are checked.
 const TICK: Duration = Duration::from_millis(50);
 
 impl<S: Stream> Tunnel<S> {
-    /// When [`Self::handle_timeout`] is to be called next.
+    /// When [`Self::handle_timeout`] is due.
     pub fn poll_timeout(&mut self) -> Instant {
-        let ticks = self.next_tick.min(self.next_look);
+        let ticks = self.next_tick.min(self.next_liveness_check);
         let groups = self.peers.groups_mut();
         let paths = groups.filter_map(|group| {
             let gap = group.resequencer.poll_timeout();
@@ -32,7 +32,7 @@ impl<S: Stream> Tunnel<S> {
         paths.chain(others).fold(ticks, Instant::min)
     }
 
-    /// Does what is due.
+    /// Does everything that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         if now >= self.next_tick {
             self.tick(now);
@@ -45,24 +45,24 @@ impl<S: Stream> Tunnel<S> {
         for endpoint in self.endpoints.values_mut() {
             endpoint.links_mut().for_each(|link| run_timer(link, now));
         }
-        if now >= self.next_look {
+        if now >= self.next_liveness_check {
             let groups = self.peers.groups_mut();
-            let silent = groups.filter_map(|group| group.recover_silent(now));
-            self.next_look = silent.fold(now + TICK, Instant::min);
+            let silent = groups.filter_map(|group| group.retransmit_from_silent(now));
+            self.next_liveness_check = silent.fold(now + TICK, Instant::min);
         }
     }
 
-    /// Looks at what is in no hurry: makes connections, probes silent paths, ends what took too long.
+    /// Opens connections, probes silent paths, and closes what took too long.
     fn tick(&mut self, now: Instant) {
         let mut due = Vec::new();
         for (number, endpoint) in &mut self.endpoints {
             for link in endpoint.links_mut() {
-                if now.saturating_duration_since(link.since) >= OPENING {
-                    link.connection.close(now, REFUSED, "too late".into());
+                if now.saturating_duration_since(link.created) >= HELLO_TIMEOUT {
+                    link.connection.close(now, REFUSED, "no hello in time".into());
                     link.active = true;
                 }
             }
-            if let Purpose::Makes { path, .. } = endpoint.socket.purpose
+            if let Purpose::Connector { path, .. } = endpoint.socket.purpose
                 && endpoint.is_idle()
             {
                 due.push((*number, path));
@@ -75,14 +75,14 @@ impl<S: Stream> Tunnel<S> {
         for group in self.peers.groups_mut() {
             group.links_mut().for_each(|link| link.probe_if_silent(now));
             if proxied {
-                group.tend_messages(now);
+                group.maintain_messages(now);
             }
             group.active = true;
         }
         self.peers.sweep(now, TICK);
     }
 
-    /// Makes the connection of a path, if it is time.
+    /// Opens the connection of a path, if its backoff has passed.
     fn connect(&mut self, number: usize, path: PathId, now: Instant) {
         let Some(peer) = self.peers.by_id_mut(path.peer) else { return };
         let name = peer.config.branch.clone();
@@ -95,7 +95,7 @@ impl<S: Stream> Tunnel<S> {
         let model = self.settings.model(now);
         let config = self.settings.client(&model);
         let Some(endpoint) = self.endpoints.get_mut(&number) else { return };
-        let Purpose::Makes { remote, .. } = endpoint.socket.purpose else { return };
+        let Purpose::Connector { remote, .. } = endpoint.socket.purpose else { return };
         match endpoint.quic.connect(now, config, remote, &name) {
             Ok((handle, connection)) => {
                 let link = Link::new(connection, (number, handle), model, Some(path), now);
@@ -105,12 +105,12 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// Tells all peers that this is the end; [`Self::poll_transmit`] then gives what is to be sent.
+    /// Closes all connections; [`Self::poll_transmit`] then returns what is to be sent.
     pub fn close(&mut self, now: Instant) {
         let paths = self.peers.groups_mut().flat_map(Group::links_mut);
         let others = self.endpoints.values_mut().flat_map(Endpoint::links_mut);
         for link in paths.chain(others) {
-            link.connection.close(now, CLOSED, "the gateway ends".into());
+            link.connection.close(now, CLOSED, "the gateway is stopping".into());
             link.active = true;
         }
     }

@@ -1,4 +1,4 @@
-//! What goes out: datagrams of connections.
+//! Output: datagrams of connections.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -8,18 +8,18 @@ use std::{
 use super::state::Tunnel;
 use crate::{group::Group, proxy::Stream};
 
-/// Datagrams to be sent in one piece.
+/// A GSO batch of datagrams to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
     /// Number of the socket.
     pub socket: usize,
-    /// Where to.
+    /// Destination.
     pub destination: SocketAddr,
-    /// The address to send it from, where that matters.
+    /// Source address, if it matters.
     pub source: Option<IpAddr>,
     /// ECN field.
     pub ecn: Option<u8>,
-    /// Bytes of each datagram but the last; None: it is one.
+    /// Length of each datagram but the last; None if there is only one.
     pub segment_size: Option<usize>,
     /// The datagrams.
     pub contents: &'a [u8],
@@ -39,7 +39,7 @@ impl<'a> Transmit<'a> {
 }
 
 impl<S: Stream> Tunnel<S> {
-    /// The next datagrams to be sent. What cannot be sent counts as lost on its path.
+    /// The next datagrams. What cannot be sent counts as lost on its path.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         loop {
             if let Some((socket, transmit, bytes)) = self.responses.pop_front() {
@@ -49,23 +49,23 @@ impl<S: Stream> Tunnel<S> {
             if let Some((socket, transmit)) = self.poll_links(now) {
                 return Some(Transmit::new(socket, &transmit, self.batch.contents()));
             }
-            // What packets and messages wait goes to connections before these send, so that it is in full datagrams,
-            // behind what they have to acknowledge.
+            // Queued packets and messages go to connections before these send, so that datagrams
+            // are full and carry pending acknowledgements.
             let proxied = self.run_proxy(now);
             let scheduled = self.schedule(now);
-            if !(self.collect(now) || scheduled || proxied) {
+            if !(self.collect_active(now) || scheduled || proxied) {
                 return None;
             }
         }
     }
 
-    /// Lets the connections send whose turn it is, and takes note of what has happened to them.
+    /// Lets connections send in turn, and handles their events.
     fn poll_links(&mut self, now: Instant) -> Option<(usize, quinn_proto::Transmit)> {
-        while let Some(at) = self.turns.front().copied() {
-            let most = self.endpoints.get(&at.0).map_or(1, |endpoint| endpoint.max_batch);
+        while let Some(at) = self.send_queue.front().copied() {
+            let max = self.endpoints.get(&at.0).map_or(1, |endpoint| endpoint.max_batch);
             let mut batch = std::mem::take(&mut self.batch);
             let transmit = if let Some(link) = self.link_mut(at) {
-                link.poll_transmit(now, most, &mut batch)
+                link.poll_transmit(now, max, &mut batch)
             } else {
                 batch.clear();
                 None
@@ -74,13 +74,13 @@ impl<S: Stream> Tunnel<S> {
             if let Some(transmit) = transmit {
                 return Some((at.0, transmit));
             }
-            self.turns.pop_front();
-            self.attend(at, now);
+            self.send_queue.pop_front();
+            self.poll_connection(at, now);
         }
         None
     }
 
-    /// Gives waiting packets and messages to the paths; whether there may be more.
+    /// Hands queued packets and messages to the paths; returns whether more may follow.
     fn schedule(&mut self, now: Instant) -> bool {
         let mut more = false;
         for group in self.peers.groups_mut() {
@@ -89,17 +89,17 @@ impl<S: Stream> Tunnel<S> {
         more
     }
 
-    /// Finds the connections that may have something to send; whether there are any.
-    fn collect(&mut self, now: Instant) -> bool {
+    /// Queues connections that may have something to send; returns whether there are any.
+    fn collect_active(&mut self, now: Instant) -> bool {
         for link in self.peers.groups_mut().flat_map(Group::links_mut) {
             if link.active {
-                link.fill(now);
-                self.turns.push_back(link.at);
+                link.send_padding(now);
+                self.send_queue.push_back(link.at);
             }
         }
         for endpoint in self.endpoints.values() {
-            self.turns.extend(endpoint.links().filter(|link| link.active).map(|link| link.at));
+            self.send_queue.extend(endpoint.links().filter(|link| link.active).map(|link| link.at));
         }
-        !self.turns.is_empty()
+        !self.send_queue.is_empty()
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import PurePath, PurePosixPath
@@ -35,6 +36,25 @@ def omit(value: object) -> FieldInfo:
 
 OMIT_NONE = omit(None)
 OMIT_EMPTY: FieldInfo = Field(exclude_if=lambda found: not found)
+
+
+def replace_old_names(data: object, **renamed: str) -> object:
+    """Give the values of a part with new names for old ones, and warn about each.
+
+    An old name beside its new one stays, and is then refused as unknown.
+
+    Args:
+        data: what the part is made from.
+        renamed: old names, accepted in this version, and their new names.
+    """
+    if not isinstance(data, Mapping):
+        return data
+    for old, new in renamed.items():
+        if old in data and new not in data:
+            message = f"configuration field {old} was renamed to {new}"
+            warnings.warn(message, FutureWarning, stacklevel=2)
+            data = {new if name == old else name: value for name, value in data.items()}
+    return data
 
 
 class Part(Model):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hawser.overlay.config.base import (
     OMIT_EMPTY,
@@ -18,6 +18,7 @@ from hawser.overlay.config.base import (
     Place,
     PortRange,
     omit,
+    replace_old_names,
 )
 from hawser.overlay.config.entry import Entry
 from hawser.spec.overlay import Congestion, Placement, Recovery, TcpProxyMode, TrafficType
@@ -72,7 +73,7 @@ class QuicTransport(Part):
     tls: Tls
     udp_offload: Annotated[bool | None, OMIT_NONE] = None
     """Whether the kernel segments batches of datagrams (UDP GSO); None: if a self-test passes."""
-    lane: Annotated[Mapping[Carried, TcpProxyMode], OMIT_EMPTY] = {}
+    tcp_proxy: Annotated[Mapping[Carried, TcpProxyMode], OMIT_EMPTY] = {}
     """Types of traffic whose TCP connections end at the gateways and are carried as streams."""
     congestion: Annotated[Congestion, omit(Congestion.DELAY)] = Congestion.DELAY
     """Congestion control of a path."""
@@ -82,6 +83,11 @@ class QuicTransport(Part):
     """Whether the packets of a flow are brought back into order."""
     header_compression: Annotated[bool, omit(value=True)] = True
     """Whether headers of TCP are compressed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _old_names(cls, data: object) -> object:
+        return replace_old_names(data, lane="tcp_proxy")
 
 
 Transport = Annotated[IpipTransport | MptcpTransport | QuicTransport, Field(discriminator="kind")]
@@ -199,6 +205,6 @@ class GatewayConfig(Configuration):
         found: set[Need] = {"hawserd", "tun"}
         if isinstance(self.transport, MptcpTransport):
             found.add("mptcp")
-        if isinstance(self.transport, QuicTransport) and self.transport.lane:
+        if isinstance(self.transport, QuicTransport) and self.transport.tcp_proxy:
             found.add("tproxy")
         return frozenset(found)

@@ -69,7 +69,7 @@ def _transport(settings: Settings, branch: str) -> config.Transport:
         return config.MptcpTransport(tls=tls)
     return config.QuicTransport(
         tls=tls,
-        lane=settings.tcp_proxy,
+        tcp_proxy=settings.tcp_proxy,
         congestion=settings.congestion,
         recovery=settings.recovery,
         resequence=settings.resequence,

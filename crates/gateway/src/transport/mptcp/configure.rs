@@ -1,4 +1,4 @@
-//! A new configuration.
+//! Reconfiguration.
 
 use std::{convert::Infallible, io, time::Instant};
 
@@ -16,28 +16,27 @@ impl Mptcp {
         identity: Option<&Identity>,
         now: Instant,
     ) -> io::Result<()> {
-        self.entrance.listen(config, &host.poller)?;
+        self.listeners.listen(config, &host.poller)?;
         let queue = config.document.queue_bytes as usize;
         let open = |_: &_, group: &hawser_tunnel::config::Group| {
             Ok::<_, Infallible>(Group::new(group.clone(), queue))
         };
-        // Those that are no longer wanted end by being dropped.
+        // Dropping removed groups closes their connections.
         let Ok(_) = self.peers.reconcile(config.document.id, &config.peers, open);
         self.peers.groups_mut().for_each(|group| group.queue.set_limit(queue));
         self.peers.set_policy(config.document.placement);
         self.identity = identity.cloned();
-        self.rename(host, now);
+        self.update_tokens(host, now);
         self.end_revoked(host, now);
         Ok(())
     }
 
-    /// Whether the other end's certificate is not believed any more.
+    /// Whether the peer's certificate has been revoked.
     pub(super) fn has_revoked(&self, session: &Session) -> bool {
         self.identity.as_ref().is_some_and(|own| own.has_revoked(session.certificate()))
     }
 
-    /// Ends connections of those whose certificate has been revoked; those whose certificate has not been
-    /// seen yet begin anew.
+    /// Closes connections whose certificate has been revoked, or is not known yet.
     fn end_revoked(&mut self, host: &mut Host, now: Instant) {
         if self.identity.is_none() {
             return;
@@ -47,24 +46,24 @@ impl Mptcp {
                 let place = self.peers.get(peer).and_then(|peer| peer.groups.get(group));
                 let Some(link) = place.and_then(|place| place.link.as_ref()) else { continue };
                 if link.session().is_none_or(|session| self.has_revoked(session)) {
-                    let why = LinkError::Stranger("its certificate may have been revoked".into());
-                    self.settle(host, peer, group, Err(why), now);
+                    let why =
+                        LinkError::IdentityMismatch("its certificate may have been revoked".into());
+                    self.finish_io(host, peer, group, Err(why), now);
                 }
             }
         }
     }
 
-    /// Peers and groups may have new places: tells the poller.
-    fn rename(&mut self, host: &mut Host, now: Instant) {
+    /// Updates the poller after peers and groups may have changed their indices.
+    fn update_tokens(&mut self, host: &mut Host, now: Instant) {
         for peer in 0..self.peers.len() {
             for group in 0..self.peers.get(peer).map_or(0, |peer| peer.groups.len()) {
                 let place = self.peers.get(peer).and_then(|peer| peer.groups.get(group));
                 let Some(link) = place.and_then(|place| place.link.as_ref()) else { continue };
-                let interest =
-                    if link.waits_to_write { Interest::ReadWrite } else { Interest::Read };
+                let interest = if link.wants_write { Interest::ReadWrite } else { Interest::Read };
                 let token = Token::Group(peer, group).pack();
                 let result = host.poller.modify(&link.stream, token, interest);
-                self.settle(host, peer, group, result.map_err(LinkError::from), now);
+                self.finish_io(host, peer, group, result.map_err(LinkError::from), now);
             }
         }
     }

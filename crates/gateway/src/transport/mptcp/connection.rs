@@ -1,4 +1,4 @@
-//! The connection of one path group: from being made to its end.
+//! Life cycle of a path group's connection.
 
 use std::{
     net::SocketAddr,
@@ -18,24 +18,24 @@ use hawser_wire::{
 };
 
 use super::{
-    entrance::OPENING,
     group::Group,
     link::{Link, LinkError, Progress},
+    listeners::HELLO_TIMEOUT,
     staging::packets,
     state::Mptcp,
     token::Token,
 };
 use crate::transport::Host;
 
-/// A connection that stands sends something at least this often.
+/// Interval of keepalives on an idle connection.
 const KEEPALIVE: Duration = Duration::from_secs(1);
 
-/// A connection on which nothing was heard for this long is given up.
-const SILENCE: Duration = Duration::from_secs(10);
+/// A connection on which nothing is received for this long is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Group {
-    /// Sends whole records, or lets them wait.
-    pub(super) fn carry(&mut self, records: &[u8], now: Instant) -> Result<(), LinkError> {
+    /// Sends whole records, or queues them.
+    pub(super) fn send(&mut self, records: &[u8], now: Instant) -> Result<(), LinkError> {
         let mut rest = records;
         if let Some(link) = self.link.as_mut().filter(|_| self.up)
             && link.is_idle()
@@ -56,8 +56,8 @@ impl Group {
 }
 
 impl Mptcp {
-    /// Something happened on a connection.
-    pub(super) fn serve(
+    /// A connection is ready.
+    pub(super) fn handle_events(
         &mut self,
         host: &mut Host,
         peer: usize,
@@ -72,7 +72,7 @@ impl Mptcp {
         if event.readable && result.is_ok() {
             result = self.read(host, peer, group, now);
         }
-        self.settle(host, peer, group, result, now);
+        self.finish_io(host, peer, group, result, now);
     }
 
     fn group_mut(&mut self, peer: usize, group: usize) -> Option<&mut Group> {
@@ -89,12 +89,12 @@ impl Mptcp {
         let Some(place) = self.group_mut(peer, group) else { return Ok(()) };
         let Some(link) = &mut place.link else { return Ok(()) };
         match link.writable(now, &mut place.queue, &mut place.counters)? {
-            Progress::Ready => self.greet(host, peer, group, now),
+            Progress::Ready => self.send_hello(host, peer, group, now),
             Progress::Same => Ok(()),
         }
     }
 
-    /// Receives from a connection; what is for this branch goes to the device.
+    /// Receives from a connection and writes packets to the device.
     fn read(
         &mut self,
         host: &mut Host,
@@ -131,18 +131,18 @@ impl Mptcp {
                     check_hello(&hello, config, group_config.id)?;
                     *up = true;
                 }
-                _ => return Err(LinkError::Protocol("a record at the wrong time")),
+                _ => return Err(LinkError::Protocol("unexpected record")),
             }
             Ok(ControlFlow::Continue(()))
         })?;
         if *up && !was_up {
             self.came_up(peer, group, now)?;
         }
-        if progress == Progress::Ready { self.greet(host, peer, group, now) } else { Ok(()) }
+        if progress == Progress::Ready { self.send_hello(host, peer, group, now) } else { Ok(()) }
     }
 
-    /// The connection that we made stands: says who we are.
-    fn greet(
+    /// Sends our hello on an established connection.
+    fn send_hello(
         &mut self,
         host: &mut Host,
         peer: usize,
@@ -155,10 +155,10 @@ impl Mptcp {
         let id = u8::try_from(id).unwrap_or(u8::MAX); // the configuration has no such number
         Hello { id, group: place.config.id, branch: &branch }.emit(&mut hello);
         let Some(link) = &mut place.link else { return Ok(()) };
-        link.say(now, &hello)
+        link.send_record(now, &hello)
     }
 
-    /// Both sides know each other: packets go from now on.
+    /// Both hellos were exchanged: packets may be sent.
     fn came_up(&mut self, peer: usize, group: usize, now: Instant) -> Result<(), LinkError> {
         let Some(Peer { config, groups, .. }) = self.peers.get_mut(peer) else { return Ok(()) };
         let Some(place) = groups.get_mut(group) else { return Ok(()) };
@@ -170,7 +170,7 @@ impl Mptcp {
         link.writable(now, &mut place.queue, &mut place.counters).map(|_| ())
     }
 
-    /// Gives a group the connection of a peer that has said who it is, and answers.
+    /// Makes an authenticated connection that of a group, and answers its hello.
     pub(super) fn adopt(
         &mut self,
         host: &mut Host,
@@ -184,19 +184,19 @@ impl Mptcp {
             self.end(peer, group, &LinkError::Replaced, now);
         }
         let token = Token::Group(peer, group).pack();
-        let interest = if link.waits_to_write { Interest::ReadWrite } else { Interest::Read };
+        let interest = if link.wants_write { Interest::ReadWrite } else { Interest::Read };
         let mut result = host.poller.modify(&link.stream, token, interest).map_err(LinkError::from);
         let Some(place) = self.group_mut(peer, group) else { return };
         place.link = Some(link);
-        result = result.and_then(|()| self.greet(host, peer, group, now));
+        result = result.and_then(|()| self.send_hello(host, peer, group, now));
         result = result.and_then(|()| self.came_up(peer, group, now));
-        // What came right behind the hello has been read already, so that the poller will not tell.
+        // What followed the hello has been read already, so the poller will not report it.
         result = result.and_then(|()| self.read(host, peer, group, now));
-        self.settle(host, peer, group, result, now);
+        self.finish_io(host, peer, group, result, now);
     }
 
-    /// After anything was done with a connection: ends it if that failed, else waits for what is next.
-    pub(super) fn settle(
+    /// Ends an operation on a connection: closes it on error, otherwise updates the poller.
+    pub(super) fn finish_io(
         &mut self,
         host: &mut Host,
         peer: usize,
@@ -223,15 +223,15 @@ impl Mptcp {
         };
         let Some(link) = &mut place.link else { return Ok(()) };
         let wanted = wanted || link.is_connecting();
-        if wanted != link.waits_to_write {
-            link.waits_to_write = wanted;
+        if wanted != link.wants_write {
+            link.wants_write = wanted;
             let interest = if wanted { Interest::ReadWrite } else { Interest::Read };
             host.poller.modify(&link.stream, Token::Group(peer, group).pack(), interest)?;
         }
         Ok(())
     }
 
-    /// Ends a connection. What waits for it goes on waiting.
+    /// Closes a connection. Its queue is kept.
     pub(super) fn end(&mut self, peer: usize, group: usize, error: &LinkError, now: Instant) {
         let Some(Peer { config, groups, .. }) = self.peers.get_mut(peer) else { return };
         let Some(place) = groups.get_mut(group) else { return };
@@ -247,8 +247,8 @@ impl Mptcp {
         place.retry.failed(now);
     }
 
-    /// Looks at the timers of a group.
-    pub(super) fn tend(&mut self, host: &mut Host, peer: usize, group: usize, now: Instant) {
+    /// Checks the timers of a group.
+    pub(super) fn run_timers(&mut self, host: &mut Host, peer: usize, group: usize, now: Instant) {
         let Some(Peer { groups, we_connect, .. }) = self.peers.get_mut(peer) else { return };
         let Some(place) = groups.get_mut(group) else { return };
         let result = match &mut place.link {
@@ -256,18 +256,21 @@ impl Mptcp {
                 self.open(host, peer, group, now);
                 return;
             }
-            Some(link) if now - link.heard >= if place.up { SILENCE } else { OPENING } => {
+            Some(link)
+                if now - link.last_received
+                    >= if place.up { IDLE_TIMEOUT } else { HELLO_TIMEOUT } =>
+            {
                 Err(LinkError::Silent)
             }
-            Some(link) if place.up && link.is_idle() && now - link.said >= KEEPALIVE => {
-                link.say(now, &KEEPALIVE_RECORD)
+            Some(link) if place.up && link.is_idle() && now - link.last_sent >= KEEPALIVE => {
+                link.send_record(now, &KEEPALIVE_RECORD)
             }
             _ => return,
         };
-        self.settle(host, peer, group, result, now);
+        self.finish_io(host, peer, group, result, now);
     }
 
-    /// Begins to connect.
+    /// Starts to connect.
     fn open(&mut self, host: &mut Host, peer: usize, group: usize, now: Instant) {
         let result = self.try_open(host, peer, group, now);
         if let Err(error) = result {
@@ -295,13 +298,13 @@ impl Mptcp {
     }
 }
 
-/// Whether the other end is who it should be.
+/// Whether the peer is the one expected.
 fn check_hello(hello: &Hello<'_>, peer: &config::Peer, group: u8) -> Result<(), LinkError> {
     if (hello.branch, u16::from(hello.id), hello.group) == (&peer.branch, peer.id, group) {
         return Ok(());
     }
     let Hello { branch, id, group: found } = hello;
-    Err(LinkError::Stranger(format!(
+    Err(LinkError::IdentityMismatch(format!(
         "the other end is branch {branch:?}, id {id}, group {found}; expected {:?}, {}, {group}",
         peer.branch, peer.id
     )))

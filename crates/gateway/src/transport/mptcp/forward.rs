@@ -12,21 +12,21 @@ use hawser_wire::{
 };
 
 use super::{
-    staging::{RUN, packets},
+    staging::{BATCH, packets},
     state::Mptcp,
 };
 use crate::{classify, transport::Host};
 
-/// Bytes read from the device before others get their turn.
+/// Bytes read from the device per turn.
 const READ_BUDGET: usize = 512 << 10;
 
 impl Mptcp {
-    /// Reads packets from the device and gives them to the connections they go to.
+    /// Reads packets from the device and passes them to their connections.
     pub(super) fn forward(&mut self, host: &mut Host, now: Instant) -> io::Result<()> {
         let mut budget = READ_BUDGET;
         while budget > 0 {
             if self.staging.is_full() {
-                self.flush_run(host, now);
+                self.flush_batch(host, now);
             }
             let read = match host.tun.read(self.staging.space()) {
                 Ok(read) => read,
@@ -34,17 +34,17 @@ impl Mptcp {
                 Err(error) => return Err(error),
             };
             budget = budget.saturating_sub(read.len.max(HEADER_LEN));
-            self.sort(host, read, now);
-            if self.staging.run().len() >= RUN {
-                self.flush_run(host, now);
+            self.route(host, read, now);
+            if self.staging.batch().len() >= BATCH {
+                self.flush_batch(host, now);
             }
         }
-        self.flush_run(host, now);
+        self.flush_batch(host, now);
         Ok(())
     }
 
-    /// Finds out where the packet goes that was just read, and adds it to the run.
-    fn sort(&mut self, host: &mut Host, read: Read, now: Instant) {
+    /// Looks up the destination of the packet just read, and adds it to the batch.
+    fn route(&mut self, host: &mut Host, read: Read, now: Instant) {
         let bytes = self.staging.space().get_mut(..read.len).unwrap_or_default();
         tcp::clamp_mss(bytes, host.config.mtu());
         let Ok(packet) = ip::Packet::parse(bytes) else {
@@ -53,7 +53,7 @@ impl Mptcp {
         };
         let packets = packets(&packet, read.segmentation);
         host.device.read.add(packets, read.len);
-        let Some(index) = self.peers.behind(packet.destination()) else {
+        let Some(index) = self.peers.index_by_address(packet.destination()) else {
             self.refuse(host, read.len);
             return;
         };
@@ -62,14 +62,14 @@ impl Mptcp {
         let Some(group) = self.peers.choose(index, hash, class, now) else { return };
         let target = (index, group);
         if self.staging.target != Some(target) {
-            // The packet stays where it is; what stands before it goes.
-            self.flush_before(host, now);
+            // The packet stays in place; the batch before it is sent.
+            self.flush_pending(host, now);
             self.staging.target = Some(target);
         }
         self.staging.commit(read);
     }
 
-    /// Counts a packet that goes nowhere, and tells its sender.
+    /// Drops a packet without destination, and tells its sender by ICMP.
     fn refuse(&mut self, host: &mut Host, len: usize) {
         host.device.drops.unknown_destination += 1;
         let source = host.config.source.map(IpAddr::V4);
@@ -84,24 +84,24 @@ impl Mptcp {
         }
     }
 
-    /// Sends the run, and makes the whole room free.
-    fn flush_run(&mut self, host: &mut Host, now: Instant) {
-        self.flush_before(host, now);
+    /// Sends the batch and frees the buffer.
+    fn flush_batch(&mut self, host: &mut Host, now: Instant) {
+        self.flush_pending(host, now);
         (self.staging.start, self.staging.end) = (0, 0);
         self.staging.target = None;
     }
 
-    /// Sends the run; the next record follows where it ends.
-    fn flush_before(&mut self, host: &mut Host, now: Instant) {
+    /// Sends the batch; the next record follows behind it.
+    fn flush_pending(&mut self, host: &mut Host, now: Instant) {
         let staging = &mut self.staging;
         if let Some((peer, group)) = staging.target
             && let Some(peer) = self.peers.get_mut(peer)
             && let Some(group) = peer.groups.get_mut(group)
         {
-            let result = group.carry(staging.run(), now);
+            let result = group.send(staging.batch(), now);
             staging.start = staging.end;
             let (peer, group) = self.staging.target.unwrap_or_default();
-            self.settle(host, peer, group, result, now);
+            self.finish_io(host, peer, group, result, now);
         }
         self.staging.start = self.staging.end;
     }

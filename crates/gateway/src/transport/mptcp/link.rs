@@ -1,4 +1,4 @@
-//! One connection to a peer: bytes in, records out, and the other way round.
+//! Record layer of one connection: bytes in, records out, and vice versa.
 
 use std::{io, ops::ControlFlow, time::Instant};
 
@@ -11,19 +11,18 @@ use hawser_wire::{
     stream::Buffer,
 };
 
-use super::{queue::Queue, stride::Stride};
+use super::{queue::Queue, write_size::WriteSize};
 
-/// Bytes received before others get their turn.
+/// Bytes received per turn.
 const RECEIVE_BUDGET: usize = 512 << 10;
 
-/// Bytes received at once, at most; more than a record, so that few are moved within the buffer.
+/// Receive buffer, bytes; larger than a record, so that little is moved within it.
 const RECEIVE_BUFFER: usize = 256 << 10;
 
-/// Bytes of records given to the socket at once, unless one record is longer.
+/// Bytes of records per write, unless one record is longer.
 const SEND_BATCH: usize = 64 << 10;
 
-/// Bytes that can be on their way to the socket: a batch, sealed, or what is left of one, and a
-/// handshake message.
+/// Output buffer, bytes: one sealed batch or what is left of it, and a handshake message.
 const OUT_BUFFER: usize = sealed_len(record::MAX_LEN + SEND_BATCH) + (16 << 10);
 
 /// Why a connection has ended.
@@ -37,11 +36,11 @@ pub(super) enum LinkError {
     Tls(#[from] tls::Error),
     #[error("the peer closed the connection")]
     Closed,
-    #[error("nothing heard from the peer for too long")]
+    #[error("idle timeout")]
     Silent,
     #[error("{0}")]
-    Stranger(String),
-    #[error("the peer does not keep to the protocol: {0}")]
+    IdentityMismatch(String),
+    #[error("protocol violation: {0}")]
     Protocol(&'static str),
     #[error("replaced by a newer connection of the same peer")]
     Replaced,
@@ -50,7 +49,7 @@ pub(super) enum LinkError {
 }
 
 impl LinkError {
-    /// Its name in counters.
+    /// Its counter.
     pub(super) fn cause(&self) -> EndCause {
         match self {
             Self::Io(_) => EndCause::Io,
@@ -58,15 +57,15 @@ impl LinkError {
             Self::Tls(_) => EndCause::Tls,
             Self::Closed | Self::Replaced | Self::Removed => EndCause::Closed,
             Self::Silent => EndCause::Silent,
-            Self::Stranger(_) => EndCause::Stranger,
+            Self::IdentityMismatch(_) => EndCause::IdentityMismatch,
         }
     }
 }
 
-/// How far a connection has come.
+/// Progress of a connection.
 enum Phase {
     Connecting(Option<Box<Handshake>>),
-    Shaking(Box<Handshake>),
+    Handshaking(Box<Handshake>),
     Plain,
     Protected(Box<Session>),
     Failed,
@@ -76,62 +75,62 @@ enum Phase {
 pub(super) struct Link {
     pub(super) stream: Stream,
     phase: Phase,
-    /// What was received and is still sealed; None where nothing is ever sealed.
+    /// Received ciphertext; None without TLS.
     sealed: Option<Buffer>,
     decoder: Decoder,
-    /// What has been promised to the socket: a record of which a part was sent must be sent whole.
+    /// Bytes committed to the socket: a record that was sent in part must be completed.
     out: Buffer,
-    stride: Stride,
-    /// When something last came.
-    pub(super) heard: Instant,
+    write_size: WriteSize,
+    /// When something was last received.
+    pub(super) last_received: Instant,
     /// When something was last sent.
-    pub(super) said: Instant,
-    /// What is being waited for, so that the poller is only called when that changes.
-    pub(super) waits_to_write: bool,
+    pub(super) last_sent: Instant,
+    /// What the poller waits for, so that it is called only on changes.
+    pub(super) wants_write: bool,
 }
 
-/// What a call of [`Link::connected`] or [`Link::receive`] found out.
+/// Result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Nothing new.
+    /// No change.
     Same,
     /// Records can now be sent.
     Ready,
 }
 
 impl Link {
-    /// A connection that is being made; with a handshake where it is to be encrypted.
+    /// An outgoing connection, with a handshake if it is to be encrypted.
     pub(super) fn connecting(stream: Stream, handshake: Option<Handshake>, now: Instant) -> Self {
         let sealed = handshake.is_some();
         let mut link = Self::new(stream, Phase::Connecting(handshake.map(Box::new)), sealed, now);
-        link.waits_to_write = true;
+        link.wants_write = true;
         link
     }
 
-    /// A connection that was taken.
+    /// An incoming connection.
     pub(super) fn accepted(stream: Stream, handshake: Option<Handshake>, now: Instant) -> Self {
         let sealed = handshake.is_some();
-        let phase = handshake.map_or(Phase::Plain, |h| Phase::Shaking(Box::new(h)));
+        let phase = handshake.map_or(Phase::Plain, |h| Phase::Handshaking(Box::new(h)));
         Self::new(stream, phase, sealed, now)
     }
 
     fn new(stream: Stream, phase: Phase, sealed: bool, now: Instant) -> Self {
-        let stride = Stride::new(now);
-        stream.limit_unsent(stride.unsent());
+        let write_size = WriteSize::new(now);
+        stream.limit_unsent(write_size.unsent());
         Self {
             stream,
             phase,
             sealed: sealed.then(|| Buffer::new(RECEIVE_BUFFER)),
             decoder: Decoder::new(RECEIVE_BUFFER, tls::MAX_CIPHERTEXT_LEN),
             out: Buffer::new(OUT_BUFFER),
-            stride,
-            heard: now,
-            said: now,
-            waits_to_write: false,
+            write_size,
+            last_received: now,
+            last_sent: now,
+            wants_write: false,
         }
     }
 
-    /// The TLS session, once there is one.
+    /// The TLS session, once the handshake is complete.
     pub(super) fn session(&self) -> Option<&Session> {
         match &self.phase {
             Phase::Protected(session) => Some(session),
@@ -139,19 +138,19 @@ impl Link {
         }
     }
 
-    /// Whether everything that was promised to the socket has been given to it.
+    /// Whether the socket has taken everything committed to it.
     pub(super) fn is_idle(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// Whether the connection does not stand yet.
+    /// Whether the connection is not established yet.
     pub(super) fn is_connecting(&self) -> bool {
         matches!(self.phase, Phase::Connecting(_))
     }
 
-    /// Sends a record of our own, behind what was promised to the socket.
-    pub(super) fn say(&mut self, now: Instant, record: &[u8]) -> Result<(), LinkError> {
-        self.said = now;
+    /// Sends a record of our own, behind what is committed.
+    pub(super) fn send_record(&mut self, now: Instant, record: &[u8]) -> Result<(), LinkError> {
+        self.last_sent = now;
         let space = self.out.space(sealed_len(record.len()));
         let len = match &mut self.phase {
             Phase::Protected(session) => session.seal(record, space)?,
@@ -166,12 +165,12 @@ impl Link {
         self.flush(now)
     }
 
-    /// The socket can be written for the first time: the connection stands, or has failed.
+    /// The socket is writable for the first time: the connection is established, or has failed.
     fn connected(&mut self, now: Instant) -> Result<Progress, LinkError> {
         let Phase::Connecting(handshake) = &mut self.phase else { return Ok(Progress::Same) };
         self.stream.take_error()?;
         match self.stream.peer() {
-            // An event of the socket that had this place before.
+            // A stale event of the socket that had this token before.
             Err(e) if e.kind() == io::ErrorKind::NotConnected => return Ok(Progress::Same),
             other => other?,
         };
@@ -179,28 +178,30 @@ impl Link {
             self.phase = Phase::Plain;
             return Ok(Progress::Ready);
         };
-        self.phase = Phase::Shaking(handshake);
-        self.shake(now)
+        self.phase = Phase::Handshaking(handshake);
+        self.advance_handshake(now)
     }
 
-    /// Goes on with the handshake, as far as what was received allows.
-    fn shake(&mut self, now: Instant) -> Result<Progress, LinkError> {
-        let (Phase::Shaking(handshake), Some(sealed)) = (&mut self.phase, &mut self.sealed) else {
+    /// Continues the handshake with what was received.
+    fn advance_handshake(&mut self, now: Instant) -> Result<Progress, LinkError> {
+        let (Phase::Handshaking(handshake), Some(sealed)) = (&mut self.phase, &mut self.sealed)
+        else {
             return Ok(Progress::Same);
         };
         let mut answer = Vec::new();
-        let step = handshake.advance(sealed.data_mut(), &mut answer);
+        let action = handshake.advance(sealed.data_mut(), &mut answer);
         let fits = self.out.append(&answer) == answer.len();
-        let step = step.inspect_err(|_| {
+        let action = action.inspect_err(|_| {
             // The alert that says why; the connection ends either way.
             let _ = self.stream.send(self.out.data());
         })?;
         if !fits {
             return Err(LinkError::Protocol("handshake too long"));
         }
-        sealed.consume(step.consumed);
-        let done = step.done;
-        if done && let Phase::Shaking(handshake) = std::mem::replace(&mut self.phase, Phase::Failed)
+        sealed.consume(action.consumed);
+        let done = action.done;
+        if done
+            && let Phase::Handshaking(handshake) = std::mem::replace(&mut self.phase, Phase::Failed)
         {
             self.phase = Phase::Protected(Box::new(handshake.finish()?));
         }
@@ -208,8 +209,8 @@ impl Link {
         Ok(if done { Progress::Ready } else { Progress::Same })
     }
 
-    /// Receives and gives every record to `sink`, until nothing more has come, the budget is used up or
-    /// the sink breaks off. What it has not taken stays.
+    /// Receives and passes every record to `sink`, until nothing more is available, the budget is
+    /// used up or the sink breaks. Remaining records stay buffered.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -220,18 +221,18 @@ impl Link {
             if let Phase::Connecting(_) = self.phase {
                 return Ok(Progress::Same);
             }
-            if let Phase::Shaking(_) = self.phase
-                && self.shake(now)? == Progress::Ready
+            if let Phase::Handshaking(_) = self.phase
+                && self.advance_handshake(now)? == Progress::Ready
             {
                 return Ok(Progress::Ready);
             }
-            if self.hand_out(&mut sink)?.is_break() || budget == 0 {
+            if self.deliver_records(&mut sink)?.is_break() || budget == 0 {
                 return Ok(Progress::Same);
             }
             match self.fill(budget) {
                 Ok(0) => return Err(LinkError::Closed),
                 Ok(n) => {
-                    self.heard = now;
+                    self.last_received = now;
                     budget = budget.saturating_sub(n);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Progress::Same),
@@ -252,8 +253,8 @@ impl Link {
         Ok(n)
     }
 
-    /// Gives all records that are complete to `sink`.
-    fn hand_out(
+    /// Passes all complete records to `sink`.
+    fn deliver_records(
         &mut self,
         sink: &mut impl FnMut(Record<'_>) -> Result<ControlFlow<()>, LinkError>,
     ) -> Result<ControlFlow<()>, LinkError> {
@@ -278,7 +279,7 @@ impl Link {
         }
     }
 
-    /// The socket can be written: sends what was promised, then from the queue.
+    /// The socket is writable: sends what is committed, then from the queue.
     pub(super) fn writable(
         &mut self,
         now: Instant,
@@ -304,26 +305,26 @@ impl Link {
         matches!(self.phase, Phase::Plain | Phase::Protected(_))
     }
 
-    /// Sends whole `records`, as many as the socket takes, counts them in `sent`, and says how many
-    /// bytes of them are done with. Only to be called when [`Link::is_idle`].
+    /// Sends whole `records`, as many as the socket takes, counts them in `sent`, and returns how
+    /// many bytes are done. Call it only if [`Link::is_idle`].
     pub(super) fn transmit(
         &mut self,
         now: Instant,
         records: &[u8],
         sent: &mut Traffic,
     ) -> Result<usize, LinkError> {
-        self.said = now;
+        self.last_sent = now;
         let done = match &mut self.phase {
             Phase::Plain => self.transmit_plain(now, records),
             Phase::Protected(_) => self.transmit_sealed(now, records),
             _ => Ok(0),
         }?;
-        tally(records.get(..done).unwrap_or_default(), sent);
+        count_packets(records.get(..done).unwrap_or_default(), sent);
         Ok(done)
     }
 
     fn transmit_plain(&mut self, now: Instant, records: &[u8]) -> Result<usize, LinkError> {
-        let sent = write(&self.stream, &mut self.stride, now, records)?;
+        let sent = write(&self.stream, &mut self.write_size, now, records)?;
         // The rest of a record that was begun must follow before anything else.
         let end = boundary(records, sent);
         self.out.append(records.get(sent..end).unwrap_or_default());
@@ -334,7 +335,7 @@ impl Link {
         let mut done = 0;
         while done < records.len() && self.is_idle() {
             let rest = records.get(done..).unwrap_or_default();
-            let batch = SEND_BATCH.min(self.stride.bytes());
+            let batch = SEND_BATCH.min(self.write_size.bytes());
             let end = if rest.len() <= batch { rest.len() } else { boundary(rest, batch) };
             let batch = rest.get(..end).unwrap_or_default();
             let Phase::Protected(session) = &mut self.phase else { break };
@@ -346,31 +347,31 @@ impl Link {
         Ok(done)
     }
 
-    /// Gives the socket what it was promised, as much as it takes.
+    /// Writes what is committed, as much as the socket takes.
     fn flush(&mut self, now: Instant) -> Result<(), LinkError> {
         if !self.out.is_empty() {
-            let sent = write(&self.stream, &mut self.stride, now, self.out.data())?;
+            let sent = write(&self.stream, &mut self.write_size, now, self.out.data())?;
             self.out.consume(sent);
         }
         Ok(())
     }
 }
 
-/// Gives the socket bytes, a stride at a time, and says how many it took.
+/// Writes bytes to the socket in pieces of the current write size; returns how many it took.
 fn write(
     stream: &Stream,
-    stride: &mut Stride,
+    write_size: &mut WriteSize,
     now: Instant,
     bytes: &[u8],
 ) -> Result<usize, LinkError> {
-    let sent = write_pieces(bytes, stride.bytes(), |piece| stream.send(piece))?;
-    if stride.sent(sent, now, || stream.segment_size()) {
-        stream.limit_unsent(stride.unsent());
+    let sent = write_pieces(bytes, write_size.bytes(), |piece| stream.send(piece))?;
+    if write_size.sent(sent, now, || stream.segment_size()) {
+        stream.limit_unsent(write_size.unsent());
     }
     Ok(sent)
 }
 
-/// Sends pieces until one is not taken whole.
+/// Writes pieces until one is not taken whole.
 fn write_pieces(
     bytes: &[u8],
     size: usize,
@@ -396,7 +397,7 @@ fn limited(space: &mut [u8], limit: usize) -> &mut [u8] {
 }
 
 /// Counts the packets in whole records.
-fn tally(mut records: &[u8], traffic: &mut Traffic) {
+fn count_packets(mut records: &[u8], traffic: &mut Traffic) {
     while let Ok(Some((record, len))) = Record::parse(records) {
         match record {
             Record::Packet(packet) => traffic.add(1, packet.bytes().len()),
@@ -409,7 +410,7 @@ fn tally(mut records: &[u8], traffic: &mut Traffic) {
     }
 }
 
-/// Where the record ends that byte `at` of `records` lies in; `at` itself where one begins there.
+/// End of the record that contains byte `at`; `at` itself if a record begins there.
 fn boundary(records: &[u8], at: usize) -> usize {
     let mut end = 0;
     while end < at {

@@ -1,18 +1,18 @@
-//! The `mptcp` transport: one connection for each path group of each peer.
+//! The `mptcp` transport: one MPTCP connection per path group of each peer (docs/design/mptcp.md).
 
 mod accept;
 mod configure;
 mod connection;
-mod entrance;
 mod forward;
 mod group;
 mod link;
+mod listeners;
+mod path_manager;
 mod paths;
 mod queue;
 mod staging;
 mod state;
-mod stride;
 mod token;
-mod watch;
+mod write_size;
 
 pub(crate) use self::state::Mptcp;

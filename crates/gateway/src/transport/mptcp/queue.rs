@@ -1,14 +1,14 @@
-//! Records that wait for a connection: bounded, in order, ready to be sent without a copy.
+//! Queue of records in front of a connection: bounded, in order, contiguous in memory.
 
 use std::{collections::VecDeque, time::Instant};
 
 use hawser_multipath::CoDel;
 use hawser_wire::record;
 
-/// A queue of records, bounded in bytes.
+/// A queue of records, bounded in bytes and managed by CoDel.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Records one after the other; those before `head` are gone.
+    /// Concatenated records; those before `head` are gone.
     bytes: Vec<u8>,
     head: usize,
     entries: VecDeque<Entry>,
@@ -23,7 +23,7 @@ struct Entry {
 }
 
 impl Queue {
-    /// An empty queue that takes `limit` bytes.
+    /// An empty queue of at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self {
             bytes: Vec::new(),
@@ -34,22 +34,22 @@ impl Queue {
         }
     }
 
-    /// Changes how much it takes. What is in it stays.
+    /// Changes the limit, bytes. Records already queued stay.
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Bytes in it.
+    /// Bytes queued.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.head
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing is queued.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Takes as many of the whole `records` as fit, and says how many did not.
+    /// Queues as many of the whole `records` as fit; returns how many did not.
     pub(super) fn push(&mut self, mut records: &[u8], now: Instant) -> u64 {
         let mut dropped = 0;
         while let Some(len) = record::emitted_len(records) {
@@ -65,7 +65,7 @@ impl Queue {
     }
 
     fn append(&mut self, record: &[u8], since: Instant) {
-        // Moved only when as much is gone as is left, so that a byte is moved about once.
+        // Moved only when as much is gone as is left, so that each byte is moved about once.
         if self.head > self.bytes.len() / 2 {
             self.bytes.drain(..self.head);
             self.head = 0;
@@ -98,14 +98,14 @@ impl Queue {
         }
     }
 
-    /// Drops the oldest packets where they have waited for too long; says how many. Of one that is still
-    /// to be cut, a segment: what a record holds is a whole window of a slow connection, whose loss TCP
-    /// notices only when its retransmission timer runs out.
+    /// Lets CoDel drop the oldest packets; returns how many. Of a GSO packet it drops one segment:
+    /// a record holds a whole window of a slow connection, whose loss TCP would notice only by its
+    /// retransmission timeout.
     pub(super) fn prune(&mut self, now: Instant) -> u64 {
         let mut dropped = 0;
         while let Some(since) = self.entries.front().map(|entry| entry.since) {
             let delay = now.saturating_duration_since(since);
-            if !self.codel.drops(delay, self.len() <= record::MAX_LEN, now) {
+            if !self.codel.should_drop(delay, self.len() <= record::MAX_LEN, now) {
                 break;
             }
             self.drop_oldest();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_drops_what_comes() {
+    fn a_full_queue_drops_arriving_records() {
         let mut queue = Queue::new(250);
         let records = [record(97, 1), record(97, 2), record(97, 3), record(27, 4)].concat();
         assert_eq!(queue.push(&records, Instant::now()), 1);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_too_long_is_dropped_first() {
+    fn codel_drops_the_oldest_record() {
         let mut queue = Queue::new(1 << 20);
         let start = Instant::now();
         for n in 0..20 {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_large_packet_one_segment_is_dropped() {
+    fn one_segment_of_a_gso_packet_is_dropped() {
         let cut = Segmentation::new(Protocol::TcpV4, 1400, 20, 16, false);
         let mut packet = vec![0; 40 + 40 * 1400];
         packet[..4].copy_from_slice(&[0x45, 0, 0xda, 0xe8]);
@@ -198,12 +198,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out_in_order(
-            steps in proptest::collection::vec((0..300_usize, 0..900_usize), 1..100)
+        fn records_leave_in_order(
+            actions in proptest::collection::vec((0..300_usize, 0..900_usize), 1..100)
         ) {
             let mut queue = Queue::new(usize::MAX);
             let (mut sent, mut seen) = (Vec::new(), Vec::new());
-            for (n, (len, take)) in steps.into_iter().enumerate() {
+            for (n, (len, take)) in actions.into_iter().enumerate() {
                 let record = record(len, u8::try_from(n % 256).unwrap());
                 sent.extend_from_slice(&record);
                 queue.push(&record, Instant::now());

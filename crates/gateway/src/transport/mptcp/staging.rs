@@ -1,4 +1,4 @@
-//! Records on their way from the device to a connection.
+//! Batches of records from the device to a connection.
 
 use hawser_netdev::tun::{MAX_PACKET_LEN, Read};
 use hawser_wire::{
@@ -6,13 +6,13 @@ use hawser_wire::{
     record::{self, HEADER_LEN, Segmentation},
 };
 
-/// Bytes of records for one connection that are gathered before it gets them.
-pub(super) const RUN: usize = 64 << 10;
+/// Bytes of records collected for one connection before they are sent.
+pub(super) const BATCH: usize = 64 << 10;
 
-/// Records on their way from the device to one connection: read to where they are sent from.
+/// Records for one connection, read directly to where they are sent from.
 pub(super) struct Staging {
     bytes: Box<[u8]>,
-    /// The records that are complete.
+    /// Complete records.
     pub(super) start: usize,
     pub(super) end: usize,
     /// Peer and group that they are for.
@@ -21,13 +21,13 @@ pub(super) struct Staging {
 
 impl Default for Staging {
     fn default() -> Self {
-        let bytes = vec![0; RUN + 2 * record::MAX_LEN].into_boxed_slice();
+        let bytes = vec![0; BATCH + 2 * record::MAX_LEN].into_boxed_slice();
         Self { bytes, start: 0, end: 0, target: None }
     }
 }
 
 impl Staging {
-    /// Room for the packet of one more record; there is enough unless [`Staging::is_full`].
+    /// Space for the packet of one more record; sufficient unless [`Staging::is_full`].
     pub(super) fn space(&mut self) -> &mut [u8] {
         let at = self.end + HEADER_LEN;
         self.bytes.get_mut(at..at + MAX_PACKET_LEN).unwrap_or_default()
@@ -37,7 +37,7 @@ impl Staging {
         self.bytes.len() - self.end < record::MAX_LEN
     }
 
-    /// Makes a record of the packet that was read into the room.
+    /// Completes the record of the packet that was read into [`Self::space`].
     pub(super) fn commit(&mut self, read: Read) {
         let header = record::packet_header(truncated(read.len), read.segmentation.is_some());
         self.put(&header);
@@ -54,17 +54,17 @@ impl Staging {
         }
     }
 
-    pub(super) fn run(&self) -> &[u8] {
+    pub(super) fn batch(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 }
 
-/// A read gives at most [`MAX_PACKET_LEN`] bytes.
+/// A read returns at most [`MAX_PACKET_LEN`] bytes.
 fn truncated(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
 
-/// Packets that a record is on a wire.
+/// Packets of a record as on the wire.
 pub(super) fn packets(packet: &ip::Packet<'_>, segmentation: Option<Segmentation>) -> usize {
     segmentation.map_or(1, |cut| cut.segments(packet.bytes()))
 }

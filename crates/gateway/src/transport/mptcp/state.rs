@@ -1,4 +1,4 @@
-//! The state, and what the agent's loop calls.
+//! State of the transport, and its interface to the agent.
 
 use std::{io, time::Instant};
 
@@ -7,35 +7,36 @@ use hawser_netdev::{
     poll::{Interest, Ready},
 };
 use hawser_tls::Identity;
-use hawser_tunnel::{Peer, Peers, counters::StrangerCounters};
+use hawser_tunnel::{Peer, Peers, counters::UnauthenticatedCounters};
 
-use super::{entrance::Entrance, group::Group, staging::Staging, token::Token};
+use super::{group::Group, listeners::Listeners, staging::Staging, token::Token};
 use crate::{
     config::Config,
     status::{GroupStatus, NumberedCounters, PeerCounters, PeerStatus},
     transport::{Host, TICK, Transport},
 };
 
-/// ICMP errors sent in one tick, at most (RFC 1812 section 4.3.2.8).
+/// ICMP errors sent per tick (RFC 1812 section 4.3.2.8).
 const ICMP_BUDGET: u32 = 10;
 
 /// The transport.
 pub(crate) struct Mptcp {
     pub(super) identity: Option<Identity>,
     pub(super) tuning: Tuning,
-    /// Who makes subflows; None where the kernel does, by its endpoints.
+    /// MPTCP path manager of the kernel's netlink interface; None if the kernel manages subflows
+    /// itself.
     pub(super) manager: Option<Manager>,
     pub(super) peers: Peers<Group>,
-    pub(super) entrance: Entrance,
+    pub(super) listeners: Listeners,
     pub(super) staging: Staging,
-    pub(super) strangers: StrangerCounters,
+    pub(super) unauthenticated: UnauthenticatedCounters,
     /// ICMP errors that may still be sent before the next tick.
     pub(super) icmp_budget: u32,
     next_tick: Instant,
 }
 
 impl Mptcp {
-    /// Without peers yet.
+    /// No peers yet.
     pub(crate) fn new(host: &Host, tuning: Tuning) -> io::Result<Self> {
         let manager = Manager::open()?;
         if let Some(manager) = &manager {
@@ -47,23 +48,23 @@ impl Mptcp {
             tuning,
             manager,
             peers: Peers::new(host.config.document.placement, now),
-            entrance: Entrance::default(),
+            listeners: Listeners::default(),
             staging: Staging::default(),
-            strangers: StrangerCounters::default(),
+            unauthenticated: UnauthenticatedCounters::default(),
             icmp_budget: 0,
             next_tick: now,
         })
     }
 
-    /// Looks at all timers.
+    /// Checks all timers.
     fn tick(&mut self, host: &mut Host, now: Instant) {
         self.icmp_budget = ICMP_BUDGET;
-        self.entrance.expire(now, &mut self.strangers);
+        self.listeners.expire(now, &mut self.unauthenticated);
         self.peers.sweep(now, TICK);
         for peer in 0..self.peers.len() {
             for group in 0..self.peers.get(peer).map_or(0, |peer| peer.groups.len()) {
-                self.tend(host, peer, group, now);
-                self.watch(peer, group, now);
+                self.run_timers(host, peer, group, now);
+                self.manage_subflows(peer, group, now);
             }
         }
     }
@@ -73,7 +74,7 @@ impl Mptcp {
         GroupStatus {
             id: group.config.id,
             up: group.up,
-            subflows: link.map_or(0, |_| group.watch.present().max(1)),
+            subflows: link.map_or(0, |_| group.path_manager.present().max(1)),
             reconnects: group.reconnects,
             remote: link
                 .and_then(|link| link.stream.peer().ok())
@@ -82,8 +83,8 @@ impl Mptcp {
             queued_bytes: group.queue.len(),
             paths: Vec::new(),
             flows: self.peers.flows(peer.config.id, group.config.id),
-            lane: false,
-            lane_flows: 0,
+            tcp_proxy: false,
+            tcp_proxy_flows: 0,
         }
     }
 }
@@ -105,10 +106,10 @@ impl Transport for Mptcp {
 
     fn handle_ready(&mut self, host: &mut Host, event: Ready, now: Instant) {
         match Token::unpack(event.token) {
-            Token::Manager => self.hear_news(),
+            Token::Manager => self.on_subflow_event(),
             Token::Listener(index) => self.accept(host, index, now),
-            Token::Stranger(index) => self.hear(host, index, now),
-            Token::Group(peer, group) => self.serve(host, peer, group, event, now),
+            Token::Unauthenticated(index) => self.read_hello(host, index, now),
+            Token::Group(peer, group) => self.handle_events(host, peer, group, event, now),
         }
     }
 
@@ -141,8 +142,8 @@ impl Transport for Mptcp {
         peers.collect()
     }
 
-    fn strangers(&self) -> StrangerCounters {
-        self.strangers
+    fn unauthenticated(&self) -> UnauthenticatedCounters {
+        self.unauthenticated
     }
 
     fn close(&mut self, _: &mut Host, _: Instant) {}

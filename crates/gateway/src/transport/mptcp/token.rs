@@ -1,11 +1,11 @@
-//! Tokens of the poller.
+//! Poller tokens.
 
-/// What a descriptor belongs to, as the poller knows it.
+/// Owner of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Manager,
     Listener(usize),
-    Stranger(usize),
+    Unauthenticated(usize),
     Group(usize, usize),
 }
 
@@ -13,7 +13,7 @@ impl Token {
     pub(super) fn pack(self) -> u64 {
         let (kind, a, b) = match self {
             Self::Listener(a) => (2, a, 0),
-            Self::Stranger(a) => (3, a, 0),
+            Self::Unauthenticated(a) => (3, a, 0),
             Self::Group(a, b) => (4, a, b),
             Self::Manager => (5, 0, 0),
         };
@@ -25,7 +25,7 @@ impl Token {
         let (a, b) = (part(28), part(0));
         match token >> 56 {
             2 => Self::Listener(a),
-            3 => Self::Stranger(a),
+            3 => Self::Unauthenticated(a),
             4 => Self::Group(a, b),
             _ => Self::Manager,
         }
@@ -37,8 +37,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_survive_the_poller() {
-        let all = [Token::Manager, Token::Listener(3), Token::Stranger(63), Token::Group(13, 15)];
+    fn tokens_are_packed_and_unpacked() {
+        let all =
+            [Token::Manager, Token::Listener(3), Token::Unauthenticated(63), Token::Group(13, 15)];
         for token in all {
             assert_eq!(Token::unpack(token.pack()), token);
         }

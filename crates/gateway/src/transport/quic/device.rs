@@ -1,4 +1,4 @@
-//! Packets of the device: read into the tunnel, and written where they come out of it.
+//! Packets of the TUN device: read into the tunnel, written when they leave it.
 
 use std::{io, time::Instant};
 
@@ -11,10 +11,10 @@ use hawser_wire::{
 
 use crate::{classify, transport::Host};
 
-/// Bytes read from the device before others get their turn.
+/// Bytes read from the device per turn.
 const READ_BUDGET: usize = 256 << 10;
 
-/// Where packets are on their way from the device, and to it.
+/// Buffers for reading and writing.
 pub(super) struct Device {
     space: Box<[u8]>,
     join: Coalescer,
@@ -25,7 +25,7 @@ impl Device {
         Self { space: vec![0; MAX_PACKET_LEN].into_boxed_slice(), join: Coalescer::default() }
     }
 
-    /// Reads packets, and gives them to the tunnel.
+    /// Reads packets and passes them to the tunnel.
     pub(super) fn read<S: Stream>(
         &mut self,
         host: &mut Host,
@@ -50,7 +50,7 @@ impl Device {
         Ok(())
     }
 
-    /// Writes what the tunnel has for this branch: segments of a flow that come one after the other are joined.
+    /// Writes the packets that the tunnel delivers; consecutive segments of a flow are coalesced.
     pub(super) fn write<S: Stream>(
         &mut self,
         host: &mut Host,
@@ -58,8 +58,8 @@ impl Device {
         now: Instant,
     ) {
         let Host { tun, device, .. } = host;
-        while let Some(Incoming { packet, unsummed }) = tunnel.poll_packet(now) {
-            let checksum = if unsummed { Checksum::Omitted } else { Checksum::Unknown };
+        while let Some(Incoming { packet, checksum_omitted }) = tunnel.poll_packet(now) {
+            let checksum = if checksum_omitted { Checksum::Omitted } else { Checksum::Unknown };
             if !self.join.push(&packet, checksum) {
                 flush(&mut self.join, tun, device);
                 self.join.push(&packet, checksum);

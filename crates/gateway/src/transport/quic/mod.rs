@@ -1,4 +1,4 @@
-//! The `quic` transport: sockets, device and streams of a [`Tunnel`], in which is all that is decided.
+//! The `quic` transport: sockets, device and streams of a [`Tunnel`], which makes all decisions.
 
 mod device;
 mod proxy;
@@ -15,14 +15,14 @@ use hawser_tls::Identity;
 use hawser_tunnel::{
     Event, Tunnel,
     config::{self as tunnel, Options},
-    counters::StrangerCounters,
+    counters::UnauthenticatedCounters,
 };
 use hawser_wire::tunnel::OwnAddresses;
 
 use self::{
     device::Device,
     proxy::Proxy,
-    socket::{Room, Socket},
+    socket::{ReceiveBuffer, Socket},
 };
 use super::{Host, Transport};
 use crate::{
@@ -32,24 +32,24 @@ use crate::{
 
 pub(crate) use self::proxy::{remove, set};
 
-/// Batches received from a socket before others get their turn.
-const BATCHES: usize = 4;
+/// Batches received from a socket per turn.
+const BATCHES_PER_TURN: usize = 4;
 
 /// The transport.
 pub(crate) struct Quic {
     tunnel: Tunnel<proxy::Connection>,
     sockets: BTreeMap<usize, Socket>,
     next_socket: usize,
-    room: Room,
+    buffer: ReceiveBuffer,
     device: Device,
-    /// Where TCP of some traffic is terminated.
+    /// The TCP proxy, if it is on.
     proxy: Option<Proxy>,
-    /// Whether the kernel cuts batches rightly, once that has been tried.
+    /// Result of the UDP GSO self-test, once it has run.
     offload: Option<bool>,
 }
 
 impl Quic {
-    /// Without peers yet. `session` must never have been used before.
+    /// No peers yet. `session` must never have been used before.
     pub(crate) fn new(
         host: &Host,
         config: &Config,
@@ -65,19 +65,19 @@ impl Quic {
             tunnel,
             sockets: BTreeMap::new(),
             next_socket: 0,
-            room: Room::new(),
+            buffer: ReceiveBuffer::new(),
             device: Device::new(),
             proxy,
             offload,
         })
     }
 
-    /// Receives what has come to a socket.
+    /// Receives from a socket.
     fn receive(&mut self, host: &mut Host, number: usize, now: Instant) {
-        let Self { tunnel, sockets, room, device, .. } = self;
+        let Self { tunnel, sockets, buffer, device, .. } = self;
         let Some(socket) = sockets.get(&number) else { return };
-        for _ in 0..BATCHES {
-            let more = socket.receive(room, |from, datagram| {
+        for _ in 0..BATCHES_PER_TURN {
+            let more = socket.receive(buffer, |from, datagram| {
                 tunnel.handle_input(now, number, from, datagram);
             });
             device.write(host, tunnel, now);
@@ -87,7 +87,7 @@ impl Quic {
         }
     }
 
-    /// Sends what may be sent, and makes connections that peers ask for.
+    /// Sends what may be sent, and opens connections that peers ask for.
     fn transmit(&mut self, host: &Host, now: Instant) {
         loop {
             while let Some(transmit) = self.tunnel.poll_transmit(now) {
@@ -95,7 +95,7 @@ impl Quic {
                 let number = transmit.socket;
                 let Some(socket) = self.sockets.get(&number) else { continue };
                 if !socket.send(&transmit) {
-                    // The kernel may have refused to cut batches: then it is asked no more.
+                    // The kernel may have rejected GSO; it is not asked again then.
                     self.tunnel.set_max_batch(number, socket.max_batch());
                 }
             }
@@ -107,7 +107,7 @@ impl Quic {
         }
     }
 
-    /// Tells of what has happened.
+    /// Logs the tunnel's events.
     fn log_events(&mut self) {
         while let Some(event) = self.tunnel.poll_event() {
             match event {
@@ -138,7 +138,7 @@ impl Transport for Quic {
         let settings = tunnel_config(config, &mut self.offload);
         tracing::info!(offload = settings.options.udp_offload, "UDP segmentation");
         let wanted = settings.sockets();
-        let new = wanted.iter().filter(|wanted| !self.sockets.values().any(|s| s.is(wanted)));
+        let new = wanted.iter().filter(|wanted| !self.sockets.values().any(|s| s.matches(wanted)));
         let new = new.map(|wanted| Socket::bind(*wanted)).collect::<io::Result<Vec<_>>>()?;
         for (number, socket) in (self.next_socket..).zip(&new) {
             host.poller.add(socket, number as u64, Interest::Read)?;
@@ -146,7 +146,7 @@ impl Transport for Quic {
         if let Some(identity) = identity {
             self.tunnel.set_identity(identity, settings.options).map_err(io::Error::other)?;
         }
-        self.sockets.retain(|_, socket| wanted.iter().any(|wanted| socket.is(wanted)));
+        self.sockets.retain(|_, socket| wanted.iter().any(|wanted| socket.matches(wanted)));
         let first = self.next_socket;
         for socket in new {
             self.sockets.insert(self.next_socket, socket);
@@ -193,8 +193,8 @@ impl Transport for Quic {
         report::counters(&self.tunnel)
     }
 
-    fn strangers(&self) -> StrangerCounters {
-        self.tunnel.strangers()
+    fn unauthenticated(&self) -> UnauthenticatedCounters {
+        self.tunnel.unauthenticated()
     }
 
     fn close(&mut self, host: &mut Host, now: Instant) {
@@ -203,7 +203,7 @@ impl Transport for Quic {
     }
 }
 
-/// What the tunnel needs of the configuration.
+/// The tunnel's part of the configuration.
 fn tunnel_config(config: &Config, offload: &mut Option<bool>) -> tunnel::Config {
     let document = &config.document;
     let transport = &document.transport;
@@ -218,7 +218,7 @@ fn tunnel_config(config: &Config, offload: &mut Option<bool>) -> tunnel::Config 
             recovery: transport.recovery,
             resequence: transport.resequence,
             header_compression: transport.header_compression,
-            proxy: transport.lane.is_used(),
+            proxy: transport.tcp_proxy.is_used(),
             udp_offload: transport
                 .udp_offload
                 .unwrap_or_else(|| *offload.get_or_insert_with(udp_offload::works)),

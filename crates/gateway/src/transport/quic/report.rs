@@ -1,4 +1,4 @@
-//! What the control API is told.
+//! Status and counters for the control API.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub(super) fn status<S: Stream>(tunnel: &Tunnel<S>, now: Instant) -> Vec<PeerSta
 fn group_status(group: &GroupView<'_>, now: Instant) -> GroupStatus {
     let (present, made) = group.connections();
     let remote = group.config().paths.first().map(|path| path.remote.to_string());
-    let (lane, lane_flows) = group.proxy();
+    let (tcp_proxy, tcp_proxy_flows) = group.proxy();
     GroupStatus {
         id: group.config().id,
         up: group.is_up(),
@@ -32,19 +32,19 @@ fn group_status(group: &GroupView<'_>, now: Instant) -> GroupStatus {
         encrypted: group.is_up(),
         queued_bytes: usize::try_from(group.queued_bytes()).unwrap_or(usize::MAX),
         flows: group.flows,
-        lane,
-        lane_flows,
+        tcp_proxy,
+        tcp_proxy_flows,
         paths: paths(group, now),
     }
 }
 
 fn paths(group: &GroupView<'_>, now: Instant) -> Vec<PathStatus> {
-    let total: u64 = group.paths().map(|path| path.given()).sum();
+    let total: u64 = group.paths().map(|path| path.assigned_bytes()).sum();
     let status = (0_u8..).zip(group.paths()).map(|(member, path)| {
-        let share = path.given() as f64 / total.max(1) as f64;
+        let share = path.assigned_bytes() as f64 / total.max(1) as f64;
         let (local, remote) = (path.config.local.to_string(), path.config.remote.to_string());
-        let blank = PathStatus { member, local, remote, share, ..PathStatus::dark() };
-        measured(blank.clone(), &path, now).unwrap_or(blank)
+        let unmeasured = PathStatus { member, local, remote, share, ..PathStatus::unconnected() };
+        measured(unmeasured.clone(), &path, now).unwrap_or(unmeasured)
     });
     status.collect()
 }
@@ -61,8 +61,8 @@ pub(super) fn counters<S: Stream>(tunnel: &Tunnel<S>) -> Vec<PeerCounters> {
     peers.collect()
 }
 
-/// Fills in what is known of a path that has a connection.
-fn measured(blank: PathStatus, path: &PathView<'_>, now: Instant) -> Option<PathStatus> {
+/// Adds what is known of a path that has a connection.
+fn measured(unmeasured: PathStatus, path: &PathView<'_>, now: Instant) -> Option<PathStatus> {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     path.measured(now, |path, view, mtu| {
         let totals = path.totals();
@@ -70,7 +70,7 @@ fn measured(blank: PathStatus, path: &PathView<'_>, now: Instant) -> Option<Path
             state: name(view.state),
             rate_bps: path.congestion().rate().bits_per_second(),
             rtt_ms: path.rtt().map(ms),
-            rtt_min_ms: path.congestion().base().map(ms),
+            rtt_min_ms: path.congestion().base_rtt().map(ms),
             jitter_ms: ms(path.jitter()),
             loss: path.loss(now),
             in_flight_bytes: path.in_flight(),
@@ -79,7 +79,7 @@ fn measured(blank: PathStatus, path: &PathView<'_>, now: Instant) -> Option<Path
             mtu,
             sent_bytes: totals.sent,
             lost_bytes: totals.lost,
-            ..blank
+            ..unmeasured
         }
     })
 }
@@ -95,8 +95,8 @@ fn name(state: State) -> &'static str {
 }
 
 impl PathStatus {
-    /// Of a path without a connection.
-    fn dark() -> Self {
+    /// Status of a path without a connection.
+    fn unconnected() -> Self {
         Self {
             member: 0,
             local: String::new(),

@@ -1,4 +1,4 @@
-//! A TCP connection that was terminated, as the kernel has it.
+//! A TCP connection terminated by the proxy, as a kernel socket.
 
 use std::io;
 
@@ -40,7 +40,7 @@ fn unless_blocked(result: io::Result<usize>) -> Result<Option<usize>, Reason> {
     }
 }
 
-/// What an error of a socket says of the end.
+/// Reason to report to the peer for a socket error.
 pub(super) fn reason(error: &io::Error) -> Reason {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::CONNREFUSED) => Reason::Refused,

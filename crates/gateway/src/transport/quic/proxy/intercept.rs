@@ -1,5 +1,9 @@
-//! How connections come to the gateway: nftables leads their packets to its sockets, addresses and ports
-//! kept (TPROXY), and a routing rule takes in what nftables has marked (docs/design/tcp-proxy.md).
+//! Interception (docs/design/tcp-proxy.md): nftables delivers connections to the gateway's sockets
+//! with their addresses and ports kept (TPROXY), and a routing rule delivers marked packets
+//! locally.
+//!
+//! The table keeps the name `hawser_lane` of earlier versions, so that an upgraded gateway replaces
+//! what the previous one left behind.
 
 use std::{fmt::Write as _, process::Child};
 
@@ -8,17 +12,17 @@ use hawser_tunnel::config::{Class, Peer};
 use hawser_wire::tunnel::OwnAddresses;
 
 use crate::{
-    config::{Config, LaneDocument, classifier::Type},
+    config::{Config, TcpProxyDocument, classifier::Type},
     nft::{self, conditions, family_of, header, list, prefixes},
 };
 
-/// Mark of packets that are for our sockets, and number of their routing table ("HL").
+/// Packet mark for local delivery, and number of its routing table ("HL").
 const MARK: u32 = 0x484c;
 
-/// Behind the rules of local breakout: what belongs to a connection of ours does not leave there.
+/// After the rules of local breakout: packets of an intercepted connection must not leave there.
 const PRIORITY: &str = "mangle + 1";
 
-/// Takes in what is marked, where the configuration needs it.
+/// Adds the routing rules, if the configuration needs them.
 pub(crate) async fn set(routes: &Routes, config: &Config) -> Result<(), routes::Error> {
     for family in families(config) {
         routes.keep_marked(family, MARK).await?;
@@ -26,9 +30,9 @@ pub(crate) async fn set(routes: &Routes, config: &Config) -> Result<(), routes::
     Ok(())
 }
 
-/// Takes away what [`set`] and [`Intercept`] made.
+/// Removes what [`set`] and [`Intercept`] installed.
 pub(crate) async fn remove(routes: &Routes, config: &Config) -> anyhow::Result<()> {
-    if !config.document.transport.lane.is_used() {
+    if !config.document.transport.tcp_proxy.is_used() {
         return Ok(());
     }
     nft::run("table inet hawser_lane\ndelete table inet hawser_lane\n")?;
@@ -38,35 +42,35 @@ pub(crate) async fn remove(routes: &Routes, config: &Config) -> anyhow::Result<(
     Ok(())
 }
 
-/// What the proxy may carry: IPv6 where peers have it.
+/// Address families that the proxy carries: IPv6 if peers have such prefixes.
 fn families(config: &Config) -> Vec<Family> {
     let every = config.peers.iter().flat_map(|peer| &peer.prefixes);
     let v6 = every.map(family_of).find(|family| *family == Family::V6);
-    let used = config.document.transport.lane.is_used();
+    let used = config.document.transport.tcp_proxy.is_used();
     [Family::V4].into_iter().chain(v6).filter(|_| used).collect()
 }
 
-/// Where the sockets listen that connections are led to; the second where there is IPv6.
+/// Ports of the listening sockets; the second if the kernel has IPv6.
 #[derive(Clone, Copy)]
 pub(super) struct Ports {
     pub(super) v4: u16,
     pub(super) v6: Option<u16>,
 }
 
-/// The rules in force. They change while packets pass: nobody waits for that.
+/// The rules in force. They are replaced in the background while packets pass.
 pub(super) struct Intercept {
     rules: String,
     running: Option<Child>,
 }
 
 impl Intercept {
-    /// Puts the first rules in force, and so finds out whether the kernel has what they need.
+    /// Installs the first rules, which shows whether the kernel supports them.
     pub(super) fn new(rules: String) -> anyhow::Result<Self> {
         nft::run(&rules)?;
         Ok(Self { rules, running: None })
     }
 
-    /// Begins to put these rules in force; whether that is so already.
+    /// Starts replacing the rules; returns whether these are in force already.
     pub(super) fn change(&mut self, rules: String) -> bool {
         if let Some(child) = &mut self.running {
             if matches!(child.try_wait(), Ok(None)) {
@@ -87,8 +91,8 @@ impl Intercept {
     }
 }
 
-/// The table, in the place of one there may be. Connections to `peers` are led to the ports, but for those
-/// to the gateways' own addresses, which are beside them.
+/// The nftables table, replacing an existing one. Connections to hosts of `peers` are intercepted,
+/// except those to the gateways' own addresses.
 pub(super) fn ruleset<'a>(
     config: &Config,
     ports: Ports,
@@ -103,9 +107,9 @@ pub(super) fn ruleset<'a>(
     let families = families(config);
     for (family, port, own) in [v4, v6] {
         let Some(port) = port.filter(|_| families.contains(&family)) else { continue };
-        chains += &take(config, family, port);
+        chains += &tproxy_chains(config, family, port);
         if let Some(peers) = prefixes(family, peers.clone().map(|(peer, _)| peer)) {
-            new += &begins(config, family, &peers, own);
+            new += &new_connections(config, family, &peers, own);
         }
     }
     format!(
@@ -122,8 +126,8 @@ pub(super) fn ruleset<'a>(
     )
 }
 
-/// Which connections are looked at: those to hosts of peers.
-fn begins(config: &Config, family: Family, peers: &str, own: Option<String>) -> String {
+/// Rule that selects new connections to hosts of peers.
+fn new_connections(config: &Config, family: Family, peers: &str, own: Option<String>) -> String {
     let (ip, tun) = (header(family), &config.document.tun.name);
     let from = config.classifier.as_ref().map_or_else(
         || format!("iifname != {{ \"{tun}\", \"lo\" }}"),
@@ -135,9 +139,9 @@ fn begins(config: &Config, family: Family, peers: &str, own: Option<String>) -> 
     )
 }
 
-/// The chains that tell which of them are taken, and take them.
-fn take(config: &Config, family: Family, port: u16) -> String {
-    let (ip, types) = (header(family), types(config, family));
+/// Chains that select by traffic type, and intercept.
+fn tproxy_chains(config: &Config, family: Family, port: u16) -> String {
+    let (ip, types) = (header(family), type_rules(config, family));
     let loopback = match family {
         Family::V4 => "127.0.0.1",
         Family::V6 => "[::1]",
@@ -152,11 +156,11 @@ fn take(config: &Config, family: Family, port: u16) -> String {
     )
 }
 
-/// Which types of traffic are taken.
-fn types(config: &Config, family: Family) -> String {
-    let (lane, ip) = (config.document.transport.lane, header(family));
+/// Rules that decide by traffic type.
+fn type_rules(config: &Config, family: Family) -> String {
+    let (tcp_proxy, ip) = (config.document.transport.tcp_proxy, header(family));
     let verdict =
-        |kind| if takes(lane, kind) { format!("goto {ip}_take") } else { "return".into() };
+        |kind| if takes(tcp_proxy, kind) { format!("goto {ip}_take") } else { "return".into() };
     let mut rules = String::new();
     let Some(classifier) = &config.classifier else {
         return format!("\t\t{}\n", verdict(Type::II));
@@ -170,10 +174,10 @@ fn types(config: &Config, family: Family) -> String {
     rules
 }
 
-fn takes(lane: LaneDocument, kind: Type) -> bool {
+fn takes(tcp_proxy: TcpProxyDocument, kind: Type) -> bool {
     match kind {
-        Type::I => lane.takes(Class::I),
-        Type::II => lane.takes(Class::II),
+        Type::I => tcp_proxy.takes(Class::I),
+        Type::II => tcp_proxy.takes(Class::II),
         Type::III => false,
     }
 }
@@ -186,10 +190,10 @@ mod tests {
     use crate::config::{parse, tests::sample};
 
     #[test]
-    fn only_types_that_opt_in_are_taken() {
+    fn only_types_that_opt_in_are_intercepted() {
         let mut document = sample();
         let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
-        document["transport"] = json!({"kind": "quic", "tls": tls, "lane": {"II": "tcp"}});
+        document["transport"] = json!({"kind": "quic", "tls": tls, "tcp_proxy": {"II": "tcp"}});
         document["classifier"] = json!({"lan": "lan", "default": "II", "rules": [
             {"name": "voice", "dscp": 46, "type": "I"},
             {"name": "web", "protocol": "tcp", "destination_ports": [80, 443], "type": "III"},
@@ -197,14 +201,14 @@ mod tests {
         ]});
         let config = parse(&document).unwrap();
         assert_eq!(
-            types(&config, Family::V4),
+            type_rules(&config, Family::V4),
             "\t\tip dscp 46 return\n\
              \t\tmeta l4proto 6 th dport 80-443 return\n\
              \t\tip saddr 10.1.0.0/25 goto ip_take\n\
              \t\tgoto ip_take\n"
         );
         assert_eq!(
-            types(&config, Family::V6),
+            type_rules(&config, Family::V6),
             "\t\tip6 dscp 46 return\n\t\tmeta l4proto 6 th dport 80-443 return\n\t\tgoto ip6_take\n"
         );
     }
@@ -214,7 +218,7 @@ mod tests {
         let mut document = sample();
         document["peers"][0]["prefixes"] = json!(["10.2.0.0/24", "2001:db8:2::/64"]);
         let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
-        document["transport"] = json!({"kind": "quic", "tls": tls, "lane": {"II": "tcp"}});
+        document["transport"] = json!({"kind": "quic", "tls": tls, "tcp_proxy": {"II": "tcp"}});
         document["classifier"] = json!({"lan": "lan", "default": "II", "rules": []});
         let config = parse(&document).unwrap();
         let own = OwnAddresses { v4: "10.2.0.1".parse().ok(), v6: None };
@@ -227,6 +231,6 @@ mod tests {
         assert!(text.contains("tproxy ip6 to [::1]:5001"), "{text}");
         let without = ruleset(&config, Ports { v4: 5000, v6: None }, &peers.into_iter());
         assert!(!without.contains("ip6"), "{without}");
-        assert!(!ruleset(&config, both, &[].into_iter()).contains("jump"), "nobody takes the lane");
+        assert!(!ruleset(&config, both, &[].into_iter()).contains("jump"), "no peer takes part");
     }
 }

@@ -1,4 +1,4 @@
-//! The TCP proxy's sockets: where connections come to the gateway, and those that it makes for peers.
+//! Sockets of the TCP proxy: intercepted connections, and those opened for peers.
 
 mod connection;
 mod intercept;
@@ -26,18 +26,18 @@ use crate::{classify, config::Config};
 pub(super) use self::connection::Connection;
 pub(crate) use self::intercept::{remove, set};
 
-/// Where the listening sockets, of IPv4 and of IPv6, and connections begin among the tokens of the poller.
+/// First poller tokens of the listening sockets (IPv4, IPv6) and of connections.
 const LISTENER: u64 = u64::MAX - 2;
 const LISTENER6: u64 = u64::MAX - 3;
 const STREAMS: u64 = 1 << 40;
 
-/// Connections accepted before others get their turn.
+/// Connections accepted per turn.
 const ACCEPTS: usize = 64;
 
-/// The listening sockets, and what leads connections to them.
+/// Listening sockets, and the interception of connections.
 pub(super) struct Proxy {
     listener: Listener,
-    /// None where the kernel has no IPv6.
+    /// None if the kernel has no IPv6.
     listener6: Option<Listener>,
     ports: Ports,
     intercept: Intercept,
@@ -47,7 +47,7 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens, and leads nothing here yet.
+    /// Listens; nothing is intercepted yet.
     pub(super) fn new(host: &Host, config: &Config) -> io::Result<Self> {
         let unsupported = |error: anyhow::Error| {
             io::Error::new(io::ErrorKind::Unsupported, format!("TPROXY ({error:#})"))
@@ -67,7 +67,7 @@ impl Proxy {
         Ok(Self { listener, listener6, ports, intercept, changed: false, next_look })
     }
 
-    /// Something has happened to a descriptor; whether it is one of the proxy's.
+    /// A descriptor is ready; returns whether it is one of the proxy's.
     pub(super) fn handle_ready(
         &self,
         host: &Host,
@@ -92,7 +92,7 @@ impl Proxy {
         true
     }
 
-    /// Leads connections here that the peers take part in; where rules are still being changed, later.
+    /// Updates the interception after peers have changed; retried while a replacement is running.
     pub(super) fn advance(&mut self, host: &Host, tunnel: &mut Tunnel<Connection>, now: Instant) {
         self.changed |= tunnel.proxy_peers_changed();
         if self.changed && now >= self.next_look {
@@ -109,7 +109,7 @@ fn accept(host: &Host, tunnel: &mut Tunnel<Connection>, listener: &Listener, now
         match listener.accept() {
             Ok(stream) => accepted(host, tunnel, stream, now),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-            Err(error) => tracing::debug!(%error, "a connection that went away"),
+            Err(error) => tracing::debug!(%error, "accept"),
         }
     }
 }
@@ -123,7 +123,7 @@ fn accepted(host: &Host, tunnel: &mut Tunnel<Connection>, stream: Stream, now: I
     }
 }
 
-/// Makes the connections that peers ask for; whether there were any.
+/// Opens the connections that peers ask for; returns whether there were any.
 pub(super) fn connect(host: &Host, tunnel: &mut Tunnel<Connection>) -> bool {
     let mut any = false;
     while let Some(wanted) = tunnel.poll_connect() {
@@ -146,7 +146,7 @@ fn token(tunnel: &Tunnel<Connection>) -> u64 {
     STREAMS + tunnel.next_stream() as u64
 }
 
-/// As many descriptors as the system permits: each connection is one.
+/// Raises the limit of descriptors to the system's maximum: each connection needs one.
 fn raise_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

@@ -10,7 +10,7 @@ fn path(n: u8) -> Path {
     Path { local: [198, 18, 1, n].into(), remote: [198, 18, 2, n].into() }
 }
 
-/// The subflow of a path, after so many round trips in which `delivered` segments arrived.
+/// Subflow of a path after `delivered` segments.
 fn subflow(n: u8, unacked: u32, delivered: u32, rtt_ms: u64) -> Subflow {
     let Path { local, remote } = path(n);
     Subflow {
@@ -26,51 +26,58 @@ fn subflow(n: u8, unacked: u32, delivered: u32, rtt_ms: u64) -> Subflow {
     }
 }
 
-fn close(n: u8) -> Step {
+fn close(n: u8) -> Action {
     let Subflow { local, remote, .. } = subflow(n, 0, 0, 0);
-    Step::Close(Ends { local, remote })
+    Action::Close(Ends { local, remote })
 }
 
-/// A watch that looks every tick, and the steps it took, with the milliseconds since the start.
+/// A path manager polled every tick, and its actions with milliseconds since the start.
 struct Run {
-    watch: Watch,
+    path_manager: PathManager,
     start: Instant,
     now: Instant,
     connects: bool,
-    /// Whether probes come through, at once.
+    /// Whether probes are answered, at once.
     reachable: bool,
-    steps: Vec<(u128, Step)>,
+    actions: Vec<(u128, Action)>,
 }
 
 impl Run {
     fn new(paths: u8) -> Self {
         let start = Instant::now();
         let paths: Vec<_> = (0..paths).map(path).collect();
-        let watch = Watch::new(&paths, start);
-        Self { watch, start, now: start, connects: true, reachable: true, steps: Vec::new() }
+        let path_manager = PathManager::new(&paths, start);
+        Self {
+            path_manager,
+            start,
+            now: start,
+            connects: true,
+            reachable: true,
+            actions: Vec::new(),
+        }
     }
 
-    /// Looks for so long at what `subflows` gives for the number of each look.
+    /// Polls for this time; `subflows` returns what the kernel reports at each poll.
     fn see(&mut self, time: Duration, mut subflows: impl FnMut(u32) -> Vec<Subflow>) -> &mut Self {
         for look in 0..u32::try_from(time.as_millis() / TICK.as_millis()).unwrap() {
             self.now += TICK;
-            let steps = self.watch.look(self.now, &subflows(look), self.connects);
+            let actions = self.path_manager.poll(self.now, &subflows(look), self.connects);
             let at = (self.now - self.start).as_millis();
-            for step in steps {
-                let step = match step {
-                    Step::Probe(n) if self.reachable => {
-                        self.watch.answered(self.now, n, true).unwrap()
+            for action in actions {
+                let action = match action {
+                    Action::Probe(n) if self.reachable => {
+                        self.path_manager.answered(self.now, n, true).unwrap()
                     }
-                    step => step,
+                    action => action,
                 };
-                self.steps.push((at, step));
+                self.actions.push((at, action));
             }
         }
         self
     }
 
-    fn times(&self, wanted: Step) -> Vec<u128> {
-        self.steps.iter().filter(|(_, step)| *step == wanted).map(|(at, _)| *at).collect()
+    fn times(&self, wanted: Action) -> Vec<u128> {
+        self.actions.iter().filter(|(_, action)| *action == wanted).map(|(at, _)| *at).collect()
     }
 }
 
@@ -80,10 +87,10 @@ const SECOND: Duration = Duration::from_secs(1);
 fn paths_without_a_subflow_get_one_at_once() {
     let mut run = Run::new(3);
     run.see(TICK, |_| vec![subflow(0, 0, 0, 10)]);
-    assert_eq!(run.steps, [(50, Step::Join(1)), (50, Step::Join(2))]);
+    assert_eq!(run.actions, [(50, Action::Join(1)), (50, Action::Join(2))]);
     run.see(SECOND, |_| (0..3).map(|n| subflow(n, 0, 0, 10)).collect());
-    assert_eq!(run.steps.len(), 2);
-    assert_eq!(run.watch.present(), 3);
+    assert_eq!(run.actions.len(), 2);
+    assert_eq!(run.path_manager.present(), 3);
 }
 
 #[test]
@@ -91,14 +98,14 @@ fn who_listens_begins_none() {
     let mut run = Run::new(3);
     run.connects = false;
     run.see(SECOND, |_| vec![subflow(0, 0, 0, 10)]);
-    assert_eq!(run.steps, []);
+    assert_eq!(run.actions, []);
 }
 
 #[test]
 fn a_refused_subflow_is_tried_again_and_again() {
     let mut run = Run::new(2);
     run.see(10 * SECOND, |_| vec![subflow(0, 0, 0, 10)]);
-    let tries = run.times(Step::Join(1));
+    let tries = run.times(Action::Join(1));
     assert!((5..10).contains(&tries.len()), "{tries:?}");
     assert!(tries.windows(2).all(|pair| pair[1] - pair[0] <= 2200), "{tries:?}");
 }
@@ -108,13 +115,13 @@ fn no_subflow_is_begun_where_no_probe_comes_through() {
     let mut run = Run::new(2);
     run.reachable = false;
     run.see(10 * SECOND, |_| vec![subflow(0, 0, 0, 10)]);
-    assert_eq!(run.times(Step::Join(1)), []);
-    let probes = run.times(Step::Probe(1));
+    assert_eq!(run.times(Action::Join(1)), []);
+    let probes = run.times(Action::Probe(1));
     assert!((4..10).contains(&probes.len()), "{probes:?}");
-    assert_eq!(run.watch.answered(run.now, 0, true), None);
+    assert_eq!(run.path_manager.answered(run.now, 0, true), None);
     run.reachable = true;
     run.see(3 * SECOND + TICK, |_| vec![subflow(0, 0, 0, 10)]);
-    assert!(!run.times(Step::Join(1)).is_empty());
+    assert!(!run.times(Action::Join(1)).is_empty());
 }
 
 #[test]
@@ -123,9 +130,9 @@ fn a_refused_probe_is_sent_again() {
     run.reachable = false;
     for _ in 0..20 {
         run.see(TICK, |_| vec![subflow(0, 0, 0, 10)]);
-        assert_eq!(run.watch.answered(run.now, 1, false), None);
+        assert_eq!(run.path_manager.answered(run.now, 1, false), None);
     }
-    assert_eq!(run.times(Step::Probe(1)), [50, 150, 350, 750]);
+    assert_eq!(run.times(Action::Probe(1)), [50, 150, 350, 750]);
 }
 
 #[test]
@@ -142,8 +149,8 @@ fn a_subflow_on_which_nothing_arrives_is_closed() {
     run.see(SECOND, |look| vec![subflow(0, 9, look, 10), subflow(1, 9, look, 10)]);
     run.see(SECOND, |look| vec![subflow(0, 9, 100 + look, 10), subflow(1, 9, 19, 10)]);
     let times = run.times(close(1));
-    assert_eq!(times[..1], [1300], "{:?}", run.steps);
-    assert!(!run.watch.stalled());
+    assert_eq!(times[..1], [1300], "{:?}", run.actions);
+    assert!(!run.path_manager.stalled());
 }
 
 #[test]
@@ -155,7 +162,7 @@ fn a_subflow_on_which_nothing_arrives_but_here_is_closed_later() {
         vec![subflow(0, 9, 100 + look, 10), one_way]
     });
     let times = run.times(close(1));
-    assert_eq!(times[..1], [1750], "{:?}", run.steps);
+    assert_eq!(times[..1], [1750], "{:?}", run.actions);
 }
 
 #[test]
@@ -165,7 +172,7 @@ fn a_subflow_on_which_nothing_arrives_is_closed_later_where_packets_are_always_l
     run.see(4 * SECOND, |look| vec![lossy(0, 5 * look), lossy(1, 5 * look)]);
     run.see(2 * SECOND, |look| vec![lossy(0, 400 + 5 * look), lossy(1, 395)]);
     let times = run.times(close(1));
-    assert_eq!(times[..1], [4850], "{:?}", run.steps);
+    assert_eq!(times[..1], [4850], "{:?}", run.actions);
 }
 
 #[test]
@@ -174,7 +181,7 @@ fn a_path_that_loses_and_carries_next_to_nothing_is_not_given_more_time() {
     let lossy = |n, arrived: u32| Subflow { lost: arrived / 10, ..subflow(n, 9, arrived, 10) };
     run.see(8 * SECOND, |look| vec![lossy(0, 50 * look), lossy(1, 5 * look)]);
     run.see(SECOND, |look| vec![lossy(0, 8000 + 50 * look), lossy(1, 795)]);
-    assert_eq!(run.times(close(1))[..1], [8300], "{:?}", run.steps);
+    assert_eq!(run.times(close(1))[..1], [8300], "{:?}", run.actions);
 }
 
 #[test]
@@ -185,26 +192,26 @@ fn what_is_sent_again_on_a_path_that_is_cut_is_no_usual_loss() {
         let cut = Subflow { lost: 3 * look, ..subflow(1, 9, 19, 10) };
         vec![subflow(0, 9, 100 + look, 10), cut]
     });
-    assert_eq!(run.times(close(1))[..1], [1300], "{:?}", run.steps);
+    assert_eq!(run.times(close(1))[..1], [1300], "{:?}", run.actions);
 }
 
 #[test]
 fn an_idle_subflow_stays() {
     let mut run = Run::new(2);
     run.see(9 * SECOND, |look| vec![subflow(0, 9, look, 10), subflow(1, 0, 19, 10)]);
-    assert_eq!(run.steps, []);
+    assert_eq!(run.actions, []);
 }
 
 #[test]
 fn the_last_one_stays_and_the_group_is_left() {
     let mut run = Run::new(2);
     run.see(7 * TICK, |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)]);
-    assert_eq!(run.steps, [(350, close(1))]);
+    assert_eq!(run.actions, [(350, close(1))]);
     run.see(8 * TICK, |_| vec![subflow(0, 9, 0, 10)]);
-    assert_eq!(run.steps.len(), 1);
-    assert!(run.watch.stalled());
+    assert_eq!(run.actions.len(), 1);
+    assert!(run.path_manager.stalled());
     run.see(TICK, |_| vec![subflow(0, 9, 1, 10)]);
-    assert!(!run.watch.stalled());
+    assert!(!run.path_manager.stalled());
 }
 
 #[test]
@@ -212,12 +219,12 @@ fn a_group_is_left_before_any_of_its_subflows_is_closed() {
     let mut run = Run::new(2);
     let silent = |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 0, 10)];
     run.see(4 * TICK, silent);
-    assert!(!run.watch.stalled());
+    assert!(!run.path_manager.stalled());
     run.see(TICK, silent);
-    assert!(run.watch.stalled());
-    assert_eq!(run.steps, []);
+    assert!(run.path_manager.stalled());
+    assert_eq!(run.actions, []);
     run.see(TICK, |_| vec![subflow(0, 9, 0, 10), subflow(1, 9, 1, 10)]);
-    assert!(!run.watch.stalled());
+    assert!(!run.path_manager.stalled());
 }
 
 #[test]
@@ -228,7 +235,7 @@ fn a_long_path_is_given_its_time() {
         ..subflow(1, 9, look / 13, 650)
     };
     run.see(9 * SECOND, |look| vec![subflow(0, 9, look, 10), far(look)]);
-    assert_eq!(run.steps, []);
+    assert_eq!(run.actions, []);
 }
 
 #[test]
@@ -238,7 +245,7 @@ fn a_path_that_waits_long_for_little_is_closed_but_not_one_that_carries() {
         run.see(3 * SECOND, |look| {
             vec![subflow(0, 9, look * 20, 20), subflow(1, 9, look * share, 600)]
         });
-        assert_eq!(!run.times(close(1)).is_empty(), closed, "{share}: {:?}", run.steps);
+        assert_eq!(!run.times(close(1)).is_empty(), closed, "{share}: {:?}", run.actions);
     }
 }
 
@@ -249,7 +256,7 @@ fn a_path_that_waits_long_and_holds_up_the_others_is_closed() {
     run.see(2 * SECOND, |look| {
         vec![subflow(0, 0, 800 + look / 8, 20), subflow(1, 9, 40 + look / 8, 600)]
     });
-    assert!(run.times(close(1))[0] <= 3000, "{:?}", run.steps);
+    assert!(run.times(close(1))[0] <= 3000, "{:?}", run.actions);
 }
 
 #[test]
@@ -259,7 +266,7 @@ fn a_path_that_carries_the_other_way_stays() {
         let both = [subflow(0, 9, look, 20), subflow(1, 9, look / 9, 600)];
         both.map(|subflow| Subflow { received: look * 20, ..subflow }).to_vec()
     });
-    assert_eq!(run.steps, []);
+    assert_eq!(run.actions, []);
 }
 
 #[test]
@@ -267,15 +274,15 @@ fn pauses_grow_while_a_path_is_closed_again_and_again() {
     let mut run = Run::new(2);
     let mut joined = true;
     for look in 0..3000 {
-        // joined whenever it was begun, and nothing ever arrives
+        // every join succeeds, and nothing is ever delivered
         let stuck = joined.then(|| subflow(1, 9, 0, 10));
-        let before = run.steps.len();
+        let before = run.actions.len();
         run.see(TICK, |_| [Some(subflow(0, 9, look, 10)), stuck].into_iter().flatten().collect());
-        for (_, step) in &run.steps[before..] {
-            joined = *step == Step::Join(1);
+        for (_, action) in &run.actions[before..] {
+            joined = *action == Action::Join(1);
         }
     }
-    let tries = run.times(Step::Join(1));
+    let tries = run.times(Action::Join(1));
     let pauses: Vec<_> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(pauses.is_sorted(), "{pauses:?}");
     assert!((30_000..31_000).contains(pauses.last().unwrap()), "{pauses:?}");
@@ -284,11 +291,11 @@ fn pauses_grow_while_a_path_is_closed_again_and_again() {
 #[test]
 fn the_same_path_may_be_there_twice() {
     let mut run = Run::new(1);
-    run.watch = Watch::new(&[path(0), path(0)], run.start);
+    run.path_manager = PathManager::new(&[path(0), path(0)], run.start);
     run.see(TICK, |_| vec![subflow(0, 0, 0, 10)]);
-    assert_eq!(run.steps, [(50, Step::Join(1))]);
+    assert_eq!(run.actions, [(50, Action::Join(1))]);
     run.see(SECOND, |_| vec![subflow(0, 0, 0, 10), subflow(0, 0, 0, 10)]);
-    assert_eq!(run.steps.len(), 1);
+    assert_eq!(run.actions.len(), 1);
 }
 
 #[test]
@@ -298,13 +305,13 @@ fn a_process_that_waited_blames_no_path() {
     run.see(TICK, |_| both());
     run.now += 5 * SECOND;
     run.see(TICK, |_| both());
-    assert_eq!(run.steps, []);
+    assert_eq!(run.actions, []);
 }
 
 proptest! {
-    /// Whatever the kernel tells, one subflow that stands is never closed.
+    /// Whatever the kernel reports, one established subflow is never closed.
     #[test]
-    fn one_always_stays(
+    fn one_subflow_always_stays(
         looks in proptest::collection::vec(
             proptest::collection::vec((any::<bool>(), 0..9_u32, 0..3_u32, 1..2000_u64), 4), 1..100,
         ),
@@ -314,15 +321,15 @@ proptest! {
             let flows: Vec<_> = (0..4).zip(look).map(|(n, (established, unacked, more, rtt))| {
                 Subflow { established, ..subflow(n, unacked, more, rtt) }
             }).collect();
-            let standing = flows.iter().filter(|flow| flow.established).count();
+            let established_subflows = flows.iter().filter(|flow| flow.established).count();
             run.now += TICK;
-            let steps = run.watch.look(run.now, &flows, true);
+            let actions = run.path_manager.poll(run.now, &flows, true);
             let closed = |flow: &&Subflow| {
                 let ends = Ends { local: flow.local, remote: flow.remote };
-                flow.established && steps.contains(&Step::Close(ends))
+                flow.established && actions.contains(&Action::Close(ends))
             };
             let closed = flows.iter().filter(closed).count();
-            prop_assert!(standing == 0 || closed < standing);
+            prop_assert!(established_subflows == 0 || closed < established_subflows);
         }
     }
 }

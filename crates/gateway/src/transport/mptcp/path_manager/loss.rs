@@ -1,18 +1,18 @@
-//! What a member path lately lost.
+//! Recent loss of a member path.
 
 use std::ops::AddAssign;
 
-/// Loss is usual from this part of what arrives on: above what filling a queue costs.
-const USUAL: u32 = 20;
+/// A path is lossy from this loss rate (1/n) on: above what filling a queue costs.
+const LOSSY: u32 = 20;
 
-/// Fewer lost segments than these say nothing.
-const FEW: u32 = 3;
+/// Fewer lost segments are not significant.
+const MIN_LOST: u32 = 3;
 
-/// The part that is forgotten in each window of half a second.
-const FORGOTTEN: u32 = 8;
+/// Fraction (1/n) that decays per interval of half a second.
+const DECAY: u32 = 8;
 
-/// Segments, the newer ones counting more. What was sent again while nothing arrives is not among them:
-/// there a path that is cut looks like one that loses.
+/// Segments, weighted towards recent ones. Retransmissions while nothing is delivered do not count:
+/// then a path that is cut looks like a lossy one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Loss {
     arrived: u32,
@@ -20,25 +20,25 @@ pub(super) struct Loss {
 }
 
 impl Loss {
-    /// Of a subflow that had `before` arrived and lost, and has `after` now (both wrap); nothing if nothing
-    /// arrived.
+    /// Change of a subflow's delivered and lost segments (both wrap around); zero if nothing was
+    /// delivered.
     pub(super) fn between(before: (u32, u32), after: (u32, u32)) -> Self {
         let arrived = after.0.wrapping_sub(before.0);
-        // What was sent again in vain is taken back later.
+        // Spurious retransmissions are subtracted later.
         let lost = after.1.wrapping_sub(before.1);
         let lost = if lost.cast_signed() < 0 { 0 } else { lost };
         if arrived == 0 { Self::default() } else { Self { arrived, lost } }
     }
 
-    /// Lets what is known count less.
+    /// Decays the counts.
     pub(super) fn fade(&mut self) {
-        self.arrived -= self.arrived.div_ceil(FORGOTTEN);
-        self.lost -= self.lost.div_ceil(FORGOTTEN);
+        self.arrived -= self.arrived.div_ceil(DECAY);
+        self.lost -= self.lost.div_ceil(DECAY);
     }
 
-    /// Whether packets are lost all the time.
-    pub(super) fn is_usual(self) -> bool {
-        self.lost >= FEW && self.lost.saturating_mul(USUAL) >= self.arrived
+    /// Whether the path loses packets continuously.
+    pub(super) fn is_lossy(self) -> bool {
+        self.lost >= MIN_LOST && self.lost.saturating_mul(LOSSY) >= self.arrived
     }
 }
 
@@ -54,23 +54,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_that_wrap_or_shrink_count_right() {
+    fn counters_may_wrap_and_shrink() {
         assert_eq!(Loss::between((u32::MAX, 9), (1, 7)), Loss { arrived: 2, lost: 0 });
         assert_eq!(Loss::between((5, u32::MAX), (6, 1)), Loss { arrived: 1, lost: 2 });
         assert_eq!(Loss::between((5, 1), (5, 9)), Loss::default());
     }
 
     #[test]
-    fn it_is_forgotten_and_a_few_are_not_enough() {
+    fn loss_decays_and_needs_a_minimum() {
         let mut loss = Loss { arrived: 100, lost: 5 };
-        assert!(loss.is_usual());
+        assert!(loss.is_lossy());
         loss += Loss { arrived: 1, lost: 0 };
-        assert!(!loss.is_usual());
-        assert!(!Loss { arrived: 10, lost: 2 }.is_usual());
+        assert!(!loss.is_lossy());
+        assert!(!Loss { arrived: 10, lost: 2 }.is_lossy());
         let mut loss = Loss { arrived: u32::MAX, lost: u32::MAX };
         for _ in 0..400 {
             loss.fade();
         }
-        assert!(!loss.is_usual());
+        assert!(!loss.is_lossy());
     }
 }

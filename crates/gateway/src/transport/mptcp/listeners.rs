@@ -1,0 +1,94 @@
+//! Listening sockets, and unauthenticated connections.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use hawser_netdev::{
+    mptcp::Listener,
+    poll::{Interest, Poller},
+};
+use hawser_tunnel::counters::UnauthenticatedCounters;
+use hawser_wire::label;
+
+use super::{link::Link, token::Token};
+use crate::config::Config;
+
+/// Time within which a connection must be established and both hellos exchanged.
+pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum number of unauthenticated connections.
+const MAX_UNAUTHENTICATED: usize = 64;
+
+/// Listening sockets, and connections that have not sent a valid hello.
+#[derive(Default)]
+pub(super) struct Listeners {
+    pub(super) sockets: BTreeMap<SocketAddr, (usize, Listener)>,
+    next_listener: usize,
+    unauthenticated: Vec<Option<Unauthenticated>>,
+}
+
+/// A connection that has not sent a valid hello.
+pub(super) struct Unauthenticated {
+    pub(super) link: Link,
+    pub(super) address: SocketAddr,
+    pub(super) since: Instant,
+}
+
+impl Listeners {
+    /// Listens exactly where the configuration says. On error nothing has changed.
+    pub(super) fn listen(&mut self, config: &Config, poller: &Poller) -> io::Result<()> {
+        let wanted = addresses(config);
+        let mut new = Vec::new();
+        for address in wanted.iter().filter(|address| !self.sockets.contains_key(address)) {
+            let listener = Listener::bind(*address)
+                .map_err(|e| io::Error::new(e.kind(), format!("listening on {address}: {e}")))?;
+            let number = self.next_listener;
+            poller.add(&listener, Token::Listener(number).pack(), Interest::Read)?;
+            self.next_listener += 1;
+            new.push((*address, (number, listener)));
+        }
+        self.sockets.retain(|address, _| wanted.contains(address));
+        self.sockets.extend(new);
+        Ok(())
+    }
+
+    /// Closes connections that have timed out.
+    pub(super) fn expire(&mut self, now: Instant, counters: &mut UnauthenticatedCounters) {
+        for place in &mut self.unauthenticated {
+            if place.take_if(|connection| now - connection.since >= HELLO_TIMEOUT).is_some() {
+                counters.no_hello += 1;
+            }
+        }
+    }
+
+    /// A free slot for a connection.
+    pub(super) fn free_slot(&mut self) -> Option<usize> {
+        let free = self.unauthenticated.iter().position(Option::is_none);
+        free.or_else(|| {
+            let index = self.unauthenticated.len();
+            (index < MAX_UNAUTHENTICATED).then(|| {
+                self.unauthenticated.push(None);
+                index
+            })
+        })
+    }
+
+    pub(super) fn slot_mut(&mut self, index: usize) -> Option<&mut Option<Unauthenticated>> {
+        self.unauthenticated.get_mut(index)
+    }
+}
+
+/// Addresses and ports to which peers connect, namely those with lower numbers.
+fn addresses(config: &Config) -> BTreeSet<SocketAddr> {
+    let own = config.document.id;
+    let peers = config.peers.iter().filter(|peer| peer.id < own);
+    let groups = peers.flat_map(|peer| &peer.groups);
+    groups
+        .flat_map(|group| group.paths.iter().map(|path| (path.local, group.id)))
+        .map(|(local, group)| SocketAddr::new(local, label::agent_port(own, group)))
+        .collect()
+}
