@@ -110,8 +110,8 @@ def test_these_can_be(chain: str) -> None:
                 " srv6: {ipv6: true, mode: insert}}"
             ),
             (
-                "functions.0: found ps, whose proxy (static) removes the outer header, but with mode:"
-                " insert"
+                "functions.0: found ps, whose proxy (static) removes the outer header, but with"
+                " mode: insert"
             ),
         ),
         (
