@@ -39,9 +39,17 @@ class Fabric(Model):
         """Give a WAN port."""
         return self.branches[stop.branch].ports[stop.port]
 
+    @cached_property
+    def _by_pair(self) -> Mapping[frozenset[str], tuple[Group, ...]]:
+        """Groups by the branches that they join: 100 branches have 4950 pairs."""
+        found: dict[frozenset[str], list[Group]] = {}
+        for group in self.groups:
+            found.setdefault(frozenset(group.branches), []).append(group)
+        return {pair: tuple(groups) for pair, groups in found.items()}
+
     def between(self, one: str, other: str) -> tuple[Group, ...]:
         """Give the groups of two branches."""
-        return tuple(group for group in self.groups if {one, other} == set(group.branches))
+        return self._by_pair.get(frozenset((one, other)), ())
 
 
 def fabric(

@@ -79,12 +79,11 @@ def _transport(settings: Settings, branch: str) -> config.Transport:
 
 def _peer(fabric: Fabric, name: str, other: str) -> config.Peer:
     branch = fabric.branches[other]
-    groups = (group for group in fabric.groups if {name, other} == set(group.branches))
     return config.Peer(
         branch=other,
         id=branch.id,
         prefixes=branch.prefixes,
-        groups=tuple(_group(name, group) for group in groups),
+        groups=tuple(_group(name, group) for group in fabric.between(name, other)),
     )
 
 
