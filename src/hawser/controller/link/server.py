@@ -48,7 +48,7 @@ class Server:
     async def serving(self, directory: Directory) -> AsyncIterator[None]:
         """Serve gateways."""
         settings = directory.settings
-        self._plan = await asyncio.to_thread(self._context.watch.plan)
+        self._wake.set()
         looking = asyncio.create_task(self._look())
         try:
             async with serve(
