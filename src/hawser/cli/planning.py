@@ -89,7 +89,9 @@ def _in_words(planned: Plan) -> str:
 
     variants, trials = count(len(planned.variants), "variant"), count(len(planned.order), "trial")
     repeat, time = planned.workflow.repeat, output.duration(planned.seconds)
-    return f"{variants} {TIMES} {repeat} = {trials}, about {time}"
+    said = f"{variants} {TIMES} {repeat} = {trials}, about {time}"
+    until = planned.workflow.until
+    return said if until is None else f"{said}; up to {until.limit} repeats for {until.until}"
 
 
 def _document(planned: Plan) -> dict[str, object]:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Protocol
 
 from hawser import __version__
+from hawser.engine import schedule
 from hawser.engine.errors import InputError
 from hawser.engine.pace import Pace
 from hawser.engine.plan import Plan, Prepared
+from hawser.engine.precision import precise
 from hawser.engine.schedule import Progress
 from hawser.engine.trial import Bench, run_trial
 from hawser.overlay.lab.emulator import seeded
@@ -142,10 +144,21 @@ class Runner:
     def _todo(self) -> TrialPlan | None:
         """The next trial; where none is left, void ones are put at the end of the order."""
         progress = self._progress()
-        if not progress.pending() and (again := progress.retries()):
+        if not progress.pending() and (again := progress.retries() or self._more()):
             self._writer.update(order=(*progress.planned, *again))
             progress = self._progress()
         return next(iter(progress.pending()), None)
+
+    def _more(self) -> tuple[TrialPlan, ...]:
+        """Further repeats, if the precision wanted needs them."""
+        workflow, planned = self._plan.workflow, self._writer.manifest.order
+        if workflow.until is None or not any(self._valid.values()):
+            return ()
+        until, bundle = workflow.until, Bundle.open(self._writer.path)
+        done = max(plan.repeat for plan in planned)
+        wanted = schedule.repeats(done, until, lambda n: precise(bundle, until, n))
+        labels = [variant.labels for variant in workflow.variants]
+        return schedule.more(planned, labels, wanted, workflow.seed) if wanted > done else ()
 
     def _one(self, trial: TrialPlan) -> None:
         prepared = self._plan.of(trial.variant)

@@ -6,13 +6,14 @@ slow hour of the machine falls on all of them alike (Abedi and Brecht, ICPE 2017
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hawser.spec.workflow import Labels
+from hawser.spec.workflow import Labels, Until
 from hawser.store.manifest import TrialPlan
 
 ATTEMPTS = 3
@@ -34,6 +35,39 @@ def order(variants: Sequence[Labels], repeat: int, seed: int) -> tuple[TrialPlan
         TrialPlan(trial=number, variant=variant, repeat=block)
         for number, (variant, block) in enumerate(blocks, start=1)
     )
+
+
+def more(
+    planned: Sequence[TrialPlan], variants: Sequence[Labels], repeat: int, seed: int
+) -> tuple[TrialPlan, ...]:
+    """What must be appended to the order for so many repeats: the blocks that are not planned."""
+    done = max(plan.repeat for plan in planned)
+    first = max(plan.trial for plan in planned) + 1
+    blocks = [plan for plan in order(variants, repeat, seed) if plan.repeat > done]
+    return tuple(
+        plan.model_copy(update={"trial": number}) for number, plan in enumerate(blocks, first)
+    )
+
+
+def repeats(done: int, until: Until, precise: Callable[[int], bool]) -> int:
+    """Say how many repeats a run is to have, once `done` are.
+
+    Stopping as soon as an interval is narrow picks intervals that are too narrow: coverage fell to
+    0.91 in simulation. So it is looked at rarely, with a third more repeats each time, and when it
+    is narrow enough a third more follow without a look: 0.93 to 0.95.
+
+    Args:
+        done: repeats that are through.
+        until: the precision wanted.
+        precise: tells whether so many first repeats reach it.
+    """
+    look = until.least
+    while look <= done:
+        larger = min(until.limit, math.ceil(look * 4 / 3))
+        if look >= until.limit or precise(look):
+            return larger
+        look = larger
+    return look
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,10 @@ def build(bundle: Bundle) -> Report:
         workflow=workflow,
         state=bundle.state,
         problems=bundle.problems(),
-        warnings=judge.warnings(rows, order, bundle.manifest),
+        warnings=(
+            *judge.warnings(rows, order, bundle.manifest),
+            *judge.imprecise(workflow.until, active),
+        ),
         finding=finding(layout, about, comparisons, missing),
         layout=layout,
         rows=tuple(rows),

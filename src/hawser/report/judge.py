@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hawser.report.collect import PASSIVE, label_key
 from hawser.report.model import Comparison, Layout, OrderFinding, Row
 from hawser.report.words import count, join, number, percent, term
-from hawser.spec.workflow import Labels, Workflow
+from hawser.spec.workflow import Labels, Until, Workflow
 from hawser.stats import check_order, corrected, effect
 from hawser.store import Manifest, label
 from hawser.store.manifest import Session
@@ -158,6 +158,26 @@ def warnings(
         *(_censored(row) for row in made if row.summary.censored),
         *(text for finding in order for text in _order_warnings(finding)),
         *_changed(manifest),
+    )
+
+
+def imprecise(until: Until | None, made: Sequence[Row]) -> tuple[str, ...]:
+    """What has not reached the precision that the workflow asks for."""
+    return tuple(
+        f"{row.metric} of {label(row.variant)}: the interval of the median is wider than"
+        f" \N{PLUS-MINUS SIGN}{until.until} after {count(row.summary.n, 'run')}"
+        for row in (made if until is not None else ())
+        if until is not None
+        and row.metric == until.metric
+        and until.measurement in (None, row.measurement)
+        and not _narrow(row, until)
+    )
+
+
+def _narrow(row: Row, until: Until) -> bool:
+    found = row.summary.interval
+    return found is not None and (found.high - found.low) / 2 <= until.until * abs(
+        row.summary.median
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from hawser.spec.model import Model, Name
 from hawser.spec.units import Duration
-from hawser.spec.workflow import Assertion, Labels, Reference, Scenario, Undecided
+from hawser.spec.workflow import Assertion, Labels, Reference, Scenario, Undecided, Until
 
 
 class Compared(Model):
@@ -29,6 +29,10 @@ class Results(Compared):
     """Result of assertions that trials do not decide: by the estimate, or always the same."""
 
 
+def _kind_of_repeat(value: object) -> str:
+    return "[until]" if isinstance(value, dict | Until) else "[count]"
+
+
 class Header(Results):
     """The fields of a file that do not vary."""
 
@@ -44,8 +48,11 @@ class Header(Results):
     """Publication that the experiment is from."""
     driver: Literal["local"] = "local"
     """Where nodes come from."""
-    repeat: Annotated[int, Field(ge=1, le=10_000)] = 5
-    """Trials of each variant."""
+    repeat: Annotated[
+        Annotated[int, Field(ge=1, le=10_000), Tag("[count]")] | Annotated[Until, Tag("[until]")],
+        Discriminator(_kind_of_repeat),
+    ] = 5
+    """Trials of each variant, or the precision that they are to reach."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of the order of trials."""
     settle: Duration = Duration(1)

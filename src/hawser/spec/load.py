@@ -18,7 +18,7 @@ from hawser.spec.tree import Scalar, Table, Tree, empty, is_null, merge
 from hawser.spec.validate import report, validate
 from hawser.spec.variables import Variables
 from hawser.spec.variants import Choice, Variants, expand
-from hawser.spec.workflow import Labels, Scenario, Variant, Workflow
+from hawser.spec.workflow import Labels, Scenario, Until, Variant, Workflow
 
 Read = Callable[[str], bytes | str]
 """Gives the content of a file by its name, or raises OSError."""
@@ -90,6 +90,8 @@ class _Loader:
         if header is None or self._problems:
             raise self._problems.failure()
         fields = {name: getattr(header, name) for name in Header.model_fields if name != "hawser"}
+        until = header.repeat if isinstance(header.repeat, Until) else None
+        fields |= {"repeat": until.least, "until": until} if until is not None else {}
         found = tuple(Variant(labels=labels, scenario=s) for labels, s in resolved if s)
         return Workflow(**fields, variants=found)
 
@@ -112,6 +114,8 @@ class _Loader:
         header, issues = validate(Header, tree)
         report(issues, tree, self._problems)
         report(result.results(expected(tree), variants, resolved), tree, self._problems)
+        if header is not None and isinstance(header.repeat, Until):
+            report(result.until(header.repeat, resolved), tree, self._problems)
         compared = header or validate(Compared, tree.only("baseline"))[0]
         if compared is not None:
             report(result.baseline(compared.baseline, variants), tree, self._problems)

@@ -83,6 +83,8 @@ def _in_file(tree: Tree, loc: Loc) -> Loc:
 
 
 def _is_tag(node: Tree | None, step: str | int) -> bool:
+    if step in ("[count]", "[until]"):
+        return True
     if not isinstance(node, Table) or step in node.nodes:
         return False
     return any(isinstance(t := node.get(k), Scalar) and t.value == step for k in TAGS.values())

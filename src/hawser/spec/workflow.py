@@ -124,6 +124,21 @@ Undecided = Literal["estimate", "pass", "fail"]
 """Result of an assertion that trials do not decide: by the estimate, or always the same."""
 
 
+class Until(Model):
+    """As many trials of each variant as a precision needs."""
+
+    until: Ratio
+    """Half of the width of the median's 95 % interval, as a share of the median, at most."""
+    metric: str
+    """Of which the median is meant, such as `goodput`."""
+    measurement: Name | None = None
+    """The measurement that gives it; every one that does if left out."""
+    least: Annotated[int, Field(ge=5, le=10_000)] = 10
+    """Trials of each variant before the precision is looked at."""
+    limit: Annotated[int, Field(ge=5, le=10_000)]
+    """Trials of each variant at most, also where that precision is not reached."""
+
+
 class Workflow(Model):
     """An experiment: variants, number of trials, and what results are compared with."""
 
@@ -134,7 +149,9 @@ class Workflow(Model):
     """Publication that the experiment is from."""
     driver: Literal["local"] = "local"
     repeat: Annotated[int, Field(ge=1, le=10_000)] = 5
-    """Trials of each variant."""
+    """Trials of each variant; with `until`, the least."""
+    until: Until | None = None
+    """What more trials are made for."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of the order of trials."""
     settle: Duration = Duration(1)

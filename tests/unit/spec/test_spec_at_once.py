@@ -57,7 +57,7 @@ def test_a_wrong_end_hides_no_other() -> None:
 measurements:
   one: {probe: ping, from: A!, to: nobody}
   two: {probe: ping, from: a, to: b, count: few}
-  three: {probe: ping, from: a, to: noone}
+  three: {probe: ping, from: a, to: nowhere}
 """
     text = TWO.replace("measurements: {rtt: {probe: ping, from: a, to: b}}\n", more)
     fields = [error.split(": ")[1] for error in mistakes(text)]

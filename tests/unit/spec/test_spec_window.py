@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from spec_files import SMALL, mistakes
+from spec_files import SMALL, loaded, mistakes
+
+from hawser.spec.units import Ratio
 
 OUTAGE = """
 measurements:
@@ -61,3 +63,29 @@ def test_a_baseline_must_exist() -> None:
     text = "extends: base.yaml\nbaseline: {transport: nobody}\n"
     (found,) = mistakes(text, base=SMALL)
     assert "baseline.transport: found 'transport', which is no axis" in found
+
+
+def test_repeat_may_be_a_precision() -> None:
+    text = "extends: base.yaml\nrepeat: {until: 2 %, metric: rtt, limit: 40}\n"
+    found = loaded(text, base=SMALL)
+    assert found.until is not None
+    assert (found.repeat, found.until.until, found.until.limit) == (10, Ratio(0.02), 40)
+    fixed = loaded(text, ("repeat=3",), base=SMALL)
+    assert (fixed.repeat, fixed.until) == (3, None)
+
+
+def test_a_precision_is_checked() -> None:
+    def told_of(repeat: str) -> list[str]:
+        errors = mistakes(f"extends: base.yaml\nrepeat: {repeat}\n", base=SMALL)
+        return [error.split(": ", 1)[1] for error in errors]
+
+    assert told_of("{until: 2 %, metric: rttt, limit: 9}") == [
+        "repeat.metric: found 'rttt', which is no metric; did you mean 'rtt'?",
+        "repeat.limit: found 9, expected at least the 10 of least",
+    ]
+    assert told_of("{until: 2 %, metric: goodput, limit: 40}") == [
+        "repeat.metric: found 'goodput', which no measurement gives"
+    ]
+    assert told_of("{until: 2, metric: rtt}")[0].startswith("repeat.limit: missing")
+    assert told_of("many") == ["repeat: found 'many', expected a whole number"]
+    assert told_of("0") == ["repeat: found 0, expected at least 1"]

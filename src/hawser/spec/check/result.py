@@ -30,7 +30,7 @@ from hawser.spec.metric import (
 )
 from hawser.spec.validate import Issue
 from hawser.spec.variants import Variants, unknown_label
-from hawser.spec.workflow import Assertion, Labels, Reference, Scenario
+from hawser.spec.workflow import Assertion, Labels, Reference, Scenario, Until
 
 Result = Reference | Assertion
 """What is held against results: both name variants, a metric and perhaps a measurement."""
@@ -59,6 +59,22 @@ def results(
 def baseline(labels: Labels, variants: Variants) -> Iterator[Issue]:
     """Check that a variant carries the labels of the baseline."""
     yield from _labels(("baseline",), labels, variants)
+
+
+def until(wanted: Until, resolved: Sequence[tuple[Labels, Scenario | None]]) -> Iterator[Issue]:
+    """Check that a precision is one of something measured, and can be looked at."""
+    loc: Loc = ("repeat",)
+    if not units(wanted.metric):
+        yield Issue((*loc, "metric"), near(METRICS, wanted.metric, "metric"))
+    else:
+        scenarios = [scenario for _, scenario in resolved if scenario is not None]
+        yield from _source(loc, wanted, scenarios if len(scenarios) == len(resolved) else [])
+    if not 0 < wanted.until < 1:
+        message = f"found {str(wanted.until)!r}, expected more than 0 % and less than 100 %"
+        yield Issue((*loc, "until"), message)
+    if wanted.limit < wanted.least:
+        message = f"found {wanted.limit}, expected at least the {wanted.least} of least"
+        yield Issue((*loc, "limit"), message)
 
 
 def _labels(loc: Loc, wanted: Labels, variants: Variants) -> Iterator[Issue]:
@@ -106,7 +122,7 @@ def _bounds(loc: Loc, item: Assertion) -> Iterator[Issue]:
         yield Issue((*loc, "at_most"), message)
 
 
-def _source(loc: Loc, item: Result, meant: Sequence[Scenario]) -> Iterator[Issue]:
+def _source(loc: Loc, item: Result | Until, meant: Sequence[Scenario]) -> Iterator[Issue]:
     """Check that the variants in question measure what is spoken of."""
     if not meant:
         return
@@ -119,7 +135,7 @@ def _source(loc: Loc, item: Result, meant: Sequence[Scenario]) -> Iterator[Issue
         yield Issue((*loc, "metric"), f"found {found(item.metric)}, which {nobody}")
 
 
-def _gives(item: Result, scenario: Scenario) -> bool:
+def _gives(item: Result | Until, scenario: Scenario) -> bool:
     if item.metric not in MEASURED:
         return item.measurement is None
     chosen = [m for name, m in scenario.measurements.items() if item.measurement in (None, name)]
