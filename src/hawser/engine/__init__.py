@@ -1,1 +1,1 @@
-"""Runs: validate, plan, deploy, run, collect, report, tear down; each can be called by itself."""
+"""Runs: validate, plan, deploy, run, collect, report, tear down, each also callable separately."""

@@ -1,4 +1,4 @@
-"""What is kept of a trial besides samples: configurations, logs, and when events took effect."""
+"""What is kept of a trial besides samples: configurations, logs, and times of events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def settings(lab: Lab, writer: TrialWriter) -> None:
 
 
 def events(applied: Sequence[Applied], writer: TrialWriter) -> None:
-    """Write down which events happened, and when, in seconds after traffic started."""
+    """Write down which events happened, and when, in seconds from the start of traffic."""
     if applied:
         rows = [
             {"element": each.event.element, "planned": float(each.event.at), "at": each.at}

@@ -1,4 +1,4 @@
-"""What can go wrong with a run besides the lab and the store."""
+"""Errors of runs other than those of the lab and the store."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 class EngineError(Exception):
-    """The run cannot go on. The message is one sentence that says why."""
+    """The run cannot continue. The message is one sentence with the reason."""
 
 
 class InputError(EngineError):
-    """What the user asked for makes no sense (exit code 2)."""
+    """The user's input is wrong (exit code 2)."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))

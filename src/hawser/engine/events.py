@@ -1,4 +1,4 @@
-"""Things that happen while a trial measures: applied to the lab at their time."""
+"""Events during a trial, applied to the lab at their times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Apply = Callable[[str, Change], float]
 
 @dataclass(frozen=True)
 class Applied:
-    """What became of an event."""
+    """The result of an event."""
 
     event: Event
     at: float
@@ -27,7 +27,7 @@ class Applied:
 
 
 class Timeline:
-    """Applies events from a thread of its own, timed from the first call of `start`."""
+    """Applies events in a separate thread, timed from the first call of `start`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Timeline:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to count time. Later calls do nothing: the first traffic is what counts."""
+        """Start the clock. Later calls do nothing: the first traffic counts."""
         if self._thread is None:
             began = self._clock()
             self._thread = threading.Thread(target=self._run, args=(began,), name="events")
@@ -60,18 +60,18 @@ class Timeline:
             self._done.append(Applied(event, moment - began, moment, error))
 
     def done(self) -> tuple[Applied, ...]:
-        """Say what was done so far."""
+        """Give the events applied so far."""
         return tuple(self._done)
 
     def stop(self) -> tuple[Applied, ...]:
-        """Let nothing more happen, and say what did. Idempotent."""
+        """Apply no more events, and give those applied. Idempotent."""
         self._cancelled.set()
         if self._thread is not None:
             self._thread.join()
         return tuple(self._done)
 
     def problems(self) -> tuple[str, ...]:
-        """Why the trial did not get the events it was to have; call after `stop`."""
+        """Errors of events, and events that were not applied; call after `stop`."""
         failed = [f"event at {done.event.at}: {done.error}" for done in self._done if done.error]
         late = self._events[len(self._done) :]
         return (

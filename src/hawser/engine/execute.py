@@ -1,4 +1,4 @@
-"""All stages of a run, one after the other: plan, check the machine, run, end."""
+"""All stages of a run in sequence: plan, check the machine, run, end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hawser.store import Bundle, RunWriter
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be run, and where its results go."""
+    """What to run, and where to put the results."""
 
     workflow: Workflow
     files: Mapping[str, bytes]
@@ -29,7 +29,7 @@ class Request:
     runs: Path
     """Folder of all runs."""
     resume: Path | None
-    """A bundle to go on with, instead of a new one."""
+    """A bundle to continue, instead of creating one."""
     command: Sequence[str]
     """The command line, for the manifest."""
 

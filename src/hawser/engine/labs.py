@@ -1,4 +1,4 @@
-"""Labs that stand on this machine, whoever made them."""
+"""Labs on this machine, whoever created them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DaemonInfo:
     pid: int | None
     restarts: int
     status: Status | None
-    """None where it does not answer."""
+    """None if it does not answer."""
     fault: str = ""
     """Why it does not answer."""
 
@@ -36,7 +36,7 @@ def overview(driver: Driver) -> tuple[LabInfo, ...]:
 
 
 def _info(driver: Driver, name: str) -> LabInfo:
-    """Describe a lab; one that cannot be attached to is only remains."""
+    """Describe a lab; if it cannot be attached to, only its remains exist."""
     try:
         return driver.attach(name).describe()
     except NodeError:
@@ -44,7 +44,7 @@ def _info(driver: Driver, name: str) -> LabInfo:
 
 
 def daemons(lab: Lab) -> tuple[DaemonInfo, ...]:
-    """The daemons of a lab, asked now."""
+    """The current state of a lab's daemons."""
     return tuple(_daemon(lab, name) for name in lab.daemons)
 
 
@@ -90,7 +90,7 @@ def find_lab(driver: Driver, name: str | None) -> str:
     labs = driver.labs()
     if name is None and len(labs) == 1:
         return labs[0]
-    known = ", ".join(labs) or "none (`hawser deploy FILE` makes one)"
+    known = ", ".join(labs) or "none (`hawser deploy FILE` creates one)"
     if name is None:
         raise InputError([f"there is no single lab to choose; labs on this machine: {known}"])
     if name not in labs:
@@ -99,7 +99,7 @@ def find_lab(driver: Driver, name: str | None) -> str:
 
 
 def deploy(driver: Driver, workflow: Workflow, name: str, signals: Signals) -> Lab:
-    """Make the lab of a workflow's only variant, and leave it standing.
+    """Create the lab of a workflow's only variant, and keep it.
 
     Raises:
         InputError: the name is none for a lab, or the workflow has several variants.
@@ -121,7 +121,7 @@ def deploy(driver: Driver, workflow: Workflow, name: str, signals: Signals) -> L
 
 
 def supervise(lab: Lab, signals: Signals, poll: float = 0.5) -> None:
-    """Keep the daemons of a lab of this process running, until told to end or it is removed."""
+    """Restart daemons of a lab that die, until there is an interruption or the lab is removed."""
     with contextlib.suppress(Interrupted), signals.handled():
         try:
             while _stands(lab):
@@ -132,7 +132,7 @@ def supervise(lab: Lab, signals: Signals, poll: float = 0.5) -> None:
 
 
 def _stands(lab: Lab) -> bool:
-    """Whether nobody has removed a lab."""
+    """Whether a lab still exists."""
     try:
         lab.describe()
     except NodeError:

@@ -1,4 +1,4 @@
-"""How long the rest takes, learnt from what was done."""
+"""Estimates of the remaining time from the trials done."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ class Pace:
         self._taken = 0.0
 
     def record(self, expected: float, taken: float) -> None:
-        """Note a trial that ended; seconds."""
+        """Add a finished trial, with its duration in seconds."""
         self._expected += expected
         self._taken += taken
 
     def seconds(self, expected: float) -> float:
-        """Say how long will be taken for what is expected to take so many seconds."""
+        """Give the corrected duration of trials with an expected duration, seconds."""
         return expected * (self._taken / self._expected if self._expected else 1.0)

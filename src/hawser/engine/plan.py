@@ -1,4 +1,4 @@
-"""What a workflow will do, worked out before anything is done. Pure but for `missing`."""
+"""What a run will do, computed in advance. Pure except for `missing`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hawser.store import label
 from hawser.store.manifest import TrialPlan
 
 MAKING_SECONDS = 2.0
-"""Making and removing a lab of a few nodes; corrected by what the first trials take."""
+"""Seconds to create and remove a small lab; corrected by the first trials."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Plan:
         return sum(self.of(trial.variant).seconds for trial in self.order)
 
     def of(self, labels: Labels) -> Prepared:
-        """The variant that carries exactly these labels."""
+        """The variant with exactly these labels."""
         return next(p for p in self.variants if p.variant.labels == labels)
 
 
 def plan(workflow: Workflow, facts: Facts) -> Plan:
-    """Work out every network, as it will be deployed, and the order of trials.
+    """Compute every network as it will be deployed, and the order of trials.
 
     Args:
         workflow: what is to be run.
@@ -91,7 +91,7 @@ def _problems(variant: Variant) -> Iterator[str]:
 
 
 def missing(planned: Plan, driver: Driver) -> tuple[str, ...]:
-    """What the machines lack for the run, each once, with what to do about it."""
+    """What the machines lack for the run, each once, with how to get it."""
     lacks = (
         text
         for prepared in planned.variants

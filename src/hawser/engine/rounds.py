@@ -1,4 +1,4 @@
-"""Measurements that run at the same time: each in a thread, all traffic beginning at once."""
+"""Concurrent measurements, each in a thread, whose traffic starts together."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hawser.probe.base import ProbeError
 from hawser.store.sample import Sample
 
 READY_WITHIN = 30.0
-"""Seconds between the first measurement that is ready for traffic and the last."""
+"""Longest time between the first measurement that is ready for traffic and the last, seconds."""
 
 Measure = Callable[[Callable[[], None]], list[Sample]]
-"""Carries out one measurement; calls what it is given when its traffic is about to start."""
+"""Runs one measurement; calls its argument when traffic is about to start."""
 
 
 def together(measures: Sequence[Measure]) -> list[Sample]:
-    """Carry out measurements at the same time, and give their samples in the order given.
+    """Run measurements at the same time, and give their samples in the order given.
 
-    Where one fails the others are not waited for: they end when the lab does.
+    If one fails, the others are not waited for; they end with the lab.
 
     Raises:
         ProbeError: one of them failed, or was not ready in time.
@@ -40,7 +40,7 @@ def together(measures: Sequence[Measure]) -> list[Sample]:
 
 
 class _NotReadyError(ProbeError):
-    """Another one failed, or took too long."""
+    """Another measurement failed or took too long."""
 
 
 def _one(measure: Measure, start: threading.Barrier) -> list[Sample]:
@@ -54,7 +54,7 @@ def _one(measure: Measure, start: threading.Barrier) -> list[Sample]:
         try:
             start.wait(READY_WITHIN)
         except threading.BrokenBarrierError:
-            raise _NotReadyError("the measurements beside it were not ready in time") from None
+            raise _NotReadyError("the concurrent measurements were not ready in time") from None
 
     try:
         return measure(ready)

@@ -1,4 +1,4 @@
-"""A run: made or taken up again, its trials carried out in order, and ended."""
+"""A run: created or resumed, its trials carried out in order, and ended."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from hawser.store.manifest import Environment, Session, TrialPlan, run_id
 
 
 class Observer(Protocol):
-    """Is told how a run goes on."""
+    """Receives the progress of a run."""
 
     def begun(self, run: Path, done: int, trials: int, seconds: float) -> None:
-        """Trials begin; so many are done, and the others take about so long."""
+        """The run starts, with the number of finished trials and the time of the others."""
 
     def trial(self, trial: TrialPlan, seconds: float) -> None:
-        """A trial begins and takes about so long."""
+        """A trial starts, with its expected duration."""
 
     def stage(self, name: str) -> None:
         """Part of a trial: `deploy`, `settle`, a measurement's name, `tear down`."""
 
     def ended(self, trial: TrialPlan, void: str | None, trials: int, seconds: float) -> None:
-        """A trial ended, valid or void for a reason; of `trials` the others take about so long."""
+        """A trial ended, valid or void for a reason; with the expected time of the others."""
 
 
 def create(
@@ -76,7 +76,7 @@ def create(
 def take_up(
     bundle: Path, workflow: Workflow, environment: Environment, started: datetime
 ) -> RunWriter:
-    """Go on with a run that ended early.
+    """Continue an unfinished run.
 
     Raises:
         InputError: it is a run of another workflow, or of this one as it was before.
@@ -123,7 +123,7 @@ class Runner:
         """
         signals, driver, lab = self._bench.signals, self._bench.driver, self._bench.lab
         with signals.shielded():
-            driver.destroy(lab)  # what a killed run left
+            driver.destroy(lab)  # remains of a killed run
         try:
             self._trials()
         finally:
@@ -142,7 +142,7 @@ class Runner:
             self._one(todo)
 
     def _todo(self) -> TrialPlan | None:
-        """The next trial; where none is left, void ones are put at the end of the order."""
+        """The next trial. If none is left, void ones are appended to the order."""
         progress = self._progress()
         if not progress.pending() and (again := progress.retries() or self._more()):
             self._writer.update(order=(*progress.planned, *again))
@@ -174,7 +174,7 @@ class Runner:
         )
 
     def _seeded(self, prepared: Prepared, trial: TrialPlan) -> Prepared:
-        """Give every trial chance of its own, the same whenever the run is repeated."""
+        """Give the plan with the trial's seed, the same whenever the run is repeated."""
         seed = (self._plan.workflow.seed + trial.trial) % 2**63
         return replace(prepared, network=seeded(prepared.network, seed))
 

@@ -1,7 +1,7 @@
 """The order of trials, and what is left of it. Pure.
 
-All variants are interleaved in blocks: each repeat is a random permutation of all variants. So a
-slow hour of the machine falls on all of them alike (Abedi and Brecht, ICPE 2017).
+Variants are interleaved in blocks: each repeat is a random permutation of all variants, so that a
+slow hour of the machine affects all alike (Abedi and Brecht, ICPE 2017).
 """
 
 from __future__ import annotations
@@ -72,17 +72,17 @@ def repeats(done: int, until: Until, precise: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is."""
+    """The progress of a run."""
 
     planned: tuple[TrialPlan, ...]
     """The order so far, repeated trials included."""
     valid: Mapping[int, bool]
     """The finished trials: number -> whether it counts."""
     forgiven: frozenset[int] = frozenset()
-    """Trials finished before a resume: their failures are not held against new attempts."""
+    """Trials finished before a resume; their failures do not count as attempts."""
 
     def pending(self) -> tuple[TrialPlan, ...]:
-        """What is still to be run, in order. Variants that were given up are left out."""
+        """The remaining trials in order, without those of variants that were given up."""
         return tuple(
             plan
             for plan in self.planned
@@ -90,7 +90,7 @@ class Progress:
         )
 
     def retries(self) -> tuple[TrialPlan, ...]:
-        """What must be appended to the order: void trials that are to be tried again."""
+        """Void trials to repeat, which must be appended to the order."""
         attempts: dict[tuple[Variant, int], list[TrialPlan]] = defaultdict(list)
         for plan in self.planned:
             attempts[_variant(plan), plan.repeat].append(plan)
@@ -107,7 +107,7 @@ class Progress:
 
     @cached_property
     def _lost(self) -> frozenset[Variant]:
-        """Variants of which `ATTEMPTS` trials were void and none valid: more would not help."""
+        """Variants with `ATTEMPTS` void trials and no valid one: they are given up."""
         finished = [plan for plan in self.planned if plan.trial in self.valid]
         good = {_variant(plan) for plan in finished if self.valid[plan.trial]}
         void = Counter(

@@ -10,7 +10,7 @@ from hawser.spec.workflow import Assertion, Labels, Variant, Workflow
 
 
 def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
-    """Keep the variants that satisfy every pattern, and what is said of them.
+    """Keep the variants that match all patterns, with their references and assertions.
 
     A pattern is a list of alternatives, separated by commas; each is the value of any axis
     (`ipomp`) or of one (`transport=ipomp`).
@@ -74,7 +74,7 @@ def _unknown(found: str, workflow: Workflow) -> str:
 
 
 def lasting(workflow: Workflow, duration: Duration) -> Workflow:
-    """The workflow with another duration of every measurement that has one."""
+    """The workflow with another duration for every measurement that has one."""
     return workflow.model_copy(
         update={"variants": tuple(_lasting(variant, duration) for variant in workflow.variants)}
     )

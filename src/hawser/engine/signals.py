@@ -1,6 +1,6 @@
-"""Being told to end: once, at a moment when it does no harm.
+"""Interruption of a run, once and at a safe time.
 
-A run is given what tells it: the signals of its process, or a request from another thread.
+It comes from signals of the process or from another thread.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals(Protocol):
-    """What may tell a run to end."""
+    """A source of interruption."""
 
     def handled(self) -> AbstractContextManager[None]:
-        """Raise `Interrupted` in this block, and only there, when told to end."""
+        """Raise `Interrupted` in this block only."""
 
     def shielded(self) -> AbstractContextManager[None]:
-        """Let this block end before it takes effect: labs are removed, files completed."""
+        """Delay an interruption to the end of this block, to remove labs and complete files."""
 
     def check(self) -> None:
-        """Raise `Interrupted` if told to end: called between the steps of a run."""
+        """Raise `Interrupted` if there was an interruption. Called between the steps of a run."""
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass, unless told to end meanwhile."""
+        """Wait, or end at an interruption."""
 
 
 class _Told:
-    """Whether somebody told the run to end, and whether that may take effect now."""
+    """Whether there was an interruption, and whether it may take effect now."""
 
     def __init__(self) -> None:
         self._shields = 0
@@ -43,7 +43,7 @@ class _Told:
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Let this block end first; see `Signals.shielded`."""
+        """Delay an interruption to the end of this block; see `Signals.shielded`."""
         self._shields += 1
         try:
             yield
@@ -52,7 +52,7 @@ class _Told:
         self.check()
 
     def check(self) -> None:
-        """Raise `Interrupted` if told to end, and nothing shields from it."""
+        """Raise `Interrupted` if there was an interruption and no block delays it."""
         if self._number is not None and not self._shields:
             raise Interrupted(self._number)
 
@@ -80,14 +80,14 @@ class ProcessSignals(_Told):
 
 
 class StopRequest(_Told):
-    """A request of another thread. The run ends at its next step: no measurement is cut short."""
+    """A request by another thread. The run ends at its next step, after the current measurement."""
 
     def __init__(self) -> None:
         super().__init__()
         self._event = threading.Event()
 
     def stop(self) -> None:
-        """Tell the run to end. From any thread; idempotent."""
+        """Interrupt the run. From any thread; idempotent."""
         self._number = signal.SIGTERM
         self._event.set()
 

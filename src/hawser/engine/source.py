@@ -1,4 +1,4 @@
-"""A workflow file, read together with all it extends."""
+"""Reading of a workflow file and those that it extends."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read(file: Path, overrides: Iterable[str] = ()) -> Source:
 
 
 def imported(kind: Literal["sfcperf", "tosca"], files: Sequence[Path]) -> Imported:
-    """Read files of others and make a workflow file of them.
+    """Convert files of other tools into a workflow file.
 
     Raises:
         SpecErrors: everything that is wrong, each with its place.

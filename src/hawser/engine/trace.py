@@ -1,4 +1,4 @@
-"""The way of packets through a lab's chains: what each forwarder and function did with them."""
+"""Traces of packets through a lab's chains: what each forwarder and function did with them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from hawser.engine.errors import InputError
 from hawser.overlay.lab.plan import NodePlan
 
 _EVENTS = 2048
-"""That a daemon tells at most."""
+"""Most events of one daemon."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What happened to a packet at one place."""
+    """What one daemon did with a packet."""
 
     daemon: str
     sfp: str
-    """Chain and direction; empty where the packet was on none."""
+    """Chain and direction; empty if the packet was on none."""
     event: TraceEvent
 
 
 def begin(lab: Lab) -> None:
-    """Have all forwarders and functions of a lab tell what they do from now on.
+    """Start tracing in all forwarders and functions of a lab.
 
     Raises:
         InputError: it has none that could.
@@ -36,14 +36,14 @@ def begin(lab: Lab) -> None:
     if not any(_clients(lab)):
         raise InputError([f"lab {lab.name} has no chain that is steered by nsh, nothing to trace"])
     for _, client in _clients(lab):
-        client.trace()  # what is left of another one
+        client.trace()  # events of an earlier trace
         client.start_trace(_EVENTS)
 
 
 def steps(lab: Lab, node: str) -> tuple[Step, ...]:
-    """Give what happened since to packets from and to a node, in the order of time.
+    """Give the events of packets from and to a node since then, in order of time.
 
-    A daemon that does not answer (a function that was killed) tells nothing.
+    Daemons that do not answer, such as killed functions, are left out.
     """
     own = {str(address) for each in lab.plan.nodes if each.name == node for address in _of(each)}
     found = (step for name, client in _clients(lab) for step in _told(lab, name, client))

@@ -1,4 +1,4 @@
-"""One trial: a fresh lab is made, left to settle, measured, and removed."""
+"""One trial: a fresh lab is created, settles, is measured, and is removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hawser.engine.signals import Signals, StopRequest
 from hawser.node.base import NodeError
 from hawser.probe.base import Context, Probe, ProbeError
 from hawser.probe.convergence import Convergence, Switched
-from hawser.probe.evidence import Evidence
+from hawser.probe.evidence import EvidenceRecorder
 from hawser.probe.passive import Passive
 from hawser.probe.registry import probe_for
 from hawser.spec.measurement import Iperf3, Measurement, rounds
@@ -30,7 +30,7 @@ from hawser.store.writer import TrialWriter
 
 @dataclass(frozen=True)
 class Bench:
-    """What every trial of a run is carried out with."""
+    """What all trials of a run share."""
 
     driver: Driver
     fleet: Fleet
@@ -40,24 +40,24 @@ class Bench:
     settle: float
     """Seconds between a lab's deployment and its first measurement."""
     stage: Callable[[str], None]
-    """Told what is done now."""
+    """Is called with the current activity."""
     probes: Callable[[Measurement], Probe] = probe_for
     sleep: Callable[[float], None] = time.sleep
     signals: Signals = field(default_factory=StopRequest)
-    """What may tell the run to end."""
+    """Source of interruptions."""
 
     def begin(self, stage: str) -> None:
-        """Begin the next part of a trial, unless told to end."""
+        """Begin the next part of a trial, or raise `Interrupted`."""
         self.signals.check()
         self.stage(stage)
 
 
 class _VoidTrialError(Exception):
-    """The trial does not count; says why."""
+    """The trial is void, for this reason."""
 
 
 def run_trial(bench: Bench, prepared: Prepared, writer: TrialWriter) -> None:
-    """Carry out one trial. What fails makes it void, with the reason; the lab is always removed.
+    """Carry out one trial. A failure makes it void, with the reason; the lab is always removed.
 
     Raises:
         MissingCapability: the machine lacks something; nothing was made.
@@ -78,7 +78,7 @@ def run_trial(bench: Bench, prepared: Prepared, writer: TrialWriter) -> None:
 
 @contextmanager
 def _lab(bench: Bench, prepared: Prepared) -> Iterator[Lab]:
-    """A lab for as long as the block runs, whatever happens in it."""
+    """A lab that is removed at the end of the block in any case."""
     bench.begin("deploy")
     try:
         lab = bench.fleet.deploy(bench.lab, prepared.network)
@@ -121,7 +121,7 @@ def _delayed(sample: Sample) -> bool:
 
 @dataclass(frozen=True)
 class _One:
-    """Carries out single measurements of a trial."""
+    """Runs single measurements of a trial."""
 
     bench: Bench
     scenario: Scenario
@@ -130,11 +130,11 @@ class _One:
     timeline: Timeline
 
     def measure(self, name: str, ready: Callable[[], None]) -> list[Sample]:
-        """Measure, with evidence of what limited it; calls `ready` before its traffic."""
+        """Measure, and record evidence of the bottleneck; calls `ready` before traffic starts."""
         measurement = self.scenario.measurements[name]
         probe = self.bench.probes(measurement)
         with ExitStack() as stack:
-            evidence = Evidence(self.lab, name, _ends(measurement), probe.seconds())
+            evidence = EvidenceRecorder(self.lab, name, _ends(measurement), probe.seconds())
             stack.enter_context(evidence)
             convergence = self._convergence(name, measurement)
             if convergence is not None:
@@ -153,7 +153,7 @@ class _One:
             return [*found, *evidence.finish()]
 
     def _convergence(self, name: str, measurement: Measurement) -> Convergence | None:
-        """What times a bulk transfer after events, where events take something down."""
+        """The recorder of failover times of a bulk transfer, if events take something down."""
         if isinstance(measurement, Iperf3) and self.scenario.disrupted:
             return Convergence(self.lab, name, measurement, self.scenario.topology)
         return None
@@ -169,13 +169,13 @@ def _switched(timeline: Timeline) -> list[Switched]:
 
 
 def _ends(measurement: Measurement) -> tuple[str, str]:
-    """Nodes between which is measured."""
+    """Both nodes of a measurement."""
     source, target = measurement.source, measurement.target
     return source.partition(".")[0], target.partition(".")[0]
 
 
 def _died(lab: Lab) -> tuple[str, ...]:
-    """Daemons that did not run all the time since the lab was made."""
+    """Daemons that died since the lab was created."""
     return tuple(
         f"daemon {name} died and was started again (restarts: {daemon.restarts})"
         for name, daemon in lab.daemons.items()

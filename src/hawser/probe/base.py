@@ -1,4 +1,4 @@
-"""A probe measures one thing on a lab and says it in samples."""
+"""A probe measures one thing in a lab and gives samples."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from hawser.store.sample import Sample
 
 
 class ProbeError(Exception):
-    """The measurement did not come about; the trial is void and says why."""
+    """The measurement failed; the trial is void for this reason."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a probe gets besides its own description."""
+    """The context of a measurement."""
 
     lab: Lab
     measurement: str
     """Name of the measurement in the workflow."""
     raw: Path
-    """Folder of this trial for the tools' own output, kept as it came."""
+    """Folder of this trial for the unchanged output of tools."""
     started: Callable[[], None]
-    """To be called when traffic starts: events are timed from here."""
+    """Must be called when traffic starts, from which events are timed."""
     disrupted: bool = False
-    """Whether the workflow's events take something down meanwhile: silence is then a result."""
+    """Whether events take something down during the measurement; no answer is then a result."""
 
 
 class Probe(Protocol):
@@ -41,7 +41,7 @@ class Probe(Protocol):
         """
 
     def seconds(self) -> float:
-        """How long it will take, for progress and plan."""
+        """Expected duration, for progress and plan."""
 
     def tools(self) -> tuple[str, ...]:
         """Programs it needs on the nodes."""

@@ -1,4 +1,4 @@
-"""What the WAN emulator counted in a trial, and whether it did as it was asked."""
+"""Counters of the WAN emulator in a trial, and whether it emulated the paths as configured."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hawser.store.sample import Sample
 
 LATE_US: Final = 1000.0
 LATE_SHARE: Final = 0.05
-"""A path of which the 99th percentile is later than both was not the path asked for."""
+"""A path is late if the 99th percentile of its lateness exceeds 1 ms and 5 % of its delay."""
 
 _FEWEST: Final = 100
-"""Packets below which one that was late says nothing of a 99th percentile."""
+"""With fewer packets, one late packet says nothing about the 99th percentile."""
 
 _LATE: Final = 0.01
 """Share of the packets: beyond the limit is then the 99th percentile."""
@@ -23,7 +23,7 @@ _OWN_DROPS = ("drop_ring", "drop_oversize", "drop_send")
 
 
 def samples(before: WanCounters, after: WanCounters) -> Iterator[Sample]:
-    """Give what was added between two readings, by path; lateness is since the lab was made."""
+    """Give the counts between two readings, by path; lateness is since the start of the lab."""
     earlier = {path.name: path for path in before.paths}
     for path in after.paths:
         yield from _path(earlier.get(path.name), path)
@@ -49,10 +49,10 @@ def _total(parts: Sequence[WanInterface] | Sequence[WanPath], cause: str) -> int
 
 
 def late(before: WanCounters, after: WanCounters) -> tuple[str, ...]:
-    """Paths that were late between two readings: what depends on delays is void.
+    """Paths that were late between two readings; measurements that depend on delays are then void.
 
-    Quantiles are since the lab was made. Of the packets that were late by the second reading, as
-    many as may have been late by the first do not count.
+    Quantiles count from the start of the lab. As many late packets as there may have been at the
+    first reading are subtracted.
     """
     earlier = {path.name: path for path in before.paths}
     return tuple(_late(path) for path in after.paths if _is_late(earlier.get(path.name), path))

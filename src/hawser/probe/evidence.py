@@ -1,7 +1,8 @@
-"""What was near its limit while one measurement ran: counters of that time alone, as samples.
+"""Evidence of bottlenecks: counters of the time of one measurement, as samples.
 
-Read when traffic starts and when the measurement ends; what comes and goes in between (programs,
-sockets) and what drops is only telling beside the load of that moment (queues) is also watched.
+Counters are read when traffic starts and when the measurement ends. Programs and sockets may exist
+only in between, and drops of queues matter only with the load at the same time, so these are also
+watched during the measurement.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _EXPLAINED: Final = (
     "IpForwDatagrams", "IpFragFails", "IpExtInNoRoutes", "IpExtInTruncatedPkts",
     "IpExtInCsumErrors",
 )  # fmt: skip
-"""What becomes of a packet that the Internet Protocol takes in (RFC 4293)."""
+"""Counters of what happens to a received IP packet (RFC 4293)."""
 _COUNTED: Final = (
     "IpInReceives", "IpReasmReqds", "IpReasmOKs", "IpOutRequests", "IpOutTransmits",
     "IpOutDiscards", "IpOutNoRoutes", "UdpInDatagrams", "UdpRcvbufErrors", *_EXPLAINED,
@@ -34,7 +35,7 @@ _COUNTED: Final = (
 
 @dataclass(frozen=True)
 class _State:
-    """Everything that adds up, at one moment."""
+    """All counters at one time."""
 
     at: float
     protocols: Mapping[str, Mapping[str, int]]
@@ -42,17 +43,17 @@ class _State:
     wan: tuple[WanCounters, ...]
 
 
-class Evidence:
-    """Gathers evidence for as long as its block runs, from `begin` on."""
+class EvidenceRecorder:
+    """Records evidence from `begin` until the end of its block."""
 
     def __init__(self, lab: Lab, measurement: str, ends: tuple[str, str], seconds: float) -> None:
-        """Prepare to gather.
+        """Prepare to record.
 
         Args:
             lab: where.
             measurement: name of the measurement.
             ends: nodes between which it measures.
-            seconds: how long its traffic is meant to take.
+            seconds: expected duration of its traffic.
         """
         self._lab = lab
         self._measurement = measurement
@@ -68,7 +69,7 @@ class Evidence:
         self._watch.stop()
 
     def begin(self) -> None:
-        """Traffic starts now. Later calls do nothing.
+        """Begin recording, when traffic starts. Later calls do nothing.
 
         Raises:
             NodeError: a node's counters cannot be read.
@@ -78,7 +79,7 @@ class Evidence:
             self._watch.start()
 
     def finish(self) -> tuple[Sample, ...]:
-        """Say what was seen since `begin`; nothing where no traffic was started.
+        """Give what was recorded since `begin`; nothing if no traffic started.
 
         Raises:
             NodeError: a node's counters cannot be read.
@@ -124,24 +125,24 @@ def _state(lab: Lab) -> _State:
 
 
 def _counts(node: Node) -> bool:
-    """Whether a node has a protocol stack that takes part: the WAN emulator has none."""
+    """Whether a node's IP stack takes part; that of the WAN emulator does not."""
     return node.name != "wan"
 
 
 def _protocols(node: str, added: Mapping[str, int]) -> Iterator[tuple[str, str, str, float]]:
-    """What the node itself swallowed: a filter or policer, or a socket without room."""
+    """Packets that the node itself dropped, in filters and policers or in socket buffers."""
     yield f"node:{node}", "packets", "packets", float(added["IpInReceives"])
-    yield f"node:{node}", "drop_filter", "packets", float(swallowed(added))
+    yield f"node:{node}", "drop_filter", "packets", float(vanished(added))
     if added["UdpInDatagrams"] or added["UdpRcvbufErrors"]:
         yield f"socket:{node}", "packets", "packets", float(added["UdpInDatagrams"])
         yield f"socket:{node}", "drop_buffer", "packets", float(added["UdpRcvbufErrors"])
 
 
-def swallowed(added: Mapping[str, int]) -> int:
-    """Packets that came in, or were to go out, and of which no other count tells what became.
+def vanished(added: Mapping[str, int]) -> int:
+    """Packets that disappeared in the IP stack: received or to be sent, and in no other counter.
 
-    On the way in and the way out: newer kernels count a packet as forwarded before the filters of
-    forwarding see it, and again when it is sent (OutTransmits, RFC 4293); older ones behind them.
+    Newer kernels count a packet as forwarded before the forwarding filters, and again when it is
+    sent (OutTransmits, RFC 4293); older ones count it after them.
     """
     fragments = added["IpReasmReqds"] - added["IpReasmOKs"]
     inwards = added["IpInReceives"] - sum(added.get(name, 0) for name in _EXPLAINED) - fragments
@@ -164,7 +165,7 @@ def _usage(
 
 
 def _lost(before: WanCounters, after: WanCounters) -> Iterator[tuple[str, str, str, float]]:
-    """What the WAN emulator lost because it was asked to."""
+    """Packets that the WAN emulator lost by the configured loss."""
     earlier = {path.name: path for path in before.paths}
     for path in after.paths:
         was = earlier.get(path.name)

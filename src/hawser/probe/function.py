@@ -1,4 +1,4 @@
-"""What service functions and their forwarders counted in a trial, by the names of the workflow."""
+"""Counters of service functions and forwarders in a trial, by the names of the workflow."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Place = tuple[str, int, int]
 def samples(
     name: str, chains: Iterable[ChainPlan], before: FunctionCounters, after: FunctionCounters
 ) -> Iterator[Sample]:
-    """Give what a daemon has counted between two readings.
+    """Give the counts of a daemon between two readings.
 
-    Packets that a forwarder led on towards a function are `led_packets` of
-    `chain:NAME:DIRECTION:FORWARDER:FUNCTION`, those that left the chain there of `...:end`; what
-    entered a chain is `classified_packets` of `chain:NAME:DIRECTION`. What a proxy led to its
-    function and back are `toward_packets` and `returned_packets` of `chain:NAME:DIRECTION:PROXY`.
-    What an end of a tunnel put into it and took out are `sealed_packets` and `opened_packets` of
-    `daemon:NAME:ENGINE`, where the engine is what carried them.
+    Packets that a forwarder sent to a function are `led_packets` of
+    `chain:NAME:DIRECTION:FORWARDER:FUNCTION`, those that left the chain there of `...:end`; packets
+    that entered a chain are `classified_packets` of `chain:NAME:DIRECTION`. Packets that a proxy
+    sent to its function and received back are `toward_packets` and `returned_packets` of
+    `chain:NAME:DIRECTION:PROXY`. Packets encrypted and decrypted by an IPsec function are
+    `sealed_packets` and `opened_packets` of `daemon:NAME:ENGINE`, with the ESP implementation.
     """
     daemon = f"daemon:{name}"
     served = after.served.packets - before.served.packets

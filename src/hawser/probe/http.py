@@ -1,4 +1,4 @@
-"""Requests a second and their latency: wrk at the source, nginx at the target."""
+"""Requests per second and their latency: wrk at the source, nginx at the target."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hawser.spec.measurement import Http
 from hawser.store.sample import Sample
 
 _TIMEOUT_SECONDS = 10
-"""After this long wrk counts a request as timed out."""
+"""Timeout of requests in wrk, seconds."""
 _GRACE_SECONDS = 20
 _ACCEPTED = "TcpPassiveOpens"
-"""Connections that a listening socket took (RFC 4022, tcpPassiveOpens)."""
+"""Connections accepted by listening sockets (RFC 4022, tcpPassiveOpens)."""
 
 _OBJECT = "object"
 _SCRIPT = "wrk.lua"
@@ -45,7 +45,7 @@ http {{
 
 
 class HttpProbe:
-    """One object, asked for again and again over many connections."""
+    """Repeated requests for one object over many connections."""
 
     def __init__(self, spec: Http, sleep: Sleep = time.sleep) -> None:
         self._spec = spec
@@ -77,12 +77,12 @@ class HttpProbe:
             opened = nstat.since(accepted, nstat.counters(target.node, _ACCEPTED))[_ACCEPTED]
         (context.raw / f"{context.measurement}.wrk.txt").write_text(text)
         if not result.requests and not context.disrupted:
-            raise ProbeError(f"not one answer came; errors: {result.errors}")
+            raise ProbeError(f"no response was received; errors: {result.errors}")
         return samples(context.measurement, self._spec, result, opened)
 
     @contextmanager
     def _server(self, target: Endpoint, folder: Path) -> Iterator[int]:
-        """A server of the object; gives its port."""
+        """Serve the object; gives the server's port."""
         with choosing(target.node) as port:
             self._prepare(target, folder, port)
             process = self._listen(target, folder, port)
@@ -119,7 +119,7 @@ class HttpProbe:
     def _run(
         self, source: Endpoint, script: Path, url: str, seconds: float
     ) -> tuple[str, wrk.Result]:
-        """Run wrk for so long: all it printed, and the result."""
+        """Run wrk for a time; gives its output and the result."""
         done = source.node.run(
             [*self._client(script, seconds), url],
             timeout=seconds + _TIMEOUT_SECONDS + _GRACE_SECONDS,

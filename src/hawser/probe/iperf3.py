@@ -1,4 +1,4 @@
-"""Goodput by iperf3: TCP, UDP, or Multipath TCP from end to end."""
+"""Goodput by iperf3 with TCP, UDP, or Multipath TCP between the hosts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hawser.store.sample import Sample
 
 _CONNECT_SECONDS = 10
 _GRACE_SECONDS = 20
-"""How long iperf3 may take beyond its test time: connecting, and draining full queues."""
+"""Time that iperf3 may take beyond its test, for connecting and for draining queues."""
 
 
 class Iperf3Probe:
-    """One test: a server that serves once, on a free port, and a client."""
+    """One test, with a server for one client, on a free port."""
 
     def __init__(self, spec: Iperf3, sleep: Callable[[float], None] = time.sleep) -> None:
         self._spec = spec
@@ -61,7 +61,7 @@ class Iperf3Probe:
 
     @contextmanager
     def _server(self, target: Endpoint, raw: Path) -> Iterator[tuple[int, Callable[[], str]]]:
-        """A listening server: its port, and what waits for its end and gives its report."""
+        """A listening server: its port, and a function that waits for its report."""
         with choosing(target.node) as port:
             process = self._listen(target, port)
 

@@ -1,4 +1,4 @@
-"""What iperf3 says in JSON, as samples.
+"""iperf3's JSON reports as samples.
 
 Counts of received data are taken from the receiver's own report only. The sender's copy of it is
 wrong where a warm-up is omitted: iperf 3.12 subtracts the sender's own count of the warm-up from
@@ -52,7 +52,7 @@ def parse(end: str, text: str) -> Report:
 
 
 def pair(spec: Iperf3, client: Report, server: Report, *, disrupted: bool = False) -> Result:
-    """Say which end sent, and check that both tell of the same, whole test.
+    """Say which end sent, and check that both report the same complete test.
 
     Raises:
         ProbeError: they do not, or nothing arrived though the path was not `disrupted` on purpose.
@@ -152,7 +152,7 @@ def _tail(spec: Iperf3, result: Result) -> int:
 
 
 def _loss(counts: Mapping[str, float], tail: int = 0) -> float:
-    """Percent of the datagrams that did not come; nothing expected, nothing lost."""
+    """Percent of the datagrams that were lost; 0 if none was expected."""
     expected = counts["packets"] + tail
     return 100 * (counts["lost_packets"] + tail) / expected if expected else 0.0
 

@@ -1,4 +1,4 @@
-"""What the machine did meanwhile: its processors and its memory."""
+"""Usage of the machine's CPUs and memory during a measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node's kernel counts of Multipath TCP: whether it was really used."""
+"""Kernel counters of Multipath TCP, which show whether it was really used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel of a node counts of its protocols (SNMP MIBs and Linux's own)."""
+"""Protocol counters of a node's kernel (SNMP MIBs and Linux's own)."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def counters(node: Node, *patterns: str) -> Mapping[str, int]:
 
 
 def since(before: Mapping[str, int], after: Mapping[str, int]) -> Mapping[str, int]:
-    """What was counted in between."""
+    """Counts between two readings."""
     return {name: value - before.get(name, 0) for name, value in after.items()}

@@ -1,6 +1,6 @@
-"""What the lab itself counted during a trial: packets, drops, processor time and memory.
+"""Counters of the lab during a trial: packets, drops, CPU time and memory.
 
-Nothing is sent. Counters are read before and after, so a sample is what was added in between.
+Nothing is sent. Counters are read before and after the trial; samples are the differences.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Passive:
         self.late: tuple[str, ...] = ()
         """Paths that the WAN emulator delayed longer than it should. Set by `finish`."""
         self.faults: tuple[str, ...] = ()
-        """What the WAN emulator did unasked: the trial is void. Set by `finish`."""
+        """Packets that the WAN emulator lost by mistake; the trial is void. Set by `finish`."""
 
     def __enter__(self) -> Self:
         self._before = snapshot(self._lab)

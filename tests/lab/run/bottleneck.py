@@ -19,7 +19,7 @@ from typing import Any
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.overlay.lab import network
 from hawser.probe.base import Context
-from hawser.probe.evidence import Evidence
+from hawser.probe.evidence import EvidenceRecorder
 from hawser.probe.iperf3 import Iperf3Probe
 from hawser.report.evidence import gather
 from hawser.spec import load
@@ -131,7 +131,7 @@ def measured(
         for setup in setups:
             stack.enter_context(setup(lab))
         probe = SlowGenerator() if slow_generator in setups else Iperf3Probe(measurement)
-        with Evidence(lab, "m", ("h1", "h2"), probe.seconds()) as evidence:
+        with EvidenceRecorder(lab, "m", ("h1", "h2"), probe.seconds()) as evidence:
             probe.measure(Context(lab, "m", raw, evidence.begin))
             samples = evidence.finish()
     (raw / "evidence.jsonl").write_text("\n".join(s.model_dump_json() for s in samples))

@@ -6,7 +6,7 @@ import pytest
 
 from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
 from hawser.probe import queues, sockets
-from hawser.probe.evidence import swallowed
+from hawser.probe.evidence import vanished
 from hawser.spec.units import Rate
 
 SS = """\
@@ -43,13 +43,13 @@ def counts(**added: int) -> dict[str, int]:
     ],
 )
 def test_what_a_node_swallowed_is_what_no_count_explains(added: dict[str, int], lost: int) -> None:
-    assert swallowed(added) == lost
+    assert vanished(added) == lost
 
 
 def test_older_kernels_count_only_on_the_way_in() -> None:
     added = counts(IpInReceives=100, IpForwDatagrams=60)
     del added["IpOutTransmits"]
-    assert swallowed(added) == 40
+    assert vanished(added) == 40
 
 
 def shaper(rate: float | None, *classes: float | None) -> ShaperPlan:
