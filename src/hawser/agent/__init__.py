@@ -1,4 +1,4 @@
-"""The agent beside a gateway's daemon: it joins a network and applies what its controller sends.
+"""The management agent beside a gateway's daemon: it joins a network and applies what its controller sends.
 
 It starts the daemon, but does not own it: packets pass while the agent or the controller is away.
 """

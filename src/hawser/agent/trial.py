@@ -1,7 +1,8 @@
 """Judging a new configuration: kept if the gateway stays healthy and the controller confirms. Pure.
 
 A configuration can be valid and still cut a branch off. Nobody could then send a better one, so the
-gateway goes back by itself to the one that it had.
+gateway goes back by itself to the one that it had: a confirmed commit (RFC 6241 section 8.4) that
+also asks whether packets arrive.
 """
 
 from __future__ import annotations
