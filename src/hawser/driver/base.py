@@ -31,7 +31,7 @@ class MissingCapability(DriverError):  # noqa: N818 (says what the machine is, n
 
 
 class Daemon(Protocol):
-    """A daemon of the lab, kept running by the driver: one that dies is started again."""
+    """A daemon of the lab. The driver restarts it if it dies."""
 
     @property
     def name(self) -> str:
@@ -43,21 +43,21 @@ class Daemon(Protocol):
 
     @property
     def role(self) -> Role:
-        """What it does; `hawser.driver.roles` says what that means."""
+        """Its role, see `hawser.driver.roles`."""
 
     @property
     def pid(self) -> int:
-        """Process id now, on its node."""
+        """Current process id, on its node."""
 
     @property
     def restarts(self) -> int:
-        """How often it had to be started again."""
+        """How often it was restarted."""
 
     def client(self) -> DaemonClient:
-        """What asks and configures it."""
+        """Client of its control API."""
 
     def usage(self) -> ProcessUsage:
-        """What its process has used.
+        """Resource usage of its process.
 
         Raises:
             NodeError: it has ended.
@@ -66,15 +66,15 @@ class Daemon(Protocol):
 
 @dataclass(frozen=True)
 class LabInfo:
-    """What `hawser inspect` says of a lab."""
+    """Description of a lab for `hawser inspect`."""
 
     name: str
     state: Literal["supervised", "unsupervised", "remains"]
-    """Whether the process that restarts its daemons lives; or only remains of a lab are left."""
+    """Whether the process that restarts its daemons exists, or only remains of the lab."""
     age: float | None = None
-    """Seconds since it was made."""
+    """Seconds since it was created."""
     maker: int | None = None
-    """Process that made it."""
+    """Process that created it."""
     nodes: tuple[str, ...] = ()
     daemons: tuple[str, ...] = ()
 
@@ -88,7 +88,7 @@ class Lab(Protocol):
 
     @property
     def plan(self) -> NetworkPlan:
-        """What stands now: the plan that was deployed, and what `apply` has changed since."""
+        """The current plan: as deployed, with later changes by `apply`."""
 
     @property
     def hawserd(self) -> Path:
@@ -114,10 +114,10 @@ class Lab(Protocol):
         """
 
     def faults(self) -> tuple[str, ...]:
-        """Say what of the lab is not as planned, though nobody asked for it."""
+        """Describe deviations from the plan that no event caused."""
 
     def describe(self) -> LabInfo:
-        """Say what it is and who keeps it.
+        """Describe the lab and its supervisor.
 
         Raises:
             NodeError: it is no more.
@@ -130,14 +130,14 @@ class Lab(Protocol):
         """
 
     def destroy(self) -> None:
-        """Remove everything the lab made. Idempotent."""
+        """Remove everything that the lab created. Idempotent."""
 
 
 class Fleet(Protocol):
     """The machines of one run; in one process it has one lab at a time."""
 
     def deploy(self, name: str, plan: NetworkPlan) -> Lab:
-        """Make a lab, exactly as planned, and wait until its daemons are connected.
+        """Create a lab exactly as planned, and wait until its daemons are connected.
 
         Raises:
             MissingCapability: the machine lacks something; nothing was made.
@@ -145,20 +145,20 @@ class Fleet(Protocol):
         """
 
     def release(self) -> None:
-        """Give the machines back. Labs on them have been destroyed. Idempotent."""
+        """Release the machines, after all labs on them were destroyed. Idempotent."""
 
 
 class Driver(Protocol):
     """A kind of machines."""
 
     def facts(self) -> Facts:
-        """What the machines can do, as far as plans depend on it."""
+        """Capabilities of the machines that plans depend on."""
 
     def environment(self) -> Environment:
         """What results depend on besides the workflow, for the manifest of a run."""
 
     def missing(self, plan: NetworkPlan, tools: Collection[str] = ()) -> tuple[str, ...]:
-        """What the machines lack of what a plan needs, each with what to do about it.
+        """What a plan needs and the machines lack, each with how to get it.
 
         Args:
             plan: to be deployed.
@@ -173,7 +173,7 @@ class Driver(Protocol):
         """
 
     def check_name(self, name: str) -> None:
-        """See that a lab may have this name.
+        """Check the name of a lab.
 
         Raises:
             DriverError: it may not.
@@ -187,7 +187,7 @@ class Driver(Protocol):
         """
 
     def labs(self) -> tuple[str, ...]:
-        """Names of the labs there are, including the remains of crashed ones."""
+        """Names of all labs, including the remains of crashed ones."""
 
     def destroy(self, name: str) -> None:
-        """Remove a lab by name, also one whose maker was killed at any moment. Idempotent."""
+        """Remove a lab by name, also if its creator was killed at any time. Idempotent."""

@@ -1,4 +1,4 @@
-"""From a plan to nodes: every namespace, cable, address and shaper of a lab."""
+"""Creates the namespaces, cables, addresses and shapers of a plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hawser.overlay.lab.plan import LinkPlan, NetworkPlan, ShaperPlan
 
 
 def nodes(directory: Path, plan: NetworkPlan) -> dict[str, NamespaceNode]:
-    """Nodes of a plan as objects; nothing is made."""
+    """Nodes of a plan as objects; nothing is created."""
     shapers: dict[str, list[ShaperPlan]] = defaultdict(list)
     for shaper in plan.shapers:
         shapers[shaper.node].append(shaper)
@@ -46,7 +46,7 @@ def network(made: dict[str, NamespaceNode], plan: NetworkPlan) -> None:
 
 
 def _connect(made: dict[str, NamespaceNode], link: LinkPlan) -> None:
-    """Make a cable, or two where the WAN emulator is in between."""
+    """Create a cable, or two with the WAN emulator between them."""
     (one, interface), (other, other_interface) = link.ends
     if link.wire is None:
         made[one].connect(interface, made[other], other_interface)

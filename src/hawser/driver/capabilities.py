@@ -1,4 +1,4 @@
-"""What this kernel and machine have, found by trying it.
+"""Capabilities of this kernel and machine, found by trying them.
 
 Kernel features are tried in a scratch namespace that is gone afterwards: a version number says
 little about what a distribution, a cloud or a container left out.
@@ -24,14 +24,14 @@ from hawser.spec.model import Model
 
 
 class Capability(Model):
-    """One thing that a lab can use."""
+    """One capability that labs can use."""
 
     name: str
     found: bool
     detail: str
-    """What was found, or why it was not."""
+    """What was found, or why it is missing."""
     instead: str = ""
-    """What is used where it is missing; empty where nothing replaces it."""
+    """What is used instead if it is missing; empty if nothing is."""
     how: str = ""
     """How to get it, such as a Debian package."""
 
@@ -62,7 +62,7 @@ _KERNEL: tuple[_Row, ...] = (
     (
         "tproxy",
         features.tproxy,
-        "datagrams for TCP too (no overlay.tcp_proxy)",
+        "datagrams for TCP as well (no overlay.tcp_proxy)",
         "apt-get install nftables, and a kernel with nft_tproxy and nft_socket",
     ),
     (
@@ -86,13 +86,13 @@ _TOOLS = (
 
 
 def capabilities() -> tuple[Capability, ...]:
-    """Try everything, once; takes about 0.1 s. Kernel features need root."""
+    """Try all capabilities once, in about 0.1 s. Kernel features require root."""
     kernel = tuple(_kernel(*row) for row in _KERNEL)
     return (*kernel, *(_tool(*row) for row in _TOOLS), *_machine())
 
 
 def missing(plan: NetworkPlan) -> tuple[str, ...]:
-    """What a plan needs and this machine lacks, each with what to do about it."""
+    """What a plan needs and this machine lacks, each with how to get it."""
     if os.geteuid() != 0:
         return ("labs of network namespaces need root: use sudo",)
     kernel = tuple(
@@ -151,7 +151,7 @@ def _missing_cgroup(plan: NetworkPlan) -> tuple[str, ...]:
     limited = [node.name for node in plan.nodes if node.cpu is not None]
     if not limited or cgroup.available():
         return ()
-    fault = f"node {limited[0]} has a limit of processor time, but no control group can be made"
+    fault = f"node {limited[0]} has a CPU quota, but no control group can be created"
     return (f"{fault}; use {_cgroup().how}",)
 
 
@@ -204,7 +204,7 @@ def _cgroup() -> Capability:
         name="cgroup",
         found=cgroup.available(),
         detail=cgroup.detail(),
-        instead="no node can have a limit of processor time, and none says what it used",
+        instead="no CPU quotas of nodes, and no usage of nodes",
         how="root, and a mounted cgroup file system with the controller cpu",
     )
 
@@ -217,13 +217,13 @@ def _governor() -> Capability:
         return Capability(
             name="cpu-governor",
             found=True,
-            detail="none: the machine runs at one speed, or its host decides",
+            detail="none: the clock rate is fixed, or the host controls it",
         )
     return Capability(
         name="cpu-governor",
         found=governor == "performance",
         detail=governor,
-        instead="the speed changes while measuring, which shows in the intervals",
+        instead="the clock rate changes during measurements, which widens intervals",
         how="cpupower frequency-set -g performance (package linux-cpupower)",
     )
 

@@ -1,4 +1,4 @@
-"""Changing a running lab: the shapers of an element, and what becomes of them. Pure."""
+"""Changes of a running lab: the shapers of an element before and after. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Daemons of a lab: started, waited for, and started again when they die."""
+"""Daemons of a lab: started, awaited, and restarted if they die."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _HEALTHY = 10.0
 
 
 def reconfigure(daemon: Daemon, directory: Path, config: Configuration) -> None:
-    """Give a running daemon a new configuration, which it also has when it is started again.
+    """Give a running daemon a new configuration, which it keeps after restarts.
 
     Raises:
-        DriverError: it does not take it; nothing has changed.
+        DriverError: it refuses the configuration; nothing has changed.
     """
     whole = config.placed(directory)
     try:
@@ -288,7 +288,7 @@ def _unready(daemon: SupervisedDaemon) -> str | None:
     status = _status(daemon)
     if isinstance(status, str):
         return status
-    return None if status.ready else "it does not say that it is ready"
+    return None if status.ready else "it does not report that it is ready"
 
 
 def _status(daemon: SupervisedDaemon) -> Status | str:

@@ -80,7 +80,7 @@ class LocalLab:
         return {**self._planned, **ends}
 
     def apply(self, element: str, change: Change) -> float:
-        """Change a running element in both directions; each direction changes at once.
+        """Change a running element in both directions, each atomically.
 
         A rate or queue takes effect for packets that already wait. An element that is taken down
         drops what comes (`drop_down`); routes and carrier stay, as when a cable is cut beyond the
@@ -99,8 +99,8 @@ class LocalLab:
         after = emulator.configured(changes.applied(self.plan, todo))
         for name in emulator.unwired(after):
             raise DriverError(
-                f"{name} has no delay, jitter or loss to change: give it one in the topology"
-                " (a delay of 0 ms will do)"
+                f"{name} has no delay, jitter or loss to change: set one in the topology"
+                " (a delay of 0 ms is sufficient)"
             )
         with state.locked(self.directory, _LOCK_WAIT):
             moments = [self.nodes[each.after.node].apply(each) for each in todo]
@@ -111,27 +111,29 @@ class LocalLab:
         return min(moments)
 
     def _switch(self, function: str, change: Change) -> float:
-        """Kill every instance of a function, or start them again; when."""
+        """Kill or restart all instances of a function; gives the time of the change."""
         processes = {**self.daemons, **self.programs}
         found = [processes.get(name) for name in self.plan.instances.get(function, ())]
         running = [each for each in found if isinstance(each, SupervisedProcess)]
         if not running or change.up is None:
-            raise DriverError(f"function {function!r}: no process of this one's to end or start")
+            raise DriverError(
+                f"function {function!r}: not started by this process, which cannot kill it"
+            )
         moment = time.monotonic()
         for each in running:
             (each.resume if change.up else each.kill)()
         return moment
 
     def _emulate(self, after: NetworkPlan) -> None:
-        """Give the WAN emulator the configuration of a plan, if it is another."""
+        """Give the WAN emulator the configuration of a plan, if it has changed."""
         config = emulator.configuration(after)
         if config is not None and config != emulator.configuration(self.plan):
             daemon.reconfigure(self.daemons[emulator.EMULATOR], self.directory, config)
 
     def faults(self) -> tuple[str, ...]:
-        """Say what of the lab is not as planned, though nobody asked for it."""
+        """Describe deviations from the plan that no event caused."""
         died = (
-            f"{each.name} died and was started again (restarts: {each.restarts})"
+            f"{each.name} died and was restarted (restarts: {each.restarts})"
             if each.running()
             else f"{each.name} died"
             for each in (*self.switches, *self.programs.values())

@@ -31,17 +31,17 @@ from hawser.overlay.lab.plan import NetworkPlan, pid_file
 from hawser.spec.model import Model
 
 _FOLDERS = ("config", "daemons", "logs", "pki")
-_DENIED = "lab {}: belongs to another user: use sudo"
+_DENIED = "lab {}: belongs to another user; use sudo"
 _LOCK_POLL = 0.02
 """Seconds between two tries to get a lock that another process holds."""
 
 
 class LabGoneError(DriverError):
-    """There is no lab of this name, or no more."""
+    """There is no lab of this name, or it was removed."""
 
 
 class ProcessRecord(Model):
-    """A process, so described that no other can be taken for it."""
+    """A process, identified by id and start time."""
 
     pid: int
     started: int

@@ -177,7 +177,7 @@ def _ends(measurement: Measurement) -> tuple[str, str]:
 def _died(lab: Lab) -> tuple[str, ...]:
     """Daemons that died since the lab was created."""
     return tuple(
-        f"daemon {name} died and was started again (restarts: {daemon.restarts})"
+        f"daemon {name} died and was restarted (restarts: {daemon.restarts})"
         for name, daemon in lab.daemons.items()
         if daemon.restarts
     )

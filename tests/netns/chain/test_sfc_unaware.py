@@ -182,7 +182,7 @@ def test_a_program_that_dies_is_started_again(deploy: Deploy) -> None:
     until(lambda: lab.programs["x"].pid != first)
     until(lambda: ping(client, SERVER) == 3)
     assert lab.programs["x"].restarts == 1
-    assert "x died and was started again" in " ".join(lab.faults())
+    assert "x died and was restarted" in " ".join(lab.faults())
 
 
 def kill_program(lab: LocalLab) -> None:

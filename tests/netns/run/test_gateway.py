@@ -190,7 +190,7 @@ def test_a_gateway_that_dies_makes_the_trial_void(file: Path, tmp_path: Path) ->
     assert run.returncode == 0, err
     void, again = trials(bundle)
     assert not void["valid"]
-    assert void["reason"].startswith("daemon gw1 died and was started again")
+    assert void["reason"].startswith("daemon gw1 died and was restarted")
     assert again["valid"]
 
 

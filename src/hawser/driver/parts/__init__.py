@@ -1,1 +1,1 @@
-"""What may be part of a lab besides nodes and daemons, whatever its machines are."""
+"""Parts of a lab besides nodes and daemons, for all kinds of machines."""

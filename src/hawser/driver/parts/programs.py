@@ -1,4 +1,4 @@
-"""Programs of others that are functions of a lab: started, kept running, ended with it."""
+"""Third-party programs as functions of a lab: started, restarted, and ended with it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hawser.node.base import Node, NodeError
 from hawser.overlay.lab.plan import NetworkPlan, ProgramPlan
 
 _SETUP_SECONDS = 30
-"""In which a command must end that prepares a function."""
+"""Seconds in which a setup command must end."""
 
 
 class SupervisedProgram(SupervisedProcess):
-    """A program of others, with the commands that prepare each of its starts."""
+    """A third-party program, with the setup commands that run before each start."""
 
     def __init__(self, directory: Path, plan: ProgramPlan, node: Node) -> None:
         """Write its files and start it.
@@ -33,7 +33,7 @@ class SupervisedProgram(SupervisedProcess):
 
 
 def _prepare(node: Node, plan: ProgramPlan, folder: Path) -> None:
-    """Run what a program needs to be run before it starts.
+    """Run the setup commands of a program.
 
     Raises:
         NodeError: a command failed; with the end of what it said.
@@ -71,7 +71,7 @@ def _put_files(node: Node, directory: Path, plan: ProgramPlan) -> Path:
 
 
 def missing(plan: NetworkPlan) -> Iterator[str]:
-    """Programs that functions of a plan are and this machine lacks."""
+    """Programs of functions that this machine lacks."""
     for each in plan.programs:
         for command in (*each.setup, each.command):
             if command and which(command[0]) is None:

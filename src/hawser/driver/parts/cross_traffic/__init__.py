@@ -1,4 +1,4 @@
-"""Cross traffic: that of others, started before anything is measured, and watched to the end.
+"""Cross traffic, started before measurements and watched until their end.
 
 Constant flows come from a program of our own (`source`), one a node, which keeps time with all of
 them at once; TCP connections from iperf3, a pair of programs a bottleneck and direction.
@@ -22,7 +22,7 @@ _PORT = 5201
 _READY_WITHIN = 10.0
 _POLL = 0.02
 _LATE = 0.01
-"""Share of a constant flow that may be missing because its program had no time to send it."""
+"""Share of a constant flow that may be missing because its program was too slow."""
 
 
 class CrossTraffic:
@@ -61,7 +61,7 @@ class CrossTraffic:
             program.stop(0.0)
 
     def faults(self) -> tuple[str, ...]:
-        """Say what of it did not flow as it should: what was measured beside it does not count."""
+        """Describe cross traffic that was not sent as planned; measurements are then void."""
         ended = [
             f"cross traffic: {name} ended{self._last_words(name)}"
             for name, program in self._programs.items()
@@ -122,7 +122,7 @@ def _server(plan: CrossTrafficPlan) -> list[str]:
 
 
 def _client(plan: CrossTrafficPlan) -> list[str]:
-    """Connections without end; iperf3 says nothing while they last."""
+    """Connections without end; iperf3 prints nothing while they last."""
     ends = ["-c", str(plan.remote), "-B", str(plan.local), "-p", str(_PORT)]
     return ["iperf3", *ends, "-t", "0", "-i", "0", "-P", str(plan.tcp), "-C", "cubic"]
 

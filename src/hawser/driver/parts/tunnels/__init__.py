@@ -1,4 +1,4 @@
-"""Tunnels of other people's software, started on the nodes of a lab and ended with it."""
+"""Third-party VPN tunnels, started on the nodes of a lab and ended with it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def start(
     nodes: Mapping[str, Node],
     started: Callable[[Process], None],
 ) -> None:
-    """Start all tunnels of a plan but those between functions; see `_Start`."""
+    """Start all tunnels of a plan except those between functions; see `_Start`."""
     ends = [end for end in plan.tunnels if end.table is None]
     for first, second in zip(ends[::2], ends[1::2], strict=True):
         folder = directory / "tunnels" / first.name

@@ -28,7 +28,7 @@ from hawser.overlay.lab.plan import NetworkPlan, Role, TunnelPlan
 _DEVICE = "esp0"
 """Where packets are taken."""
 _MTU = 1400
-"""Of a packet inside; the same that charon's own ESP has."""
+"""MTU of inner packets, the same as with charon's own ESP."""
 _EVERYTHING = IPv4Network("0.0.0.0/0")
 
 
@@ -96,7 +96,7 @@ class TunnelEnd(SupervisedProcess):
         self.control.unlink(missing_ok=True)
 
     def client(self) -> DaemonClient:
-        """What asks it."""
+        """Client of its control API."""
         return DaemonClient(self.control)
 
     def load(self) -> None:
