@@ -1,4 +1,5 @@
-"""The management agent beside a gateway's daemon: it joins a network and applies what its controller sends.
+"""The management agent: joins a network and applies what its controller sends.
 
-It starts the daemon, but does not own it: packets pass while the agent or the controller is away.
+It runs beside the gateway's daemon and starts it, but does not own it: packets are forwarded while
+the agent or the controller is away.
 """

@@ -1,4 +1,4 @@
-"""What the controller refuses, by whose fault. The API gives each a status code."""
+"""Why the controller refuses a request. The API maps each to a status code."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class Refused(Exception):  # noqa: N818 (it is the tree's root)
 
 
 class Unauthorized(Refused):
-    """Who asks is not known."""
+    """The caller is not authenticated."""
 
 
 class Forbidden(Refused):
-    """Who asks may not."""
+    """The caller lacks a permission."""
 
 
 class NotFound(Refused):
-    """There is no such thing."""
+    """What the request names does not exist."""
 
 
 class Conflict(Refused):
-    """The state is another one than who asks believes."""
+    """The request does not fit the current state."""
 
 
 class TooMany(Refused):
-    """Too many attempts; it may be tried again later."""
+    """Too many attempts; the caller may try again later."""
 
     def __init__(self, message: str, wait_s: float) -> None:
         self.wait_s = wait_s
@@ -40,7 +40,7 @@ class TooMany(Refused):
 
 
 class Invalid(Refused):
-    """What is asked for is wrong in itself, with every place."""
+    """The request's content is wrong; lists every field."""
 
     def __init__(self, issues: Sequence[Issue]) -> None:
         self.issues = tuple(issues)
@@ -48,5 +48,5 @@ class Invalid(Refused):
 
 
 def field_of(issue: Issue) -> str:
-    """Where it is, as a dotted path."""
+    """Give the place of an issue as a dotted path."""
     return ".".join(map(str, issue.loc))

@@ -1,1 +1,1 @@
-"""Who may do what: users, sessions, API keys, roles, and the log of what was done."""
+"""Access control: users, sessions, API keys, roles, and the audit log."""

@@ -1,4 +1,4 @@
-"""From the secret of a request to who makes it."""
+"""Authentication of requests by their bearer token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _METHODS = {key.PREFIX: key.principal, login.PREFIX: login.principal}
 def authenticate(
     database: Database, authorization: str, address: str, now: datetime
 ) -> Principal | None:
-    """Give who sends `Authorization: Bearer SECRET`; None where it is nobody."""
+    """Give the principal of an `Authorization` header; None if it is not valid."""
     scheme, _, text = authorization.partition(" ")
     if scheme.lower() != "bearer" or len(text) > _LONGEST or not text.isascii():
         return None

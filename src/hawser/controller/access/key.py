@@ -1,4 +1,4 @@
-"""API keys: for programs, with an end and with no more permissions than their owner has."""
+"""API keys: for programs, with an expiry and at most their owner's permissions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def remove_key(session: Session, who: Principal, now: datetime, name: str) -> No
 
 
 def principal(session: Session, text: str, address: str, now: datetime) -> Principal | None:
-    """Give who a key belongs to; None where there is none such."""
+    """Give the principal of a key; None if there is no such key."""
     name, _, secret = text.removeprefix(PREFIX).partition("_")
     key = session.get(ApiKey, name)
     if key is None or key.expires <= now or not same(key.digest, digest(secret)):

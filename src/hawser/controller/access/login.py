@@ -76,7 +76,7 @@ def log_out(session: Session, token: str) -> None:
 
 
 def principal(session: Session, token: str, address: str, now: datetime) -> Principal | None:
-    """Give who a session belongs to; None where there is none such."""
+    """Give the principal of a session; None if there is no such session."""
     found = session.get(LoginSession, digest(token))
     if found is None or found.expires <= now:
         return None

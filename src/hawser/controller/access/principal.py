@@ -1,4 +1,4 @@
-"""Who makes a request."""
+"""The principal of a request."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class Principal:
 
 
 def system(what: str) -> Principal:
-    """Give the principal of what the controller does by itself."""
+    """Give the principal for actions of the controller itself."""
     return Principal(what, frozenset(), "local")

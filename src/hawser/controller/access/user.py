@@ -68,7 +68,7 @@ def set_role(session: Session, who: Principal, now: datetime, name: str, role: R
 
 
 def set_password(session: Session, who: Principal, now: datetime, password: str) -> None:
-    """Change the password of who asks, and end its other sessions.
+    """Change the caller's password and end its sessions.
 
     Raises:
         Invalid: it is too short.

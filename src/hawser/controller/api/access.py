@@ -54,13 +54,13 @@ def log_out(request: Request, shared: Shared, _who: Who) -> None:
 
 @router.get("/me")
 def me(who: Who) -> Me:
-    """Tell who asks, and what it may."""
+    """Give the caller's name and permissions."""
     return Me(name=who.name, permissions=tuple(sorted(who.permissions)))
 
 
 @router.put("/me/password", status_code=204)
 def set_password(body: PasswordBody, shared: Shared, who: Who) -> None:
-    """Change one's password, which ends all of one's sessions."""
+    """Change the caller's password, which ends all of its sessions."""
     if who.key is not None:
         raise Forbidden("a key cannot change the password of its owner")
     with shared.database.write() as session:
@@ -110,7 +110,7 @@ def remove_user(name: UserName, shared: Shared, who: Manager) -> None:
 
 @router.get("/keys")
 def list_keys(shared: Shared, who: Who) -> list[KeyAnswer]:
-    """List one's own API keys; an admin sees all."""
+    """List the caller's API keys; an admin sees all."""
     owner = None if Permission.MANAGE in who.permissions else who.name
     with shared.database.read() as session:
         return [_key(each) for each in key.keys(session, owner)]
@@ -122,7 +122,7 @@ def _key(found: ApiKey) -> KeyAnswer:
 
 @router.post("/keys", status_code=201)
 def add_key(body: KeyBody, shared: Shared, who: Who) -> NewKey:
-    """Make an API key, with no more permissions than one has."""
+    """Create an API key, with at most the caller's permissions."""
     if who.key is not None:
         raise Forbidden("a key cannot make keys")
     with shared.database.write() as session:

@@ -28,10 +28,10 @@ _CODES: Final[Mapping[type[errors.Refused], int]] = {
 }
 _MEANINGS: Final = {
     400: "The request is not JSON.",
-    401: "Who asks is not known.",
-    403: "Who asks may not.",
-    404: "There is no such thing.",
-    409: "The state is another one than who asks believes.",
+    401: "The caller is not authenticated.",
+    403: "The caller lacks a permission.",
+    404: "It does not exist.",
+    409: "The request does not fit the current state.",
     413: "The body is too large.",
     422: "Fields are wrong.",
     429: "Too many attempts: `Retry-After` says when to try again.",
@@ -53,7 +53,7 @@ def problem(code: int, error: str, issues: tuple[Issue, ...] = ()) -> JSONRespon
 
 
 def install(app: FastAPI) -> None:
-    """Let the app answer so."""
+    """Install the handlers in an application."""
     app.add_exception_handler(errors.Refused, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http)
@@ -73,7 +73,7 @@ def _refused(_request: Request, error: Exception) -> JSONResponse:
 
 def _malformed(_request: Request, error: Exception) -> JSONResponse:
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    # What was sent is not repeated: it may be a password.
+    # The input is not repeated in the answer: it may be a password.
     issues = tuple(Issue(tuple(each["loc"]), str(each["msg"])) for each in found)
     return problem(422, "fields are wrong", issues)
 

@@ -1,4 +1,4 @@
-"""What routes need."""
+"""Dependencies of routes: the context, the principal, permissions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hawser.controller.context import Context
 from hawser.controller.errors import Forbidden
 
 bearer = HTTPBearer(auto_error=False, description="Token of a session, or an API key.")
-"""For the OpenAPI document: `Guard` has looked at it."""
+"""For the OpenAPI document only: `Guard` authenticates."""
 
 
 def _context(request: Request) -> Context:
@@ -30,7 +30,7 @@ Who = Annotated[Principal, Depends(_principal)]
 
 
 def need(permission: Permission) -> Callable[[Principal], Principal]:
-    """Refuse requests of those who may not."""
+    """Give a dependency that requires a permission."""
 
     def check(who: Who) -> Principal:
         if permission not in who.permissions:

@@ -62,7 +62,7 @@ def authority(shared: Shared) -> AuthorityAnswer:
 def join(body: JoinBody, request: Request, shared: Shared) -> JoinAnswer:
     """Take a gateway's request to join, which it repeats until it is approved."""
     address = address_of(request.scope)
-    with shared.database.read() as session:  # strangers cannot make writers wait
+    with shared.database.read() as session:  # invalid tokens must not take the write lock
         token.find(session, body.token, body.secret)
     with shared.database.write() as session:
         found = gateway.join(
@@ -103,7 +103,7 @@ def add_token(body: TokenBody, shared: Shared, who: Admitter) -> NewToken:
 
 @router.delete("/tokens/{name}", status_code=204, responses=documented(404, 409))
 def withdraw_token(name: Id, shared: Shared, who: Admitter) -> None:
-    """Make a token worthless that was not used yet."""
+    """Withdraw a token that has not been used."""
     with shared.database.write() as session:
         token.withdraw(session, who, shared.clock(), name)
 
@@ -130,7 +130,7 @@ def read_gateway(number: Number, shared: Shared, _who: Reader) -> GatewayAnswer:
 
 @router.post("/gateways/{number}/approve", status_code=204, responses=documented(404, 409))
 def approve(number: Number, shared: Shared, who: Admitter) -> None:
-    """Let in a gateway that asked to join."""
+    """Approve a gateway that asked to join."""
     with shared.database.write() as session:
         found = gateway.by_id(session, number)
         gateway.approve(session, shared.signer, who, shared.clock(), found)
@@ -139,7 +139,7 @@ def approve(number: Number, shared: Shared, who: Admitter) -> None:
 
 @router.post("/gateways/{number}/revoke", status_code=204, responses=documented(404, 409))
 def revoke(number: Number, body: RevokeBody, shared: Shared, who: Admitter) -> None:
-    """Put a gateway out for good, or turn down its request. Its branch can get another one."""
+    """Revoke a gateway, or reject its request to join. Its branch can get another one."""
     with shared.database.write() as session:
         gateway.revoke(session, who, shared.clock(), number, body.reason)
     shared.latest.drop(number)
@@ -148,7 +148,7 @@ def revoke(number: Number, body: RevokeBody, shared: Shared, who: Admitter) -> N
 
 @router.post("/gateways/{number}/retry", status_code=204, responses=documented(404))
 def retry(number: Number, shared: Shared, _who: Admitter) -> None:
-    """Have a gateway try a configuration again that it refused or returned from."""
+    """Let a gateway retry a configuration that it refused or returned from."""
     with shared.database.write() as session:
         observation.retry(session, gateway.by_id(session, number).id, shared.clock())
     shared.changed()

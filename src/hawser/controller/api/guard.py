@@ -1,6 +1,6 @@
-"""What stands before every route: who asks is known, and bodies are small.
+"""Authentication and size limits in front of every route.
 
-Requests are refused before anything of their body is read. A route is open only if `OPEN` names it.
+A request is refused before any of its body is read. A route is open only if `OPEN` lists it.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from hawser.controller.context import Context
 OPEN: Final = frozenset(
     {("GET", "/v1/health"), ("POST", "/v1/login"), ("GET", "/v1/join"), ("POST", "/v1/join")}
 )
-"""Routes that answer to anybody."""
+"""Routes that need no authentication."""
 _PASSWORD: Final = frozenset({("PUT", "/v1/me/password"), ("POST", "/v1/logout")})
-"""What a user may do whose password was made by somebody else."""
+"""Routes open to a user who has to change a one-time password."""
 _MOST_OPEN: Final = 16 * 1024
 _MOST: Final = 8 * 1024 * 1024
 """Bytes of a body. A network of 960 branches has 400 kB."""
 
 
 class Guard:
-    """Lets requests through."""
+    """ASGI middleware that authenticates requests and limits their bodies."""
 
     def __init__(self, app: ASGIApp, context: Context) -> None:
         self._app = app
         self._context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on with who makes it."""
+        """Refuse a request, or pass it on with its principal."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -76,7 +76,7 @@ def address_of(scope: Scope) -> str:
 
 
 class _Limited:
-    """Ends a body that is longer than it may be, whatever its length was said to be."""
+    """Refuses a body that exceeds the limit, whatever its Content-Length was."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive = receive

@@ -1,4 +1,4 @@
-"""What the API takes and gives."""
+"""Bodies of requests and answers."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ StrictNetwork = Annotated[Network, WrapValidator(_strictly)]
 
 
 class Body(BaseModel):
-    """What a request brings. An unknown field is an error."""
+    """Body of a request. An unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Answer(BaseModel):
-    """What an answer brings."""
+    """Body of an answer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -99,7 +99,7 @@ class PasswordBody(Body):
 
 
 class Me(Answer):
-    """Who asks, and what it may."""
+    """The caller, and its permissions."""
 
     name: str
     permissions: tuple[Permission, ...]
@@ -359,7 +359,7 @@ class GatewayAnswer(Answer):
 
 
 class RevokeBody(Body):
-    """Puts a gateway out."""
+    """Revokes a gateway."""
 
     reason: Line
 

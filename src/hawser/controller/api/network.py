@@ -65,7 +65,7 @@ def patch_network(body: PatchBody, shared: Shared, who: Changer) -> VersionAnswe
 
 @router.post("/network/try")
 def try_change(body: TryBody, shared: Shared, _who: Reader) -> TryAnswer:
-    """Tell what a change would do, without making it."""
+    """Show what a change would do, without making it."""
     with shared.database.read() as session:
         current = version.newest(session)
     if body.network is not None:
@@ -110,7 +110,7 @@ def read_version(number: Number, shared: Shared, _who: Reader) -> VersionAnswer:
 
 @router.get("/versions/{number}/difference", responses=documented(404))
 def difference(number: Number, older: Number, shared: Shared, _who: Reader) -> DifferenceAnswer:
-    """Tell what differs between an older version and this one."""
+    """Show what differs between an older version and this one."""
     with shared.database.read() as session:
         old, new = version.version(session, older), version.version(session, number)
     return DifferenceAnswer(older=older, newer=number, changes=changes(old.document, new.document))

@@ -22,7 +22,7 @@ from hawser.spec.validate import Issue
 
 
 class State(StrEnum):
-    """What a machine is to the network."""
+    """State of a gateway's membership."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -83,7 +83,7 @@ def join(
     address: str,
     now: datetime,
 ) -> Gateway:
-    """Take the request of a machine to join; it may ask again until it is approved.
+    """Handle a machine's request to join, which it may repeat until it is approved.
 
     Raises:
         Forbidden: the token is not good, or the gateway was revoked.
@@ -129,10 +129,10 @@ def _ask(
 def approve(
     session: Session, signer: Signer, who: Principal, now: datetime, gateway: Gateway
 ) -> None:
-    """Let a gateway in.
+    """Approve a gateway.
 
     Raises:
-        Conflict: it does not wait for that.
+        Conflict: it is not pending.
     """
     if state_of(gateway) is not State.PENDING:
         raise Conflict(f"gateway {gateway.id} is {state_of(gateway).value}")
@@ -186,7 +186,7 @@ def renew(
 
 
 def revoke(session: Session, who: Principal, now: datetime, number: int, reason: str) -> Gateway:
-    """Put a gateway out, or turn down its request to join.
+    """Revoke a gateway, or reject its request to join.
 
     Raises:
         NotFound: there is none.
@@ -209,7 +209,7 @@ def certificates(session: Session, number: int) -> Sequence[Certificate]:
 
 
 def revoked_fingerprints(session: Session, now: datetime) -> Sequence[str]:
-    """Give certificates that are valid by themselves, but their gateways are revoked."""
+    """Give fingerprints of unexpired certificates of revoked gateways."""
     wanted = (
         select(Certificate.fingerprint)
         .join(Gateway, Gateway.id == Certificate.gateway)

@@ -68,7 +68,7 @@ def add_token(
 
 
 def withdraw(session: Session, who: Principal, now: datetime, name: str) -> None:
-    """Make a token worthless.
+    """Withdraw a token.
 
     Raises:
         NotFound: there is no such token.
@@ -96,7 +96,7 @@ def find(session: Session, name: str, secret: str) -> Token:
 
 
 def claim(session: Session, name: str, secret: str, key: str, now: datetime) -> Token:
-    """Use a token for a public key. The same key may show it again, to hear what became of it.
+    """Bind a token to a public key. The same key may present it again, to poll its request.
 
     Raises:
         Forbidden: it is no token of this controller, expired, withdrawn, or used by another key.
