@@ -1,1 +1,1 @@
-"""One machine that can be acted on. Subprocesses and netlink live here and nowhere below."""
+"""Nodes: machines to act on. Subprocesses and netlink are used here and nowhere below."""

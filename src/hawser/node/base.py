@@ -1,4 +1,4 @@
-"""One machine that can be acted on, whatever it is made of."""
+"""The interface of a node: a machine on which commands run and whose kernel can be changed."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Completed:
 
 @dataclass(frozen=True)
 class Usage:
-    """Processor time of all programs of a node since it was made, those that ended too."""
+    """CPU time of all programs of a node since its creation, including ended ones."""
 
     cpu_seconds: float
     periods: int
-    """Scheduling periods in which a limit held; none without a limit."""
+    """Enforcement periods of the CPU quota; 0 without a quota."""
     throttled: int
-    """Of these, the ones in which the programs had used their share and had to wait."""
+    """Periods in which programs were throttled."""
 
 
 @dataclass(frozen=True)
 class Received:
-    """What programs of a node have received, since it was made."""
+    """Data received by a node since its creation."""
 
     at: float
     """When it was read: seconds of the monotonic clock here."""
@@ -50,7 +50,7 @@ class Received:
 
 @dataclass(frozen=True)
 class ProcessUsage:
-    """Use of the machine by one process since it started."""
+    """Resource usage of one process since its start."""
 
     cpu_seconds: float
     """User and system time of all its threads."""
@@ -68,7 +68,7 @@ class ThreadTimes:
     run: float
     """On a core."""
     wait: float
-    """Ready to run, but without a core."""
+    """Runnable, but without a core."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Program:
 
     pid: int
     name: str
-    """Of the program that it runs, at most 15 characters."""
+    """Name of its program, at most 15 characters."""
     threads: Mapping[int, ThreadTimes]
     """By thread id."""
 
@@ -93,7 +93,7 @@ class Process(Protocol):
         """Whether it has not ended yet."""
 
     def wait(self) -> int:
-        """Wait for its end, for ever, and return its exit code."""
+        """Wait for its end without a limit, and return its exit code."""
 
     def kill(self) -> None:
         """End it and its process group at once, as a crash would."""
@@ -146,7 +146,7 @@ class Node(Protocol):
         """
 
     def attached(self, command: Sequence[str]) -> list[str]:
-        """What to run here so that the command runs on the node, on this terminal (`exec`)."""
+        """The command to run here to run a command on the node in this terminal (`exec`)."""
 
     def put(self, path: Path, content: bytes, mode: int = 0o600) -> None:
         """Write a file of the node, whole or not at all, and make the folders it lies in.
@@ -184,10 +184,10 @@ class Node(Protocol):
         """
 
     def usage(self) -> Usage | None:
-        """Processor time of its programs; None where the machine does not tell."""
+        """CPU time of its programs; None if the machine does not report it."""
 
     def programs(self) -> Sequence[Program]:
-        """What runs on it; nothing where the machine does not tell."""
+        """The processes that run on it; none if the machine does not report them."""
 
     def received(self, over: threading.Event, interval: float) -> Sequence[Received]:
         """Read what it has received, every `interval` seconds until `over` is set.

@@ -1,4 +1,4 @@
-"""Changes of a node's kernel, as data: they say what is to be so, and a node makes it so.
+"""Changes of a node's kernel as data, which a node applies.
 
 A node that is a namespace makes them through netlink; a remote host could be sent them as JSON.
 """
@@ -12,17 +12,17 @@ from hawser.spec.model import Model
 
 
 class Settings(Model):
-    """Kernel settings (sysctl) get these values, in this order."""
+    """Sets kernel settings (sysctl), in this order."""
 
     values: dict[str, str]
 
 
 class Device(Model):
-    """An interface that a program made is brought up, and routes lead to it."""
+    """Brings up an interface created by a program, and adds routes to it."""
 
     name: str
     networks: tuple[IPv4Network, ...]
-    """Destinations of the routes; a route that there is already is replaced."""
+    """Destinations of the routes; existing routes are replaced."""
     mtu: int | None = None
     """None leaves it as it is."""
     table: int | None = None
@@ -30,10 +30,10 @@ class Device(Model):
 
 
 class ShaperChange(Model):
-    """A shaper turns into another one while traffic flows; what waits stays."""
+    """Replaces a shaper by another while traffic flows; queued packets stay."""
 
     before: ShaperPlan | None
-    """None where the interface has no shaper."""
+    """None if the interface has no shaper."""
     after: ShaperPlan
     """With the same classes."""
     up: dict[str, bool] = {}

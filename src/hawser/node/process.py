@@ -1,4 +1,4 @@
-"""What a process uses, and which process it is."""
+"""Usage and identity of processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hawser.node.base import NodeError, ProcessUsage, Program, ThreadTimes
 
 
 def usage(pid: int) -> ProcessUsage:
-    """Read what a process has used.
+    """Read the resource usage of a process.
 
     Raises:
         NodeError: it has ended.
@@ -46,7 +46,7 @@ def _tids(pid: int) -> tuple[int, ...]:
 
 
 def program(pid: int) -> Program:
-    """What a process is; without name and threads when it has ended."""
+    """Describe a process; without name and threads if it has ended."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:

@@ -23,8 +23,10 @@ def main() -> None:
     """Serve until SIGTERM or SIGINT. Exit code 2: the configuration is wrong."""
     parser = argparse.ArgumentParser(prog="hawser.openflow", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--config", type=Path, help="JSON file")
-    what.add_argument("--schema", action="store_true", help="print the file's JSON Schema and end")
+    what.add_argument("--config", type=Path, help="configuration file, JSON")
+    what.add_argument(
+        "--schema", action="store_true", help="print the JSON Schema of the file and exit"
+    )
     given = parser.parse_args()
     if given.schema:
         json.dump(ControllerConfig.model_json_schema(), sys.stdout, indent=2)

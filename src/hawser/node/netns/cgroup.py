@@ -1,4 +1,4 @@
-"""Control groups of nodes: a limit of processor time, and what the programs of a node used.
+"""Control groups of nodes: the CPU quota, and the CPU time of a node's programs.
 
 Version 2 where it has the cpu controller, else version 1 (cpu and cpuacct, perhaps mounted
 together). A group has the name of its node's namespace. What the kernel forwards runs in
@@ -67,7 +67,7 @@ def _delegates_cpu(root: Path) -> bool:
 
 
 def available() -> bool:
-    """Whether this machine has control groups of processor time that can be used."""
+    """Whether this machine has usable control groups with CPU quotas."""
     return _hierarchy() is not None
 
 
@@ -91,7 +91,7 @@ def create(name: str, cores: float | None, *, realtime: bool = False) -> None:
     hierarchy = _hierarchy()
     if hierarchy is None:
         if cores is not None:
-            raise NodeError(f"control group {name}: this machine has none of processor time")
+            raise NodeError(f"control group {name}: this machine has none with CPU quotas")
         return
     try:
         for folder in hierarchy.folders(name):

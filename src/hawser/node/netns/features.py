@@ -1,6 +1,6 @@
-"""What the kernel can do, tried in a scratch namespace.
+"""Kernel features, tried in a scratch namespace.
 
-A probe returns, or raises what the kernel said.
+A probe returns, or raises the kernel's error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _A, _B = "a", "b"
 
 
 def fault(probe: Callable[[], None]) -> str | None:
-    """Try a feature in a scratch namespace: None when it is there, else what the kernel said."""
+    """Try a feature in a scratch namespace: None if it exists, else the kernel's error."""
     try:
         namespace.scratch(probe)
     except NetlinkError as error:
@@ -98,12 +98,12 @@ def netem() -> None:
 
 
 def ingress() -> None:
-    """Filters on what comes in."""
+    """Filters for incoming packets."""
     _qdisc("ingress", handle=0xFFFF_0000)
 
 
 def mirred() -> None:
-    """Redirection of what comes in at one port to another."""
+    """Redirection of incoming packets to another port."""
     with IPRoute() as route:
         index = _pair(route)
         tc.redirect(route, index, index)
@@ -171,7 +171,7 @@ def seg6() -> None:
 
 
 def vrf() -> None:
-    """Routing tables with a device, to which segments may lead (End.DT4, End.DT46)."""
+    """VRF devices, which segments can use (End.DT4, End.DT46)."""
     with IPRoute() as route:
         segment_routing.vrf(route, VrfPlan(name=_A, table=100))
 
@@ -188,7 +188,7 @@ def openvswitch() -> None:
 
 
 def tproxy() -> None:
-    """TCP connections led to a program, addresses and ports kept (TPROXY of nftables)."""
+    """Transparent redirection of TCP connections to a program (TPROXY of nftables)."""
     rules = """
         table inet probe {
             chain probe {

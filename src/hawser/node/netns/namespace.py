@@ -1,4 +1,4 @@
-"""Network namespaces by name: made, entered and removed.
+"""Network namespaces by name: created, entered and removed.
 
 Nothing here changes the namespace of a thread that goes on: work runs in a thread of its own that
 enters the namespace and ends there. What that thread opens or starts (sockets, processes) stays
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def create(name: str) -> None:
-    """Make an empty namespace.
+    """Create an empty namespace.
 
     Raises:
         NodeError: it exists, or the kernel refuses.
@@ -62,7 +62,7 @@ def scratch(work: Callable[[], T]) -> T:
 
 
 def remove(name: str) -> None:
-    """Take the name away; the namespace goes with its last process. Idempotent."""
+    """Remove the name; the namespace ends with its last process. Idempotent."""
     try:
         netns.remove(name)
     except FileNotFoundError:

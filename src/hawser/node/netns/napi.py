@@ -1,4 +1,4 @@
-"""Let an interface take packets in as a network card does: in its own time, a few at once.
+"""Threaded NAPI for interfaces, which then receive packets in batches, as network cards do.
 
 Between namespaces of one machine who sends otherwise does the receiver's work too:
 docs/design/wan-emulator.md.

@@ -28,7 +28,7 @@ from hawser.overlay.lab.plan import (
 )
 
 _LAST = 4096
-"""Metric of routes that lead nowhere: any other to the same destination is taken instead."""
+"""Metric of unreachable routes: any other route to the same destination takes precedence."""
 
 _LOOPBACK = 1
 
@@ -49,7 +49,7 @@ def step(what: str) -> Iterator[None]:
 
 
 def prepare(route: IPRoute, plan: NodePlan) -> None:
-    """What must be so before the first interface comes: loopback up, general kernel settings."""
+    """Prepare for the first interface: bring the loopback up, apply general kernel settings."""
     with step("loopback"):
         route.link("set", index=_LOOPBACK, state="up")
     sysctl.write({k: v for k, v in plan.sysctl.items() if not sysctl.of_interface(k)})
@@ -74,13 +74,13 @@ def veth(route: IPRoute, mine: InterfacePlan, peer: InterfacePlan, peer_namespac
 
 
 def _made(plan: InterfacePlan) -> dict[str, str | int]:
-    """Give what can only be, or best is, set when an interface is made."""
+    """Give the settings that must or should be made when an interface is created."""
     queues = {"num_tx_queues": plan.queues, "num_rx_queues": plan.queues}
     return {**queues, **({} if plan.mac is None else {"address": plan.mac})}
 
 
 def configure(route: IPRoute, plan: NodePlan, shapers: tuple[ShaperPlan, ...]) -> None:
-    """Set everything of a node whose interfaces exist."""
+    """Configure a node whose interfaces exist."""
     index = indices(route)
     for interface in plan.interfaces:
         _interface(route, interface, index)
@@ -123,7 +123,7 @@ def reshape(route: IPRoute, mtu: int, change: ShaperChange) -> float:
 
 
 def attach(route: IPRoute, device: Device) -> None:
-    """Bring up an interface that a program made, and lead networks to it."""
+    """Bring up an interface created by a program, and route networks to it."""
     with step(f"interface {device.name}"):
         index = next(iter(route.link_lookup(ifname=device.name)), None)
         if index is None:
@@ -224,7 +224,7 @@ def _rule(route: IPRoute, plan: RulePlan, priority: int) -> None:
 
 
 def _unshaped(interface: Mapping[str, int]) -> dict[str, int]:
-    """Nothing waits and nothing is dropped where no rate is set: the class is the interface."""
+    """Counters of a class without a rate: those of the interface, without queue and drops."""
     return {
         "packets": interface["tx_packets"],
         "bytes": interface["tx_bytes"],

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass
 class NamespaceNode:
-    """Implements `hawser.node.base.Node`. Holds nothing open: all state is in the namespace."""
+    """Implements `hawser.node.base.Node`. All state is in the namespace; nothing is kept open."""
 
     name: str
     namespace: str
@@ -79,7 +79,7 @@ class NamespaceNode:
         return cgroup.usage(self.namespace)
 
     def programs(self) -> Sequence[Program]:
-        """What `run` and `start` began on it; see `Node.programs`."""
+        """Processes started by `run` and `start`; see `Node.programs`."""
         return tuple(map(process.program, cgroup.processes(self.namespace)))
 
     def received(self, over: threading.Event, interval: float) -> Sequence[Received]:
@@ -138,7 +138,7 @@ class NamespaceNode:
         return time.monotonic()
 
     def _reshape(self, change: ShaperChange) -> float:
-        """Turn a shaper into another, and remember the new one: its classes are counted."""
+        """Replace a shaper by another, and remember it for counting its classes."""
         mtu = self._interface(change.after.interface).mtu
         moment = self._netlink(lambda route: network.reshape(route, mtu, change))
         others = tuple(each for each in self.shapers if each != change.before)

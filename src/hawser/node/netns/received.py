@@ -1,4 +1,4 @@
-"""What programs of a namespace have received so far, read again and again.
+"""Repeated readings of what programs of a namespace have received.
 
 All functions act in the namespace of the calling thread.
 """

@@ -1,4 +1,4 @@
-"""Shapers in the kernel: HTB trees made, changed and counted through netlink.
+"""Shapers in the kernel: HTB trees created, changed and counted through netlink.
 
 All functions act in the namespace of their `IPRoute`.
 """
@@ -102,7 +102,7 @@ def exists(route: IPRoute, index: int) -> bool:
 
 
 def change(route: IPRoute, index: int, mtu: int, before: ShaperPlan, after: ShaperPlan) -> None:
-    """Give an existing tree new rates and queues; what waits stays."""
+    """Give an existing tree new rates and queues; queued packets stay."""
     if htb.whole(after) != htb.whole(before):
         _class(route, "change-class", index, htb.WHOLE, htb.ROOT, htb.whole(after))
     for old, new in zip(htb.leaves(before), htb.leaves(after), strict=True):
@@ -114,7 +114,7 @@ def change(route: IPRoute, index: int, mtu: int, before: ShaperPlan, after: Shap
 
 
 def set_up(route: IPRoute, index: int, shaper: ShaperPlan, name: str, *, up: bool) -> None:
-    """Lead a class's packets to its queue, or into nothing. What already waits still leaves."""
+    """Send a class's packets to its queue or drop them. Queued packets are still sent."""
     for leaf, handle in htb.filters(htb.leaves(shaper)):
         if leaf.name == name:
             if not up:
@@ -164,7 +164,7 @@ def _queue(route: IPRoute, command: str, index: int, mtu: int, leaf: Leaf) -> No
 
 
 def _netem(route: IPRoute, command: str, index: int, leaf: Leaf) -> None:
-    """Delay, loss and copies where the kernel has netem. Its queue counts packets, not bytes."""
+    """Add delay, loss and duplication by netem, whose queue counts packets, not bytes."""
     route.tc(
         command,
         "netem",
@@ -179,7 +179,7 @@ def _netem(route: IPRoute, command: str, index: int, leaf: Leaf) -> None:
 
 
 def redirect(route: IPRoute, index: int, target: int) -> None:
-    """Send out of one interface all that comes in at another.
+    """Redirect all packets arriving at one interface to another.
 
     Raises:
         NetlinkError: the kernel refuses.
@@ -214,7 +214,7 @@ def _filter(route: IPRoute, command: str, index: int, handle: int, leaf: Leaf, t
 
 
 def _sender_filter(route: IPRoute, index: int, mark: int, target: int) -> None:
-    """Choose a class by the sender's Ethernet address. Asked before all that `_filter` makes."""
+    """Choose a class by the source Ethernet address, before all filters made by `_filter`."""
     route.tc(
         "add-filter",
         "u32",

@@ -13,14 +13,14 @@ Port16 = Annotated[int, Field(ge=1, le=0xFFFF)]
 
 
 class EntryMatch(Part):
-    """What a packet of an entry looks like.
+    """The exact match of an entry.
 
-    A narrow label is one port: the destination's forward, the source's in return. It holds for TCP
-    and UDP alike. A wide label is both ports of UDP.
+    A narrow label is one port of TCP or UDP: the destination port in forward direction, the source
+    port in reverse. A wide label is both UDP ports.
     """
 
     from_: Annotated[Literal["agent", "wan"], Field(alias="from")]
-    """Sent by the gateway's own stack, or come in at a WAN port."""
+    """Whether packets come from the gateway's own stack or arrive at a WAN port."""
     source: IPv4Address
     destination: IPv4Address
     source_port: Port16 | None = None
@@ -39,16 +39,16 @@ class EntryMatch(Part):
 
 
 class EntryWrite(Part):
-    """What a packet of an entry becomes."""
+    """The new addresses and port of an entry's packets."""
 
     source: IPv4Address
     destination: IPv4Address
     port: Port16 | None = None
-    """Instead of the port that was matched; none where both were, which stay."""
+    """New value of the matched port; None for wide labels, which stay the same."""
 
 
 class EntryOutput(Part):
-    """The WAN port by which a packet of an entry leaves."""
+    """The WAN port that sends an entry's packets."""
 
     port: str
     class_: Annotated[int | None, Field(alias="class", ge=0, le=0xFFFF_FFFF)] = None

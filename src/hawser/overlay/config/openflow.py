@@ -1,6 +1,6 @@
-"""One OpenFlow switch as the controller is told of it, and what its numbers and addresses are.
+"""Configuration of the OpenFlow controller, and the port numbers and addresses of its switches.
 
-Entries are those of the switch of every kind; see `flow` for what becomes of them.
+Flow entries are the same for all kinds of switch; `flow` translates them to OpenFlow.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hawser.overlay.config.entry import Entry, EntryMatch
 FIRST_WAN = 1
 FIRST_OUT = 501
 FIRST_AGENT = 1001
-"""OpenFlow numbers, each of the first port of its kind: WAN ports, at which packets come in; ports
-by which they go out to those; ports towards the agent, for both."""
+"""OpenFlow number of the first port of each kind: WAN ports, where packets arrive; output ports to
+WAN ports; ports to the agent, in both directions."""
 
 _LOCAL = 0x02
-"""First byte of an address that is administered locally (IEEE 802, section 8)."""
+"""First byte of locally administered addresses (IEEE 802, section 8)."""
 
 
 class OpenFlowPort(Part):
-    """A WAN port, and the port towards the agent that has its addresses."""
+    """A WAN port, and the port to the agent that has its addresses."""
 
     name: str
     addresses: Annotated[tuple[IPv4Address, ...], Field(min_length=1)]
@@ -38,7 +38,7 @@ class OpenFlowSwitch(Part):
     name: str
     """The gateway's node."""
     socket: Place
-    """Unix socket on which the controller waits for this switch."""
+    """Unix socket on which the controller listens for this switch."""
     ports: Annotated[tuple[OpenFlowPort, ...], Field(min_length=1, max_length=64)]
     entries: tuple[Entry, ...] = ()
 
@@ -58,12 +58,12 @@ class OpenFlowSwitch(Part):
 
 
 class ControllerConfig(Configuration):
-    """All of one OpenFlow controller (schemas/openflow-config.schema.json)."""
+    """Configuration of an OpenFlow controller (schemas/openflow-config.schema.json)."""
 
     control: Place
     """Unix socket of the control API."""
     poll_s: Annotated[float, Field(gt=0, le=3600)] = 1.0
-    """Seconds between two readings of the switches' counters (004 section IV, the SDC's timer)."""
+    """Seconds between readings of the switches' counters."""
     switches: tuple[OpenFlowSwitch, ...] = ()
 
     @model_validator(mode="after")
@@ -75,21 +75,21 @@ class ControllerConfig(Configuration):
         return self
 
     def needs(self) -> frozenset[Need]:
-        """Give what a machine must have for it; the switches have needs of their own."""
+        """Give the requirements of the controller; switches have their own."""
         return frozenset()
 
 
 def mac(address: IPv4Address, mark: int = 0) -> str:
-    """Give the Ethernet address that belongs to an IPv4 address in a lab.
+    """Give the Ethernet address for an IPv4 address in a lab.
 
-    Every end of a WAN link has this one, so nothing needs to be learnt. `mark` (0 to 255) makes
-    another address of the same port: the egress shaper tells classes apart by it.
+    Both ends of a WAN link use it, so no addresses need to be resolved. `mark` (0 to 255) gives
+    further addresses of the same port, by which the egress shaper identifies classes.
     """
     return ":".join(f"{byte:02x}" for byte in (_LOCAL, mark, *address.packed))
 
 
 def mark(classid: int | None) -> int:
-    """Give the mark of a shaper's class in the sender's Ethernet address; 0 is no class's.
+    """Give the mark of a shaper's class in the source Ethernet address; 0 means none.
 
     Raises:
         ValueError: the class's minor number is not 1 to 255.
