@@ -53,6 +53,10 @@ class GatewayDaemon:
             return None
         return found if isinstance(found, GatewayStatus) else None
 
+    def runs(self) -> bool:
+        """Whether its process is there. On a busy machine it may still be slow to answer."""
+        return self._pid() is not None
+
     def numbers(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Give status and counters as JSON.
 
@@ -65,15 +69,13 @@ class GatewayDaemon:
         """Put a configuration in force; the daemon is started where it does not run.
 
         Raises:
-            ControlError: the daemon refuses it. What was in force may not be any more.
+            ControlError: the daemon refuses it, or does not answer.
         """
         placed = config.placed(self._state.path)
-        try:
-            running = self._client.config(GatewayConfig)
-        except ControlError:
-            self.stop()
+        if not self.runs():
             self.start(config)
             return
+        running = self._client.config(GatewayConfig)
         if needs_restart(running, placed):
             self.stop()
             self.start(config)

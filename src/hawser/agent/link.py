@@ -43,6 +43,8 @@ _log = logging.getLogger(__name__)
 
 _TICK_S = 0.25
 _REPORT_S = 1.0
+_HUNG = 10
+"""Questions in a row that the daemon leaves unanswered for 5 s each before it counts as hung."""
 _RENEW_EVERY_S = 60.0
 """How often it is looked whether a certificate should be renewed, and then asked."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
@@ -167,11 +169,20 @@ class Link:
             self._applier.told(message)
 
     async def _supervise(self) -> None:
-        """Start the daemon again where it has ended."""
+        """Start the daemon again where it has ended or hangs."""
+        silent = 0
         while True:
             await asyncio.sleep(_REPORT_S)
+            if self._applier.good is None:
+                continue
             async with self._working:
-                if self._applier.good and await asyncio.to_thread(self._daemon.status) is None:
+                answers = await asyncio.to_thread(self._daemon.status) is not None
+                silent = 0 if answers else silent + 1
+                if silent >= _HUNG:
+                    _log.error("the daemon does not answer any more")
+                    await asyncio.to_thread(self._daemon.stop)
+                    silent = 0
+                if not await asyncio.to_thread(self._daemon.runs):
                     await asyncio.to_thread(self._applier.restore)
 
     async def _report(self, connection: ClientConnection) -> None:

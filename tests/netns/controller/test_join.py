@@ -6,6 +6,7 @@ See tests/lab/controller/network.py for the topology.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import time
 from itertools import permutations
@@ -55,6 +56,26 @@ def statistics(network: Deployment, number: int) -> bool:
     except ApiError:
         return False
     return bool(found["values"].get("peers.b2.groups.0.sent.packets")) and found["missed"] == 0
+
+
+def test_a_daemon_that_ends_is_started_again(tmp_path: Path) -> None:
+    with Deployment(tmp_path, (1, 2)) as network:
+        network.controller.begin()
+        network.join_all()
+        until(network.connected)
+        until(network.controller.settled)
+        one = network.branches[1]
+        before = one.daemon()
+        os.kill(before, signal.SIGKILL)
+        until(lambda: one.daemon() != before and network.connected(), "it is there again")
+        network.ping(1, 2)
+        # The agent's end is not the daemon's.
+        one.stop(signal.SIGKILL)
+        network.ping(1, 2)
+        one.work()
+        until(lambda: network.controller.gateways()["b1"]["connected"], "the agent is back")
+        assert one.daemon() != before
+        network.ping(1, 2)
 
 
 def test_gateways_work_without_their_controller(tmp_path: Path) -> None:
