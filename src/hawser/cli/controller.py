@@ -46,46 +46,52 @@ _URL = "https://127.0.0.1:8443"
 _KEY = "HAWSER_KEY"
 
 
+_NetworkOption = Annotated[
+    Path | None,
+    typer.Option("--network", metavar="FILE", help="The network; else one without branches."),
+]
+_NetworkNameOption = Annotated[
+    str, typer.Option("--network-name", metavar="NAME", help="Its name, where no file is given.")
+]
+_AdminOption = Annotated[
+    str, typer.Option("--admin", metavar="NAME", help="Name of the first user.")
+]
+_PasswordOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file",
+        metavar="FILE",
+        help="Its password; else one is made that has to be changed at the first login.",
+    ),
+]
+_DatabaseOption = Annotated[
+    str, typer.Option("--database", metavar="URL", help="SQLite or PostgreSQL.")
+]
+_HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to serve at.")]
+_ApiPortOption = Annotated[int, typer.Option("--api-port", help="TCP port of the API.")]
+_GatewaysPortOption = Annotated[
+    int, typer.Option("--gateways-port", help="TCP port to which gateways connect.")
+]
+_NamesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--name", metavar="NAME", help="Name or address by which users reach it; may be repeated."
+    ),
+]
+
+
 @app.command("init")
 def init(
     directory: _DirectoryArgument,
-    network: Annotated[
-        Path | None,
-        typer.Option("--network", metavar="FILE", help="The network; else one without branches."),
-    ] = None,
-    name: Annotated[
-        str,
-        typer.Option("--network-name", metavar="NAME", help="Its name, where no file is given."),
-    ] = "network",
-    admin: Annotated[
-        str, typer.Option("--admin", metavar="NAME", help="Name of the first user.")
-    ] = "admin",
-    password_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--password-file",
-            metavar="FILE",
-            help="Its password; else one is made that has to be changed at the first login.",
-        ),
-    ] = None,
-    database: Annotated[
-        str, typer.Option("--database", metavar="URL", help="SQLite or PostgreSQL.")
-    ] = "sqlite:///controller.db",
-    host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Address to serve at.")
-    ] = "127.0.0.1",
-    api_port: Annotated[int, typer.Option("--api-port", help="TCP port of the API.")] = 8443,
-    gateways_port: Annotated[
-        int, typer.Option("--gateways-port", help="TCP port to which gateways connect.")
-    ] = 8444,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="Name or address by which users reach it; may be repeated.",
-        ),
-    ] = None,
+    network: _NetworkOption = None,
+    name: _NetworkNameOption = "network",
+    admin: _AdminOption = "admin",
+    password_file: _PasswordOption = None,
+    database: _DatabaseOption = "sqlite:///controller.db",
+    host: _HostOption = "127.0.0.1",
+    api_port: _ApiPortOption = 8443,
+    gateways_port: _GatewaysPortOption = 8444,
+    names: _NamesOption = None,
 ) -> None:
     """Make a controller: directory, database, authority, first user."""
     from hawser.cli import extras
