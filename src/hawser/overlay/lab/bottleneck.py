@@ -71,7 +71,7 @@ class _Crossing:
     table: int
 
     def traffic(self) -> Iterator[tuple[Way, CrossTraffic]]:
-        """Give the traffic of others on it."""
+        """Give the cross traffic in each direction."""
         if (forward := self.bottleneck.cross_traffic) is not None:
             yield "forward", forward
         if (reverse := self.bottleneck.reverse.cross_traffic) is not None:
@@ -84,7 +84,7 @@ class _Crossing:
 
 @dataclass(frozen=True)
 class Bottlenecks:
-    """What the bottlenecks of an internet add to a plan; by node where it says so."""
+    """Additions to a plan by the bottlenecks of an internet, some of them by node."""
 
     interfaces: Mapping[str, tuple[InterfacePlan, ...]] = field(default_factory=dict)
     routes: Mapping[str, tuple[RoutePlan, ...]] = field(default_factory=dict)
@@ -221,7 +221,7 @@ class _Backbone:
             yield _shaper(each, "reverse", rate, reverse.queue or queue, reverse.cross_traffic)
 
     def cross_traffic(self) -> Iterator[CrossTrafficPlan]:
-        """Give the traffic of others."""
+        """Give the cross traffic."""
         for each in self._crossings:
             for way, traffic in each.traffic():
                 yield self._traffic(each, way, traffic)
@@ -292,6 +292,6 @@ def _shaper(
 
 
 def _class_name(each: _Crossing, way: Way, cross_traffic: CrossTraffic) -> str:
-    """Give the class that counts the traffic of others."""
+    """Give the name of the class that counts cross traffic."""
     name = f"bottleneck:{each.name}:{way}"
     return name if cross_traffic.udp is None else f"{name}:cross_traffic"

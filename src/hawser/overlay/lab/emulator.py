@@ -47,7 +47,7 @@ _KERNELS = frozenset({"delay", "loss", "duplication"})
 
 
 def kernel_suffices(plan: NetworkPlan) -> bool:
-    """Tell whether netem, where the kernel has it, can do all that the plan asks for."""
+    """Tell whether netem, if available, can emulate all impairments of the plan."""
     classes = [each for shaper in plan.shapers for each in shaper.classes if each.impaired]
     return all(
         set(each.model_dump(include=set(Impairment.model_fields), exclude_none=True)) <= _KERNELS
@@ -70,7 +70,7 @@ def kernels(plan: NetworkPlan) -> Iterator[str]:
 
 
 def seeded(plan: NetworkPlan, seed: int) -> NetworkPlan:
-    """Give all chance in a plan another seed."""
+    """Give a plan another seed for random impairments."""
     return configured(plan.model_copy(update={"seed": seed}))
 
 

@@ -1,4 +1,4 @@
-"""What machines can do, as far as a plan depends on it."""
+"""Capabilities of machines that plans depend on."""
 
 from __future__ import annotations
 

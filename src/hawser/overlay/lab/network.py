@@ -1,4 +1,4 @@
-"""A scenario to the plan of its lab."""
+"""Computes the plan of a lab from a scenario."""
 
 from __future__ import annotations
 

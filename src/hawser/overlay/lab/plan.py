@@ -1,7 +1,7 @@
-"""What a driver must make: every interface, address, route, shaper and daemon.
+"""The plan of a lab: every interface, address, route, shaper and daemon.
 
-Nothing is left to decide. `overlay.lab.network(scenario)` computes it, purely; a driver carries it
-out.
+It is complete: nothing is left to decide. `overlay.lab.network(scenario)` computes it without I/O,
+and a driver carries it out.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class InterfacePlan(Model):
     addresses: tuple[IPv4Interface | IPv6Interface, ...]
     mtu: int
     offload: bool
-    """Whether packets may be larger than the MTU here (TSO, GSO, GRO).
+    """Whether packets may be larger than the MTU (TSO, GSO, GRO).
 
-    Off where a rate is shaped: a shaper and a queue must see packets as they are on the wire.
+    Off at shaped interfaces, whose shapers and queues must see packets as they are on the wire.
     """
     mac: str | None = None
     """Ethernet address; None leaves the choice to the kernel."""
@@ -54,9 +54,9 @@ class InterfacePlan(Model):
     """Whether GRO is on though `offload` is off: only with it, or with a program of its own, an
     interface takes frames that XDP programs send."""
     threaded: bool = False
-    """Whether a thread of the kernel's own takes in what comes, not who sends it."""
+    """Whether a kernel thread receives packets (threaded NAPI), instead of their sender."""
     queues: Annotated[int, Field(ge=1)] = 1
-    """Queues each way: as many cores take packets from it at once."""
+    """Queues in each direction: the number of cores that can receive packets at once."""
 
     @property
     def ipv4(self) -> tuple[IPv4Address, ...]:
@@ -73,11 +73,11 @@ class RoutePlan(Model):
     source: IPv4Address | None = None
     table: int | None = None
     mtu: int | None = None
-    """Largest packet that senders here make for it; the interface's if left out."""
+    """MTU of the route. Default: that of the interface."""
     segments: tuple[IPv6Address, ...] = ()
-    """What packets then pass, in this order (RFC 8986 section 5)."""
+    """Segments that packets then pass, in this order (RFC 8986 section 5)."""
     mode: Encapsulation = Encapsulation.WHOLE
-    """How they are put in front of packets."""
+    """How segments are added to packets."""
     kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
     """What happens to packets; only of the first kind they leave by the interface."""
 
@@ -87,7 +87,7 @@ FIRST_RULE = 1000
 
 
 class RulePlan(Model):
-    """Packets that are so look in this routing table; what is left out fits all."""
+    """A rule that selects a routing table for matching packets; fields left out match all."""
 
     source: IPv4Network | IPv6Network | None = None
     """Those from here: each WAN address leaves by its own port."""
@@ -107,21 +107,21 @@ class RulePlan(Model):
 
 
 class SegmentPlan(Model):
-    """A segment of this node, and what happens to packets that come to it (RFC 8986)."""
+    """A segment of this node with its behavior (RFC 8986)."""
 
     segment: IPv6Address
     behaviour: Literal["End", "End.X", "End.DX4", "End.DX6", "End.DT4", "End.DT6", "End.DT46"]
     """What comes out at End.DX4 and End.DX6 goes on by the node's routes."""
     interface: str
     via: IPv6Address | None = None
-    """Of End.X: the neighbour that packets go to."""
+    """With End.X, the next hop."""
     table: int | None = None
     """Of End.DT4, End.DT6 and End.DT46: the routing table by which what comes out goes on; but for
     End.DT6 there is a VRF with it."""
 
 
 class VrfPlan(Model):
-    """A routing table with a device, in which what the device brings is looked up."""
+    """A VRF: a routing table with a device."""
 
     name: str
     table: int
@@ -132,18 +132,18 @@ class MptcpEndpoint(Model):
 
     address: IPv4Address
     interface: str | None
-    """Whose packets alone a subflow from here takes; None: those of all."""
+    """The only source of packets for subflows from here; None means all."""
     flags: tuple[Literal["subflow", "signal", "fullmesh"], ...]
 
 
 class NodePlan(Model):
-    """One machine: its interfaces, how it routes, and the kernel settings it needs."""
+    """One machine: its interfaces, routes and kernel settings."""
 
     name: str
     role: Literal["host", "gateway", "internet", "backbone", "wan", "controller", "function"]
     interfaces: tuple[InterfacePlan, ...]
     redirects: tuple[tuple[str, str], ...] = ()
-    """What comes in at the first interface goes out at the second, whatever it is."""
+    """Redirects: all packets arriving at the first interface are sent by the second."""
     routes: tuple[RoutePlan, ...] = ()
     rules: tuple[RulePlan, ...] = ()
     mptcp: tuple[MptcpEndpoint, ...] = ()
@@ -151,7 +151,7 @@ class NodePlan(Model):
     vrfs: tuple[VrfPlan, ...] = ()
     sysctl: dict[str, str] = {}
     cpu: float | None = None
-    """Cores that all its programs together may use; None: no limit."""
+    """CPU cores that all its programs together may use; None means no limit."""
 
 
 class LinkPlan(Model):
@@ -160,7 +160,7 @@ class LinkPlan(Model):
     name: str
     ends: tuple[tuple[str, str], tuple[str, str]]
     wire: tuple[str, str] | None = None
-    """Where the WAN emulator is in between: its interfaces towards the first and second end."""
+    """Interfaces of the WAN emulator to the first and second end, if it is between them."""
 
 
 class ClassPlan(Impairment):
@@ -169,11 +169,11 @@ class ClassPlan(Impairment):
     name: str
     """Element and direction, such as `path:p1:forward`: so it is counted and changed."""
     source: IPv4Network | None = None
-    """Packets from here belong to the class; None takes all that no other class takes."""
+    """Source addresses of its packets; None means all packets of no other class."""
     marked: bool = False
     """Whether only packets belong to it that carry its number (`class_id`) as their priority."""
     priority: int = 0
-    """Who borrows what is left of the whole: the lowest number first, 0 to 7."""
+    """Priority for the remaining rate of the shaper, 0 to 7, the lowest number first."""
     rate: Rate | None = None
     queue: Size | None = None
     emulated: bool = False
@@ -181,7 +181,7 @@ class ClassPlan(Impairment):
 
 
 class ShaperPlan(Model):
-    """The egress of one interface: a rate for all, and under it one class a path."""
+    """The egress shaper of one interface: a total rate, and a class for each path."""
 
     node: str
     interface: str
@@ -204,7 +204,7 @@ Role = Literal[
     "srv6-proxy",
     "ipsec",
 ]
-"""What a daemon does. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
+"""Role of a daemon. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
 six take part in service chains."""
 
 DaemonConfig = (
@@ -267,7 +267,7 @@ class ClassifierDaemon(DaemonPlan):
 
 
 class ForwarderDaemon(DaemonPlan):
-    """A function that passes packets on."""
+    """A forwarder function."""
 
     role: Literal["forwarder"] = "forwarder"
     config: ForwarderConfig
@@ -281,7 +281,7 @@ class FirewallDaemon(DaemonPlan):
 
 
 class Srv6ProxyDaemon(DaemonPlan):
-    """The proxy of a function that knows nothing of segment routing."""
+    """The SR proxy of an SR-unaware function."""
 
     role: Literal["srv6-proxy"] = "srv6-proxy"
     config: Srv6ProxyConfig
@@ -307,20 +307,20 @@ def pid_file(process: str) -> PurePosixPath:
 
 
 class ProgramPlan(Model):
-    """A program of others that is a function (RFC 7665 section 4.6: unaware of chains)."""
+    """A third-party program as an SFC-unaware function (RFC 7665 section 4.6)."""
 
     node: str
     """The function's instance, and its name."""
     setup: tuple[tuple[str, ...], ...] = ()
-    """Commands that are run to their end before each start."""
+    """Setup commands that run before each start."""
     command: tuple[str, ...] = ()
-    """The program; none where what `setup` leaves is the function."""
+    """The program; empty if `setup` alone configures the function."""
     files: dict[str, str] = {}
     """Files in the directory in which they run."""
 
 
 class CrossTrafficPlan(Model):
-    """Traffic of others across a bottleneck, in one direction; for as long as the lab stands."""
+    """Cross traffic through a bottleneck in one direction, while the lab exists."""
 
     name: str
     """The bottleneck and direction: `x-forward`."""
@@ -331,7 +331,7 @@ class CrossTrafficPlan(Model):
     source: str
     """Node that sends."""
     target: str
-    """Node that takes."""
+    """Node that receives."""
     local: IPv4Address
     remote: IPv4Address
     """Addresses it is sent from and to."""
@@ -356,7 +356,7 @@ class SwitchPlan(Model):
 
 
 class TunnelPlan(Model):
-    """One end of a tunnel of other people's software."""
+    """One end of a third-party VPN tunnel, or of one between IPsec functions."""
 
     name: str
     kind: TunnelKind
@@ -367,9 +367,9 @@ class TunnelPlan(Model):
     remote: IPv4Address
     """Addresses between which it runs."""
     inside: tuple[IPv4Network, ...]
-    """What lies behind this end."""
+    """Networks behind this end."""
     outside: tuple[IPv4Network, ...]
-    """What lies behind the other, and is reached through the tunnel."""
+    """Networks behind the other end, reached through the tunnel."""
     table: int | None = None
     """Routing table of which all goes through; None: what goes to `outside`, whatever it is."""
 
@@ -387,30 +387,30 @@ class ServicePathPlan(Model):
     number: int
     """Its service path identifier (RFC 8300 section 2.3), unique in the lab."""
     functions: tuple[str, ...]
-    """In the order in which they are passed."""
+    """Functions in the order in which packets pass them."""
     way: tuple[str, ...]
     """Nodes and functions that its packets pass, from one end to the other."""
     segments: tuple[IPv6Address, ...] = ()
     """Its segment list, with `srv6`."""
     proxies: dict[str, Proxy] = {}
-    """What stands in for which function."""
+    """Kind of proxy by function."""
 
 
 class ChainPlan(Model):
-    """A service function chain, as it is led."""
+    """A service function chain with its service paths."""
 
     name: str
     steering: Steering
     mode: Encapsulation | None = None
-    """With `srv6`, what is put in front of packets."""
+    """With `srv6`, how segments are added to packets."""
     fail: Literal["closed", "open"]
     mtu: int
-    """Largest packet that passes it whole."""
+    """Largest packet that passes it without fragmentation."""
     service_paths: tuple[ServicePathPlan, ...]
 
 
 class NetworkPlan(Model):
-    """All of one lab."""
+    """The plan of one lab."""
 
     nodes: tuple[NodePlan, ...]
     links: tuple[LinkPlan, ...]
@@ -421,12 +421,12 @@ class NetworkPlan(Model):
     tunnels: tuple[TunnelPlan, ...] = ()
     """Both ends of each, the one that opens it first."""
     cross_traffic: tuple[CrossTrafficPlan, ...] = ()
-    """Traffic of others."""
+    """Cross traffic at bottlenecks."""
     switches: tuple[SwitchPlan, ...] = ()
     programs: tuple[ProgramPlan, ...] = ()
-    """Programs of others that are functions."""
+    """Third-party programs as functions."""
     chains: tuple[ChainPlan, ...] = ()
     instances: dict[str, tuple[str, ...]] = {}
     """Nodes that are instances of each function of a chain."""
     seed: int = 1
-    """Of all chance on links and paths: equal seeds lose the same packets."""
+    """Seed of random impairments: with equal seeds the same packets are lost."""

@@ -1,4 +1,4 @@
-"""An SD-WAN with everything resolved: what gateways are told follows from it alone."""
+"""An SD-WAN with everything resolved. Configurations of gateways follow from it alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Fabric(Model):
 
     settings: Settings
     switch: SwitchKind
-    """What leads packets along their member paths."""
+    """The switch for member paths."""
     mtu: int
     """Largest IP packet of the WAN, bytes."""
     branches: dict[str, Branch]
