@@ -149,8 +149,8 @@ def stopping(random: np.random.Generator, times: int) -> Iterator[Figure]:
         for _ in range(times):
             interval = _stopped(shape.draw(random, until.limit), until)
             held += interval is not None and interval.low <= shape.median <= interval.high
-        row = f"repeat until {100 * precision:g} %"
-        yield Figure("coverage", row, name, held / times, _least(times), _most(times, HIGH))
+        row = f"repeat until {100 * precision:g} %, {name}"
+        yield Figure("coverage", row, "at the end", held / times, _least(times), _most(times, HIGH))
 
 
 def _stopped(values: Values, until: Until) -> Interval | None:
@@ -210,7 +210,9 @@ def assertions(random: np.random.Generator, times: int) -> Iterator[Figure]:
                 trials = simulate(random, shape, blocks, np.ones(count)).values.T.tolist()
                 holds += _any(trials, high, "holds")
                 fails += _any(trials, low, "fails")
-            row = f"{count} bounds, {100 * far:.0f} % from the truth, n = {blocks}"
+            row = (
+                f"{count} bound{'s' * (count > 1)}, {100 * far:.0f} % from the truth, n = {blocks}"
+            )
             wrong = max(holds, fails) / times
             yield Figure("wrong assertions", row, name, wrong, most=_most(times, WRONG))
 
