@@ -37,8 +37,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or pass it on with its principal."""
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # no route is a WebSocket
+            await send({"type": "websocket.close", "code": 1008})
             return
         route = (scope["method"], scope["path"])
         headers = Headers(scope=scope)
