@@ -1,4 +1,4 @@
-"""A workflow's assertions, decided by what the trials say of the variants, not of themselves."""
+"""Decides a workflow's assertions: whether they hold for the variants, not only these trials."""
 
 from __future__ import annotations
 
@@ -17,21 +17,31 @@ from hawser.stats.verdict import FEWEST, MEAN_FROM
 from hawser.store import label
 
 _OBSERVED = ("min", "max")
-"""Statistics of the trials themselves: they need no evidence, and are not corrected for."""
+"""Statistics of the trials that were made: they need no test and no correction."""
 
 
 @dataclass(frozen=True)
 class _Question:
-    """One row, or a whole axis of rows, held against an assertion."""
+    """An assertion about one row, or about all rows of an axis."""
 
     wanted: Assertion
     row: Row
     value: float | None
-    """What was found; None where something is missing."""
-    trials: tuple[float, ...]
-    """What the bounds are asked of: one value a trial, or a multiple a block."""
+    """The statistic, from these trials; None if data is missing."""
+    blocks: Mapping[int, float]
+    """Value of each repeat; with `relative_to` a ratio. Infinite if censored."""
     reason: str = ""
     """Why it cannot be decided."""
+
+    @property
+    def observed(self) -> bool:
+        """Whether it is about the trials that were made."""
+        return self.wanted.statistic in _OBSERVED
+
+    @property
+    def n(self) -> int:
+        """Trials, or repeats with both variants."""
+        return len(self.row.runs) if self.observed else len(self.blocks)
 
     @property
     def bounds(self) -> Bounds:
@@ -39,7 +49,7 @@ class _Question:
 
 
 def outcomes(workflow: Workflow, made: Sequence[Row]) -> tuple[Outcome, ...]:
-    """Hold the rows against the workflow's assertions, all of them together."""
+    """Decide all assertions of a workflow together."""
     asked = [list(_questions(wanted, workflow, made)) for wanted in workflow.assertions]
     every = [question for questions in asked for question in questions]
     found = [_evidence(question) for question in every]
@@ -102,10 +112,10 @@ def _without(variant: Labels, axis: str) -> Labels:
 
 def _single(wanted: Assertion, row: Row, made: Sequence[Row]) -> _Question:
     if not wanted.relative_to:
-        return _Question(wanted, row, _statistic(row, wanted.statistic), tuple(row.blocks.values()))
+        return _Question(wanted, row, _statistic(row, wanted.statistic), row.blocks)
     other = _counterpart(wanted, row, made)
     if other is None:
-        return _Question(wanted, row, None, (), f"{label(wanted.relative_to)} was not measured")
+        return _Question(wanted, row, None, {}, f"{label(wanted.relative_to)} was not measured")
     multiples = _multiples(row.blocks, other.blocks)
     if wanted.statistic in _OBSERVED:
         value = _ratio(_statistic(row, wanted.statistic), _statistic(other, wanted.statistic))
@@ -115,8 +125,8 @@ def _single(wanted: Assertion, row: Row, made: Sequence[Row]) -> _Question:
             if multiples
             else _ratio(_statistic(row, wanted.statistic), _statistic(other, wanted.statistic))
         )
-    reason = "" if multiples else "no repeat has a positive value of both"
-    return _Question(wanted, row, value, tuple(multiples.values()), reason)
+    reason = "" if multiples else "no repeat has positive values of both variants"
+    return _Question(wanted, row, value, multiples, reason)
 
 
 def _counterpart(wanted: Assertion, row: Row, made: Sequence[Row]) -> Row | None:
@@ -147,17 +157,17 @@ def _together(
     values = {v[axis] for v in planned if axis in v and _without(v, axis) == rest}
     lacking = sorted(values - {q.row.variant[axis] for q in questions if q.value is not None})
     if lacking:
-        reason = f"no data of {axis} {', '.join(lacking)}"
-        return _Question(wanted, row, None, (), reason)
-    value = geometric_mean([q.value for q in questions if q.value is not None])
-    if len({len(q.trials) for q in questions}) > 1:
-        return _Question(wanted, row, value, (), "not every repeat has all values of the axis")
-    blocks = zip(*(q.trials for q in questions), strict=True)
-    return _Question(wanted, row, value, tuple(map(geometric_mean, blocks)))
+        return _Question(wanted, row, None, {}, f"no data of {axis} {', '.join(lacking)}")
+    found = [q.value for q in questions if q.value is not None]
+    if not all(0 < value < math.inf for value in found):
+        return _Question(wanted, row, None, {}, f"no ratio at some {axis}")
+    repeats = set.intersection(*(set(q.blocks) for q in questions))
+    means = {at: geometric_mean([q.blocks[at] for q in questions]) for at in sorted(repeats)}
+    return _Question(wanted, row, geometric_mean(found), means)
 
 
 def _statistic(row: Row, name: str) -> float | None:
-    """None where it is beyond what was waited for."""
+    """The statistic of a row; infinite if the median is censored."""
     if name in _OBSERVED:
         ends = [run.extremes for run in row.runs]
         return min(low for low, _ in ends) if name == "min" else max(high for _, high in ends)
@@ -167,7 +177,7 @@ def _statistic(row: Row, name: str) -> float | None:
 
 
 def _ratio(value: float | None, other: float | None) -> float | None:
-    """None where there is nothing to be a multiple of."""
+    """None if there is no value to divide by."""
     return value / other if value is not None and other else None
 
 
@@ -180,13 +190,12 @@ def _fewest(wanted: Assertion) -> int:
 
 
 def _evidence(question: _Question) -> Evidence | None:
-    """None where it is not asked of the variant, or cannot be."""
-    wanted, trials = question.wanted, question.trials
-    if question.value is None or wanted.statistic in _OBSERVED or len(trials) < 2:
+    """Test the bounds; None if no test is needed, or there are too few trials."""
+    wanted, n = question.wanted, question.n
+    if question.value is None or question.observed or n < max(2, _fewest(wanted)):
         return None
-    if len(trials) < _fewest(wanted):
-        return None
-    return evidence(trials, question.bounds, mean=wanted.statistic == "mean")
+    values = list(question.blocks.values())
+    return evidence(values, question.bounds, mean=wanted.statistic == "mean")
 
 
 def _checked(
@@ -198,9 +207,9 @@ def _checked(
 ) -> Checked:
     row, value = question.row, question.value
     met = value is not None and question.bounds.met(value)
-    n, fewest = len(question.trials), _fewest(question.wanted)
+    n, fewest = question.n, _fewest(question.wanted)
     reason = question.reason
-    if value is not None and question.wanted.statistic in _OBSERVED and n >= fewest:
+    if value is not None and question.observed and n >= fewest:
         verdict = "holds" if met else "fails"
     elif n < fewest and not reason:
         reason = f"{n} trials, needs {fewest}"

@@ -71,12 +71,12 @@ MEASURED = {
 METRICS = {**MEASURED, **PASSIVE}
 """Every metric and its unit; beside these, `drop_CAUSE` counts packets, or a daemon's records."""
 
-_PUNCTUAL = ("loss", "ping_loss", "frame_loss", "duplicated", "reordered", *PASSIVE)
+_NOT_DELAYED = ("loss", "ping_loss", "frame_loss", "duplicated", "reordered", *PASSIVE)
 
 
 def depends_on_delay(metric: str) -> bool:
-    """Tell whether a metric changes if packets are late, but all arrive in order."""
-    return metric not in _PUNCTUAL and not _DROP.fullmatch(metric)
+    """Tell whether a metric changes if packets are late, though all arrive and in order."""
+    return metric not in _NOT_DELAYED and not _DROP.fullmatch(metric)
 
 
 _DROP = re.compile(r"([rt]x_)?drop_[a-z_]{1,30}")

@@ -1,7 +1,7 @@
-"""How one variant differs from another, within blocks of trials.
+"""Ratio or difference of two variants, within blocks of trials.
 
-Trials are blocked by repeat: each repeat tries every variant once, in random order. What a slow
-hour does to all of them cancels in a ratio within the block.
+Trials are blocked by repeat: each repeat tries every variant once, in random order. Changes of the
+machine from block to block cancel in a ratio within the block.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Effect(Model):
     """How one variant differs from another."""
 
     kind: Literal["ratio", "difference"]
-    """A difference where a value is not positive, in the unit of the values."""
+    """A difference, in the unit of the values, if one of them is not positive."""
     value: float
     """Geometric mean of ratios, or mean of differences."""
     interval: Interval | None
@@ -36,39 +36,39 @@ class Effect(Model):
     n: int
     """Blocks, or trials of the variant that has fewer."""
     p: float | None
-    """Probability of an effect as large by chance; None without an interval."""
+    """Two-sided p-value; None without an interval."""
     adjusted: float | None = None
-    """The same, corrected for all effects that were asked for together; None before that."""
+    """The same, corrected for the number of effects; None if not corrected yet."""
 
     @property
     def verdict(self) -> bool | None:
-        """Whether the two differ; None where that is not known."""
+        """Whether the two differ significantly; None if there are too few blocks."""
         p = self.p if self.adjusted is None else self.adjusted
         return None if p is None else p <= SIGNIFICANT
 
     @property
     def clear(self) -> bool:
-        """Whether the two are known to differ."""
+        """Whether the two differ significantly."""
         return self.verdict is True
 
     @property
     def close(self) -> bool:
-        """Whether they were not told apart though there was enough to ask."""
+        """Whether there are enough blocks, but no significant difference."""
         return self.verdict is False
 
 
 def effect(one: Mapping[int, float], other: Mapping[int, float]) -> Effect | None:
-    """How many times `other` `one` is, or by how much it differs.
+    """Ratio of one variant to another, or their difference.
 
-    Within blocks (Student's t of the logarithms of the ratios, or of the differences); where fewer
-    than three blocks have both, from all trials (Welch, Biometrika 34, 1947).
+    Within blocks (Student's t of the logarithms of the ratios, or of the differences); if fewer
+    than three blocks have both, from all trials, unpaired (Welch, Biometrika 34, 1947).
 
     Args:
         one: block -> a finite number.
         other: likewise.
 
     Returns:
-        None where one of them has no value, or the ratio is beyond all bounds.
+        None if one of them has no value, or the ratio is not a finite number above 0.
 
     Raises:
         ValueError: a value is not finite.
@@ -89,7 +89,7 @@ def _paired(one: Sequence[float], other: Sequence[float]) -> Effect | None:
 
 
 def unpaired(one: Sequence[float], other: Sequence[float]) -> Effect | None:
-    """How samples that share no blocks differ, such as those of two runs."""
+    """The same of samples without common blocks, such as those of two runs."""
     (above, below), kind = _scaled(one, other)
     n = min(above.size, below.size)
     parts = [float(sample.var(ddof=1)) / sample.size for sample in (above, below) if n > 1]
@@ -106,7 +106,7 @@ Kind = Literal["ratio", "difference"]
 
 
 def _scaled(one: Sequence[float], other: Sequence[float]) -> tuple[tuple[Values, Values], Kind]:
-    """Logarithms where all values have one, else the values."""
+    """Logarithms if all values have one, else the values."""
     above, below = checked(one), checked(other)
     if min(above.min(), below.min()) > 0:
         return (np.log(above), np.log(below)), "ratio"
@@ -146,19 +146,19 @@ def _p(mean: float, spread: float, freedom: float) -> float:
 
 
 def corrected(effects: Sequence[Effect]) -> tuple[Effect, ...]:
-    """Effects that were asked for together, with probabilities corrected for how many they are."""
+    """The effects, with p-values corrected for their number."""
     found = holm([effect.p for effect in effects])
     pairs = zip(effects, found, strict=True)
     return tuple(effect.model_copy(update={"adjusted": p}) for effect, p in pairs)
 
 
 def holm(probabilities: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Correct probabilities for their number: any false alarm among them then has the level.
+    """Correct p-values for their number, which bounds the probability of any false alarm.
 
     Holm, Scandinavian Journal of Statistics 6, 1979.
 
     Args:
-        probabilities: one a question; None where it has no answer, which does not count.
+        probabilities: p-values; None counts for nothing.
     """
     known = sorted((p, at) for at, p in enumerate(probabilities) if p is not None)
     found: list[float | None] = [None] * len(probabilities)

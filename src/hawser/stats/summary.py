@@ -1,4 +1,4 @@
-"""What a sample of trials says: a median with its interval, and spread.
+"""Summary statistics of trials: the median with its interval, and the spread.
 
 The trial is the sample, never the second of a trial: seconds of one trial depend on each other.
 """
@@ -20,11 +20,11 @@ Values = NDArray[np.float64]
 CONFIDENCE = 0.95
 
 FEWEST = 5
-"""Trials from which a median has an interval. Fewer hold no more than 0.875 between them."""
+"""Trials that the interval of a median needs: the range of fewer has 0.875 at most."""
 
 
 class Interval(Model):
-    """Where the true value lies, with some confidence. Unit of the values."""
+    """A confidence interval, in the unit of the values."""
 
     low: float
     high: float
@@ -38,28 +38,27 @@ class Summary(Model):
     interval: Interval | None
     """Of the median, between order statistics; None below five trials."""
     confidence: float | None
-    """Of the interval: 0.9375 for n = 5, else 0.95, or what the range has where that is more."""
+    """Of the interval: 0.9375 for n = 5, otherwise 0.95 or more."""
     mean: float | None
-    """None where a value is censored, as are the two below."""
+    """None, like the next two, if a value is censored."""
     sd: float | None
     """Sample standard deviation (divisor n - 1); None for n = 1."""
     cov: float | None
-    """Coefficient of variation, sd / |mean|; None where that is undefined."""
+    """Coefficient of variation, sd / |mean|; None if that is undefined."""
     minimum: float
     maximum: float
     censored: int = 0
-    """Trials in which what was waited for had not happened at the end; their values are how long
-    was waited, and less than the true ones."""
+    """Trials whose true value is larger: the awaited event had not happened when they ended."""
     open: bool = False
-    """Whether the median is such a value: the true one is larger."""
+    """Whether the median is among those values, so that the true one is larger."""
 
 
 def summarise(values: Sequence[float], censored: Sequence[bool] = ()) -> Summary:
     """Describe a sample.
 
     Args:
-        values: one finite number a trial, at least one.
-        censored: whether each is only a lower bound; none is if left out.
+        values: a finite number for each trial, at least one.
+        censored: for each, whether it is only a lower bound; by default none is.
 
     Raises:
         ValueError: no value, or one that is not finite.
@@ -102,7 +101,7 @@ def checked(values: Sequence[float]) -> Values:
 
 
 def median_interval(sample: Values) -> tuple[Interval | None, float | None]:
-    """Interval of the median from order statistics k and n + 1 - k, whatever the distribution.
+    """Interval of the median from order statistics k and n + 1 - k, for any distribution.
 
     Its confidence is 1 - 2 P(Binomial(n, 1/2) < k) (David and Nagaraja, Order Statistics, 2003,
     section 7.1). Between the two k whose confidences enclose 0.95 it is interpolated
@@ -110,10 +109,10 @@ def median_interval(sample: Values) -> tuple[Interval | None, float | None]:
     nearly 0.95, and always between theirs.
 
     Args:
-        sample: shape (n,); infinite where a value is censored.
+        sample: shape (n,); censored values are infinite.
 
     Returns:
-        The interval and its confidence; None below five values, or where it has no end.
+        The interval and its confidence; None below five values, or if its end is censored.
     """
     n = sample.size
     if n < FEWEST:
@@ -131,7 +130,7 @@ def median_interval(sample: Values) -> tuple[Interval | None, float | None]:
 
 @functools.cache
 def _ranks(n: int) -> tuple[int, float, float]:
-    """Rank k of the wider interval, weight of the narrower one, and the confidence of both."""
+    """Rank k of the wider interval, weight of the narrower one, and resulting confidence."""
     k = 1
     while k < n // 2 and _confidence(n, k + 1) >= CONFIDENCE:
         k += 1

@@ -1,4 +1,4 @@
-"""Whether a bound holds of what trials are drawn from, not only of those that were tried."""
+"""Tests whether a bound holds for a variant, not only for the trials that were made."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from hawser.stats.summary import Values
 Verdict = Literal["holds", "fails", "undecided"]
 
 FEWEST = 3
-"""Trials from which a bound is decided, unless told otherwise."""
+"""Trials that a decision needs by default."""
 MEAN_FROM = 30
-"""Trials from which a mean is decided: with fewer, a slow mode may not have been met."""
+"""Trials that a decision about a mean needs: fewer may not include a slow mode."""
 
 _SMALL = 10
-"""Trials from which the sign test has power enough to be corrected for many questions itself."""
+"""Trials from which the sign test has power enough to be corrected for many bounds."""
 _CAUTION = 3
-"""Factor of the t test's probabilities below that. In samples of 3 to 9 from an exponential
-distribution it errs up to 2.4 times as often as it says."""
+"""Factor of the p-values of t below that. For 3 to 9 exponential values its error rate is up to 2.4
+times the nominal one."""
 
 
 class Bounds(Model):
-    """Where a value must lie."""
+    """Limits of a value."""
 
     at_least: float | None = None
     at_most: float | None = None
@@ -44,31 +44,31 @@ class Bounds(Model):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What trials say about bounds."""
+    """Result of testing bounds."""
 
     low: float | None
-    """One-sided 95 % bound: the true value is at least this; None where nothing bounds it."""
+    """One-sided 95 % confidence bound from below; None if there is none."""
     high: float | None
-    """Likewise: at most this."""
+    """One-sided 95 % confidence bound from above."""
     holds: float
-    """Probability of trials that speak for the bounds as much though they do not hold."""
+    """p-value against the hypothesis that the bounds are violated."""
     fails: float
-    """Probability of trials that speak against them as much though they hold."""
+    """p-value against the hypothesis that they are kept."""
 
 
 def evidence(values: Sequence[float], bounds: Bounds, *, mean: bool = False) -> Evidence:
-    """Ask trials about bounds of their median, or mean.
+    """Test bounds of the median, or mean, of what trials are samples of.
 
-    Two tests must agree. Student's t, of logarithms where there are some, has power in small
-    samples; below ten trials its probabilities count three times, since it minds skewness. The sign
-    test (order statistics) minds no distribution. From ten trials on the larger probability counts;
-    below, where the sign test has none small enough to be corrected for many questions, it must be
-    at most 0.05 itself, or all trials be on one side.
+    Two tests must agree. Student's t (of logarithms, if values and bounds are positive) has power
+    in small samples, but is sensitive to skewness: below ten trials its p-values are tripled. The
+    sign test is correct for any distribution. From ten trials on the larger p-value counts. Below,
+    the smallest p-value of the sign test, 2^-n, is too large to be corrected for many bounds: it
+    must be at most 0.05, or all trials must be on the same side.
 
     Args:
         values: one a trial, at least two; infinite where censored.
-        bounds: asked about.
-        mean: whether the mean is meant: then t alone is asked.
+        bounds: to test.
+        mean: test the mean, by t alone.
     """
     sample = np.asarray(values, dtype=np.float64)
     edges = [edge for edge in (bounds.at_least, bounds.at_most) if edge is not None]
@@ -99,14 +99,14 @@ def _scaled(sample: Values, edges: Sequence[float], *, mean: bool) -> tuple[_Sca
 def _side(
     sample: Values, scaled: _Scale, edge: float, way: int, *, mean: bool
 ) -> tuple[float, float]:
-    """Probabilities for and against the true value being on the right side of an edge.
+    """p-values for and against the true value being on the right side of an edge.
 
     Args:
         sample: the values.
         scaled: the same on the scale of the t test.
         edge: the bound.
         way: 1 for at least, -1 for at most.
-        mean: whether the mean is meant.
+        mean: test the mean.
     """
     values, logarithmic = scaled
     inside = int(np.sum(way * (sample - edge) >= 0))
@@ -118,7 +118,7 @@ def _side(
 
 
 def _t(distance: Values) -> tuple[float, float]:
-    """Probabilities of a mean as far above, and below, zero; NaN where nobody can tell."""
+    """One-sided p-values of a mean above, and below, zero; NaN if some values are infinite."""
     alike = bool((distance == distance[0]).all())
     if alike:  # among them trials that are all censored
         return (0.0, 1.0) if distance[0] >= 0 else (1.0, 0.0)
@@ -131,10 +131,10 @@ def _t(distance: Values) -> tuple[float, float]:
 
 
 def _agreed(t: float, count: int, n: int) -> float:
-    """The probability of both tests; the sign test's where t cannot be asked.
+    """Combined p-value of both tests; that of the sign test if there is none of t.
 
     Args:
-        t: probability of the t test.
+        t: p-value of the t test.
         count: trials on the side in question.
         n: all trials.
     """
@@ -149,7 +149,7 @@ def _agreed(t: float, count: int, n: int) -> float:
 def _limit(
     sample: Values, scaled: _Scale, way: int, logarithmic: bool, *, mean: bool
 ) -> float | None:
-    """One-sided 95 % bound, the wider of the two tests'; from below for way 1."""
+    """One-sided 95 % confidence bound, the wider of the two tests; from below if way is 1."""
     values, _ = scaled
     n = sample.size
     found = [] if mean else [float(np.sort(sample)[::way][_rank(n) - 1])]
@@ -164,7 +164,7 @@ def _limit(
 
 @functools.cache
 def _rank(n: int) -> int:
-    """Rank of the order statistic that bounds the median from one side; the outermost below n = 5.
+    """Rank of the order statistic that bounds the median from one side; 1 below n = 5.
 
     The largest k with P(Binomial(n, 1/2) < k) at most 0.05.
     """
@@ -172,16 +172,16 @@ def _rank(n: int) -> int:
 
 
 def decide(found: Sequence[Evidence | None]) -> tuple[tuple[Verdict, float | None], ...]:
-    """Say which bounds hold and which fail, wrong about any of them in 5 % of runs at most.
+    """Decide which bounds hold and which fail; the probability of any error is at most 5 %.
 
-    Holm's correction over all of them. For each, either `holds` or `fails` would be wrong, never
-    both, so that each counts once (Shaffer, Annals of Statistics 8, 1980).
+    Holm's correction over all bounds. Only one of `holds` and `fails` can be wrong for a bound, so
+    each counts once (Shaffer, Annals of Statistics 8, 1980).
 
     Args:
-        found: one a bound; None where there are too few trials to ask.
+        found: one for each bound; None if there are too few trials.
 
     Returns:
-        The verdict, and the corrected probability of what is said.
+        Verdicts with their corrected p-values.
     """
     smaller = [None if one is None else min(one.holds, one.fails) for one in found]
     return tuple(

@@ -20,14 +20,14 @@ _RESAMPLES = 9999
 
 @dataclass(frozen=True)
 class Trials:
-    """How a variant fared."""
+    """Trials of one variant."""
 
     repeats: int
-    """Planned."""
+    """Planned repeats."""
     done: int
     """Repeats with a valid trial."""
     valid: int
-    """Trials, of all attempts."""
+    """Valid trials, of all attempts."""
     void: int
 
 

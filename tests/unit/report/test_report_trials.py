@@ -162,6 +162,22 @@ def test_an_axis_needs_all_its_values(tmp_path: Path) -> None:
     assert not checked.ok
 
 
+def test_an_axis_with_nothing_at_one_value_has_no_mean(tmp_path: Path) -> None:
+    over = Assertion(
+        metric="goodput", relative_to={"scheme": "ipip-best"}, variant={"scheme": "tcp-ipomp"},
+        across="rates", at_least=1,
+    )  # fmt: skip
+    workflow = synthetic.table1(3).model_copy(update={"assertions": (over,), "reference": ()})
+
+    def make(variant: Labels, repeat: int) -> list[Sample]:
+        dead = variant == {"rates": "2:4:8:26", "scheme": "tcp-ipomp"}
+        value = 0.0 if dead else synthetic.expected(variant) + 0.1 * repeat
+        return [sample("goodput", value)]
+
+    (checked,) = written(tmp_path, workflow, make).outcomes[0].checked
+    assert (checked.verdict, checked.reason) == ("undecided", "no ratio at some rates")
+
+
 @pytest.mark.parametrize(
     ("undecided", "at_least", "passed"),
     [
