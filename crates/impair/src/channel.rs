@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::flight::Flight;
+use crate::delay_line::DelayLine;
 use crate::jitter::JitterState;
 use crate::loss::LossState;
 use crate::profile::Profile;
@@ -10,13 +10,15 @@ use crate::queue::Queue;
 use crate::random::Stream;
 use crate::time::Instant;
 
-/// Where delays vary no packet is noticed later than this.
-const LATE_UNDER_JITTER: Duration = Duration::from_micros(100);
+/// Longest time that an arriving packet may wait to be taken in on a path with jitter. It bounds the error
+/// that batching of arrivals adds to the delay. Equal to the time between two turns of the emulator's event
+/// loop; docs/design/wan-emulator.md, "Receiving hosts", has the measurement of both together.
+const POLL_INTERVAL_MAX: Duration = Duration::from_micros(100);
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The loss model took it.
+    /// The loss model dropped it.
     Loss,
     /// The bottleneck's queue was full.
     Queue,
@@ -27,7 +29,7 @@ pub enum Cause {
 pub struct Tally {
     /// Packets.
     pub packets: u64,
-    /// Bytes of these packets.
+    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -39,75 +41,74 @@ impl Tally {
     }
 }
 
-/// What has happened so far. `entered + duplicated = departed + lost + queue_full + under way`.
+/// Counters of a channel. `entered + duplicated = departed + lost + queue_full + in flight`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets given to the channel.
+    /// Packets enqueued.
     pub entered: Tally,
-    /// Packets that came out, copies included.
+    /// Packets delivered, duplicates included.
     pub departed: Tally,
     /// Packets lost by [`Cause::Loss`].
     pub lost: Tally,
     /// Packets dropped by [`Cause::Queue`].
     pub queue_full: Tally,
-    /// Copies made.
+    /// Duplicates created.
     pub duplicated: Tally,
-    /// Packets held back on purpose, so that others overtake them.
+    /// Packets delayed by [`Reordering`], so that later packets overtake them.
     pub reordered: Tally,
-    /// Packets that jitter would have let overtake, and that waited instead.
+    /// Packets delayed to preserve order: their jitter would have let them overtake.
     pub held: Tally,
 }
 
-/// A packet that comes out.
+/// A delivered packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure<T> {
-    /// What was given to [`Channel::enqueue`].
+    /// The packet's handle, as passed to [`Channel::enqueue`].
     pub packet: T,
-    /// When it was to come out; at or before the `now` it was asked for with.
+    /// When it was due, at or before the `now` of the call.
     pub due: Instant,
-    /// Whether the same packet will come once more: a copy.
+    /// Whether a duplicate of the packet follows.
     pub more: bool,
 }
 
-/// One direction of one path. `T` is a handle of a packet whose bytes the caller keeps.
+/// One direction of one path. `T` is a handle of a packet; the caller holds its bytes.
 #[derive(Debug)]
 pub struct Channel<T> {
     profile: Profile,
-    queue: Option<Queue<Fated<T>>>,
-    flight: Flight<(T, u32)>,
-    chance: Chance,
+    queue: Option<Queue<Queued<T>>>,
+    flight: DelayLine<(T, u32)>,
+    random: Random,
     counters: Counters,
 }
 
 impl<T: Copy> Channel<T> {
-    /// A channel that starts now. Traces begin now; chance comes from the seed.
+    /// An idle channel. A trace starts now.
     #[must_use]
     pub fn new(now: Instant, profile: Profile, seed: u64) -> Self {
         Self {
             queue: profile.bottleneck.as_ref().map(|bottleneck| Queue::new(now, bottleneck)),
             profile,
-            flight: Flight::new(),
-            chance: Chance::new(seed),
+            flight: DelayLine::new(),
+            random: Random::new(seed),
             counters: Counters::default(),
         }
     }
 
-    /// Gives a packet of so many bytes to the channel.
+    /// Enqueues a packet of `size` bytes.
     ///
-    /// `now` may lie before that of earlier calls by as much as the caller likes; packets keep the
-    /// order of the calls.
+    /// `now` may be earlier than in previous calls; packets keep the order of the calls.
     ///
     /// # Errors
-    /// Why it was dropped: the caller has its packet back.
+    /// The packet was dropped, for this cause; the caller may free it.
     pub fn enqueue(&mut self, now: Instant, size: u32, packet: T) -> Result<(), Cause> {
         self.advance(now);
         self.counters.entered.add(size);
-        let lost = self.chance.loss(&self.profile);
-        let fated = Fated { packet: (!lost).then_some(packet), size };
+        let lost = self.random.loss(&self.profile);
+        let queued = Queued { packet: (!lost).then_some(packet), size };
         let Some(queue) = &mut self.queue else {
-            return self.launch(now, &fated);
+            return self.pass(now, &queued);
         };
-        if queue.push(now, size, fated).is_err() {
+        if queue.push(now, size, queued).is_err() {
             self.counters.queue_full.add(size);
             return Err(Cause::Queue);
         }
@@ -118,7 +119,7 @@ impl<T: Copy> Channel<T> {
         Ok(())
     }
 
-    /// When [`Channel::pop_due`] should be called next, at the latest. None: after an `enqueue`.
+    /// Latest time for the next call of [`Channel::pop_due`]. `None`: not before the next `enqueue`.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let floor = self.shortest_delay();
@@ -129,23 +130,23 @@ impl<T: Copy> Channel<T> {
         }
     }
 
-    /// The next packet that is due, in the order in which they are due.
+    /// The next packet that is due at `now`, earliest first.
     pub fn pop_due(&mut self, now: Instant) -> Option<Departure<T>> {
         self.advance(now);
-        let airborne = self.flight.pop(now)?;
-        let (packet, size) = airborne.packet;
+        let entry = self.flight.pop(now)?;
+        let (packet, size) = entry.packet;
         self.counters.departed.add(size);
-        Some(Departure { packet, due: airborne.due, more: airborne.more })
+        Some(Departure { packet, due: entry.due, more: entry.more })
     }
 
-    /// The values in force.
+    /// The current profile.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// New values for packets from now on. Those under way arrive as they were to; packets behind
-    /// them do not overtake them, unless the new values ask for it.
+    /// Replaces the profile. Packets in flight keep their due time, and later packets do not overtake them
+    /// unless the new profile allows it.
     pub fn set_profile(&mut self, now: Instant, profile: Profile) {
         self.advance(now);
         self.profile = profile;
@@ -157,102 +158,105 @@ impl<T: Copy> Channel<T> {
         }
     }
 
-    /// What has happened so far.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// No packet is under way for less.
+    /// Lower bound of the delay behind the bottleneck.
     #[must_use]
     pub fn shortest_delay(&self) -> Duration {
         if self.profile.jitter.is_some() { Duration::ZERO } else { self.profile.delay }
     }
 
-    /// How much later than it came a packet may be noticed, without anybody seeing that it was: it goes
-    /// in time, or, where delays vary, later by a twentieth of their deviation at most.
+    /// Longest time that an arriving packet may wait before it is enqueued: half of a constant delay, which
+    /// leaves departures on time; or, with jitter, a twentieth of its deviation, which is the error that the
+    /// wait may add.
     #[must_use]
-    pub fn patience(&self) -> Duration {
+    pub fn poll_interval_max(&self) -> Duration {
         match &self.profile.jitter {
             None => self.profile.delay / 2,
-            Some(jitter) => (jitter.deviation / 20).min(LATE_UNDER_JITTER),
+            Some(jitter) => (jitter.deviation / 20).min(POLL_INTERVAL_MAX),
         }
     }
 
-    /// Packets under way behind the bottleneck, copies included.
+    /// Packets in flight behind the bottleneck, duplicates included.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.flight.len()
     }
 
-    /// Moves what has left the queue by now to the delay line.
+    /// Moves packets that have left the queue by `now` to the delay line.
     fn advance(&mut self, now: Instant) {
-        while let Some((exit, fated)) = self.queue.as_mut().and_then(|queue| queue.pop(now)) {
-            self.fly(exit, &fated);
+        while let Some((exit, queued)) = self.queue.as_mut().and_then(|queue| queue.pop(now)) {
+            self.propagate(exit, &queued);
         }
     }
 
     fn empty_queue(&mut self, now: Instant) {
-        for fated in self.queue.take().into_iter().flat_map(Queue::into_items) {
-            self.fly(now, &fated);
+        for queued in self.queue.take().into_iter().flat_map(Queue::into_items) {
+            self.propagate(now, &queued);
         }
     }
 
-    fn launch(&mut self, now: Instant, fated: &Fated<T>) -> Result<(), Cause> {
-        if fated.packet.is_none() {
-            self.counters.lost.add(fated.size);
+    /// Handles a packet of a channel without bottleneck.
+    fn pass(&mut self, now: Instant, queued: &Queued<T>) -> Result<(), Cause> {
+        if queued.packet.is_none() {
+            self.counters.lost.add(queued.size);
             return Err(Cause::Loss);
         }
-        self.fly(now, fated);
+        self.propagate(now, queued);
         Ok(())
     }
 
-    /// Puts a packet, unless it is lost, on the delay line.
-    fn fly(&mut self, now: Instant, fated: &Fated<T>) {
-        let Some(packet) = fated.packet else { return };
-        let size = fated.size;
-        let copied = self.chance.duplicate(&self.profile);
-        self.put(now, (packet, size), copied);
-        if copied {
+    /// Puts a packet that left the bottleneck at `now` on the delay line, unless it is lost.
+    fn propagate(&mut self, now: Instant, queued: &Queued<T>) {
+        let Some(packet) = queued.packet else { return };
+        let size = queued.size;
+        let duplicate = self.random.duplicate(&self.profile);
+        self.delay(now, (packet, size), duplicate);
+        if duplicate {
             self.counters.duplicated.add(size);
         }
     }
 
-    fn put(&mut self, now: Instant, packet: (T, u32), copied: bool) {
-        let due = now + self.chance.delay(&self.profile);
-        let late = self.chance.reorder(&self.profile);
-        let free = self.profile.jitter.is_some_and(|jitter| jitter.reorders);
-        let due = due + late.unwrap_or_default();
-        for more in [true, false].into_iter().skip(usize::from(!copied)) {
-            if late.is_some() || free {
-                self.flight.push_anywhere(due, packet, more);
+    fn delay(&mut self, now: Instant, packet: (T, u32), duplicate: bool) {
+        let due = now + self.random.delay(&self.profile);
+        let extra = self.random.reorder(&self.profile);
+        let may_overtake = self.profile.jitter.is_some_and(|jitter| jitter.reorders);
+        let due = due + extra.unwrap_or_default();
+        for more in [true, false].into_iter().skip(usize::from(!duplicate)) {
+            if extra.is_some() || may_overtake {
+                self.flight.push_unordered(due, packet, more);
             } else if self.flight.push_in_order(due, packet, more) {
                 self.counters.held.add(packet.1);
             }
         }
-        if late.is_some() {
+        if extra.is_some() {
             self.counters.reordered.add(packet.1);
         }
     }
 }
 
-/// A packet in the bottleneck's queue. A lost one takes its share of the rate, without a packet.
+/// A packet in the bottleneck's queue.
 #[derive(Debug)]
-struct Fated<T> {
+struct Queued<T> {
+    /// `None` if the packet is lost; it still occupies the bottleneck.
     packet: Option<T>,
     size: u32,
 }
 
-/// All chance of a channel, a stream for each impairment.
+/// State and random stream of each impairment.
 #[derive(Debug)]
-struct Chance {
+struct Random {
     loss: (LossState, Stream),
     jitter: (JitterState, Stream),
     duplication: Stream,
     reordering: Stream,
 }
 
-impl Chance {
+impl Random {
     fn new(seed: u64) -> Self {
         let [loss, jitter, duplication, reordering] = Stream::family(seed);
         Self {
@@ -268,16 +272,16 @@ impl Chance {
     }
 
     fn duplicate(&mut self, profile: &Profile) -> bool {
-        self.duplication.happens(profile.duplication)
+        self.duplication.bernoulli(profile.duplication)
     }
 
-    /// How much longer the next packet is under way, where it is held back.
+    /// Extra delay of the next packet, if it is to be overtaken.
     fn reorder(&mut self, profile: &Profile) -> Option<Duration> {
         let reordering = profile.reordering?;
-        self.reordering.happens(reordering.share).then_some(reordering.by)
+        self.reordering.bernoulli(reordering.share).then_some(reordering.by)
     }
 
-    /// Constant delay and jitter together; never negative.
+    /// Constant delay plus jitter, at least zero.
     fn delay(&mut self, profile: &Profile) -> Duration {
         let Some(jitter) = &profile.jitter else { return profile.delay };
         let deviation = self.jitter.0.next(jitter, &mut self.jitter.1);

@@ -1,20 +1,18 @@
-//! What a path does to packets, as a state machine without I/O and without a clock.
+//! Impairments of a network path, as a state machine without I/O and without a clock.
 //!
-//! A [`Channel`] is one direction of one path. A packet passes, in this order, what it would meet on
-//! a real path:
+//! A [`Channel`] is one direction of one path. A packet passes, in this order:
 //!
-//! 1. a bottleneck ([`Bottleneck`]): a rate, constant or from a trace, behind a byte-limited queue;
-//! 2. loss ([`Loss`]): a lost packet has used the bottleneck all the same;
-//! 3. delay and jitter ([`Jitter`]), in order unless the profile asks for reordering;
+//! 1. a bottleneck ([`Bottleneck`]): a rate, constant or from a trace, behind a queue limited in bytes;
+//! 2. loss ([`Loss`]): lost packets have used the bottleneck, as on a real path;
+//! 3. delay and jitter ([`Jitter`]), in order unless the profile allows reordering;
 //! 4. duplication and reordering ([`Reordering`]).
 //!
-//! Time is an argument ([`Instant`]), randomness comes from a seed: the same packets at the same
-//! times meet the same fate. Each impairment draws from a stream of its own, so switching one on
-//! does not change what another does.
+//! Time is an argument ([`Instant`]) and randomness comes from a seed: equal packets at equal times give
+//! equal results. Each impairment has a random stream of its own, so enabling one does not change another.
 #![forbid(unsafe_code)]
 
 mod channel;
-mod flight;
+mod delay_line;
 mod jitter;
 mod loss;
 mod profile;

@@ -1,4 +1,4 @@
-//! The values of one channel, valid by construction.
+//! The impairments of one channel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,46 +8,46 @@ use crate::loss::Loss;
 use crate::trace::Trace;
 use crate::units::{Probability, Rate};
 
-/// What serves a bottleneck's queue.
+/// The server of a bottleneck's queue.
 #[derive(Clone, Debug)]
 pub enum Service {
-    /// So many bits a second, always.
+    /// A constant rate.
     Constant(Rate),
-    /// Opportunities to deliver, from a file.
+    /// Delivery opportunities from a trace.
     Trace(Arc<Trace>),
 }
 
-/// A rate behind a queue.
+/// A rate behind a queue that drops at the tail.
 #[derive(Clone, Debug)]
 pub struct Bottleneck {
-    /// What serves the queue.
+    /// The server.
     pub service: Service,
-    /// Bytes that may wait, besides the packet in transmission; more are dropped at the tail.
+    /// Queue limit, bytes, without the packet in transmission.
     pub queue: u64,
 }
 
-/// Packets that come late, so that those behind overtake them (RFC 4737 section 3.3).
+/// Packets with an extra delay, so that later packets overtake them (RFC 4737).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reordering {
-    /// Share of packets held back.
+    /// Fraction of packets with the extra delay.
     pub share: Probability,
-    /// How much longer these are under way.
+    /// The extra delay.
     pub by: Duration,
 }
 
-/// Everything that one direction of a path does. The default does nothing.
+/// All impairments of one direction of a path. The default has none.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// Rate and queue; None is unlimited.
+    /// Rate and queue; `None`: unlimited.
     pub bottleneck: Option<Bottleneck>,
-    /// Which packets are lost.
+    /// Loss model.
     pub loss: Loss,
     /// Constant one-way delay.
     pub delay: Duration,
     /// Variation of the one-way delay.
     pub jitter: Option<Jitter>,
-    /// Share of packets delivered twice.
+    /// Fraction of packets delivered twice.
     pub duplication: Probability,
-    /// Packets held back.
+    /// Packets that later ones overtake.
     pub reordering: Option<Reordering>,
 }

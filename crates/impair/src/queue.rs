@@ -1,4 +1,4 @@
-//! A rate behind a byte-limited queue that drops at the tail.
+//! The bottleneck: a server behind a queue that is limited in bytes and drops at the tail.
 
 use std::collections::VecDeque;
 
@@ -7,13 +7,16 @@ use crate::time::Instant;
 use crate::trace::Cursor;
 use crate::units::Rate;
 
-/// Packets that wait for a bottleneck, and the one in transmission.
+/// A bottleneck's queue, and the packet in transmission.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     server: Server,
+    /// Bytes that may wait.
     limit: u64,
+    /// The packet in transmission, and when its transmission ends.
     head: Option<(Instant, T)>,
     waiting: VecDeque<(u32, T)>,
+    /// Bytes of the waiting packets.
     bytes: u64,
 }
 
@@ -28,15 +31,15 @@ impl<T> Queue<T> {
         }
     }
 
-    /// New values for packets from now on; the one in transmission ends as it began.
+    /// Replaces limit and server. The packet in transmission ends as it started.
     pub(crate) fn change(&mut self, now: Instant, bottleneck: &Bottleneck) {
         self.limit = bottleneck.queue;
         self.server.change(now, &bottleneck.service);
     }
 
-    /// Takes a packet in, or gives it back where the queue is full.
+    /// Enqueues a packet, or returns it if the queue is full.
     ///
-    /// The queue must have been emptied up to `now` with [`Queue::pop`].
+    /// The caller must have removed packets up to `now` with [`Queue::pop`].
     pub(crate) fn push(&mut self, now: Instant, size: u32, item: T) -> Result<(), T> {
         if self.head.is_none() {
             self.head = Some((self.server.serve(now, size), item));
@@ -50,12 +53,12 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// When the packet in transmission has left.
+    /// When the current transmission ends.
     pub(crate) fn next_exit(&self) -> Option<Instant> {
         self.head.as_ref().map(|(exit, _)| *exit)
     }
 
-    /// The next packet that has left by `now`, and when.
+    /// The next packet whose transmission has ended by `now`, and when it ended.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(Instant, T)> {
         let (exit, item) = self.head.take_if(|(exit, _)| *exit <= now)?;
         if let Some((size, next)) = self.waiting.pop_front() {
@@ -65,14 +68,14 @@ impl<T> Queue<T> {
         Some((exit, item))
     }
 
-    /// Everything still inside, in order, without its transmission.
+    /// All packets, in order, at once.
     pub(crate) fn into_items(self) -> impl Iterator<Item = T> {
         let head = self.head.map(|(_, item)| item);
         head.into_iter().chain(self.waiting.into_iter().map(|(_, item)| item))
     }
 }
 
-/// When a packet has been transmitted.
+/// Computes when transmissions end. `carry` is the remainder of the last division, bit/s times ns.
 #[derive(Debug)]
 enum Server {
     Constant { rate: Rate, carry: u64 },
@@ -87,7 +90,7 @@ impl Server {
         }
     }
 
-    /// A trace that stays the same goes on where it was.
+    /// Replaces the service. An equal service keeps its position.
     fn change(&mut self, now: Instant, service: &Service) {
         match (&*self, service) {
             (Self::Constant { rate, .. }, Service::Constant(new)) if rate == new => {}
@@ -96,12 +99,13 @@ impl Server {
         }
     }
 
+    /// When the transmission of `size` bytes ends that starts at `from`.
     fn serve(&mut self, from: Instant, size: u32) -> Instant {
         match self {
             Self::Trace { trace, cursor } => cursor.serve(trace, from, size),
             Self::Constant { rate, carry } => {
-                // What is left over of a nanosecond goes to the next packet: 64 bytes at 10 Gbit/s
-                // take 51.2 ns, and cutting that off would make the rate 0.4 % too high.
+                // The fraction of a nanosecond is carried over to the next packet: 64 bytes at 10 Gbit/s
+                // take 51.2 ns, and truncation would make the rate 0.4 % too high.
                 let work = u64::from(size) * 8 * 1_000_000_000 + *carry;
                 *carry = work % rate.divisor();
                 Instant::from_nanos(from.as_nanos().saturating_add(work / rate.divisor()))

@@ -1,16 +1,16 @@
-//! A point in time, given by the caller.
+//! Points in time, passed in by the caller.
 
 use std::ops::Add;
 use std::time::Duration;
 
-/// Nanoseconds since an epoch that the caller chooses and keeps.
+/// Nanoseconds since an epoch of the caller's choice.
 ///
-/// Arithmetic saturates: 584 years after its epoch a channel stops rather than panics.
+/// Arithmetic saturates at 2^64 ns (584 years) instead of panicking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The point `nanos` ns after the epoch.
+    /// The instant `nanos` ns after the epoch.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
@@ -22,7 +22,7 @@ impl Instant {
         self.0
     }
 
-    /// How long ago `earlier` was; zero where it lies in the future.
+    /// Time since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -1,67 +1,68 @@
-//! Variable rate from a file in mahimahi's format.
+//! Packet delivery traces in mahimahi's format (Netravali et al., "Mahimahi", USENIX ATC 2015; `mm-link(1)`).
 //!
-//! Each line is a time in milliseconds at which 1504 bytes may be delivered; a time that stands
-//! twice gives two such opportunities. After the last line the trace starts again, its last time
-//! being the new zero (Netravali et al., "Mahimahi", USENIX ATC 2015, section 4; `mm-link(1)`).
+//! Each line is a time in milliseconds at which 1504 bytes can be delivered: a delivery opportunity. A time
+//! that occurs twice gives two opportunities. After the last line the trace repeats; its last time is the
+//! next round's zero.
 
 use std::num::NonZeroU64;
 
 use crate::time::Instant;
 
-/// Bytes that one opportunity delivers.
+/// Bytes of one delivery opportunity: mahimahi's `PACKET_SIZE`, an MTU and the TUN header.
 pub const OPPORTUNITY_BYTES: u32 = 1504;
 
-/// More opportunities than this are refused: 12 Gbit/s for 10 s, 12 Mbit/s for almost 3 h.
-const MOST_OPPORTUNITIES: usize = 10_000_000;
+/// Longest trace, in opportunities (40 MB): 12 Gbit/s for 10 s, or 12 Mbit/s for almost 3 h.
+const OPPORTUNITIES_MAX: usize = 10_000_000;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// Why a text is not a trace. Lines count from 1.
+/// Why a trace is invalid. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// A line that is not a time.
     #[error("line {line}: found {found:?}, expected milliseconds as a whole number below 2^32")]
     NotANumber {
-        /// Where.
+        /// Line number.
         line: usize,
-        /// The line, shortened.
+        /// The line, truncated.
         found: String,
     },
-    /// A time before the one of the line above.
+    /// A time before that of the previous line.
     #[error("line {line}: found {found} ms after {previous} ms, expected times that do not fall")]
     Falls {
-        /// Where.
+        /// Line number.
         line: usize,
-        /// The time there.
+        /// Time of this line, ms.
         found: u32,
-        /// The time of the line above.
+        /// Time of the previous line, ms.
         previous: u32,
     },
-    /// No line, or only the time 0.
+    /// No lines, or only the time 0.
     #[error("found no time above 0 ms, expected at least one")]
     Empty,
     /// Too many lines.
-    #[error("found more than {MOST_OPPORTUNITIES} lines")]
+    #[error("found more than {OPPORTUNITIES_MAX} lines")]
     TooLong,
 }
 
-/// Opportunities to deliver 1504 bytes each, repeated for ever.
+/// A trace, which repeats forever.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Milliseconds since the start of a round, rising; never empty, the last above 0.
+    /// Opportunities in ms since the start of a round, not decreasing. Not empty; the last is above 0.
     times: Box<[u32]>,
+    /// Length of a round, ns.
     period: NonZeroU64,
 }
 
 impl Trace {
-    /// Reads a trace from text.
+    /// Parses a trace.
     ///
     /// # Errors
-    /// [`TraceError`] with the line that is wrong.
+    /// The first [`TraceError`], with its line.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut times = Vec::new();
         for (index, line) in text.lines().enumerate() {
-            if times.len() == MOST_OPPORTUNITIES {
+            if times.len() == OPPORTUNITIES_MAX {
                 return Err(TraceError::TooLong);
             }
             times.push(parse_line(index + 1, line, times.last().copied())?);
@@ -69,7 +70,7 @@ impl Trace {
         Self::from_times(times)
     }
 
-    /// Mean rate of a round, bit/s.
+    /// Mean rate, bit/s.
     #[must_use]
     pub fn mean_bits_per_second(&self) -> f64 {
         let bits = self.times.len() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0;
@@ -82,15 +83,15 @@ impl Trace {
         Ok(Self { times: times.into_boxed_slice(), period })
     }
 
-    /// Nanoseconds after the trace's start of one opportunity.
+    /// Time of an opportunity, ns since the start of the trace.
     fn nanos(&self, place: Place) -> u64 {
         let within = self.times.get(place.index).map_or(0, |ms| u64::from(*ms) * NANOS_PER_MS);
         place.round.saturating_mul(self.period.get()).saturating_add(within)
     }
 
-    /// The first opportunity at or after so many nanoseconds.
+    /// The first opportunity at or after `nanos` ns since the start of the trace.
     fn place_at(&self, nanos: u64) -> Place {
-        // The end of a round belongs to it: its last opportunity comes before the next one's zero.
+        // The end of a round belongs to that round: its last opportunity precedes the next round's zero.
         let round = nanos.saturating_sub(1) / self.period;
         let within = nanos - round * self.period.get();
         let index = self.times.partition_point(|ms| u64::from(*ms) * NANOS_PER_MS < within);
@@ -113,7 +114,7 @@ fn parse_line(line: usize, text: &str, previous: Option<u32>) -> Result<u32, Tra
     }
 }
 
-/// One opportunity: which round of the trace, and which line.
+/// An opportunity: round of the trace, and line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     round: u64,
@@ -126,23 +127,24 @@ impl Place {
     }
 }
 
-/// How far a trace has been used up.
+/// Position in a trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor {
     start: Instant,
     place: Place,
+    /// Unused bytes of the current opportunity.
     left: u32,
 }
 
 impl Cursor {
-    /// A trace that starts now.
+    /// The start of a trace that starts at `start`.
     pub(crate) fn new(start: Instant) -> Self {
         Self { start, place: Place::default(), left: OPPORTUNITY_BYTES }
     }
 
-    /// When a packet that begins service at `from` has been delivered.
+    /// When a packet of `size` bytes is delivered whose service starts at `from`.
     ///
-    /// What an opportunity has left serves the next packet only if that one waits already.
+    /// Unused bytes of an opportunity serve the next packet only if that packet is already waiting.
     pub(crate) fn serve(&mut self, trace: &Trace, from: Instant, size: u32) -> Instant {
         let since = from.as_nanos().saturating_sub(self.start.as_nanos());
         let place = trace.place_at(since);
@@ -195,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_at_the_end_of_a_round_serves_the_next_packet() {
+    fn unused_bytes_at_the_end_of_a_round_serve_the_next_packet() {
         let trace = Trace::parse("4\n8\n12\n").unwrap();
         let done = serve_all(&trace, &[(0, 1514); 10]);
         assert_eq!(done, [8, 12, 16, 20, 24, 28, 32, 36, 40, 44]);
     }
 
     #[test]
-    fn what_nobody_waits_for_is_lost() {
+    fn opportunities_without_waiting_packets_are_lost() {
         let trace = Trace::parse("1\n2\n10\n").unwrap();
         assert_eq!(serve_all(&trace, &[(0, 100), (3, 1500)]), [1, 10]);
     }

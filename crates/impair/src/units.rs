@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-/// A value that no channel can have.
+/// A value that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ValueError {
     /// Not a number from 0 to 1.
@@ -18,12 +18,12 @@ pub enum ValueError {
 pub struct Probability(f64);
 
 impl Probability {
-    /// Never.
+    /// 0: never.
     pub const ZERO: Self = Self(0.0);
-    /// Always.
+    /// 1: always.
     pub const ONE: Self = Self(1.0);
 
-    /// Accepts 0 to 1, both included.
+    /// A probability from 0 to 1 inclusive.
     ///
     /// # Errors
     /// [`ValueError::Probability`] for anything else, NaN included.
@@ -42,12 +42,12 @@ impl Probability {
     }
 }
 
-/// Bits a second, at least 1 and at most 10^12.
+/// A rate from 1 to 10^12 bit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(NonZeroU64);
 
 impl Rate {
-    /// Accepts 1 to 10^12 bit/s: within it a transmission time never overflows.
+    /// A rate of 1 to 10^12 bit/s. In this range no transmission time overflows.
     ///
     /// # Errors
     /// [`ValueError::Rate`] for anything else.
@@ -58,13 +58,13 @@ impl Rate {
         }
     }
 
-    /// Bits a second.
+    /// The rate, bit/s.
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {
         self.0.get()
     }
 
-    /// Divides without a check for zero.
+    /// The rate as a divisor, which is never zero.
     pub(crate) const fn divisor(self) -> NonZeroU64 {
         self.0
     }

@@ -185,7 +185,7 @@ fn jitter_never_makes_a_delay_negative() {
 
 #[test]
 fn a_packet_may_be_noticed_later_where_nobody_sees_it() {
-    let with = |profile| Channel::<u32>::new(at(0), profile, 1).patience();
+    let with = |profile| Channel::<u32>::new(at(0), profile, 1).poll_interval_max();
     let jitter = |deviation| {
         let (distribution, correlation) = (Distribution::Normal, Probability::ZERO);
         Some(Jitter { deviation, distribution, correlation, reorders: false })

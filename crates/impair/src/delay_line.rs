@@ -1,86 +1,85 @@
-//! Packets under way: those in order, and those that others may overtake.
+//! The delay line: packets in flight, in order or free to overtake.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::time::Instant;
 
-/// A packet and when it arrives.
+/// A packet in flight, and when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Airborne<T> {
+pub(crate) struct Entry<T> {
     pub(crate) due: Instant,
     pub(crate) packet: T,
-    /// Whether a copy of the packet follows.
+    /// Whether a duplicate of the packet follows.
     pub(crate) more: bool,
 }
 
-/// A delay line. Almost all packets go through the first-in first-out part, which costs nothing to
-/// sort.
+/// A delay line. Almost all packets use the first-in, first-out part, which needs no sorting.
 #[derive(Debug)]
-pub(crate) struct Flight<T> {
-    in_order: VecDeque<Airborne<T>>,
-    overtakable: BinaryHeap<Reverse<Ranked<T>>>,
+pub(crate) struct DelayLine<T> {
+    in_order: VecDeque<Entry<T>>,
+    unordered: BinaryHeap<Reverse<Ranked<T>>>,
     serial: u64,
-    /// When the last packet in order arrives: none may come before it.
+    /// When the last packet in order is due: no other in order may be due earlier.
     last: Instant,
 }
 
-impl<T: Copy> Flight<T> {
+impl<T: Copy> DelayLine<T> {
     pub(crate) fn new() -> Self {
         Self {
             in_order: VecDeque::new(),
-            overtakable: BinaryHeap::new(),
+            unordered: BinaryHeap::new(),
             serial: 0,
             last: Instant::default(),
         }
     }
 
-    /// Adds a packet that comes at `due`, but not before any packet added so before. Tells whether
-    /// it had to wait for one.
+    /// Adds a packet that is due at `due`, or when the previous packet in order is due, if that is later.
+    /// Returns whether it was.
     pub(crate) fn push_in_order(&mut self, due: Instant, packet: T, more: bool) -> bool {
         let held = due < self.last;
         self.last = self.last.max(due);
-        self.in_order.push_back(Airborne { due: self.last, packet, more });
+        self.in_order.push_back(Entry { due: self.last, packet, more });
         held
     }
 
-    /// Adds a packet that comes at `due`, whatever is before or behind it.
-    pub(crate) fn push_anywhere(&mut self, due: Instant, packet: T, more: bool) {
+    /// Adds a packet that is due at `due`, whatever its order.
+    pub(crate) fn push_unordered(&mut self, due: Instant, packet: T, more: bool) {
         self.serial += 1;
-        let entry = Airborne { due, packet, more };
-        self.overtakable.push(Reverse(Ranked { serial: self.serial, entry }));
+        let entry = Entry { due, packet, more };
+        self.unordered.push(Reverse(Ranked { serial: self.serial, entry }));
     }
 
-    /// When the first packet arrives.
+    /// When the next packet is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let in_order = self.in_order.front().map(|entry| entry.due);
-        let overtakable = self.overtakable.peek().map(|Reverse(ranked)| ranked.entry.due);
-        match (in_order, overtakable) {
+        let unordered = self.unordered.peek().map(|Reverse(ranked)| ranked.entry.due);
+        match (in_order, unordered) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         }
     }
 
-    /// The first packet that has arrived by `now`.
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<Airborne<T>> {
+    /// The next packet, if it is due at `now`.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Entry<T>> {
         let due = self.next_due().filter(|due| *due <= now)?;
         if self.in_order.front().is_some_and(|entry| entry.due == due) {
             self.in_order.pop_front()
         } else {
-            self.overtakable.pop().map(|Reverse(ranked)| ranked.entry)
+            self.unordered.pop().map(|Reverse(ranked)| ranked.entry)
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.in_order.len() + self.overtakable.len()
+        self.in_order.len() + self.unordered.len()
     }
 }
 
-/// Sorted by arrival; packets that arrive together, by departure.
+/// An entry, ordered by due time and then by insertion.
 #[derive(Debug)]
 struct Ranked<T> {
     serial: u64,
-    entry: Airborne<T>,
+    entry: Entry<T>,
 }
 
 impl<T> Ranked<T> {
