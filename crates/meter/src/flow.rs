@@ -1,4 +1,4 @@
-//! All that is counted of one flow of a load.
+//! Counters of one flow.
 
 use crate::{
     histogram::Histogram,
@@ -10,31 +10,31 @@ use crate::{
 pub struct Flow {
     sequence: Sequence,
     last_delay: Option<u64>,
-    /// What was counted.
+    /// The counters.
     pub count: Count,
 }
 
-/// The counts themselves. Delays are of first copies, ns.
+/// Counters of one flow. Delays are those of first copies, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Frames, every copy.
+    /// Frames received, duplicates included.
     pub received: u64,
     /// Their bytes, without frame check sequence.
     pub bytes: u64,
-    /// Copies beyond the first.
+    /// Duplicates (RFC 5560).
     pub duplicated: u64,
-    /// RFC 4737 section 3.4.
+    /// Reordered frames (RFC 4737 section 3.3).
     pub reordered: u64,
-    /// Frames too old to tell whether they came before.
+    /// Frames outside the window: it is unknown whether they are duplicates.
     pub late: u64,
     /// Sum of one-way delays.
     pub delay_sum: u64,
-    /// Least and greatest of them.
+    /// Minimum and maximum delay.
     pub delay_range: Option<(u64, u64)>,
 }
 
 impl Count {
-    /// Frames that came at least once.
+    /// Frames received at least once.
     #[must_use]
     pub fn unique(&self) -> u64 {
         self.received.saturating_sub(self.duplicated + self.late)
@@ -42,13 +42,13 @@ impl Count {
 }
 
 impl Flow {
-    /// A flow whose frames may be up to about `2^window_bits` apart from their copies.
+    /// A flow in which duplicates are recognised within about `2^window_bits` frames.
     #[must_use]
     pub fn new(window_bits: u32) -> Self {
         Self { sequence: Sequence::new(window_bits), last_delay: None, count: Count::default() }
     }
 
-    /// Counts a frame; its delay and the variation against the last one (RFC 3393) go into the
+    /// Counts a frame. Its delay, and the delay variation to the previous frame (RFC 3393), go into the
     /// histograms.
     pub fn observe(
         &mut self,
@@ -77,8 +77,8 @@ impl Flow {
     fn observe_delay(&mut self, delay: u64) {
         let count = &mut self.count;
         count.delay_sum = count.delay_sum.wrapping_add(delay);
-        let (least, greatest) = count.delay_range.unwrap_or((delay, delay));
-        count.delay_range = Some((least.min(delay), greatest.max(delay)));
+        let (min, max) = count.delay_range.unwrap_or((delay, delay));
+        count.delay_range = Some((min.min(delay), max.max(delay)));
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_what_it_sees() {
+    fn duplicates_and_reordering_are_counted() {
         let (mut delays, mut variations) = (Histogram::default(), Histogram::default());
         let mut flow = Flow::new(10);
         for (sequence, delay) in [(0, 100), (2, 140), (1, 90), (2, 999)] {

@@ -1,17 +1,17 @@
-//! A histogram of times: exact below 128 ns, then 128 buckets to the octave, up to 18 minutes.
+//! A log-linear histogram of times: exact below 256 ns, then 128 buckets per octave, up to 18 minutes.
 //!
-//! A bucket is at most 1/128 of its value wide, so a quantile is within 0.4 % of the true one. The
-//! receiving eBPF program fills the same buckets.
+//! A bucket is at most 1/128 of its value wide, so a quantile has an error of at most 0.4 %. The receiving
+//! eBPF program fills the same buckets (`histogram.h`).
 
-/// Sub-buckets of an octave, as a power of two.
+/// Buckets per octave, as a power of two.
 const SUB_BITS: u32 = 7;
-/// Values from 2^40 ns on are counted as 2^40 - 1.
+/// Width of a value, bits. Larger values are counted as 2^40 - 1 ns.
 const VALUE_BITS: u32 = 40;
-const GREATEST: u64 = (1 << VALUE_BITS) - 1;
-/// Buckets of a histogram.
+const VALUE_MAX: u64 = (1 << VALUE_BITS) - 1;
+/// Number of buckets.
 pub const BUCKETS: usize = ((VALUE_BITS - SUB_BITS + 1) << SUB_BITS) as usize;
 
-/// Counts of values by bucket. Values are nanoseconds.
+/// Counts by bucket. Values are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -24,7 +24,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// A histogram from counts by bucket, in order; what is beyond the last bucket is dropped.
+    /// A histogram from counts by bucket, in order. Counts beyond the last bucket are dropped.
     #[must_use]
     pub fn from_counts(mut counts: Vec<u64>) -> Self {
         counts.resize(BUCKETS, 0);
@@ -38,14 +38,14 @@ impl Histogram {
         }
     }
 
-    /// How many values were counted.
+    /// Number of values.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The middle of the bucket that holds the `quantile` (0 to 1) of the values; none without values.
-    /// Nearest rank: the least bucket with at least `quantile` of the values at or below it.
+    /// The middle of the bucket that holds the `quantile` (0 to 1), by nearest rank: the first bucket with at
+    /// least `quantile` of the values at or below it. `None` without values.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
         let total = self.total();
@@ -58,7 +58,7 @@ impl Histogram {
         })
     }
 
-    /// Buckets that hold values: lower bound, bound above the last value, count.
+    /// Buckets that are not empty: lower bound (inclusive), upper bound (exclusive), count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         filled.map(|(bucket, count)| (lower(bucket), lower(bucket + 1), *count))
@@ -68,14 +68,14 @@ impl Histogram {
 /// The bucket of a value.
 #[must_use]
 pub fn bucket_of(value: u64) -> usize {
-    let value = value.min(GREATEST);
+    let value = value.min(VALUE_MAX);
     let octave = (u64::BITS - value.leading_zeros()).saturating_sub(SUB_BITS + 1);
     let within = value >> octave;
-    // Below the first octave `within` is the value; in an octave its top bit counts the octave.
+    // `within` has SUB_BITS + 1 bits; its top bit adds one octave, so that octaves follow without a gap.
     usize::try_from((u64::from(octave) << SUB_BITS) + within).unwrap_or(BUCKETS - 1)
 }
 
-/// The least value of a bucket.
+/// Lower bound of a bucket.
 fn lower(bucket: usize) -> u64 {
     let sub = 1usize << SUB_BITS;
     if bucket < 2 * sub {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_great_is_counted_in_the_last_bucket() {
+    fn larger_values_are_counted_in_the_last_bucket() {
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
 

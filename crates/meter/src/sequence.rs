@@ -1,54 +1,63 @@
-//! Which frames of a flow came, came twice, or came out of order.
+//! Detection of duplicates and reordering by sequence numbers.
 
-/// What a frame's sequence number says about it.
+/// Classification of a frame by its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The first copy, in order.
+    /// First copy, in order.
     InOrder,
-    /// The first copy, after one that was sent later (RFC 4737 section 3.4).
+    /// First copy, reordered: a frame sent later came first (RFC 4737 section 3.3).
     Reordered,
-    /// A further copy (RFC 5560).
+    /// Duplicate (RFC 5560).
     Duplicate,
-    /// So old that nobody remembers whether it came before.
+    /// Outside the window: it is unknown whether it is a duplicate.
     Late,
 }
 
-/// Remembers the sequence numbers of one flow over a window.
+/// The sequence numbers seen in a window of one flow.
 ///
-/// Each word has 32 marks under the number of the lap they belong to; a new lap begins by overwriting
-/// the word, so nothing is ever swept. The receiving eBPF program does the same.
+/// ```text
+///  63            32 31             0
+///  +---------------+---------------+
+///  |      lap      |   32 marks    |   word = (sequence / 32) mod words
+///  +---------------+---------------+   lap  = sequence / (32 * words) + 1
+/// ```
+///
+/// A frame of a new lap overwrites the word, so the window needs no sweeping. The receiving eBPF program does
+/// the same.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     words: Vec<u64>,
+    /// Number of words, as a power of two.
     shift: u32,
+    /// Highest sequence number seen, plus one.
     expected: u64,
 }
 
 impl Sequence {
-    /// A tracker that knows at least the last `2^bits - 32` sequence numbers.
+    /// A window of at least the last `2^bits - 32` sequence numbers.
     ///
     /// # Panics
-    /// Never: `bits` outside 5 to 36 is taken as the nearest of them.
+    /// Never: `bits` is clamped to 5 to 36.
     #[must_use]
     pub fn new(bits: u32) -> Self {
         let shift = bits.clamp(5, 36) - 5;
         Self { words: vec![0; 1 << shift], shift, expected: 0 }
     }
 
-    /// Takes note of a frame. Sequence numbers have 48 bits; what is above is ignored.
+    /// Records a frame. Sequence numbers have 48 bits; higher bits are ignored.
     pub fn observe(&mut self, sequence: u64) -> Verdict {
         let sequence = sequence & ((1 << 48) - 1);
         match self.mark(sequence) {
-            Some(true) => self.place(sequence),
+            Some(true) => self.order(sequence),
             Some(false) => Verdict::Duplicate,
             None => Verdict::Late,
         }
     }
 
-    /// Whether the frame is new; none where its lap is over.
+    /// Whether the frame is new; `None` if its lap is over.
     fn mark(&mut self, sequence: u64) -> Option<bool> {
         let word = sequence >> 5;
-        let lap = (word >> self.shift) + 1; // zero is a word nobody used
+        let lap = (word >> self.shift) + 1; // 0: an unused word
         let bit = 1 << (sequence & 31);
         let index = usize::try_from(word & ((1 << self.shift) - 1)).ok()?;
         let slot = self.words.get_mut(index)?;
@@ -63,7 +72,7 @@ impl Sequence {
         Some(new)
     }
 
-    fn place(&mut self, sequence: u64) -> Verdict {
+    fn order(&mut self, sequence: u64) -> Verdict {
         if sequence < self.expected {
             return Verdict::Reordered;
         }
@@ -80,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition, word for word, with unlimited memory.
+    /// The definition, with unlimited memory.
     #[derive(Default)]
     struct Oracle {
         seen: HashSet<u64>,
@@ -122,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_from_a_lap_ago_is_late() {
+    fn a_frame_of_the_previous_lap_is_late() {
         let mut sequence = Sequence::new(5);
         assert_eq!(sequence.observe(0), Verdict::InOrder);
         assert_eq!(sequence.observe(32), Verdict::InOrder);
