@@ -31,7 +31,7 @@ pub(super) async fn set(routes: &Routes, old: Option<&Config>, new: &Config) -> 
     match parts(new) {
         Some((classifier, switch)) => {
             run(&ruleset(classifier, switch, new))?;
-            Ok(routes.lead_marked(MARK, &routers(switch)?).await?)
+            Ok(routes.add_marked_route(MARK, &routers(switch)?).await?)
         }
         None if old.is_some_and(|old| parts(old).is_some()) => clear(routes).await,
         None => Ok(()),
@@ -45,7 +45,7 @@ pub(super) async fn remove(routes: &Routes, config: &Config) -> anyhow::Result<(
 
 async fn clear(routes: &Routes) -> anyhow::Result<()> {
     run("delete table inet hawser\n")?;
-    Ok(routes.forget_marked(MARK).await?)
+    Ok(routes.remove_marked_route(MARK).await?)
 }
 
 /// Classifier and switch. Without WAN ports breakout is left to the operator's routing.

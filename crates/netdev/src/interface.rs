@@ -1,4 +1,4 @@
-//! What the kernel knows of an interface, in the network namespace of the calling thread.
+//! Properties of the interfaces of the calling thread's network namespace.
 
 #![allow(unsafe_code)] // ioctl has no safe form for these requests
 
@@ -16,18 +16,18 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice::name_to_ind
 /// An Ethernet interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its index.
+    /// Interface index.
     pub index: u32,
-    /// Its hardware address.
+    /// Hardware address.
     pub address: [u8; 6],
-    /// Largest IP packet, bytes.
+    /// MTU, bytes.
     pub mtu: u32,
 }
 
-/// All IPv4 addresses of this machine (or network namespace).
+/// All IPv4 addresses of the network namespace.
 pub fn addresses() -> io::Result<BTreeSet<Ipv4Addr>> {
     let mut found = BTreeSet::new();
-    each(|entry| {
+    for_each_address(|entry| {
         if entry.ifa_addr.is_null() {
             return;
         }
@@ -46,7 +46,7 @@ pub fn addresses() -> io::Result<BTreeSet<Ipv4Addr>> {
 /// Names of all interfaces.
 pub fn names() -> io::Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
-    each(|entry| {
+    for_each_address(|entry| {
         // SAFETY: a string of the list, which is not freed yet.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) };
         found.insert(name.to_string_lossy().into_owned());
@@ -54,8 +54,8 @@ pub fn names() -> io::Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// Goes through the addresses of all interfaces; an interface without any comes once, too.
-fn each(mut see: impl FnMut(&libc::ifaddrs)) -> io::Result<()> {
+/// Calls `visit` for the addresses of all interfaces, and once for an interface without addresses.
+fn for_each_address(mut visit: impl FnMut(&libc::ifaddrs)) -> io::Result<()> {
     let mut list = ptr::null_mut();
     // SAFETY: getifaddrs writes the head of a list that it owns until freeifaddrs.
     unsafe {
@@ -64,7 +64,7 @@ fn each(mut see: impl FnMut(&libc::ifaddrs)) -> io::Result<()> {
         }
         let mut next = list;
         while let Some(entry) = next.as_ref() {
-            see(entry);
+            visit(entry);
             next = entry.ifa_next;
         }
         libc::freeifaddrs(list);
@@ -76,8 +76,8 @@ fn each(mut see: impl FnMut(&libc::ifaddrs)) -> io::Result<()> {
 pub fn find(name: &str) -> io::Result<Interface> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     let index = name_to_index(&socket, name)?;
-    let hardware = ask(&socket, libc::SIOCGIFHWADDR, name)?;
-    let mtu = ask(&socket, libc::SIOCGIFMTU, name)?;
+    let hardware = request(&socket, libc::SIOCGIFHWADDR, name)?;
+    let mtu = request(&socket, libc::SIOCGIFMTU, name)?;
     // SAFETY: the kernel filled in the field that belongs to the request.
     let (hardware, mtu) = unsafe { (hardware.ifr_ifru.ifru_hwaddr, mtu.ifr_ifru.ifru_mtu) };
     let mut address = [0; 6];
@@ -87,7 +87,7 @@ pub fn find(name: &str) -> io::Result<Interface> {
     Ok(Interface { index, address, mtu: mtu.cast_unsigned() })
 }
 
-fn ask(socket: &impl AsRawFd, what: libc::Ioctl, name: &str) -> io::Result<libc::ifreq> {
+fn request(socket: &impl AsRawFd, code: libc::Ioctl, name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: plain data for which zero is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1; // the last byte stays zero
@@ -95,7 +95,7 @@ fn ask(socket: &impl AsRawFd, what: libc::Ioctl, name: &str) -> io::Result<libc:
         *to = c_char::from_ne_bytes([from]);
     }
     // SAFETY: both requests read the name and write one field of the structure, which outlives them.
-    match unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) } {
+    match unsafe { libc::ioctl(socket.as_raw_fd(), code, &raw mut request) } {
         0 => Ok(request),
         _ => Err(io::Error::last_os_error()),
     }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_an_error() {
+    fn an_unknown_interface_is_an_error() {
         assert!(find("no-such-port").is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! IP in IP (RFC 2003) through a raw socket, for kernels that lack the tunnel device.
+//! IP in IP (RFC 2003) through a raw socket, for kernels without the tunnel device.
 //!
-//! The kernel writes and reads the outer header; packets pass the socket in batches.
+//! The kernel builds the outer header of sent packets. Packets are sent and received in batches.
 #![allow(unsafe_code)] // sendmmsg and recvmmsg have no safe form
 
 use std::{
@@ -15,11 +15,11 @@ use hawser_wire::ipv4::{Packet, protocol};
 use libc::c_int;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Packets passed to or taken from the kernel at once.
+/// Packets per system call.
 pub const BATCH: usize = BATCH_C as usize;
 const BATCH_C: libc::c_uint = 64;
 
-/// Bytes of the outer header that we send.
+/// Length of the outer header, bytes.
 pub const OVERHEAD: u16 = 20;
 
 /// One end of a tunnel between two addresses.
@@ -27,7 +27,7 @@ pub const OVERHEAD: u16 = 20;
 pub struct Tunnel(Socket);
 
 impl Tunnel {
-    /// Opens the tunnel from `local` to `remote`. The kernel passes on only what comes from `remote`.
+    /// Opens a tunnel from `local` to `remote`, which receives from `remote` only.
     pub fn open(local: Ipv4Addr, remote: Ipv4Addr, buffer: usize) -> io::Result<Self> {
         let kind = Type::RAW.nonblocking().cloexec();
         let socket =
@@ -41,7 +41,7 @@ impl Tunnel {
         Ok(this)
     }
 
-    /// Takes away what came from anywhere before the socket was connected.
+    /// Discards packets of other sources that arrived before the socket was connected.
     fn drain(&self) -> io::Result<()> {
         loop {
             match rustix::net::recv(&self.0, &mut [0; 1], rustix::net::RecvFlags::empty()) {
@@ -52,7 +52,7 @@ impl Tunnel {
         }
     }
 
-    /// Bytes of the largest inner packet that the path takes, as far as the kernel knows.
+    /// Largest inner packet for the path MTU that the kernel knows, bytes.
     pub fn mtu(&self) -> io::Result<u16> {
         let mut mtu: c_int = 0;
         let mut len: libc::socklen_t = 4; // bytes of an int
@@ -73,8 +73,8 @@ impl Tunnel {
         Ok(u16::try_from(mtu).unwrap_or(u16::MAX).saturating_sub(OVERHEAD))
     }
 
-    /// Sends packets from `batch`, those with the given numbers; says how many the kernel took.
-    /// `WouldBlock` when it takes none.
+    /// Sends the packets of `batch` with these numbers, and returns how many the kernel accepted.
+    /// `WouldBlock` if it accepts none.
     pub fn send(&self, batch: &mut Batch, numbers: Range<usize>) -> io::Result<usize> {
         let mut parts = batch.parts();
         let mut headers = messages(&mut parts);
@@ -82,13 +82,13 @@ impl Tunnel {
         let count = libc::c_uint::try_from(headers.len()).map_err(io::Error::other)?;
         // SAFETY: `headers` has `count` messages, each with one part that lies inside of the batch;
         // all of them outlive the call.
-        taken(unsafe {
+        message_count(unsafe {
             libc::sendmmsg(self.0.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
         })
     }
 
-    /// Receives packets, outer headers included, in place of those in `batch`. `WouldBlock` when there
-    /// are none.
+    /// Replaces the packets of `batch` by received ones, outer headers included. `WouldBlock` if there are
+    /// none.
     pub fn receive(&self, batch: &mut Batch) -> io::Result<()> {
         batch.len = 0;
         batch.lens = [batch.slot; BATCH];
@@ -96,7 +96,7 @@ impl Tunnel {
         let mut headers = messages(&mut parts);
         // SAFETY: there are BATCH messages, each with one part that lies inside of the batch, and no
         // two overlap; all of them outlive the call.
-        let count = taken(unsafe {
+        let count = message_count(unsafe {
             let (socket, flags) = (self.0.as_raw_fd(), libc::MSG_DONTWAIT);
             libc::recvmmsg(socket, headers.as_mut_ptr(), BATCH_C, flags, ptr::null_mut())
         })?;
@@ -114,18 +114,18 @@ impl AsFd for Tunnel {
     }
 }
 
-fn taken(count: c_int) -> io::Result<usize> {
+fn message_count(count: c_int) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// The packet inside of a packet that was received; None when it is not IP in IP.
+/// The inner packet of a received packet; `None` if it is not IP in IP.
 #[must_use]
 pub fn decapsulate(outer: &[u8]) -> Option<&[u8]> {
     let outer = Packet::parse(outer).ok()?;
     (outer.protocol() == protocol::IPIP && !outer.is_fragment()).then_some(outer.payload())
 }
 
-/// Room for up to [`BATCH`] packets.
+/// A buffer for up to [`BATCH`] packets.
 #[derive(Debug)]
 pub struct Batch {
     storage: Box<[u8]>,
@@ -135,13 +135,13 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Room for packets of up to `slot` bytes.
+    /// A buffer for packets of up to `slot` bytes.
     #[must_use]
     pub fn new(slot: usize) -> Self {
         Self { storage: vec![0; slot * BATCH].into(), slot, lens: [0; BATCH], len: 0 }
     }
 
-    /// Packets in it.
+    /// Number of packets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -158,20 +158,20 @@ impl Batch {
         self.len = 0;
     }
 
-    /// Room for one more packet; None when it is full.
+    /// Free space for one more packet; `None` if the batch is full.
     pub fn space(&mut self) -> Option<&mut [u8]> {
         let at = self.len * self.slot;
         self.storage.get_mut(at..at + self.slot)
     }
 
-    /// The first `len` bytes of that room.
+    /// The first `len` bytes of the free space.
     #[must_use]
     pub fn written(&self, len: usize) -> &[u8] {
         let at = self.len * self.slot;
         self.storage.get(at..at + len.min(self.slot)).unwrap_or_default()
     }
 
-    /// Says that the room holds a packet of `len` bytes.
+    /// Adds the first `len` bytes of the free space as a packet.
     pub fn push(&mut self, len: usize) {
         if let Some(place) = self.lens.get_mut(self.len) {
             *place = len.min(self.slot);
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_takes_what_fits() {
+    fn a_batch_is_limited() {
         let mut batch = Batch::new(100);
         for n in 0..BATCH {
             batch.space().unwrap()[0] = u8::try_from(n).unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ip_in_ip_is_unwrapped() {
+    fn only_ip_in_ip_is_decapsulated() {
         let repr = |protocol| {
             let any = Ipv4Addr::LOCALHOST;
             let header =

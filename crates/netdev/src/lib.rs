@@ -1,6 +1,7 @@
-//! The edges of the kernel that packets pass: TUN devices, Multipath TCP and IP-in-IP sockets, routes.
+//! Kernel interfaces for packets: TUN devices, MPTCP, UDP, raw and packet sockets, routes and rules,
+//! network namespaces.
 //!
-//! One of the two places where `unsafe` is allowed: what lies behind it has a small safe face.
+//! Besides `hawser-bpf`, the only crate with `unsafe` code, behind a small safe API.
 
 pub mod interface;
 pub mod ipip;

@@ -16,8 +16,8 @@ use std::{
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Runs something in a thread that has moved into a network namespace: what it opens there stays
-/// there. Without a name, it runs in the caller's namespace. Threads it starts inherit the namespace.
+/// Runs a closure in a network namespace, in a thread of its own, or in the caller's namespace without a
+/// name. Sockets that it opens stay in the namespace, and threads that it starts inherit it.
 pub fn within<T: Send>(name: Option<&str>, run: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(name) = name else { return Ok(run()) };
     let namespace = File::open(format!("/run/netns/{name}"))?;
@@ -30,20 +30,19 @@ pub fn within<T: Send>(name: Option<&str>, run: impl FnOnce() -> T + Send) -> io
     })
 }
 
-/// The inode by which the kernel tells the calling thread's network namespace from others.
+/// Inode of the calling thread's network namespace, which identifies it.
 pub fn inode() -> io::Result<u64> {
     Ok(File::open("/proc/thread-self/ns/net")?.metadata()?.ino())
 }
 
-/// Something that one process a network namespace may do. Given back when dropped, or when the process
-/// ends in any way.
+/// A lock within a network namespace. Released when it is dropped and when the process ends in any way.
 #[derive(Debug)]
 pub struct Lock {
     _held: UnixListener,
 }
 
-/// Takes a lock of the calling thread's network namespace: an abstract socket address, which belongs to
-/// the namespace. `AddrInUse` where another process holds it.
+/// Takes a lock in the calling thread's network namespace: an abstract socket address, whose scope is the
+/// namespace. `AddrInUse` if another process holds it.
 pub fn lock(name: &str) -> io::Result<Lock> {
     let address = SocketAddr::from_abstract_name(name)?;
     Ok(Lock { _held: UnixListener::bind_addr(&address)? })

@@ -6,7 +6,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The kernel's plain structs, for which every bit pattern is a value.
+/// Types of the kernel's ABI for which every bit pattern is valid.
 ///
 /// # Safety
 /// Only for `repr(C)` types of integers.
@@ -44,12 +44,12 @@ pub(crate) fn get<T: Plain>(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io
     Ok(value)
 }
 
-/// The kernel's error for a result below zero.
+/// Converts the result of a system call: the kernel's error if it is negative.
 pub(crate) fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Bytes of a kernel's struct.
+/// Size of a type, as the kernel's ABI passes it.
 pub(crate) fn length<T>() -> libc::socklen_t {
     libc::socklen_t::try_from(size_of::<T>()).unwrap_or_default()
 }

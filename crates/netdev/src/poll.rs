@@ -1,4 +1,4 @@
-//! Waiting for many file descriptors at once (epoll).
+//! Waiting for many file descriptors (epoll).
 
 use std::{
     io,
@@ -16,17 +16,17 @@ use rustix::{
     io::Errno,
 };
 
-/// Events taken from the kernel at once.
+/// Events per system call.
 const BATCH: usize = 64;
 
-/// What to wait for on a descriptor.
+/// Events to wait for on a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// That it can be read.
+    /// Readable.
     Read,
-    /// That it can be read or written.
+    /// Readable or writable.
     ReadWrite,
-    /// The same, told once each time that it comes to be so.
+    /// Readable or writable, edge-triggered (`EPOLLET`).
     Changes,
 }
 
@@ -40,16 +40,16 @@ impl Interest {
     }
 }
 
-/// A descriptor that is ready, known by the token it was added with.
+/// A ready descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// The token.
+    /// The token with which it was added.
     pub token: u64,
-    /// It can be read, has ended, or has failed: reading tells.
+    /// Whether it is readable, closed by the peer, or failed; a read distinguishes these.
     pub readable: bool,
-    /// It can be written or has failed.
+    /// Whether it is writable or failed.
     pub writable: bool,
-    /// It has failed.
+    /// Whether it failed.
     pub failed: bool,
 }
 
@@ -70,12 +70,12 @@ impl Poller {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
     }
 
-    /// Changes the token of a descriptor, or what is waited for.
+    /// Changes token and events of a descriptor.
     pub fn modify(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
     }
 
-    /// Waits until something is ready or the time is over, and puts what is ready into `ready`.
+    /// Waits until a descriptor is ready or the timeout expires, and replaces `ready` by the ready ones.
     pub fn wait(&mut self, timeout: Duration, ready: &mut Vec<Ready>) -> io::Result<()> {
         let timeout = Timespec::try_from(timeout).ok();
         self.events.clear();
@@ -108,18 +108,18 @@ impl From<&Event> for Ready {
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    /// A waker, to be added to a poller for reading.
+    /// A waker, to be added to a poller with [`Interest::Read`].
     pub fn new() -> io::Result<Self> {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
-    /// Makes the poller see its token.
+    /// Makes the waker readable.
     pub fn wake(&self) {
-        // Fails only where 2^64 wake-ups are already waiting.
+        // Fails only if 2^64 wake-ups are pending.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Takes the wake-ups that have come, so that the poller waits again.
+    /// Resets the waker, so that the poller waits again.
     pub fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_is_seen_until_it_is_cleared() {
+    fn a_waker_is_ready_until_it_is_cleared() {
         let mut poller = Poller::new().unwrap();
         let waker = Waker::new().unwrap();
         poller.add(&waker, 7, Interest::Read).unwrap();

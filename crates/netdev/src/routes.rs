@@ -15,10 +15,10 @@ use rtnetlink::{
 };
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 
-/// The protocol of our routes is shown as `static` by `ip route`.
+/// Protocol of the routes: `ip route` shows them as `static`.
 const PROTOCOL: RouteProtocol = RouteProtocol::Static;
 
-/// Where the rule for marked packets stands: before the main table (32766), behind our own addresses (0).
+/// Priority of the rules for marked packets: after local addresses (0), before the main table (32766).
 const RULE_PRIORITY: u32 = 1000;
 
 /// A version of IP.
@@ -30,7 +30,7 @@ pub enum Family {
     V6,
 }
 
-/// The kernel refused a change.
+/// A change that the kernel refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct Error {
@@ -44,7 +44,7 @@ impl Error {
     }
 }
 
-/// The machine's (or network namespace's) interfaces and routes.
+/// Interfaces and routes of the network namespace.
 #[derive(Clone, Debug)]
 pub struct Routes(Handle);
 
@@ -70,23 +70,23 @@ impl Routes {
         })
     }
 
-    /// Gives an interface an address.
+    /// Adds an address to an interface.
     pub async fn add_address(&self, interface: u32, address: IpNet) -> Result<(), Error> {
         let done = self.0.address().add(interface, address.addr(), address.prefix_len());
         let done = done.replace().execute().await;
         done.map_err(|source| Error { what: format!("address {address}"), source })
     }
 
-    /// Takes away what [`Routes::add_address`] gave, if it is there.
+    /// Removes an address that [`Routes::add_address`] added, if it exists.
     pub async fn remove_address(&self, interface: u32, address: IpNet) -> Result<(), Error> {
         let mut request = self.0.address().add(interface, address.addr(), address.prefix_len());
         let message = request.message_mut().clone();
         let done = self.0.address().del(message).execute().await;
-        unless_gone(done).map_err(|source| Error { what: format!("address {address}"), source })
+        ignore_missing(done).map_err(|source| Error { what: format!("address {address}"), source })
     }
 
-    /// Adds a route to `prefix` through an interface, or replaces the one there is; `source`, of the same family, is
-    /// what the machine's own packets there come from.
+    /// Adds or replaces a route to `prefix` through an interface. `source`, of the same family, is the source
+    /// address of local packets.
     pub async fn add(
         &self,
         interface: u32,
@@ -104,46 +104,62 @@ impl Routes {
             .map_err(|source| Error { what: what(), source })
     }
 
-    /// Leads IPv4 packets with a mark to routers, each an interface and an address, in turns by flow; in
-    /// a routing table whose number is the mark.
-    pub async fn lead_marked(&self, mark: u32, routers: &[(u32, Ipv4Addr)]) -> Result<(), Error> {
-        let route = marked_route(mark, routers).map_err(|source| marked_failed(mark, source))?;
-        self.lead(mark, route, self.marked_rule(Family::V4, mark)).await
+    /// Routes IPv4 packets with a mark to next hops, each an interface and an address, balanced by flow. The
+    /// route is in a table whose number is the mark.
+    pub async fn add_marked_route(
+        &self,
+        mark: u32,
+        next_hops: &[(u32, Ipv4Addr)],
+    ) -> Result<(), Error> {
+        let route = marked_route(mark, next_hops).map_err(|source| marked_failed(mark, source))?;
+        self.add_to_table(mark, route, self.marked_rule(Family::V4, mark)).await
     }
 
-    /// Removes what [`Routes::lead_marked`] added.
-    pub async fn forget_marked(&self, mark: u32) -> Result<(), Error> {
+    /// Removes what [`Routes::add_marked_route`] added.
+    pub async fn remove_marked_route(&self, mark: u32) -> Result<(), Error> {
         let route = marked_route(mark, &[]).map_err(|source| marked_failed(mark, source))?;
-        self.forget(mark, route, self.marked_rule(Family::V4, mark)).await
+        self.remove_from_table(mark, route, self.marked_rule(Family::V4, mark)).await
     }
 
-    /// Takes packets of a family with a mark in as if they were to this machine, which lets transparent sockets
-    /// have them.
-    pub async fn keep_marked(&self, family: Family, mark: u32) -> Result<(), Error> {
-        self.lead(mark, own_route(family, mark)?, self.marked_rule(family, mark)).await
+    /// Delivers packets of a family with a mark locally, whatever their destination, so that transparent
+    /// sockets receive them.
+    pub async fn add_local_delivery(&self, family: Family, mark: u32) -> Result<(), Error> {
+        let route = local_route(family, mark)?;
+        self.add_to_table(mark, route, self.marked_rule(family, mark)).await
     }
 
-    /// Removes what [`Routes::keep_marked`] added, if it is there.
-    pub async fn forget_kept(&self, family: Family, mark: u32) -> Result<(), Error> {
-        self.forget(mark, own_route(family, mark)?, self.marked_rule(family, mark)).await
+    /// Removes what [`Routes::add_local_delivery`] added, if it exists.
+    pub async fn remove_local_delivery(&self, family: Family, mark: u32) -> Result<(), Error> {
+        let route = local_route(family, mark)?;
+        self.remove_from_table(mark, route, self.marked_rule(family, mark)).await
     }
 
-    async fn lead(&self, mark: u32, route: RouteMessage, rule: RuleMessage) -> Result<(), Error> {
+    async fn add_to_table(
+        &self,
+        mark: u32,
+        route: RouteMessage,
+        rule: RuleMessage,
+    ) -> Result<(), Error> {
         let failed = |source| marked_failed(mark, source);
         self.0.route().add(route).replace().execute().await.map_err(failed)?;
         let mut request = self.0.rule().add();
         *request.message_mut() = rule;
         match request.execute().await {
-            Err(rtnetlink::Error::NetlinkError(message)) if is_there(message.raw_code()) => Ok(()),
+            Err(rtnetlink::Error::NetlinkError(message)) if exists(message.raw_code()) => Ok(()),
             result => result.map_err(failed),
         }
     }
 
-    async fn forget(&self, mark: u32, route: RouteMessage, rule: RuleMessage) -> Result<(), Error> {
+    async fn remove_from_table(
+        &self,
+        mark: u32,
+        route: RouteMessage,
+        rule: RuleMessage,
+    ) -> Result<(), Error> {
         let failed = |source| marked_failed(mark, source);
         let rule = self.0.rule().del(rule).execute().await;
         let route = self.0.route().del(route).execute().await;
-        unless_gone(rule).and(unless_gone(route)).map_err(failed)
+        ignore_missing(rule).and(ignore_missing(route)).map_err(failed)
     }
 
     fn marked_rule(&self, family: Family, mark: u32) -> RuleMessage {
@@ -155,25 +171,28 @@ impl Routes {
         }
     }
 
-    /// Removes what [`Routes::add`] added, if it is there.
+    /// Removes a route that [`Routes::add`] added, if it exists.
     pub async fn remove(&self, interface: u32, prefix: IpNet) -> Result<(), Error> {
         let done = self.0.route().del(route(interface, prefix, None)).execute().await;
-        unless_gone(done).map_err(|source| Error { what: format!("route to {prefix}"), source })
+        ignore_missing(done).map_err(|source| Error { what: format!("route to {prefix}"), source })
     }
 }
 
-/// What was to be removed, or its whole family, is not there.
-pub(crate) fn unless_gone(done: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
-    const GONE: [i32; 4] = [-libc::ESRCH, -libc::ENOENT, -libc::EADDRNOTAVAIL, -libc::EAFNOSUPPORT];
+/// Turns the error that an object to be removed does not exist, or that its address family is not supported,
+/// into success.
+pub(crate) fn ignore_missing(done: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
+    const MISSING: [i32; 4] =
+        [-libc::ESRCH, -libc::ENOENT, -libc::EADDRNOTAVAIL, -libc::EAFNOSUPPORT];
     match done {
-        Err(rtnetlink::Error::NetlinkError(message)) if GONE.contains(&message.raw_code()) => {
+        Err(rtnetlink::Error::NetlinkError(message)) if MISSING.contains(&message.raw_code()) => {
             Ok(())
         }
         done => done,
     }
 }
 
-pub(crate) fn is_there(code: i32) -> bool {
+/// Whether an error code means that the object to be added exists.
+pub(crate) fn exists(code: i32) -> bool {
     code == -libc::EEXIST
 }
 
@@ -181,8 +200,8 @@ fn marked_failed(mark: u32, source: rtnetlink::Error) -> Error {
     Error { what: format!("route for packets with mark {mark:#x}"), source }
 }
 
-/// Everything is this machine's own.
-fn own_route(family: Family, table: u32) -> Result<RouteMessage, Error> {
+/// A default route of type `local`: every destination is delivered locally.
+fn local_route(family: Family, table: u32) -> Result<RouteMessage, Error> {
     let what = || "interface lo".to_owned();
     let loopback = interface("lo").map_err(|error| Error {
         what: what(),
@@ -205,12 +224,15 @@ fn own_route(family: Family, table: u32) -> Result<RouteMessage, Error> {
     })
 }
 
-fn marked_route(table: u32, routers: &[(u32, Ipv4Addr)]) -> Result<RouteMessage, rtnetlink::Error> {
+fn marked_route(
+    table: u32,
+    next_hops: &[(u32, Ipv4Addr)],
+) -> Result<RouteMessage, rtnetlink::Error> {
     let hop = |(interface, address): &(u32, Ipv4Addr)| {
         let hop = RouteNextHopBuilder::new_ipv4().interface(*interface);
         hop.via((*address).into()).map(|hop| hop.onlink().build())
     };
-    let hops = routers.iter().map(hop).collect::<Result<Vec<_>, _>>();
+    let hops = next_hops.iter().map(hop).collect::<Result<Vec<_>, _>>();
     let hops = hops.map_err(|error| rtnetlink::Error::InvalidNla(error.to_string()))?;
     let route = RouteMessageBuilder::<Ipv4Addr>::new().table_id(table).protocol(PROTOCOL);
     Ok(if hops.is_empty() { route } else { route.multipath(hops) }.build())
@@ -244,7 +266,7 @@ fn route(interface: u32, prefix: IpNet, source: Option<IpAddr>) -> RouteMessage 
     }
 }
 
-/// The number of an interface.
+/// Index of an interface.
 pub fn interface(name: &str) -> std::io::Result<u32> {
     let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     Ok(netdevice::name_to_index(any.as_fd(), name)?)

@@ -1,4 +1,4 @@
-//! Rules of the kernel's routing policy (`ip rule`), through netlink.
+//! Rules of the routing policy database (`ip-rule(8)`), through netlink.
 
 use std::net::IpAddr;
 
@@ -8,22 +8,22 @@ use rtnetlink::packet_route::{
     rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage, RulePortRange},
 };
 
-use crate::routes::{Error, Family, Routes, is_there, unless_gone};
+use crate::routes::{Error, Family, Routes, exists, ignore_missing};
 
-/// Which packets a rule is for, and its place among others. What is left out matches all.
+/// Selector and priority of a rule. A `None` matches everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Version of IP.
+    /// IP version.
     pub family: Family,
-    /// Lower ones come first.
+    /// Priority; lower ones are evaluated first.
     pub priority: u32,
-    /// Where packets come from.
+    /// Source prefix.
     pub source: Option<IpNet>,
-    /// Where they go.
+    /// Destination prefix.
     pub destination: Option<IpNet>,
-    /// Interface they come in by.
+    /// Incoming interface.
     pub incoming: Option<String>,
-    /// Protocol number.
+    /// IP protocol number.
     pub protocol: Option<u8>,
     /// First and last source port.
     pub source_ports: Option<(u16, u16)>,
@@ -31,30 +31,30 @@ pub struct Rule {
     pub destination_ports: Option<(u16, u16)>,
 }
 
-/// What a rule does with its packets.
+/// Action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// They are routed by this table.
+    /// Look the packet up in this routing table.
     Lookup(u32),
-    /// They are dropped.
+    /// Drop the packet.
     Blackhole,
 }
 
 impl Routes {
-    /// Adds a rule, unless it is there. It comes behind others of its priority.
+    /// Adds a rule after others of the same priority, unless it exists.
     pub async fn add_rule(&self, rule: &Rule, action: Action) -> Result<(), Error> {
         let mut request = self.handle().rule().add();
         *request.message_mut() = message(rule, action);
         match request.execute().await {
-            Err(rtnetlink::Error::NetlinkError(message)) if is_there(message.raw_code()) => Ok(()),
+            Err(rtnetlink::Error::NetlinkError(message)) if exists(message.raw_code()) => Ok(()),
             result => result.map_err(|source| failed(rule, source)),
         }
     }
 
-    /// Removes a rule, if it is there.
+    /// Removes a rule, if it exists.
     pub async fn remove_rule(&self, rule: &Rule, action: Action) -> Result<(), Error> {
         let done = self.handle().rule().del(message(rule, action)).execute().await;
-        unless_gone(done).map_err(|source| failed(rule, source))
+        ignore_missing(done).map_err(|source| failed(rule, source))
     }
 }
 

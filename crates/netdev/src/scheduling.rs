@@ -1,4 +1,4 @@
-//! How the kernel schedules the calling thread.
+//! Scheduling of the calling thread, and CPU idle states.
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
@@ -6,10 +6,10 @@ use std::io::{self, Write};
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// Niceness of who moves packets, as Open vSwitch has it for its daemon.
-const PREFERRED: i32 = -10;
+/// Niceness of threads that forward packets: that of Open vSwitch's daemon.
+const FORWARDING_NICENESS: i32 = -10;
 
-/// Puts the calling thread before every ordinary one (`SCHED_FIFO`, the lowest real-time priority).
+/// Gives the calling thread the lowest real-time priority (`SCHED_FIFO`), above all ordinary threads.
 ///
 /// # Errors
 /// The kernel's: `EPERM` without `CAP_SYS_NICE`.
@@ -22,44 +22,43 @@ pub fn realtime() -> io::Result<()> {
     }
 }
 
-/// A wish that the machine's processors wake at once: idle ones look for work meanwhile, and need no
-/// interrupt (`/dev/cpu_dma_latency` of the kernel's power management quality of service).
+/// A request that CPUs wake up without latency: idle CPUs then poll instead of entering an idle state (Linux
+/// `Documentation/power/pm_qos_interface.rst`, `/dev/cpu_dma_latency`).
 ///
-/// It costs their power, and ends when it is dropped.
+/// It costs power, and ends when it is dropped.
 #[derive(Debug)]
-pub struct Wakefulness(File);
+pub struct CpuLatencyRequest(File);
 
-impl Wakefulness {
-    /// Opens the device; nothing is wished yet.
+impl CpuLatencyRequest {
+    /// Opens the device without an active request.
     ///
     /// # Errors
-    /// The kernel's: `EACCES` for who is not root, `ENOENT` where it has no such device.
+    /// The kernel's: `EACCES` if not root, `ENOENT` if there is no such device.
     pub fn open() -> io::Result<Self> {
         OpenOptions::new().write(true).open("/dev/cpu_dma_latency").map(Self)
     }
 
-    /// Wishes it, or no longer.
+    /// Activates or withdraws the request.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn set(&mut self, awake: bool) -> io::Result<()> {
-        let microseconds = if awake { 0 } else { ANY_LATENCY };
+    pub fn set(&mut self, active: bool) -> io::Result<()> {
+        let microseconds = if active { 0 } else { ANY_LATENCY };
         self.0.write_all(&microseconds.to_ne_bytes())
     }
 }
 
-/// Who wishes nothing: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, in microseconds.
+/// No request: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE` of the kernel, microseconds.
 const ANY_LATENCY: i32 = 2_000_000_000;
 
-/// Puts the calling thread before those of ordinary programs (niceness -10), unless somebody has given it another
-/// niceness than they have.
+/// Sets the calling thread's niceness to -10, unless it was already changed from the default.
 ///
 /// # Errors
 /// The kernel's: `EACCES` without `CAP_SYS_NICE`.
 pub fn prefer() -> io::Result<()> {
-    // 0 is the calling thread here, not its process (setpriority(2), "C library/kernel differences").
+    // 0 means the calling thread, not its process (setpriority(2), "C library/kernel differences").
     match getpriority_process(None)? {
-        0 => Ok(setpriority_process(None, PREFERRED)?),
+        0 => Ok(setpriority_process(None, FORWARDING_NICENESS)?),
         _ => Ok(()),
     }
 }

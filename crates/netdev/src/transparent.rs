@@ -1,5 +1,5 @@
-//! TCP sockets that take the place of others (TPROXY; Linux `Documentation/networking/tproxy.rst`): their
-//! local address need not be one of this machine's.
+//! Transparent TCP sockets (TPROXY; Linux `Documentation/networking/tproxy.rst`), whose local address need
+//! not be an address of this machine.
 
 use std::{
     io::{self, IoSlice},
@@ -13,21 +13,24 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use crate::options;
 
+/// Connections that wait to be accepted, as for `listen(2)`.
 const BACKLOG: i32 = 1024;
 
-/// An idle connection is probed after this time, so often, and given up after three probes.
-const IDLE: Duration = Duration::from_mins(1);
-const PROBES: Duration = Duration::from_secs(15);
+/// TCP keepalive: idle time before the first probe, and interval of the probes. A connection fails after
+/// [`KEEPALIVE_PROBES`] of them without an answer.
+const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEPALIVE_PROBES: u32 = 3;
 
-/// Places that are written from at once.
+/// Buffers per `sendmsg(2)`.
 const MAX_PARTS: usize = 64;
 
-/// Takes connections to anywhere that nftables leads to it.
+/// Accepts connections to any destination that nftables redirects to it.
 #[derive(Debug)]
 pub struct Listener(Socket);
 
 impl Listener {
-    /// Listens on a free port of an address of the loopback, for connections of its family.
+    /// Listens on a free port of a loopback address, for connections of its family.
     pub fn bind(loopback: IpAddr) -> io::Result<Self> {
         let address = SocketAddr::from((loopback, 0));
         let socket = socket(address)?;
@@ -36,16 +39,16 @@ impl Listener {
         Ok(Self(socket))
     }
 
-    /// The port that connections are to be led to.
+    /// The port to which nftables must redirect connections.
     pub fn port(&self) -> io::Result<u16> {
         Ok(address(&self.0.local_addr()?)?.port())
     }
 
-    /// The next connection; `WouldBlock` when there is none.
+    /// Accepts the next connection; `WouldBlock` if there is none.
     pub fn accept(&self) -> io::Result<Stream> {
         let (socket, _) = self.0.accept()?;
         socket.set_nonblocking(true)?;
-        Stream(socket).tuned()
+        Stream(socket).with_options()
     }
 }
 
@@ -55,13 +58,12 @@ impl AsFd for Listener {
     }
 }
 
-/// One connection. Dropped, also when the process dies, it is reset; unless [`Stream::finish`] was
-/// called.
+/// One connection. It is reset when it is dropped or the process dies, unless [`Stream::finish`] was called.
 #[derive(Debug)]
 pub struct Stream(Socket);
 
 impl Stream {
-    /// Begins to connect as `source`; the stream becomes writable when it is done or has failed.
+    /// Starts to connect from `source`. The stream becomes writable when it is connected or has failed.
     pub fn connect(source: SocketAddr, destination: SocketAddr) -> io::Result<Self> {
         let socket = socket(source)?;
         // The same port may connect to several destinations.
@@ -69,46 +71,49 @@ impl Stream {
         socket.bind(&source.into())?;
         match socket.connect(&destination.into()) {
             Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
-            _ => Self(socket).tuned(),
+            _ => Self(socket).with_options(),
         }
     }
 
-    fn tuned(self) -> io::Result<Self> {
+    fn with_options(self) -> io::Result<Self> {
         self.0.set_tcp_nodelay(true)?;
-        let keepalive = TcpKeepalive::new().with_time(IDLE).with_interval(PROBES).with_retries(3);
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE_IDLE)
+            .with_interval(KEEPALIVE_INTERVAL)
+            .with_retries(KEEPALIVE_PROBES);
         self.0.set_tcp_keepalive(&keepalive)?;
         self.0.set_linger(Some(Duration::ZERO))?;
         Ok(self)
     }
 
-    /// The client and the server, as packets of the client have them.
+    /// Source and destination of the client's packets.
     pub fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
         Ok((address(&self.0.peer_addr()?)?, address(&self.0.local_addr()?)?))
     }
 
-    /// Why the connection failed, if it did.
+    /// The error with which the connection failed, if it did.
     pub fn take_error(&self) -> io::Result<()> {
         self.0.take_error()?.map_or(Ok(()), Err)
     }
 
-    /// Receives into `space`; 0 when the other end has closed, `WouldBlock` when nothing is there.
+    /// Receives into `space`. Returns 0 at the end of the stream; `WouldBlock` if there is no data.
     pub fn receive(&self, space: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::net::recv(&self.0, space, RecvFlags::empty())?.0)
     }
 
-    /// Sends the beginning of `parts`, as much as the socket takes; `WouldBlock` when it takes none.
+    /// Sends the start of `parts`, and returns how many bytes the socket accepted; `WouldBlock` if none.
     pub fn send<'a>(&self, parts: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
         let parts: Vec<_> = parts.take(MAX_PARTS).map(IoSlice::new).collect();
         let mut nothing = SendAncillaryBuffer::default();
         Ok(rustix::net::sendmsg(&self.0, &parts, &mut nothing, SendFlags::NOSIGNAL)?)
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending direction.
     pub fn shutdown(&self) -> io::Result<()> {
         self.0.shutdown(Shutdown::Write)
     }
 
-    /// Lets the kernel bring what was sent to an end.
+    /// Closes the connection gracefully: the kernel delivers what was sent.
     pub fn finish(self) -> io::Result<()> {
         self.0.set_linger(None)
     }
@@ -120,7 +125,7 @@ impl AsFd for Stream {
     }
 }
 
-/// A socket of the family of `address`, and of that alone.
+/// A transparent socket for the family of `address` alone.
 fn socket(address: SocketAddr) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;

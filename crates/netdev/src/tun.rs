@@ -1,5 +1,5 @@
-//! TUN devices with offload: one read brings a packet of up to 64 KiB that the other end's kernel cuts
-//! into segments (`IFF_VNET_HDR`, Linux `Documentation/networking/tuntap.rst`).
+//! TUN devices with segmentation offload: a read returns a packet of up to 64 KiB, which the peer's kernel
+//! segments (`IFF_VNET_HDR`, Linux `Documentation/networking/tuntap.rst`).
 #![allow(unsafe_code)] // ioctl has no safe form for these requests
 
 use std::{
@@ -28,41 +28,41 @@ const TUN_F_USO6: c_uint = 0x40;
 const TSO: c_uint = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
 const USO: c_uint = TUN_F_USO4 | TUN_F_USO6;
 
-/// Longest name of an interface.
+/// Longest name of an interface, bytes.
 pub const MAX_NAME_LEN: usize = libc::IFNAMSIZ - 1;
 
-/// Bytes of the longest packet that a device gives.
+/// Longest packet of a device, bytes.
 pub const MAX_PACKET_LEN: usize = u16::MAX as usize;
 
-/// Which packets larger than the MTU a device exchanges with us.
+/// Segmentation offload of a device: which GSO packets are exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Offload {
-    /// None, and no unfinished checksums: plain packets.
+    /// No GSO packets and no partial checksums.
     None,
-    /// TCP.
+    /// TCP (TSO).
     Tcp,
-    /// TCP and UDP (Linux 6.2 and newer).
+    /// TCP and UDP (TSO and USO; Linux 6.2 and newer).
     TcpUdp,
 }
 
-/// A TUN device of ours; it vanishes when this is dropped.
+/// A TUN device. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
     offload: Offload,
 }
 
-/// What a read brought.
+/// A packet that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// Bytes of the packet.
+    /// Length, bytes.
     pub len: usize,
-    /// How it is to be cut into segments; None for a packet with complete checksums.
+    /// Segmentation of a GSO packet; `None` for a packet with complete checksums.
     pub segmentation: Option<Segmentation>,
 }
 
 impl Tun {
-    /// Makes a device, with the most offload up to `wanted` that the kernel accepts.
+    /// Creates a device with the most offload, up to `wanted`, that the kernel supports.
     pub fn open(name: &str, wanted: Offload) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -74,20 +74,20 @@ impl Tun {
             Offload::None => Offload::None,
             Offload::TcpUdp if set_offload(&file, TSO | USO) => Offload::TcpUdp,
             _ if set_offload(&file, TSO) => Offload::Tcp,
-            // The header stays, and says of every packet that it is complete.
+            // The virtio_net_hdr remains, and marks every packet as complete.
             _ => Offload::Tcp,
         };
         Ok(Self { file, offload })
     }
 
-    /// The offload that is in use.
+    /// The offload in use.
     #[must_use]
     pub fn offload(&self) -> Offload {
         self.offload
     }
 
-    /// Reads one packet. A checksum that was left to hardware is completed, unless the packet is to be
-    /// cut into segments. `WouldBlock` when there is none.
+    /// Reads one packet. A partial checksum is completed, except in GSO packets. `WouldBlock` if there is no
+    /// packet.
     pub fn read(&self, packet: &mut [u8]) -> io::Result<Read> {
         if self.offload == Offload::None {
             return Ok(Read { len: rustix::io::read(&self.file, packet)?, segmentation: None });
@@ -100,13 +100,13 @@ impl Tun {
             return Ok(Read { len, segmentation: Some(segmentation) });
         }
         if let (Some((start, offset)), Some(packet)) = (header.checksum(), packet.get_mut(..len)) {
-            // A place outside of the packet is a fault of the kernel's; the packet then goes as it is.
+            // Only a kernel bug puts the field outside the packet, which is then forwarded unchanged.
             let _ = checksum::complete(packet, start, offset);
         }
         Ok(Read { len, segmentation: None })
     }
 
-    /// Writes one packet: the kernel receives it from the device.
+    /// Writes one packet, which the kernel receives from the device.
     pub fn write(&self, packet: &[u8], segmentation: Option<Segmentation>) -> io::Result<()> {
         if self.offload == Offload::None {
             rustix::io::write(&self.file, packet)?;
@@ -136,7 +136,7 @@ fn attach(file: &File, name: &str, vnet_header: bool) -> io::Result<()> {
         *to = libc::c_char::from_ne_bytes([from]);
     }
     let vnet = if vnet_header { libc::IFF_VNET_HDR } else { 0 };
-    // Exclusive: a device of this name that somebody else made is an error, not taken over.
+    // Exclusive: fail if a device of this name exists, instead of attaching to it.
     let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_TUN_EXCL | vnet;
     #[allow(clippy::cast_possible_truncation)] // the flags are the low 16 bits
     {
@@ -156,7 +156,7 @@ fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// `struct virtio_net_hdr` (virtio 1.2 section 5.1.6), numbers in the order of the machine.
+/// `struct virtio_net_hdr` (virtio 1.2 section 5.1.6), in host byte order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct VnetHeader {
     flags: u8,
@@ -195,7 +195,7 @@ impl VnetHeader {
         [self.flags, self.gso_type, h0, h1, g0, g1, s0, s1, o0, o1]
     }
 
-    /// The header with which `packet` is written.
+    /// The header to write before `packet`.
     fn new(cut: Segmentation, packet: &[u8]) -> Self {
         let ecn = if cut.cwr() { Self::GSO_ECN } else { 0 };
         let gso_type = match cut.protocol() {
@@ -225,7 +225,7 @@ impl VnetHeader {
         Some(Segmentation::new(protocol, self.gso_size, start, offset, cwr))
     }
 
-    /// Start and offset of a checksum that is still to be completed.
+    /// Start and offset of a partial checksum.
     fn checksum(&self) -> Option<(usize, usize)> {
         (self.flags & Self::NEEDS_CHECKSUM != 0)
             .then_some((self.checksum_start.into(), self.checksum_offset.into()))
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn header_survives_the_kernel_form() {
+    fn a_header_is_converted_and_back() {
         let cut = Segmentation::new(Protocol::TcpV6, 1440, 40, 16, true);
         let mut packet = [0; 100];
         packet[52] = 0x80;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_packet_needs_nothing() {
+    fn a_zero_header_has_neither_segmentation_nor_checksum() {
         let header = VnetHeader::from_bytes([0; VnetHeader::LEN]);
         assert_eq!((header.segmentation(), header.checksum()), (None, None));
     }

@@ -1,4 +1,4 @@
-//! UDP sockets that have one interface, one address and one peer.
+//! UDP sockets bound to one interface and connected to one peer.
 
 #![allow(unsafe_code)] // sendmsg with control messages has no safe form
 
@@ -13,14 +13,14 @@ use std::{
 use libc::{c_int, c_uint, cmsghdr, msghdr};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Room for what tells the kernel how to send: two values of at most four bytes.
+/// Space for two control messages (cmsg) with values of at most four bytes.
 const CONTROL: usize = 64;
 
-/// Aligned as its headers must be.
+/// A buffer with the alignment of `cmsghdr`.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Opens a socket for what passes between two addresses by one interface, whatever the routes say.
+/// Opens a socket for datagrams between two addresses through one interface, regardless of routes.
 pub fn between(
     interface: &str,
     local: SocketAddrV4,
@@ -34,12 +34,12 @@ pub fn between(
     Ok(socket.into())
 }
 
-/// Sends datagrams to the peer in one system call: those of `size` bytes that `contents` is cut into
-/// (`UDP_SEGMENT`), of which the last may be shorter, or one of any length. `tos` is what their IPv4 headers
-/// have there, code point and ECN (RFC 2474, RFC 3168).
+/// Sends datagrams to the peer in one system call. With a `size`, the kernel segments `contents` into
+/// datagrams of `size` bytes, the last of which may be shorter (`UDP_SEGMENT`); otherwise `contents` is one
+/// datagram. `tos` is the IPv4 field with DSCP and ECN (RFC 2474, RFC 3168).
 ///
 /// # Errors
-/// The kernel's: `EIO` where a route's device cannot cut, `WouldBlock` where its buffer is full.
+/// The kernel's: `EIO` if the route's device cannot segment, `WouldBlock` if the send buffer is full.
 pub fn send(socket: &UdpSocket, contents: &[u8], size: Option<u16>, tos: u8) -> io::Result<()> {
     let mut control = Control([0; CONTROL]);
     let mut parts =
@@ -64,7 +64,7 @@ pub fn send(socket: &UdpSocket, contents: &[u8], size: Option<u16>, tos: u8) -> 
     }
 }
 
-/// Writes a control message of an integer of at most four bytes; the bytes that it takes.
+/// Writes a control message with an integer of at most four bytes. Returns the space it takes, bytes.
 fn put<T: Copy>(header: *mut cmsghdr, level: c_int, kind: c_int, value: T) -> usize {
     const { assert!(size_of::<T>() <= size_of::<c_int>()) };
     #[allow(clippy::cast_possible_truncation)] // four bytes at most
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_are_cut_and_marked() {
+    fn datagrams_are_segmented_and_marked() {
         let peer = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let SocketAddr::V4(remote) = peer.local_addr().unwrap() else { unreachable!() };
         let own = between("lo", SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), remote).unwrap();
@@ -110,7 +110,7 @@ mod tests {
         assert!(send(&own, &vec![0; 70_000], None, 0).is_err(), "too long");
     }
 
-    /// Length and the header's second byte of a datagram that comes.
+    /// Length and TOS of the next datagram.
     fn received(socket: &UdpSocket) -> (usize, u8) {
         let (mut room, mut control) = ([0; 2048], Control([0; CONTROL]));
         let mut parts = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
@@ -128,15 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn it_hears_its_peer_only() {
-        let [peer, stranger] =
-            [(), ()].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    fn it_receives_from_its_peer_only() {
+        let [peer, other] = [(), ()].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
         let SocketAddr::V4(remote) = peer.local_addr().unwrap() else { unreachable!() };
         let own = between("lo", SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), remote).unwrap();
         own.set_nonblocking(false).unwrap();
         own.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let local = own.local_addr().unwrap();
-        stranger.send_to(b"stranger", local).unwrap();
+        other.send_to(b"other", local).unwrap();
         peer.send_to(b"peer", local).unwrap();
         assert_eq!(own.recv(&mut [0; 16]).unwrap(), 4);
         assert!(

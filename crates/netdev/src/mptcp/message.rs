@@ -1,7 +1,14 @@
-//! Messages of generic netlink (linux/genetlink.h) as far as the path manager needs them. Pure.
+//! Generic netlink messages (`linux/genetlink.h`) of the MPTCP path manager (`linux/mptcp_pm.h`). No I/O.
+//!
+//! ```text
+//!  nlmsghdr (16 bytes)   length (4), type (2), flags (2), sequence (4), port (4)
+//!  genlmsghdr (4 bytes)  command (1), version (1), reserved (2)
+//!  attributes            length (2), type (2), value, padded to 4 bytes
+//! ```
 
 use std::net::IpAddr;
 
+/// Commands (`MPTCP_PM_CMD_*`).
 pub(super) const SUBFLOW_CREATE: u8 = 10;
 pub(super) const SUBFLOW_DESTROY: u8 = 11;
 
@@ -19,7 +26,7 @@ mod address {
     pub(super) const PORT: u16 = 5;
 }
 
-/// Of the controller, which knows the numbers of all families (`CTRL_*`).
+/// The generic netlink controller, which resolves family names (`CTRL_*`).
 mod controller {
     pub(super) const ID: u16 = 0x10;
     pub(super) const GETFAMILY: u8 = 3;
@@ -33,15 +40,16 @@ mod controller {
 const NAME: &[u8] = b"mptcp_pm\0";
 const EVENTS: &[u8] = b"mptcp_pm_events\0";
 
+/// `NLM_F_REQUEST | NLM_F_ACK`.
 const NLM_F_REQUEST_ACK: u16 = 5;
 const NLMSG_ERROR: u16 = 2;
 const NLA_F_NESTED: u16 = 1 << 15;
 
-/// Bytes of struct `nlmsghdr`, and of struct `genlmsghdr` behind it.
+/// Length of `struct nlmsghdr` and of `struct genlmsghdr`, bytes.
 const HEADER: usize = 16;
 const GENERIC: usize = 4;
 
-/// A request that is being written.
+/// A request under construction.
 pub(super) struct Request(Vec<u8>);
 
 impl Request {
@@ -49,7 +57,7 @@ impl Request {
         let mut bytes = vec![0; 4];
         bytes.extend(family.to_ne_bytes());
         bytes.extend(NLM_F_REQUEST_ACK.to_ne_bytes());
-        bytes.extend([0; 8]); // sequence and port: there is one request at a time
+        bytes.extend([0; 8]); // sequence and port: one request at a time
         bytes.extend([command, 1, 0, 0]);
         Self(bytes)
     }
@@ -64,7 +72,7 @@ impl Request {
         kind: u16,
         ip: IpAddr,
         port: Option<u16>,
-        number: Option<u8>,
+        address_id: Option<u8>,
     ) -> Self {
         let mut nested = Vec::new();
         let (family, attribute, octets) = match ip {
@@ -72,8 +80,8 @@ impl Request {
             IpAddr::V6(v6) => (libc::AF_INET6, address::ADDR6, v6.octets().to_vec()),
         };
         put(&mut nested, address::FAMILY, &u16::try_from(family).unwrap_or(0).to_ne_bytes());
-        if let Some(number) = number {
-            put(&mut nested, address::ID, &[number]);
+        if let Some(id) = address_id {
+            put(&mut nested, address::ID, &[id]);
         }
         put(&mut nested, attribute, &octets);
         if let Some(port) = port {
@@ -90,39 +98,39 @@ impl Request {
     }
 }
 
-/// Asks the controller for our family.
+/// The request for the family `mptcp_pm`.
 pub(super) fn find_family() -> Vec<u8> {
     let mut request = Request::new(controller::ID, controller::GETFAMILY);
     put(&mut request.0, controller::FAMILY_NAME, NAME);
     request.finish()
 }
 
-/// Numbers of the family `mptcp_pm`.
+/// The family `mptcp_pm`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Family {
     pub(super) id: u16,
-    /// The group of those who hear events.
-    pub(super) events: u32,
+    /// Multicast group of its events.
+    pub(super) event_group: u32,
 }
 
-/// Reads the controller's answer.
-pub(super) fn family(answer: &[u8]) -> Option<Family> {
-    let id = find(answer, controller::FAMILY_ID)?;
-    let groups = find(answer, controller::MCAST_GROUPS)?;
+/// Parses the controller's reply.
+pub(super) fn family(reply: &[u8]) -> Option<Family> {
+    let id = find(reply, controller::FAMILY_ID)?;
+    let groups = find(reply, controller::MCAST_GROUPS)?;
     let mut groups = attributes(groups).map(|(_, group)| group);
     let events = groups.find(|group| find(group, controller::GROUP_NAME) == Some(EVENTS))?;
     Some(Family {
         id: u16::from_ne_bytes(*id.first_chunk()?),
-        events: u32::from_ne_bytes(*find(events, controller::GROUP_ID)?.first_chunk()?),
+        event_group: u32::from_ne_bytes(*find(events, controller::GROUP_ID)?.first_chunk()?),
     })
 }
 
 /// A message from the kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
-    /// Its attributes.
-    Answer(&'a [u8]),
-    /// The end: 0, or the number of an error.
+    /// A reply, with its attributes.
+    Reply(&'a [u8]),
+    /// The acknowledgement: 0, or an error number.
     Done(i32),
 }
 
@@ -135,7 +143,7 @@ pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Part<'_>> {
         bytes = bytes.get(aligned(len)..).unwrap_or_default();
         Some(match kind {
             NLMSG_ERROR => Part::Done(-i32::from_ne_bytes(*body.first_chunk()?)),
-            _ => Part::Answer(body.get(GENERIC..)?),
+            _ => Part::Reply(body.get(GENERIC..)?),
         })
     })
 }
@@ -193,24 +201,24 @@ mod tests {
     }
 
     #[test]
-    fn the_group_of_events_is_found_by_its_name() {
+    fn the_event_group_is_found_by_its_name() {
         let group = |name: &[u8], id: u32| {
             let mut bytes = Vec::new();
             put(&mut bytes, controller::GROUP_NAME, name);
             put(&mut bytes, controller::GROUP_ID, &id.to_ne_bytes());
             bytes
         };
-        let (mut groups, mut answer) = (Vec::new(), Vec::new());
+        let (mut groups, mut reply) = (Vec::new(), Vec::new());
         put(&mut groups, 1, &group(b"mptcp_pm_cmds\0", 5));
         put(&mut groups, 2, &group(EVENTS, 6));
-        put(&mut answer, controller::FAMILY_ID, &30_u16.to_ne_bytes());
-        put(&mut answer, controller::MCAST_GROUPS, &groups);
-        assert_eq!(family(&answer), Some(Family { id: 30, events: 6 }));
-        assert_eq!(family(&answer[..8]), None);
+        put(&mut reply, controller::FAMILY_ID, &30_u16.to_ne_bytes());
+        put(&mut reply, controller::MCAST_GROUPS, &groups);
+        assert_eq!(family(&reply), Some(Family { id: 30, event_group: 6 }));
+        assert_eq!(family(&reply[..8]), None);
     }
 
     #[test]
-    fn an_error_is_told_apart_from_success() {
+    fn errors_and_success_are_distinguished() {
         let message = |code: i32| {
             let mut bytes = 36_u32.to_ne_bytes().to_vec();
             bytes.extend(NLMSG_ERROR.to_ne_bytes());
@@ -226,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_comes_can_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = family(&bytes);
             prop_assert!(messages(&bytes).take(1000).count() < 1000);
         }

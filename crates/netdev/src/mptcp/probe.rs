@@ -1,4 +1,4 @@
-//! Whether a path carries anything now.
+//! Probing of a path with a plain TCP connection.
 
 use std::{
     io,
@@ -8,8 +8,8 @@ use std::{
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// A plain TCP connection that is begun where a subflow would be, and given up as soon as it stands.
-/// Unlike a subflow's, its end concerns nobody else.
+/// A plain TCP connection between the addresses of a subflow, which is reset once it is established. Unlike a
+/// failing subflow it does not affect the MPTCP connection.
 #[derive(Debug)]
 pub struct Probe {
     socket: Socket,
@@ -17,11 +17,11 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Begins to connect.
+    /// Starts to connect.
     pub fn begin(local: IpAddr, remote: SocketAddr) -> io::Result<Self> {
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::for_address(remote), kind, Some(Protocol::TCP))?;
-        // Its end is one packet, and nothing of it stays.
+        // Closing sends a reset, and leaves no socket in TIME_WAIT.
         socket.set_linger(Some(Duration::ZERO))?;
         socket.bind(&SocketAddr::new(local, 0).into())?;
         match socket.connect(&remote.into()) {
@@ -30,7 +30,7 @@ impl Probe {
         }
     }
 
-    /// Whether the other end answered that it listens; None while it has not answered.
+    /// Whether the connection was established; `None` while the peer has not answered.
     #[must_use]
     pub fn reached(&self) -> Option<bool> {
         match self.socket.connect(&self.remote.into()).map_err(|e| e.raw_os_error()) {
@@ -48,8 +48,8 @@ mod tests {
     use super::*;
 
     fn outcome(probe: &Probe) -> Option<bool> {
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(5) {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(5) {
             if let Some(reached) = probe.reached() {
                 return Some(reached);
             }
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn says_whether_somebody_listens() {
+    fn a_probe_finds_a_listener() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let remote = listener.local_addr().unwrap();
         let probe = Probe::begin(remote.ip(), remote).unwrap();

@@ -1,5 +1,5 @@
-//! What the kernel tells of each subflow of a connection (linux/mptcp.h: `MPTCP_SUBFLOW_ADDRS` and
-//! `MPTCP_TCPINFO`, Linux 5.16).
+//! State of the subflows of a connection (`linux/mptcp.h`: `MPTCP_SUBFLOW_ADDRS` and `MPTCP_TCPINFO`, Linux
+//! 5.16).
 
 use std::{
     io,
@@ -15,46 +15,59 @@ use super::{SOL_MPTCP, option};
 const MPTCP_TCPINFO: c_int = 2;
 const MPTCP_SUBFLOW_ADDRS: c_int = 3;
 
-/// Bytes of struct `mptcp_subflow_data`, which stands before the elements.
+/// Length of `struct mptcp_subflow_data`, which precedes the elements, in bytes.
 const HEADER: usize = 16;
 
-/// Subflows of a connection that are looked at, at most: twice the paths of a group, because subflows
-/// that end may still be there.
+/// Subflows that are read: twice the paths of a group, because closing subflows are still listed.
 const MAX: usize = 32;
 
-/// Bytes of struct `mptcp_subflow_addrs`: two of struct `sockaddr_storage`.
+/// Length of `struct mptcp_subflow_addrs`, two `struct sockaddr_storage`, in bytes.
 const ADDRESSES: usize = 256;
 
-/// Bytes of struct `tcp_info` that are asked for, up to and with `tcpi_dsack_dups`.
+/// Bytes of `struct tcp_info` that are read: up to and including `tcpi_dsack_dups`.
 const INFO: usize = 220;
 
+/// Offsets of fields of `struct tcp_info`; a test compares them with libc's.
+mod field {
+    pub(super) const STATE: usize = 0;
+    pub(super) const UNACKED: usize = 24;
+    pub(super) const RTT: usize = 68;
+    pub(super) const TOTAL_RETRANS: usize = 100;
+    pub(super) const MIN_RTT: usize = 148;
+    pub(super) const DATA_SEGS_IN: usize = 152;
+    pub(super) const DELIVERED: usize = 192;
+    pub(super) const DSACK_DUPS: usize = 216;
+}
+
+/// Values of `tcpi_state`.
 const TCP_ESTABLISHED: u8 = 1;
 const TCP_CLOSE: u8 = 7;
 
-/// A subflow, as its kernel socket is at the moment.
+/// State of a subflow's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subflow {
-    /// Own address and port.
+    /// Local address and port.
     pub local: SocketAddr,
-    /// Address and port of the other end.
+    /// Remote address and port.
     pub remote: SocketAddr,
-    /// Whether its handshake is done and neither side has closed it.
+    /// Whether the state is ESTABLISHED.
     pub established: bool,
-    /// Segments sent and not yet acknowledged.
+    /// Segments in flight (`tcpi_unacked`).
     pub unacked: u32,
-    /// Segments that have arrived, acknowledged selectively or not; wraps.
+    /// Segments delivered, by ACK or SACK (`tcpi_delivered`). Wraps.
     pub delivered: u32,
-    /// Segments that had to be sent again: less what the other end then had twice; may shrink, and wraps.
+    /// Retransmitted segments less those reported as duplicates (D-SACK, RFC 2883), that is, estimated losses.
+    /// May decrease; wraps.
     pub lost: u32,
-    /// Segments with data that came from the other end; wraps.
+    /// Data segments received (`tcpi_data_segs_in`). Wraps.
     pub received: u32,
-    /// Smoothed round trip.
+    /// Smoothed RTT.
     pub rtt: Duration,
-    /// Shortest round trip of the last minutes.
+    /// Minimum RTT in the kernel's window (`tcp_min_rtt_wlen`, 300 s by default).
     pub min_rtt: Duration,
 }
 
-/// All subflows; None where they changed while they were read.
+/// All subflows; `None` if they changed while being read.
 pub(super) fn all(socket: &Socket) -> io::Result<Option<Vec<Subflow>>> {
     let before = elements::<ADDRESSES>(socket, MPTCP_SUBFLOW_ADDRS)?;
     let infos = elements::<INFO>(socket, MPTCP_TCPINFO)?;
@@ -65,7 +78,7 @@ pub(super) fn all(socket: &Socket) -> io::Result<Option<Vec<Subflow>>> {
     Ok(Some(before.iter().zip(&infos).filter_map(|(ends, info)| subflow(ends, info)).collect()))
 }
 
-/// One element of each subflow.
+/// One element per subflow.
 fn elements<const SIZE: usize>(socket: &Socket, name: c_int) -> io::Result<Vec<[u8; SIZE]>> {
     let mut buffer = vec![0; HEADER + MAX * SIZE];
     let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_ne_bytes();
@@ -78,20 +91,22 @@ fn elements<const SIZE: usize>(socket: &Socket, name: c_int) -> io::Result<Vec<[
 
 fn subflow(ends: &[u8; ADDRESSES], info: &[u8; INFO]) -> Option<Subflow> {
     let (local, remote) = ends.split_at(ADDRESSES / 2);
-    // The kernel keeps the socket of the first subflow to the end of the connection.
-    if info.first() == Some(&TCP_CLOSE) {
+    // The kernel keeps the socket of the first subflow until the connection ends.
+    let state = info.get(field::STATE);
+    if state == Some(&TCP_CLOSE) {
         return None;
     }
+    let number = |offset| number(info, offset);
     Some(Subflow {
         local: address(local)?,
         remote: address(remote)?,
-        established: info.first() == Some(&TCP_ESTABLISHED),
-        unacked: number(info, 24)?,
-        delivered: number(info, 192)?,
-        lost: number(info, 100)?.wrapping_sub(number(info, 216)?),
-        received: number(info, 152)?,
-        rtt: Duration::from_micros(number(info, 68)?.into()),
-        min_rtt: Duration::from_micros(number(info, 148)?.into()),
+        established: state == Some(&TCP_ESTABLISHED),
+        unacked: number(field::UNACKED)?,
+        delivered: number(field::DELIVERED)?,
+        lost: number(field::TOTAL_RETRANS)?.wrapping_sub(number(field::DSACK_DUPS)?),
+        received: number(field::DATA_SEGS_IN)?,
+        rtt: Duration::from_micros(number(field::RTT)?.into()),
+        min_rtt: Duration::from_micros(number(field::MIN_RTT)?.into()),
     })
 }
 
@@ -99,7 +114,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Reads a struct `sockaddr_in` or `sockaddr_in6`.
+/// Parses a `struct sockaddr_in` or `struct sockaddr_in6`.
 fn address(bytes: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(*bytes.first_chunk()?);
     let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
@@ -132,12 +147,13 @@ mod tests {
     #[test]
     fn offsets_are_those_of_the_kernel() {
         use std::mem::offset_of;
-        assert_eq!(offset_of!(libc::tcp_info, tcpi_unacked), 24);
-        assert_eq!(offset_of!(libc::tcp_info, tcpi_rtt), 68);
-        assert_eq!(offset_of!(libc::tcp_info, tcpi_min_rtt), 148);
-        assert_eq!(offset_of!(libc::tcp_info, tcpi_data_segs_in), 152);
-        assert_eq!(offset_of!(libc::tcp_info, tcpi_total_retrans), 100);
-        assert_eq!(offset_of!(libc::tcp_info, tcpi_delivered), 192);
-        assert_eq!(offset_of!(libc::tcp_info, tcpi_dsack_dups), 216);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_state), field::STATE);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_unacked), field::UNACKED);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_rtt), field::RTT);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_min_rtt), field::MIN_RTT);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_data_segs_in), field::DATA_SEGS_IN);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_total_retrans), field::TOTAL_RETRANS);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_delivered), field::DELIVERED);
+        assert_eq!(offset_of!(libc::tcp_info, tcpi_dsack_dups), field::DSACK_DUPS);
     }
 }

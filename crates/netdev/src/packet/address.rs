@@ -19,8 +19,7 @@ pub(super) fn interface_index(name: &str) -> io::Result<u32> {
     }
 }
 
-/// Receives frames of this protocol (in network byte order; 0 is none) from, and sends to, one
-/// interface only.
+/// Binds a socket to one interface, to receive frames of this protocol (network byte order; 0: none).
 pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: zero is a value of every field.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -33,11 +32,11 @@ pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, protocol: u16) -> io::Res
     })
 }
 
-/// Largest packet of an interface, without the Ethernet header.
+/// MTU of an interface, bytes.
 pub(super) fn mtu(fd: BorrowedFd<'_>, name: &str) -> io::Result<usize> {
     // SAFETY: zero is a value of every field.
     let mut request: libc::ifreq = unsafe { zeroed() };
-    let room = request.ifr_name.len() - 1; // a zero byte ends it
+    let room = request.ifr_name.len() - 1; // terminated by a zero byte
     for (to, from) in request.ifr_name.iter_mut().take(room).zip(name.bytes()) {
         *to = from.cast_signed();
     }

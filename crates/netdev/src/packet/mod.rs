@@ -1,8 +1,8 @@
-//! Packet sockets (packet(7)): whole Ethernet frames of one interface, received through a ring that
-//! the kernel shares with us, sent in batches.
+//! Packet sockets (`packet(7)`): Ethernet frames of one interface, received through a ring in shared memory
+//! and sent in batches.
 //!
-//! Frames travel with a `virtio_net_hdr` in front ([`VNET_HEADER`] bytes), so that a checksum the
-//! kernel has yet to compute stays its business.
+//! Each frame has a `virtio_net_hdr` in front ([`VNET_HEADER`] bytes), so that partial checksums are passed
+//! back to the kernel.
 #![allow(unsafe_code)]
 
 mod address;
@@ -13,5 +13,5 @@ mod socket;
 pub use ring::Frame;
 pub use socket::{BATCH, Socket};
 
-/// Bytes of the `virtio_net_hdr` in front of every frame.
+/// Length of the `virtio_net_hdr` in front of every frame, bytes.
 pub const VNET_HEADER: usize = 10;

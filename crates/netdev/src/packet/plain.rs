@@ -1,4 +1,4 @@
-//! Packet sockets: whole Ethernet frames of one interface, many to a system call.
+//! Packet sockets without a ring: Ethernet frames of one interface, many per system call.
 
 #![allow(unsafe_code)] // sendmmsg and recvmmsg have no safe form
 
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// Frames to a system call.
+/// Frames per system call.
 pub const BATCH: usize = 64;
 
 #[allow(clippy::cast_possible_truncation)] // 17 and 3
@@ -24,12 +24,12 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// A socket that sends out of an interface and receives nothing.
+    /// A socket that sends through an interface and receives nothing.
     pub fn sender(interface: u32) -> io::Result<Self> {
         Self::open(0, interface)
     }
 
-    /// A socket that receives every frame that comes in by an interface, and none that goes out.
+    /// A socket that receives all incoming frames of an interface, and no outgoing ones.
     pub fn receiver(interface: u32, buffer_bytes: i32) -> io::Result<Self> {
         let socket = Self::open(EVERY_PROTOCOL.to_be(), interface)?;
         socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
@@ -67,7 +67,7 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Receiving waits at most this long.
+    /// Limits how long [`PacketSocket::receive`] waits.
     pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         Ok(rustix::net::sockopt::set_socket_timeout(
             self,
@@ -76,7 +76,7 @@ impl PacketSocket {
         )?)
     }
 
-    /// Sends up to [`BATCH`] frames; how many the kernel took.
+    /// Sends up to [`BATCH`] frames, and returns how many the kernel accepted.
     pub fn send(&self, frames: &[&[u8]]) -> io::Result<usize> {
         // SAFETY: plain data for which zero is valid.
         let (mut vectors, mut messages): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) =
@@ -96,8 +96,8 @@ impl PacketSocket {
         checked(sent)
     }
 
-    /// Receives up to as many frames as there are buffers (at most [`BATCH`]) into them, and notes how
-    /// long each frame was on the wire, which may be more than its buffer holds. Waits for the first one.
+    /// Waits for a frame, and receives as many as there are buffers (at most [`BATCH`]). `lengths` become the
+    /// frames' lengths on the wire, which may exceed their buffers.
     pub fn receive(&self, buffers: &mut [Vec<u8>], lengths: &mut Vec<usize>) -> io::Result<()> {
         lengths.clear();
         // SAFETY: plain data for which zero is valid.
@@ -123,7 +123,7 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Frames the socket had no room for since the last call.
+    /// Frames dropped because the socket's buffer was full, since the last call.
     pub fn dropped(&self) -> io::Result<u32> {
         // SAFETY: plain data for which zero is valid.
         let mut statistics: libc::tpacket_stats = unsafe { zeroed() };

@@ -1,7 +1,8 @@
-//! The receive ring: `TPACKET_V2`, frames of equal size in memory that the kernel writes.
+//! The receive ring: `TPACKET_V2`, slots of equal size in memory shared with the kernel (Linux
+//! `Documentation/networking/packet_mmap.rst`).
 //!
-//! Version 2 and not 3: version 3 hands over blocks, which costs less a packet but keeps a packet
-//! back until its block is full or a timer of milliseconds fires.
+//! `TPACKET_V3` passes blocks of packets, which costs less per packet, but delays a packet until its block is
+//! full or a timer of at least 1 ms fires.
 
 use std::io;
 use std::mem::size_of;
@@ -14,31 +15,31 @@ use std::time::Duration;
 use super::VNET_HEADER;
 use crate::options;
 
-/// Besides the frame, a slot holds the kernel's header, the link address, padding, the
-/// `virtio_net_hdr` and a VLAN tag: 32 + 20 + 16 + 16 + 10 + 4, rounded up.
+/// Bytes of a slot besides the frame: `tpacket2_hdr` (32), link address (20), padding (16 + 16),
+/// `virtio_net_hdr` (10) and VLAN tag (4), rounded up.
 const SLOT_OVERHEAD: usize = 128;
-/// Where the kernel keeps the slot's status.
+/// Status of a slot that belongs to the kernel.
 const KERNEL: u32 = libc::TP_STATUS_KERNEL;
 
-/// A received frame. Dropping it gives its slot back to the kernel.
+/// A received frame. Dropping it returns its slot to the kernel.
 #[derive(Debug)]
 pub struct Frame<'ring> {
     header: NonNull<libc::tpacket2_hdr>,
-    /// The `virtio_net_hdr` and the Ethernet frame, without a VLAN tag that the kernel took off;
-    /// cut off where the slot was too small.
+    /// The `virtio_net_hdr` and the Ethernet frame, without [`Frame::vlan`]. Truncated if the slot was too
+    /// small.
     pub bytes: &'ring [u8],
-    /// Bytes of the Ethernet frame as it was on the wire.
+    /// Length of the Ethernet frame on the wire, bytes.
     pub length: usize,
-    /// When the kernel received it: `CLOCK_REALTIME`.
+    /// The kernel's receive timestamp, `CLOCK_REALTIME`.
     pub received: Duration,
-    /// VLAN tag (TPID and TCI) that the kernel took off the frame.
+    /// VLAN tag (TPID and TCI) that the kernel removed from the frame.
     pub vlan: Option<(u16, u16)>,
 }
 
 impl Frame<'_> {
-    /// Whether the slot was too small for the frame, as for a packet larger than the MTU (GSO).
+    /// Whether the slot was too small for the frame, as for a GSO packet.
     #[must_use]
-    pub fn is_cut_off(&self) -> bool {
+    pub fn is_truncated(&self) -> bool {
         self.bytes.len() < self.length + VNET_HEADER
     }
 }
@@ -49,16 +50,17 @@ impl Drop for Frame<'_> {
     }
 }
 
-/// Memory shared with the kernel, and the slot that comes next.
+/// The shared memory, and the next slot.
 #[derive(Debug)]
 pub(super) struct Ring {
     memory: NonNull<u8>,
     bytes: usize,
     slot_bytes: usize,
+    /// Offset of the next slot.
     next: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and has no tie to the thread that made it.
+// SAFETY: the mapping belongs to this value alone and is not tied to a thread.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -79,7 +81,7 @@ impl Ring {
         Ok(Self { memory: map(fd, bytes)?, bytes, slot_bytes, next: 0 })
     }
 
-    /// The next frame, if one is there.
+    /// The next frame, if there is one.
     pub(super) fn receive(&mut self) -> Option<Frame<'_>> {
         // SAFETY: `next` is below `bytes` and a multiple of the slot size, so the header lies in
         // the mapping and is aligned (slots are powers of two of at least 256 bytes).
@@ -129,7 +131,7 @@ fn vlan(info: &libc::tpacket2_hdr) -> Option<(u16, u16)> {
     (info.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then_some((tpid, info.tp_vlan_tci))
 }
 
-/// The word by which the kernel and we hand a slot over.
+/// The status word, which passes a slot between the kernel and this process.
 fn status<'ring>(header: NonNull<libc::tpacket2_hdr>) -> &'ring AtomicU32 {
     // SAFETY: the status is the header's first field, aligned, in memory that lives as long as the
     // ring; both sides only touch it atomically.

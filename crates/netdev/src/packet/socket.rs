@@ -1,4 +1,4 @@
-//! One packet socket on one interface.
+//! A packet socket with a receive ring.
 
 use std::io;
 use std::mem::zeroed;
@@ -8,13 +8,13 @@ use super::ring::{Frame, Ring};
 use super::{VNET_HEADER, address};
 use crate::options;
 
-/// Frames handed to the kernel in one call, at most.
+/// Frames per system call.
 pub const BATCH: usize = 32;
 
-/// A packet socket with a receive ring.
+/// A packet socket on one interface.
 #[derive(Debug)]
 pub struct Socket {
-    /// None: it sends only.
+    /// `None`: the socket only sends.
     ring: Option<Ring>,
     frame: usize,
     fd: OwnedFd,
@@ -23,8 +23,8 @@ pub struct Socket {
 impl Socket {
     /// Opens an interface of the calling thread's network namespace.
     ///
-    /// `ring` is the size of the receive ring in bytes; with None the socket only sends. Frames
-    /// that we send do not come back.
+    /// `ring` is the size of the receive ring in bytes; with `None` the socket only sends. Sent frames are not
+    /// received.
     ///
     /// # Errors
     /// The kernel's: `ENODEV` for an unknown interface, `EPERM` without `CAP_NET_RAW`.
@@ -39,7 +39,7 @@ impl Socket {
             ),
             (libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1),
             (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1),
-            // The time at which the frame came in, not the one at which it was put into the ring.
+            // The time of reception, not the time at which the frame was put into the ring.
             (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1),
             (libc::SOL_PACKET, libc::PACKET_TIMESTAMP, SOFTWARE_TIMESTAMP),
         ] {
@@ -52,9 +52,9 @@ impl Socket {
         Ok(Self { ring, frame, fd })
     }
 
-    /// Bytes of the largest Ethernet frame of the interface, two VLAN tags included.
+    /// Longest Ethernet frame of the interface with two VLAN tags, bytes.
     #[must_use]
-    pub fn largest_frame(&self) -> usize {
+    pub fn frame_max(&self) -> usize {
         self.frame
     }
 
@@ -63,10 +63,10 @@ impl Socket {
         self.ring.as_mut()?.receive()
     }
 
-    /// Sends up to [`BATCH`] frames, each with its `virtio_net_hdr` in front. Tells how many went.
+    /// Sends up to [`BATCH`] frames, each with its `virtio_net_hdr` in front. Returns how many were sent.
     ///
     /// # Errors
-    /// The kernel's for the first frame; then none went.
+    /// The kernel's for the first frame, in which case none was sent.
     pub fn send<'frame>(
         &self,
         frames: impl IntoIterator<Item = &'frame [u8]>,
@@ -90,7 +90,7 @@ impl Socket {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Frames that found the ring full since this was last asked.
+    /// Frames dropped because the ring was full, since the last call.
     ///
     /// # Errors
     /// The kernel's.
@@ -109,18 +109,18 @@ impl AsFd for Socket {
 
 const _: () = assert!(VNET_HEADER == 10, "PACKET_VNET_HDR puts 10 bytes in front");
 
-/// Addresses, type and two VLAN tags.
+/// Bytes of an Ethernet header with two VLAN tags.
 const ETHERNET_OVERHEAD: usize = 14 + 8;
 
 /// `SOF_TIMESTAMPING_SOFTWARE` of `linux/net_tstamp.h`.
 const SOFTWARE_TIMESTAMP: libc::c_int = 1 << 4;
 
-/// A socket that receives nothing until it is bound: protocol 0.
+/// Opens a socket with protocol 0, which receives nothing until it is bound.
 fn open() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no memory is involved.
     let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
     options::check(fd)?;
-    // SAFETY: a file descriptor that was just opened and that nobody else has.
+    // SAFETY: a file descriptor that was just opened, and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -25,7 +25,7 @@ const PRIORITY: &str = "mangle + 1";
 /// Adds the routing rules, if the configuration needs them.
 pub(crate) async fn set(routes: &Routes, config: &Config) -> Result<(), routes::Error> {
     for family in families(config) {
-        routes.keep_marked(family, MARK).await?;
+        routes.add_local_delivery(family, MARK).await?;
     }
     Ok(())
 }
@@ -37,7 +37,7 @@ pub(crate) async fn remove(routes: &Routes, config: &Config) -> anyhow::Result<(
     }
     nft::run("table inet hawser_lane\ndelete table inet hawser_lane\n")?;
     for family in [Family::V4, Family::V6] {
-        routes.forget_kept(family, MARK).await?;
+        routes.remove_local_delivery(family, MARK).await?;
     }
     Ok(())
 }
