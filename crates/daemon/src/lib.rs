@@ -5,5 +5,6 @@ pub mod config;
 pub mod control;
 pub mod failure;
 mod invalid;
+pub mod renamed;
 pub mod schema;
 pub mod validate;
