@@ -1,4 +1,4 @@
-//! A compressed packet is restored or refused, and what was compressed comes out as it went in.
+//! Any compressed packet is restored or refused, and a packet is the same after compression and restoration.
 
 #![no_main]
 
@@ -11,8 +11,8 @@ fn restored(context: &Context, compressed: &[u8]) -> Option<Vec<u8>> {
 }
 
 fuzz_target!(|input: (u8, [u8; CONTEXT_LEN], bool, u64, &[u8])| {
-    let (name, first, compressed, mut varying, bytes) = input;
-    let context = Context::new(name, &first).unwrap();
+    let (id, first, compressed, mut varying, bytes) = input;
+    let context = Context::new(id, &first).unwrap();
     if compressed {
         let packet = restored(&context, bytes);
         assert!(packet.is_none_or(|packet| packet.len() >= CONTEXT_LEN));

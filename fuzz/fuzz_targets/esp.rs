@@ -1,4 +1,4 @@
-//! Whatever parses as ESP, encrypted or plain, is the same when it is written again.
+//! Whatever parses as ESP, encrypted or decrypted, is emitted unchanged.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Nothing that comes from the network opens but what was sealed, and that opens once.
+//! Only a packet that was sealed can be opened, and only once.
 
 #![no_main]
 

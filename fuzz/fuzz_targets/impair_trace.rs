@@ -1,4 +1,4 @@
-//! Any text is a trace or an error, and a channel that it serves lets every packet out in the end.
+//! Any text is a trace or an error, and a channel with that trace delivers every packet eventually.
 
 #![no_main]
 
@@ -22,5 +22,5 @@ fuzz_target!(|text: &str| {
             left -= 1;
         }
     }
-    assert_eq!(left, 0, "a packet never came out");
+    assert_eq!(left, 0, "a packet was never delivered");
 });

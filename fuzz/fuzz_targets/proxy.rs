@@ -1,5 +1,5 @@
-//! Whatever a peer says of TCP connections is a message or an error: nothing panics, what is read is
-//! written the same, and a connection's bytes are put together within its window.
+//! Any bytes are messages of the TCP proxy or errors: nothing panics, parsed messages are emitted unchanged,
+//! and a connection's bytes are reassembled within its window.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! A stream of any bytes, split anywhere, gives the same records and ends with the same error as the
-//! stream in one piece; and nothing panics or stalls.
+//! Any stream, split anywhere, gives the same records and the same error as in one piece, without a panic or
+//! a stall.
 //!
-//! The first byte of the input says how long the pieces are.
+//! The first byte of the input is the length of the pieces, less one.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(whole, pieces);
 });
 
-/// What a stream consists of: a digest of each record, and the error that ends it.
+/// Decodes a stream: a digest of each record, and the error that ends it.
 fn decode(mut stream: &[u8], size: usize) -> (Vec<u64>, Option<Malformed>) {
     let mut decoder = Decoder::new(0, 1);
     let mut seen = Vec::new();

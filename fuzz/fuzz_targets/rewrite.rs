@@ -1,7 +1,7 @@
-//! Any packet can be rewritten, and an ICMP error about it led back; what is rewritten twice is as it
-//! was, but for checksums whose zero has two forms.
+//! Any packet can be rewritten, and an ICMP error about it translated. A packet that is rewritten and restored
+//! is the same, except for the two representations of zero in checksums.
 //!
-//! The first 13 bytes of the input are the addresses and the ports to write, and which of them.
+//! The first 13 bytes of the input are the addresses and ports to write, and the place of the label.
 
 #![no_main]
 
@@ -25,8 +25,8 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(error) = Packet::parse(packet)
         && Tuple::of_reply_to_quoted(&error, place).is_some()
     {
-        let told = rewrite_error(&error, write, write.source).expect("it has a key");
-        assert_eq!(told.len(), 20 + error.payload().len());
+        let translated = rewrite_error(&error, write, write.source).expect("it has a key");
+        assert_eq!(translated.len(), 20 + error.payload().len());
     }
     let mut bytes = packet.to_vec();
     decrement_ttl(&mut bytes);

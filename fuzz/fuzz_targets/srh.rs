@@ -1,4 +1,4 @@
-//! Whatever parses as a segment routing header keeps its values when it is written again.
+//! Whatever parses as a segment routing header has the same values after it is emitted.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(header) = Header::parse(bytes) else { return };
     let _ =
         (header.next_segment(), header.tlvs().count(), header.signed_text(Ipv6Addr::LOCALHOST, 1));
-    let again = header.repr().emit().expect("what was read has room");
-    let again = Header::parse(&again).expect("what was written can be read");
+    let again = header.repr().emit().expect("parsed values fit their fields");
+    let again = Header::parse(&again).expect("an emitted header parses");
     assert_eq!(again.repr(), header.repr());
 });

@@ -1,4 +1,4 @@
-//! Whatever parses as VXLAN-GPE keeps its values when it is written again.
+//! Whatever parses as VXLAN-GPE has the same values after it is emitted.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(header) = Header::parse(bytes) else { return };
-    let again = header.repr().emit().expect("what was read has room");
-    let again = Header::parse(&again).expect("what was written can be read");
+    let again = header.repr().emit().expect("parsed values fit their fields");
+    let again = Header::parse(&again).expect("an emitted header parses");
     assert_eq!(again.repr(), header.repr());
 });
