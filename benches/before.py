@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""This build of hawserd beside another one ($HAWSERD_BEFORE): tunnels and chains."""
+"""Compare this build of hawserd with another one ($HAWSERD_BEFORE): tunnels and chains."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from peers.chain import hawser as functions
 from peers.hawser import Transport, gateways
 
 _LEAST = 0.95
-"""Share of the other build's median that this one must reach."""
+"""Fraction of the other build's median that this build must reach."""
 _LENGTHS = {64: (1, 6, 11)}
-"""Lengths of chains by the bytes of a frame."""
+"""Chain lengths by frame size in bytes."""
 
 _METRICS = (
     *(each for each in tunnel.METRICS if each.name.startswith("goodput")),

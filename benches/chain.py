@@ -28,40 +28,39 @@ _OVS = "Open vSwitch, NSH"
 _FIELDS, _SLICES = "Python, fields", "Python, slices"
 
 _LENGTHS = {64: (0, 1, 2, 4, 6, 8, 11), 1462: (1, 6, 11)}
-"""Lengths of chains by the bytes of a frame as on the wire, with the frame check sequence."""
+"""Chain lengths by frame size in bytes, with the frame check sequence."""
 _COMPARED = {64: (0, 1, 6, 11), 1462: (1, 6, 11)}
-"""Those of them that are made of bare redirects, too."""
+"""Chain lengths for which the limit without functions, XDP redirects alone, is measured too."""
 _HAWSER_LENGTHS = {64: (1, 2, 4, 6, 8, 11), 1462: (1, 6, 11)}
-"""Those that are made of functions: one of none is the same as the other."""
+"""Chain lengths that are measured with functions; an empty chain has none."""
 _SMALL = 64
 _CHECK = 4
 _HEADER = 24
-"""Bytes of a network service header of MD type 1, which is added."""
+"""Length of the network service header (MD type 1) that encapsulation adds, bytes."""
 _ECHO_LENGTHS = (0, 2, 4, 6, 8, 11)
 _ECHOES = 50
-"""Echoes at each length for one that is asked for: ping tells whole microseconds."""
+"""Echoes per chain length and unit of effort: ping has a resolution of 1 us."""
 _TURN = 250
-"""Of them, as many follow each other in one chain; the first tenth warms the caches."""
+"""Consecutive echoes in one chain; the first tenth warms the caches and is discarded."""
 _TRIAL_S = 0.3
 _BEYOND, _BELOW = 1.5, 0.8
-"""Of what arrives where frames are sent as fast as can be: no rate without loss is higher than the
-first, and the search begins at the second."""
+"""Upper bound and start of the search, as multiples of the rate received at maximum load."""
 _DOWN = 0.5
-"""Of a rate with loss, while none without is known."""
+"""Factor to the next rate while every rate so far had loss."""
 _WIDTH = 1.04
-"""The search ends where the lowest rate with loss is within this of the highest without."""
+"""The search ends when the lowest rate with loss is within this factor of the highest without."""
 _TRIALS = 2
-"""Of a rate, until one passes."""
+"""Trials of a rate at most, until one passes."""
 _WARMING = {"frames_per_s": 1_000}
-"""Before a search, so that caches know the flow."""
+"""Load before a search, which warms the caches for the flow."""
 _WARMING_S = 0.2
 _TOLERATED = 0.01
-"""Share of frames that programs with packet sockets may lose: these overflow when they wait."""
+"""Loss ratio allowed for programs with packet sockets, which overflow while not scheduled."""
 _SLOWEST, _FASTEST = 1_000, 8_000_000
-"""Frames a second: no chain here is slower or faster."""
+"""Bounds of the search, frames/s: every chain here is in between."""
 
 _MINIMUM = {1: 2.0, 6: 0.6, 11: 0.3}
-"""Million 64-byte frames a second that a chain must carry, by its length."""
+"""Required throughput of 64-byte frames, million frames/s, by chain length."""
 
 _ABOUT = """\
 A chain of n functions, each in a network namespace of its own, in a row of veth links from
@@ -123,16 +122,16 @@ def _rates(
 
 
 def _highest(row: Row, size: int, first: _Trial, tolerated: float) -> float:
-    """Highest rate, frames a second, at which no more than this share of frames is lost.
+    """Highest rate, frames/s, with a loss ratio of at most `tolerated`.
 
-    A rate at which more are lost is tried again: loss that the rate did not cause does not come
-    twice (ETSI GS NFV-TST 009 section 12.3.3, binary search with loss verification).
+    A rate with more loss is tried again, since loss with another cause rarely recurs (ETSI GS
+    NFV-TST 009 section 12.3.3, binary search with loss verification).
 
     Args:
         row: the chain.
-        size: bytes of a frame.
-        first: a trial as fast as can be.
-        tolerated: share of frames that may be lost.
+        size: frame size, bytes.
+        first: a trial at maximum load.
+        tolerated: allowed loss ratio.
     """
     if first.loss <= tolerated:
         return first.received
@@ -151,7 +150,7 @@ def _highest(row: Row, size: int, first: _Trial, tolerated: float) -> float:
 
 
 class _Trial:
-    """Frames a second that arrived, and the share of those that did not."""
+    """Received rate, frames/s, and loss ratio."""
 
     def __init__(self, result: Mapping[str, Any]) -> None:
         received = result["received"]
@@ -201,10 +200,10 @@ def built(build: chain.Build, row: Row) -> Iterator[None]:
 
 
 def _echoes(program: str, count: int) -> Mapping[str, float]:
-    """The line through the round-trip times over the length of the chain.
+    """Linear regression of the round-trip time over the chain length.
 
-    All chains stand beside each other and are asked by turns, so that whatever makes the machine
-    slow for a while meets all of them.
+    All chains exist at the same time and are measured in turn, so that a slow phase of the machine
+    affects all of them.
     """
     times: dict[int, list[float]] = {length: [] for length in _ECHO_LENGTHS}
     with contextlib.ExitStack() as stack:
@@ -212,7 +211,7 @@ def _echoes(program: str, count: int) -> Mapping[str, float]:
         for _ in range(count // _TURN):
             for length, row in rows.items():
                 times[length] += _round_trips(row)
-    # ping tells whole microseconds: a mean resolves more, without the slowest, who were disturbed.
+    # ping has a resolution of 1 us; a mean resolves more. The slowest tenth was disturbed.
     means = [mean(sorted(some)[: len(some) * 9 // 10]) * 1000 for some in times.values()]
     slope, _ = linear_regression(_ECHO_LENGTHS, means)
     return {"rtt_slope": slope, "rtt_r2": correlation(_ECHO_LENGTHS, means) ** 2}
@@ -229,7 +228,7 @@ def _answering(program: str, lab: Lab, length: int) -> Row:
 
 
 def _round_trips(row: Row) -> list[float]:
-    """Those of a turn, milliseconds."""
+    """Round-trip times of one turn, milliseconds."""
     ping = ["taskset", "-c", "0", "ping", "-c", str(_TURN), "-i", "0.0002", "10.0.0.2"]
     times = [float(t) for t in re.findall(r"time=([\d.]+) ms", row.gen.run(ping, timeout=60))]
     if len(times) < _TURN:
@@ -246,13 +245,13 @@ def _answers(row: Row) -> bool:
 
 
 def rate_cases(through: Through, lengths: Mapping[int, Sequence[int]]) -> dict[str, Measure]:
-    """Give the rates of chains of these lengths, by bytes of a frame."""
+    """Give the rates of chains of these lengths, by frame size."""
     cases = lengths.items()
     return {f"{size} B": partial(_rates, through, size, some) for size, some in cases}
 
 
 def _one(build: chain.Build, tolerated: float = 0.0) -> dict[str, Measure]:
-    """Chains of one, by frames of each size."""
+    """Chains of one function, by frame size."""
     through = partial(built, build)
     return {f"{size} B": partial(_rates, through, size, [1], tolerated) for size in _LENGTHS}
 

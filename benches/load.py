@@ -21,7 +21,7 @@ from peers.generators import CORE
 _BARE, _HAWSER = "bare live frames", "hawser load"
 _RATES = (1_000, 10_000, 100_000, 300_000, 1_000_000)
 _FASTEST = 5_000_000
-"""Frames for each second of a sample: about what the machines at hand send."""
+"""Frames per second of a sample: about what our machines send."""
 
 _ABOUT = """\
 Two network namespaces joined by a veth pair; 60-byte UDP frames in one flow, as fast as each
@@ -45,7 +45,7 @@ _METRICS = (
 
 
 def _trial(program: str, backend: str, rate: object, frames: int) -> dict[str, Any]:
-    """Run a trial over a pair of ports and see that every frame is accounted for.
+    """Run a trial over a pair of ports and check that every frame is accounted for.
 
     Raises:
         SampleError: the accounts do not balance.

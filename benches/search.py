@@ -35,13 +35,13 @@ _GREATEST = 1_200_000
 _LEAST = 10_000
 _RESOLUTION = 0.002
 _DEPTH_SECONDS = 0.00025
-"""Of the policer's bucket: what it lets through beyond its limit is 0.025 % of a trial of 1 s, as a
-bucket of 15 ms is of one of 60 s. A deeper one misleads the short trials of MLRsearch."""
+"""Depth of the policer's bucket: its excess is 0.025 % of a trial of 1 s, as with a bucket of 15 ms
+and a trial of 60 s. A deeper bucket misleads the short trials of MLRsearch."""
 _CATCH_UP_SECONDS = _DEPTH_SECONDS / 2
-"""What the generator makes up for at once after an interruption: the bucket must hold it. Frames
-that are later are not sent, and a trial with too many of them is carried out again."""
+"""Lateness up to which the generator catches up with a burst, which the bucket must hold. Later
+frames are not sent, and a trial with too many of them is repeated."""
 _SECONDS = 1
-"""Of a deciding trial: all searches of five rounds together then take about 20 minutes."""
+"""Duration of a deciding trial, with which all searches of five rounds take about 20 minutes."""
 
 _ABOUT = """\
 A generator and a meter on XDP, and between them an XDP program with a token bucket of
@@ -91,7 +91,7 @@ def _sample(search: Search, limit: int, seconds: float) -> Mapping[str, float]:
 
 @contextlib.contextmanager
 def _policed() -> Iterator[tuple[Generator, Faults]]:
-    """A generator whose frames pass a policer."""
+    """A generator behind a policer."""
     with Lab() as lab, tempfile.TemporaryDirectory(prefix="hawser-search-") as folder:
         a, m, b = (lab.namespace(label) for label in "amb")
         lab.link(a, m)
@@ -139,7 +139,7 @@ _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
 
 
 def _derive(samples: Samples) -> None:
-    """The worst error and the time of each round in which all limits were searched."""
+    """Largest error and time of each round in which all limits were searched."""
     for peer in _PEERS:
         for round_ in range(samples.rounds):
             found = {limit: samples.of(peer, f"found_{limit}").get(round_) for limit in _LIMITS}

@@ -26,11 +26,11 @@ _KERNEL, _BPF, _FULL, _OVS = (
     "Open vSwitch, userspace",
 )
 _TABLE = 15 * 16 * 16 * 2
-"""Entries: 15 branches, 16 groups, 16 paths, both directions."""
+"""Number of entries: 15 branches, 16 groups, 16 paths, both directions."""
 _START = 0.5
-"""Seconds that the sender may take to begin: the last replacement is before it ends."""
+"""Time that the sender may take to start, seconds: the last replacement is before it ends."""
 _PAYLOAD = 18
-"""Bytes of UDP in a frame of 60."""
+"""UDP payload of a 60-byte frame, bytes."""
 
 _ABOUT = """\
 Three network namespaces in a row on one machine, joined by veth; the one in the middle forwards.
@@ -61,7 +61,7 @@ def _packets(forward: Forward, effort: Effort) -> Mapping[str, float]:
 
 
 def _replaced(forward: Forward, effort: Effort) -> Mapping[str, float]:
-    """Replace the whole table again and again while packets come as fast as one core sends them."""
+    """Replace the whole table repeatedly while one core sends packets at its maximum rate."""
     turns = 0
     with Lab() as lab:
         way = forward(lab)
@@ -78,7 +78,7 @@ def _replaced(forward: Forward, effort: Effort) -> Mapping[str, float]:
 
 
 def _blast(way: Way, effort: Effort, meanwhile: Callable[[], None]) -> tuple[float, float, float]:
-    """Send packets and do something else; how many were sent, for how long, how many arrived."""
+    """Send packets during an action. Give the number sent, the time, and the number received."""
     _sink(way)
     way.client.run(["ethtool", "-K", "wan0", "tx-udp-segmentation", "off"])
     _reach(way)
@@ -93,14 +93,14 @@ def _blast(way: Way, effort: Effort, meanwhile: Callable[[], None]) -> tuple[flo
 
 
 def _sink(way: Way) -> None:
-    """Take packets without reading them: they are counted at the interface."""
+    """Receive packets without reading them; the interface counts them."""
     text = f"import socket, time; s = socket.socket(type=2); s.bind(('', {LABEL})); time.sleep(99)"
     way.server.start([sys.executable, "-c", text])
     until(lambda: "UNCONN" in way.server.run(["ss", "-uln", f"sport = :{LABEL}"]), "the sink")
 
 
 def _reach(way: Way) -> None:
-    """Send until something arrives: neighbours know each other then."""
+    """Send until something arrives, so that neighbours are resolved."""
     text = f"import socket; socket.socket(type=2).sendto(b'', ('{way.address}', {LABEL}))"
 
     def arrives() -> bool:

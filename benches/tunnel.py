@@ -141,7 +141,7 @@ def _shape(end: Namespace, device: str) -> None:
 
 
 def cases(start: Start, effort: Effort) -> dict[str, Measure]:
-    """Give what is measured of every tunnel."""
+    """Give the measures of every tunnel."""
     return {
         "1 stream": partial(_transfer, start, effort, 1),
         "4 streams": partial(_transfer, start, effort, 4),
@@ -186,7 +186,7 @@ def _quic_lane(effort: Effort) -> Peer:
 
 
 def lane_cases(program: str, effort: Effort) -> dict[str, Measure]:
-    """Give what is measured of TCP that the gateways terminate."""
+    """Give the measures of TCP through the gateways' TCP proxy."""
     return {
         "1 stream": partial(_lane_transfer, program, effort, 1),
         "4 streams": partial(_lane_transfer, program, effort, 4),
@@ -208,7 +208,7 @@ _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
 
 
 def _derive(samples: Samples) -> None:
-    """Round-trip time over that of bare veth in the same round."""
+    """Round-trip time relative to a veth pair without a tunnel in the same round."""
     limit = samples.of(_BARE, "rtt")
     for name in _PEERS:
         if name != _BARE:

@@ -28,12 +28,12 @@ _MODERATE_MBIT = 100.0
 _FAST_MBIT = 1250.0
 _FALLBACKS_MBIT = (1000.0, 750.0, 500.0, 250.0)
 _PACKET = 1400
-"""Bytes of an IP packet."""
+"""Length of an IP packet, bytes."""
 _HEADERS = 28
 _DISCARD = 9
-"""Port of the packets that nobody reads (RFC 863)."""
+"""The discard port (RFC 863)."""
 _LATE_US = 1000.0
-"""Lateness of the 99th percentile beyond which a run of 13 ms is not valid: 1 ms."""
+"""99th percentile of the lateness above which a run with 13 ms of delay is invalid: 1 ms."""
 _TCP_WARM_UP_S = 3
 """Slow start to 100 Mbit/s over 70 ms, and the first loss after it."""
 _QUEUE = 2 * int(_MODERATE_MBIT * 1e6 / 8 * 2 * _MODERATE_MS / 1e3)
@@ -77,7 +77,7 @@ def _moderate(emulate: Emulate, effort: Effort, delay_ms: float) -> Mapping[str,
 
 
 def _fast(emulate: Emulate, effort: Effort) -> Mapping[str, float]:
-    """What it carries: 1250 Mbit/s, or the highest lower rate that holds."""
+    """Throughput: 1250 Mbit/s, or the highest lower rate without excess loss."""
     first = _carried(emulate, effort, _FAST_MBIT)
     held = _FAST_MBIT if _holds(first) else 0.0
     for rate in _FALLBACKS_MBIT:
@@ -157,7 +157,7 @@ def _flood(wan: Wan, mbit: float, seconds: int) -> Daemon:
 
 
 def _sink(wan: Wan) -> None:
-    """Take the packets without reading them: they are counted at the interface."""
+    """Receive packets without reading them; the interface counts them."""
     text = (
         f"import socket, time; s = socket.socket(type=2); s.bind(('', {_DISCARD})); time.sleep(60)"
     )
