@@ -132,7 +132,7 @@ pub struct Count {
     pub bytes: u64,
     /// Copies beyond the first.
     pub duplicated: u64,
-    /// RFC 4737 section 3.4.
+    /// RFC 4737 section 3.3.
     pub reordered: u64,
     /// Frames too old for the window to tell whether they came before.
     pub late: u64,

@@ -3,7 +3,7 @@
 //! Paths reorder and lose packets, so a packet is not compressed against its predecessor (RFC 2507,
 //! RFC 5795). Each flow has one [`Context`], the first bytes of a packet that is known to have
 //! arrived. A receiver that lacks a context, for instance after a restart, reports it, and the
-//! sender picks another (RFC 2507 section 10.1).
+//! sender picks another (RFC 2507 section 10.2).
 
 use std::time::{Duration, Instant};
 

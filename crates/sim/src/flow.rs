@@ -8,7 +8,7 @@ use crate::events::Nanos;
 pub(crate) const SEGMENT: u64 = 1374;
 pub(crate) const PACKET: u32 = 1426;
 
-/// CUBIC (RFC 9438 sections 4.1 and 4.6).
+/// CUBIC (RFC 9438 sections 4.2 and 4.6).
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 

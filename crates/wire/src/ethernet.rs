@@ -36,7 +36,7 @@ pub mod ethertype {
     pub const VLAN: u16 = 0x8100;
     /// IPv6.
     pub const IPV6: u16 = 0x86dd;
-    /// Network service header (RFC 8300 section 9).
+    /// Network service header (RFC 8300).
     pub const NSH: u16 = 0x894f;
     /// IEEE 802.1ad service tag.
     pub const QINQ: u16 = 0x88a8;

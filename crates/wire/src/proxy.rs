@@ -14,13 +14,13 @@
 //! +---------------+
 //!
 //! Kind         Fields behind the flow (bits)
-//! 1 DATA       Offset (48), payload
-//! 2 DATA, end  Offset (48), payload
-//! 3 OPEN       Window (32), Family (8): 4 or 6, Source Address (32 or 128), Source Port (16),
+//! 1 data       Offset (48), payload
+//! 2 data, end  Offset (48), payload
+//! 3 open       Window (32), Family (8): 4 or 6, Source Address (32 or 128), Source Port (16),
 //!              Destination Address (32 or 128), Destination Port (16)
-//! 4 OPENED     Window (32)
-//! 5 CREDIT     Limit (48)
-//! 6 RESET      Reason (8)
+//! 4 opened     Window (32)
+//! 5 credit     Limit (48)
+//! 6 reset      Reason (8)
 //! ```
 
 use std::net::{IpAddr, SocketAddr};

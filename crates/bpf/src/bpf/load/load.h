@@ -77,7 +77,7 @@ struct load_count {
 	__u64 received; /* every copy */
 	__u64 bytes;
 	__u64 duplicated;
-	__u64 reordered; /* RFC 4737 section 3.4 */
+	__u64 reordered; /* RFC 4737 section 3.3 */
 	__u64 late; /* too old for the window to tell whether they came before */
 	__u64 delay_sum;
 	__u64 delay_max;
