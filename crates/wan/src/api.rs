@@ -16,7 +16,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, patch},
 };
-use hawser_daemon::config::{FieldError, Invalid};
+use hawser_daemon::{
+    config::{FieldError, Invalid},
+    renamed::accept_old_names,
+};
 use hawser_netdev::poll::Waker;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,13 +32,13 @@ use super::{
     plan::{self, Plan},
 };
 
-/// What the control API asks of the event loop.
+/// A command of the control API to the event loop.
 pub(crate) enum Command {
-    /// Say what was counted.
+    /// Send the counters.
     Count(oneshot::Sender<Counters>),
-    /// Put new paths in force, and say when it is done.
+    /// Apply these paths, and confirm.
     Configure(Vec<plan::Path>, oneshot::Sender<()>),
-    /// End.
+    /// Stop.
     Stop,
 }
 
@@ -47,35 +50,35 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// A handle of the loop that reads these commands and has this waker.
+    /// A handle to the loop that receives these commands and has this waker.
     pub(crate) fn new(commands: mpsc::Sender<Command>, waker: Waker) -> Self {
         Self { commands, waker }
     }
 
-    /// Gives a command to the event loop.
+    /// Sends a command to the event loop.
     pub(crate) fn send(&self, command: Command) {
-        let _ = self.commands.send(command); // a loop that has ended needs no commands
+        let _ = self.commands.send(command); // fails if the loop has ended
         self.waker.wake();
     }
 }
 
-/// Answer to `GET /v1/status`.
+/// Response to `GET /v1/status`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(title = "hawserd wan status")]
 pub(crate) struct Status {
     version: &'static str,
     role: &'static str,
     uptime_s: f64,
-    /// Packets pass.
+    /// Whether packets are forwarded.
     ready: bool,
-    /// Whether the event loop goes before ordinary processes (`SCHED_FIFO`).
+    /// Whether the event loop has real-time priority (`SCHED_FIFO`).
     realtime: bool,
 }
 
-/// What the API's handlers share.
+/// State shared by the API's handlers.
 pub(crate) struct Api {
     handle: Handle,
-    /// The configuration in force.
+    /// The current configuration.
     document: Mutex<Document>,
     started: Instant,
     /// Whether the event loop has real-time priority.
@@ -83,7 +86,7 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// An API in front of the event loop of this handle.
+    /// An API for the event loop of this handle.
     pub(crate) fn new(handle: Handle, document: Document, realtime: Arc<AtomicBool>) -> Self {
         Self { handle, document: Mutex::new(document), started: Instant::now(), realtime }
     }
@@ -130,13 +133,13 @@ async fn config(State(api): Shared) -> Json<Document> {
     Json(api.document.lock().await.clone())
 }
 
-/// Puts a whole configuration in force.
+/// `PUT /v1/config`: replaces the configuration.
 async fn replace(State(api): Shared, Json(new): Json<Value>) -> Result<Json<Document>, Refusal> {
     let mut document = api.document.lock().await;
-    put_in_force(&api, &mut document, &new).await
+    apply(&api, &mut document, &new).await
 }
 
-/// Changes some values of one path (JSON merge patch, RFC 7396).
+/// `PATCH /v1/paths/{name}`: changes values of one path (JSON merge patch, RFC 7396).
 async fn amend(
     State(api): Shared,
     Path(name): Path<String>,
@@ -148,18 +151,14 @@ async fn amend(
     };
     let mut new = serde_json::to_value(&*document).unwrap_or_default();
     if let Some(path) = new.pointer_mut(&format!("/paths/{number}")) {
-        merge(path, change);
+        merge(path, accept_old_names(&change, &plan::RENAMED_IN_PATH));
     }
-    put_in_force(&api, &mut document, &new).await
+    apply(&api, &mut document, &new).await
 }
 
-async fn put_in_force(
-    api: &Api,
-    document: &mut Document,
-    new: &Value,
-) -> Result<Json<Document>, Refusal> {
+async fn apply(api: &Api, document: &mut Document, new: &Value) -> Result<Json<Document>, Refusal> {
     let (new, plan) = plan::parse(new)?;
-    unchanged(document, &new)?;
+    check_unchanged(document, &new)?;
     let Plan { paths, .. } = plan;
     let (answer, answered) = oneshot::channel();
     api.handle.send(Command::Configure(paths, answer));
@@ -168,8 +167,8 @@ async fn put_in_force(
     Ok(Json(new))
 }
 
-/// What belongs to the process stays as it is while it runs.
-fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
+/// Refuses changes of fields that are fixed while the daemon runs.
+fn check_unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
     let fields = [
         ("control", json!(old.control), json!(new.control)),
         ("seed", json!(old.seed), json!(new.seed)),
@@ -178,12 +177,12 @@ fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
     ];
     let changed = fields.into_iter().filter(|(_, old, new)| old != new);
     let errors: Vec<_> = changed
-        .map(|(field, _, new)| FieldError::new(field, new, "what it was when the daemon started"))
+        .map(|(field, _, new)| FieldError::new(field, new, "its value when the daemon started"))
         .collect();
     if errors.is_empty() { Ok(()) } else { Err(Invalid { errors }) }
 }
 
-/// RFC 7396 section 2.
+/// `MergePatch` of RFC 7396 section 2.
 fn merge(target: &mut Value, change: Value) {
     let Value::Object(change) = change else {
         *target = change;
@@ -202,7 +201,7 @@ fn merge(target: &mut Value, change: Value) {
     }
 }
 
-/// Why a request is not fulfilled.
+/// Why a request is refused.
 enum Refusal {
     Invalid(Invalid),
     NoSuchPath(String),
@@ -235,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merge_patch_does_what_rfc_7396_appendix_a_says() {
+    fn examples_of_rfc_7396_appendix_a() {
         for (target, change, expected) in [
             (json!({"a":"b"}), json!({"a":"c"}), json!({"a":"c"})),
             (json!({"a":"b"}), json!({"b":"c"}), json!({"a":"b","b":"c"})),

@@ -1,21 +1,22 @@
-//! Which path takes a frame.
+//! Matching of frames to paths by IP addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// The packets of one path, by their addresses. Frames that are not IP have none.
+/// The packets of one path, by their addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    /// None takes every source.
+    /// Source prefix; `None`: any source.
     pub(crate) source: Option<IpNet>,
-    /// None takes every destination.
+    /// Destination prefix; `None`: any destination.
     pub(crate) destination: Option<IpNet>,
 }
 
 impl Rule {
-    /// Whether a packet between these addresses belongs to the path.
-    pub(crate) fn takes(&self, addresses: Option<(IpAddr, IpAddr)>) -> bool {
+    /// Whether the rule matches a packet with these addresses. Frames without IP have none, and match only a
+    /// rule without prefixes.
+    pub(crate) fn matches(&self, addresses: Option<(IpAddr, IpAddr)>) -> bool {
         match addresses {
             None => self.source.is_none() && self.destination.is_none(),
             Some((source, destination)) => {
@@ -28,10 +29,10 @@ impl Rule {
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86DD;
-/// IEEE 802.1Q and 802.1ad tags, of which at most two stand in a row.
+/// `EtherType` of IEEE 802.1Q and 802.1ad tags, of which at most two are parsed.
 const TAGS: [u16; 2] = [0x8100, 0x88A8];
 
-/// Source and destination of the IP packet in an Ethernet frame.
+/// Source and destination address of the IP packet in an Ethernet frame.
 pub(crate) fn addresses(frame: &[u8]) -> Option<(IpAddr, IpAddr)> {
     let mut at = 12;
     for _ in 0..2 {
@@ -106,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_without_prefixes_takes_what_is_not_ip() {
+    fn only_a_rule_without_prefixes_matches_other_protocols() {
         let between = Some(("10.1.0.2".parse().unwrap(), "10.2.0.3".parse().unwrap()));
         let rule = Rule { source: Some("10.1.0.0/24".parse().unwrap()), destination: None };
-        assert!(rule.takes(between) && !rule.takes(None));
-        assert!(Rule::default().takes(between) && Rule::default().takes(None));
+        assert!(rule.matches(between) && !rule.matches(None));
+        assert!(Rule::default().matches(between) && Rule::default().matches(None));
         let other = Rule { destination: Some("10.1.0.0/24".parse().unwrap()), source: None };
-        assert!(!other.takes(between));
+        assert!(!other.matches(between));
     }
 }

@@ -1,4 +1,5 @@
-//! The two clocks of the emulator: it counts on one, the kernel stamps packets with the other.
+//! The emulator's clocks: it schedules by `CLOCK_MONOTONIC`, the kernel timestamps packets with
+//! `CLOCK_REALTIME`.
 
 use std::time::Duration;
 
@@ -12,28 +13,28 @@ pub(crate) fn now() -> Instant {
     )
 }
 
-/// Both clocks at one moment: turns the kernel's stamps into points of our time.
+/// Both clocks at the same time, to convert timestamps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct Clocks {
     /// `CLOCK_MONOTONIC`.
     pub(crate) now: Instant,
     real: Duration,
 }
 
-/// No packet has waited longer than this in a ring. A stamp that says so comes from a wall clock
-/// that was set meanwhile.
-const OLDEST: Duration = Duration::from_secs(1);
+/// Longest plausible time of a packet in a ring. An older timestamp means that `CLOCK_REALTIME` was set in
+/// the meantime.
+const AGE_MAX: Duration = Duration::from_secs(1);
 
-impl Moment {
-    /// This moment.
-    pub(crate) fn get() -> Self {
+impl Clocks {
+    /// Reads both clocks.
+    pub(crate) fn read() -> Self {
         Self { now: now(), real: span(clock_gettime(ClockId::Realtime)) }
     }
 
-    /// When a packet came that carries this stamp; never in the future.
-    pub(crate) fn arrival(&self, stamp: Duration) -> Instant {
-        let age = self.real.saturating_sub(stamp);
-        let age = if age > OLDEST { Duration::ZERO } else { age };
+    /// Arrival time of a packet with this timestamp, not later than now.
+    pub(crate) fn arrival(&self, timestamp: Duration) -> Instant {
+        let age = self.real.saturating_sub(timestamp);
+        let age = if age > AGE_MAX { Duration::ZERO } else { age };
         let age = u64::try_from(age.as_nanos()).unwrap_or_default();
         Instant::from_nanos(self.now.as_nanos().saturating_sub(age))
     }

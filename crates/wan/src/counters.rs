@@ -1,4 +1,4 @@
-//! What the emulator counts, as JSON and for Prometheus.
+//! The emulator's counters, as JSON and for Prometheus.
 
 use hawser_daemon::control;
 use hawser_impair::Tally;
@@ -16,16 +16,16 @@ use super::{
     port::Port,
 };
 
-/// Counters since the daemon started. A drop that was asked for stands under `paths` as `drop_loss`
-/// or `drop_queue`; every other one is the emulator's own failing.
+/// Counters since the daemon started. Configured drops are `drop_loss` and `drop_queue` of `paths`; all
+/// other drops are failures of the emulator.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "hawserd wan counters")]
 pub(crate) struct Counters {
     /// Interfaces, in the order of the wires' ends.
     pub(crate) interfaces: Vec<InterfaceCounters>,
-    /// Paths; for each direction of a wire, one `wire:NAME:DIRECTION` has what no path takes.
+    /// Paths. `wire:NAME:DIRECTION` counts the packets of a wire's direction that no path matches.
     pub(crate) paths: Vec<PathCounters>,
-    /// Bytes of memory that hold packets now.
+    /// Memory in use by packets, bytes.
     pub(crate) buffered_bytes: u64,
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct InterfaceCounters {
     pub(crate) rx_bytes: u64,
     pub(crate) tx_packets: u64,
     pub(crate) tx_bytes: u64,
-    /// The receive ring was full: the emulator was too slow.
+    /// Dropped because the receive ring was full: the emulator was too slow.
     pub(crate) drop_ring: u64,
-    /// Larger than the MTU: segmentation offload is on at the sender.
+    /// Dropped because larger than the MTU: the sender uses segmentation offload.
     pub(crate) drop_oversize: u64,
-    /// The kernel refused to send.
+    /// Dropped because the kernel refused to send them.
     pub(crate) drop_send: u64,
 }
 
@@ -55,25 +55,25 @@ pub(crate) struct PathCounters {
     pub(crate) rx_bytes: u64,
     pub(crate) tx_packets: u64,
     pub(crate) tx_bytes: u64,
-    /// Lost as asked.
+    /// Dropped by the loss model.
     pub(crate) drop_loss: u64,
-    /// Found the bottleneck's queue full, as asked.
+    /// Dropped because the bottleneck's queue was full.
     pub(crate) drop_queue: u64,
-    /// Found no memory.
+    /// Dropped because the packet memory (`buffer_bytes`) was full.
     pub(crate) drop_buffer: u64,
-    /// Copies made.
+    /// Duplicates created.
     pub(crate) duplicated: u64,
-    /// Held back so that others overtake them.
+    /// Delayed by `reordering`, so that later packets overtake them.
     pub(crate) reordered: u64,
-    /// Would have overtaken others, and waited for them.
+    /// Delayed to preserve order: their jitter would have let them overtake.
     pub(crate) held: u64,
-    /// The constant delay asked for.
+    /// Configured constant delay, microseconds.
     pub(crate) delay_us: f64,
-    /// How much later than due its packets were sent.
+    /// Time between a packet's due time and its transmission.
     pub(crate) lateness_us: Quantiles,
 }
 
-/// Quantiles of a distribution, microseconds; error at most 1 %.
+/// Quantiles of a distribution in microseconds, with an error of at most 1 %.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub(crate) struct Quantiles {
     pub(crate) count: u64,
@@ -85,7 +85,7 @@ pub(crate) struct Quantiles {
     pub(crate) max: f64,
 }
 
-/// Everything counted so far.
+/// The current counters.
 pub(crate) fn snapshot(emulator: &mut Emulator) -> Counters {
     Counters {
         interfaces: emulator.ports().iter_mut().map(interface).collect(),
@@ -189,7 +189,7 @@ pub(crate) fn prometheus(counters: &Counters) -> String {
     registry.register("packets", "Packets by element and kind", packets);
     registry.register("bytes", "Bytes of Ethernet frames by element and kind", bytes);
     registry.register("drops", "Packets dropped by element and cause", drops);
-    registry.register("lateness_seconds", "How much later than due packets were sent", lateness);
+    registry.register("lateness_seconds", "Time between due time and transmission", lateness);
     control::prometheus_text(&registry)
 }
 

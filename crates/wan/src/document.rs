@@ -1,9 +1,9 @@
-//! The WAN emulator's configuration as it is written. [`super::plan`] makes it valid.
+//! The WAN emulator's configuration file. [`super::plan`] validates and resolves it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Configuration of one WAN emulator: wires between interfaces, and what happens on them.
+/// Configuration of one WAN emulator: wires between interfaces, and paths with impairments on them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "hawserd wan configuration")]
@@ -14,17 +14,17 @@ pub(crate) struct Document {
     /// Unix socket of the control API.
     #[schemars(length(min = 1, max = 107))]
     pub(crate) control: String,
-    /// Of all chance: equal seeds and equal packets give equal fates.
+    /// Seed of all random streams. Equal seeds and equal packets give equal results.
     #[serde(default)]
     pub(crate) seed: u64,
-    /// Memory for packets under way. A packet that finds it full is dropped with the cause `buffer`.
+    /// Memory for packets in flight. If it is full, packets are dropped and counted as `drop_buffer`.
     #[serde(default = "default_buffer")]
     #[schemars(range(min = 1_000_000))]
     pub(crate) buffer_bytes: u64,
     /// Pairs of interfaces.
     #[schemars(length(min = 1, max = 1024))]
     pub(crate) wires: Vec<Wire>,
-    /// What happens on the wires. Of several that take a packet, the first does.
+    /// Paths on the wires. A packet belongs to the first path that matches it.
     #[schemars(length(max = 65536))]
     pub(crate) paths: Vec<Path>,
 }
@@ -33,7 +33,7 @@ fn default_buffer() -> u64 {
     256_000_000
 }
 
-/// Two interfaces: what comes in at one goes out at the other.
+/// Two interfaces: frames received at one are sent at the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wire {
@@ -42,7 +42,7 @@ pub(crate) struct Wire {
     pub(crate) name: String,
     /// The interfaces. *Forward* is from the first to the second.
     pub(crate) ends: (Interface, Interface),
-    /// The directions carried; the other one is the kernel's or nobody's.
+    /// Directions that the emulator forwards. It leaves the other direction to the kernel.
     #[serde(default)]
     pub(crate) carries: Carries,
 }
@@ -75,7 +75,7 @@ pub(crate) enum Direction {
     Reverse,
 }
 
-/// What happens to the packets of one direction of a wire between certain addresses.
+/// Impairments of the packets of one direction of a wire with certain addresses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Path {
@@ -86,29 +86,29 @@ pub(crate) struct Path {
     pub(crate) wire: String,
     /// The direction.
     pub(crate) direction: Direction,
-    /// Source prefix (IPv4 or IPv6) of its packets; without it every source.
+    /// Source prefix (IPv4 or IPv6) of its packets; any source if left out.
     #[serde(default)]
     pub(crate) source: Option<String>,
-    /// Destination prefix of its packets; without it every destination.
+    /// Destination prefix of its packets; any destination if left out.
     #[serde(default)]
     pub(crate) destination: Option<String>,
-    /// Rate and queue; the kernel's shapers serve constant rates with less effort.
+    /// Rate and queue. For a constant rate, the kernel's shapers need less CPU.
     #[serde(default)]
     pub(crate) bottleneck: Option<Bottleneck>,
-    /// Constant one-way delay.
+    /// Constant one-way delay, microseconds.
     #[serde(default)]
     #[schemars(range(min = 0, max = 3_600_000_000_u64))]
     pub(crate) delay_us: f64,
     /// Variation of the delay.
     #[serde(default)]
     pub(crate) jitter: Option<Jitter>,
-    /// Loss.
+    /// Loss model.
     #[serde(default)]
     pub(crate) loss: Option<Loss>,
-    /// Share of packets delivered twice.
+    /// Fraction of packets delivered twice.
     #[serde(default)]
     pub(crate) duplication: Probability,
-    /// Packets held back so that others overtake them.
+    /// Packets with an extra delay, so that later packets overtake them.
     #[serde(default)]
     pub(crate) reordering: Option<Reordering>,
 }
@@ -118,8 +118,8 @@ pub(crate) struct Path {
 #[serde(transparent)]
 pub(crate) struct Probability(#[schemars(range(min = 0, max = 1))] pub(crate) f64);
 
-/// A rate, constant or from a trace, behind a queue that drops at the tail. Bytes are counted as
-/// Ethernet frames.
+/// A rate, constant or from a trace, behind a queue that drops at the tail. Bytes are those of Ethernet
+/// frames.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bottleneck {
@@ -127,10 +127,11 @@ pub(crate) struct Bottleneck {
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub(crate) rate_bit_per_s: Option<u64>,
-    /// A trace in mahimahi's format: each line a millisecond at which 1504 bytes may pass.
+    /// A trace in mahimahi's format: each line is a time in milliseconds at which 1504 bytes can be
+    /// delivered.
     #[serde(default)]
     pub(crate) trace: Option<String>,
-    /// Bytes that may wait besides the packet in transmission.
+    /// Queue limit, bytes, without the packet in transmission.
     pub(crate) queue_bytes: u64,
 }
 
@@ -138,21 +139,21 @@ pub(crate) struct Bottleneck {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Jitter {
-    /// Standard deviation.
+    /// Standard deviation, microseconds.
     #[schemars(range(min = 0, max = 3_600_000_000_u64))]
     pub(crate) deviation_us: f64,
-    /// Shape.
+    /// Distribution.
     #[serde(default)]
     pub(crate) distribution: Distribution,
-    /// Correlation from one packet to the next.
+    /// Correlation of successive packets.
     #[serde(default)]
     pub(crate) correlation: Probability,
-    /// Whether packets may overtake one another; if not, they wait for one another.
+    /// Whether packets may overtake one another; otherwise they are delayed to preserve order.
     #[serde(default)]
     pub(crate) reorders: bool,
 }
 
-/// Shape of the jitter.
+/// Distribution of the jitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Distribution {
@@ -161,29 +162,29 @@ pub(crate) enum Distribution {
     Normal,
     /// Uniform.
     Uniform,
-    /// Pareto of shape 3.
+    /// Pareto with shape 3.
     Pareto,
 }
 
-/// Which packets are lost.
+/// Loss model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Loss {
-    /// Each packet by itself.
+    /// Independent losses.
     Bernoulli {
-        /// Share of packets lost.
+        /// Loss probability.
         probability: Probability,
     },
-    /// In bursts: two states, each with a share of loss.
+    /// Bursts of losses: a Markov chain of two states, with a transition before each packet.
     GilbertElliott {
-        /// Probability of going from the good to the bad state, at each packet.
+        /// Transition probability from the good to the bad state.
         to_bad: Probability,
-        /// Probability of going from the bad to the good state, at each packet.
+        /// Transition probability from the bad to the good state.
         to_good: Probability,
-        /// Share lost in the good state.
+        /// Loss probability in the good state.
         #[serde(default)]
         good: Probability,
-        /// Share lost in the bad state.
+        /// Loss probability in the bad state.
         #[serde(default = "always")]
         bad: Probability,
     },
@@ -193,13 +194,13 @@ fn always() -> Probability {
     Probability(1.0)
 }
 
-/// Packets held back so that others overtake them.
+/// Packets with an extra delay, so that later packets overtake them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reordering {
-    /// Share of packets held back.
+    /// Fraction of packets with the extra delay.
     pub(crate) share: Probability,
-    /// How much longer they are under way.
+    /// The extra delay, microseconds.
     #[schemars(range(min = 0, max = 3_600_000_000_u64))]
-    pub(crate) by_us: f64,
+    pub(crate) extra_delay_us: f64,
 }

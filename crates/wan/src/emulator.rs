@@ -1,4 +1,4 @@
-//! Frames between ports: each is given to the channel of its path, and sent when that lets it out.
+//! The emulator: passes each received frame through the channel of its path, and sends it when it is due.
 
 use std::{io, time::Duration};
 
@@ -8,69 +8,69 @@ use hdrhistogram::Histogram;
 
 use super::{
     classify::{Rule, addresses},
-    clock::{self, Moment},
+    clock::{self, Clocks},
     document::{Carries, Direction, Wire},
     plan::{self, Plan},
     pool::{Pool, Slot},
     port::{Outgoing, Port},
 };
 
-/// Frames taken from one port before the others have their turn.
-const TURN: usize = 256;
-/// Until an interface that took no more is tried again: the time in which a receiver takes some
-/// frames in.
-const AGAIN: Duration = Duration::from_micros(50);
-/// Lateness is kept with an error of at most 1 %, up to a minute.
+/// Frames received from one port in a turn of the event loop, so that the other ports are served too.
+const RECEIVE_MAX: usize = 256;
+/// Time until a full interface is tried again, in which its receiver processes some frames.
+const RETRY_INTERVAL: Duration = Duration::from_micros(50);
+/// Significant digits and maximum of the lateness histograms: an error of at most 1 %, up to a minute.
 const LATENESS_DIGITS: u8 = 2;
-const LATENESS_HIGHEST_NS: u64 = 60_000_000_000;
+const LATENESS_MAX_NS: u64 = 60_000_000_000;
 
-/// How much a turn of the loop took in.
+/// How many of the waiting frames were received in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Intake {
-    /// No frame was there.
+    /// No frames were waiting.
     Nothing,
-    /// Everything that was there.
+    /// All of them.
     All,
-    /// As much as one turn may take; more may be there.
-    Part,
+    /// [`RECEIVE_MAX`] of one port; more may be waiting.
+    Partial,
 }
 
 impl Intake {
-    fn of(taken: usize) -> Self {
-        match taken {
+    fn of(received: usize) -> Self {
+        match received {
             0 => Self::Nothing,
-            TURN => Self::Part,
+            RECEIVE_MAX => Self::Partial,
             _ => Self::All,
         }
     }
 }
 
-/// One direction of a wire, from one port to the other.
+/// One direction of a wire.
 #[derive(Debug)]
-struct Lane {
+struct Link {
     wire: usize,
     direction: Direction,
+    /// Indices of the ports.
     from: usize,
     to: usize,
-    /// Of several rules that take a packet, the first holds.
+    /// Rules with the index of their path; the first that matches applies.
     rules: Vec<(Rule, usize)>,
-    /// The path of packets that no rule takes.
-    rest: usize,
+    /// Index of the path of packets that no rule matches.
+    default_path: usize,
 }
 
-/// One path of one lane.
+/// A path on a link.
 #[derive(Debug)]
 pub(crate) struct Path {
-    /// Its name; that of the wire and direction for packets that no path takes.
+    /// Its name; `wire:NAME:DIRECTION` for a link's default path.
     pub(crate) name: String,
-    lane: usize,
-    /// What happens to its packets.
+    link: usize,
+    /// Its impairments.
     pub(crate) channel: Channel<Slot>,
-    /// How much later than due its packets went, ns.
+    /// Time between due time and transmission, ns.
     pub(crate) lateness: Histogram<u64>,
-    /// Packets for which no memory was left.
+    /// Packets dropped because the memory was full.
     pub(crate) buffer: Tally,
-    /// No longer configured; lives on for the packets under way.
+    /// No longer configured, but may have packets in flight.
     pub(crate) retired: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Path {
 #[derive(Debug)]
 pub(crate) struct Emulator {
     ports: Vec<Port>,
-    lanes: Vec<Lane>,
+    links: Vec<Link>,
     paths: Vec<Path>,
     pool: Pool,
     seed: u64,
@@ -97,11 +97,11 @@ impl Emulator {
         });
         let ports =
             ends.map(|(name, receives)| open(name, receives)).collect::<io::Result<Vec<_>>>()?;
-        let frame = ports.iter().map(|port| port.socket.largest_frame()).max().unwrap_or_default();
+        let frame = ports.iter().map(|port| port.socket.frame_max()).max().unwrap_or_default();
         let memory = usize::try_from(plan.buffer_bytes).unwrap_or(usize::MAX);
         let mut emulator = Self {
             ports,
-            lanes: Vec::new(),
+            links: Vec::new(),
             paths: Vec::new(),
             pool: Pool::new(VNET_HEADER + frame, memory),
             seed: plan.seed,
@@ -113,62 +113,62 @@ impl Emulator {
         Ok(emulator)
     }
 
-    /// New paths, all at once. Paths that keep their name and lane keep their chance and counters.
+    /// Replaces all paths at once. Paths that keep their name and link keep their random state and counters.
     pub(crate) fn configure(&mut self, plans: &[plan::Path]) {
         let now = clock::now();
-        let unruled: Vec<usize> = self.lanes.iter().map(|lane| lane.rest).collect();
+        let defaults: Vec<usize> = self.links.iter().map(|link| link.default_path).collect();
         for (number, path) in self.paths.iter_mut().enumerate() {
-            path.retired = !unruled.contains(&number);
+            path.retired = !defaults.contains(&number);
         }
-        self.lanes.iter_mut().for_each(|lane| lane.rules.clear());
+        self.links.iter_mut().for_each(|link| link.rules.clear());
         for plan in plans {
             self.configure_path(plan, now);
         }
     }
 
-    /// When the next packet is due, or those that an interface did not take are to be tried again.
+    /// When the next packet is due, or a full interface is to be tried again.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let again = self.ports.iter().any(Port::is_waiting).then(|| clock::now() + AGAIN);
-        self.paths.iter().filter_map(|path| path.channel.poll_timeout()).chain(again).min()
+        let retry = self.ports.iter().any(Port::has_queued).then(|| clock::now() + RETRY_INTERVAL);
+        self.paths.iter().filter_map(|path| path.channel.poll_timeout()).chain(retry).min()
     }
 
-    /// How long packets may wait in the rings without anybody seeing it.
-    pub(crate) fn patience(&self) -> Duration {
-        let taking = self.lanes.iter().flat_map(Lane::taking);
-        let paths = taking.filter_map(|number| self.paths.get(number));
-        paths.map(|path| path.channel.patience()).min().unwrap_or_default()
+    /// Longest time that frames may wait in the rings without an effect on their delay.
+    pub(crate) fn poll_interval_max(&self) -> Duration {
+        let used = self.links.iter().flat_map(Link::used_paths);
+        let paths = used.filter_map(|number| self.paths.get(number));
+        paths.map(|path| path.channel.poll_interval_max()).min().unwrap_or_default()
     }
 
-    /// Takes in what has come, up to [`TURN`] frames a port.
+    /// Receives frames, up to [`RECEIVE_MAX`] per port.
     pub(crate) fn receive(&mut self) -> Intake {
-        let Self { ports, lanes, paths, pool, .. } = self;
+        let Self { ports, links, paths, pool, .. } = self;
         let mut intake = Intake::Nothing;
-        for lane in &*lanes {
-            let Some(port) = ports.get_mut(lane.from) else { continue };
-            let moment = Moment::get();
+        for link in &*links {
+            let Some(port) = ports.get_mut(link.from) else { continue };
+            let clocks = Clocks::read();
             let Port { socket, counters, .. } = port;
-            let mut taken = 0;
-            while taken < TURN {
+            let mut received = 0;
+            while received < RECEIVE_MAX {
                 let Some(frame) = socket.receive() else { break };
-                taken += 1;
+                received += 1;
                 let length = u32::try_from(frame.length).unwrap_or(u32::MAX);
                 counters.rx.add(length);
-                if frame.is_cut_off() {
+                if frame.is_truncated() {
                     counters.oversize.add(length);
-                } else if let Some(path) = paths.get_mut(lane.path(&frame)) {
-                    path.take(&frame, length, moment.arrival(frame.received), pool);
+                } else if let Some(path) = paths.get_mut(link.path(&frame)) {
+                    path.enqueue(&frame, length, clocks.arrival(frame.received), pool);
                 }
             }
-            intake = intake.max(Intake::of(taken));
+            intake = intake.max(Intake::of(received));
         }
         intake
     }
 
-    /// Sends everything that is due.
-    pub(crate) fn release(&mut self) {
+    /// Sends all frames that are due.
+    pub(crate) fn send_due(&mut self) {
         let now = clock::now();
         for number in 0..self.paths.len() {
-            self.release_path(number, now);
+            self.send_due_of_path(number, now);
         }
         for port in 0..self.ports.len() {
             self.flush(port);
@@ -193,25 +193,25 @@ impl Emulator {
     fn add_wire(&mut self, number: usize, wire: &Wire) {
         let (first, second) = (2 * number, 2 * number + 1);
         if wire.carries != Carries::Reverse {
-            self.add_lane(wire, number, Direction::Forward, (first, second));
+            self.add_link(wire, number, Direction::Forward, (first, second));
         }
         if wire.carries != Carries::Forward {
-            self.add_lane(wire, number, Direction::Reverse, (second, first));
+            self.add_link(wire, number, Direction::Reverse, (second, first));
         }
     }
 
-    fn add_lane(&mut self, wire: &Wire, number: usize, direction: Direction, ends: (usize, usize)) {
-        let way = if direction == Direction::Forward { "forward" } else { "reverse" };
-        let lane = self.lanes.len();
-        let name = format!("wire:{}:{way}", wire.name);
-        let rest = self.add_path(name, lane, Profile::default());
-        let (from, to) = ends;
-        self.lanes.push(Lane { wire: number, direction, from, to, rules: Vec::new(), rest });
+    fn add_link(&mut self, wire: &Wire, number: usize, direction: Direction, ends: (usize, usize)) {
+        let suffix = if direction == Direction::Forward { "forward" } else { "reverse" };
+        let link = self.links.len();
+        let name = format!("wire:{}:{suffix}", wire.name);
+        let default_path = self.add_path(name, link, Profile::default());
+        let ((from, to), rules) = (ends, Vec::new());
+        self.links.push(Link { wire: number, direction, from, to, rules, default_path });
     }
 
-    fn add_path(&mut self, name: String, lane: usize, profile: Profile) -> usize {
-        let seed = self.seed ^ fingerprint(&name);
-        let path = Path::new(name, lane, Channel::new(clock::now(), profile, seed));
+    fn add_path(&mut self, name: String, link: usize, profile: Profile) -> usize {
+        let seed = self.seed ^ hash(&name);
+        let path = Path::new(name, link, Channel::new(clock::now(), profile, seed));
         let vacant = self.paths.iter().position(Path::is_vacant).unwrap_or(self.paths.len());
         match self.paths.get_mut(vacant) {
             Some(old) => *old = path,
@@ -221,28 +221,28 @@ impl Emulator {
     }
 
     fn configure_path(&mut self, plan: &plan::Path, now: Instant) {
-        let same = |lane: &Lane| lane.wire == plan.wire && lane.direction == plan.direction;
-        let Some(at) = self.lanes.iter().position(same) else { return };
-        let known = self.paths.iter().position(|path| path.name == plan.name && path.lane == at);
+        let same = |link: &Link| link.wire == plan.wire && link.direction == plan.direction;
+        let Some(at) = self.links.iter().position(same) else { return };
+        let known = self.paths.iter().position(|path| path.name == plan.name && path.link == at);
         let number = match known {
             Some(number) => number,
             None => self.add_path(plan.name.clone(), at, Profile::default()),
         };
-        if let (Some(path), Some(lane)) = (self.paths.get_mut(number), self.lanes.get_mut(at)) {
+        if let (Some(path), Some(link)) = (self.paths.get_mut(number), self.links.get_mut(at)) {
             path.retired = false;
             path.channel.set_profile(now, plan.profile.clone());
             let (source, destination) = (plan.source, plan.destination);
-            lane.rules.push((Rule { source, destination }, number));
+            link.rules.push((Rule { source, destination }, number));
         }
     }
 
-    fn release_path(&mut self, number: usize, now: Instant) {
-        while let Some((departure, lane)) = self
+    fn send_due_of_path(&mut self, number: usize, now: Instant) {
+        while let Some((departure, link)) = self
             .paths
             .get_mut(number)
-            .and_then(|path| Some((path.channel.pop_due(now)?, path.lane)))
+            .and_then(|path| Some((path.channel.pop_due(now)?, path.link)))
         {
-            let to = self.lanes.get(lane).map_or(0, |lane| lane.to);
+            let to = self.links.get(link).map_or(0, |link| link.to);
             let (slot, due, more) = (departure.packet, departure.due, departure.more);
             let frame = Outgoing { slot, path: number, due, more };
             if self.ports.get_mut(to).is_some_and(|port| port.queue(frame)) {
@@ -251,7 +251,7 @@ impl Emulator {
         }
     }
 
-    /// Sends what a port has gathered, and notes how late it went: when the kernel has taken it.
+    /// Sends the frames queued at a port, and records their lateness when the kernel accepts them.
     fn flush(&mut self, port: usize) {
         let Self { ports, paths, pool, .. } = self;
         let Some(port) = ports.get_mut(port) else { return };
@@ -259,8 +259,8 @@ impl Emulator {
         port.flush(pool, |frame| {
             let sent = *sent.get_or_insert_with(clock::now);
             if let Some(path) = paths.get_mut(frame.path) {
-                let late = sent.saturating_since(frame.due).as_nanos();
-                path.lateness.saturating_record(u64::try_from(late).unwrap_or(u64::MAX));
+                let lateness = sent.saturating_since(frame.due).as_nanos();
+                path.lateness.saturating_record(u64::try_from(lateness).unwrap_or(u64::MAX));
             }
         });
     }
@@ -271,37 +271,37 @@ fn open(name: &str, receives: bool) -> io::Result<Port> {
         .map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
 }
 
-impl Lane {
-    /// The paths that take its packets: those of its rules, or of a lane without rules the rest.
-    fn taking(&self) -> impl Iterator<Item = usize> {
-        let rest = self.rules.is_empty().then_some(self.rest);
-        self.rules.iter().map(|(_, number)| *number).chain(rest)
+impl Link {
+    /// The paths of its rules, or the default path if it has no rules.
+    fn used_paths(&self) -> impl Iterator<Item = usize> {
+        let default_path = self.rules.is_empty().then_some(self.default_path);
+        self.rules.iter().map(|(_, number)| *number).chain(default_path)
     }
 
-    /// Number of the path that takes a frame.
+    /// Index of a frame's path.
     fn path(&self, frame: &Frame<'_>) -> usize {
-        let between = frame.bytes.get(VNET_HEADER..).and_then(addresses);
-        let found = self.rules.iter().find(|(rule, _)| rule.takes(between));
-        found.map_or(self.rest, |(_, number)| *number)
+        let addresses = frame.bytes.get(VNET_HEADER..).and_then(addresses);
+        let found = self.rules.iter().find(|(rule, _)| rule.matches(addresses));
+        found.map_or(self.default_path, |(_, number)| *number)
     }
 }
 
 impl Path {
-    fn new(name: String, lane: usize, channel: Channel<Slot>) -> Self {
+    fn new(name: String, link: usize, channel: Channel<Slot>) -> Self {
         #[expect(clippy::expect_used, reason = "constant arguments, covered by every test")]
-        let lateness = Histogram::new_with_bounds(1, LATENESS_HIGHEST_NS, LATENESS_DIGITS)
+        let lateness = Histogram::new_with_bounds(1, LATENESS_MAX_NS, LATENESS_DIGITS)
             .expect("bounds of a histogram");
-        Self { name, lane, channel, lateness, buffer: Tally::default(), retired: false }
+        Self { name, link, channel, lateness, buffer: Tally::default(), retired: false }
     }
 
-    /// Whether nobody needs the path any more.
+    /// Whether the path can be replaced: retired, with no packets in flight.
     fn is_vacant(&self) -> bool {
         self.retired && self.channel.poll_timeout().is_none()
     }
 
-    /// Gives a frame to the channel; its bytes are copied only if it survives.
-    fn take(&mut self, frame: &Frame<'_>, length: u32, arrival: Instant, pool: &mut Pool) {
-        let Some(slot) = pool.take() else {
+    /// Passes a frame to the channel. Its bytes are copied only if the channel does not drop it.
+    fn enqueue(&mut self, frame: &Frame<'_>, length: u32, arrival: Instant, pool: &mut Pool) {
+        let Some(slot) = pool.allocate() else {
             self.buffer.add(length);
             return;
         };
@@ -312,7 +312,7 @@ impl Path {
     }
 }
 
-/// Copies a frame; a VLAN tag that the kernel took off goes back between addresses and type.
+/// Copies a frame into its slot, and puts back the VLAN tag that the kernel removed.
 fn store(pool: &mut Pool, slot: Slot, frame: &Frame<'_>) {
     let tagged = frame.vlan.zip(frame.bytes.split_at_checked(VNET_HEADER + 12));
     let Some(((tpid, tci), (head, tail))) = tagged else {
@@ -320,23 +320,24 @@ fn store(pool: &mut Pool, slot: Slot, frame: &Frame<'_>) {
     };
     let tag = (u32::from(tpid) << 16 | u32::from(tci)).to_be_bytes();
     let (header, addresses) = head.split_at(VNET_HEADER);
-    pool.write(slot, &[&behind_tag(header), addresses, &tag, tail]);
+    pool.write(slot, &[&with_tag(header), addresses, &tag, tail]);
 }
 
-/// The `virtio_net_hdr` of a frame that grew by a tag: the checksum starts four bytes later.
-fn behind_tag(header: &[u8]) -> [u8; VNET_HEADER] {
-    const START: usize = 6; // of csum_start, in the machine's byte order
-    let mut moved = [0; VNET_HEADER];
-    moved.copy_from_slice(header);
-    if let Some(start) = moved.get_mut(START..).and_then(|rest| rest.first_chunk_mut::<2>()) {
-        let place = u16::from_ne_bytes(*start);
-        *start = if place == 0 { 0 } else { place.saturating_add(4) }.to_ne_bytes();
+/// The `virtio_net_hdr` of a frame after a tag was inserted: `csum_start` is four bytes higher.
+fn with_tag(header: &[u8]) -> [u8; VNET_HEADER] {
+    const CSUM_START: usize = 6; // offset of csum_start, which is in host byte order
+    let mut changed = [0; VNET_HEADER];
+    changed.copy_from_slice(header);
+    let field = changed.get_mut(CSUM_START..).and_then(|rest| rest.first_chunk_mut::<2>());
+    if let Some(field) = field {
+        let start = u16::from_ne_bytes(*field);
+        *field = if start == 0 { 0 } else { start.saturating_add(4) }.to_ne_bytes();
     }
-    moved
+    changed
 }
 
-/// FNV-1a: each path has chance of its own, the same in every version.
-fn fingerprint(name: &str) -> u64 {
+/// FNV-1a hash of a path's name, which selects its random streams; the same in every version.
+fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -1,17 +1,18 @@
-//! Role `wan`: delay, jitter, loss and more between pairs of interfaces, in user space.
+//! Role `wan`: a WAN emulator in user space, which forwards frames between pairs of interfaces with delay,
+//! jitter, loss, duplication, reordering and rate limits.
 #![forbid(unsafe_code)]
 
 mod api;
 mod classify;
 mod clock;
 mod counters;
+mod cpu_latency;
 mod document;
 mod emulator;
 mod event_loop;
 mod plan;
 mod pool;
 mod port;
-mod vigil;
 
 use std::{
     io,
@@ -43,7 +44,7 @@ pub const SCHEMAS: &[schema::Entry] = &[
 
 const EXAMPLES: &str = "\
 Examples:
-  hawserd wan --config wan.json --check   say whether the configuration is good, and end
+  hawserd wan --config wan.json --check   check the configuration and exit
   hawserd wan --config wan.json           run until SIGTERM
   curl --unix-socket wan.sock http://wan/v1/counters
   curl --unix-socket wan.sock -X PATCH -H 'content-type: application/json' \\
@@ -57,12 +58,12 @@ pub struct Args {
     /// Configuration file (JSON; `hawserd schema wan-config` describes it)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Only say whether the configuration is good
+    /// Check the configuration and exit
     #[arg(long)]
     check: bool,
 }
 
-/// Runs the emulator until it is told to stop.
+/// Runs the emulator until SIGTERM or SIGINT.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let (document, plan) = load(&args.config, plan::parse)?;
     if args.check {
@@ -77,18 +78,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let api = Api::new(handle, document, Arc::clone(&realtime));
     let server = control::serve(listener, api::router(api), move || stop.send(Command::Stop))
         .context("control API")?;
-    // After the API's thread was made, so that it does not inherit the priority.
+    // After the API's thread was started, so that it does not inherit the priority.
     realtime.store(take_priority(), Ordering::Relaxed);
     let result = event_loop::run(emulator, &received, &waker);
     server.stop();
     Ok(result.context("event loop")?)
 }
 
-/// Wakes the calling thread as soon as its timer or a packet is due. Tells whether the kernel grants
-/// it a place before ordinary threads; without it, lateness tells what that costs.
+/// Minimises the wake-up latency of the calling thread. Returns whether the kernel grants real-time
+/// priority; without it, the lateness counters show the effect.
 fn take_priority() -> bool {
     if let Err(error) = set_current_timer_slack(NonZeroU64::new(1)) {
-        tracing::warn!(%error, "timer slack stays as it is");
+        tracing::warn!(%error, "cannot reduce the timer slack");
     }
     let granted = scheduling::realtime();
     if let Err(error) = &granted {

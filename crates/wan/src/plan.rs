@@ -1,33 +1,36 @@
-//! A valid configuration: names resolved to places, values to those of a channel.
+//! The resolved configuration: names of wires as indices, impairments as profiles of channels.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use hawser_daemon::config::{FieldError, Invalid, typed};
+use hawser_daemon::{
+    config::{FieldError, Invalid, typed},
+    renamed::{Renamed, accept_old_names},
+};
 use hawser_impair::{self as impair, Profile, Rate, Trace};
 use ipnet::IpNet;
 use serde_json::Value;
 
 use super::document::{self, Carries, Direction, Distribution, Document, Loss};
 
-/// What the event loop needs to know of a configuration.
+/// Configuration of the event loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Of all chance.
+    /// Seed of all random streams.
     pub(crate) seed: u64,
-    /// For packets under way.
+    /// Memory for packets in flight, bytes.
     pub(crate) buffer_bytes: u64,
-    /// In the order of the configuration; its place is its number.
+    /// Wires, in the order of the configuration.
     pub(crate) wires: Vec<document::Wire>,
-    /// In the order in which they take packets.
+    /// Paths, in the order in which they are matched.
     pub(crate) paths: Vec<Path>,
 }
 
-/// What happens to certain packets of one direction of a wire.
+/// Impairments of certain packets of one direction of a wire.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     /// Its name.
     pub(crate) name: String,
-    /// Number of its wire.
+    /// Index of its wire.
     pub(crate) wire: usize,
     /// The wire's direction.
     pub(crate) direction: Direction,
@@ -35,18 +38,23 @@ pub(crate) struct Path {
     pub(crate) source: Option<IpNet>,
     /// Destination prefix of its packets.
     pub(crate) destination: Option<IpNet>,
-    /// What happens.
+    /// The impairments.
     pub(crate) profile: Profile,
 }
 
-/// Parses a configuration, naming everything that is wrong with it.
+/// Old names of fields, accepted in this version: in a configuration, and in one of its paths.
+const RENAMED: [Renamed; 1] =
+    [Renamed { object: "paths[].reordering", old: "by_us", new: "extra_delay_us" }];
+pub(crate) const RENAMED_IN_PATH: [Renamed; 1] = [Renamed { object: "reordering", ..RENAMED[0] }];
+
+/// Parses a configuration. The error lists all invalid fields.
 pub(crate) fn parse(value: &Value) -> Result<(Document, Plan), Invalid> {
-    let document: Document = typed(value)?;
+    let document: Document = typed(&accept_old_names(value, &RENAMED))?;
     let plan = resolve(&document)?;
     Ok((document, plan))
 }
 
-/// Makes a plan of a configuration that has the right form.
+/// Resolves a configuration that conforms to the schema.
 fn resolve(document: &Document) -> Result<Plan, Invalid> {
     let mut errors = duplicates(document);
     let wires: HashMap<&str, (usize, &document::Wire)> = document
@@ -77,7 +85,7 @@ fn within(place: &str, error: FieldError) -> FieldError {
     FieldError { field: format!("{place}.{}", error.field), ..error }
 }
 
-/// Names and interfaces that stand twice.
+/// Errors about names and interfaces that occur twice.
 fn duplicates(document: &Document) -> Vec<FieldError> {
     let wires = document.wires.iter().enumerate();
     let names = wires.clone().map(|(at, wire)| (format!("wires[{at}].name"), wire.name.as_str()));
@@ -209,7 +217,7 @@ fn loss(found: Loss) -> Result<impair::Loss, FieldError> {
 fn reordering(found: document::Reordering) -> Result<impair::Reordering, FieldError> {
     Ok(impair::Reordering {
         share: probability("reordering.share", found.share)?,
-        by: span("reordering.by_us", found.by_us)?,
+        by: span("reordering.extra_delay_us", found.extra_delay_us)?,
     })
 }
 
@@ -253,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_does_nothing() {
+    fn defaults_have_no_effect() {
         let (_, plan) = parse(&document(&path("source", &Value::Null))).unwrap();
         let profile = &plan.paths[0].profile;
         assert_eq!(profile.delay, Duration::ZERO);
@@ -262,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_arrives() {
+    fn every_value_is_resolved() {
         let (_, plan) = parse(&document(&json!({
             "name": "p", "wire": "w", "direction": "forward",
             "source": "10.0.0.0/8", "destination": "2001:db8::/32",
@@ -271,7 +279,7 @@ mod tests {
             "jitter": {"deviation_us": 10, "distribution": "pareto", "correlation": 0.5, "reorders": true},
             "loss": {"model": "gilbert_elliott", "to_bad": 0.1, "to_good": 0.2},
             "duplication": 0.3,
-            "reordering": {"share": 0.4, "by_us": 20},
+            "reordering": {"share": 0.4, "extra_delay_us": 20},
         })))
         .unwrap();
         let profile = &plan.paths[0].profile;
@@ -284,7 +292,15 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_named_with_their_place() {
+    fn an_old_name_is_accepted() {
+        let with = |name: &str| document(&path("reordering", &json!({"share": 0.1, name: 7})));
+        let (shown, plan) = parse(&with("by_us")).unwrap();
+        assert_eq!(plan.paths[0].profile.reordering.unwrap().by, Duration::from_micros(7));
+        assert_eq!(shown, parse(&with("extra_delay_us")).unwrap().0);
+    }
+
+    #[test]
+    fn errors_name_the_field() {
         for (field, value, expected) in [
             ("delay_us", json!(-1), "paths[0].delay_us: found -1, expected at least 0"),
             ("duplication", json!(1.01), "paths[0].duplication: found 1.01, expected at most 1"),
@@ -322,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_once() {
+    fn names_must_be_unique() {
         let mut twice = document(&path("delay_us", &json!(1)));
         let first = twice["paths"][0].clone();
         twice["paths"].as_array_mut().unwrap().push(first);
@@ -350,7 +366,7 @@ mod tests {
             Just("bottleneck"),
             Just("trace"),
             Just("queue_bytes"),
-            Just("by_us"),
+            Just("extra_delay_us"),
             Just("share"),
         ];
         leaf.prop_recursive(3, 32, 6, move |inner| {

@@ -1,13 +1,14 @@
-//! Memory for packets under way: slots of equal size, made when first needed, at most so many.
+//! Memory for packets in flight: slots of equal size, allocated on demand up to a limit.
 
 /// Handle of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
-/// Slots allocated at once: 64 kB to 4 MB, so that memory grows with need, but not a packet at a time.
+/// Slots per allocation: 0.4 MB for Ethernet frames, so that memory grows with the load but allocations are
+/// rare.
 const CHUNK: usize = 256;
 
-/// Slots, and which are free.
+/// A pool of slots.
 #[derive(Debug)]
 pub(crate) struct Pool {
     slot_bytes: usize,
@@ -18,27 +19,27 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Slots for frames of at most `slot_bytes`, in at most `bytes` of memory.
+    /// A pool of slots of `slot_bytes` in at most `bytes` of memory.
     pub(crate) fn new(slot_bytes: usize, bytes: usize) -> Self {
         let limit = (bytes / slot_bytes).max(1);
         Self { slot_bytes, limit, chunks: Vec::new(), lengths: Vec::new(), free: Vec::new() }
     }
 
-    /// A free slot; None where all memory is in use.
-    pub(crate) fn take(&mut self) -> Option<Slot> {
+    /// Allocates a slot; `None` if all memory is in use.
+    pub(crate) fn allocate(&mut self) -> Option<Slot> {
         if self.free.is_empty() {
             self.grow();
         }
         self.free.pop()
     }
 
-    /// Copies the parts of a frame, one after the other, into a slot; what does not fit is cut off.
+    /// Copies the parts of a frame, one after the other, into a slot, and truncates it to the slot.
     pub(crate) fn write(&mut self, slot: Slot, parts: &[&[u8]]) {
         let mut at = 0;
         for part in parts {
-            let room = self.room(slot).get_mut(at..).unwrap_or_default();
-            let length = part.len().min(room.len());
-            if let (Some(to), Some(from)) = (room.get_mut(..length), part.get(..length)) {
+            let free = self.slot_mut(slot).get_mut(at..).unwrap_or_default();
+            let length = part.len().min(free.len());
+            if let (Some(to), Some(from)) = (free.get_mut(..length), part.get(..length)) {
                 to.copy_from_slice(from);
             }
             at += length;
@@ -56,7 +57,7 @@ impl Pool {
         chunk.and_then(|chunk| chunk.get(start..start + length)).unwrap_or_default()
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     pub(crate) fn free(&mut self, slot: Slot) {
         self.free.push(slot);
     }
@@ -88,7 +89,7 @@ impl Pool {
         (number / CHUNK, number % CHUNK * self.slot_bytes)
     }
 
-    fn room(&mut self, slot: Slot) -> &mut [u8] {
+    fn slot_mut(&mut self, slot: Slot) -> &mut [u8] {
         let ((number, start), bytes) = (self.place(slot), self.slot_bytes);
         let chunk = self.chunks.get_mut(number);
         chunk.and_then(|chunk| chunk.get_mut(start..start + bytes)).unwrap_or_default()
@@ -100,21 +101,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_at_most_its_memory_and_takes_it_back() {
+    fn slots_are_limited_and_reused() {
         let mut pool = Pool::new(100, 60_000);
-        let slots: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        let slots: Vec<_> = std::iter::from_fn(|| pool.allocate()).collect();
         assert_eq!((slots.len(), pool.in_use(), pool.bytes_in_use()), (600, 600, 60_000));
         for slot in slots {
             pool.free(slot);
         }
         assert_eq!(pool.in_use(), 0);
-        assert!(pool.take().is_some());
+        assert!(pool.allocate().is_some());
     }
 
     #[test]
-    fn slots_do_not_touch_each_other() {
+    fn slots_do_not_overlap() {
         let mut pool = Pool::new(8, 8 * 1000);
-        let slots: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        let slots: Vec<_> = std::iter::from_fn(|| pool.allocate()).collect();
         for (number, slot) in slots.iter().enumerate() {
             pool.write(*slot, &[&number.to_le_bytes()[..4], &[0xAA; 4]]);
         }
@@ -124,9 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_off() {
+    fn longer_frames_are_truncated() {
         let mut pool = Pool::new(4, 100);
-        let slot = pool.take().unwrap();
+        let slot = pool.allocate().unwrap();
         pool.write(slot, &[&[1, 2, 3], &[4, 5, 6]]);
         assert_eq!(pool.read(slot), [1, 2, 3, 4]);
     }

@@ -139,7 +139,7 @@ def test_every_value_arrives() -> None:
         },
         "loss": {"model": "bernoulli", "probability": 0.01},
         "duplication": 0.02,
-        "reordering": {"share": 0.03, "by_us": 4000},
+        "reordering": {"share": 0.03, "extra_delay_us": 4000},
     }
     chain = {"model": "gilbert_elliott", "to_bad": 0.01, "to_good": 0.2, "good": 0, "bad": 1}
     assert found["link:w:reverse"]["loss"] == chain

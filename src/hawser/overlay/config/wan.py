@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from hawser.overlay.config.base import OMIT_NONE, Configuration, Network, Part, Place, omit
+from hawser.overlay.config.base import (
+    OMIT_NONE,
+    Configuration,
+    Network,
+    Part,
+    Place,
+    omit,
+    replace_old_names,
+)
 from hawser.spec.topology import Distribution
 
 Carries = Literal["both", "forward", "reverse"]
@@ -15,25 +23,25 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Wire(Part):
-    """A cable in which the emulator stands: its two interfaces."""
+    """Two interfaces: frames received at one are sent at the other."""
 
     name: str
     ends: tuple[str, str]
     carries: Carries = "both"
-    """Directions that are the emulator's; the kernel passes the other on."""
+    """Directions that the emulator forwards; the kernel forwards the other."""
 
 
 class Bottleneck(Part):
-    """A rate with a queue in front of it: a fixed one, or one that varies."""
+    """A rate, constant or from a trace, behind a queue that drops at the tail."""
 
     rate_bit_per_s: Annotated[int | None, OMIT_NONE] = None
     trace: Annotated[str | None, OMIT_NONE] = None
-    """Times at which packets may pass, in mahimahi's format."""
+    """Delivery opportunities in mahimahi's format."""
     queue_bytes: int
 
 
 class Jitter(Part):
-    """Variation of the delay."""
+    """Variation of the delay (jitter)."""
 
     deviation_us: float
     distribution: Distribution = Distribution.NORMAL
@@ -43,14 +51,14 @@ class Jitter(Part):
 
 
 class BernoulliLoss(Part):
-    """Each packet is lost with the same probability."""
+    """Independent losses."""
 
     model: Literal["bernoulli"] = "bernoulli"
     probability: Probability
 
 
 class GilbertElliottLoss(Part):
-    """Loss in bursts: a chain of two states that may change before each packet."""
+    """Bursts of losses: a Markov chain of two states, with a transition before each packet."""
 
     model: Literal["gilbert_elliott"] = "gilbert_elliott"
     to_bad: Probability
@@ -60,14 +68,19 @@ class GilbertElliottLoss(Part):
 
 
 class Reordering(Part):
-    """Packets that are held back, so that others overtake them."""
+    """Packets with an extra delay, so that later packets overtake them."""
 
     share: Probability
-    by_us: float
+    extra_delay_us: float
+
+    @model_validator(mode="before")
+    @classmethod
+    def _old_names(cls, data: object) -> object:
+        return replace_old_names(data, by_us="extra_delay_us")
 
 
 class Path(Part):
-    """What happens to packets of one direction of a wire: to all, or to those of a prefix."""
+    """Impairments of packets in one direction of a wire: of all, or of those of a prefix."""
 
     name: str
     wire: str
@@ -90,9 +103,9 @@ class WanConfig(Configuration):
     control: Place
     """Unix socket of the control API."""
     seed: int = 0
-    """Of all chance."""
+    """Seed of all random streams."""
     buffer_bytes: Annotated[int, omit(256_000_000)] = 256_000_000
-    """Bytes of packets under way."""
+    """Memory for packets in flight, bytes."""
     wires: tuple[Wire, ...]
     emulated: Annotated[tuple[Path, ...], Field(alias="paths")]
-    """What happens to packets, by direction and prefix."""
+    """Impairments, by direction and prefix."""

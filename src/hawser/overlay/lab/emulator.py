@@ -257,7 +257,8 @@ def _loss(plan: ClassPlan) -> BernoulliLoss | GilbertElliottLoss | None:
 def _reordering(plan: ClassPlan) -> Reordering | None:
     if not plan.reordering:
         return None
-    return Reordering(share=float(plan.reordering), by_us=_micros(plan.reordering_delay or 0))
+    delay = _micros(plan.reordering_delay or 0)
+    return Reordering(share=float(plan.reordering), extra_delay_us=delay)
 
 
 def _micros(seconds: float) -> float:
