@@ -110,7 +110,7 @@ mod tests {
         assert!(send(&own, &vec![0; 70_000], None, 0).is_err(), "too long");
     }
 
-    /// Length and TOS of the next datagram.
+    /// Length and second header byte of the next datagram.
     fn received(socket: &UdpSocket) -> (usize, u8) {
         let (mut room, mut control) = ([0; 2048], Control([0; CONTROL]));
         let mut parts = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };

@@ -138,7 +138,7 @@ impl<'a> Header<'a> {
         let Some(base) = bytes.first_chunk::<BASE_LEN>() else {
             return wrong("NSH length", 0, bytes.len(), "8 bytes or more");
         };
-        let first_word = first_word(base);
+        let first_word = first_word(*base);
         let version = first_word >> VERSION_SHIFT;
         if version != 0 {
             return wrong("NSH version", 0, version.into(), "0");
@@ -162,14 +162,14 @@ impl<'a> Header<'a> {
     /// Whether the payload is an OAM packet (O bit).
     #[must_use]
     pub fn oam(&self) -> bool {
-        first_word(self.base) & OAM != 0
+        first_word(*self.base) & OAM != 0
     }
 
     /// TTL, 6 bits: SFF hops left. 0 if the sender does not set the field.
     #[must_use]
     pub fn ttl(&self) -> u8 {
         #[allow(clippy::cast_possible_truncation)] // 6 bits
-        let ttl = (first_word(self.base) >> TTL_SHIFT) as u8 & TTL_MAX;
+        let ttl = (first_word(*self.base) >> TTL_SHIFT) as u8 & TTL_MAX;
         ttl
     }
 
@@ -217,8 +217,8 @@ impl<'a> Header<'a> {
     }
 }
 
-fn first_word(base: &[u8; BASE_LEN]) -> u16 {
-    u16::from_be_bytes(bytes::field(base, field::VERSION_TTL_LENGTH))
+fn first_word(base: [u8; BASE_LEN]) -> u16 {
+    u16::from_be_bytes(bytes::field(&base, field::VERSION_TTL_LENGTH))
 }
 
 fn wrong<T>(
