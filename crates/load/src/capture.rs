@@ -1,4 +1,4 @@
-//! pcap files: frames into one, and frames out of one.
+//! Capture files: writing pcap, reading pcap and pcapng.
 
 use std::{
     borrow::Cow,
@@ -17,18 +17,18 @@ use pcap_file::{
 
 use crate::clock;
 
-/// Most frames of a recording: half a gigabyte of kernel memory.
+/// Longest recording, frames: half a gigabyte of kernel memory.
 const FRAMES_MAX: usize = 1 << 18;
 
-/// A pcap file of Ethernet frames that is being written.
+/// A pcap file of Ethernet frames, open for writing.
 pub(super) struct CaptureFile<W: Write> {
     writer: PcapWriter<W>,
-    /// From the monotonic clock to that of the day.
+    /// Difference from `CLOCK_MONOTONIC` to `CLOCK_REALTIME`.
     offset: Duration,
 }
 
 impl CaptureFile<BufWriter<File>> {
-    /// A new file. Times have nanoseconds.
+    /// Creates a file with timestamps in nanoseconds.
     pub(super) fn create(path: &Path, snap_length: u32) -> io::Result<Self> {
         let header = PcapHeader {
             snaplen: snap_length,
@@ -44,7 +44,7 @@ impl CaptureFile<BufWriter<File>> {
 }
 
 impl<W: Write> CaptureFile<W> {
-    /// Adds a frame of `length` bytes of which `data` was kept.
+    /// Appends a frame of `length` bytes, of which `data` was captured.
     pub(super) fn write(&mut self, time_ns: u64, length: u32, data: &[u8]) -> io::Result<()> {
         let packet = PcapPacket {
             timestamp: self.offset + Duration::from_nanos(time_ns),
@@ -54,13 +54,13 @@ impl<W: Write> CaptureFile<W> {
         self.writer.write_packet(&packet).map(drop).map_err(io::Error::other)
     }
 
-    /// Makes sure that all is written.
+    /// Flushes the file.
     pub(super) fn finish(self) -> io::Result<()> {
         self.writer.into_writer().flush()
     }
 }
 
-/// Why a recording cannot be used.
+/// Why a recording cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// It cannot be read.
@@ -72,17 +72,17 @@ pub(super) enum Error {
     /// It has no frames.
     #[error("no frames in it")]
     Empty,
-    /// It has too many.
+    /// It has too many frames.
     #[error("more than {FRAMES_MAX} frames in it")]
     Long,
-    /// A frame is too long, or was cut by the capture.
+    /// A frame is too long, or was truncated by the capture.
     #[error(
-        "frame {0} has {1} bytes, of which {2} were kept: 14 to {FRAME_MAX} whole bytes are needed"
+        "frame {0} has {1} bytes, of which {2} were captured: 14 to {FRAME_MAX} whole bytes are needed"
     )]
     Frame(usize, u32, usize),
 }
 
-/// The frames of a pcap or pcapng file.
+/// Reads the frames of a pcap or pcapng file.
 pub(super) fn read(path: &Path) -> Result<Vec<Frame>, Error> {
     let mut file = BufReader::new(File::open(path)?);
     let mut magic = [0; 4];

@@ -1,4 +1,4 @@
-//! The clock of loads, which is that of the eBPF programs, and waiting on it.
+//! The clock of the load generator, which is that of the eBPF programs, and sleeping by it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) fn now_ns() -> u64 {
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap_or_default()
 }
 
-/// Time the calling thread has had a core, nanoseconds.
+/// CPU time of the calling thread, nanoseconds.
 pub(super) fn cpu_ns() -> u64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap_or_default()
@@ -27,7 +27,7 @@ pub(super) fn sleep_until(time_ns: u64) {
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
 }
 
-/// Lets the calling thread's timers expire when they should: by default the kernel may be 50 us late.
-pub(super) fn sharpen_timers() {
+/// Minimises the timer slack of the calling thread, which is 50 us by default.
+pub(super) fn minimise_timer_slack() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }

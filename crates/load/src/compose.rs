@@ -1,12 +1,12 @@
-//! Writes frames in user space: what the eBPF generator writes, for packet sockets.
+//! Builds frames in user space, as the eBPF generator does, for packet sockets.
 
 use hawser_bpf::layout::{Flow, RUN_SHIFT, Shape};
 use hawser_wire::load;
 
 use crate::headers::{fold, sum};
 
-/// Writes the frame of a flow in a shape into `frame`, which becomes as long as the shape says. False
-/// where the shape's offsets are not within its length.
+/// Builds the next frame of a flow with this shape in `frame`. Returns false if the shape's offsets exceed its
+/// length.
 pub(super) fn compose(
     frame: &mut Vec<u8>,
     shape: &Shape,
@@ -21,9 +21,9 @@ pub(super) fn compose(
     write(frame, shape, flow, &payload(flow, index, now)).is_some()
 }
 
-/// What the next frame of a flow says about itself.
+/// The load payload of the next frame of a flow.
 pub(super) fn payload(flow: &Flow, index: u32, now: u64) -> [u8; load::LEN] {
-    #[allow(clippy::cast_possible_truncation)] // 16 bits are left
+    #[allow(clippy::cast_possible_truncation)] // 16 bits remain
     let run = (flow.sequence >> RUN_SHIFT) as u16;
     let sequence = flow.sequence & ((1 << RUN_SHIFT) - 1);
     load::Repr { flow: index, time_ns: now, run, sequence }.emit()
@@ -45,7 +45,7 @@ fn write(frame: &mut [u8], shape: &Shape, flow: &Flow, payload: &[u8]) -> Option
     udp.get_mut(2..4)?.copy_from_slice(&flow.target_port.to_ne_bytes());
     udp.get_mut(8..8 + payload.len())?.copy_from_slice(payload);
     let check = !fold(shape.udp_sum + flow.address_sum + flow.port_sum + sum(payload));
-    let check = if check == 0 { 0xffff } else { check }; // RFC 768: zero would mean none
+    let check = if check == 0 { 0xffff } else { check }; // RFC 768: 0 means no checksum
     udp.get_mut(6..8)?.copy_from_slice(&check.to_ne_bytes());
     if shape.entropy_offset > 0 {
         let at = usize::from(shape.entropy_offset);

@@ -1,35 +1,38 @@
-//! The configuration of a load: what is sent, and where it is counted.
+//! The configuration of a trial: what is sent, and where it is counted.
 
 use std::{net::IpAddr, path::PathBuf};
 
-use hawser_daemon::config::{FieldError, Invalid, typed};
+use hawser_daemon::{
+    config::{FieldError, Invalid, typed},
+    renamed::{Renamed, accept_old_names},
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One trial of a load: a sender, a receiver, or both in one process.
+/// One trial: a sender, a receiver, a reflector, or several of them in one process.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// Of this format.
+    /// Version of this format.
     #[schemars(range(min = 1, max = 1))]
     pub(crate) version: u32,
     /// Unix socket of the control API.
     #[serde(default)]
     pub(crate) control: Option<PathBuf>,
-    /// Number of the run. Frames of another run are never counted.
+    /// Number of the run. Frames of another run are not counted.
     #[serde(default)]
     pub(crate) run: u16,
-    /// What is sent.
+    /// Sender.
     #[serde(default)]
     pub(crate) send: Option<Send>,
-    /// Where it is counted.
+    /// Receiver.
     #[serde(default)]
     pub(crate) receive: Option<Receive>,
-    /// Where it is sent back.
+    /// Interface at which frames are reflected to their source.
     #[serde(default)]
     pub(crate) reflect: Option<Port>,
-    /// Between the last frame sent and the reading of the counters, milliseconds.
+    /// Time between the last frame sent and the reading of the counters, milliseconds.
     #[serde(default = "default_drain")]
     #[schemars(range(max = 60_000))]
     pub(crate) drain_ms: u64,
@@ -46,41 +49,41 @@ pub(crate) struct Port {
     /// Its name.
     #[schemars(length(min = 1, max = 15))]
     pub(crate) interface: String,
-    /// Its network namespace, by name; that of the process where left out.
+    /// Name of its network namespace; that of the process if left out.
     #[serde(default)]
     pub(crate) netns: Option<String>,
 }
 
-/// How frames meet the wire.
+/// How frames are sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Backend {
-    /// eBPF at the driver: XDP live frames out, an XDP program in.
+    /// XDP: live frames to send, a program to receive.
     #[default]
     Xdp,
     /// Packet sockets.
     Packet,
-    /// UDP sockets: the kernel writes the headers, so there are no tags and no outer header.
+    /// UDP sockets: the kernel builds the headers, so tags and outer headers are impossible.
     Udp,
 }
 
-/// The sending side.
+/// Sender.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Send {
-    /// Where frames leave.
+    /// Interface that sends.
     pub(crate) port: Port,
-    /// How.
+    /// How frames are sent.
     #[serde(default)]
     pub(crate) backend: Backend,
-    /// Core the sender is bound to.
+    /// CPU to which the sender is pinned.
     #[serde(default)]
     pub(crate) cpu: Option<usize>,
-    /// Frames that are later than this are given up and counted as unsent, microseconds.
+    /// Frames that are later than this are skipped and counted as `unsent`, microseconds.
     #[serde(default = "default_catch_up")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub(crate) catch_up_us: u64,
-    /// What is sent.
+    /// The frames.
     pub(crate) traffic: Traffic,
 }
 
@@ -88,13 +91,13 @@ fn default_catch_up() -> u64 {
     10_000
 }
 
-/// What is sent.
+/// The frames to send.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Traffic {
-    /// Frames that are made, and can be accounted for one by one.
+    /// Generated frames, each of which is accounted for.
     Streams(#[schemars(length(min = 1, max = 16))] Vec<Stream>),
-    /// Frames of a recording, as they are.
+    /// Frames of a recording, unchanged.
     Replay(Replay),
 }
 
@@ -104,11 +107,11 @@ pub(crate) enum Traffic {
 pub(crate) struct Replay {
     /// The file.
     pub(crate) file: PathBuf,
-    /// How often it is sent.
+    /// Number of repetitions.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     pub(crate) times: u64,
-    /// How fast.
+    /// Rate.
     pub(crate) rate: Rate,
 }
 
@@ -125,10 +128,10 @@ pub(crate) struct Stream {
     pub(crate) name: String,
     /// Its Ethernet header.
     pub(crate) ethernet: Ethernet,
-    /// A header around the packets.
+    /// Outer header.
     #[serde(default)]
     pub(crate) outer: Option<Outer>,
-    /// Source addresses: flow i has the i-th, in a circle.
+    /// Source addresses: flow i has address i modulo their number.
     pub(crate) source: Addresses,
     /// Destination addresses.
     pub(crate) target: Addresses,
@@ -144,22 +147,22 @@ pub(crate) struct Stream {
     #[serde(default = "default_hop_limit")]
     #[schemars(range(min = 1))]
     pub(crate) hop_limit: u8,
-    /// How many flows; frames take them in turn.
+    /// Number of flows, which are used in turn.
     #[serde(default = "one_flow")]
     #[schemars(range(min = 1, max = 65536))]
     pub(crate) flows: u32,
     /// Frame sizes.
     pub(crate) sizes: Sizes,
-    /// What the sizes, and rates in bits, count.
+    /// Layer whose bytes sizes, and rates in bit/s, count.
     #[serde(default)]
     pub(crate) counted: Layer,
-    /// How fast.
+    /// Rate.
     pub(crate) rate: Rate,
-    /// Frames sent back to back; the rate stays the same.
+    /// Frames sent back to back. It does not change the rate.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) burst: u64,
-    /// How many.
+    /// Number of frames, or duration.
     pub(crate) amount: Amount,
 }
 
@@ -175,12 +178,12 @@ fn one_flow() -> u32 {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ethernet {
-    /// Source; the interface's own where left out.
+    /// Source address; that of the interface if left out.
     #[serde(default)]
     pub(crate) source: Option<Mac>,
-    /// Destination: of the next hop.
+    /// Destination address: that of the next hop.
     pub(crate) destination: Mac,
-    /// Tags from the outside in.
+    /// Tags, outermost first.
     #[serde(default)]
     #[schemars(length(max = 2))]
     pub(crate) tags: Vec<Vlan>,
@@ -194,7 +197,7 @@ pub(crate) struct Mac(
 );
 
 impl Mac {
-    /// The address; zero where the text is none, which the schema excludes.
+    /// The address. The schema ensures that the text is valid.
     pub(crate) fn octets(&self) -> [u8; 6] {
         let mut octets = [0; 6];
         for (octet, text) in octets.iter_mut().zip(self.0.split(':')) {
@@ -220,7 +223,7 @@ pub(crate) struct Vlan {
     pub(crate) service: bool,
 }
 
-/// A header around the packets.
+/// An outer header.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outer {
@@ -232,7 +235,7 @@ pub(crate) enum Outer {
     Nsh(Nsh),
 }
 
-/// A place on a service path.
+/// The service path header of a network service header.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nsh {
@@ -243,7 +246,7 @@ pub(crate) struct Nsh {
     pub(crate) si: u8,
 }
 
-/// A segment list around the packets.
+/// An outer IPv6 header with a segment routing header.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Srv6 {
@@ -254,7 +257,7 @@ pub(crate) struct Srv6 {
     pub(crate) segments: Vec<std::net::Ipv6Addr>,
 }
 
-/// A VXLAN header around the frames.
+/// An outer VXLAN header.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Vxlan {
@@ -264,7 +267,7 @@ pub(crate) struct Vxlan {
     /// Destination address of the tunnel.
     #[schemars(schema_with = "address_schema")]
     pub(crate) target: IpAddr,
-    /// Network identifier.
+    /// VXLAN network identifier.
     #[schemars(range(max = 16_777_215))]
     pub(crate) vni: u32,
     /// The inner Ethernet header.
@@ -281,44 +284,44 @@ pub(crate) struct InnerEthernet {
     pub(crate) destination: Mac,
 }
 
-/// Consecutive addresses.
+/// A range of consecutive addresses.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Addresses {
-    /// The first.
+    /// First address.
     #[schemars(schema_with = "address_schema")]
     pub(crate) first: IpAddr,
-    /// How many.
+    /// Number of addresses.
     #[serde(default = "one_flow")]
     #[schemars(range(min = 1, max = 65536))]
     pub(crate) count: u32,
 }
 
-/// An address of either version: JSON Schema knows no format of both.
+/// Schema of an address of either IP version, for which JSON Schema has no format.
 fn address_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]})
 }
 
-/// Consecutive ports.
+/// A range of consecutive ports.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ports {
-    /// The first.
+    /// First port.
     #[schemars(range(min = 1))]
     pub(crate) first: u16,
-    /// How many.
+    /// Number of ports.
     #[serde(default = "one_flow")]
     #[schemars(range(min = 1, max = 65535))]
     pub(crate) count: u32,
 }
 
-/// Which sizes frames have.
+/// Frame sizes, bytes.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Sizes {
-    /// One.
+    /// One size.
     Fixed(u32),
-    /// A repeated sequence by the letters of RFC 6985, which count the frame check sequence.
+    /// A repeated sequence of the letters of RFC 6985, whose sizes include the frame check sequence.
     Imix(Imix),
     /// Sizes with weights, spread evenly.
     Weighted(#[schemars(length(min = 1, max = 256))] Vec<Weight>),
@@ -328,10 +331,10 @@ pub(crate) enum Sizes {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Imix {
-    /// Letters `a` to `j`, `z`, and capital ones for sizes of one's own.
+    /// Letters `a` to `j`, `z` (the MTU), and capital letters for custom sizes.
     #[schemars(regex(pattern = r"^[a-jzA-Z]{1,4096}$"))]
     pub(crate) genome: String,
-    /// Sizes of the capital letters.
+    /// Sizes of capital letters.
     #[serde(default)]
     pub(crate) custom: std::collections::BTreeMap<char, u32>,
     /// Size of the letter `z`.
@@ -343,52 +346,52 @@ fn default_mtu_frame() -> u32 {
     1518
 }
 
-/// A size and how often it comes.
+/// A size with its weight.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Weight {
-    /// Bytes.
+    /// Size, bytes.
     pub(crate) size: u32,
-    /// In proportion to the others.
+    /// Relative frequency.
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) weight: u32,
 }
 
-/// What a size counts.
+/// Layer whose bytes are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Layer {
-    /// The frame without frame check sequence, as software sees it.
+    /// The frame without frame check sequence.
     #[default]
     Frame,
-    /// The frame with frame check sequence, as RFC 2544 counts.
+    /// The frame with frame check sequence, as in RFC 2544.
     Fcs,
     /// The innermost IP packet.
     Ip,
 }
 
-/// How fast frames are sent.
+/// Rate at which frames are sent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Rate {
-    /// Frames a second, evenly spaced.
+    /// Frames per second, evenly spaced.
     FramesPerS(#[schemars(extend("exclusiveMinimum" = 0), range(max = 1e9))] f64),
-    /// Bits a second of what is counted, evenly spaced.
+    /// Bits per second of the counted layer, evenly spaced.
     BitsPerS(#[schemars(extend("exclusiveMinimum" = 0), range(max = 1e12))] f64),
-    /// From one rate to another over the duration, frames a second.
+    /// A linear change over the duration, frames per second.
     Ramp(Ramp),
     /// As fast as possible.
     Max,
 }
 
-/// A rate that changes evenly.
+/// A rate that changes linearly.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ramp {
-    /// At the start.
+    /// Rate at the start.
     #[schemars(range(min = 1.0, max = 1e9))]
     pub(crate) from: f64,
-    /// At the end.
+    /// Rate at the end.
     #[schemars(range(min = 1.0, max = 1e9))]
     pub(crate) to: f64,
 }
@@ -397,55 +400,55 @@ pub(crate) struct Ramp {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Amount {
-    /// Frames.
+    /// Number of frames.
     Frames(#[schemars(range(min = 1))] u64),
-    /// Seconds; a stream without a rate needs frames.
+    /// Duration in seconds. Not for the rate `max`.
     Seconds(#[schemars(extend("exclusiveMinimum" = 0), range(max = 1e6))] f64),
 }
 
-/// The receiving side.
+/// Receiver.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Receive {
-    /// Where frames come in.
+    /// Interface that receives.
     pub(crate) port: Port,
-    /// How.
+    /// How frames are received.
     #[serde(default)]
     pub(crate) backend: Backend,
-    /// Flows of each stream of the sender, in its order. May be left out where `send` is there.
+    /// The sender's streams, in its order. May be left out if `send` is given.
     #[serde(default)]
     #[schemars(length(max = 16))]
-    pub(crate) groups: Vec<Group>,
-    /// How far apart a frame and its copy may be, as a power of two of frames of a flow.
+    pub(crate) streams: Vec<StreamFlows>,
+    /// Window in which duplicates are recognised: frames of a flow, as a power of two.
     #[serde(default)]
     #[schemars(range(min = 5, max = 24))]
     pub(crate) window_bits: Option<u32>,
-    /// UDP ports to listen on, for the backend `udp`. May be left out where `send` is there.
+    /// UDP ports to listen on, for the backend `udp`. May be left out if `send` is given.
     #[serde(default)]
     pub(crate) ports: Option<Ports>,
-    /// Keep frames in a file.
+    /// Write received frames to a file.
     #[serde(default)]
     pub(crate) capture: Option<Capture>,
 }
 
-/// The flows of a stream.
+/// A stream and its flows.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Group {
+pub(crate) struct StreamFlows {
     /// Name of the stream.
     pub(crate) name: String,
-    /// How many flows it has.
+    /// Number of its flows.
     #[schemars(range(min = 1, max = 65536))]
     pub(crate) flows: u32,
 }
 
-/// Frames into a pcap file.
+/// A pcap file of received frames.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Capture {
     /// The file.
     pub(crate) file: PathBuf,
-    /// Bytes kept of each frame.
+    /// Bytes captured of each frame.
     #[serde(default = "default_snap")]
     #[schemars(range(min = 1, max = 2048))]
     pub(crate) snap_length: u32,
@@ -455,9 +458,12 @@ fn default_snap() -> u32 {
     2048
 }
 
-/// Reads a configuration and checks what a schema cannot say.
+/// Old names of fields, accepted in this version.
+const RENAMED: [Renamed; 1] = [Renamed { object: "receive", old: "groups", new: "streams" }];
+
+/// Parses a configuration, and checks what the schema cannot express.
 pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
-    let config: Config = typed(value)?;
+    let config: Config = typed(&accept_old_names(value, &RENAMED))?;
     let mut errors = Vec::new();
     if config.send.is_none() && config.receive.is_none() && config.reflect.is_none() {
         errors.push(FieldError::new("", Value::Null, "send, receive or reflect"));
@@ -475,9 +481,9 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
 }
 
 fn check_receive(receive: &Receive, send: Option<&Send>, errors: &mut Vec<FieldError>) {
-    if receive.groups.is_empty() && send.is_none() {
+    if receive.streams.is_empty() && send.is_none() {
         let expected = "the flows of each stream, as nothing is sent here";
-        errors.push(FieldError::new("receive.groups", Value::Null, expected));
+        errors.push(FieldError::new("receive.streams", Value::Null, expected));
     }
     if receive.backend == Backend::Udp && receive.ports.is_none() && send.is_none() {
         let expected = "ports to listen on, as nothing is sent here";
@@ -501,7 +507,7 @@ fn check_stream(place: &str, stream: &Stream, udp: bool, errors: &mut Vec<FieldE
         wrong(
             "outer",
             Value::Null,
-            "neither tags nor an outer header: UDP sockets cannot write them",
+            "neither tags nor an outer header: UDP sockets cannot send them",
         );
     }
     if let Some(Outer::Vxlan(vxlan)) = &stream.outer
@@ -527,5 +533,22 @@ fn check_stream(place: &str, stream: &Stream, udp: bool, errors: &mut Vec<FieldE
             _ => "seconds, as the rate is a ramp",
         };
         wrong("amount", serde_json::to_value(amount).unwrap_or_default(), expected);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_old_name_is_accepted() {
+        let with = |name: &str| {
+            let receive = json!({"port": {"interface": "e"}, name: [{"name": "s", "flows": 3}]});
+            parse(&json!({"version": 1, "receive": receive})).unwrap()
+        };
+        assert_eq!(with("groups").receive.unwrap().streams[0].flows, 3);
+        assert_eq!(json!(with("groups")), json!(with("streams")));
     }
 }

@@ -1,4 +1,4 @@
-//! The headers of a stream's frames, for a given frame length.
+//! Builds the headers of a stream's frames for a given frame length.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -16,21 +16,21 @@ const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_IPV4: u8 = 4;
 const PROTOCOL_IPV6: u8 = 41;
 
-/// Lengths that all frames of a stream share.
+/// Offsets of headers in a stream's frames, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offsets {
-    /// Of the innermost IP header.
+    /// The innermost IP header.
     pub(super) ip: usize,
-    /// Of the innermost UDP header.
+    /// The innermost UDP header.
     pub(super) udp: usize,
-    /// Of the payload.
+    /// The payload.
     pub(super) payload: usize,
-    /// Of the source port of an outer UDP header.
+    /// The source port of an outer UDP header, which varies by flow (RFC 7348 section 5).
     pub(super) entropy: Option<usize>,
 }
 
 impl Offsets {
-    /// Where the headers of a stream are.
+    /// The offsets of a stream's headers.
     pub(super) fn of(stream: &Stream) -> Self {
         let link = ethernet::HEADER_LEN + ethernet::TAG_LEN * stream.ethernet.tags.len();
         let (outer, entropy) = match &stream.outer {
@@ -48,7 +48,7 @@ impl Offsets {
         Self { ip, udp, payload: udp + udp::HEADER_LEN, entropy }
     }
 
-    /// Shortest frame that holds the load payload.
+    /// Shortest frame that holds the load payload, bytes.
     pub(super) fn frame_min(&self) -> usize {
         (self.payload + load::LEN).max(ethernet::FRAME_MIN)
     }
@@ -58,8 +58,8 @@ fn ip_len(address: IpAddr) -> usize {
     if address.is_ipv4() { IPV4_LEN } else { IPV6_LEN }
 }
 
-/// The headers of a frame of `length` bytes; addresses and ports of the flow are zero. None where a
-/// length does not fit its field or the headers do not fit their room.
+/// The headers of a frame of `length` bytes, with zero addresses and ports. `None` if a length does not fit
+/// its field, or the headers exceed [`HEADER_MAX`].
 pub(super) fn shape(stream: &Stream, source: [u8; 6], length: usize) -> Option<Shape> {
     let at = Offsets::of(stream);
     let mut bytes = link(stream, source);
@@ -86,7 +86,7 @@ pub(super) fn shape(stream: &Stream, source: [u8; 6], length: usize) -> Option<S
     })
 }
 
-/// One's complement sum of 16-bit words in memory order, not yet folded.
+/// One's complement sum of 16-bit words in host byte order, not yet folded.
 pub(super) fn sum(bytes: &[u8]) -> u32 {
     bytes.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_ne_bytes(*word))).sum()
 }
@@ -116,7 +116,7 @@ fn version(address: IpAddr) -> u16 {
     if address.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 }
 }
 
-/// What goes around a packet; `length` bytes of frame follow the link header.
+/// The outer headers of a frame with `length` bytes behind the link header.
 fn outer(stream: &Stream, length: usize) -> Option<Vec<u8>> {
     match &stream.outer {
         None => Some(Vec::new()),
@@ -145,7 +145,7 @@ fn outer(stream: &Stream, length: usize) -> Option<Vec<u8>> {
                 }
                 _ => return None,
             };
-            // RFC 7348 section 5 and RFC 6935: the outer UDP checksum should be zero.
+            // RFC 7348 section 5: the outer UDP checksum SHOULD be zero. RFC 6935 allows that over IPv6.
             let ports = udp::Repr { source_port: 0, destination_port: vxlan::PORT };
             bytes.extend(ports.emit(payload - udp::HEADER_LEN)?);
             bytes.extend(vxlan::emit(vxlan.vni));
@@ -182,7 +182,7 @@ fn inner_ip(stream: &Stream, payload: usize) -> Option<Vec<u8>> {
     ipv6(stream, PROTOCOL_UDP, none, none, payload)
 }
 
-/// A header for UDP without addresses and checksum. It may be fragmented: DF is not set.
+/// An IPv4 header for UDP without addresses and checksum, and with DF clear.
 fn ipv4(stream: &Stream, payload: usize) -> Option<Vec<u8>> {
     let total = u16::try_from(IPV4_LEN + payload).ok()?.to_be_bytes();
     let mut header = vec![0x45, stream.dscp << 2, total[0], total[1]];
@@ -207,7 +207,7 @@ fn ipv6(
     Some(header)
 }
 
-/// A sum folded to 16 bits.
+/// Folds a sum to 16 bits.
 pub(super) fn fold(sum: u32) -> u16 {
     let folded = (sum & 0xffff) + (sum >> 16);
     #[allow(clippy::cast_possible_truncation)] // folded twice

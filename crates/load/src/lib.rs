@@ -1,4 +1,4 @@
-//! Role `load`: generator and meter.
+//! Role `load`: a load generator and meter, which accounts for each frame.
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -49,27 +49,27 @@ pub const SCHEMAS: &[schema::Entry] = &[
 
 const EXAMPLES: &str = "\
 Examples:
-  hawserd load --config load.json --check          say whether the configuration is good, and end
+  hawserd load --config load.json --check          check the configuration and exit
   hawserd load --config load.json                  run the trial, write the result to standard output
   hawserd load --config meter.json --output r.json count until SIGTERM, then write the result
 ";
 
-/// Sends load and counts what arrives: lost, duplicated, reordered, late.
+/// Sends test frames and counts those that arrive: lost, duplicated, reordered, late.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Configuration file (JSON; `hawserd schema load-config` describes it)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Where the result goes; standard output where left out
+    /// Write the result to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Only say whether the configuration is good
+    /// Check the configuration and exit
     #[arg(long)]
     check: bool,
 }
 
-/// What the daemon is doing.
+/// Response to `GET /v1/status`.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct Status {
     version: &'static str,
@@ -91,9 +91,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let trial = Arc::new(Trial::open(&config).map_err(|error| error.at(&args.config))?);
     let stop = Arc::new(Stop::default());
     let server = if let Some(listener) = listener {
-        let told = Arc::clone(&stop);
+        let stop = Arc::clone(&stop);
         let router = router(Arc::clone(&trial), config.run);
-        Some(control::serve(listener, router, move || told.tell()).context("control API")?)
+        Some(control::serve(listener, router, move || stop.set()).context("control API")?)
     } else {
         stop_on_signal(Arc::clone(&stop)).context("signals")?;
         None
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(write(&result?, args.output.as_deref())?)
 }
 
-/// Tells to stop when SIGTERM or SIGINT comes.
+/// Sets `stop` on SIGTERM or SIGINT.
 fn stop_on_signal(stop: Arc<Stop>) -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -116,7 +116,7 @@ fn stop_on_signal(stop: Arc<Stop>) -> io::Result<()> {
         runtime.block_on(async {
             tokio::select! { _ = terminate.recv() => (), _ = interrupt.recv() => () }
         });
-        stop.tell();
+        stop.set();
     })?;
     Ok(())
 }
@@ -150,7 +150,7 @@ async fn counters(State(api): State<Api>) -> Result<Json<LoadResult>, (StatusCod
     api.trial.result().map(Json).map_err(failed)
 }
 
-/// Writes the result: to a file, whole or not at all.
+/// Writes the result to standard output, or atomically to a file.
 fn write(result: &LoadResult, output: Option<&Path>) -> anyhow::Result<()> {
     let text = serde_json::to_string(result)?;
     let Some(path) = output else {

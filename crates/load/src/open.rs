@@ -1,4 +1,4 @@
-//! Puts senders and receivers on their ports.
+//! Opens senders and receivers on their ports.
 
 use std::{io, path::Path};
 
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{
     capture::{self, CaptureFile},
-    config::{Backend, Capture, Config, Group, Port, Receive, Replay, Send, Traffic},
+    config::{Backend, Capture, Config, Port, Receive, Replay, Send, StreamFlows, Traffic},
     plan::{self, Plan, Planned},
     receiver::Receiver,
     receiver_packet::PacketReceiver,
@@ -34,15 +34,15 @@ use crate::{
     sender_xdp::XdpSender,
 };
 
-/// Marks of seen sequence numbers of all flows together, as a power of two: 16 MiB in the kernel.
+/// Duplicate windows of all flows together, sequence numbers as a power of two: 16 MiB in the kernel.
 const WINDOW_BITS_TOTAL: u32 = 26;
-/// Room for captured frames until they are written: about 16 000 of them.
+/// Ring buffer for captured frames until they are written, bytes: about 16 000 frames.
 const CAPTURE_RING: u32 = 32 << 20;
 
-/// Why a side cannot be opened.
+/// Why a sender, receiver or reflector cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// The configuration asks for what cannot be.
+    /// The configuration is impossible on this machine.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The machine lacks something.
@@ -54,7 +54,7 @@ pub(super) enum Error {
 }
 
 impl Error {
-    /// As the process ends with it; `path` is the configuration file.
+    /// The failure of the process; `path` is the configuration file.
     pub(super) fn at(self, path: &Path) -> Failure {
         match self {
             Self::Invalid(invalid) => config::Error::Invalid { path: path.into(), invalid }.into(),
@@ -90,7 +90,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// Runs something in the namespace of a port, with what the kernel knows of its interface.
+/// Runs `open` in the namespace of a port, with the properties of its interface.
 fn at_port<T: std::marker::Send>(
     port: &Port,
     place: &str,
@@ -110,43 +110,44 @@ fn at_port<T: std::marker::Send>(
     })
 }
 
-/// The streams a receiver counts.
-pub(super) fn groups(config: &Config) -> Vec<Group> {
-    let own = config.receive.as_ref().map(|receive| receive.groups.clone()).unwrap_or_default();
+/// The streams that a receiver counts.
+pub(super) fn received_streams(config: &Config) -> Vec<StreamFlows> {
+    let own = config.receive.as_ref().map(|receive| receive.streams.clone()).unwrap_or_default();
     if !own.is_empty() {
         return own;
     }
     match config.send.as_ref().map(|send| &send.traffic) {
         Some(Traffic::Streams(streams)) => {
-            let group = |s: &super::config::Stream| Group { name: s.name.clone(), flows: s.flows };
-            streams.iter().map(group).collect()
+            let flows =
+                |s: &super::config::Stream| StreamFlows { name: s.name.clone(), flows: s.flows };
+            streams.iter().map(flows).collect()
         }
-        _ => vec![Group { name: "replay".into(), flows: 1 }],
+        _ => vec![StreamFlows { name: "replay".into(), flows: 1 }],
     }
 }
 
-/// Opens the receiving side: from now on frames are counted.
+/// Opens the receiver, which counts frames from now on.
 pub(super) fn receiver(config: &Config, receive: &Receive) -> Result<Box<dyn Receiver>, Error> {
-    let groups = groups(config);
-    let flows: u32 = groups.iter().map(|group| group.flows).sum();
+    let streams = received_streams(config);
+    let flows: u32 = streams.iter().map(|stream| stream.flows).sum();
     let per_flow = WINDOW_BITS_TOTAL.saturating_sub(flows.max(1).next_power_of_two().ilog2());
     let window_bits = receive.window_bits.unwrap_or(per_flow.clamp(10, 20));
     at_port(&receive.port, "receive.port", |interface| match receive.backend {
-        Backend::Xdp => receiver_xdp(config, receive, interface, &groups, window_bits),
+        Backend::Xdp => receiver_xdp(config, receive, interface, &streams, window_bits),
         Backend::Packet => {
             let capture = capture(receive.capture.as_ref())?;
             let run = config.run;
             Ok(Box::new(PacketReceiver::start(
                 interface.index,
                 run,
-                &groups,
+                &streams,
                 window_bits,
                 capture,
             )?))
         }
         Backend::Udp => {
             let ports = udp_ports(config, receive);
-            Ok(Box::new(UdpReceiver::start(&ports, config.run, &groups, window_bits)?))
+            Ok(Box::new(UdpReceiver::start(&ports, config.run, &streams, window_bits)?))
         }
     })
 }
@@ -155,14 +156,14 @@ fn receiver_xdp(
     config: &Config,
     receive: &Receive,
     interface: Interface,
-    groups: &[Group],
+    streams: &[StreamFlows],
     window_bits: u32,
 ) -> Result<Box<dyn Receiver>, Error> {
     let of_flow: Vec<u32> = (0..)
-        .zip(groups)
-        .flat_map(|(index, group)| std::iter::repeat_n(index, group.flows as usize))
+        .zip(streams)
+        .flat_map(|(index, stream)| std::iter::repeat_n(index, stream.flows as usize))
         .collect();
-    let group_count = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+    let group_count = u32::try_from(streams.len()).unwrap_or(u32::MAX);
     let capture = receive.capture.as_ref();
     let mut meter = Meter::load(&meter::Plan {
         groups: &of_flow,
@@ -188,7 +189,7 @@ fn capture(
     Ok(capture.map(create).transpose()?)
 }
 
-/// Ports that UDP frames go to.
+/// Destination ports of UDP frames.
 fn udp_ports(config: &Config, receive: &Receive) -> Vec<u16> {
     let ranges = match (receive.ports, config.send.as_ref().map(|send| &send.traffic)) {
         (Some(ports), _) => vec![ports],
@@ -204,7 +205,7 @@ fn udp_ports(config: &Config, receive: &Receive) -> Vec<u16> {
     ports
 }
 
-/// Opens the sending side. Nothing is sent yet.
+/// Opens the sender, which sends nothing yet.
 pub(super) fn sender(
     config: &Config,
     send: &Send,
@@ -297,7 +298,7 @@ fn replayer(
     Ok((vec![planned], sender))
 }
 
-/// Puts a reflector on its port.
+/// Opens a reflector on its port.
 pub(super) fn reflector(port: &Port) -> Result<Reflector, Error> {
     at_port(port, "reflect", |interface| {
         let mut reflector = Reflector::load()?;

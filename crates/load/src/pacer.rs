@@ -1,16 +1,15 @@
-//! Which frames are due, in user space: the rules of the eBPF generator, for the other backends.
+//! Pacing in user space, with the rules of the eBPF generator (`pacing.h`), for the other backends.
 
 use hawser_bpf::layout::{Control, Progress};
 
 use crate::schedule::Schedule;
 
-/// A stream's place in its schedule.
+/// A stream's position in its schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
-    /// What it follows.
     schedule: Schedule,
     control: Control,
-    /// Where it is.
+    /// The position.
     pub(super) progress: Progress,
     started_ns: Option<u64>,
 }
@@ -20,28 +19,28 @@ pub(super) struct Pacer {
 pub(super) struct Due {
     /// Index of its flow in the stream.
     pub(super) flow: u32,
-    /// Its place in the pattern.
+    /// Its index in the pattern of shapes.
     pub(super) pattern: u32,
 }
 
 impl Pacer {
-    /// A pacer at the start.
+    /// A pacer at the start of its schedule.
     pub(super) fn new(schedule: Schedule, control: Control) -> Self {
         Self { schedule, control, progress: Progress::default(), started_ns: None }
     }
 
-    /// Whether all frames are behind it.
+    /// Whether the schedule is complete.
     pub(super) fn is_done(&self) -> bool {
         self.progress.position >= self.control.limit
     }
 
-    /// When its next frame is due; none when it is done.
+    /// When the next frame is due; `None` if the schedule is complete.
     pub(super) fn next_ns(&self) -> Option<u64> {
         (!self.is_done()).then_some(self.progress.due_ns)
     }
 
-    /// The next frame, if it is due. What is too late is given up first.
-    pub(super) fn take(&mut self, now: u64) -> Option<Due> {
+    /// The next frame, if it is due. Frames that are later than allowed are skipped first.
+    pub(super) fn next(&mut self, now: u64) -> Option<Due> {
         self.ramp(now);
         let (control, progress) = (self.control, &mut self.progress);
         let unpaced = control.interval_ns == 0 && control.interval_fraction == 0;
@@ -52,7 +51,7 @@ impl Pacer {
             return None;
         }
         if !unpaced && now - progress.due_ns > control.catch_up_ns {
-            self.give_up(now);
+            self.skip_late(now);
         }
         if self.is_done() {
             return None;
@@ -65,7 +64,7 @@ impl Pacer {
         Some(due)
     }
 
-    /// A frame was sent at a time.
+    /// Records that a frame was sent.
     pub(super) fn sent(&mut self, now: u64) {
         if self.progress.sent == 0 {
             self.progress.first_ns = now;
@@ -84,8 +83,9 @@ impl Pacer {
         }
     }
 
-    /// Times are in 2^-16 ns here: whole nanoseconds would be 1 % wrong at 10 million frames a second.
-    fn give_up(&mut self, now: u64) {
+    /// Skips frames whose due time has passed. Intervals are in units of 2^-16 ns: whole nanoseconds have an
+    /// error of 1 % at 10 million frames/s.
+    fn skip_late(&mut self, now: u64) {
         let interval = self.control.interval_ns << 16 | self.control.interval_fraction >> 16;
         let times = ((now - self.progress.due_ns) << 16) / interval.max(1);
         let left = self.control.limit - self.progress.position;
@@ -96,13 +96,13 @@ impl Pacer {
     }
 
     fn advance(&mut self, frames: u64) {
-        let circle = |place: u32, length: u32| {
-            let next = (u64::from(place) + frames) % u64::from(length.max(1));
+        let advance = |index: u32, length: u32| {
+            let next = (u64::from(index) + frames) % u64::from(length.max(1));
             u32::try_from(next).unwrap_or_default()
         };
         self.progress.position += frames;
-        self.progress.flow = circle(self.progress.flow, self.control.flow_count);
-        self.progress.pattern = circle(self.progress.pattern, self.control.pattern_length);
+        self.progress.flow = advance(self.progress.flow, self.control.flow_count);
+        self.progress.pattern = advance(self.progress.pattern, self.control.pattern_length);
     }
 
     fn schedule_next(&mut self) {
@@ -140,7 +140,7 @@ mod tests {
             let mut pacer = pacer(rate, frames, burst, 50);
             let (start, mut now, mut sent) = (1_000, 1_000, 0u64);
             for step in steps {
-                while let Some(due) = pacer.take(now) {
+                while let Some(due) = pacer.next(now) {
                     prop_assert!(due.flow < 3 && due.pattern < 2);
                     pacer.sent(now);
                     sent += 1;
@@ -158,7 +158,7 @@ mod tests {
             let mut pacer = pacer(rate, u64::MAX, 1, 1_000_000);
             let mut sent = 0;
             for now in (1..1_000_000_001u64).step_by(100_000) {
-                while pacer.take(now).is_some() {
+                while pacer.next(now).is_some() {
                     sent += 1;
                 }
             }

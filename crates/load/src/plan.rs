@@ -1,4 +1,4 @@
-//! From the configuration to the tables of a generator.
+//! Computes the generator's tables from the configuration.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ use crate::{
     sizes,
 };
 
-/// Longest pattern of a stream: with more, flows and sizes no longer meet in all pairs.
+/// Longest pattern of a stream, frames. Beyond it, not every flow gets frames of every size.
 const PATTERN_MAX: usize = 1 << 20;
 
 /// A stream, ready to be sent.
@@ -25,13 +25,13 @@ const PATTERN_MAX: usize = 1 << 20;
 pub(super) struct Planned {
     /// Its name.
     pub(super) name: String,
-    /// How it is paced.
+    /// Its schedule.
     pub(super) schedule: Schedule,
-    /// Its flows: addresses and ports.
+    /// Its flows.
     pub(super) flows: Vec<FlowKey>,
 }
 
-/// What tells flows apart.
+/// Addresses and ports of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowKey {
     /// Source address.
@@ -44,12 +44,12 @@ pub(super) struct FlowKey {
     pub(super) target_port: u16,
 }
 
-/// What the interface is like.
+/// Properties of the interface.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
     /// Ethernet address.
     pub(super) address: [u8; 6],
-    /// Largest IP packet.
+    /// MTU, bytes.
     pub(super) mtu: u32,
 }
 
@@ -111,7 +111,7 @@ fn add(
     Ok(())
 }
 
-/// Lengths of the frames of one turn, without frame check sequence.
+/// Lengths of the frames of one sequence of sizes, without frame check sequence.
 fn frame_lengths(
     stream: &Stream,
     interface: Interface,
@@ -137,10 +137,10 @@ fn frame_lengths(
     sizes.into_iter().map(check).collect()
 }
 
-/// Longest live frame: a page without the kernel's own bookkeeping.
+/// Longest XDP live frame, bytes: a page less the kernel's metadata.
 const FRAME_MAX: usize = 3200;
 
-/// From what the configuration counts to the length of the frame.
+/// Difference of a frame's length and the size that the configuration counts.
 fn sizes_offset(stream: &Stream, at: Offsets) -> i64 {
     match stream.counted {
         _ if sizes::counts_check_sequence(&stream.sizes) => -signed(ethernet::FCS_LEN),
@@ -154,7 +154,7 @@ fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Mean size of what rates in bits count.
+/// Mean size, in bits, that rates in bit/s count.
 fn mean_bits(stream: &Stream, lengths: &[usize]) -> f64 {
     let mean = lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64;
     let offset = match stream.counted {
@@ -165,7 +165,7 @@ fn mean_bits(stream: &Stream, lengths: &[usize]) -> f64 {
     8.0 * (mean + offset)
 }
 
-/// Adds a shape for each length that is new; the indices of the shapes in turn.
+/// Adds a shape for each new length. Returns the indices of the shapes, in the order of `lengths`.
 fn add_shapes(
     tables: &mut generator::Plan,
     stream: &Stream,
@@ -186,8 +186,8 @@ fn add_shapes(
     Some(indices)
 }
 
-/// The shapes in turn, so arranged that each flow meets every shape: where the numbers of flows and
-/// sizes have a common divisor, each round of both begins one shape further on.
+/// A pattern of shapes in which every flow gets every shape. If the numbers of flows and shapes have a common
+/// divisor, each round of both starts one shape later.
 fn pattern(shapes: &[u32], flows: usize) -> Vec<u32> {
     let length = shapes.len();
     let divisor = gcd(length, flows);
@@ -332,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_flow_meets_every_size(sizes in 1usize..13, flows in 1usize..40) {
+        fn every_flow_gets_every_size(sizes in 1usize..13, flows in 1usize..40) {
             let shapes: Vec<u32> = (0u32..).take(sizes).collect();
             let pattern = pattern(&shapes, flows);
             let met: HashSet<_> = (0..pattern.len() * flows)

@@ -1,4 +1,4 @@
-//! Counts with a packet socket.
+//! A receiver with a packet socket.
 
 use std::{
     fs::File,
@@ -13,18 +13,18 @@ use hawser_netdev::packet::plain::{BATCH, PacketSocket};
 use crate::{
     capture::CaptureFile,
     clock,
-    config::Group,
+    config::StreamFlows,
     receiver::{ReceiveTally, Receiver},
     receiver_socket::{Counters, find_payload},
     sender::Stop,
 };
 
-/// Bytes kept of a frame.
+/// Bytes captured of a frame.
 const SNAP: usize = 2048;
-/// Frames wait here while the thread has no core: 64 MiB are about 80 000 small ones.
+/// Socket buffer, bytes, for frames that arrive while the thread is not scheduled: about 80 000 small frames.
 const BUFFER: i32 = 64 << 20;
 
-/// A packet socket on its port, and the thread that reads it.
+/// A packet socket, and the thread that reads it.
 pub(super) struct PacketReceiver {
     counters: Arc<Counters>,
     stop: Arc<Stop>,
@@ -32,23 +32,23 @@ pub(super) struct PacketReceiver {
 }
 
 impl PacketReceiver {
-    /// Begins to count.
+    /// Starts the thread.
     pub(super) fn start(
         interface: u32,
         run: u16,
-        groups: &[Group],
+        streams: &[StreamFlows],
         window_bits: u32,
         mut capture: Option<CaptureFile<BufWriter<File>>>,
     ) -> io::Result<Self> {
         let socket = PacketSocket::receiver(interface, BUFFER)?;
         socket.set_timeout(Duration::from_millis(20))?;
-        let counters = Arc::new(Counters::new(run, groups, window_bits));
+        let counters = Arc::new(Counters::new(run, streams, window_bits));
         let stop = Arc::new(Stop::default());
-        let (shared, told) = (Arc::clone(&counters), Arc::clone(&stop));
+        let (shared, stopped) = (Arc::clone(&counters), Arc::clone(&stop));
         let thread = thread::Builder::new().name("receive".into()).spawn(move || {
             let mut buffers = vec![vec![0; SNAP]; BATCH];
             let mut lengths = Vec::with_capacity(BATCH);
-            while !told.told() {
+            while !stopped.is_set() {
                 if socket.receive(&mut buffers, &mut lengths).is_ok() {
                     count(&shared, &buffers, &lengths, capture.as_mut());
                 }
@@ -96,7 +96,7 @@ impl Receiver for PacketReceiver {
 
 impl Drop for PacketReceiver {
     fn drop(&mut self) {
-        self.stop.tell();
+        self.stop.set();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -1,4 +1,4 @@
-//! What receivers with sockets count, in user space.
+//! The counters of receivers with sockets, in user space.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,32 +10,32 @@ use hawser_wire::{
     vxlan,
 };
 
-use crate::{config::Group, receiver::ReceiveTally};
+use crate::{config::StreamFlows, receiver::ReceiveTally};
 
-/// Counters that a receiving thread fills and others read.
+/// Counters that the receiving thread updates and other threads read.
 pub(super) struct Counters(Mutex<State>);
 
-/// The counters themselves.
+/// The locked counters.
 pub(super) struct State {
     run: u16,
-    /// Group of each flow.
-    groups: Vec<usize>,
+    /// Stream of each flow.
+    stream_of_flow: Vec<usize>,
     flows: Vec<Flow>,
-    /// All but the flows.
+    /// All counters except those of the flows.
     pub(super) tally: ReceiveTally,
 }
 
 impl Counters {
     /// Counters at zero.
-    pub(super) fn new(run: u16, groups: &[Group], window_bits: u32) -> Self {
-        let of_flow = groups.iter().enumerate();
-        let of_flow = of_flow.flat_map(|(index, g)| std::iter::repeat_n(index, g.flows as usize));
-        let groups_of: Vec<usize> = of_flow.collect();
-        let histograms = vec![(Histogram::default(), Histogram::default()); groups.len()];
+    pub(super) fn new(run: u16, streams: &[StreamFlows], window_bits: u32) -> Self {
+        let of_flow = streams.iter().enumerate();
+        let of_flow = of_flow.flat_map(|(index, s)| std::iter::repeat_n(index, s.flows as usize));
+        let stream_of_flow: Vec<usize> = of_flow.collect();
+        let histograms = vec![(Histogram::default(), Histogram::default()); streams.len()];
         Self(Mutex::new(State {
             run,
-            flows: groups_of.iter().map(|_| Flow::new(window_bits)).collect(),
-            groups: groups_of,
+            flows: stream_of_flow.iter().map(|_| Flow::new(window_bits)).collect(),
+            stream_of_flow,
             tally: ReceiveTally { histograms, ..ReceiveTally::default() },
         }))
     }
@@ -45,7 +45,7 @@ impl Counters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was counted so far.
+    /// The current counters.
     pub(super) fn tally(&self) -> ReceiveTally {
         let state = self.lock();
         let flows = state.flows.iter().map(|flow| flow.count).collect();
@@ -58,8 +58,9 @@ impl State {
     pub(super) fn observe(&mut self, payload: &load::Repr, length: usize, now: u64) {
         let index = payload.flow as usize;
         let flow = self.flows.get_mut(index).filter(|_| payload.run == self.run);
-        let group = self.groups.get(index).and_then(|group| self.tally.histograms.get_mut(*group));
-        let (Some(flow), Some((delays, variations))) = (flow, group) else {
+        let stream = self.stream_of_flow.get(index);
+        let histograms = stream.and_then(|stream| self.tally.histograms.get_mut(*stream));
+        let (Some(flow), Some((delays, variations))) = (flow, histograms) else {
             self.tally.foreign += 1;
             return;
         };
@@ -69,17 +70,17 @@ impl State {
         flow.observe(payload.sequence, length as u64, delay, delays, variations);
     }
 
-    /// Counts a frame without.
+    /// Counts a frame without a load payload.
     pub(super) fn observe_other(&mut self, length: usize) {
         self.tally.other += 1;
         self.tally.other_bytes += length as u64;
     }
 }
 
-/// Headers looked at: two IP headers, two routing headers, UDP, VXLAN and what is in it.
+/// Headers that are parsed at most: two IP headers, two routing headers, UDP, VXLAN, and those inside.
 const STEPS: usize = 10;
 
-/// The load payload of a frame, however it is wrapped.
+/// The load payload of a frame, behind any encapsulation that the generator can add.
 pub(super) fn find_payload(frame: &[u8]) -> Option<load::Repr> {
     let mut at = Header::Ethernet(frame);
     for _ in 0..STEPS {
@@ -155,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_frame_can_stop_it(frame: Vec<u8>) {
+        fn no_frame_panics(frame: Vec<u8>) {
             let _ = find_payload(&frame);
         }
     }

@@ -1,4 +1,4 @@
-//! Counts with UDP sockets, one a port, each of which may bring many datagrams to a system call.
+//! A receiver with UDP sockets, one per port, with several datagrams per system call (UDP GRO).
 
 use std::{
     io::{self, IoSliceMut},
@@ -18,17 +18,17 @@ use rustix::{
 
 use crate::{
     clock,
-    config::Group,
+    config::StreamFlows,
     open,
     receiver::{ReceiveTally, Receiver},
     receiver_socket::Counters,
     sender::Stop,
 };
 
-/// Datagrams wait here while the thread has no core.
+/// Socket buffer, bytes, for datagrams that arrive while the thread is not scheduled.
 const BUFFER: usize = 32 << 20;
-/// A system call brings datagrams of at most this many bytes in one piece.
-const PIECE: usize = 65_536;
+/// Longest batch of coalesced datagrams, bytes.
+const BATCH_LEN: usize = 65_536;
 
 /// UDP sockets, and the thread that reads them.
 pub(super) struct UdpReceiver {
@@ -38,19 +38,19 @@ pub(super) struct UdpReceiver {
 }
 
 impl UdpReceiver {
-    /// Begins to count what comes to the ports, at any address.
+    /// Starts to count datagrams to these ports at any address.
     pub(super) fn start(
         ports: &[u16],
         run: u16,
-        groups: &[Group],
+        streams: &[StreamFlows],
         window_bits: u32,
     ) -> Result<Self, open::Error> {
         let sockets = ports.iter().map(|port| socket(*port)).collect::<Result<Vec<_>, _>>()?;
-        let counters = Arc::new(Counters::new(run, groups, window_bits));
+        let counters = Arc::new(Counters::new(run, streams, window_bits));
         let stop = Arc::new(Stop::default());
-        let (shared, told) = (Arc::clone(&counters), Arc::clone(&stop));
+        let (shared, stopped) = (Arc::clone(&counters), Arc::clone(&stop));
         let thread = thread::Builder::new().name("receive".into());
-        let thread = thread.spawn(move || read(&sockets, &shared, &told))?;
+        let thread = thread.spawn(move || read(&sockets, &shared, &stopped))?;
         Ok(Self { counters, stop, thread: Some(thread) })
     }
 }
@@ -69,9 +69,9 @@ fn socket(port: u16) -> Result<(UdpSocket, UdpSocketState), open::Error> {
 }
 
 fn read(sockets: &[(UdpSocket, UdpSocketState)], counters: &Counters, stop: &Stop) {
-    let mut room = vec![0; PIECE * BATCH_SIZE];
+    let mut buffer = vec![0; BATCH_LEN * BATCH_SIZE];
     let wait = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-    while !stop.told() {
+    while !stop.is_set() {
         let mut fds: Vec<_> = sockets
             .iter()
             .map(|(socket, _)| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN))
@@ -81,8 +81,8 @@ fn read(sockets: &[(UdpSocket, UdpSocketState)], counters: &Counters, stop: &Sto
         }
         for (fd, (socket, state)) in fds.iter().zip(sockets) {
             if fd.revents().contains(PollFlags::IN) {
-                // an error is of one datagram (an ICMP message): the next call goes on
-                let _ = receive(socket, state, &mut room, counters);
+                // An error reports an ICMP message about one datagram; the next call continues.
+                let _ = receive(socket, state, &mut buffer, counters);
             }
         }
     }
@@ -91,16 +91,16 @@ fn read(sockets: &[(UdpSocket, UdpSocketState)], counters: &Counters, stop: &Sto
 fn receive(
     socket: &UdpSocket,
     state: &UdpSocketState,
-    room: &mut [u8],
+    buffer: &mut [u8],
     counters: &Counters,
 ) -> io::Result<()> {
     let mut metas = [RecvMeta::default(); BATCH_SIZE];
-    let mut pieces: Vec<_> = room.chunks_mut(PIECE).map(IoSliceMut::new).collect();
-    let count = state.recv(socket.into(), &mut pieces, &mut metas)?;
+    let mut batches: Vec<_> = buffer.chunks_mut(BATCH_LEN).map(IoSliceMut::new).collect();
+    let count = state.recv(socket.into(), &mut batches, &mut metas)?;
     let now = clock::now_ns();
     let mut counters = counters.lock();
-    for (meta, piece) in metas.iter().zip(&pieces).take(count) {
-        let bytes = piece.get(..meta.len).unwrap_or_default();
+    for (meta, batch) in metas.iter().zip(&batches).take(count) {
+        let bytes = batch.get(..meta.len).unwrap_or_default();
         for datagram in bytes.chunks(meta.stride.max(1)) {
             let length = datagram.len() + headers(&meta.addr);
             match load::Repr::parse(datagram) {
@@ -112,7 +112,7 @@ fn receive(
     Ok(())
 }
 
-/// Ethernet, IP and UDP headers, which a socket does not see.
+/// Length of the Ethernet, IP and UDP headers, which a socket does not see, in bytes.
 fn headers(source: &SocketAddr) -> usize {
     let ip = if source.ip().to_canonical().is_ipv4() { 20 } else { 40 };
     14 + ip + 8
@@ -126,7 +126,7 @@ impl Receiver for UdpReceiver {
 
 impl Drop for UdpReceiver {
     fn drop(&mut self) {
-        self.stop.tell();
+        self.stop.set();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

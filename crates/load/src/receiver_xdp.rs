@@ -1,4 +1,4 @@
-//! Counts with an XDP program.
+//! A receiver with an XDP program.
 
 use std::{
     fs::File,
@@ -23,20 +23,20 @@ use crate::{
 /// A meter on its port.
 pub(super) struct XdpReceiver {
     meter: Meter,
-    groups: u32,
+    streams: u32,
     _writer: Option<Writer>,
 }
 
 impl XdpReceiver {
-    /// A receiver whose meter is attached. Captured frames go to the file.
+    /// A receiver with an attached meter. Captured frames are written to `file`.
     pub(super) fn new(
         mut meter: Meter,
-        groups: u32,
+        streams: u32,
         file: Option<CaptureFile<BufWriter<File>>>,
     ) -> Self {
         let captures = meter.take_captures();
         let writer = file.zip(captures).map(|(file, captures)| Writer::start(captures, file));
-        Self { meter, groups, _writer: writer }
+        Self { meter, streams, _writer: writer }
     }
 }
 
@@ -44,13 +44,14 @@ impl Receiver for XdpReceiver {
     fn tally(&self) -> anyhow::Result<ReceiveTally> {
         let counts = self.meter.counts()?;
         let port = self.meter.port()?;
-        let histograms = (0..self.groups).map(|group| {
-            let delays = Histogram::from_counts(self.meter.delays(group)?);
-            Ok((delays, Histogram::from_counts(self.meter.variations(group)?)))
+        let histograms = (0..self.streams).map(|stream| {
+            let delays = Histogram::from_counts(self.meter.delays(stream)?);
+            Ok((delays, Histogram::from_counts(self.meter.variations(stream)?)))
         });
-        let came = || counts.iter().filter(|count| count.first_ns > 0);
+        let active = || counts.iter().filter(|count| count.first_ns > 0);
+        let first = active().map(|count| count.first_ns).min();
         Ok(ReceiveTally {
-            span_ns: came().map(|count| count.first_ns).min().zip(came().map(|c| c.last_ns).max()),
+            span_ns: first.zip(active().map(|count| count.last_ns).max()),
             histograms: histograms.collect::<Result<_, hawser_bpf::Error>>()?,
             flows: counts.iter().map(count).collect(),
             foreign: port.foreign,
@@ -63,7 +64,7 @@ impl Receiver for XdpReceiver {
 }
 
 fn count(count: &layout::Count) -> Count {
-    let seen = count.delay_min_inverted > 0;
+    let has_delay = count.delay_min_inverted > 0;
     Count {
         received: count.received,
         bytes: count.bytes,
@@ -71,11 +72,11 @@ fn count(count: &layout::Count) -> Count {
         reordered: count.reordered,
         late: count.late,
         delay_sum: count.delay_sum,
-        delay_range: seen.then_some((!count.delay_min_inverted, count.delay_max)),
+        delay_range: has_delay.then_some((!count.delay_min_inverted, count.delay_max)),
     }
 }
 
-/// Moves captured frames from the ring to the file, in a thread of its own.
+/// A thread that moves captured frames from the ring to the file.
 struct Writer {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
@@ -84,10 +85,10 @@ struct Writer {
 impl Writer {
     fn start(mut captures: Captures, mut file: CaptureFile<BufWriter<File>>) -> Self {
         let stop = Arc::new(Stop::default());
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
             loop {
-                let last = told.told();
+                let last = stopped.is_set();
                 while let Some(written) =
                     captures.next(|frame| file.write(frame.time_ns, frame.length, frame.data))
                 {
@@ -111,7 +112,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.stop.tell();
+        self.stop.set();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

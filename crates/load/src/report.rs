@@ -1,4 +1,4 @@
-//! From what was counted to the result.
+//! Computes the result of a trial from its counters.
 
 use std::net::SocketAddr;
 
@@ -25,21 +25,21 @@ pub(super) fn result(
     reflected: Option<u64>,
 ) -> LoadResult {
     let sent = sender.map(|(planned, tally)| sent(config, planned, &tally));
-    let mut came = receiver.map(|tally| received(config, &tally));
-    if let (Some(sent), Some(came)) = (&sent, &mut came) {
-        for (sent, flow) in sent.flows.iter().zip(&mut came.flows) {
+    let mut received = receiver.map(|tally| received(config, &tally));
+    if let (Some(sent), Some(received)) = (&sent, &mut received) {
+        for (sent, flow) in sent.flows.iter().zip(&mut received.flows) {
             flow.lost = Some(difference(sent.frames, flow.unique()));
         }
     }
     let accounted = config.send.as_ref().is_some_and(|s| matches!(s.traffic, Traffic::Streams(_)));
-    let pair = sent.as_ref().zip(came.as_ref()).filter(|_| accounted);
+    let pair = sent.as_ref().zip(received.as_ref()).filter(|_| accounted);
     LoadResult {
         version: 1,
         run: config.run,
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-        lost: pair.map(|(sent, came)| difference(sent.frames, came.unique)),
+        lost: pair.map(|(sent, received)| difference(sent.frames, received.unique)),
         sent,
-        received: came,
+        received,
         reflected,
     }
 }
@@ -82,7 +82,7 @@ fn sent(config: &Config, planned: &[Planned], tally: &SendTally) -> Sent {
     }
 }
 
-/// Frames of a schedule that fall to a flow, as flows take turns.
+/// Frames of a schedule that belong to one flow, as flows are used in turn.
 fn share(frames: u64, flows: u64, index: u64) -> u64 {
     frames / flows + u64::from(index < frames % flows)
 }
@@ -97,7 +97,7 @@ fn sent_stream(stream: &Planned, progress: &Progress, flows: &[FlowTally]) -> Se
         frames: progress.sent,
         unsent: schedule.frames - progress.sent,
         bytes: flows.iter().map(|flow| flow.bytes).sum(),
-        asked_frames_per_s: schedule.start.zip(schedule.end).map(|(a, b)| f64::midpoint(a, b)),
+        intended_frames_per_s: schedule.start.zip(schedule.end).map(|(a, b)| f64::midpoint(a, b)),
         frames_per_s: spaced.then(|| (progress.sent - 1) as f64 / seconds),
         seconds,
     }
@@ -116,7 +116,7 @@ fn sent_flow(key: &FlowKey, tally: &FlowTally) -> SentFlow {
 fn received(config: &Config, tally: &ReceiveTally) -> Received {
     let sum = |of: fn(&Count) -> u64| tally.flows.iter().map(of).sum::<u64>();
     let backend = config.receive.as_ref().map_or(Backend::Xdp, |receive| receive.backend);
-    let names = open::groups(config).into_iter().map(|group| group.name);
+    let names = open::received_streams(config).into_iter().map(|stream| stream.name);
     let streams = names.zip(&tally.histograms).map(|(name, (delays, variations))| ReceivedStream {
         name,
         delay: Distribution::from(delays),

@@ -1,4 +1,4 @@
-//! The result of a load: what was sent, what came, and how late.
+//! The result of a trial: frames sent and received, and their delays.
 
 use std::net::SocketAddr;
 
@@ -11,45 +11,44 @@ use crate::config::Backend;
 /// The result of one trial. Times are nanoseconds, bytes count frames without frame check sequence.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct LoadResult {
-    /// Of this format.
+    /// Version of this format.
     pub(crate) version: u32,
     /// Number of the run.
     pub(crate) run: u16,
     /// Kernel release.
     pub(crate) kernel: String,
-    /// The sending side.
+    /// The sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sent: Option<Sent>,
-    /// The receiving side.
+    /// The receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) received: Option<Received>,
-    /// Frames sent that never came, where both sides are in this process. Negative means that the
-    /// accounting is wrong.
+    /// Frames sent and not received, if both sides are in this process. A negative number is an accounting
+    /// error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lost: Option<i64>,
-    /// Frames sent back.
+    /// Frames reflected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reflected: Option<u64>,
 }
 
-/// What a sender did.
+/// Counters of a sender.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Sent {
     /// How frames were sent.
     pub(crate) backend: Backend,
-    /// Core the sender was bound to.
+    /// CPU to which the sender was pinned.
     pub(crate) cpu: Option<usize>,
     /// Frames of the schedule.
     pub(crate) scheduled: u64,
-    /// Frames that the device took.
+    /// Frames that the device accepted.
     pub(crate) frames: u64,
-    /// Frames that were due and not sent: given up because they were late, refused by the device, or
-    /// left when the trial was stopped.
+    /// Frames of the schedule that were not sent: skipped because they were late, refused by the device, or
+    /// still to be sent when the trial was stopped.
     pub(crate) unsent: u64,
-    /// Of those, the ones the device refused.
+    /// Of those, frames that the device refused.
     pub(crate) refused: u64,
-    /// Seconds the sending thread had a core. What frames cause on their way through the kernel is part
-    /// of it.
+    /// CPU time of the sending thread, seconds. It includes kernel processing of the frames on that CPU.
     pub(crate) cpu_s: f64,
     /// By stream.
     pub(crate) streams: Vec<SentStream>,
@@ -57,7 +56,7 @@ pub(crate) struct Sent {
     pub(crate) flows: Vec<SentFlow>,
 }
 
-/// What was sent of a stream. Frames the device refused are among them.
+/// Counters of a sent stream. They include frames that the device refused.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct SentStream {
     /// Its name.
@@ -66,19 +65,20 @@ pub(crate) struct SentStream {
     pub(crate) scheduled: u64,
     /// Frames sent.
     pub(crate) frames: u64,
-    /// Frames given up.
+    /// Frames not sent.
     pub(crate) unsent: u64,
     /// Bytes of frames sent.
     pub(crate) bytes: u64,
-    /// Frames a second asked for: the mean of a ramp; none without a rate.
-    pub(crate) asked_frames_per_s: Option<f64>,
-    /// Frames a second sent, from the first frame to the last; none of a single frame.
+    /// Intended load (RFC 2285 section 3.5.1), frames per second: the mean of a ramp; null without a rate.
+    pub(crate) intended_frames_per_s: Option<f64>,
+    /// Offered load (RFC 2285 section 3.5.2), frames per second, from the first frame to the last; null for a
+    /// single frame.
     pub(crate) frames_per_s: Option<f64>,
-    /// Between the first frame and the last, seconds.
+    /// Time between the first frame and the last, seconds.
     pub(crate) seconds: f64,
 }
 
-/// What was sent of a flow.
+/// Counters of a sent flow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct SentFlow {
     /// Source.
@@ -87,40 +87,40 @@ pub(crate) struct SentFlow {
     pub(crate) target: SocketAddr,
     /// Frames sent.
     pub(crate) frames: u64,
-    /// Frames given up.
+    /// Frames not sent.
     pub(crate) unsent: u64,
     /// Bytes of frames sent.
     pub(crate) bytes: u64,
 }
 
-/// What a receiver counted.
+/// Counters of a receiver.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Received {
     /// How frames were received.
     pub(crate) backend: Backend,
-    /// Load frames of this run, every copy.
+    /// Load frames of this run, duplicates included.
     pub(crate) frames: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Load frames that came at least once.
+    /// Load frames received at least once.
     pub(crate) unique: u64,
-    /// Copies beyond the first (RFC 5560).
+    /// Duplicates (RFC 5560).
     pub(crate) duplicated: u64,
-    /// First copies that came after a frame sent later (RFC 4737 section 3.4).
+    /// Reordered frames (RFC 4737 section 3.3), duplicates not counted.
     pub(crate) reordered: u64,
-    /// Frames so old that it is not known whether they came before.
+    /// Frames outside the window: it is unknown whether they are duplicates.
     pub(crate) late: u64,
-    /// Load frames of another run or of no flow of this one.
+    /// Load frames of another run or an unknown flow.
     pub(crate) foreign: u64,
-    /// Other frames, which went on to the kernel.
+    /// Other frames, which were passed to the kernel.
     pub(crate) other: u64,
     /// Their bytes.
     pub(crate) other_bytes: u64,
-    /// Between the first load frame and the last, seconds.
+    /// Time between the first load frame and the last, seconds.
     pub(crate) seconds: f64,
-    /// Frames into the capture file.
+    /// Frames written to the capture file.
     pub(crate) captured: u64,
-    /// Frames that found the capture's buffer full.
+    /// Frames not captured because the buffer was full.
     pub(crate) uncaptured: u64,
     /// By stream.
     pub(crate) streams: Vec<ReceivedStream>,
@@ -128,43 +128,43 @@ pub(crate) struct Received {
     pub(crate) flows: Vec<ReceivedFlow>,
 }
 
-/// Delays of a stream. They mean something where both ends read the same clock.
+/// Delays of a stream. They are valid only if sender and receiver have the same clock.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct ReceivedStream {
     /// Its name.
     pub(crate) name: String,
-    /// From the writing of the frame to its arrival, of first copies.
+    /// One-way delay of first copies, from the building of the frame to its reception.
     pub(crate) delay: Distribution,
-    /// Difference to the delay of the frame before it in its flow, without sign (RFC 3393).
+    /// Absolute one-way delay variation between successive frames of a flow (RFC 3393).
     pub(crate) variation: Distribution,
 }
 
-/// What came of a flow.
+/// Counters of a received flow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct ReceivedFlow {
-    /// Frames, every copy.
+    /// Frames, duplicates included.
     pub(crate) frames: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Copies beyond the first.
+    /// Duplicates.
     pub(crate) duplicated: u64,
-    /// First copies that came after a frame sent later.
+    /// Reordered frames, duplicates not counted.
     pub(crate) reordered: u64,
-    /// Frames so old that it is not known whether they came before.
+    /// Frames outside the window: it is unknown whether they are duplicates.
     pub(crate) late: u64,
-    /// Frames sent that never came, where both sides are in this process.
+    /// Frames sent and not received, if both sides are in this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lost: Option<i64>,
-    /// Least delay.
+    /// Minimum delay.
     pub(crate) delay_min_ns: Option<u64>,
     /// Mean delay.
     pub(crate) delay_mean_ns: Option<f64>,
-    /// Greatest delay.
+    /// Maximum delay.
     pub(crate) delay_max_ns: Option<u64>,
 }
 
 impl ReceivedFlow {
-    /// The counts of a flow.
+    /// The counters of a flow.
     pub(crate) fn new(count: &Count) -> Self {
         let unique = count.unique();
         Self {
@@ -180,16 +180,16 @@ impl ReceivedFlow {
         }
     }
 
-    /// Frames that came at least once.
+    /// Frames received at least once.
     pub(crate) fn unique(&self) -> u64 {
         self.frames.saturating_sub(self.duplicated + self.late)
     }
 }
 
-/// A histogram and what is usually asked of it. Quantiles are within 0.4 %.
+/// A histogram with its usual quantiles, whose error is at most 0.4 %.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Distribution {
-    /// How many values.
+    /// Number of values.
     pub(crate) count: u64,
     /// Median.
     pub(crate) p50_ns: Option<u64>,
@@ -199,7 +199,7 @@ pub(crate) struct Distribution {
     pub(crate) p99_ns: Option<u64>,
     /// 99.9th percentile.
     pub(crate) p999_ns: Option<u64>,
-    /// Buckets that hold values: from, below, how many.
+    /// Buckets that are not empty: lower bound (inclusive), upper bound (exclusive), count.
     pub(crate) buckets: Vec<(u64, u64, u64)>,
 }
 

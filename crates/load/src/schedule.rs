@@ -1,26 +1,26 @@
-//! When frames are due.
+//! Schedules: the due times of a stream's frames.
 
 use hawser_bpf::layout::Control;
 
 use crate::config::{Amount, Ramp, Rate};
 
-/// How a stream is paced.
+/// The schedule of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Schedule {
-    /// At the start, frames a second; none: as fast as possible.
+    /// Rate at the start, frames/s; `None`: as fast as possible.
     pub(super) start: Option<f64>,
-    /// At the end.
+    /// Rate at the end, frames/s.
     pub(super) end: Option<f64>,
-    /// Seconds; none without a rate.
+    /// Duration, seconds; `None` without a rate.
     pub(super) seconds: Option<f64>,
-    /// Frames of the schedule.
+    /// Number of frames.
     pub(super) frames: u64,
-    /// Frames to a due time.
+    /// Frames per due time.
     pub(super) burst: u64,
 }
 
 impl Schedule {
-    /// The schedule of a rate. `mean_bits` is the mean size of what the configuration counts.
+    /// The schedule for a rate. `mean_bits` is the mean size, in bits, that rates in bit/s count.
     pub(super) fn new(rate: Rate, amount: Amount, burst: u64, mean_bits: f64) -> Self {
         let (start, end) = match rate {
             Rate::FramesPerS(frames) => (Some(frames), Some(frames)),
@@ -46,13 +46,13 @@ impl Schedule {
         self.start != self.end
     }
 
-    /// The rate after so many seconds, frames a second.
+    /// The rate after `seconds`, frames/s.
     pub(super) fn rate_at(&self, seconds: f64) -> Option<f64> {
         let (start, end, all) = (self.start?, self.end?, self.seconds?);
         Some(start + (end - start) * (seconds / all).clamp(0.0, 1.0))
     }
 
-    /// The stream as the generator is told, at a rate; its tables are filled in by the plan.
+    /// The generator's control structure for a rate. The plan sets its tables.
     pub(super) fn control(&self, rate: Option<f64>, catch_up_us: u64) -> Control {
         let interval = rate.map_or(0.0, |rate| self.burst as f64 * 1e9 / rate);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

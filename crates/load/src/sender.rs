@@ -1,4 +1,4 @@
-//! What every sender does, whichever way frames leave.
+//! The interface of senders.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,27 +6,27 @@ use hawser_bpf::layout::Progress;
 
 use crate::clock;
 
-/// Sends a plan.
+/// Sends the frames of a plan.
 pub(super) trait Sender: Send + Sync {
-    /// Sends until all is sent, or until it is told to stop.
+    /// Sends until the schedules are complete or `stop` is set.
     fn run(&self, stop: &Stop) -> anyhow::Result<()>;
 
-    /// How far it is.
+    /// The current counters.
     fn tally(&self) -> anyhow::Result<SendTally>;
 }
 
-/// How far a sender is.
+/// Counters of a sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SendTally {
     /// By stream.
     pub(super) streams: Vec<Progress>,
-    /// Frames and bytes by flow; nothing of a recording.
+    /// By flow; empty for a recording.
     pub(super) flows: Vec<FlowTally>,
-    /// Frames the device did not take; they are among those sent.
+    /// Frames that the device refused. The other counters include them.
     pub(super) refused: u64,
 }
 
-/// What was sent of a flow.
+/// Counters of a sent flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FlowTally {
     /// Frames.
@@ -35,30 +35,30 @@ pub(super) struct FlowTally {
     pub(super) bytes: u64,
 }
 
-/// Told to stop, once and for all.
+/// A flag that asks a thread to stop.
 #[derive(Debug, Default)]
 pub(super) struct Stop(AtomicBool);
 
 impl Stop {
-    /// Tells.
-    pub(super) fn tell(&self) {
+    /// Sets the flag.
+    pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was told.
-    pub(super) fn told(&self) -> bool {
+    /// Whether the flag is set.
+    pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Sleeps when there is time for it, else comes back at once: a sleep is 20 us to 100 us too long. Never
-/// sleeps so long that being told to stop goes unnoticed.
+/// Sleeps until a time if it is far enough away, and yields otherwise: a sleep ends 20 to 100 us late. Returns
+/// after 100 ms at the latest, so that the caller can check its stop flag.
 pub(super) fn wait(until_ns: u64) {
-    const WORTH_NS: u64 = 150_000;
-    const LONGEST_NS: u64 = 100_000_000;
+    const SLEEP_MIN_NS: u64 = 150_000;
+    const SLEEP_MAX_NS: u64 = 100_000_000;
     let now = clock::now_ns();
-    if until_ns > now + WORTH_NS {
-        clock::sleep_until(until_ns.min(now + LONGEST_NS));
+    if until_ns > now + SLEEP_MIN_NS {
+        clock::sleep_until(until_ns.min(now + SLEEP_MAX_NS));
     } else if until_ns > now {
         std::thread::yield_now();
     }

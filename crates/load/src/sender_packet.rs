@@ -1,4 +1,4 @@
-//! Sends with a packet socket.
+//! A sender with a packet socket.
 
 use std::{
     io,
@@ -35,7 +35,7 @@ enum Source {
 }
 
 impl PacketSender {
-    /// A sender of a plan.
+    /// A sender for a plan.
     pub(super) fn open(interface: u32, plan: &Plan) -> io::Result<Self> {
         let tables = plan.tables.clone();
         let pairs = plan.streams.iter().zip(&tables.streams);
@@ -51,7 +51,7 @@ impl PacketSender {
         Ok(Self { socket: PacketSocket::sender(interface)?, state: Mutex::new(state) })
     }
 
-    /// A sender of a recording.
+    /// A sender for a recording.
     pub(super) fn replay(
         interface: u32,
         schedule: Schedule,
@@ -73,9 +73,9 @@ impl PacketSender {
 
 impl Sender for PacketSender {
     fn run(&self, stop: &Stop) -> anyhow::Result<()> {
-        clock::sharpen_timers();
+        clock::minimise_timer_slack();
         let mut frames = vec![Vec::new(); BATCH];
-        while !stop.told() {
+        while !stop.is_set() {
             let next = self.state().pacers.iter().filter_map(Pacer::next_ns).min();
             let Some(next) = next else { break };
             wait(next);
@@ -101,14 +101,14 @@ impl Sender for PacketSender {
 }
 
 impl State {
-    /// Sends what is due, up to a batch.
+    /// Sends the frames that are due, up to one batch.
     fn send_due(&mut self, socket: &PacketSocket, frames: &mut [Vec<u8>]) -> io::Result<()> {
         let now = clock::now_ns();
         let mut count = 0;
         for index in 0..self.pacers.len() {
             while let Some(frame) = frames.get_mut(count) {
                 let Some(pacer) = self.pacers.get_mut(index) else { break };
-                let Some(due) = pacer.take(now) else { break };
+                let Some(due) = pacer.next(now) else { break };
                 if self.write(frame, index, due, now).is_some() {
                     count += 1;
                 }
@@ -141,7 +141,7 @@ impl State {
     }
 }
 
-/// Sends all frames of a batch; a full queue of the device is waited out.
+/// Sends all frames of a batch, and waits while the device's queue is full.
 fn send_all(socket: &PacketSocket, mut frames: &[&[u8]]) -> io::Result<()> {
     while !frames.is_empty() {
         match socket.send(frames) {

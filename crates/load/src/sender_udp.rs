@@ -1,4 +1,4 @@
-//! Sends with UDP sockets, one a flow, as many datagrams of a flow to a system call as are due.
+//! A sender with UDP sockets, one per flow, with all due datagrams of a flow per system call (UDP GSO).
 
 use std::{
     io,
@@ -17,11 +17,11 @@ use crate::{
     sender::{FlowTally, SendTally, Sender, Stop, wait},
 };
 
-/// Each flow takes a socket.
+/// Flows at most: each needs a socket, and the usual limit of descriptors is 1024.
 const FLOWS_MAX: usize = 900;
-/// Frames looked at together: so many that flows in turn still fill large sends.
+/// Frames that are collected before sending, so that flows in turn still fill GSO batches.
 const BATCH: usize = 512;
-/// Datagrams of one send (`UDP_SEGMENT`) and their bytes.
+/// Datagrams of one GSO batch (the kernel's `UDP_MAX_SEGMENTS`), and their bytes.
 const SEGMENTS_MAX: usize = 64;
 const SEND_MAX: usize = 60_000;
 
@@ -41,7 +41,7 @@ struct State {
     waiting: Vec<Run>,
 }
 
-/// Datagrams of one flow and one size.
+/// A GSO batch: datagrams of one flow and one size.
 #[derive(Clone, Default)]
 struct Run {
     size: usize,
@@ -49,7 +49,7 @@ struct Run {
 }
 
 impl UdpSender {
-    /// A sender of a plan. The sources must be addresses of this machine.
+    /// A sender for a plan, whose source addresses must be local.
     pub(super) fn open(plan: &Plan) -> Result<Self, open::Error> {
         let keys: Vec<&FlowKey> = plan.streams.iter().flat_map(|stream| &stream.flows).collect();
         if keys.len() > FLOWS_MAX {
@@ -110,7 +110,7 @@ impl UdpSender {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {
                         std::thread::yield_now();
                     }
-                    // nobody listens there yet: the datagram is lost like any other
+                    // No receiver yet: the datagram counts as lost.
                     io::ErrorKind::ConnectionRefused => break,
                     _ => return Err(error),
                 }
@@ -133,7 +133,7 @@ fn socket(key: &FlowKey) -> Result<(UdpSocket, UdpSocketState, SocketAddr), open
 }
 
 impl Run {
-    /// Whether a datagram of that size has to wait for the next send.
+    /// Whether a datagram of this size does not fit into the batch.
     fn is_full(&self, size: usize) -> bool {
         let other = self.size != size && !self.bytes.is_empty();
         other || self.bytes.len() + size > SEND_MAX.min(SEGMENTS_MAX * size)
@@ -141,10 +141,10 @@ impl Run {
 }
 
 impl State {
-    /// Flow and payload length of the next frame that is due, of whichever stream.
+    /// Flow and payload length of the next due frame of any stream.
     fn next(&mut self, now: u64) -> Option<(usize, usize)> {
         for (pacer, control) in self.pacers.iter_mut().zip(&self.controls) {
-            if let Some(due) = pacer.take(now) {
+            if let Some(due) = pacer.next(now) {
                 pacer.sent(now);
                 let shape = *self.pattern.get((control.first_pattern + due.pattern) as usize)?;
                 let shape = self.shapes.get(shape as usize)?;
@@ -158,7 +158,7 @@ impl State {
         None
     }
 
-    /// Adds a datagram to those that wait.
+    /// Adds a datagram to its flow's batch.
     fn append(&mut self, index: usize, size: usize, now: u64) {
         if let (Some(run), Some(flow)) = (self.waiting.get_mut(index), self.flows.get_mut(index)) {
             let number = u32::try_from(index).unwrap_or_default();
@@ -173,8 +173,8 @@ impl State {
 
 impl Sender for UdpSender {
     fn run(&self, stop: &Stop) -> anyhow::Result<()> {
-        clock::sharpen_timers();
-        while !stop.told() {
+        clock::minimise_timer_slack();
+        while !stop.is_set() {
             let next = self.state().pacers.iter().filter_map(Pacer::next_ns).min();
             let Some(next) = next else { break };
             wait(next);

@@ -1,4 +1,4 @@
-//! Sends with XDP live frames.
+//! A sender with XDP live frames (`BPF_F_TEST_XDP_LIVE_FRAMES`).
 
 use std::{thread, time::Duration};
 
@@ -17,24 +17,25 @@ use crate::{
     sender::{FlowTally, SendTally, Sender, Stop},
 };
 
-/// Up to this many frames a second each frame is a system call of its own, and the sender sleeps in
-/// between: a call costs 12 us, which at this rate is 6 % of a core. Above, one call sends all, and the
-/// program turns in circles until a frame is due.
-const SLEEP_MAX: f64 = 5_000.0;
+/// Highest rate, frames/s, at which each frame is a system call and the sender sleeps in between: a call costs
+/// 12 us, 6 % of a CPU at this rate. At higher rates one call sends all frames, and the program busy-waits
+/// until a frame is due.
+const SLEEP_RATE_MAX: f64 = 5_000.0;
 
-/// The kernel hands frames to the device after each batch of runs. A run without a frame takes 0.1 us,
-/// so frames wait for a fraction of this, which a batch is at the asked rate.
+/// Duration of a batch of runs at the intended rate, seconds. The kernel passes frames to the device after
+/// each batch; a run without a frame takes 0.1 us, so frames wait for a fraction of this.
 const BATCH_SECONDS: f64 = 8e-6;
 
-/// Greatest batch: 16 take 6 % longer, 64 gain nothing and fill a veth pair's ring of 256 sooner.
+/// Largest batch, runs. With 16 a frame took 6 % longer; 64 gained nothing and fill a veth ring of 256
+/// entries sooner.
 const BATCH_MAX: u32 = 32;
 
-/// Runs of one call when the end is not known beforehand: 350 s of turning in circles. The kernel adds a
-/// batch to the count before it compares, so the greatest number there is would be passed by.
+/// Runs of one call, about 350 s of busy-waiting. The kernel adds a batch to the count before it compares, so
+/// `u32::MAX` would be skipped.
 const RUNS_MAX: u32 = u32::MAX - 1024;
 
-/// Between looks at the progress, and steps of a ramp.
-const WATCH: Duration = Duration::from_millis(1);
+/// Interval at which progress is checked and a ramp is adjusted.
+const WATCH_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A generator on its port.
 pub(super) struct XdpSender {
@@ -46,7 +47,7 @@ pub(super) struct XdpSender {
 }
 
 impl XdpSender {
-    /// A sender whose port is ready.
+    /// A sender for an open port.
     pub(super) fn new(
         generator: Generator,
         port: port::Port,
@@ -57,7 +58,7 @@ impl XdpSender {
         Self { generator, port, interface, schedules, controls }
     }
 
-    /// Frames a second of all streams at their fastest; none where one has no rate.
+    /// Highest rate of all streams together, frames/s; `None` if one has no rate.
     fn rate(&self) -> Option<f64> {
         self.schedules.iter().map(|s| s.start.zip(s.end).map(|(a, b)| a.max(b))).sum()
     }
@@ -73,18 +74,18 @@ impl XdpSender {
         Ok(next)
     }
 
-    /// One call a frame, sleeping in between.
+    /// Sends with one call per frame, and sleeps in between.
     fn send_slowly(&self, stop: &Stop) -> anyhow::Result<()> {
-        clock::sharpen_timers();
-        // Of 1000 frames at 1000 a second 1 is late by more than 0.5 ms, instead of 3 to 9.
+        clock::minimise_timer_slack();
+        // Of 1000 frames at 1000 frames/s, 1 was late by more than 0.5 ms, instead of 3 to 9.
         let _ = scheduling::realtime();
         let start = clock::now_ns();
         while let Some(due) = self.next_due()? {
-            if stop.told() {
+            if stop.is_set() {
                 break;
             }
             if due > clock::now_ns() {
-                // short sleeps, so that being told to stop is noticed
+                // Sleeps are short, so that the stop flag is checked.
                 clock::sleep_until(due.min(clock::now_ns() + 100_000_000));
             }
             self.ramp(start)?;
@@ -93,19 +94,19 @@ impl XdpSender {
         Ok(())
     }
 
-    /// One call for all, ended by a signal.
+    /// Sends with one call, which a signal ends.
     fn send_fast(&self, stop: &Stop, rate: Option<f64>) -> anyhow::Result<()> {
         let target = interrupt::current_thread();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         // saturates, never negative
         let batch =
             rate.map_or(BATCH_MAX, |rate| (rate * BATCH_SECONDS) as u32).clamp(1, BATCH_MAX);
-        while self.next_due()?.is_some() && !stop.told() {
+        while self.next_due()?.is_some() && !stop.is_set() {
             let done = Stop::default();
             thread::scope(|scope| {
                 let watch = scope.spawn(|| self.watch(stop, &done, target));
                 let result = self.generator.run(self.interface, RUNS_MAX, batch);
-                done.tell();
+                done.set();
                 let watched = watch.join().unwrap_or_else(|_| anyhow::bail!("the watch panicked"));
                 result.context("sending live frames")?;
                 watched
@@ -114,15 +115,15 @@ impl XdpSender {
         Ok(())
     }
 
-    /// Interrupts the sending thread when all is sent or it is told to stop.
+    /// Interrupts the sending thread when the schedules are complete or `stop` is set.
     fn watch(&self, stop: &Stop, done: &Stop, target: interrupt::Target) -> anyhow::Result<()> {
         let start = clock::now_ns();
-        while !done.told() {
+        while !done.is_set() {
             self.ramp(start)?;
-            if stop.told() || self.next_due()?.is_none() {
+            if stop.is_set() || self.next_due()?.is_none() {
                 target.interrupt()?;
             }
-            thread::sleep(WATCH);
+            thread::sleep(WATCH_INTERVAL);
         }
         Ok(())
     }
@@ -143,7 +144,7 @@ impl XdpSender {
 impl Sender for XdpSender {
     fn run(&self, stop: &Stop) -> anyhow::Result<()> {
         match self.rate() {
-            Some(rate) if rate <= SLEEP_MAX => self.send_slowly(stop),
+            Some(rate) if rate <= SLEEP_RATE_MAX => self.send_slowly(stop),
             rate => self.send_fast(stop, rate),
         }
     }

@@ -1,8 +1,8 @@
-//! Frame sizes: the order in which they come.
+//! The sequence of frame sizes of a stream.
 
 use crate::config::{Imix, Sizes, Weight};
 
-/// Letters of RFC 6985 section 3, in bytes with frame check sequence.
+/// Letters of the IMIX genome (RFC 6985 section 3) and their frame sizes, bytes with frame check sequence.
 const LETTERS: [(char, u32); 10] = [
     ('a', 64),
     ('b', 128),
@@ -16,8 +16,7 @@ const LETTERS: [(char, u32); 10] = [
     ('j', 16_000),
 ];
 
-/// The sizes of one turn of the pattern, in order, as the configuration counts them. An error names a
-/// letter without a size.
+/// The sizes of one cycle, in the unit that the configuration counts. The error is a letter without a size.
 pub(super) fn sequence(sizes: &Sizes) -> Result<Vec<u32>, char> {
     match sizes {
         Sizes::Fixed(size) => Ok(vec![*size]),
@@ -26,7 +25,7 @@ pub(super) fn sequence(sizes: &Sizes) -> Result<Vec<u32>, char> {
     }
 }
 
-/// Whether sizes count the frame check sequence whatever the configuration says.
+/// Whether sizes always include the frame check sequence, as those of RFC 6985 do.
 pub(super) fn counts_check_sequence(sizes: &Sizes) -> bool {
     matches!(sizes, Sizes::Imix(_))
 }
@@ -37,8 +36,8 @@ fn of_letter(imix: &Imix, letter: char) -> Result<u32, char> {
     known.or(imix.custom.get(&letter).copied()).ok_or(letter)
 }
 
-/// Weights spread evenly: each place goes to the size that is furthest behind its share (smooth
-/// weighted round robin, as nginx does it for servers).
+/// Spreads sizes evenly by weight with smooth weighted round robin, as in nginx: each position gets the size
+/// that is furthest behind its share.
 fn spread(weights: &[Weight]) -> Vec<u32> {
     let divisor = weights.iter().fold(0, |all, weight| gcd(all, i64::from(weight.weight))).max(1);
     let shares: Vec<i64> = weights.iter().map(|w| i64::from(w.weight) / divisor).collect();
@@ -47,7 +46,7 @@ fn spread(weights: &[Weight]) -> Vec<u32> {
     let mut sequence = Vec::new();
     for _ in 0..total {
         credit.iter_mut().zip(&shares).for_each(|(credit, share)| *credit += share);
-        // the last of equals is chosen by max_by_key: turn round for the first
+        // max_by_key returns the last of equal elements; rev() makes it the first.
         let best =
             credit.iter().zip(weights).enumerate().rev().max_by_key(|(_, (credit, _))| **credit);
         let Some((index, (_, weight))) = best else { break };

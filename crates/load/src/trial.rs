@@ -1,4 +1,4 @@
-//! One trial: what sends, what counts, and the result of both.
+//! One trial: sender, receiver, reflector, and their result.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -25,19 +25,18 @@ use crate::{
     sender::{Sender, Stop},
 };
 
-/// Both sides on their ports, from which they go when it is dropped.
+/// An open trial. Dropping it detaches all programs from their ports.
 pub(super) struct Trial {
     config: Config,
     receiver: Option<Box<dyn Receiver>>,
     sender: Option<(Vec<Planned>, Box<dyn Sender>)>,
     reflector: Option<Reflector>,
-    /// Time the sender had a core, once it is done. What frames cause on their way through the kernel
-    /// is part of it.
+    /// CPU time of the sender, ns, once it is done. It includes kernel processing of the frames.
     cpu_ns: AtomicU64,
 }
 
 impl Trial {
-    /// Opens everything, the receiving side first.
+    /// Opens receiver, sender and reflector, in this order.
     pub(super) fn open(config: &Config) -> Result<Self, open::Error> {
         let receive = config.receive.as_ref();
         let receiver = receive.map(|receive| open::receiver(config, receive)).transpose()?;
@@ -46,8 +45,7 @@ impl Trial {
         Ok(Self { config: config.clone(), receiver, sender, reflector, cpu_ns: AtomicU64::new(0) })
     }
 
-    /// Sends all there is to send, and waits until it has arrived; without a sender, waits to be told
-    /// to stop.
+    /// Sends all frames, and waits for them to arrive. Without a sender, waits until `stop` is set.
     pub(super) fn run(&self, stop: &Stop) -> anyhow::Result<()> {
         match (&self.config.send, &self.sender) {
             (Some(send), Some((_, sender))) => {
@@ -60,7 +58,7 @@ impl Trial {
                 thread::sleep(Duration::from_millis(self.config.drain_ms));
             }
             _ => {
-                while !stop.told() {
+                while !stop.is_set() {
                     thread::sleep(Duration::from_millis(5));
                 }
             }
@@ -68,7 +66,7 @@ impl Trial {
         Ok(())
     }
 
-    /// The result so far.
+    /// The current result.
     pub(super) fn result(&self) -> anyhow::Result<LoadResult> {
         let sender = self.sender.as_ref().map(|(planned, sender)| Ok((planned, sender.tally()?)));
         let sender = sender.transpose().map_err(|error: anyhow::Error| error)?;
@@ -83,7 +81,7 @@ impl Trial {
     }
 }
 
-/// Runs the sender in the namespace of its port and on its core.
+/// Runs the sender in the namespace of its port and on its CPU.
 fn in_place(
     send: &Send,
     run: impl FnOnce() -> anyhow::Result<()> + std::marker::Send,
@@ -92,14 +90,14 @@ fn in_place(
         if let Some(cpu) = send.cpu {
             let mut set = CpuSet::new();
             set.set(cpu);
-            sched_setaffinity(None, &set).with_context(|| format!("no core {cpu}"))?;
+            sched_setaffinity(None, &set).with_context(|| format!("no CPU {cpu}"))?;
         }
-        // A generator that waits for its core sends bursts. Not a real-time policy where it turns in
-        // circles: the kernel then stops it for milliseconds, so that others are not starved.
+        // A generator that waits for a CPU sends bursts. A busy-waiting one must not have a real-time policy:
+        // the kernel throttles it for 50 ms of each second.
         let _ = setpriority_process(None, -20);
         run()
     };
-    // a thread of its own: neither namespace nor core is to stick to the caller's
+    // In a thread of its own, so that the caller keeps its namespace and CPU affinity.
     thread::scope(|scope| {
         let thread = scope.spawn(|| within(send.port.netns.as_deref(), place));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -129,7 +129,7 @@ def test_what_is_captured_can_be_replayed(wire: Wire, tmp_path: Path) -> None:
         replay["send"]["traffic"] = {
             "replay": {"file": str(file), "times": 3, "rate": {"frames_per_s": 10_000}}
         }
-        replay["receive"]["groups"] = [{"name": "s", "flows": 100}]
+        replay["receive"]["streams"] = [{"name": "s", "flows": 100}]
         replay["receive"]["capture"] = {"file": str(again)}
         result = load(replay)
         received = result["received"]
@@ -207,6 +207,6 @@ def test_frames_of_another_run_are_foreign(wire: Wire, tmp_path: Path) -> None:
     replay = wire.config()
     traffic = {"replay": {"file": str(file), "rate": {"frames_per_s": 10_000}}}
     replay["send"]["traffic"] = traffic
-    replay["receive"]["groups"] = [{"name": "s", "flows": 1}]
+    replay["receive"]["streams"] = [{"name": "s", "flows": 1}]
     received = load(replay)["received"]
     assert (received["frames"], received["foreign"]) == (0, 50)

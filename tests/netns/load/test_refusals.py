@@ -1,11 +1,14 @@
 """Bad configurations of `hawserd load`: exit code 2, the place is named, nothing is left.
 
+Old names of fields are accepted, with a warning.
+
 a: gen 10.21.5.1/24 ------------ sink 10.21.5.2/24 :b
 """
 
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -81,3 +84,13 @@ def test_says_where(wire: Wire, name: str) -> None:
     assert place in done.stderr
     assert "xdp" not in run("ip", "-n", wire.receiver, "link", "show", "sink")
     assert "xdp" not in run("ip", "-n", wire.sender, "link", "show", "gen")
+
+
+def test_an_old_name_is_accepted_with_a_warning(wire: Wire) -> None:
+    config = copy.deepcopy(wire.config())
+    streams = config["send"]["traffic"]["streams"]
+    config["receive"]["groups"] = [{"name": s["name"], "flows": s.get("flows", 1)} for s in streams]
+    done = start(config)
+    assert done.returncode == 0, done.stderr
+    assert "receive.groups was renamed to streams" in done.stderr
+    assert json.loads(done.stdout)["received"]["streams"][0]["name"] == streams[0]["name"]

@@ -295,3 +295,13 @@ def test_an_old_name_of_a_field_is_accepted_with_a_warning() -> None:
     assert "lane" not in found.model_dump(mode="json")
     with pytest.raises(ValidationError, match="lane"):
         gateway.QuicTransport.model_validate({**old, "tcp_proxy": {}})
+
+
+def test_old_names_of_emulator_and_generator_fields_are_accepted_with_a_warning() -> None:
+    with pytest.warns(FutureWarning, match="by_us was renamed to extra_delay_us"):
+        reordering = wan.Reordering.model_validate({"share": 0.1, "by_us": 7.0})
+    assert reordering == wan.Reordering(share=0.1, extra_delay_us=7.0)
+    flows = {"name": "s", "flows": 3}
+    with pytest.warns(FutureWarning, match="groups was renamed to streams"):
+        receive = load.Receive.model_validate({"port": {"interface": "e"}, "groups": [flows]})
+    assert receive.streams == (load.StreamFlows(name="s", flows=3),)

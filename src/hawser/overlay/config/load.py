@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hawser.overlay.config.base import (
     OMIT_EMPTY,
@@ -18,6 +18,7 @@ from hawser.overlay.config.base import (
     Place,
     Port16,
     omit,
+    replace_old_names,
 )
 
 Address = IPv4Address | IPv6Address
@@ -25,7 +26,7 @@ Backend = Literal["xdp", "packet", "udp"]
 
 
 class Port(Part):
-    """An interface, in a network namespace of its own or in the daemon's."""
+    """An interface in a network namespace; the daemon's if None."""
 
     interface: str
     netns: Annotated[str | None, OMIT_NONE] = None
@@ -57,14 +58,14 @@ class InnerEthernet(Part):
 
 
 class Srv6(Part):
-    """A segment list around the packets (RFC 8986 section 5.1, H.Encaps)."""
+    """An outer IPv6 header with a segment routing header (RFC 8986 section 5.1, H.Encaps)."""
 
     source: IPv6Address
     segments: tuple[IPv6Address, ...]
 
 
 class Vxlan(Part):
-    """A VXLAN header around the frames (RFC 7348)."""
+    """An outer VXLAN header (RFC 7348)."""
 
     source: Address
     target: Address
@@ -73,20 +74,20 @@ class Vxlan(Part):
 
 
 class Nsh(Part):
-    """A place on a service path (RFC 8300)."""
+    """The service path header of a network service header (RFC 8300)."""
 
     spi: int
     si: int
 
 
 class Srv6Outer(Part):
-    """Segment routing around the packets."""
+    """Encapsulation in SRv6."""
 
     srv6: Srv6
 
 
 class VxlanOuter(Part):
-    """VXLAN around the frames."""
+    """Encapsulation in VXLAN."""
 
     vxlan: Vxlan
 
@@ -98,21 +99,21 @@ class NshOuter(Part):
 
 
 class Addresses(Part):
-    """Consecutive addresses."""
+    """A range of consecutive addresses."""
 
     first: Address
     count: int = 1
 
 
 class Ports(Part):
-    """Consecutive UDP ports."""
+    """A range of consecutive UDP ports."""
 
     first: Port16
     count: int = 1
 
 
 class FixedSize(Part):
-    """All frames alike."""
+    """One size for all frames."""
 
     fixed: int
 
@@ -134,7 +135,7 @@ class ImixSize(Part):
 
 
 class Weight(Part):
-    """A size and how often it comes."""
+    """A size with its weight."""
 
     size: int
     weight: int
@@ -147,19 +148,19 @@ class WeightedSize(Part):
 
 
 class FrameRate(Part):
-    """Frames a second, evenly spaced."""
+    """Frames per second, evenly spaced."""
 
     frames_per_s: float
 
 
 class BitRate(Part):
-    """Bits a second of what is counted, evenly spaced."""
+    """Bits per second of the counted layer, evenly spaced."""
 
     bits_per_s: float
 
 
 class Ramp(Part):
-    """A rate that changes evenly, in frames a second."""
+    """A rate that changes linearly, in frames per second."""
 
     from_: Annotated[float, Field(alias="from")]
     to: float
@@ -175,24 +176,24 @@ Rate = FrameRate | BitRate | RampRate | Literal["max"]
 
 
 class Frames(Part):
-    """How many frames."""
+    """A number of frames."""
 
     frames: int
 
 
 class Seconds(Part):
-    """For how long."""
+    """A duration."""
 
     seconds: float
 
 
 class Stream(Part):
-    """Frames that are alike but for their flow."""
+    """Frames that differ only in their flow."""
 
     name: str
     ethernet: Ethernet
     outer: Annotated[Srv6Outer | VxlanOuter | NshOuter | None, OMIT_NONE] = None
-    """A header around the packets."""
+    """Outer header."""
     source: Addresses
     target: Addresses
     source_port: Ports
@@ -200,18 +201,18 @@ class Stream(Part):
     dscp: int = 0
     hop_limit: Annotated[int, omit(64)] = 64
     flows: int = 1
-    """Frames take them in turn."""
+    """Number of flows, which are used in turn."""
     sizes: FixedSize | ImixSize | WeightedSize
     counted: Literal["frame", "fcs", "ip"] = "frame"
-    """What sizes, and rates in bits, count."""
+    """Layer whose bytes sizes, and rates in bit/s, count."""
     rate: Rate
     burst: Annotated[int, omit(1)] = 1
-    """Frames sent back to back; the rate stays the same."""
+    """Frames sent back to back. It does not change the rate."""
     amount: Frames | Seconds
 
 
 class Streams(Part):
-    """Frames that are made."""
+    """Generated frames."""
 
     streams: tuple[Stream, ...]
 
@@ -221,55 +222,60 @@ class Recording(Part):
 
     file: Place
     times: Annotated[int, omit(1)] = 1
-    """How often it is sent."""
+    """Number of repetitions."""
     rate: Rate
 
 
 class Replay(Part):
-    """Frames that were recorded."""
+    """Frames of a recording."""
 
     replay: Recording
 
 
 class Send(Part):
-    """The sending side."""
+    """Sender."""
 
     port: Port
     backend: Backend = "xdp"
     cpu: Annotated[int | None, OMIT_NONE] = None
-    """The core that sends."""
+    """CPU to which the sender is pinned."""
     catch_up_us: int = 10_000
-    """How late frames may be sent; later ones stay unsent."""
+    """Frames that are later than this are skipped and counted as unsent, microseconds."""
     traffic: Streams | Replay
 
 
 class StreamFlows(Part):
-    """The flows of a stream."""
+    """A stream and its flows."""
 
     name: str
     flows: int
 
 
 class Capture(Part):
-    """Frames into a pcap file."""
+    """A pcap file of received frames."""
 
     file: Place
     snap_length: Annotated[int, omit(2048)] = 2048
-    """Bytes kept of each frame."""
+    """Bytes captured of each frame."""
 
 
 class Receive(Part):
-    """The receiving side."""
+    """Receiver."""
 
     port: Port
     backend: Backend = "xdp"
-    groups: Annotated[tuple[StreamFlows, ...], OMIT_EMPTY] = ()
-    """Those of each stream of the sender, in its order."""
+    streams: Annotated[tuple[StreamFlows, ...], OMIT_EMPTY] = ()
+    """The sender's streams, in its order."""
     window_bits: Annotated[int | None, OMIT_NONE] = None
-    """How far apart a frame and its copy may be, as a power of two of frames of a flow."""
+    """Window in which duplicates are recognised: frames of a flow, as a power of two."""
     ports: Annotated[Ports | None, OMIT_NONE] = None
     """UDP ports to listen on, for the backend `udp`."""
     capture: Annotated[Capture | None, OMIT_NONE] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _old_names(cls, data: object) -> object:
+        return replace_old_names(data, groups="streams")
 
 
 class LoadConfig(Configuration):
@@ -278,13 +284,13 @@ class LoadConfig(Configuration):
     control: Annotated[Place | None, OMIT_NONE] = None
     """Unix socket of the control API."""
     run: int = 0
-    """Number that frames carry: those of another run are not counted."""
+    """Number of the run. Frames of another run are not counted."""
     send: Annotated[Send | None, OMIT_NONE] = None
     receive: Annotated[Receive | None, OMIT_NONE] = None
     reflect: Annotated[Port | None, OMIT_NONE] = None
-    """Send back what comes in here."""
+    """Interface at which frames are reflected to their source."""
     drain_ms: Annotated[int, omit(200)] = 200
-    """Time after the last frame for those under way."""
+    """Time between the last frame sent and the reading of the counters, milliseconds."""
 
     def needs(self) -> frozenset[Need]:
         """Give what a machine must have for it."""

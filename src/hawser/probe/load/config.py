@@ -79,7 +79,7 @@ def receiver(
     receive = Receive(
         port=Port(interface=interface),
         backend=backend,
-        groups=_groups(traffic),
+        streams=_streams(traffic),
         ports=_ports(flows, port.first, port.count) if backend == "udp" else None,
     )
     return LoadConfig(run=run, control=control, receive=receive)
@@ -88,7 +88,7 @@ def receiver(
 def both(traffic: Traffic, sent: Stream, backend: Backend, ends: tuple[str, str]) -> LoadConfig:
     """A daemon that sends to itself, between the ports `load` of two namespaces."""
     source, target = (Port(interface="load", netns=end) for end in ends)
-    receive = Receive(port=target, backend=backend, groups=_groups(traffic))
+    receive = Receive(port=target, backend=backend, streams=_streams(traffic))
     send = _send(traffic, source, backend, sent)
     return LoadConfig(run=0, drain_ms=100, send=send, receive=receive)
 
@@ -102,7 +102,7 @@ def _send(traffic: Traffic, port: Port, backend: Backend, sent: Stream) -> Send:
     )
 
 
-def _groups(traffic: Traffic) -> tuple[StreamFlows]:
+def _streams(traffic: Traffic) -> tuple[StreamFlows]:
     return (StreamFlows(name=_STREAM, flows=traffic.flows.count),)
 
 
