@@ -13,8 +13,7 @@
 //! [`Tunnel::poll_packet`], [`Tunnel::poll_transmit`], [`Tunnel::poll_connect`] and
 //! [`Tunnel::poll_event`].
 //!
-//! A connection has one owner: its member path once it belongs to one, otherwise the endpoint of
-//! its socket.
+//! A connection has one owner: its member path once it belongs to one, otherwise the tunnel.
 //!
 //! What all transports share is here too: [`Peers`] reconciles path groups with a configuration and
 //! places flows on them.

@@ -5,10 +5,11 @@
 //!                                    retransmission --^      (Link)
 //! ```
 
+mod members;
 mod outcomes;
 mod receive;
 mod schedule;
 mod state;
 
 pub use self::state::Incoming;
-pub(crate) use self::state::{Group, Member};
+pub(crate) use self::{members::Member, state::Group};

@@ -57,9 +57,7 @@ impl Group {
             others += usize::from(path.state(now) == State::Up);
         }
         for member in 0..self.members.len() {
-            let Some(link) = self.members.get_mut(member).and_then(|m| m.link.as_mut()) else {
-                continue;
-            };
+            let Some(link) = self.members.link_mut(member) else { continue };
             let in_flight = link.path.in_flight();
             if let Some(old) = now.checked_sub(MAX_IN_FLIGHT_TIME) {
                 in_flight.lost(old);

@@ -67,7 +67,7 @@ impl Group {
         self.views.clear();
         self.max_retransmission_delay = Duration::ZERO;
         let last_heard = self.last_ack;
-        for member in &mut self.members {
+        for member in self.members.iter_mut() {
             if let Some(link) = &member.link {
                 let mut path = link.path.get();
                 path.note_group_ack(last_heard);
@@ -94,7 +94,7 @@ impl Group {
         for _ in 0..PACKETS_PER_TURN {
             let Some(copies) = self.next(now) else { break };
             for Departure { path, datagram, stored } in copies.into_iter().flatten() {
-                let link = self.members.get_mut(path).and_then(|member| member.link.as_mut());
+                let link = self.members.link_mut(path);
                 let name = stored.as_ref().map(|packet| (packet.flow, packet.sequence));
                 if !link.is_some_and(|link| link.send(datagram, stored)) {
                     self.counters.drops.send_failed += 1;
@@ -221,8 +221,7 @@ impl Group {
             let Some((message, data)) = proxy.next_message(&mut self.proxy, packets) else {
                 continue;
             };
-            let link = self.members.get_mut(choice.path).and_then(|member| member.link.as_mut());
-            let Some(link) = link else {
+            let Some(link) = self.members.link_mut(choice.path) else {
                 self.proxy.priority.push_front(message);
                 break;
             };

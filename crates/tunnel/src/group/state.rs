@@ -12,13 +12,13 @@ use hawser_wire::{
     tunnel::{Form, HEADER_LEN},
 };
 
+use super::members::Members;
 use crate::{
     config::{self, Options, Recovery},
     counters::GroupCounters,
     path::{Link, Stored},
     placement::PathGroup,
     proxy::ProxyQueue,
-    retry::Retry,
 };
 
 /// Packets that the resequencer buffers.
@@ -54,21 +54,10 @@ pub struct Incoming {
     pub checksum_omitted: bool,
 }
 
-/// A member path.
-#[derive(Default)]
-pub(crate) struct Member {
-    /// Its connection, once the hellos were exchanged.
-    pub(crate) link: Option<Link>,
-    pub(crate) retry: Retry,
-    pub(crate) connections: u64,
-    /// Bytes of packets assigned to it.
-    pub(crate) assigned: u64,
-}
-
 /// A path group.
 pub(crate) struct Group {
     pub(crate) config: config::Group,
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Members,
     /// Whether the configuration enables retransmission, and whether new packets are
     /// retransmittable.
     retransmission_enabled: bool,
@@ -105,7 +94,7 @@ impl Group {
         queue_bytes: u64,
         options: Options,
     ) -> Self {
-        let members = config.paths.iter().map(|_| Member::default()).collect();
+        let members = Members::new(config.paths.len());
         let retransmission_enabled = options.recovery == Recovery::Resend;
         Self {
             config,
@@ -137,7 +126,7 @@ impl Group {
 
     /// Connection of a member path.
     pub(crate) fn link_mut(&mut self, member: u8) -> Option<&mut Link> {
-        self.members.get_mut(usize::from(member))?.link.as_mut()
+        self.members.link_mut(member.into())
     }
 
     /// Connections of its paths.

@@ -4,11 +4,7 @@ use std::time::Instant;
 
 use quinn_proto::{ConnectionError, ConnectionHandle, Dir, Event as QuicEvent, StreamEvent};
 
-use super::{
-    endpoint::{Endpoint, Owner},
-    event::Event,
-    state::Tunnel,
-};
+use super::{endpoint::Owner, event::Event, state::Tunnel};
 use crate::{
     group::Group,
     path::{CLOSED, Link, PathId, PeerHello, REFUSED},
@@ -61,13 +57,12 @@ impl<S: Stream> Tunnel<S> {
         let Some(group) = peer.group_mut(id.group) else { return };
         let Some(member) = group.members.get_mut(usize::from(id.member)) else { return };
         let Some(endpoint) = self.endpoints.get_mut(&at.0) else { return };
-        let Some(Owner::Endpoint(mut link)) = endpoint.set_owner(at.1, Owner::Path(id)) else {
-            return;
-        };
+        let Some(mut link) = self.unowned.remove(&at) else { return };
+        endpoint.set_owner(at.1, Owner::Path(id));
         link.id = Some(id);
         member.retry = Retry::default();
         member.connections += 1;
-        let before = member.link.replace(*link);
+        let before = member.link.replace(link);
         let anew = group.start_session(hello.session);
         group.proxy.peer = hello.proxy.filter(|_| self.proxy.is_some());
         group.active = true;
@@ -144,8 +139,8 @@ impl<S: Stream> Tunnel<S> {
         let identity = self.settings.identity();
         let mut revoked = Vec::new();
         let paths = self.peers.groups_mut().flat_map(Group::links_mut);
-        let others = self.endpoints.values_mut().flat_map(Endpoint::links_mut);
-        for link in paths.chain(others).filter(|link| link.is_revoked(identity)) {
+        let all = paths.chain(self.unowned.values_mut());
+        for link in all.filter(|link| link.is_revoked(identity)) {
             link.connection.close(now, REFUSED, "revoked".into());
             link.active = true;
             revoked.push(link.at);
@@ -172,6 +167,7 @@ impl<S: Stream> Tunnel<S> {
         }
         if drained && let Some(endpoint) = self.endpoints.get_mut(&at.0) {
             endpoint.forget(at.1);
+            self.unowned.remove(&at);
         }
     }
 }

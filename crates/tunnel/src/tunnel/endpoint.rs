@@ -5,10 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use hawser_wire::label::wide;
 use quinn_proto::{ConnectionHandle, EndpointConfig, ServerConfig};
 
-use crate::{
-    config::Config,
-    path::{Link, PathId},
-};
+use crate::{config::Config, path::PathId};
 
 /// Use of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +70,12 @@ impl Config {
 }
 
 /// Owner of a connection.
+#[derive(Clone, Copy)]
 pub(super) enum Owner {
     /// The member path that it belongs to.
     Path(PathId),
-    /// None yet, or none any more.
-    Endpoint(Box<Link>),
+    /// None yet, or none any more: the connection is in the tunnel's `unowned`.
+    Nobody,
 }
 
 /// A QUIC endpoint.
@@ -103,41 +101,29 @@ impl Endpoint {
         Self { quic, socket, max_batch, owners: Vec::new() }
     }
 
-    pub(super) fn owner(&mut self, handle: ConnectionHandle) -> Option<&mut Owner> {
-        self.owners.get_mut(handle.0)?.as_mut()
+    pub(super) fn owner(&self, handle: ConnectionHandle) -> Option<Owner> {
+        *self.owners.get(handle.0)?
     }
 
-    /// Gives a connection to another owner and returns the previous one.
-    pub(super) fn set_owner(&mut self, handle: ConnectionHandle, owner: Owner) -> Option<Owner> {
+    /// Gives a connection to another owner.
+    pub(super) fn set_owner(&mut self, handle: ConnectionHandle, owner: Owner) {
         if self.owners.len() <= handle.0 {
-            self.owners.resize_with(handle.0 + 1, || None);
+            self.owners.resize(handle.0 + 1, None);
         }
-        self.owners.get_mut(handle.0)?.replace(owner)
+        if let Some(place) = self.owners.get_mut(handle.0) {
+            *place = Some(owner);
+        }
     }
 
     /// A connection has been drained (RFC 9000 section 10.2).
-    pub(super) fn forget(&mut self, handle: ConnectionHandle) -> Option<Owner> {
-        self.owners.get_mut(handle.0)?.take()
+    pub(super) fn forget(&mut self, handle: ConnectionHandle) {
+        if let Some(place) = self.owners.get_mut(handle.0) {
+            *place = None;
+        }
     }
 
     /// Whether it has no connections.
     pub(super) fn is_idle(&self) -> bool {
         self.owners.iter().all(Option::is_none)
-    }
-
-    /// Connections that belong to no path.
-    pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
-        self.owners.iter().flatten().filter_map(|owner| match owner {
-            Owner::Endpoint(link) => Some(&**link),
-            Owner::Path(_) => None,
-        })
-    }
-
-    /// Connections that belong to no path.
-    pub(super) fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
-        self.owners.iter_mut().flatten().filter_map(|owner| match owner {
-            Owner::Endpoint(link) => Some(&mut **link),
-            Owner::Path(_) => None,
-        })
     }
 }

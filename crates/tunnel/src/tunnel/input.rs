@@ -75,7 +75,6 @@ impl<S: Stream> Tunnel<S> {
         let endpoint = self.endpoints.get_mut(&socket);
         match endpoint.and_then(|endpoint| endpoint.owner(handle)) {
             Some(Owner::Path(id)) => {
-                let id = *id;
                 let group = self.peers.group_mut(id.peer, id.group);
                 let Some(link) = group.and_then(|group| group.link_mut(id.member)) else { return };
                 link.connection.handle_event(event);
@@ -84,7 +83,8 @@ impl<S: Stream> Tunnel<S> {
                     self.unread.push_back(id);
                 }
             }
-            Some(Owner::Endpoint(link)) => {
+            Some(Owner::Nobody) => {
+                let Some(link) = self.unowned.get_mut(&(socket, handle)) else { return };
                 link.connection.handle_event(event);
                 link.active = true;
                 while link.connection.datagrams().recv().is_some() {}
@@ -97,7 +97,9 @@ impl<S: Stream> Tunnel<S> {
     fn admit(&mut self, socket: usize, attempt: Attempt, answer: &mut Vec<u8>, now: Instant) {
         let Some(endpoint) = self.endpoints.get_mut(&socket) else { return };
         answer.clear();
-        let transmit = if endpoint.links().count() >= MAX_UNAUTHENTICATED {
+        let at = |handle| (socket, ConnectionHandle(handle));
+        let unauthenticated = self.unowned.range(at(0)..=at(usize::MAX)).count();
+        let transmit = if unauthenticated >= MAX_UNAUTHENTICATED {
             self.unauthenticated.too_many += 1;
             Some(endpoint.quic.refuse(attempt, answer))
         } else {
@@ -106,7 +108,8 @@ impl<S: Stream> Tunnel<S> {
             match endpoint.quic.accept(attempt, now, answer, Some(config)) {
                 Ok((handle, connection)) => {
                     let link = Link::new(connection, (socket, handle), model, None, now);
-                    endpoint.set_owner(handle, Owner::Endpoint(Box::new(link)));
+                    endpoint.set_owner(handle, Owner::Nobody);
+                    self.unowned.insert(link.at, link);
                     None
                 }
                 Err(error) => {

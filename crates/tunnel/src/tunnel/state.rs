@@ -35,6 +35,8 @@ pub struct Tunnel<S> {
     pub(super) peers: Peers<Group>,
     /// By the number of their socket.
     pub(super) endpoints: BTreeMap<usize, Endpoint>,
+    /// Connections that belong to no path yet, or to none any more.
+    pub(super) unowned: BTreeMap<(usize, ConnectionHandle), Link>,
     pub(super) proxy: Option<Proxy<S>>,
     pub(super) unauthenticated: UnauthenticatedCounters,
     /// Memory for packets of the device.
@@ -72,6 +74,7 @@ impl<S: Stream> Tunnel<S> {
             configurations: 0,
             peers: Peers::new(config.placement, now),
             endpoints: BTreeMap::new(),
+            unowned: BTreeMap::new(),
             proxy: config.options.proxy.then(|| Proxy::new(config.own)),
             unauthenticated: UnauthenticatedCounters::default(),
             arena: Arena::default(),
@@ -151,18 +154,19 @@ impl<S: Stream> Tunnel<S> {
                 drop(proxy.take(slot));
             }
         }
-        for mut link in group.members.into_iter().filter_map(|member| member.link) {
+        for mut link in group.members.into_links() {
             link.connection.close(now, CLOSED, "its group was reconfigured".into());
             self.release(link);
         }
     }
 
-    /// Returns a connection to its endpoint until it is drained.
+    /// Keeps a connection that has lost its path, until it is drained.
     pub(super) fn release(&mut self, mut link: Link) {
         let (number, handle) = link.at;
         link.active = true;
         if let Some(endpoint) = self.endpoints.get_mut(&number) {
-            endpoint.set_owner(handle, Owner::Endpoint(Box::new(link)));
+            endpoint.set_owner(handle, Owner::Nobody);
+            self.unowned.insert(link.at, link);
         }
     }
 
@@ -172,7 +176,7 @@ impl<S: Stream> Tunnel<S> {
         self.batch.clear();
         self.unread.clear();
         for group in self.peers.groups_mut() {
-            for member in &mut group.members {
+            for member in group.members.iter_mut() {
                 member.link.take_if(|link| !self.endpoints.contains_key(&link.at.0));
                 if let Some(link) = &mut member.link {
                     link.wake();
@@ -183,9 +187,8 @@ impl<S: Stream> Tunnel<S> {
                 }
             }
         }
-        for endpoint in self.endpoints.values_mut() {
-            endpoint.links_mut().for_each(Link::wake);
-        }
+        self.unowned.retain(|(socket, _), _| self.endpoints.contains_key(socket));
+        self.unowned.values_mut().for_each(Link::wake);
     }
 
     /// Changes the maximum GSO batch of a socket.
@@ -206,7 +209,7 @@ impl<S: Stream> Tunnel<S> {
         (number, handle): (usize, ConnectionHandle),
     ) -> Option<&mut Link> {
         match self.endpoints.get_mut(&number)?.owner(handle)? {
-            Owner::Endpoint(link) => Some(link),
+            Owner::Nobody => self.unowned.get_mut(&(number, handle)),
             Owner::Path(id) => self.peers.group_mut(id.peer, id.group)?.link_mut(id.member),
         }
     }
@@ -214,8 +217,8 @@ impl<S: Stream> Tunnel<S> {
     /// The path that owns a connection.
     pub(super) fn path_of(&mut self, at: (usize, ConnectionHandle)) -> Option<PathId> {
         match self.endpoints.get_mut(&at.0)?.owner(at.1)? {
-            Owner::Path(id) => Some(*id),
-            Owner::Endpoint(_) => None,
+            Owner::Path(id) => Some(id),
+            Owner::Nobody => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    endpoint::{Endpoint, Owner, Purpose},
+    endpoint::{Owner, Purpose},
     event::Event,
     state::Tunnel,
 };
@@ -21,14 +21,10 @@ impl<S: Stream> Tunnel<S> {
     pub fn poll_timeout(&mut self) -> Instant {
         let ticks = self.next_tick.min(self.next_liveness_check);
         let groups = self.peers.groups_mut();
-        let paths = groups.filter_map(|group| {
-            let gap = group.resequencer.poll_timeout();
-            let links = group.links_mut().filter_map(|link| link.connection.poll_timeout());
-            links.chain(gap).min()
+        let paths = groups.flat_map(|group| {
+            [group.members.poll_timeout(), group.resequencer.poll_timeout()].into_iter().flatten()
         });
-        let others = self.endpoints.values_mut().flat_map(|endpoint| {
-            endpoint.links_mut().filter_map(|link| link.connection.poll_timeout())
-        });
+        let others = self.unowned.values_mut().filter_map(|link| link.connection.poll_timeout());
         paths.chain(others).fold(ticks, Instant::min)
     }
 
@@ -39,12 +35,12 @@ impl<S: Stream> Tunnel<S> {
             self.next_tick = now + TICK;
         }
         for group in self.peers.groups_mut() {
-            group.links_mut().for_each(|link| run_timer(link, now));
+            if group.members.poll_timeout().is_some_and(|at| at <= now) {
+                group.links_mut().for_each(|link| run_timer(link, now));
+            }
             group.expire(now, &mut self.delivered);
         }
-        for endpoint in self.endpoints.values_mut() {
-            endpoint.links_mut().for_each(|link| run_timer(link, now));
-        }
+        self.unowned.values_mut().for_each(|link| run_timer(link, now));
         if now >= self.next_liveness_check {
             let groups = self.peers.groups_mut();
             let silent = groups.filter_map(|group| group.retransmit_from_silent(now));
@@ -55,13 +51,13 @@ impl<S: Stream> Tunnel<S> {
     /// Opens connections, probes silent paths, and closes what took too long.
     fn tick(&mut self, now: Instant) {
         let mut due = Vec::new();
-        for (number, endpoint) in &mut self.endpoints {
-            for link in endpoint.links_mut() {
-                if now.saturating_duration_since(link.created) >= HELLO_TIMEOUT {
-                    link.connection.close(now, REFUSED, "no hello in time".into());
-                    link.active = true;
-                }
+        for link in self.unowned.values_mut() {
+            if now.saturating_duration_since(link.created) >= HELLO_TIMEOUT {
+                link.connection.close(now, REFUSED, "no hello in time".into());
+                link.active = true;
             }
+        }
+        for (number, endpoint) in &self.endpoints {
             if let Purpose::Connector { path, .. } = endpoint.socket.purpose
                 && endpoint.is_idle()
             {
@@ -99,7 +95,8 @@ impl<S: Stream> Tunnel<S> {
         match endpoint.quic.connect(now, config, remote, &name) {
             Ok((handle, connection)) => {
                 let link = Link::new(connection, (number, handle), model, Some(path), now);
-                endpoint.set_owner(handle, Owner::Endpoint(Box::new(link)));
+                endpoint.set_owner(handle, Owner::Nobody);
+                self.unowned.insert(link.at, link);
             }
             Err(error) => self.events.push_back(Event::CannotConnect { peer: name, error }),
         }
@@ -108,8 +105,7 @@ impl<S: Stream> Tunnel<S> {
     /// Closes all connections; [`Self::poll_transmit`] then returns what is to be sent.
     pub fn close(&mut self, now: Instant) {
         let paths = self.peers.groups_mut().flat_map(Group::links_mut);
-        let others = self.endpoints.values_mut().flat_map(Endpoint::links_mut);
-        for link in paths.chain(others) {
+        for link in paths.chain(self.unowned.values_mut()) {
             link.connection.close(now, CLOSED, "the gateway is stopping".into());
             link.active = true;
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::state::Tunnel;
-use crate::{group::Group, proxy::Stream};
+use crate::proxy::Stream;
 
 /// A GSO batch of datagrams to send.
 #[derive(Clone, Copy, Debug)]
@@ -91,15 +91,12 @@ impl<S: Stream> Tunnel<S> {
 
     /// Queues connections that may have something to send; returns whether there are any.
     fn collect_active(&mut self, now: Instant) -> bool {
-        for link in self.peers.groups_mut().flat_map(Group::links_mut) {
-            if link.active {
-                link.send_padding(now);
-                self.send_queue.push_back(link.at);
-            }
+        for link in self.peers.groups_mut().flat_map(|group| group.members.take_active()) {
+            link.send_padding(now);
+            self.send_queue.push_back(link.at);
         }
-        for endpoint in self.endpoints.values() {
-            self.send_queue.extend(endpoint.links().filter(|link| link.active).map(|link| link.at));
-        }
+        let others = self.unowned.values().filter(|link| link.active);
+        self.send_queue.extend(others.map(|link| link.at));
         !self.send_queue.is_empty()
     }
 }
