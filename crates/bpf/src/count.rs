@@ -1,7 +1,7 @@
-//! What the programs count for each core.
+//! Counters of the programs, one for each CPU.
 #![allow(unsafe_code)]
 
-/// Packets and bytes; which bytes is for the map to say that holds them.
+/// Packets and bytes. The map defines which bytes are counted.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {

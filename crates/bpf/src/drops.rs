@@ -1,6 +1,6 @@
-//! What programs drop, by cause.
+//! Counters of dropped packets, by cause.
 
-/// A structure with one counter for each cause, in the order of the program's numbers.
+/// Defines a structure with one counter for each cause, in the order of the program's numbers.
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Packets that were dropped, by cause.

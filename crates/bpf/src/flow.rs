@@ -1,11 +1,10 @@
-//! The flow of a packet as the programs see it. Mirrored in `bpf/flow.h`.
+//! The flow of a packet. Mirrored in `bpf/flow.h`.
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Addresses, ports and protocol; also which of their bits are looked at. IPv4 addresses stand mapped
-/// into IPv6 (RFC 4291 section 2.5.5.2).
+/// Addresses, ports and protocol, or a mask of these. IPv4 addresses are mapped to IPv6 (RFC 4291 section 2.5.5.2).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow {
@@ -38,7 +37,7 @@ pub struct Fields {
     pub protocol: u8,
     /// Differentiated services code point.
     pub dscp: u8,
-    /// Number of the port that the packet came in by.
+    /// Number of the ingress port.
     pub port: u16,
 }
 
@@ -57,7 +56,7 @@ impl From<Fields> for Flow {
 }
 
 impl Flow {
-    /// Reads a flow as it lies in memory.
+    /// Reads a flow from its representation in memory.
     pub(crate) fn from_bytes(bytes: &[u8; 40]) -> Self {
         let part = |from: usize, to: usize| bytes.get(from..to).unwrap_or_default();
         let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
@@ -72,7 +71,7 @@ impl Flow {
         }
     }
 
-    /// Source address; none of a packet that is not IP.
+    /// Source address; `None` if the packet is not IP.
     #[must_use]
     pub fn source(&self) -> Option<IpAddr> {
         address(self.source)
@@ -84,7 +83,7 @@ impl Flow {
         address(self.destination)
     }
 
-    /// Source and destination port; 0 where the packet shows none.
+    /// Source and destination port; 0 if the packet has none.
     #[must_use]
     pub fn ports(&self) -> (u16, u16) {
         (u16::from_be_bytes(self.source_port), u16::from_be_bytes(self.destination_port))
@@ -96,7 +95,7 @@ impl Flow {
         self.protocol
     }
 
-    /// Only the bits that `mask` has.
+    /// The bits that are set in `mask`.
     #[must_use]
     pub fn masked(&self, mask: &Self) -> Self {
         let (fields, mask) = (self.fields(), mask.fields());
@@ -126,7 +125,7 @@ impl Flow {
     }
 }
 
-/// An address as it stands in a flow.
+/// An address as represented in a flow.
 #[must_use]
 pub fn mapped(address: IpAddr) -> u128 {
     match address {

@@ -16,7 +16,7 @@ use crate::{
 const SEND: &str = "load_send";
 const REPLAY: &str = "load_replay";
 
-/// All that a generator sends.
+/// What a generator sends.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// At most [`STREAMS_MAX`].
@@ -29,10 +29,10 @@ pub struct Plan {
     pub pattern: Vec<u32>,
 }
 
-/// Frames that are sent as they are, in turn.
+/// A recording: frames that are sent unchanged, in turn.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The one stream; its pattern is as long as there are frames.
+    /// Its stream, whose pattern has one element for each frame.
     pub stream: Control,
     /// The frames.
     pub frames: Vec<Frame>,
@@ -106,11 +106,11 @@ impl Generator {
         })
     }
 
-    /// Runs the program `times` times, `batch` to a flush of the device, as if for frames that came
-    /// in on the interface. Returns when done or interrupted (see [`crate::interrupt`]).
+    /// Runs the program `times` times with the interface as ingress, and flushes the device after each `batch`. Returns
+    /// when done or interrupted (see [`crate::interrupt`]).
     ///
-    /// With `times` 1 a call costs 12 us. With more, the kernel first waits two grace periods of
-    /// RCU, some 30 ms, because it puts the program into its XDP dispatcher: so a trial is one call.
+    /// A call with `times` 1 takes 12 us. With more, the kernel first waits for two RCU grace periods (about 30 ms),
+    /// because it adds the program to its XDP dispatcher; therefore a trial is one call.
     pub fn run(&self, interface: u32, times: u32, batch: u32) -> Result<(), Error> {
         let program = self.object.program(self.program).ok_or(Error::Absent(self.program))?;
         let program: &aya::programs::Xdp = program.try_into()?;
@@ -138,12 +138,12 @@ impl Generator {
         Ok(table.set(stream, control, 0)?)
     }
 
-    /// Where a stream is.
+    /// Progress of a stream.
     pub fn progress(&self, stream: u32) -> Result<Progress, Error> {
         Ok(self.progress.get(&stream, 0)?)
     }
 
-    /// The flows with their sequence numbers and bytes as they are now; none of a recording.
+    /// The flows with their current sequence numbers and bytes; empty for a recording.
     pub fn flows(&self) -> Result<Vec<Flow>, Error> {
         let Some(flows) = &self.flows else { return Ok(Vec::new()) };
         (0..self.flow_count).map(|index| Ok(flows.get(&index, 0)?)).collect()
@@ -154,7 +154,7 @@ fn unpaced(stream: &Control) -> bool {
     stream.interval_ns == 0 && stream.interval_fraction == 0
 }
 
-/// Fills a table. The program must be loaded: a table that it does not yet hold goes with its handle.
+/// Fills a map. The program must be loaded and hold the map, which would otherwise be freed with its handle.
 fn table<V: Pod>(
     object: &mut Ebpf,
     name: &'static str,

@@ -1,6 +1,6 @@
-//! Ends a blocking system call of another thread.
+//! Interrupts a blocking system call of another thread.
 
-#![allow(unsafe_code)] // signal handlers have no safe form
+#![allow(unsafe_code)] // signal handlers have no safe API
 
 use std::{io, sync::Once};
 
@@ -8,18 +8,18 @@ use std::{io, sync::Once};
 #[derive(Clone, Copy, Debug)]
 pub struct Target(libc::pid_t);
 
-/// The calling thread, ready to be interrupted: a call it is in then fails with `EINTR`.
+/// The calling thread, prepared to be interrupted: its blocking system call then fails with `EINTR`.
 #[must_use]
 pub fn current_thread() -> Target {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(install);
-    // SAFETY: takes nothing, and cannot fail.
+    // SAFETY: takes no arguments and cannot fail.
     Target(unsafe { libc::gettid() })
 }
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// A handler that does nothing, without `SA_RESTART`: calls fail instead of going on.
+/// Installs a handler that does nothing, without `SA_RESTART`, so that system calls fail instead of restarting.
 fn install() {
     // SAFETY: the structure is plain data for which zero is valid, the handler is
     // async-signal-safe, and the pointers are valid for the call.
@@ -31,9 +31,10 @@ fn install() {
 }
 
 impl Target {
-    /// Interrupts the thread. Only a call that is under way ends: repeat it until that is so.
+    /// Interrupts the thread's current system call. Repeat until it has ended: a call that begins later is not
+    /// affected.
     pub fn interrupt(self) -> io::Result<()> {
-        // SAFETY: takes integers; a thread that has ended gives ESRCH.
+        // SAFETY: takes integers; for a thread that has ended it returns ESRCH.
         match unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.0, libc::SIGUSR1) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),

@@ -1,28 +1,28 @@
-//! The structures of `bpf/load/load.h`. Each size is asserted here and there.
+//! Structures shared with the load programs. Mirrored in `bpf/load/load.h`; both assert the sizes.
 
-#![allow(unsafe_code)] // plain data for the kernel
+#![allow(unsafe_code)] // plain data for the kernel's maps
 
 use crate::codes::load as codes;
 
-/// Bytes of headers a frame can have in front of its payload.
+/// Longest headers before the payload of a frame, bytes.
 pub const HEADER_MAX: usize = codes::LOAD_HEADER_MAX as usize;
-/// Streams of one generator.
+/// Streams of one generator at most.
 pub const STREAMS_MAX: usize = codes::LOAD_STREAMS_MAX as usize;
-/// Bits of the timestamp on the wire.
+/// Width of the timestamp on the wire, bits of nanoseconds.
 pub const DELAY_BITS: u32 = codes::LOAD_DELAY_BITS;
-/// Sub-buckets of an octave, as a power of two.
+/// Logarithm to base 2 of the buckets per octave of a histogram.
 pub const SUB_BITS: u32 = codes::LOAD_SUB_BITS;
 /// Buckets of a histogram.
 pub const BUCKETS: u32 = (DELAY_BITS - SUB_BITS + 1) << SUB_BITS;
-/// The number of the run is in the bits of a sequence number above these.
+/// Position of the run's number in a sequence number, in its upper bits.
 pub const RUN_SHIFT: u32 = codes::LOAD_RUN_SHIFT;
-/// Longest frame of a recording.
+/// Longest frame of a recording, bytes.
 pub const FRAME_MAX: usize = 2048;
-/// Most bytes that are kept of a captured frame.
+/// Bytes of a frame that are captured at most.
 pub const SNAP_MAX: usize = 2048;
 
-/// One flow as the generator writes it. Ports are in network byte order, sums are one's complement
-/// sums of 16-bit words in memory order.
+/// A flow of the generator. Ports are in network byte order; sums are ones' complement sums of 16-bit words in memory
+/// order.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
@@ -42,29 +42,29 @@ pub struct Flow {
     pub address_sum: u32,
     /// Sum of both ports.
     pub port_sum: u32,
-    /// The next sequence number.
+    /// Next sequence number.
     pub sequence: u64,
     /// Bytes of frames sent.
     pub bytes: u64,
 }
 
-/// One frame size: its headers with every length in place.
+/// The headers of one frame size, with all length fields set.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Bytes of the frame, without frame check sequence.
+    /// Length of the frame without frame check sequence, bytes.
     pub length: u32,
     /// Sum of the IPv4 header without addresses and checksum; unused for IPv6.
     pub ip_sum: u32,
     /// Sum of UDP header and pseudo header without addresses and ports.
     pub udp_sum: u32,
-    /// Bytes in front of the payload.
+    /// Length of the headers, bytes.
     pub header_length: u16,
     /// Offset of the innermost IP header.
     pub ip_offset: u16,
     /// Offset of the innermost UDP header.
     pub udp_offset: u16,
-    /// Offset of an outer UDP source port; 0 where there is none.
+    /// Offset of the outer UDP source port; 0 if there is none.
     pub entropy_offset: u16,
     /// 4 or 6.
     pub ip_version: u32,
@@ -78,47 +78,47 @@ pub struct Shape {
 pub struct Control {
     /// Whole nanoseconds between due times; with the fraction 0: as fast as possible.
     pub interval_ns: u64,
-    /// The rest, in 2^-32 ns.
+    /// Fraction of the interval, in 2^-32 ns.
     pub interval_fraction: u64,
-    /// Frames to a due time.
+    /// Frames per due time.
     pub burst: u64,
-    /// Frames of the schedule.
+    /// Frames of the whole schedule.
     pub limit: u64,
-    /// Frames that are later than this are given up.
+    /// Frames later than this are skipped.
     pub catch_up_ns: u64,
-    /// Where its flows begin in the table.
+    /// Index of its first flow.
     pub first_flow: u32,
-    /// How many it has.
+    /// Number of its flows.
     pub flow_count: u32,
-    /// Where its pattern of shapes begins.
+    /// Index of the first element of its pattern of shapes.
     pub first_pattern: u32,
-    /// How long it is.
+    /// Length of the pattern.
     pub pattern_length: u32,
 }
 
-/// Where a stream is in its schedule.
+/// Progress of a stream in its schedule.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// When the next frame is due, on `CLOCK_MONOTONIC`.
     pub due_ns: u64,
-    /// The rest, in 2^-32 ns.
+    /// Fraction of the due time, in 2^-32 ns.
     pub due_fraction: u64,
-    /// Frames of this due time that are out.
+    /// Frames of this due time already sent.
     pub burst_done: u64,
-    /// Frames of the schedule that are behind us, sent or given up.
+    /// Frames of the schedule that were sent or skipped.
     pub position: u64,
     /// Frames sent.
     pub sent: u64,
-    /// Frames given up.
+    /// Frames skipped.
     pub unsent: u64,
-    /// When the first was sent.
+    /// Time of the first frame.
     pub first_ns: u64,
-    /// When the last was sent.
+    /// Time of the last frame.
     pub last_ns: u64,
     /// Flow of the next frame.
     pub flow: u32,
-    /// Its place in the pattern.
+    /// Index in the pattern of the next frame.
     pub pattern: u32,
 }
 
@@ -126,25 +126,25 @@ pub struct Progress {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Frames, every copy.
+    /// Frames received, including duplicates.
     pub received: u64,
     /// Their bytes, without frame check sequence.
     pub bytes: u64,
-    /// Copies beyond the first.
+    /// Duplicates.
     pub duplicated: u64,
-    /// RFC 4737 section 3.3.
+    /// Reordered frames (RFC 4737 section 3.3).
     pub reordered: u64,
-    /// Frames too old for the window to tell whether they came before.
+    /// Frames older than the window, for which duplicates cannot be detected.
     pub late: u64,
-    /// Sum of the one-way delays of first copies, ns.
+    /// Sum of the one-way delays, without duplicates, ns.
     pub delay_sum: u64,
-    /// Greatest of them.
+    /// Maximum one-way delay, ns.
     pub delay_max: u64,
-    /// Least of them, inverted, so that zero means none.
+    /// Bitwise complement of the minimum one-way delay, so that 0 means none.
     pub delay_min_inverted: u64,
-    /// When the first came.
+    /// Time of arrival of the first frame.
     pub first_ns: u64,
-    /// When the last came.
+    /// Time of arrival of the last frame.
     pub last_ns: u64,
 }
 
@@ -171,13 +171,13 @@ impl Count {
     }
 }
 
-/// What all CPUs share of a flow.
+/// State of a flow shared by all CPUs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Track {
-    /// One more than the highest sequence number seen.
+    /// Highest sequence number received plus one.
     pub expected: u64,
-    /// The last delay plus one; zero means none.
+    /// Last delay plus one; 0 means none.
     pub last_delay: u64,
 }
 
@@ -189,13 +189,13 @@ pub struct Port {
     pub other: u64,
     /// Their bytes.
     pub other_bytes: u64,
-    /// Load frames of another run, or of no flow of ours.
+    /// Load frames of another run or an unknown flow.
     pub foreign: u64,
-    /// Frames sent back.
+    /// Frames reflected.
     pub reflected: u64,
     /// Frames captured.
     pub captured: u64,
-    /// Frames that found the capture ring full.
+    /// Frames not captured because the ring buffer was full.
     pub uncaptured: u64,
 }
 
@@ -218,7 +218,7 @@ impl Port {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// Bytes of it.
+    /// Its length, bytes.
     pub length: u32,
     /// Zero.
     pub pad: u32,
@@ -226,7 +226,7 @@ pub struct Frame {
     pub data: [u8; FRAME_MAX],
 }
 
-/// The head of a captured frame in the ring; `SNAP_MAX` bytes of frame follow.
+/// Length of the header of a captured frame in the ring buffer; `SNAP_MAX` bytes of frame follow.
 pub(crate) const CAPTURE_HEAD: usize = 16;
 
 const _: () = {
@@ -240,7 +240,7 @@ const _: () = {
     assert!(size_of::<Frame>() == 8 + FRAME_MAX);
 };
 
-// SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no room for padding:
+// SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no padding:
 // every byte is initialised and every bit pattern is a value.
 unsafe impl aya::Pod for Flow {}
 // SAFETY: as above.

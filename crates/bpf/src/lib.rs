@@ -1,17 +1,17 @@
 //! The eBPF programs, written in C under `src/bpf`, and the only code that loads them.
 //!
-//! | module | programs | what |
+//! | module | programs | purpose |
 //! |---|---|---|
 //! | [`generator`] | `load_send` | writes and paces frames, run as XDP live frames |
 //! | [`meter`] | `load_receive` | counts the load frames that arrive at a port |
 //! | [`reflector`] | `load_reflect` | sends load frames back |
 //! | [`nsh`] | `nsh` | classifier, forwarder and function of service chains |
-//! | [`srv6`] | `srv6` | proxies for functions that know nothing of segment routing |
+//! | [`srv6`] | `srv6` | service proxies for SR-unaware functions |
 //! | [`switch`] | `switch_wan`, `switch_agent` | swaps addresses by exact match between agent and WAN ports |
-//! | [`port`] | `load_pass`, `load_refused` | makes a port ready to send; counts what it refused |
-//! | [`rules`], [`flow`] | | lists of rules on flows, made into tables |
-//! | [`layout`] | | structures that C and Rust share |
-//! | [`interrupt`] | | ends a system call of another thread |
+//! | [`port`] | `load_pass`, `load_refused` | prepares a port for sending; counts frames that a device refused |
+//! | [`rules`], [`flow`] | | rules on flows, compiled into tables |
+//! | [`layout`] | | structures shared by C and Rust |
+//! | [`interrupt`] | | interrupts a system call of another thread |
 
 pub mod flow;
 pub mod generator;

@@ -13,24 +13,24 @@ use crate::{
 
 const PROGRAM: &str = "load_receive";
 
-/// What a meter expects.
+/// Configuration of a meter.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// The group of each flow; histograms are kept by group.
+    /// The group of each flow; each group has its histograms.
     pub groups: &'a [u32],
-    /// How many groups there are.
+    /// Number of groups.
     pub group_count: u32,
     /// Only frames of this run are counted.
     pub run: u16,
-    /// How far apart, as a power of two of frames of a flow, a frame and its copy may be. At least 5.
+    /// Logarithm to base 2 of the window in which duplicates are detected, frames of a flow. At least 5.
     pub window_bits: u32,
-    /// Bytes kept of each frame; 0: no capture.
+    /// Bytes of each frame that are captured; 0: no capture.
     pub snap_length: u32,
-    /// Bytes of the ring that captured frames wait in: a power of two.
+    /// Size of the ring buffer for captured frames, bytes: a power of two.
     pub ring_bytes: u32,
 }
 
-/// A loaded meter. It leaves its port when dropped.
+/// The loaded meter. It is detached from its port when dropped.
 pub struct Meter {
     object: Ebpf,
     counts: PerCpuArray<MapData, Count>,
@@ -43,7 +43,7 @@ pub struct Meter {
 /// One captured frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Captured<'a> {
-    /// When it came, on `CLOCK_MONOTONIC`.
+    /// Time of arrival on `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// Its length.
     pub length: u32,
@@ -85,7 +85,7 @@ impl Meter {
         })
     }
 
-    /// Puts the meter on a port, before everything else that receives there.
+    /// Attaches the meter to a port. It sees frames before all other receivers.
     pub fn attach(&mut self, interface: u32) -> Result<(), Error> {
         let program = object::xdp(&mut self.object, PROGRAM)?;
         program.attach_to_if_index(interface, XdpMode::default())?;
@@ -117,7 +117,7 @@ impl Meter {
         sum(&self.port, 0, Port::merge)
     }
 
-    /// Takes the ring of captured frames, once.
+    /// Takes the ring buffer of captured frames, once.
     pub fn take_captures(&mut self) -> Option<Captures> {
         self.captures.take().map(Captures)
     }
@@ -131,11 +131,11 @@ pub(crate) fn sum<V: Pod + Default>(
     Ok(table.get(&index, 0)?.iter().copied().fold(V::default(), merge))
 }
 
-/// The ring of captured frames.
+/// The ring buffer of captured frames.
 pub struct Captures(RingBuf<MapData>);
 
 impl Captures {
-    /// Hands over the next frame, if there is one.
+    /// Passes the next frame to `take`, if there is one.
     pub fn next<R>(&mut self, take: impl FnOnce(Captured<'_>) -> R) -> Option<R> {
         let item = self.0.next()?;
         parse(&item).map(take)

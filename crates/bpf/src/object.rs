@@ -1,4 +1,4 @@
-//! Compiled programs, and what can go wrong with them.
+//! Loading of compiled programs, and its errors.
 
 use std::io;
 
@@ -14,25 +14,25 @@ use aya::{
 /// Why a program could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The object file or one of its maps was refused.
+    /// The object file or one of its maps was rejected.
     #[error("eBPF object: {0}")]
     Object(#[from] EbpfError),
-    /// The kernel refused a program. The verifier's log is in the message.
+    /// The kernel rejected a program. The message contains the verifier's log.
     #[error("eBPF program: {0}")]
     Program(#[from] ProgramError),
     /// A map could not be read or written.
     #[error("eBPF map: {0}")]
     Map(#[from] MapError),
-    /// The kernel has no type information, which the counter of refused frames needs.
+    /// The kernel has no BTF, which the counter of refused frames needs.
     #[error("eBPF type information: {0}")]
     Types(#[from] aya::BtfError),
-    /// The object does not hold what it should.
+    /// The object lacks a program or map.
     #[error("the eBPF object has no {0}")]
     Absent(&'static str),
     /// An interface cannot be a port.
     #[error("eBPF port: {0}")]
     Port(String),
-    /// There are more rules than the tables hold.
+    /// There are more rules than fit into the tables.
     #[error(transparent)]
     Rules(#[from] crate::rules::TooMany),
     /// Another system call failed.
@@ -41,15 +41,15 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the kernel wants more rights than the process has.
+    /// Whether the process lacks privileges.
     #[must_use]
     pub fn is_denied(&self) -> bool {
-        let text = self.to_string(); // the kinds of errors differ by program, map and kernel
+        let text = self.to_string(); // the variants differ by program type, map type and kernel
         text.contains("Operation not permitted") || text.contains("os error 1)")
     }
 }
 
-/// The bytes of the object compiled from `src/bpf/FOLDER/NAME.bpf.c`, aligned as the ELF reader wants them.
+/// The object compiled from `src/bpf/FOLDER/NAME.bpf.c`, aligned for the ELF reader.
 macro_rules! object {
     ($name:literal) => {
         aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/", $name, ".o"))
@@ -57,7 +57,7 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// A loader without the kernel's type information, which takes longer to read than all else.
+/// A loader without BTF, which would take most of the load time.
 pub(crate) fn loader<'a>() -> EbpfLoader<'a> {
     let mut loader = EbpfLoader::new();
     loader.btf(None);
@@ -69,7 +69,7 @@ pub(crate) fn xdp<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mu
     Ok(program.try_into()?)
 }
 
-/// Puts a program on an interface.
+/// Attaches a program to an interface.
 pub(crate) fn attach(
     object: &mut Ebpf,
     name: &'static str,
@@ -112,7 +112,7 @@ pub(crate) fn ring(
     Ok(map(object, name)?.try_into()?)
 }
 
-/// Writes a table, one entry an index.
+/// Writes `values` from index 0.
 pub(crate) fn fill<V: Pod>(table: &mut Array<MapData, V>, values: &[V]) -> Result<(), Error> {
     for (index, value) in (0u32..).zip(values) {
         table.set(index, value, 0)?;
@@ -120,13 +120,13 @@ pub(crate) fn fill<V: Pod>(table: &mut Array<MapData, V>, values: &[V]) -> Resul
     Ok(())
 }
 
-/// A length as the kernel takes it.
+/// A length as the kernel's type.
 pub(crate) fn entries(length: usize) -> Result<u32, Error> {
     u32::try_from(length.max(1)).map_err(|_| Error::Absent("room for a table of that length"))
 }
 
-/// `struct xdp_md` of the kernel's interface: data, end of data, metadata, ingress interface,
-/// receive queue, egress interface.
+/// `struct xdp_md` of the kernel's interface: data, end of data, metadata, ingress interface, receive queue, egress
+/// interface.
 pub(crate) fn context(interface: u32, length: usize) -> Result<[u8; 24], Error> {
     let fields = [0, entries(length)?, 0, interface, 0, 0];
     let mut bytes = [0; 24];
@@ -136,18 +136,18 @@ pub(crate) fn context(interface: u32, length: usize) -> Result<[u8; 24], Error> 
     Ok(bytes)
 }
 
-/// What a program at the XDP hook does with a frame.
+/// Verdict of an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nowhere.
+    /// Dropped.
     Drop,
-    /// To the kernel.
+    /// Passed to the kernel.
     Pass,
-    /// To a port, or back out of the one it came in by.
+    /// Redirected to a port, possibly the ingress port.
     Redirect,
 }
 
-/// Runs a program on a frame (`BPF_PROG_RUN`), as if it came in by the loopback: what it would do.
+/// Runs a program on a frame (`BPF_PROG_RUN`) with the loopback interface as ingress.
 pub(crate) fn run(
     object: &Ebpf,
     name: &'static str,

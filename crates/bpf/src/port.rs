@@ -1,4 +1,4 @@
-//! A port that live frames leave by.
+//! A port for live frames.
 
 use aya::{
     Btf, Ebpf,
@@ -14,15 +14,14 @@ use crate::{
 const PASS: &str = "load_pass";
 const REFUSED: &str = "load_refused";
 
-/// A port that is ready to send. It counts frames that the device did not take.
+/// A port that can send live frames. Counts frames that the device refused.
 pub struct Port {
     object: Ebpf,
     refused: PerCpuArray<MapData, u64>,
 }
 
 impl Port {
-    /// Begins to count what the interface refuses; `namespace` is the inode of its network
-    /// namespace.
+    /// Starts to count frames that the interface refuses; `namespace` is the inode of its network namespace.
     pub fn open(interface: u32, namespace: u32) -> Result<Self, Error> {
         let types = Btf::from_sys_fs()?;
         let mut object = object::loader()
@@ -37,8 +36,8 @@ impl Port {
         Ok(Self { refused: object::per_cpu(&mut object, "refused")?, object })
     }
 
-    /// Puts a program that lets everything through on the interface, where no meter stands: live
-    /// frames can only leave by a port with a program.
+    /// Attaches a program that passes all frames, if there is no meter: live frames can only leave through an
+    /// interface with an XDP program.
     pub fn pass(&mut self, interface: u32) -> Result<(), Error> {
         let program = object::xdp(&mut self.object, PASS)?;
         program.load()?;
@@ -46,7 +45,7 @@ impl Port {
         Ok(())
     }
 
-    /// Frames the device did not take since [`Port::open`].
+    /// Frames that the device has refused since [`Port::open`].
     pub fn refused(&self) -> Result<u64, Error> {
         sum(&self.refused, 0, |a, b| a + b)
     }

@@ -14,7 +14,7 @@ use crate::{
 
 const PROGRAM: &str = "load_reflect";
 
-/// A loaded reflector. It leaves its port when dropped.
+/// The loaded reflector. It is detached from its port when dropped.
 pub struct Reflector {
     object: Ebpf,
     port: PerCpuArray<MapData, Port>,
@@ -28,7 +28,7 @@ impl Reflector {
         Ok(Self { port: object::per_cpu(&mut object, "port")?, object })
     }
 
-    /// Puts the reflector on a port.
+    /// Attaches the reflector to a port.
     pub fn attach(&mut self, interface: u32) -> Result<(), Error> {
         let program = object::xdp(&mut self.object, PROGRAM)?;
         program.attach_to_if_index(interface, XdpMode::default())?;

@@ -1,4 +1,4 @@
-//! The kernel's tables of rules (`bpf/rules.h`), of which one set is in force.
+//! The rules of a loaded program (`bpf/rules.h`): two slots, one of which is active.
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
@@ -25,7 +25,7 @@ unsafe impl aya::Pod for InForce {}
 
 type Table = HashMap<MapData, Key, Found>;
 
-/// The tables of a loaded program.
+/// The rule tables of a loaded program.
 pub(crate) struct RuleTables {
     tables: ArrayOfMaps<MapData, Table>,
     tuples: Array<MapData, Tuple>,
@@ -45,12 +45,12 @@ impl RuleTables {
         })
     }
 
-    /// The slot that is not in force: 0 or 1.
+    /// The inactive slot: 0 or 1.
     pub(crate) fn spare(&self) -> u32 {
         1 - self.slot
     }
 
-    /// Puts a set in force between two packets, in the spare slot.
+    /// Installs a set in the inactive slot and activates it atomically.
     pub(crate) fn install(&mut self, set: &Set) -> Result<(), Error> {
         let slot = self.spare();
         let mut table = Table::create(object::entries(set.entries.len())?, 0)?;

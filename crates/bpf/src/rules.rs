@@ -1,4 +1,4 @@
-//! Lists of rules on flows, made into the tables of `bpf/rules.h`.
+//! Compiles rules on flows into tables for tuple space search (`bpf/rules.h`).
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
@@ -13,12 +13,12 @@ use crate::{
     flow::{Fields, Flow, mapped},
 };
 
-/// Combinations of bits that the rules of one set may look at.
+/// Tuples at most of one set: combinations of bits that its rules match.
 pub const TUPLES_MAX: u32 = codes::rules::RULES_TUPLES;
-/// Entries that a set may have once port ranges are split.
+/// Entries of a set at most, after port ranges are split.
 pub const ENTRIES_MAX: usize = 4_000_000;
 
-/// Addresses with a common beginning; of both families where the length is 0.
+/// An address prefix. A prefix of length 0 matches both families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     address: u128,
@@ -29,7 +29,7 @@ impl Prefix {
     /// Every address of either family.
     pub const ANY: Self = Self { address: 0, length: 0 };
 
-    /// The prefix of this length in bits, of the address's own family.
+    /// The prefix of this length in bits, in the address's family.
     #[must_use]
     pub fn new(address: IpAddr, length: u8) -> Self {
         let before = if address.is_ipv4() { 96 } else { 0 };
@@ -42,7 +42,7 @@ fn bits(length: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)
 }
 
-/// What a rule looks at. What is left out matches everything.
+/// The match of a rule. `None` and defaults match everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     /// Source addresses.
@@ -57,7 +57,7 @@ pub struct Match {
     pub protocol: Option<u8>,
     /// Differentiated services code point.
     pub dscp: Option<u8>,
-    /// Number of the port that the packet came in by.
+    /// Number of the ingress port.
     pub port: Option<u16>,
 }
 
@@ -76,7 +76,7 @@ impl Default for Match {
 }
 
 impl Match {
-    /// The masks and values that together are the rule: port ranges become prefixes, at most 30 each.
+    /// Masks and values that together are equivalent to the rule. A port range becomes at most 30 prefixes.
     fn expand(&self) -> impl Iterator<Item = (Flow, Flow)> {
         let sources = prefixes(&self.source_ports);
         let destinations = prefixes(&self.destination_ports);
@@ -115,7 +115,7 @@ impl Match {
     }
 }
 
-/// Masks and values that together are a range: the largest aligned blocks, from below.
+/// Masks and values that together are equivalent to a range: the largest aligned blocks, in ascending order.
 fn prefixes(range: &RangeInclusive<u16>) -> Vec<(u16, u16)> {
     let (mut next, end) = (u32::from(*range.start()), u32::from(*range.end()) + 1);
     let mut found = Vec::new();
@@ -130,7 +130,7 @@ fn prefixes(range: &RangeInclusive<u16>) -> Vec<(u16, u16)> {
     found
 }
 
-/// One entry: its rule's number and what that rule asks for.
+/// The value of an entry: number and action of its rule.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -157,7 +157,7 @@ const _: () = {
     assert!(size_of::<Tuple>() == 44);
 };
 
-// SAFETY: `repr(C)` structures of integers and bytes whose sizes leave no room for padding: every byte
+// SAFETY: `repr(C)` structures of integers and bytes whose sizes leave no padding: every byte
 // is initialised and every bit pattern is a value.
 unsafe impl aya::Pod for Found {}
 // SAFETY: as above.
@@ -165,20 +165,20 @@ unsafe impl aya::Pod for Key {}
 // SAFETY: as above.
 unsafe impl aya::Pod for Tuple {}
 
-/// Why a list of rules cannot be put in force.
+/// Why a list of rules cannot be compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooMany {
-    /// They look at too many combinations of bits.
+    /// They match too many combinations of bits.
     #[error(
-        "the rules look at {0} combinations of prefix lengths, ports and fields; 2048 are the most"
+        "the rules match {0} combinations of prefix lengths, ports and fields; at most 2048 are possible"
     )]
     Combinations(usize),
-    /// Port ranges make too many entries of them.
-    #[error("the rules and their port ranges make more than 4000000 entries")]
+    /// They need too many entries, because of port ranges.
+    #[error("the rules and their port ranges need more than 4000000 entries")]
     Entries,
 }
 
-/// A set of rules, ready for the kernel.
+/// A compiled set of rules.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
     pub(crate) tuples: Vec<Tuple>,
@@ -186,7 +186,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// Makes tables of rules and what each asks for. The first rule that matches wins.
+    /// Compiles rules, each with its action. The first rule that matches applies.
     pub fn compile(rules: &[(Match, u32)]) -> Result<Self, TooMany> {
         let mut groups: BTreeMap<Flow, (u32, HashMap<Flow, Found>)> = BTreeMap::new();
         let mut entries = 0;
@@ -208,7 +208,7 @@ impl Set {
         Ok(Self::number(groups))
     }
 
-    /// Combinations in the order of their first rule.
+    /// Numbers tuples in the order of their first rule.
     fn number(groups: BTreeMap<Flow, (u32, HashMap<Flow, Found>)>) -> Self {
         let mut groups: Vec<_> = groups.into_iter().collect();
         groups.sort_by_key(|(_, (first, _))| *first);
@@ -221,13 +221,13 @@ impl Set {
         set
     }
 
-    /// How many combinations of bits it looks at.
+    /// Number of tuples.
     #[must_use]
     pub fn combinations(&self) -> usize {
         self.tuples.len()
     }
 
-    /// Number and action of the first rule that a flow matches, as the program finds it.
+    /// Number and action of the first rule that matches a flow, found as in the program.
     #[must_use]
     pub fn find(&self, flow: &Flow) -> Option<(u32, u32)> {
         let mut best: Option<Found> = None;

@@ -1,6 +1,6 @@
-//! The service chain program beside a reference in Rust, on random headers and frames (`BPF_PROG_RUN`).
+//! The service chain program compared with a reference in Rust, on random headers and frames (`BPF_PROG_RUN`).
 //!
-//! There is no port to redirect to here, so a frame that the program hands to one counts as `failed`.
+//! There is no port to redirect to, so a frame that the program sends counts as `failed`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure is a panic
 
@@ -81,7 +81,7 @@ fn target(encapsulation: Encapsulation) -> Target {
         own_mac: OWN,
         encapsulation,
         queued: false,
-        bare: None,
+        proxy: None,
     }
 }
 
@@ -89,7 +89,7 @@ fn vxlan() -> Encapsulation {
     Encapsulation::VxlanGpe { local: LOCAL, remote: REMOTE, vni: 5 }
 }
 
-/// Path 1 goes on by Ethernet at 255, by VXLAN-GPE at 254, and ends at 253.
+/// Path 1 is forwarded over Ethernet at 255 and over VXLAN-GPE at 254, and ends at 253.
 fn hops() -> Vec<(Path, Hop, u32)> {
     let at = |si| Path { spi: 1, si };
     let end = End { port: 0, frame_max: FRAME_MAX, mac: None, own_mac: OWN, queued: false };
@@ -120,8 +120,8 @@ fn function() -> Chain {
     chain(Role { serves: true, ..Role::default() })
 }
 
-/// What a frame becomes, and what it is counted as: `sent` is a frame for a port.
-fn fate(chain: &Chain, frame: &[u8]) -> (Verdict, Vec<u8>, &'static str) {
+/// The verdict, the frame after the run, and the cause it is counted as; `sent` if it goes to a port.
+fn outcome(chain: &Chain, frame: &[u8]) -> (Verdict, Vec<u8>, &'static str) {
     let before = chain.drops().unwrap();
     let (verdict, bytes) = chain.run(frame).unwrap();
     let after = chain.drops().unwrap();
@@ -131,10 +131,10 @@ fn fate(chain: &Chain, frame: &[u8]) -> (Verdict, Vec<u8>, &'static str) {
 }
 
 fn cause(chain: &Chain, frame: &[u8]) -> &'static str {
-    fate(chain, frame).2
+    outcome(chain, frame).2
 }
 
-/// The service header and what follows, behind an outer header of this length.
+/// The NSH and the rest of the frame, after an outer header of this length.
 fn behind(bytes: &[u8], outer: usize) -> (nsh::Repr, Vec<u8>) {
     let header = Header::parse(&bytes[outer..]).unwrap();
     (header.repr(), header.payload().to_vec())
@@ -159,7 +159,7 @@ prop_compose! {
     }
 }
 
-/// What a forwarder should do with a header (RFC 8300 sections 2.2 and 2.3).
+/// Reference: what an SFF does with a header (RFC 8300 sections 2.2 and 2.3).
 fn reference(service: &nsh::Repr) -> Result<nsh::Repr, &'static str> {
     if service.oam {
         return Err("oam");
@@ -177,7 +177,7 @@ fn a_forwarder_does_what_the_reference_does() {
     let run = |(service, payload, gpe): (nsh::Repr, usize, bool)| {
         let (bytes, inside) = (service.emit().unwrap(), inner(payload));
         let frame = if gpe { in_vxlan_gpe(&bytes, &inside) } else { on_ethernet(&bytes, &inside) };
-        let (_, after, cause) = fate(&chain, &frame);
+        let (_, after, cause) = outcome(&chain, &frame);
         match (reference(&service), service.path.si) {
             (Err(expected), _) => prop_assert_eq!(cause, expected),
             (Ok(_), 253) => prop_assert_eq!((cause, after), ("sent", inside)),
@@ -194,11 +194,11 @@ fn a_forwarder_does_what_the_reference_does() {
 }
 
 #[test]
-fn what_is_around_in_vxlan_gpe_is_sound() {
+fn the_outer_headers_of_vxlan_gpe_are_valid() {
     needs_root!();
     let chain = forwarder();
     let frame = on_ethernet(&repr(1, 254).emit().unwrap(), &inner(30));
-    let (_, after, _) = fate(&chain, &frame);
+    let (_, after, _) = outcome(&chain, &frame);
     let packet = ipv4::Packet::parse(&after[14..]).unwrap();
     assert_eq!((packet.source(), packet.destination()), (LOCAL, REMOTE));
     assert_eq!(hawser_wire::checksum::Sum::default().bytes(&after[14..34]).finish(), [0, 0]);
@@ -215,7 +215,7 @@ fn a_function_counts_down_and_sends_back() {
     let run = |(service, gpe): (nsh::Repr, bool)| {
         let (bytes, inside) = (service.emit().unwrap(), inner(10));
         let frame = if gpe { in_vxlan_gpe(&bytes, &inside) } else { on_ethernet(&bytes, &inside) };
-        let (verdict, after, cause) = fate(&chain, &frame);
+        let (verdict, after, cause) = outcome(&chain, &frame);
         match service.path.decrement_index() {
             _ if service.oam => prop_assert_eq!(cause, "oam"),
             None => prop_assert_eq!(cause, "index"),
@@ -242,12 +242,12 @@ fn a_function_with_entries_is_its_own_forwarder() {
     let mut chain = function();
     chain.install(&hops()).unwrap();
     let frame = on_ethernet(&repr(1, 255).emit().unwrap(), &inner(10));
-    let (_, after, cause) = fate(&chain, &frame);
+    let (_, after, cause) = outcome(&chain, &frame);
     assert_eq!(cause, "sent");
     let (service, _) = behind(&after, 50);
     assert_eq!((service.path.si, service.ttl), (254, 62));
     let elsewhere = on_ethernet(&repr(2, 255).emit().unwrap(), &inner(10));
-    assert_eq!(fate(&chain, &elsewhere).0, Verdict::Redirect);
+    assert_eq!(outcome(&chain, &elsewhere).0, Verdict::Redirect);
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn malformed_vxlan_gpe_to_us_is_dropped() {
     }
     let mut elsewhere = good;
     elsewhere[33] = 99;
-    assert_eq!(fate(&chain, &elsewhere).0, Verdict::Pass);
+    assert_eq!(outcome(&chain, &elsewhere).0, Verdict::Pass);
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn no_bytes_confuse_it() {
             bytes[at + 2] = 1 + bytes[at + 2] % 2;
         }
         for chain in &chains {
-            let (verdict, _, cause) = fate(chain, &bytes);
+            let (verdict, _, cause) = outcome(chain, &bytes);
             prop_assert!(verdict != Verdict::Drop || !cause.is_empty(), "dropped, not counted");
         }
         Ok(())
@@ -328,14 +328,14 @@ fn frames_too_long_for_a_port_are_dropped() {
 }
 
 #[test]
-fn what_no_path_carries_out_is_dropped() {
+fn payloads_that_cannot_leave_a_path_are_dropped() {
     needs_root!();
     let chain = forwarder();
     let mpls = nsh::Repr { next_protocol: 5, ..repr(1, 253) };
     assert_eq!(cause(&chain, &on_ethernet(&mpls.emit().unwrap(), &inner(0))), "next_protocol");
     let plain = nsh::Repr { next_protocol: nsh::next_protocol::IPV4, ..repr(1, 253) };
     let packet = datagram([10, 1, 0, 1], 1000, b"bare");
-    let (_, after, found) = fate(&chain, &on_ethernet(&plain.emit().unwrap(), &packet));
+    let (_, after, found) = outcome(&chain, &on_ethernet(&plain.emit().unwrap(), &packet));
     assert_eq!(found, "sent");
     assert_eq!(after, [header(OWN, [0xff; 6], ethertype::IPV4), packet].concat());
 }
@@ -366,7 +366,7 @@ fn a_classifier_puts_flows_on_paths() {
         [([10, 1, 0, 9], 7, 2), ([10, 1, 0, 9], 11, 1), ([10, 1, 5, 5], 7, 1)]
     {
         let frame = frame(source, port);
-        let (_, after, cause) = fate(&chain, &frame);
+        let (_, after, cause) = outcome(&chain, &frame);
         assert_eq!(cause, "sent");
         let (service, inside) = behind(&after, 14);
         assert_eq!((service.path, service.ttl, inside), (Path { spi, si: 255 }, 62, frame));
@@ -386,7 +386,7 @@ fn flows_keep_to_an_instance() {
     let chosen = |chain: &Chain, port| {
         let packet = datagram([10, 1, 0, 1], port, b"x");
         let frame = [header(BEFORE, NEXT, ethertype::IPV4), packet].concat();
-        u32::from(fate(chain, &on_ethernet(&repr(1, 255).emit().unwrap(), &frame)).1[5])
+        u32::from(outcome(chain, &on_ethernet(&repr(1, 255).emit().unwrap(), &frame)).1[5])
     };
     chain.install(&[(path, Hop::Forward(targets.clone()), 1)]).unwrap();
     let before: Vec<_> = (1000..1400).map(|port| chosen(&chain, port)).collect();
@@ -410,7 +410,7 @@ fn a_trace_tells_each_step() {
     let filter = Filter { events: 10, source: Some([10, 1, 0, 1].into()), ..Filter::default() };
     chain.trace(&filter).unwrap();
     for si in [255, 9, 255] {
-        fate(&chain, &frame(si));
+        outcome(&chain, &frame(si));
     }
     let seen: Vec<_> = events.by_ref().collect();
     assert_eq!(seen.iter().filter(|event| event.path.si == 9).count(), 1);
@@ -425,7 +425,7 @@ fn firewall(flows: u32, idle: Duration) -> Chain {
     chain(Role { serves: true, guard, ..Role::default() })
 }
 
-/// A packet on a path, from a port to another, forwards or backwards.
+/// A packet of a flow between two ports, in either direction, on a path.
 fn guarded(ports: (u16, u16), back: bool) -> Vec<u8> {
     let (here, there) = ([10, 1, 0, 1].into(), [10, 2, 0, 1].into());
     let (source, destination) = if back { (there, here) } else { (here, there) };
@@ -498,7 +498,7 @@ fn a_firewall_remembers_who_may_answer() {
     assert_eq!(cause(&chain, &back), "denied", "after its rest");
 }
 
-/// Rules as of a large list: hosts and ports, prefixes, ranges.
+/// Rules like those of a large list: hosts and ports, prefixes, ranges.
 fn many(count: u32) -> Vec<(Match, Action)> {
     let octets = |number: u32| Ipv4Addr::from(0x0a80_0000 + number);
     let rule = |number: u32| {

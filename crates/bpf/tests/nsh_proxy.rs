@@ -1,7 +1,7 @@
-//! Functions that know no headers, behind the service chain program (`BPF_PROG_RUN`).
+//! SFC-unaware functions behind the service chain program (`BPF_PROG_RUN`).
 //!
-//! There is one interface, the loopback, which is forwarder's port and function's port in turn: frames on
-//! a path come with a header, frames of the function without.
+//! The only interface, the loopback, serves as the port of the path and of the function: frames on a path have an NSH,
+//! frames of the function have none.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)] // a failure is a panic
 
@@ -10,7 +10,7 @@ mod common;
 
 use std::num::NonZeroU16;
 
-use hawser_bpf::nsh::{Bare, Chain, Encapsulation, Hop, Otherwise, Port, Role, Target, Verdict};
+use hawser_bpf::nsh::{Chain, Encapsulation, Hop, Otherwise, Port, Proxy, Role, Target, Verdict};
 use hawser_wire::{
     ethernet::{self, ethertype},
     ipv4,
@@ -54,7 +54,7 @@ fn on(spi: u32, metadata: Metadata, inner: &[u8]) -> Vec<u8> {
     [&header(ethertype::NSH), &repr.emit().unwrap()[..], inner].concat()
 }
 
-/// Paths 1 and 2 are each other's way back; 3 has none. All go to the function at 255.
+/// Paths 1 and 2 are opposite directions; 3 has no opposite. All pass the function at 255.
 fn proxy() -> Chain {
     let role = Role { proxied: 1024, ..Role::default() };
     let mut chain = Chain::load(role).expect("this machine loads eBPF programs, as root");
@@ -72,7 +72,7 @@ fn proxy() -> Chain {
                 own_mac: OWN,
                 encapsulation: Encapsulation::Ethernet,
                 queued: false,
-                bare: Some(Bare::Flows { back: back.map(|spi| Path { spi, si: 254 }) }),
+                proxy: Some(Proxy::Flows { back: back.map(|spi| Path { spi, si: 254 }) }),
             };
             (Path { spi, si: 255 }, Hop::Forward(vec![target]), spi)
         })
@@ -81,9 +81,9 @@ fn proxy() -> Chain {
     chain
 }
 
-/// What becomes of a frame: there is no port, so what is sent counts as `failed`, and what is back on a
-/// path as `no_hop`.
-fn fate(chain: &Chain, frame: &[u8]) -> (Verdict, Vec<u8>, &'static str) {
+/// The cause a frame is counted as. There is no port, so a frame that is sent counts as `failed`, and one that has
+/// rejoined a path as `no_hop`.
+fn outcome(chain: &Chain, frame: &[u8]) -> (Verdict, Vec<u8>, &'static str) {
     let before = chain.drops().unwrap();
     let (verdict, bytes) = chain.run(frame).unwrap();
     let after = chain.drops().unwrap();
@@ -91,9 +91,9 @@ fn fate(chain: &Chain, frame: &[u8]) -> (Verdict, Vec<u8>, &'static str) {
     (verdict, bytes, changed.map_or("", |(_, (name, _))| name))
 }
 
-/// The path and the first byte of metadata of a frame that is back on one.
+/// The path and the first byte of metadata of a frame that has rejoined a path.
 fn rejoined(chain: &Chain, frame: &[u8]) -> (u32, u8, u8) {
-    let (_, bytes, cause) = fate(chain, frame);
+    let (_, bytes, cause) = outcome(chain, frame);
     assert_eq!(cause, "no_hop");
     let header = nsh::Header::parse(&bytes[14..]).unwrap();
     let Context::Fixed(context) = header.context() else { panic!("MD type 1") };
@@ -109,12 +109,12 @@ fn a_flow_gets_its_header_again() {
     needs_root!();
     let chain = proxy();
     let there = frame(CLIENT, SERVER);
-    let (_, bytes, cause) = fate(&chain, &on(1, fixed(9), &there));
+    let (_, bytes, cause) = outcome(&chain, &on(1, fixed(9), &there));
     assert_eq!((cause, &bytes[14..]), ("failed", &there[14..]), "it goes there without header");
     assert_eq!((&bytes[..6], &bytes[6..12]), (&NEXT[..], &OWN[..]));
     assert_eq!(rejoined(&chain, &there), (1, 254, 9));
     assert_eq!(rejoined(&chain, &frame(SERVER, CLIENT)).0, 2, "an answer of the function's own");
-    fate(&chain, &on(1, fixed(8), &there));
+    outcome(&chain, &on(1, fixed(8), &there));
     assert_eq!(rejoined(&chain, &there), (1, 254, 8), "metadata is that of the last packet");
 }
 
@@ -122,13 +122,13 @@ fn a_flow_gets_its_header_again() {
 fn one_side_may_change_where_it_tells_the_path() {
     needs_root!();
     let chain = proxy();
-    fate(&chain, &on(1, fixed(1), &frame(CLIENT, SERVER)));
+    outcome(&chain, &on(1, fixed(1), &frame(CLIENT, SERVER)));
     assert_eq!(rejoined(&chain, &frame(OTHER, SERVER)).0, 1, "another source");
     assert_eq!(rejoined(&chain, &frame(CLIENT, OTHER)).0, 1, "another destination");
-    assert_eq!(fate(&chain, &frame(([10, 9, 9, 9], 1), ([10, 9, 9, 8], 2))).2, "unknown_flow");
-    fate(&chain, &on(3, fixed(3), &frame(OTHER, SERVER)));
+    assert_eq!(outcome(&chain, &frame(([10, 9, 9, 9], 1), ([10, 9, 9, 8], 2))).2, "unknown_flow");
+    outcome(&chain, &on(3, fixed(3), &frame(OTHER, SERVER)));
     let late = frame(([10, 9, 9, 9], 1), SERVER);
-    assert_eq!(fate(&chain, &late).2, "several_paths", "flows of two paths go to the server");
+    assert_eq!(outcome(&chain, &late).2, "several_paths", "flows of two paths go to the server");
     assert_eq!(rejoined(&chain, &frame(CLIENT, SERVER)).0, 1, "what is known stays known");
 }
 
@@ -136,12 +136,12 @@ fn one_side_may_change_where_it_tells_the_path() {
 fn without_a_way_back_answers_are_the_kernels() {
     needs_root!();
     let chain = proxy();
-    fate(&chain, &on(3, fixed(3), &frame(CLIENT, SERVER)));
-    assert_eq!(fate(&chain, &frame(SERVER, CLIENT)).0, Verdict::Pass);
+    outcome(&chain, &on(3, fixed(3), &frame(CLIENT, SERVER)));
+    assert_eq!(outcome(&chain, &frame(SERVER, CLIENT)).0, Verdict::Pass);
     let arp = [&header(0x0806)[..], &[0; 28]].concat();
-    assert_eq!(fate(&chain, &arp).0, Verdict::Pass);
+    assert_eq!(outcome(&chain, &arp).0, Verdict::Pass);
     assert_eq!(
-        fate(&chain, &on(1, fixed(1), &arp)).2,
+        outcome(&chain, &on(1, fixed(1), &arp)).2,
         "next_protocol",
         "it would mean nothing there"
     );
@@ -159,10 +159,10 @@ fn no_bytes_break_it() {
             for (byte, noise) in inner.iter_mut().skip(12).zip(&noise) {
                 *byte ^= noise & 1;
             }
-            let (_, _, cause) = fate(&chain, &on(spi, fixed(1), &inner));
+            let (_, _, cause) = outcome(&chain, &on(spi, fixed(1), &inner));
             prop_assert!(["failed", "malformed", "next_protocol"].contains(&cause), "{}", cause);
             if inner.len() >= 14 {
-                let (verdict, _, cause) = fate(&chain, &inner);
+                let (verdict, _, cause) = outcome(&chain, &inner);
                 prop_assert!(verdict == Verdict::Pass || !cause.is_empty());
             }
             Ok(())

@@ -1,6 +1,6 @@
-//! The segment routing proxy beside a reference in Rust, on random headers and frames (`BPF_PROG_RUN`).
+//! The SRv6 proxies compared with a reference in Rust, on random headers and frames (`BPF_PROG_RUN`).
 //!
-//! There is no port to redirect to here, so a frame that the program hands to one counts as `failed`.
+//! There is no port to redirect to, so a frame that the program sends counts as `failed`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure is a panic
 
@@ -9,7 +9,7 @@ mod common;
 
 use std::net::Ipv6Addr;
 
-use hawser_bpf::srv6::{Behaviour, Proxies, Proxy, Verdict, Way};
+use hawser_bpf::srv6::{Behaviour, NextHop, Proxies, Proxy, Verdict};
 use hawser_wire::{
     ethernet::{self, ethertype},
     ipv4, ipv6,
@@ -76,7 +76,7 @@ impl Headers {
         plain6(source(), self.to, self.hop_limit, srh::NEXT_HEADER, &payload)
     }
 
-    /// On to the next segment, as an endpoint does (RFC 8986 section 4.1).
+    /// Advances to the next segment, as an endpoint does (RFC 8986 section 4.1).
     fn advanced(&self) -> Result<Self, &'static str> {
         let bytes = self.srh.emit().unwrap();
         let to = srh::Header::parse(&bytes).unwrap().next_segment().ok_or("segments_left")?;
@@ -111,19 +111,19 @@ prop_compose! {
     }
 }
 
-fn way(mac: [u8; 6]) -> Way {
-    Way { port: 0, frame_max: FRAME_MAX, mac, own_mac: OWN }
+fn next_hop(mac: [u8; 6]) -> NextHop {
+    NextHop { port: 0, frame_max: FRAME_MAX, mac, own_mac: OWN }
 }
 
 fn proxies(behaviour: Behaviour) -> Proxies {
     let mut proxies = Proxies::load().expect("this machine loads eBPF programs, as root");
-    let (function, onward) = (way(FUNCTION), way(ONWARD));
+    let (function, onward) = (next_hop(FUNCTION), next_hop(ONWARD));
     let proxy = Proxy { segment: ours(), behaviour, function, returns: LOOPBACK, onward };
     proxies.add(3, &proxy).unwrap();
     proxies
 }
 
-/// What End.AS puts in front: three segments, of which the first is next; one more for IPv6.
+/// The headers that End.AS adds: three segments, the first of which is next; one more for IPv6.
 fn configured(next_header: u8) -> Headers {
     let segments = (20..23 + u16::from(next_header == IPV6)).map(elsewhere).collect();
     Headers {
@@ -138,8 +138,8 @@ fn fixed() -> Proxies {
     proxies(Behaviour::Static { headers })
 }
 
-/// What a frame becomes, and what it is counted as: `sent` is a frame for a port.
-fn fate(proxies: &Proxies, frame: &[u8]) -> (Verdict, Vec<u8>, &'static str) {
+/// The verdict, the frame after the run, and the cause it is counted as; `sent` if it goes to a port.
+fn outcome(proxies: &Proxies, frame: &[u8]) -> (Verdict, Vec<u8>, &'static str) {
     let before = proxies.drops().unwrap();
     let (verdict, bytes) = proxies.run(frame).unwrap();
     let after = proxies.drops().unwrap();
@@ -149,7 +149,7 @@ fn fate(proxies: &Proxies, frame: &[u8]) -> (Verdict, Vec<u8>, &'static str) {
 }
 
 fn cause(proxies: &Proxies, frame: &[u8]) -> &'static str {
-    fate(proxies, frame).2
+    outcome(proxies, frame).2
 }
 
 fn incoming(headers: &Headers, inside: &[u8]) -> Vec<u8> {
@@ -160,12 +160,12 @@ fn returning(protocol: u8, packet: &[u8]) -> Vec<u8> {
     framed(OWN, FUNCTION, protocol, packet)
 }
 
-/// What is inside headers: matches what follows them where that is IP.
+/// An inner packet of the protocol that the headers announce, IPv6 if that is not IP.
 fn inside(headers: &Headers, length: usize) -> Vec<u8> {
     carried(if headers.srh.next_header == IPIP { IPIP } else { IPV6 }, length)
 }
 
-/// What becomes of a packet at a proxy that takes headers off.
+/// Reference: what a proxy that removes headers does with a packet.
 fn stripped(headers: &Headers, learns: bool) -> Result<Option<Headers>, &'static str> {
     let next = if learns {
         Some(headers.advanced()?)
@@ -189,14 +189,14 @@ fn end_as_takes_headers_off_and_puts_configured_ones_on() {
     let proxies = fixed();
     let run = |(headers, length): (Headers, usize)| {
         let packet = inside(&headers, length);
-        let (_, after, cause) = fate(&proxies, &incoming(&headers, &packet));
+        let (_, after, cause) = outcome(&proxies, &incoming(&headers, &packet));
         let protocol = headers.srh.next_header;
         if let Err(expected) = stripped(&headers, false) {
             prop_assert_eq!(cause, expected);
             return Ok(());
         }
         prop_assert_eq!((cause, &after), ("sent", &framed(FUNCTION, OWN, protocol, &packet)));
-        let (_, after, cause) = fate(&proxies, &returning(protocol, &packet));
+        let (_, after, cause) = outcome(&proxies, &returning(protocol, &packet));
         let expected = framed(ONWARD, OWN, IPV6, &configured(protocol).packet(&packet));
         prop_assert_eq!((cause, after), ("sent", expected));
         Ok(())
@@ -211,7 +211,7 @@ fn end_as_takes_packets_without_a_segment_list() {
     for protocol in [IPIP, IPV6] {
         let packet = carried(protocol, 20);
         let bare = plain6(source(), ours(), 64, protocol, &packet);
-        let (_, after, cause) = fate(&proxies, &framed(OWN, BEFORE, IPV6, &bare));
+        let (_, after, cause) = outcome(&proxies, &framed(OWN, BEFORE, IPV6, &bare));
         assert_eq!((cause, after), ("sent", framed(FUNCTION, OWN, protocol, &packet)));
     }
 }
@@ -228,7 +228,7 @@ fn end_ad_puts_on_what_it_saw_last() {
         let family = usize::from(protocol != IPIP);
         let frame = incoming(&headers, &packet);
         for _ in 0..=u8::from(again) {
-            let (_, after, cause) = fate(&proxies, &frame);
+            let (_, after, cause) = outcome(&proxies, &frame);
             match stripped(&headers, true) {
                 Err(expected) => prop_assert_eq!(cause, expected),
                 Ok(next) => {
@@ -241,8 +241,8 @@ fn end_ad_puts_on_what_it_saw_last() {
             }
         }
         for (family, protocol) in [IPIP, IPV6].into_iter().enumerate() {
-            let back = carried(protocol, length / 2); // a function may change what it passes on
-            let (_, after, cause) = fate(&proxies, &returning(protocol, &back));
+            let back = carried(protocol, length / 2); // a function may change packets
+            let (_, after, cause) = outcome(&proxies, &returning(protocol, &back));
             match &known[family] {
                 None => prop_assert_eq!(cause, "no_cache"),
                 Some(headers) => {
@@ -268,7 +268,7 @@ fn end_am_shows_the_last_segment_and_takes_it_back() {
     let proxies = proxies(Behaviour::Masquerading);
     let run = |(headers, length): (Headers, usize)| {
         let packet = inside(&headers, length);
-        let (_, after, cause) = fate(&proxies, &incoming(&headers, &packet));
+        let (_, after, cause) = outcome(&proxies, &incoming(&headers, &packet));
         let next = match headers.advanced() {
             Err(expected) => {
                 prop_assert_eq!(cause, expected);
@@ -282,14 +282,14 @@ fn end_am_shows_the_last_segment_and_takes_it_back() {
         prop_assert_eq!((cause, &after), ("sent", &shown));
         // The function is a router.
         let routed = Headers { hop_limit: masked.hop_limit.saturating_sub(1), ..masked };
-        let (_, after, cause) = fate(&proxies, &returning(IPV6, &routed.packet(&packet)));
+        let (_, after, cause) = outcome(&proxies, &returning(IPV6, &routed.packet(&packet)));
         let expected = Headers { hop_limit: routed.hop_limit, ..next };
         prop_assert_eq!(
             (cause, after),
             ("sent", framed(ONWARD, OWN, IPV6, &expected.packet(&packet)))
         );
         let changed = Headers { to: elsewhere(99), ..routed };
-        prop_assert_eq!(fate(&proxies, &returning(IPV6, &changed.packet(&packet))).2, "changed");
+        prop_assert_eq!(outcome(&proxies, &returning(IPV6, &changed.packet(&packet))).2, "changed");
         Ok(())
     };
     TestRunner::default().run(&(headers(), 0..300_usize), run).unwrap();
@@ -349,30 +349,30 @@ fn malformed_packets_from_a_function_are_dropped() {
         frame[at] = value;
         assert_eq!(cause(&proxies, &frame), "malformed", "{protocol}: byte {at}");
     }
-    // What a link adds to short frames does not become part of the packet.
+    // Ethernet padding of short frames does not become part of the packet.
     let packet = carried(IPIP, 4);
     let padded = [returning(IPIP, &packet), vec![0; 20]].concat();
-    let (_, after, _) = fate(&proxies, &padded);
+    let (_, after, _) = outcome(&proxies, &padded);
     let head = framed(ONWARD, OWN, IPV6, &configured(IPIP).packet(&packet));
     assert_eq!(after[..head.len()], head);
 }
 
 #[test]
-fn what_is_of_the_link_is_for_the_kernel() {
+fn neighbor_discovery_is_passed_to_the_kernel() {
     needs_root!();
     let proxies = fixed();
     let solicitation =
         |to: &str| plain6(source(), to.parse().unwrap(), 255, 58, &[135, 0, 0, 0, 0, 0, 0, 0]);
     for to in ["ff02::1:ff00:1", "fe80::1", "fd00::2"] {
-        assert_eq!(fate(&proxies, &returning(IPV6, &solicitation(to))).0, Verdict::Pass, "{to}");
+        assert_eq!(outcome(&proxies, &returning(IPV6, &solicitation(to))).0, Verdict::Pass, "{to}");
     }
     let head = |destination, ethertype| {
         ethernet::Repr { source: FUNCTION, destination, tags: Vec::new(), ethertype }.emit()
     };
     let arp = [head([0xff; 6], 0x0806), vec![0; 28]].concat();
-    assert_eq!(fate(&proxies, &arp).0, Verdict::Pass);
+    assert_eq!(outcome(&proxies, &arp).0, Verdict::Pass);
     let multicast = [head([1, 0, 0x5e, 0, 0, 1], ethertype::IPV4), carried(IPIP, 9)].concat();
-    assert_eq!(fate(&proxies, &multicast).0, Verdict::Pass);
+    assert_eq!(outcome(&proxies, &multicast).0, Verdict::Pass);
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn no_bytes_confuse_it() {
             frame[OUTER + 40..OUTER + 45].copy_from_slice(&[IPIP, 4, 4, left, 1]);
         }
         for proxies in &all {
-            let (verdict, _, cause) = fate(proxies, &frame);
+            let (verdict, _, cause) = outcome(proxies, &frame);
             prop_assert!(verdict != Verdict::Drop || !cause.is_empty(), "dropped, not counted");
         }
         Ok(())

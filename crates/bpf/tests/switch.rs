@@ -1,4 +1,4 @@
-//! The switch's programs beside a reference in Rust, on random packets and tables (`BPF_PROG_RUN`).
+//! The switch's programs compared with a reference in Rust, on random packets and tables (`BPF_PROG_RUN`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure is a panic
 
@@ -14,7 +14,7 @@ use hawser_wire::{
 use proptest::{prelude::*, test_runner::TestRunner};
 
 const ETHERNET: usize = 14;
-/// Ethernet, IPv4 without options, UDP: what is looked at.
+/// Length of the parsed headers: Ethernet, IPv4 without options, UDP.
 const HEADERS: usize = ETHERNET + 28;
 /// The loopback: the one interface that every namespace has.
 const LOOPBACK: u32 = 1;
@@ -23,7 +23,7 @@ type Table = BTreeMap<(From, Tuple), Flow>;
 /// Frames, and whether the agent sent them.
 type Frames = Vec<(bool, Vec<u8>)>;
 
-/// What the switch should do with a frame that came from `from`.
+/// Reference: what the switch does with a frame from `from`.
 fn reference(
     table: &Table,
     own: &BTreeMap<Ipv4Addr, bool>,
@@ -73,7 +73,7 @@ fn decide(
     }
     let transit = !agent && flow.output != Output::Agent;
     let packet = &mut frame[ETHERNET..];
-    // The oracle reads lengths; the programs leave padding alone.
+    // The reference reads lengths; the programs do not change padding.
     let total = header.total().clamp(28, packet.len());
     let written = with_length(&mut packet[..], total, |packet| {
         if transit && !rewrite::decrement_ttl(packet) {
@@ -84,7 +84,7 @@ fn decide(
     if !written {
         return dropped(|d| &mut d.ttl);
     }
-    // What stays as it is, is at its port already.
+    // A packet that does not change is at its egress port already.
     if agent && flow.key.ports.place() == Place::Both && flow.key == flow.write {
         return Verdict::Pass;
     }
@@ -137,7 +137,7 @@ fn is_about_switched(table: &Table, header: &Header, packet: &[u8]) -> bool {
     if header.0[0] != 0x45 || packet.len() < 28 + 28 || packet[28] != 0x45 {
         return false;
     }
-    // Total lengths are not looked at.
+    // Total lengths are not checked.
     let mut bytes = packet.to_vec();
     for at in [0, 28] {
         let length = u16::try_from(packet.len() - at).unwrap();
@@ -151,7 +151,7 @@ fn is_about_switched(table: &Table, header: &Header, packet: &[u8]) -> bool {
     })
 }
 
-/// An IPv4 header and eight bytes behind it, whatever they claim.
+/// An arbitrary IPv4 header and eight bytes after it.
 struct Header([u8; 28]);
 
 impl Header {
@@ -191,7 +191,7 @@ impl Header {
     }
 }
 
-/// Few values, so that packets and entries meet.
+/// Few values, so that packets match entries.
 fn address() -> impl Strategy<Value = Ipv4Addr> {
     (1..3_u8).prop_map(|n| Ipv4Addr::new(198, 18, 77, n))
 }
@@ -227,14 +227,14 @@ fn flow() -> impl Strategy<Value = Flow> {
         |(agent, (source, destination, from, to), place, write, output)| {
             let ports = ports_of(Place::ALL[place], from, to);
             let to_ports = match ports {
-                Ports::Both { .. } => ports, // they stay
+                Ports::Both { .. } => ports, // not rewritten
                 _ => ports_of(Place::ALL[place], write.2, write.3),
             };
             Flow {
                 from: if agent { From::Agent } else { From::Wan },
                 key: Tuple { source, destination, ports },
                 write: Tuple { source: write.0, destination: write.1, ports: to_ports },
-                // what the agent sends always leaves
+                // packets from the agent always leave
                 output: match output {
                     Output::Agent if agent => {
                         let next_hop = Ipv4Addr::LOCALHOST;
@@ -467,7 +467,7 @@ fn a_wide_label_is_both_ports_of_udp_and_stays() {
         output: Output::Port { interface: LOOPBACK, next_hop, priority: 0 },
         count: 1,
     };
-    // On a direct path all stays as our agent sent it: sent to its port, it would be found there again.
+    // On a direct path the agent's packet does not change: redirected to its port, it would match again.
     let direct = Tuple { source: here, destination: there, ports };
     let direct = Flow { from: From::Agent, key: direct, write: direct, count: 2, ..flow };
     switch.install(&[flow, direct]).unwrap();
@@ -484,13 +484,13 @@ fn a_wide_label_is_both_ports_of_udp_and_stays() {
     assert_eq!(outcome.verdict, Verdict::Redirect);
     assert_eq!(outcome.bytes[26..34], [here.octets(), next.octets()].concat());
     assert_eq!(outcome.bytes[34..38], [from.to_be_bytes(), to.to_be_bytes()].concat());
-    // Labels that nobody knows: of another member path, of the other direction.
+    // Unknown labels: of another member path, of the other direction.
     for (from, to) in [(from + 1, to), (to, from)] {
         let outcome = switch.run(From::Wan, &frame(from, to, protocol::UDP)).unwrap();
         assert_eq!(outcome.verdict, Verdict::Drop);
     }
     assert_eq!(switch.drops().unwrap().no_entry, 2);
-    // What has no label: of one branch alone, and with a port that NAT may have taken.
+    // No label: both ports of one branch, or a port that NAT may have chosen.
     for (from, to) in [(4096, 4097), (from, 4095)] {
         let outcome = switch.run(From::Wan, &frame(from, to, protocol::UDP)).unwrap();
         assert_eq!(outcome.verdict, Verdict::Pass, "{from} {to}");

@@ -36,14 +36,14 @@ pub(crate) struct Status {
     version: &'static str,
     role: &'static str,
     uptime_s: f64,
-    /// Packets pass, around functions that are down.
+    /// Packets are forwarded, and avoid functions that are down.
     ready: bool,
     /// Health of the functions that this daemon checks.
     functions: Vec<FunctionHealth>,
 }
 
 impl Status {
-    /// Of a node that is up.
+    /// The status of a node that is up.
     pub(crate) fn of(role: &'static str, started: Instant) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         Self {
@@ -55,16 +55,16 @@ impl Status {
         }
     }
 
-    /// The same of one that is only up when this is so.
+    /// The same with this readiness.
     pub(crate) fn when(self, ready: bool) -> Self {
         Self { ready, ..self }
     }
 
-    /// The same of one that checks functions.
+    /// The same with the health of functions.
     pub(crate) fn with(self, monitor: &Monitor) -> Self {
         let known = monitor.health();
         let functions = health::health(&known, Instant::now());
-        Self { functions, ready: known.is_followed(), ..self }
+        Self { functions, ready: known.is_applied(), ..self }
     }
 }
 
@@ -77,18 +77,18 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// An API of this node, and of the health of functions.
+    /// The API of this node and of the health of its functions.
     pub(crate) fn new(kind: Kind, node: Node, monitor: Monitor) -> Arc<Self> {
         Arc::new(Self { kind, node: Mutex::new(node), monitor, started: Instant::now() })
     }
 
-    /// Leads packets around what is down now.
+    /// Makes the node avoid functions and instances that are down.
     pub(crate) fn avoid_down(&self) {
         let mut node = self.node();
         let down = self.monitor.down();
         match node.avoid(down.clone()) {
-            Ok(()) => self.monitor.follow(&down),
-            Err(error) => tracing::error!(%error, "packets are still led as before"),
+            Ok(()) => self.monitor.set_applied(&down),
+            Err(error) => tracing::error!(%error, "cannot apply the health of functions"),
         }
     }
 
@@ -108,7 +108,7 @@ pub(crate) fn rules_router(api: Arc<Api>) -> Router {
 
 type Shared = State<Arc<Api>>;
 
-/// Bytes of a request: a million rules.
+/// Largest request, bytes: room for a million rules.
 const BODY_MAX: usize = 256 << 20;
 
 /// The routes.
@@ -139,7 +139,7 @@ async fn config(State(api): Shared) -> Json<Document> {
     Json(api.node().plan().document.clone())
 }
 
-/// Puts other hops and rules in force.
+/// Replaces hops, rules and service paths.
 async fn replace(State(api): Shared, Json(new): Json<Value>) -> Result<Json<Document>, Refusal> {
     let plan = plan::parse(api.kind, &new).map_err(Error::from)?;
     let mut node = api.node();
@@ -159,7 +159,7 @@ async fn replace_rules(
     put_rules(&mut api.node(), typed(&new).map_err(Error::from)?)
 }
 
-/// Adds a rule behind all others.
+/// Appends a rule.
 async fn add_rule(State(api): Shared, Json(new): Json<Value>) -> Result<Response, Refusal> {
     let rule: GuardRule = typed(&new).map_err(Error::from)?;
     let mut node = api.node();
@@ -195,7 +195,7 @@ async fn start_trace(State(api): Shared, Json(new): Json<Value>) -> Result<Statu
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What belongs to the process stays as it is while it runs.
+/// Reports fields that cannot change while the daemon runs.
 fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
     let interfaces = |document: &Document| {
         json!(
@@ -220,7 +220,7 @@ fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
     if errors.is_empty() { Ok(()) } else { Err(Invalid { errors }) }
 }
 
-/// Why a request is not fulfilled.
+/// Why a request fails.
 pub(crate) enum Refusal {
     Failed(Error),
     NotHere,
@@ -243,7 +243,7 @@ impl IntoResponse for Refusal {
             Self::NotHere => {
                 (StatusCode::NOT_FOUND, "only a firewall has rules of this kind".into())
             }
-            Self::NoSuchRule(id) => (StatusCode::NOT_FOUND, format!("no rule has the number {id}")),
+            Self::NoSuchRule(id) => (StatusCode::NOT_FOUND, format!("no rule has number {id}")),
         };
         (status, Json(json!({"error": text}))).into_response()
     }

@@ -1,5 +1,4 @@
-//! Configuration of a service function or of a service function forwarder, as it is written.
-//! [`super::plan`] makes it valid.
+//! Configuration file of a service function or a service function forwarder. [`super::plan`] validates it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -11,8 +10,8 @@ use crate::{
     mac::Mac,
 };
 
-/// Configuration of a node on service paths (RFC 7665): a forwarder (SFF), with classification, or a
-/// function.
+/// Configuration of a node on service paths (RFC 7665): a service function forwarder (SFF) with its
+/// classifier, or a service function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "hawserd function configuration")]
@@ -23,43 +22,43 @@ pub(crate) struct Document {
     /// Unix socket of the control API.
     #[schemars(length(min = 1, max = 107))]
     pub(crate) control: String,
-    /// Interfaces that packets come in by and leave by.
+    /// Interfaces on which packets arrive and leave.
     #[schemars(length(min = 1, max = 255))]
     pub(crate) ports: Vec<Port>,
-    /// What happens at each place of each path. A function that has none sends back what it has served;
-    /// one that has some is its own forwarder on these paths.
+    /// Forwarding entries: what is done with a packet at each service index of each path. A function without
+    /// entries returns packets to the sender; one with entries is its own SFF on these paths.
     #[serde(default)]
     #[schemars(length(max = 16384))]
     pub(crate) hops: Vec<Hop>,
-    /// Which flows enter which path: the first rule that matches. Only a forwarder has rules.
+    /// Classification: which flows enter which path. The first rule that matches applies. SFF only.
     #[serde(default)]
     #[schemars(length(max = 1_000_000))]
     pub(crate) rules: Vec<Rule>,
-    /// What becomes of packets for operation and maintenance (RFC 8300 section 2.2).
+    /// What is done with OAM packets (RFC 8300 section 2.2).
     #[serde(default)]
     pub(crate) oam: Oam,
-    /// What a firewall does; no other function has this.
+    /// Settings of the firewall. Firewall only.
     #[serde(default)]
     pub(crate) firewall: Option<Firewall>,
-    /// Functions whose health is checked. Only a forwarder has this.
+    /// Functions whose health is checked. SFF only.
     #[serde(default)]
     #[schemars(length(max = 1024))]
     pub(crate) functions: Vec<Function>,
-    /// Paths that depend on these functions. Only a forwarder has this.
+    /// Paths that depend on these functions. SFF only.
     #[serde(default)]
     #[schemars(length(max = 16384))]
     pub(crate) service_paths: Vec<ServicePath>,
 }
 
-/// A path, and the functions that it depends on, at whatever node they are.
+/// A service path and the functions it depends on, on any node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServicePath {
     /// Service path identifier.
     #[schemars(range(min = 1, max = 0xff_ffff))]
     pub(crate) spi: u32,
-    /// What happens while one of its functions is down. If `open`, its rules put no packet on it. If
-    /// `closed`, they do, and packets are dropped as `no_hop` where all instances that come next are down.
+    /// What happens while one of its functions is down. `open`: its rules are suspended, so that packets bypass
+    /// the path. `closed`: they apply, and packets are dropped as `no_hop` where all next instances are down.
     #[serde(default)]
     pub(crate) fail: Fail,
     /// Names of its functions.
@@ -67,33 +66,33 @@ pub(crate) struct ServicePath {
     pub(crate) functions: Vec<String>,
 }
 
-/// What a firewall does besides its rules, which it gets by its API.
+/// Settings of a firewall. Its rules are set through the API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Firewall {
-    /// File that the rules are kept in, in which they survive a restart. Made where there is none.
+    /// File that stores the rules across restarts. Created if it does not exist.
     #[schemars(length(min = 1, max = 4096))]
     pub(crate) rules_file: String,
-    /// What happens to packets that no rule matches.
+    /// Action for packets that match no rule.
     #[serde(default)]
     pub(crate) otherwise: Action,
-    /// Remember flows: whoever was allowed to begin one gets its answers.
+    /// Keep state of flows, so that replies to an allowed flow pass.
     #[serde(default)]
     pub(crate) remember: Option<Remember>,
-    /// Serves rules over TCP, to whoever has the token. The control socket serves them, too.
+    /// Serves the rules over TCP with authentication. The control socket serves them, too.
     #[serde(default)]
     pub(crate) rest: Option<Rest>,
 }
 
-/// Which flows are remembered.
+/// Flow state of a firewall.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Remember {
-    /// How many; the one that rested longest makes room.
+    /// Flows at most; the least recently used one is evicted.
     #[serde(default = "remembered_flows")]
     #[schemars(range(min = 1, max = 4_000_000))]
     pub(crate) flows: u32,
-    /// Seconds that a flow may rest until it is forgotten.
+    /// Seconds after which an idle flow is forgotten.
     #[serde(default = "remembered_s")]
     #[schemars(range(min = 1, max = 864_000))]
     pub(crate) idle_s: u32,
@@ -113,45 +112,45 @@ fn remembered_s() -> u32 {
 pub(crate) struct Rest {
     /// Address and port.
     pub(crate) listen: SocketAddr,
-    /// File with the token that requests bring (`authorization: Bearer TOKEN`), 16 characters at least.
+    /// File with the bearer token (`authorization: Bearer TOKEN`), at least 16 characters.
     #[schemars(length(min = 1, max = 4096))]
     pub(crate) token_file: String,
 }
 
-/// Rules of a firewall: the first that matches decides.
+/// Rules of a firewall. The first rule that matches applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "hawserd firewall rules")]
 pub(crate) struct GuardRules {
-    /// In their order.
+    /// In order of evaluation.
     #[schemars(length(max = 1_000_000))]
     pub(crate) rules: Vec<GuardRule>,
 }
 
-/// One rule. What is left out matches everything.
+/// One rule. A field that is left out matches everything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "hawserd firewall rule")]
 pub(crate) struct GuardRule {
-    /// Its number, by which it can be deleted; given to it where it has none.
+    /// Its number, by which it can be deleted. Assigned if left out.
     #[serde(default)]
     #[schemars(range(min = 1, max = 9_007_199_254_740_991_u64))]
     pub(crate) id: Option<u64>,
-    /// What packets look like.
+    /// Packets that it matches.
     #[serde(flatten)]
     pub(crate) flows: Flows,
-    /// What happens to them.
+    /// Action for these packets.
     pub(crate) action: Action,
 }
 
-/// What happens to a packet at a firewall.
+/// Action of a firewall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Action {
-    /// It goes on.
+    /// The packet passes.
     #[default]
     Allow,
-    /// It is dropped, and counted as `denied`.
+    /// The packet is dropped and counted as `denied`.
     Deny,
 }
 
@@ -159,55 +158,55 @@ pub(crate) enum Action {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Port {
-    /// Its name here.
+    /// Its name in this configuration.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) name: String,
-    /// Its name in the daemon's network namespace.
+    /// Name of the interface in the daemon's network namespace.
     #[schemars(length(min = 1, max = 15))]
     pub(crate) interface: String,
-    /// Address that VXLAN-GPE (UDP port 4790) comes to and goes out from. At a port with `proxy`, the kernel
-    /// gets what comes to it, such as answers to health checks.
+    /// Local address of VXLAN-GPE (UDP port 4790). At a port with `proxy`, packets to this address are passed
+    /// to the kernel, such as replies to health checks.
     #[serde(default)]
     pub(crate) address: Option<Ipv4Addr>,
-    /// What becomes of frames that are on no path and enter none.
+    /// What is done with frames that are on no path and match no rule.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,
-    /// Its queues and rates must hold: frames leave it by way of the kernel, whose routes must lead there
-    /// (redirection passes no queue). Frames on a path leave in VXLAN-GPE then.
+    /// Frames leave through the kernel's routing and the port's queueing discipline, which XDP redirection
+    /// bypasses. The kernel's routes must lead to the port, and frames on a path use VXLAN-GPE.
     #[serde(default)]
     pub(crate) queued: bool,
-    /// What stands at the port knows no service headers (RFC 7665 section 4.6): packets on a path go to
-    /// it without one, and get it again when they come back.
+    /// The function at this port is SFC-unaware (RFC 7665 section 4.6): the SFF acts as its SFC proxy, removes
+    /// the NSH from packets to it and restores it when they return.
     #[serde(default)]
     pub(crate) proxy: Option<Proxy>,
 }
 
-/// How packets are known again that come back without header.
+/// How an SFC proxy finds the path of a packet that returns without an NSH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Proxy {
-    /// By the flow that they went with; one that comes back with another source or another destination is
-    /// known by the side that it kept, unless flows of several paths share that. What belongs to none is
-    /// dropped, and counted as `unknown_flow` or `several_paths`.
+    /// By the flow it left with. If the function changed the source or the destination, the unchanged side
+    /// identifies the path unless flows of several paths share it. Packets without a match are dropped and
+    /// counted as `unknown_flow` or `several_paths`.
     Flows,
-    /// By `rules` at this port; what fits none is none of a path's.
+    /// By `rules` at this port. Packets that match none are on no path.
     Rules,
 }
 
-/// What becomes of frames that are on no path.
+/// What is done with frames that are on no path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Otherwise {
-    /// The kernel gets them.
+    /// They are passed to the kernel.
     #[default]
     Pass,
-    /// They are dropped, and counted as `unclassified`.
+    /// They are dropped and counted as `unclassified`.
     Drop,
-    /// They leave by the port of this name, as they are.
+    /// They leave unchanged through the port of this name.
     Port(String),
 }
 
-/// A place of a path, and what happens there: either `to` or `end`.
+/// A forwarding entry for one service index of a path: either `to` or `end`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Hop {
@@ -217,36 +216,36 @@ pub(crate) struct Hop {
     /// Service index.
     #[schemars(range(min = 1, max = 255))]
     pub(crate) si: u8,
-    /// Instances of the function that comes next, or the next forwarder. A flow keeps to one of several.
+    /// Instances of the next function, or the next SFF. Flows are spread over several instances by hash.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub(crate) to: Vec<Target>,
-    /// Packets leave the path.
+    /// The path ends: the NSH is removed.
     #[serde(default)]
     pub(crate) end: Option<End>,
 }
 
-/// A neighbour that packets go to, by Ethernet (type 0x894F) or by VXLAN-GPE.
+/// The next hop, reached over Ethernet (EtherType 0x894F) or VXLAN-GPE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Target {
-    /// Port they leave by.
+    /// Egress port.
     pub(crate) port: String,
     /// Ethernet address of the neighbour.
     pub(crate) mac: Mac,
-    /// The tunnel, where it is not plain Ethernet.
+    /// VXLAN-GPE tunnel; plain Ethernet without it.
     #[serde(default)]
     pub(crate) vxlan_gpe: Option<VxlanGpe>,
-    /// Through a port with `proxy: flows`: where answers go on that the function gives itself, such as
-    /// those of a server in front of others. Without it they are left to the kernel.
+    /// At a port with `proxy: flows`: position at which replies that the function originates enter a path, such
+    /// as those of a reverse proxy. Without it they are passed to the kernel.
     #[serde(default)]
     pub(crate) back: Option<Place>,
-    /// Name of the instance of `functions` that this is: while it is down, flows go to the other targets.
+    /// The instance in `functions` that this target is. While it is down, its flows go to the other targets.
     #[serde(default)]
     pub(crate) instance: Option<String>,
 }
 
-/// A place of a path.
+/// A position on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Place {
@@ -258,7 +257,7 @@ pub(crate) struct Place {
     pub(crate) si: u8,
 }
 
-/// A tunnel by VXLAN-GPE over UDP and IPv4, from the port's address.
+/// A VXLAN-GPE tunnel over UDP and IPv4, from the port's address.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VxlanGpe {
@@ -270,35 +269,35 @@ pub(crate) struct VxlanGpe {
     pub(crate) vni: u32,
 }
 
-/// How packets leave their path.
+/// How packets leave at the end of their path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct End {
-    /// Port they leave by.
+    /// Egress port.
     pub(crate) port: String,
-    /// Ethernet address that they go to; left out: that of the frame inside.
+    /// Destination Ethernet address; that of the inner frame if left out.
     #[serde(default)]
     pub(crate) mac: Option<Mac>,
 }
 
-/// Flows, and the path that they enter. What is left out matches everything.
+/// Flows and the path they enter. A field that is left out matches everything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rule {
-    /// Port they come in by.
+    /// Ingress port.
     #[serde(default)]
     pub(crate) port: Option<String>,
-    /// What their packets look like.
+    /// Packets of these flows.
     #[serde(flatten)]
     pub(crate) flows: Flows,
     /// The path.
     #[schemars(range(min = 1, max = 0xff_ffff))]
     pub(crate) spi: u32,
-    /// Index of its first function.
+    /// Initial service index (RFC 8300 section 2.2).
     #[serde(default = "first_index")]
     #[schemars(range(min = 1, max = 255))]
     pub(crate) si: u8,
-    /// Context headers; left out: sixteen zeros (RFC 8300 section 2.4).
+    /// Context headers; MD type 1 with sixteen zeros if left out (RFC 8300 section 2.4).
     #[serde(default)]
     pub(crate) metadata: Option<Metadata>,
 }
@@ -307,7 +306,7 @@ fn first_index() -> u8 {
     255
 }
 
-/// What packets look like. What is left out matches everything.
+/// A match on header fields. A field that is left out matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Flows {
     /// Source prefix, IPv4 or IPv6.
@@ -355,23 +354,23 @@ pub(crate) struct Tlv {
     pub(crate) data: String,
 }
 
-/// What becomes of packets for operation and maintenance.
+/// What is done with OAM packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Oam {
     /// They are dropped.
     #[default]
     Drop,
-    /// They are treated as any other packet.
+    /// They are forwarded like other packets.
     Forward,
 }
 
-/// Which packets to trace.
+/// Starts a trace of packets at this node.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "hawserd function trace request")]
 pub(crate) struct TraceRequest {
-    /// How many events; a packet gives one for each thing that happens to it.
+    /// Events at most. A packet can cause several.
     #[schemars(range(min = 1, max = 2048))]
     pub(crate) events: u64,
     /// Only packets of this path.

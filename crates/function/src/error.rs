@@ -13,10 +13,10 @@ use hawser_daemon::{
 /// Why a node cannot be opened or changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// What was asked for cannot be.
+    /// The configuration is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The kernel refused the program or a table.
+    /// The kernel rejected the program or a map.
     #[error(transparent)]
     Bpf(#[from] hawser_bpf::Error),
     /// A file cannot be read or written.
@@ -25,7 +25,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Why the program ends, with `file`, the configuration.
+    /// The failure of the process, with `file` as its configuration.
     pub(crate) fn into_failure(self, file: &Path) -> Failure {
         match self {
             Self::Invalid(invalid) => config::Error::Invalid { path: file.into(), invalid }.into(),

@@ -1,10 +1,10 @@
-//! Errors of fields that configurations of several roles have.
+//! Helpers that report errors in fields of a configuration.
 
 use std::collections::HashMap;
 
 use hawser_daemon::config::FieldError;
 
-/// Values of a field that stand twice in a list.
+/// Reports values of a field that occur more than once in a list.
 pub(crate) fn repeated(
     values: impl Iterator<Item = String>,
     list: &str,
@@ -23,7 +23,7 @@ pub(crate) fn repeated(
     errors
 }
 
-/// An error of a part, with the place of the part.
+/// Prefixes an error's field with the place of its part of the document.
 pub(crate) fn within(place: &str, error: FieldError) -> FieldError {
     FieldError { field: format!("{place}.{}", error.field), ..error }
 }

@@ -1,4 +1,4 @@
-//! The rules of a firewall: in force in the kernel, and kept in a file.
+//! The rules of a firewall, in the kernel and in a file.
 
 use std::{
     collections::HashSet,
@@ -18,10 +18,10 @@ use super::{
     document::{self, Action, Firewall, GuardRules},
     error::Error,
     fields::within,
-    plan::what,
+    plan::to_match,
 };
 
-/// Rules, and where they are kept.
+/// Rules and the file that stores them.
 pub(crate) struct Rules {
     file: PathBuf,
     otherwise: bpf::Action,
@@ -29,7 +29,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The rules that the file has; none where there is no file yet.
+    /// Reads the rules from the file; none if it does not exist.
     pub(crate) fn open(firewall: &Firewall) -> Result<Self, Error> {
         let file = PathBuf::from(&firewall.rules_file);
         let list = match config::load(&file, typed::<GuardRules>) {
@@ -39,7 +39,7 @@ impl Rules {
             }
             Err(error) => {
                 let place = "firewall.rules_file";
-                let expected = format!("a file of rules ({error})");
+                let expected = format!("a file with rules ({error})");
                 let found = firewall.rules_file.as_str();
                 let errors = vec![FieldError::new(place, found, expected)];
                 return Err(Invalid { errors }.into());
@@ -48,17 +48,17 @@ impl Rules {
         Ok(Self { file, otherwise: action(firewall.otherwise), list: numbered(list)? })
     }
 
-    /// The rules in force.
+    /// The active rules.
     pub(crate) fn list(&self) -> &GuardRules {
         &self.list
     }
 
-    /// Puts them in force.
+    /// Installs them in the kernel.
     pub(crate) fn install(&self, chain: &mut Chain) -> Result<(), Error> {
         chain.guard(&matches(&self.list)?, self.otherwise).map_err(refused)
     }
 
-    /// Puts others in force, between two packets, and keeps them. Nothing has changed where this fails.
+    /// Replaces the rules atomically and stores them. Nothing changes if this fails.
     pub(crate) fn replace(&mut self, chain: &mut Chain, list: GuardRules) -> Result<(), Error> {
         let list = numbered(list)?;
         let matches = matches(&list)?;
@@ -71,7 +71,7 @@ impl Rules {
     }
 }
 
-/// Too many combinations are the fault of whoever gave the rules.
+/// Too many combinations are an error of the rules, not of the kernel.
 fn refused(error: hawser_bpf::Error) -> Error {
     match error {
         hawser_bpf::Error::Rules(error) => {
@@ -82,7 +82,7 @@ fn refused(error: hawser_bpf::Error) -> Error {
     }
 }
 
-/// Writes the rules to a file of their own, whole and on the disk.
+/// Writes the rules to a temporary file and syncs it; returns its name.
 fn write_beside(file: &Path, list: &GuardRules) -> io::Result<PathBuf> {
     let beside = file.with_extension("new");
     let mut made = File::create(&beside)?;
@@ -94,7 +94,7 @@ fn write_beside(file: &Path, list: &GuardRules) -> io::Result<PathBuf> {
 fn matches(list: &GuardRules) -> Result<Vec<(Match, bpf::Action)>, Invalid> {
     let (mut found, mut errors) = (Vec::with_capacity(list.rules.len()), Vec::new());
     for (at, rule) in list.rules.iter().enumerate() {
-        match what(&rule.flows) {
+        match to_match(&rule.flows) {
             Ok(what) => found.push((what, action(rule.action))),
             Err(error) => errors.push(within(&format!("rules[{at}]"), error)),
         }
@@ -109,13 +109,13 @@ fn action(action: Action) -> bpf::Action {
     }
 }
 
-/// Gives a number to each rule that has none: no number stands twice.
+/// Assigns unique numbers to rules without one.
 fn numbered(mut list: GuardRules) -> Result<GuardRules, Invalid> {
     let mut seen = HashSet::new();
     let known = list.rules.iter().enumerate().filter_map(|(at, rule)| Some((at, rule.id?)));
-    let twice = known.filter(|(_, id)| !seen.insert(*id)).map(|(at, id)| {
-        FieldError::new(&format!("rules[{at}].id"), json!(id), "a number that no other rule has")
-    });
+    let twice = known
+        .filter(|(_, id)| !seen.insert(*id))
+        .map(|(at, id)| FieldError::new(&format!("rules[{at}].id"), json!(id), "a unique number"));
     let errors: Vec<_> = twice.collect();
     if !errors.is_empty() {
         return Err(Invalid { errors });

@@ -45,7 +45,7 @@ pub const SCHEMAS: &[schema::Entry] = &[
 
 const EXAMPLES: &str = "\
 Examples:
-  hawserd function sff --config sff.json --check   say whether the configuration is good, and end
+  hawserd function sff --config sff.json --check   validate the configuration and exit
   hawserd function sff --config sff.json           run until SIGTERM
   hawserd function forwarder --config f1.json
   curl --unix-socket sff.sock http://sff/v1/counters
@@ -57,27 +57,27 @@ Examples:
        -d '{\"source\": \"10.9.0.0/16\", \"action\": \"deny\"}' http://192.0.2.7:8080/v1/rules
 ";
 
-/// Takes part in service chains: classifies, forwards along paths (NSH), or is a function.
+/// Service function chaining: classifiers, forwarders (NSH), proxies and functions.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    kind: What,
+    command: Command,
 }
 
 #[derive(Subcommand)]
-enum What {
-    /// Service function forwarder: puts flows on paths, leads them from function to function and off again
+enum Command {
+    /// Service function forwarder: classifies flows into paths and forwards them from function to function
     Sff(File),
-    /// The function that does nothing: counts down the service index and sends the packet back, or on
+    /// A function that only decrements the service index and returns or forwards the packet
     Forwarder(File),
-    /// The function that lets pass what its rules allow; rules are set by a REST API
+    /// A function that passes the packets its rules allow; rules are set through a REST API
     Firewall(File),
-    /// Keeps the kernel's routing rules of chains by the health of their functions
+    /// Maintains the kernel's routing rules of chains according to the health of their functions
     Classifier(ClassifierFile),
-    /// One end of an IPsec tunnel: strongSwan negotiates keys, packets are sealed and opened here
+    /// One end of an IPsec tunnel: strongSwan negotiates keys, this process encrypts and decrypts packets
     Ipsec(IpsecFile),
-    /// Stands in for functions that know nothing of segment routing over IPv6 (End.AS, End.AD, End.AM)
+    /// SRv6 service proxies for SR-unaware functions (End.AS, End.AD, End.AM)
     #[command(name = "srv6-proxy")]
     Srv6Proxy(Srv6File),
 }
@@ -87,7 +87,7 @@ struct ClassifierFile {
     /// Configuration file (JSON; `hawserd schema classifier-config` describes it)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Only say whether the configuration is good
+    /// Only validate the configuration
     #[arg(long)]
     check: bool,
 }
@@ -97,7 +97,7 @@ struct IpsecFile {
     /// Configuration file (JSON; `hawserd schema ipsec-config` describes it)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Only say whether the configuration is good
+    /// Only validate the configuration
     #[arg(long)]
     check: bool,
 }
@@ -107,7 +107,7 @@ struct Srv6File {
     /// Configuration file (JSON; `hawserd schema srv6-proxy-config` describes it)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Only say whether the configuration is good
+    /// Only validate the configuration
     #[arg(long)]
     check: bool,
 }
@@ -117,7 +117,7 @@ struct File {
     /// Configuration file (JSON; `hawserd schema function-config` describes it)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Only say whether the configuration is good
+    /// Only validate the configuration
     #[arg(long)]
     check: bool,
 }
@@ -133,15 +133,15 @@ impl Kind {
     }
 }
 
-/// Runs a node until it is told to stop. Its packets are moved by the kernel.
+/// Runs a node until stopped. The eBPF program forwards its packets.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let (kind, file) = match &args.kind {
-        What::Sff(file) => (Kind::Sff, file),
-        What::Forwarder(file) => (Kind::Forwarder, file),
-        What::Firewall(file) => (Kind::Firewall, file),
-        What::Classifier(file) => return classifier::run(&file.config, file.check),
-        What::Ipsec(file) => return ipsec::run(&file.config, file.check),
-        What::Srv6Proxy(file) => return srv6::run(&file.config, file.check),
+    let (kind, file) = match &args.command {
+        Command::Sff(file) => (Kind::Sff, file),
+        Command::Forwarder(file) => (Kind::Forwarder, file),
+        Command::Firewall(file) => (Kind::Firewall, file),
+        Command::Classifier(file) => return classifier::run(&file.config, file.check),
+        Command::Ipsec(file) => return ipsec::run(&file.config, file.check),
+        Command::Srv6Proxy(file) => return srv6::run(&file.config, file.check),
     };
     let plan = load(&file.config, |value| plan::parse(kind, value))?;
     if file.check {
@@ -153,16 +153,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (stop, stopped) = mpsc::channel();
     let monitor = Monitor::new(&node.plan().document.functions);
     let api = Api::new(kind, node, monitor.clone());
-    let avoids = Arc::clone(&api);
-    monitor.start(move || avoids.avoid_down()).context("health checks")?;
+    let updated = Arc::clone(&api);
+    monitor.start(move || updated.avoid_down()).context("health checks")?;
     let open = rest.map(|rest| rest::serve(&rest, api::rules_router(Arc::clone(&api))));
     open.transpose().context("REST API")?;
     let router = api::router(Arc::clone(&api)).merge(api::rules_router(api));
     let ends = move || {
-        let _ = stop.send(()); // a process that ends already needs no word
+        let _ = stop.send(()); // fails only if the process is ending already
     };
     let server = control::serve(listener, router, ends).context("control API")?;
-    let _ = stopped.recv(); // a thread that has ended is a reason to end, too
+    let _ = stopped.recv(); // an error means that the thread has ended, which ends the process, too
     server.stop();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A node on its ports: the loaded program, and what is counted where.
+//! A node: the loaded program on its ports, and its counters.
 
 use std::{collections::HashMap, io, time::Duration};
 
@@ -17,17 +17,17 @@ use super::{
     plan::{Interface, Kind, Plan},
 };
 
-/// Length of an Ethernet header, which an interface's MTU does not count.
+/// Length of an Ethernet header in bytes, which an interface's MTU does not include.
 const ETHERNET_LEN: u32 = 14;
-/// Flows to functions without headers that are remembered; the one that rested longest makes room.
+/// Flows at SFC-unaware functions at most; the least recently used is evicted.
 const PROXIED_FLOWS: u32 = 65_536;
-/// Index of what a function has served.
+/// Index of the counters of packets that a function has processed.
 const SERVED: u32 = 0;
 
-/// What is counted.
+/// What a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Counted {
-    /// Packets that were looked up at a place of a path.
+    /// Packets that were looked up at a position of a path.
     Hop(Path),
     /// Packets that entered a path.
     Class(Path),
@@ -39,23 +39,23 @@ pub(crate) struct Node {
     events: Option<Events>,
     interfaces: Vec<Interface>,
     indices: Vec<u32>,
-    /// Index of the counters of each.
+    /// Indices of counters.
     counts: HashMap<Counted, u32>,
-    /// A firewall's.
+    /// Rules of a firewall.
     rules: Option<Rules>,
     plan: Plan,
-    /// What packets are led around.
+    /// Functions and instances that are avoided.
     down: Down,
 }
 
 impl Node {
-    /// Puts the program on the ports of a plan, and its tables in force.
+    /// Loads the program with the tables of a plan and attaches it to its ports.
     pub(crate) fn open(kind: Kind, plan: Plan) -> Result<Self, Error> {
         let serves = kind != Kind::Sff;
         let forwards_oam = plan.document.oam == Oam::Forward;
         let ports = plan.document.ports.iter().map(|port| port.interface.as_str());
         let (indices, interfaces) = find(ports)?;
-        let guard = plan.document.firewall.as_ref().map(memory);
+        let guard = plan.document.firewall.as_ref().map(tracking);
         let flows = |port: &Port| port.proxy.is_some();
         let proxied = if plan.document.ports.iter().any(flows) { PROXIED_FLOWS } else { 0 };
         let mut chain = Chain::load(Role { serves, forwards_oam, guard, proxied })?;
@@ -78,12 +78,12 @@ impl Node {
         Ok(node)
     }
 
-    /// The plan in force.
+    /// The active plan.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Puts other tables in force; no packet meets a mixture of old and new entries.
+    /// Replaces the tables. Each table changes atomically.
     pub(crate) fn install(&mut self, plan: Plan) -> Result<(), Error> {
         self.forward(&plan)?;
         self.classify(&plan)?;
@@ -91,7 +91,7 @@ impl Node {
         Ok(())
     }
 
-    /// Leads packets around what is down, from now on.
+    /// Avoids functions and instances that are down.
     pub(crate) fn avoid(&mut self, down: Down) -> Result<(), Error> {
         let plan = self.plan.clone();
         let before = plan.bypassed(&self.down);
@@ -129,7 +129,7 @@ impl Node {
         self.rules.as_ref().map(Rules::list)
     }
 
-    /// Puts other rules of a firewall in force, and keeps them; none where it is no firewall.
+    /// Replaces and stores the rules of a firewall; `None` if the node is not a firewall.
     pub(crate) fn guard(&mut self, list: GuardRules) -> Result<Option<&GuardRules>, Error> {
         let Some(rules) = &mut self.rules else { return Ok(None) };
         rules.replace(&mut self.chain, list)?;
@@ -142,14 +142,14 @@ impl Node {
             return Ok(*known);
         }
         if next >= bpf::COUNTS {
-            let expected = "fewer places and paths since the daemon started";
+            let expected = "fewer different positions and classes since the daemon started";
             return Err(Invalid { errors: vec![FieldError::new("hops", next, expected)] }.into());
         }
         self.counts.insert(what, next);
         Ok(next)
     }
 
-    /// What was counted at each place of the configuration in force.
+    /// The counters of each position and class of the active plan.
     pub(crate) fn counts(&self) -> Result<Vec<(Counted, Count)>, Error> {
         let hops = self.plan.document.hops.iter();
         let hops = hops.map(|hop| Counted::Hop(Path { spi: hop.spi, si: hop.si }));
@@ -161,7 +161,7 @@ impl Node {
         known.map(|(what, index)| Ok((what, self.chain.count(index)?))).collect()
     }
 
-    /// What the function has served.
+    /// Packets that the function has processed.
     pub(crate) fn served(&self) -> Result<Count, Error> {
         Ok(self.chain.count(SERVED)?)
     }
@@ -171,7 +171,7 @@ impl Node {
         Ok(self.chain.drops()?)
     }
 
-    /// Begins to trace anew.
+    /// Starts a trace; earlier events are discarded.
     pub(crate) fn trace(&mut self, request: &TraceRequest) -> Result<(), Error> {
         while self.events.as_mut().is_some_and(|events| events.next().is_some()) {}
         let TraceRequest { events, spi, source, destination } = *request;
@@ -183,7 +183,7 @@ impl Node {
         self.events.as_mut().into_iter().flatten().collect()
     }
 
-    /// Name of the port of an interface, and of a number.
+    /// Names of the ingress port and, if there is one, the egress port of an event.
     pub(crate) fn port_names(&self, event: &Event) -> (String, Option<String>) {
         let ports = &self.plan.document.ports;
         let came = self.indices.iter().position(|index| *index == event.interface);
@@ -195,13 +195,13 @@ impl Node {
     }
 }
 
-fn memory(firewall: &Firewall) -> Guard {
+fn tracking(firewall: &Firewall) -> Guard {
     let known = firewall.remember;
     let idle = Duration::from_secs(known.map_or(0, |remember| remember.idle_s.into()));
     Guard { flows: known.map_or(0, |remember| remember.flows), idle }
 }
 
-/// Numbers and properties of the interfaces of ports.
+/// Indices and properties of the ports' interfaces.
 pub(crate) fn find<'a>(
     ports: impl Iterator<Item = &'a str>,
 ) -> Result<(Vec<u32>, Vec<Interface>), Invalid> {

@@ -1,4 +1,4 @@
-//! A valid configuration: names resolved to numbers, text to values.
+//! A validated configuration: names resolved to numbers, text parsed.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -27,36 +27,36 @@ use super::{
 pub(crate) enum Kind {
     /// Classifies and forwards.
     Sff,
-    /// Counts down the service index, and no more.
+    /// A function that only decrements the service index.
     Forwarder,
-    /// Lets pass what its rules allow.
+    /// A function that passes what its rules allow.
     Firewall,
 }
 
-/// Headers, and the place of a path that each says.
+/// Service headers, each with the position on a path that it contains.
 type Headers = Vec<(Path, Vec<u8>)>;
 
-/// A configuration that has the right form.
+/// A validated configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// As it is written.
+    /// The configuration as written.
     pub(crate) document: Document,
-    /// Headers that rules lead to.
+    /// Headers that rules refer to.
     pub(crate) headers: Headers,
-    /// Rules, and the number of the header of each.
+    /// Rules, each with the index of its header.
     pub(crate) rules: Vec<(Match, u32)>,
 }
 
-/// What the kernel knows of a port.
+/// Properties of a port's interface.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interface {
     /// Ethernet address.
     pub(crate) mac: [u8; 6],
-    /// Longest frame.
+    /// Largest frame, bytes.
     pub(crate) frame_max: u32,
 }
 
-/// Parses a configuration, naming everything that is wrong with it.
+/// Parses a configuration. Reports all errors at once.
 pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
     let document: Document = typed(value)?;
     let mut errors = repeated(document.ports.iter().map(|port| port.name.clone()), "ports", "name");
@@ -83,8 +83,8 @@ pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
 }
 
 impl Plan {
-    /// The entries, for ports of these interfaces, without instances that are down. A place where all are
-    /// has no entry.
+    /// The forwarding entries, without instances that are down. A position whose instances are all down has no
+    /// entry.
     pub(crate) fn hops(&self, interfaces: &[Interface], down: &Down) -> Vec<(Path, bpf::Hop)> {
         let names = Names::of(&self.document);
         let hops = self.document.hops.iter().filter_map(|hop| up(hop, down));
@@ -92,7 +92,7 @@ impl Plan {
             .collect()
     }
 
-    /// The rules in force, without those of paths that fail open while one of their functions is down.
+    /// The active rules: without those of paths that are bypassed.
     pub(crate) fn rules(&self, down: &Down) -> Vec<(Match, u32)> {
         let open = self.bypassed(down);
         let stays = |header: u32| {
@@ -102,14 +102,14 @@ impl Plan {
         self.rules.iter().filter(|(_, header)| stays(*header)).cloned().collect()
     }
 
-    /// Identifiers of the paths that no packet is put on now.
+    /// Identifiers of the paths that fail open and have a function that is down.
     pub(crate) fn bypassed(&self, down: &Down) -> BTreeSet<u32> {
         let open =
             |path: &&ServicePath| down.verdict(path.fail, &path.functions) == Verdict::Bypass;
         self.document.service_paths.iter().filter(open).map(|path| path.spi).collect()
     }
 
-    /// What becomes of frames on no path, at each port. `classify`: whether there are rules in force.
+    /// The ports, with what they do with frames on no path. `classify`: whether any rule is active.
     pub(crate) fn ports(&self, interfaces: &[Interface], classify: bool) -> Vec<bpf::Port> {
         let names = Names::of(&self.document);
         let ports = self.document.ports.iter().zip(interfaces).zip(1..);
@@ -131,7 +131,7 @@ impl Plan {
 
 fn check_firewall(kind: Kind, document: &Document) -> Option<FieldError> {
     match (&document.firewall, kind == Kind::Firewall) {
-        (None, true) => Some(FieldError::new("firewall", Value::Null, "what the firewall does")),
+        (None, true) => Some(FieldError::new("firewall", Value::Null, "the firewall's settings")),
         (Some(firewall), false) => {
             Some(FieldError::new("firewall", json!(firewall), "nothing: only a firewall has this"))
         }
@@ -173,7 +173,7 @@ fn check_health(kind: Kind, document: &Document) -> Vec<FieldError> {
     errors
 }
 
-/// What is left of a hop; nothing where it led to instances and all are down.
+/// The entry without instances that are down; `None` if none is left.
 fn up(hop: &document::Hop, down: &Down) -> Option<document::Hop> {
     let is_up = |target: &document::Target| {
         !target.instance.as_deref().is_some_and(|name| down.instance(name))
@@ -186,7 +186,7 @@ fn path_of(hop: &document::Hop) -> Path {
     Path { spi: hop.spi, si: hop.si }
 }
 
-/// Numbers of ports by name, from 0.
+/// Port numbers by name, from 0.
 struct Names<'a>(HashMap<&'a str, u32>);
 
 impl<'a> Names<'a> {
@@ -260,9 +260,9 @@ impl<'a> Names<'a> {
             return self.unknown(&format!("{place}.port"), &target.port);
         };
         let expected = match (&target.vxlan_gpe, port.address) {
-            (Some(_), None) => "a port with an address, from which the tunnel goes out",
-            (None, _) if port.queued => "a port that is not queued, or a tunnel by vxlan_gpe",
-            (Some(_), _) if port.proxy.is_some() => "a port without proxy, or no tunnel",
+            (Some(_), None) => "a port with an address, which the tunnel needs",
+            (None, _) if port.queued => "a port that is not queued, or vxlan_gpe",
+            (Some(_), _) if port.proxy.is_some() => "a port without proxy, or no vxlan_gpe",
             _ if target.back.is_some() && port.proxy != Some(Proxy::Flows) => {
                 return Some(FieldError::new(
                     &format!("{place}.back"),
@@ -323,17 +323,17 @@ impl<'a> Names<'a> {
             own_mac: interface.mac,
             encapsulation,
             queued: document.ports.get(port as usize)?.queued,
-            bare: self.port(document, &target.port)?.proxy.map(|proxy| match proxy {
+            proxy: self.port(document, &target.port)?.proxy.map(|proxy| match proxy {
                 Proxy::Flows => {
                     let place = |place: document::Place| Path { spi: place.spi, si: place.si };
-                    bpf::Bare::Flows { back: target.back.map(place) }
+                    bpf::Proxy::Flows { back: target.back.map(place) }
                 }
-                Proxy::Rules => bpf::Bare::Rules,
+                Proxy::Rules => bpf::Proxy::Rules,
             }),
         })
     }
 
-    /// Headers that rules lead to, each once, and rules with the numbers of these.
+    /// The headers that rules refer to, without duplicates, and the rules with their indices.
     fn rules(
         &self,
         document: &Document,
@@ -365,12 +365,12 @@ impl<'a> Names<'a> {
             let number = self.number(name).and_then(|number| u16::try_from(number + 1).ok());
             number.ok_or_else(|| FieldError::new("port", name, "the name of a port"))
         });
-        Ok(Match { port: port.transpose()?, ..what(&rule.flows)? })
+        Ok(Match { port: port.transpose()?, ..to_match(&rule.flows)? })
     }
 }
 
-/// The packets that a rule speaks of.
-pub(crate) fn what(flows: &Flows) -> Result<Match, FieldError> {
+/// The packets that a rule matches.
+pub(crate) fn to_match(flows: &Flows) -> Result<Match, FieldError> {
     let ports = |field, range: Option<(u16, u16)>| match range {
         Some((first, last)) if first > last => {
             Err(FieldError::new(field, json!([first, last]), "first and last port, in this order"))

@@ -1,4 +1,4 @@
-//! What a node counts and traces, as JSON and for Prometheus.
+//! Counters and traces of a node, as JSON and for Prometheus.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -17,21 +17,21 @@ use super::{
     node::{Counted, Node},
 };
 
-/// Counters since the daemon started. Bytes are of Ethernet frames as they came in.
+/// Counters since the daemon started. Bytes are those of Ethernet frames on arrival.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "hawserd function counters")]
 pub(crate) struct Counters {
-    /// Packets looked up at each place of each path.
+    /// Packets looked up at each position of each path.
     pub(crate) hops: Vec<PathCounters>,
     /// Packets that entered each path here.
     pub(crate) classified: Vec<PathCounters>,
-    /// Packets that the function has served; zero at a forwarder (SFF).
+    /// Packets that the function has processed; zero at an SFF.
     pub(crate) served: Tally,
     /// Packets dropped, by cause.
     pub(crate) drops: BTreeMap<&'static str, u64>,
 }
 
-/// Packets at a place of a path.
+/// Packets at a position of a path.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct PathCounters {
     pub(crate) spi: u32,
@@ -53,7 +53,7 @@ impl From<Count> for Tally {
     }
 }
 
-/// Everything counted so far.
+/// All counters.
 pub(crate) fn counters(node: &Node) -> Result<Counters, Error> {
     let (mut hops, mut classified) = (Vec::new(), Vec::new());
     for (what, Count { packets, bytes }) in node.counts()? {
@@ -67,32 +67,32 @@ pub(crate) fn counters(node: &Node) -> Result<Counters, Error> {
     Ok(Counters { hops, classified, served: node.served()?.into(), drops })
 }
 
-/// Events since they were last asked for.
+/// Events since the last request.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "hawserd function trace")]
 pub(crate) struct Trace {
-    /// In the order in which they happened.
+    /// In order of time.
     pub(crate) events: Vec<TraceEvent>,
 }
 
 /// What happened to one packet at this node.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct TraceEvent {
-    /// When, on `CLOCK_MONOTONIC`, which all nodes of one machine share.
+    /// Time on `CLOCK_MONOTONIC`, which all nodes of a machine share, nanoseconds.
     pub(crate) time_ns: u64,
-    /// What: `classified`, `forwarded`, `served`, `ended` or `dropped`.
+    /// `classified`, `forwarded`, `served` (processed by the function), `ended` (left its path) or `dropped`.
     pub(crate) step: &'static str,
-    /// Why it was dropped.
+    /// Cause of a drop.
     pub(crate) cause: Option<&'static str>,
-    /// Path it was on, 0 for none.
+    /// Service path identifier, 0 if it was on no path.
     pub(crate) spi: u32,
-    /// Service index as it came in.
+    /// Service index on arrival.
     pub(crate) si: u8,
-    /// Port it came in by.
+    /// Ingress port.
     pub(crate) from: String,
-    /// Port it went to.
+    /// Egress port.
     pub(crate) to: Option<String>,
-    /// Bytes of the frame.
+    /// Length of the frame, bytes.
     pub(crate) length: u32,
     pub(crate) source: Option<IpAddr>,
     pub(crate) destination: Option<IpAddr>,
@@ -171,7 +171,7 @@ pub(crate) fn prometheus(counters: &Counters) -> String {
     let mut registry = Registry::with_prefix("hawser_function");
     registry.register("packets", "Packets by path, index and kind", packets);
     registry.register("bytes", "Bytes of Ethernet frames by path, index and kind", bytes);
-    registry.register("served", "Packets that the function has served", served);
+    registry.register("served", "Packets that the function has processed", served);
     registry.register("drops", "Packets dropped by cause", drops(&counters.drops));
     control::prometheus_text(&registry)
 }

@@ -1,4 +1,4 @@
-//! An API over TCP, for whoever has the token.
+//! An API over TCP, authenticated by a bearer token (RFC 6750).
 
 use std::{fs, io, net::TcpListener, sync::Arc, thread};
 
@@ -14,7 +14,7 @@ use tokio::runtime;
 
 use super::document::Rest;
 
-/// Characters that a token has at least: 96 bits of hexadecimal digits are 24.
+/// Shortest token, characters: 64 bits in hexadecimal digits.
 const TOKEN_MIN: usize = 16;
 
 /// Serves `router` in a thread of its own until the process ends.
@@ -41,23 +41,23 @@ fn token(file: &str) -> io::Result<Arc<str>> {
     let text = fs::read_to_string(file).map_err(named)?;
     let token = text.trim();
     if token.len() < TOKEN_MIN {
-        let text = format!("{file}: a token has {TOKEN_MIN} characters at least");
+        let text = format!("{file}: a token has at least {TOKEN_MIN} characters");
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     Ok(token.into())
 }
 
 async fn authorise(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
-    let brought = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let brought = brought.and_then(|value| value.strip_prefix("Bearer "));
-    if brought.is_some_and(|brought| equal(brought.as_bytes(), token.as_bytes())) {
+    let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer "));
+    if given.is_some_and(|given| equal(given.as_bytes(), token.as_bytes())) {
         return next.run(request).await;
     }
     let answer = json!({"error": "the token is missing or wrong (authorization: Bearer TOKEN)"});
     (StatusCode::UNAUTHORIZED, Json(answer)).into_response()
 }
 
-/// Takes the same time wherever they differ.
+/// Compares in constant time.
 fn equal(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
     one.len() == other.len() && differences == 0

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Packets dropped, by cause. Included behind the enumeration of a program's causes, DROP_CAUSES its last. */
+/* Counters of dropped packets by cause. Include after the enumeration of a program's causes, which ends with
+ * DROP_CAUSES. */
 #ifndef HAWSER_DROPS_H
 #define HAWSER_DROPS_H
 

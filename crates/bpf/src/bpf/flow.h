@@ -5,15 +5,15 @@
 
 #include <linux/types.h>
 
-/* IPv4 addresses stand mapped into IPv6 (RFC 4291 section 2.5.5.2). Mirrored in ../flow.rs. */
+/* IPv4 addresses are mapped to IPv6 (RFC 4291 section 2.5.5.2). Mirrored in ../flow.rs. */
 struct flow {
 	__u8 source[16];
 	__u8 destination[16];
-	__be16 source_port; /* 0 where the packet shows none */
+	__be16 source_port; /* 0 if the packet has none */
 	__be16 destination_port;
 	__u8 protocol;
 	__u8 dscp;
-	__u16 port; /* the packet came in by */
+	__u16 port; /* number of the ingress port */
 };
 
 _Static_assert(sizeof(struct flow) == 40, "flow");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Read the flow of a frame or packet. */
+/* Parses the flow of a frame or packet. */
 #ifndef HAWSER_FLOW_PARSE_H
 #define HAWSER_FLOW_PARSE_H
 
@@ -17,17 +17,17 @@
 #define FLOW_MORE_FRAGMENTS 0x2000
 #define FLOW_FRAGMENT_OFFSET 0x1fff
 #define FLOW_TAGS 2
-#define FLOW_EXTENSIONS 4 /* headers that are passed: hop by hop, destination twice, routing */
+#define FLOW_EXTENSIONS 4 /* extension headers at most: hop-by-hop, destination options twice, routing */
 
 enum flow_kind {
 	FLOW_COMPLETE,
-	FLOW_FRAGMENT, /* shows no ports */
-	FLOW_HIDDEN, /* behind headers that are not read: shows no ports */
+	FLOW_FRAGMENT, /* has no ports */
+	FLOW_HIDDEN, /* ports unknown: behind headers that are not parsed */
 	FLOW_NOT_IP,
 	FLOW_MALFORMED,
 };
 
-/* TCP, UDP and SCTP have their ports at the same place. */
+/* TCP, UDP and SCTP have their ports at the same offset. */
 static __always_inline enum flow_kind flow_ports(struct flow *f, void *at, void *end)
 {
 	__be16 *ports = at;
@@ -52,7 +52,7 @@ static __always_inline enum flow_kind flow_ipv4(struct flow *f, void *at, void *
 	__builtin_memcpy(f->destination + 12, &ip->daddr, 4);
 	f->protocol = ip->protocol;
 	f->dscp = ip->tos >> 2;
-	/* All fragments are one flow: only the first has ports. */
+	/* All fragments belong to one flow without ports, which only the first has. */
 	if (ip->frag_off & bpf_htons(FLOW_MORE_FRAGMENTS | FLOW_FRAGMENT_OFFSET))
 		return FLOW_FRAGMENT;
 	return flow_ports(f, at + ip->ihl * 4, end);
@@ -83,7 +83,7 @@ static __always_inline enum flow_kind flow_ipv6(struct flow *f, void *at, void *
 	return FLOW_HIDDEN;
 }
 
-/* `f` is zero before. */
+/* Parses an IP packet. The caller zeroes `f`. */
 static __always_inline enum flow_kind flow_ip(struct flow *f, void *at, void *end)
 {
 	__u8 *first = at;
@@ -97,7 +97,7 @@ static __always_inline enum flow_kind flow_ip(struct flow *f, void *at, void *en
 	}
 }
 
-/* Of a frame, tagged or not. `f` is zero before. */
+/* Parses a frame, with or without VLAN tags. The caller zeroes `f`. */
 static __always_inline enum flow_kind flow_frame(struct flow *f, void *at, void *end)
 {
 	__be16 *type = at + 12;
@@ -116,7 +116,7 @@ static __always_inline enum flow_kind flow_frame(struct flow *f, void *at, void 
 	return flow_ip(f, type + 1, end);
 }
 
-/* The other direction. */
+/* Swaps source and destination. */
 static __always_inline void flow_turn(struct flow *f)
 {
 	struct flow other = *f;
@@ -127,7 +127,7 @@ static __always_inline void flow_turn(struct flow *f)
 	f->destination_port = other.source_port;
 }
 
-/* Equal for both directions of a flow, so that a function sees both. */
+/* Symmetric: both directions of a flow have the same hash, and so reach the same function. */
 static __always_inline __u32 flow_hash(const struct flow *f)
 {
 	const __u32 *s = (const __u32 *)f->source, *d = (const __u32 *)f->destination;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The first of many rules that a flow matches: tuple space search.
+/* Finds the first rule that matches a flow by tuple space search (V. Srinivasan, S. Suri, G. Varghese: Packet
+ * classification using tuple space search, SIGCOMM 1999).
  *
- * Rules that look at the same bits are in one table under what those bits must be. So a search asks one
- * hash table for each combination of bits instead of each rule; combinations are in the order of their
- * first rule, and the search ends where no later one can win. (V. Srinivasan, S. Suri, G. Varghese:
- * Packet classification using tuple space search, SIGCOMM 1999.) */
+ * A tuple is a combination of bits that rules match. All entries are in one hash table, keyed by tuple and masked flow,
+ * so a search does one lookup per tuple instead of one per rule. Tuples are in the order of their first rule; the search
+ * ends when no later tuple can have an earlier rule. */
 #ifndef HAWSER_RULES_H
 #define HAWSER_RULES_H
 
@@ -14,29 +14,29 @@
 
 #include "flow.h"
 
-#define RULES_TUPLES 2048 /* combinations of a set */
+#define RULES_TUPLES 2048 /* tuples of a set at most */
 #define RULES_NONE 0xffffffff
 
 struct rules_key {
-	struct flow flow; /* other bits are zero */
+	struct flow flow; /* masked */
 	__u32 tuple;
 };
 
 struct rules_match {
-	__u32 rule; /* its number: lower ones win */
+	__u32 rule; /* its number; the lowest applies */
 	__u32 action;
 };
 
 struct rules_tuple {
 	struct flow mask;
-	__u32 first; /* the lowest number of a rule of this combination */
+	__u32 first; /* lowest rule number of this tuple */
 };
 
-/* The set in force. */
+/* The active set. */
 struct rules_set {
 	__u32 slot; /* 0 or 1 */
 	__u32 tuples;
-	__u32 number; /* of this set, other than that of the set before */
+	__u32 number; /* of this set; differs from that of the previous set */
 };
 
 _Static_assert(sizeof(struct rules_key) == 44, "rules_key");
@@ -87,7 +87,7 @@ static __always_inline void rules_mask(struct rules_key *key, const struct flow 
 		k[i] = f[i] & m[i];
 }
 
-/* 1: end the search. */
+/* Looks up one tuple. Returns 1 to end the search. */
 static long rules_step(__u32 index, struct rules_search *search)
 {
 	__u32 at = search->first_tuple + index;
@@ -105,7 +105,7 @@ static long rules_step(__u32 index, struct rules_search *search)
 	return 0;
 }
 
-/* The first rule that matches; its number is RULES_NONE where none does. */
+/* Finds the first rule that matches; its number is RULES_NONE if there is none. */
 static __always_inline struct rules_match rules_find(const struct flow *flow)
 {
 	struct rules_search search = { flow, 0, 0, { RULES_NONE, 0 } };

@@ -1,4 +1,4 @@
-//! Entries of the tables of a chain.
+//! Entries of the program's tables.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -7,105 +7,104 @@ use std::{
 
 use hawser_wire::nsh::Path;
 
-/// What surrounds the service header.
+/// Outer encapsulation of the NSH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encapsulation {
-    /// Ethernet, type 0x894F.
+    /// Ethernet, EtherType 0x894F.
     Ethernet,
     /// VXLAN-GPE over UDP and IPv4.
     VxlanGpe {
-        /// Our address.
+        /// Local address.
         local: Ipv4Addr,
-        /// The other one's.
+        /// Remote address.
         remote: Ipv4Addr,
         /// Network identifier.
         vni: u32,
     },
 }
 
-/// Where packets may go next.
+/// A next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Number of the port.
     pub port: u32,
-    /// Longest frame that the port takes.
+    /// Largest frame of the port, bytes.
     pub frame_max: u32,
     /// The neighbour's Ethernet address.
     pub mac: [u8; 6],
-    /// The port's own.
+    /// The port's own Ethernet address.
     pub own_mac: [u8; 6],
-    /// What surrounds the service header.
+    /// Outer encapsulation of the NSH.
     pub encapsulation: Encapsulation,
-    /// Whether frames leave by the kernel's routes, and so through the port's queues.
+    /// Whether frames leave through the kernel's routing and queueing discipline.
     pub queued: bool,
-    /// A function that knows no headers: packets go to it as they are inside.
-    pub bare: Option<Bare>,
+    /// The next hop is an SFC-unaware function (RFC 7665 section 4.6): the NSH is removed.
+    pub proxy: Option<Proxy>,
 }
 
-/// How packets are known again that come from a function that knows no headers.
+/// How an SFC proxy finds the path of a packet that returns from an SFC-unaware function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bare {
-    /// By the flow that went to it. Answers that it gives itself go on at this place, or on no path.
+pub enum Proxy {
+    /// By the flow that was sent to the function.
     Flows {
-        /// Where answers go on.
+        /// Position on a path for replies that the function originates; without, they are passed to the kernel.
         back: Option<Path>,
     },
     /// By rules at its port.
     Rules,
 }
 
-/// How packets leave a path.
+/// How packets leave at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// Number of the port.
     pub port: u32,
-    /// Longest frame that the port takes.
+    /// Largest frame of the port, bytes.
     pub frame_max: u32,
-    /// Ethernet address that frames go to; without it, that of the frame inside.
+    /// Destination Ethernet address; that of the inner frame without.
     pub mac: Option<[u8; 6]>,
-    /// The port's own.
+    /// The port's own Ethernet address.
     pub own_mac: [u8; 6],
-    /// Whether frames leave by the kernel's routes, and so through the port's queues.
+    /// Whether frames leave through the kernel's routing and queueing discipline.
     pub queued: bool,
 }
 
-/// What happens at a place of a path.
+/// A forwarding entry: what is done with packets at a position of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hop {
-    /// On to one of these, at most [`TARGETS_MAX`](super::TARGETS_MAX): a flow keeps to one.
+    /// Forward to one of these, at most [`TARGETS_MAX`](super::TARGETS_MAX), chosen by a hash of the flow.
     Forward(Vec<Target>),
-    /// Off the path.
+    /// End the path.
     End(End),
 }
 
-/// What becomes of frames that are on no path.
+/// What is done with frames that are on no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Otherwise {
-    /// To the kernel.
+    /// Pass to the kernel.
     Pass,
-    /// Nowhere.
+    /// Drop.
     Drop,
-    /// To a port, as they are.
+    /// Forward unchanged to the port of this number.
     Port(u32),
 }
 
-/// A port, and what happens to frames that are on no path there.
+/// A port, and what it does with frames that are on no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// Number by which rules know it, from 1; none where frames are not classified.
+    /// Its number in rules, from 1; `None` if frames are not classified.
     pub classify: Option<u16>,
-    /// What becomes of frames that no rule puts on a path.
+    /// What is done with frames that match no rule.
     pub otherwise: Otherwise,
-    /// Address that VXLAN-GPE comes to.
+    /// Local address of VXLAN-GPE.
     pub address: Option<Ipv4Addr>,
     /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// Number of its own, from 1, where packets come from functions that know no headers and flows tell
-    /// their paths ([`Bare::Flows`]); the number in [`Target::port`] and one.
+    /// Number of its SFC proxy if flows identify paths ([`Proxy::Flows`]): [`Target::port`] plus 1.
     pub proxy: Option<NonZeroU16>,
 }
 
-/// The header that packets of a class get.
+/// A class: the NSH that its packets get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
     /// The header, at most [`HEADER_MAX`](super::HEADER_MAX) bytes.
@@ -114,15 +113,15 @@ pub struct Class {
     pub count: u32,
 }
 
-/// Which packets are traced.
+/// Which packets are traced. `None` matches all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// How many events, of which a packet may give several.
+    /// Events at most. A packet can cause several.
     pub events: u64,
-    /// Only of this path.
+    /// Service path identifier.
     pub spi: Option<u32>,
-    /// Only with this inner source.
+    /// Inner source.
     pub source: Option<IpAddr>,
-    /// Only with this inner destination.
+    /// Inner destination.
     pub destination: Option<IpAddr>,
 }

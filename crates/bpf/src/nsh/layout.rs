@@ -1,23 +1,23 @@
-//! Structures that the service chain programs and this crate share. Mirrored in `../bpf/nsh/nsh.h`.
+//! Structures shared with the service chain program. Mirrored in `../bpf/nsh/nsh.h`.
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
 use std::num::NonZeroU16;
 
-use super::entries::{Bare, Encapsulation, End, Filter, Hop, Otherwise, Port, Target};
+use super::entries::{Encapsulation, End, Filter, Hop, Otherwise, Port, Proxy, Target};
 use crate::{
     codes::{byte, nsh as codes},
     flow::{Flow, mapped},
 };
 use hawser_wire::nsh::Path;
 
-/// Instances of one function, at most.
+/// Instances of one function at most.
 pub const TARGETS_MAX: usize = codes::NSH_TARGETS as usize;
-/// Buckets that the flows of several instances fall into.
+/// Hash buckets that spread flows over instances.
 const BUCKETS: usize = codes::NSH_BUCKETS as usize;
-/// Longest header that a classifier writes.
+/// Longest NSH that is written, bytes.
 pub const HEADER_MAX: usize = 124;
-const HEADER_ROOM: usize = codes::NSH_HEADER_MAX as usize;
+const NSH_CAPACITY: usize = codes::NSH_HEADER_MAX as usize;
 /// Bytes of an event before its flow.
 const EVENT_HEAD: usize = 32;
 
@@ -31,7 +31,7 @@ pub(crate) struct RawTarget {
     encapsulation: u8,
     rewrite_mac: u8,
     queued: u8,
-    bare: u8,
+    proxy: u8,
     remote: [u8; 4],
     local: [u8; 4],
     vni: [u8; 4],
@@ -40,19 +40,19 @@ pub(crate) struct RawTarget {
 
 impl RawTarget {
     pub(crate) fn forward(target: &Target) -> Self {
-        let (bare, back) = match target.bare {
-            None => (codes::BARE_NOT, 0),
-            Some(Bare::Flows { back }) => (codes::BARE_FLOWS, back.map_or(0, place)),
-            Some(Bare::Rules) => (codes::BARE_RULES, 0),
+        let (proxy, back) = match target.proxy {
+            None => (codes::PROXY_NONE, 0),
+            Some(Proxy::Flows { back }) => (codes::PROXY_FLOWS, back.map_or(0, place)),
+            Some(Proxy::Rules) => (codes::PROXY_RULES, 0),
         };
         let plain = Self {
             port: target.port,
             frame_max: target.frame_max,
             mac: target.mac,
             own_mac: target.own_mac,
-            rewrite_mac: u8::from(target.bare.is_some()),
+            rewrite_mac: u8::from(target.proxy.is_some()),
             queued: u8::from(target.queued),
-            bare: byte(bare),
+            proxy: byte(proxy),
             back,
             ..Self::default()
         };
@@ -81,7 +81,7 @@ impl RawTarget {
     }
 }
 
-/// A place of a path as one number.
+/// A position on a path as a service path header (RFC 8300 section 2.3).
 pub(crate) fn place(path: Path) -> u32 {
     path.spi << 8 | u32::from(path.si)
 }
@@ -124,7 +124,7 @@ impl RawHop {
 }
 
 /// The target of a bucket by highest random weight (D. Thaler, C. Ravishankar: Using name-based
-/// mappings to increase hit rates, 1998): when one goes, only its own buckets move.
+/// mappings to increase hit rates, 1998): if a target goes down, only its own buckets move.
 fn best<'a>(bucket: u64, targets: impl Iterator<Item = &'a RawTarget>) -> u8 {
     let weight = |target: &RawTarget| {
         let [_, _, a, b, c, d] = target.mac;
@@ -169,14 +169,14 @@ impl From<&Port> for RawPort {
 pub(crate) struct RawClass {
     length: u32,
     count: u32,
-    header: [u8; HEADER_ROOM],
+    header: [u8; NSH_CAPACITY],
 }
 
 impl RawClass {
-    /// None where the header is longer than [`HEADER_MAX`].
+    /// `None` if the header is longer than [`HEADER_MAX`].
     pub(crate) fn new(header: &[u8], count: u32) -> Option<Self> {
         let length = u32::try_from(header.len()).ok().filter(|_| header.len() <= HEADER_MAX)?;
-        let mut raw = Self { length, count, header: [0; HEADER_ROOM] };
+        let mut raw = Self { length, count, header: [0; NSH_CAPACITY] };
         raw.header.get_mut(..header.len())?.copy_from_slice(header);
         Some(raw)
     }
@@ -204,7 +204,7 @@ impl From<&Filter> for RawFilter {
     }
 }
 
-/// One event as it comes: time, step, cause, path, interface, port, length, flow.
+/// A trace event as in the ring buffer: time, step, cause, path, interface, port, length, flow.
 pub(crate) fn parse_event(item: &[u8]) -> Option<(u64, [u32; 6], Flow)> {
     let (time, rest) = item.split_first_chunk::<8>()?;
     let (words, rest) = rest.split_at_checked(EVENT_HEAD - 8)?;
@@ -219,11 +219,11 @@ const _: () = {
     assert!(size_of::<RawTarget>() == 40);
     assert!(size_of::<RawHop>() == 12 + BUCKETS + TARGETS_MAX * 40);
     assert!(size_of::<RawPort>() == 24);
-    assert!(size_of::<RawClass>() == 8 + HEADER_ROOM);
+    assert!(size_of::<RawClass>() == 8 + NSH_CAPACITY);
     assert!(size_of::<RawFilter>() == 48);
 };
 
-// SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no room for padding:
+// SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no padding:
 // every byte is initialised and every bit pattern is a value.
 unsafe impl aya::Pod for RawHop {}
 // SAFETY: as above.

@@ -1,5 +1,5 @@
-//! Service chains by network service headers (RFC 8300): classifier, forwarder and function at the XDP
-//! hooks of ports.
+//! Service chains with network service headers (NSH, RFC 8300): classifier, SFF, SFC proxy and function at the
+//! XDP hooks of ports.
 
 mod entries;
 mod layout;
@@ -15,7 +15,7 @@ use hawser_wire::nsh::Path;
 
 use self::layout::{RawClass, RawFilter, RawHop, RawPort};
 pub use self::{
-    entries::{Bare, Class, Encapsulation, End, Filter, Hop, Otherwise, Port, Target},
+    entries::{Class, Encapsulation, End, Filter, Hop, Otherwise, Port, Proxy, Target},
     layout::{HEADER_MAX, TARGETS_MAX},
 };
 use crate::{
@@ -30,44 +30,41 @@ use crate::{
 pub use crate::{count::Count, object::Verdict};
 
 const PROGRAM: &str = "nsh";
-/// Counters there are: index 0 is the function's own, the others are the user's to give out.
+/// Number of counters. Index 0 is the function's; the caller assigns the others.
 pub const COUNTS: u32 = codes::NSH_COUNTS;
-/// Classes there may be.
+/// Classes at most.
 pub const CLASSES_MAX: u32 = codes::NSH_CLASSES;
-/// Ports there may be.
+/// Ports at most.
 pub const PORTS_MAX: u32 = codes::NSH_PORTS;
 
-/// What the program is to be.
+/// What the program does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Role {
-    /// A function, which counts the service index down.
+    /// It is a service function and decrements the service index.
     pub serves: bool,
-    /// Whether packets for operation and maintenance go on instead of being dropped (RFC 8300 section
-    /// 2.2).
+    /// OAM packets are forwarded instead of dropped (RFC 8300 section 2.2).
     pub forwards_oam: bool,
-    /// A firewall among functions.
+    /// The function is a firewall.
     pub guard: Option<Guard>,
-    /// Flows remembered that go to functions without headers, about three entries each; 0: there are no
-    /// such functions.
+    /// Flows of the SFC proxy at most, with about three entries each; 0 without SFC-unaware functions.
     pub proxied: u32,
 }
 
-/// What a firewall remembers.
+/// Connection tracking of a firewall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
-    /// Flows that are remembered; the one that rested longest makes room. 0: none, each packet is for
-    /// the rules.
+    /// Flows at most; the least recently used is evicted. 0: stateless, rules apply to each packet.
     pub flows: u32,
-    /// How long a flow may rest until it is forgotten.
+    /// Idle time after which a flow expires.
     pub idle: Duration,
 }
 
-/// What a rule of a firewall asks for.
+/// Action of a firewall rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The packet goes on.
+    /// The packet passes.
     Allow,
-    /// It is dropped.
+    /// The packet is dropped.
     Deny,
 }
 
@@ -81,75 +78,75 @@ impl Action {
 }
 
 causes! {
-    /// Shorter than its headers say, or a header is wrong.
+    /// Truncated, or a header is invalid.
     malformed,
-    /// Not version 0.
+    /// Version is not 0.
     version,
-    /// Neither MD type 1 nor 2.
+    /// MD type is neither 1 nor 2.
     md_type,
-    /// Header length is not that of the MD type.
+    /// Header length contradicts the MD type.
     length,
-    /// For operation and maintenance, which is not forwarded here.
+    /// OAM packet, which is not forwarded here.
     oam,
-    /// Carries nothing that can leave the path here.
+    /// Payload that cannot leave the path here.
     next_protocol,
     /// No entry for path and index.
     no_hop,
-    /// Service index used up.
+    /// Service index exhausted.
     index,
-    /// Time to live used up.
+    /// TTL exhausted.
     ttl,
-    /// Longer than the port takes that it would leave by.
+    /// Larger than the egress port's frames.
     too_big,
-    /// On no path, where only packets on paths may pass.
+    /// On no path, at a port where only packets on paths pass.
     unclassified,
-    /// No room in front of the packet, or the port is gone.
+    /// No headroom in front of the packet, or the port is gone.
     failed,
-    /// By a rule of the firewall.
+    /// Denied by a firewall rule.
     denied,
-    /// Shows no ports, which rules of the firewall may look at.
+    /// Fragment at a firewall: without ports, which rules may match.
     fragment,
-    /// Came back from a function without headers, of a flow that never went there.
+    /// From an SFC-unaware function, of a flow that was not sent there.
     unknown_flow,
-    /// Came back with other addresses, and flows of several paths are like it.
+    /// From an SFC-unaware function with changed addresses that fit flows of several paths.
     several_paths,
 }
 
-/// What happened to a packet that is traced.
+/// What happened to a traced packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It went on along its path.
+    /// It was forwarded along its path.
     Forwarded,
     /// It left its path.
     Ended,
     /// It was put on a path.
     Classified,
-    /// It was sent back, served.
+    /// The function processed it and returned it.
     Served,
     /// It was dropped for the cause of this name.
     Dropped(&'static str),
 }
 
-/// One thing that happened to a packet that is traced.
+/// A trace event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, on `CLOCK_MONOTONIC`.
+    /// Time on `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// What.
+    /// What happened.
     pub step: Step,
-    /// Where on its path it was.
+    /// Position on its path on arrival.
     pub path: Path,
-    /// Index of the interface it came in by.
+    /// Index of the ingress interface.
     pub interface: u32,
-    /// Number of the port it went to, where it was forwarded or left.
+    /// Number of the egress port, if it was forwarded or left its path.
     pub port: u32,
     /// Length of the frame, bytes.
     pub length: u32,
-    /// The flow inside.
+    /// The inner flow.
     pub flow: Flow,
 }
 
-/// A loaded program. It leaves its ports when dropped.
+/// The loaded program. It is detached from its ports when dropped.
 pub struct Chain {
     object: Ebpf,
     in_force: ArrayOfMaps<MapData, Hops>,
@@ -166,7 +163,7 @@ pub struct Chain {
 type Hops = HashMap<MapData, u32, RawHop>;
 
 impl Chain {
-    /// Loads the program. It stands on no port yet.
+    /// Loads the program without attaching it.
     pub fn load(role: Role) -> Result<Self, Error> {
         let (flows, idle) = role.guard.map_or((0, Duration::ZERO), |g| (g.flows, g.idle));
         let idle_ns =
@@ -200,17 +197,17 @@ impl Chain {
         object::add_port(&mut self.devices, number, interface)
     }
 
-    /// Puts the program on an interface.
+    /// Attaches the program to an interface.
     pub fn attach(&mut self, interface: u32) -> Result<XdpLinkId, Error> {
         object::attach(&mut self.object, PROGRAM, interface)
     }
 
-    /// Says what happens to frames that are on no path, at an interface.
+    /// Configures the port of an interface.
     pub fn set_port(&mut self, interface: u32, port: &Port) -> Result<(), Error> {
         Ok(self.ports.insert(interface, RawPort::from(port), 0)?)
     }
 
-    /// Puts entries in force, each with the index of its counters, all between two packets.
+    /// Replaces all forwarding entries atomically; each comes with the index of its counters.
     pub fn install(&mut self, hops: &[(Path, Hop, u32)]) -> Result<(), Error> {
         let mut set = Hops::create(object::entries(hops.len())?, 0)?;
         for (path, hop, count) in hops {
@@ -219,7 +216,7 @@ impl Chain {
         Ok(self.in_force.set(0, &set, 0)?)
     }
 
-    /// Puts rules in force between two packets; each names a class by its place.
+    /// Replaces the classification rules atomically; each refers to a class by its index.
     pub fn classify(
         &mut self,
         classes: &[Class],
@@ -236,7 +233,7 @@ impl Chain {
         self.rules.install(&set)
     }
 
-    /// Puts rules of a firewall in force between two packets; the last word is for what none matches.
+    /// Replaces the firewall rules atomically; `last` is the action for packets that match none.
     pub fn guard(&mut self, rules: &[(rules::Match, Action)], last: Action) -> Result<(), Error> {
         let all = rules.iter().cloned().chain([(rules::Match::default(), last)]);
         let all: Vec<_> = all.map(|(what, action)| (what, action.code())).collect();
@@ -244,18 +241,18 @@ impl Chain {
         self.rules.install(&set)
     }
 
-    /// What was counted under an index: frames as they came in, and their bytes.
+    /// Counters of an index: frames and their bytes on arrival.
     pub fn count(&self, index: u32) -> Result<Count, Error> {
         sum(&self.counts, index, Count::merge)
     }
 
-    /// Packets that were dropped.
+    /// Dropped packets.
     pub fn drops(&self) -> Result<Drops, Error> {
         let mut causes = 0..;
         Drops::read(|| sum(&self.drops, causes.next().unwrap_or_default(), |a, b| a + b))
     }
 
-    /// Begins to trace.
+    /// Starts a trace.
     pub fn trace(&mut self, filter: &Filter) -> Result<(), Error> {
         Ok(self.filter.set(0, RawFilter::from(filter), 0)?)
     }
@@ -265,19 +262,19 @@ impl Chain {
         self.events.take().map(Events)
     }
 
-    /// Runs the program on a frame (`BPF_PROG_RUN`), as if it came in by the loopback: what it would do.
+    /// Runs the program on a frame (`BPF_PROG_RUN`) with the loopback interface as ingress.
     pub fn run(&self, frame: &[u8]) -> Result<(Verdict, Vec<u8>), Error> {
         object::run(&self.object, PROGRAM, frame)
     }
 }
 
-/// The ring of events.
+/// The ring buffer of trace events.
 pub struct Events(RingBuf<MapData>);
 
 impl Iterator for Events {
     type Item = Event;
 
-    /// None where there is nothing now; more may come.
+    /// `None` if there is no event now; later calls may return more.
     fn next(&mut self) -> Option<Event> {
         let (time_ns, fields, flow) = layout::parse_event(&self.0.next()?)?;
         let [step, cause, path, interface, port, length] = fields;

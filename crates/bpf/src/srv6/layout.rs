@@ -1,14 +1,14 @@
-//! Structures that the segment routing proxy and this crate share. Mirrored in `../bpf/srv6/srv6.h`.
+//! Structures shared with the SRv6 proxy program. Mirrored in `../bpf/srv6/srv6.h`.
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
 use crate::codes::srv6 as codes;
 
-use super::proxy::{Behaviour, HEADERS_MAX, Way};
+use super::proxy::{Behaviour, HEADERS_MAX, NextHop};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct RawWay {
+struct RawNextHop {
     port: u32,
     frame_max: u32,
     mac: [u8; 6],
@@ -20,18 +20,18 @@ struct RawWay {
 pub(crate) struct RawProxy {
     behaviour: u32,
     number: u32,
-    way: RawWay,
+    next_hop: RawNextHop,
 }
 
 impl RawProxy {
-    pub(crate) fn new(behaviour: &Behaviour, number: u32, way: &Way) -> Self {
+    pub(crate) fn new(behaviour: &Behaviour, number: u32, next_hop: &NextHop) -> Self {
         let behaviour = match behaviour {
             Behaviour::Static { .. } => codes::BEHAVIOUR_STATIC,
             Behaviour::Dynamic => codes::BEHAVIOUR_DYNAMIC,
             Behaviour::Masquerading => codes::BEHAVIOUR_MASQUERADING,
         };
-        let Way { port, frame_max, mac, own_mac } = *way;
-        Self { behaviour, number, way: RawWay { port, frame_max, mac, own_mac } }
+        let NextHop { port, frame_max, mac, own_mac } = *next_hop;
+        Self { behaviour, number, next_hop: RawNextHop { port, frame_max, mac, own_mac } }
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct RawCache {
 }
 
 impl RawCache {
-    /// Headers that are put in front; empty: none are known. None where they are too long.
+    /// Headers for returning packets; empty if none are known. `None` if they are too long.
     pub(crate) fn new(headers: &[u8]) -> Option<Self> {
         let mut first = RawHeaders { length: u64::try_from(headers.len()).ok()?, ..NONE };
         first.bytes.get_mut(..headers.len())?.copy_from_slice(headers);
@@ -66,7 +66,7 @@ const _: () = {
     assert!(size_of::<RawCache>() == 8 + 2 * (8 + HEADERS_MAX));
 };
 
-// SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no room for padding:
+// SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no padding:
 // every byte is initialised and every bit pattern is a value.
 unsafe impl aya::Pod for RawProxy {}
 // SAFETY: as above.

@@ -1,5 +1,5 @@
-//! Proxies for functions that know nothing of segment routing (draft-ietf-spring-sr-service-programming
-//! section 6), at the XDP hooks of ports.
+//! SRv6 service proxies for SR-unaware functions (draft-ietf-spring-sr-service-programming section 6), at the XDP
+//! hooks of ports.
 
 mod layout;
 mod proxy;
@@ -11,7 +11,7 @@ use aya::{
 };
 
 use self::layout::{RawCache, RawProxy};
-pub use self::proxy::{Behaviour, HEADERS_MAX, Proxy, Way};
+pub use self::proxy::{Behaviour, HEADERS_MAX, NextHop, Proxy};
 use crate::{
     codes::srv6 as codes,
     drops::causes,
@@ -21,49 +21,49 @@ use crate::{
 pub use crate::{count::Count, object::Verdict};
 
 const PROGRAM: &str = "srv6";
-/// Proxies there may be.
+/// Proxies at most.
 pub const PROXIES_MAX: usize = codes::SRV6_PROXIES as usize;
-/// Ports there may be.
+/// Ports at most.
 pub const PORTS_MAX: usize = codes::SRV6_PORTS as usize;
 /// Inner families, each with a cache: IPv4 and IPv6.
 const FAMILIES: u32 = 2;
 const UNKNOWN: &[Vec<u8>; 2] = &[Vec::new(), Vec::new()];
 
 causes! {
-    /// Shorter than its headers say, or these contradict each other.
+    /// Truncated, or its headers contradict each other.
     malformed,
-    /// To a segment, or back from a function, without the header that this needs.
+    /// To a segment, or back from a function, without the segment routing header it needs.
     not_srv6,
     /// No segment is left after the proxy's.
     segments_left,
-    /// Hop limit used up.
+    /// Hop limit exhausted.
     hop_limit,
-    /// Carries neither IPv4 nor IPv6.
+    /// The inner packet is neither IPv4 nor IPv6.
     payload,
-    /// Came back before an encapsulation was learned.
+    /// Returned before an encapsulation was learned.
     no_cache,
-    /// Its headers are longer than can be put back.
+    /// Its headers are too long to be restored.
     too_long,
-    /// Longer than the port takes that it would leave by.
+    /// Larger than the egress port's frames.
     too_big,
-    /// The function changed the address of a masqueraded packet.
+    /// The function changed the destination of a masqueraded packet.
     changed,
-    /// No room in front of the packet, or the port is gone.
+    /// No headroom in front of the packet, or the port is gone.
     failed,
 }
 
-/// What a proxy has counted: frames as they came in.
+/// Counters of a proxy: frames on arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// On their way to the function.
+    /// To the function.
     pub toward: Count,
-    /// On their way back.
+    /// Returned by the function.
     pub returned: Count,
-    /// Packets whose headers were new, and kept.
+    /// Packets whose headers differed from the cached ones and were stored.
     pub learned: u64,
 }
 
-/// A loaded program. It leaves its ports when dropped.
+/// The loaded program. It is detached from its ports when dropped.
 pub struct Proxies {
     object: Ebpf,
     devices: DevMap<MapData>,
@@ -75,7 +75,7 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// Loads the program. It stands on no port yet.
+    /// Loads the program without attaching it.
     pub fn load() -> Result<Self, Error> {
         let mut object = object::loader().load(object!("srv6/srv6"))?;
         object::xdp(&mut object, PROGRAM)?.load()?;
@@ -95,7 +95,7 @@ impl Proxies {
         object::add_port(&mut self.devices, number, interface)
     }
 
-    /// Puts the program on an interface.
+    /// Attaches the program to an interface.
     pub fn attach(&mut self, interface: u32) -> Result<XdpLinkId, Error> {
         object::attach(&mut self.object, PROGRAM, interface)
     }
@@ -110,12 +110,12 @@ impl Proxies {
             let cache = RawCache::new(headers).ok_or(Error::Absent("room for these headers"))?;
             self.caches.set(number * FAMILIES + family, cache, 0)?;
         }
-        let raw = |way| RawProxy::new(&proxy.behaviour, number, way);
+        let raw = |next_hop| RawProxy::new(&proxy.behaviour, number, next_hop);
         self.returns.insert(proxy.returns, raw(&proxy.onward), 0)?;
         Ok(self.segments.insert(proxy.segment.octets(), raw(&proxy.function), 0)?)
     }
 
-    /// What the proxy of this number has counted.
+    /// Counters of the proxy of this number.
     pub fn counts(&self, number: u32) -> Result<Counts, Error> {
         let count = |what| sum(&self.counts, number * codes::SRV6_COUNTS + what, Count::merge);
         Ok(Counts {
@@ -125,13 +125,13 @@ impl Proxies {
         })
     }
 
-    /// Packets that were dropped.
+    /// Dropped packets.
     pub fn drops(&self) -> Result<Drops, Error> {
         let mut causes = 0..;
         Drops::read(|| sum(&self.drops, causes.next().unwrap_or_default(), |a, b| a + b))
     }
 
-    /// Runs the program on a frame (`BPF_PROG_RUN`), as if it came in by the loopback: what it would do.
+    /// Runs the program on a frame (`BPF_PROG_RUN`) with the loopback interface as ingress.
     pub fn run(&self, frame: &[u8]) -> Result<(Verdict, Vec<u8>), Error> {
         object::run(&self.object, PROGRAM, frame)
     }

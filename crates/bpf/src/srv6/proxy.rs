@@ -1,52 +1,52 @@
-//! A proxy: what it does with headers, and where packets leave.
+//! The configuration of a proxy.
 
 use std::net::Ipv6Addr;
 
 use crate::codes::srv6 as codes;
 
-/// Bytes of headers that can be put in front of a packet: what XDP leaves free there.
-pub const HEADERS_MAX: usize = codes::SRV6_ROOM as usize;
+/// Longest headers that can be added to a packet, bytes: the headroom that XDP guarantees.
+pub const HEADERS_MAX: usize = codes::SRV6_HEADERS_MAX as usize;
 
-/// What a proxy does with the headers of a packet.
+/// Behaviour of a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// End.AS: they are taken off, and these are put in front of what comes back. An IPv6 header and a
-    /// segment routing header, together at most [`HEADERS_MAX`] bytes; lengths and what follows are set
-    /// for each packet.
+    /// End.AS: removes the headers of packets to the function, and adds these to returning packets. An IPv6 header
+    /// and a segment routing header, together at most [`HEADERS_MAX`] bytes; lengths and the inner next header are
+    /// set for each packet.
     Static {
-        /// The headers, in front of IPv4 and of IPv6.
+        /// The headers of IPv4 and of IPv6 packets.
         headers: [Vec<u8>; 2],
     },
-    /// End.AD: they are taken off, and those seen last are put in front of what comes back.
+    /// End.AD: removes the headers, and adds those of the last packet received to returning packets.
     Dynamic,
-    /// End.AM: they stay; the destination is that of the last segment.
+    /// End.AM: leaves the headers, with the last segment as the destination address on the way to the function.
     Masquerading,
 }
 
-/// How packets leave.
+/// A next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct NextHop {
     /// Number of the port.
     pub port: u32,
-    /// Longest frame that the port takes.
+    /// Largest frame of the port, bytes.
     pub frame_max: u32,
     /// The neighbour's Ethernet address.
     pub mac: [u8; 6],
-    /// The port's own.
+    /// The port's own Ethernet address.
     pub own_mac: [u8; 6],
 }
 
 /// A proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
-    /// Segment that packets come to.
+    /// Its segment, an IPv6 address.
     pub segment: Ipv6Addr,
-    /// What happens to their headers.
+    /// Its behaviour.
     pub behaviour: Behaviour,
-    /// To the function.
-    pub function: Way,
-    /// Interface that they come back by.
+    /// Next hop to the function.
+    pub function: NextHop,
+    /// Index of the interface on which packets return.
     pub returns: u32,
-    /// To the next segment.
-    pub onward: Way,
+    /// Next hop to the next segment.
+    pub onward: NextHop,
 }

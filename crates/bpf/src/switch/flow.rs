@@ -1,22 +1,22 @@
-//! An entry of the switch: which packets it matches, and what becomes of them.
+//! A flow entry of the switch.
 
 use std::net::Ipv4Addr;
 
 use hawser_wire::rewrite::Tuple;
 
-/// Where packets come from.
+/// Origin of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum From {
-    /// Our own stack, at the egress of a port.
+    /// The local stack, at the egress of a port.
     Agent,
     /// A WAN port, at its ingress.
     Wan,
 }
 
-/// Where packets go.
+/// Destination of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Our own stack.
+    /// The local stack.
     Agent,
     /// A neighbour at a port.
     Port {
@@ -24,21 +24,21 @@ pub enum Output {
         interface: u32,
         /// The neighbour's address.
         next_hop: Ipv4Addr,
-        /// Class of the port's shaper; 0 leaves the packet's priority as it is.
+        /// Class of the port's shaper, for `skb->priority`; 0 leaves that unchanged.
         priority: u32,
     },
 }
 
-/// One entry.
+/// A flow entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Where its packets come from.
+    /// Origin of the packets.
     pub from: From,
-    /// What they are found by.
+    /// Addresses and ports that it matches.
     pub key: Tuple,
-    /// What they carry afterwards: the same ports as in `key`, of which both stay as they are.
+    /// Addresses and port to write. Of the same kind as `key`; a label in both ports is not rewritten.
     pub write: Tuple,
-    /// Where they go.
+    /// Destination of the packets.
     pub output: Output,
     /// Index of its counters, below [`COUNTS`](super::COUNTS).
     pub count: u32,

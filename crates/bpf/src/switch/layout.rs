@@ -1,4 +1,4 @@
-//! Structures that the switch's programs and this crate share. Mirrored in `../bpf/switch/switch.h`.
+//! Structures shared with the switch's programs. Mirrored in `../bpf/switch/switch.h`.
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
@@ -8,12 +8,12 @@ use crate::codes::{byte, switch as codes};
 
 use super::flow::{Flow, From, Output};
 
-/// Bytes of a packet in an event, at most.
+/// Bytes of a packet in an event at most.
 pub(crate) const SNAP: usize = codes::SWITCH_SNAP as usize;
-/// Bytes before them.
+/// Length of an event's header, bytes.
 pub(crate) const EVENT_HEAD: usize = 16;
 
-/// What entries are found by.
+/// Key of a flow entry.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -48,7 +48,7 @@ impl Key {
     }
 }
 
-/// What a packet carries afterwards, and where it goes.
+/// Actions of a flow entry.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -92,7 +92,7 @@ const _: () = {
     assert!(size_of::<Entry>() == 28);
 };
 
-// SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no room for padding:
+// SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no padding:
 // every byte is initialised and every bit pattern is a value.
 unsafe impl aya::Pod for Key {}
 // SAFETY: as above.

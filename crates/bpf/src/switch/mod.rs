@@ -1,7 +1,7 @@
 //! The switch: swaps addresses by exact match between the agent and the WAN ports, in TC programs.
 //!
-//! Programs stay on their ports when the process is killed, and go on forwarding; the next switch takes
-//! their place (docs/design/switch.md).
+//! If the process is killed, programs stay attached and continue to forward; the next switch replaces them
+//! (docs/design/switch.md).
 
 mod flow;
 mod layout;
@@ -27,38 +27,38 @@ use crate::{
     object::{self, Error, object},
 };
 
-/// Entries of a switch, at most: there are counters for two sets, the old one and the new.
+/// Entries at most. There are counters for two sets, the old and the new one.
 pub const ENTRIES_MAX: u32 = COUNTS / 2;
 
 /// Counters of entries.
 pub const COUNTS: u32 = codes::SWITCH_COUNTS;
 
-/// Our place among the filters of a port ("HW").
+/// Priority of our filters on a port ("HW").
 const PRIORITY: u16 = 0x4857;
 const HANDLE: TcHandle = TcHandle::new(0, 1);
 
-/// The programs and where they stand.
+/// The programs and the hooks that they attach to.
 const PROGRAMS: [(&str, TcAttachType); 2] =
     [(WAN, TcAttachType::Ingress), (AGENT, TcAttachType::Egress)];
 const WAN: &str = "switch_wan";
 const AGENT: &str = "switch_agent";
 
 causes! {
-    /// Not addressed to this gateway; or with a path label that no entry and no socket knows.
+    /// Not addressed to this gateway, or with a path label that has neither an entry nor a socket.
     no_entry,
-    /// Fragments of packets that an entry matches.
+    /// Fragment of a packet that an entry matches.
     fragment,
-    /// Larger than the port takes that they would leave by.
+    /// Larger than the MTU of the egress port.
     too_big,
-    /// A header, or its checksum, was wrong.
+    /// A header or its checksum is wrong.
     malformed,
-    /// Their time to live was used up.
+    /// TTL exhausted.
     ttl,
-    /// The kernel refused, such as for a port that is gone.
+    /// A helper failed, such as for a port that is gone.
     failed,
 }
 
-/// A loaded switch. It leaves its ports when dropped.
+/// The loaded switch. It is detached from its ports when dropped.
 pub struct Switch {
     object: Ebpf,
     in_force: ArrayOfMaps<MapData, Set>,
@@ -71,7 +71,7 @@ pub struct Switch {
 type Set = HashMap<MapData, layout::Key, Entry>;
 
 impl Switch {
-    /// Loads the programs. They stand on no port yet, and there are no entries.
+    /// Loads the programs without attaching them and without entries.
     pub fn load() -> Result<Self, Error> {
         let mut object = object::loader().load(object!("switch/switch"))?;
         for (name, _) in PROGRAMS {
@@ -87,7 +87,7 @@ impl Switch {
         })
     }
 
-    /// Puts the programs on a port; in one step in the place of those of a switch that was killed.
+    /// Attaches the programs to a port. Atomically replaces those of a switch that was killed.
     pub fn attach(&mut self, interface: &str) -> Result<(), Error> {
         match tc::qdisc_add_clsact(interface) {
             Err(error) if !exists(&error) => return Err(ProgramError::from(error).into()),
@@ -110,7 +110,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Puts a whole set of entries in force, between two packets.
+    /// Replaces all entries atomically.
     pub fn install(&mut self, flows: &[Flow]) -> Result<(), Error> {
         let mut set = Set::create(object::entries(flows.len())?, 0)?;
         for flow in flows {
@@ -119,8 +119,8 @@ impl Switch {
         Ok(self.in_force.set(0, &set, 0)?)
     }
 
-    /// Says which addresses are our own, and whether NAT takes low ports there for others: what comes to
-    /// them passes.
+    /// Sets the gateway's own addresses, and whether NAT uses low ports of each. Packets to them are passed to the
+    /// kernel.
     pub fn set_own(&mut self, addresses: &BTreeMap<Ipv4Addr, bool>) -> Result<(), Error> {
         let known: Vec<_> = self.own.keys().collect::<Result<_, _>>()?;
         for (address, nat) in addresses {
@@ -132,37 +132,37 @@ impl Switch {
         Ok(())
     }
 
-    /// What an entry has counted, by the index of its counters: IP packets as they are on a wire,
-    /// after segmentation, and their bytes from the IP header.
+    /// Counters of an entry, by index: IP packets on the wire (after segmentation), and their bytes with the IP
+    /// header.
     pub fn count(&self, index: u32) -> Result<Count, Error> {
         sum(&self.counts, index, Count::merge)
     }
 
-    /// Begins to count from zero.
+    /// Resets counters to zero.
     pub fn clear(&mut self, index: u32) -> Result<(), Error> {
         let zeros = vec![Count::default(); aya::util::nr_cpus().map_err(|(_, error)| error)?];
         let zeros = aya::maps::PerCpuValues::try_from(zeros)?;
         Ok(self.counts.set(index, zeros, 0)?)
     }
 
-    /// Packets that were dropped.
+    /// Dropped packets.
     pub fn drops(&self) -> Result<Drops, Error> {
         let mut causes = 0..;
         Drops::read(|| sum(&self.drops, causes.next().unwrap_or_default(), |a, b| a + b))
     }
 
-    /// Takes the ring of packets that need an answer, once.
+    /// Takes the ring buffer of packets that need a reply, once.
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take().map(Events)
     }
 
-    /// Runs a program on a frame without a port (`BPF_PROG_RUN`): what it would do.
+    /// Runs a program on a frame without a port (`BPF_PROG_RUN`).
     pub fn run(&self, from: From, frame: &[u8]) -> Result<Outcome, Error> {
         let name = if from == From::Wan { WAN } else { AGENT };
         let program = self.object.program(name).ok_or(Error::Absent(name))?;
         let program: &SchedClassifier = program.try_into()?;
         let mut bytes = vec![0; frame.len() + 64];
-        // `struct __sk_buff` of the kernel's interface: only the priority is looked at afterwards
+        // `struct __sk_buff` of the kernel's interface; only the priority is read
         let mut context = [0; 192];
         let options = TestRunOptions {
             data_in: Some(frame),
@@ -182,29 +182,29 @@ impl Switch {
     }
 }
 
-/// What a program did with a packet.
+/// Verdict of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// To the stack.
+    /// Passed to the stack.
     Pass,
-    /// To a port.
+    /// Redirected to a port.
     Redirect,
-    /// Nowhere; or to the daemon.
+    /// Dropped, or taken by the daemon.
     Drop,
 }
 
-/// What a program did with a frame.
+/// Result of a program run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Where it went.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The frame afterwards.
+    /// The frame after the run.
     pub bytes: Vec<u8>,
-    /// Its priority afterwards.
+    /// `skb->priority` after the run.
     pub priority: u32,
 }
 
-/// Takes programs of any switch off a port. A port without them is fine.
+/// Detaches the programs of any switch from a port. A port without them is no error.
 pub fn detach(interface: &str) -> Result<(), Error> {
     for (name, place) in PROGRAMS {
         match tc::qdisc_detach_program(interface, place, name) {
@@ -242,20 +242,20 @@ fn classifier<'a>(
     Ok(program.try_into()?)
 }
 
-/// The ring of packets that need an answer.
+/// The ring buffer of packets that need a reply.
 pub struct Events(RingBuf<MapData>);
 
-/// A packet that needs an answer; its beginning, from the IP header.
+/// The start of a packet that needs a reply, from the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// It was too big for a port.
+    /// The packet exceeds the MTU of a port.
     TooBig {
-        /// Largest IP packet that the port takes.
+        /// MTU of the port.
         mtu: u32,
         /// The packet.
         packet: &'a [u8],
     },
-    /// An ICMP error about a packet that was switched.
+    /// The packet is an ICMP error about a switched packet.
     IcmpError {
         /// The packet.
         packet: &'a [u8],
@@ -263,7 +263,7 @@ pub enum Event<'a> {
 }
 
 impl Events {
-    /// Hands over the next one, if there is one.
+    /// Passes the next event to `take`, if there is one.
     pub fn next<R>(&mut self, take: impl FnOnce(Event<'_>) -> R) -> Option<R> {
         let item = self.0.next()?;
         parse(&item).map(take)

@@ -1,6 +1,6 @@
-//! What tests of programs share.
+//! Helpers for tests of the programs.
 
-/// Ends a test where it cannot be done.
+/// Skips a test that cannot run here.
 macro_rules! needs_root {
     () => {
         if !rustix::process::geteuid().is_root() {

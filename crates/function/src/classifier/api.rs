@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(title = "hawserd classifier counters")]
 pub(crate) struct Counters {
-    /// What becomes of each path's packets now.
+    /// What is done with each path's packets now.
     paths: Vec<PathState>,
     /// Health of the functions that it checks.
     functions: Vec<FunctionHealth>,
@@ -32,7 +32,7 @@ pub(crate) struct Counters {
 #[derive(Debug, Serialize, JsonSchema)]
 struct PathState {
     name: String,
-    /// `lead`: they pass its functions; `bypass`: they go the plain way; `drop`.
+    /// `forward`: they are forwarded through its functions; `bypass`: they bypass the chain; `drop`.
     state: &'static str,
 }
 
@@ -71,7 +71,7 @@ async fn counters(State(api): Shared) -> Json<Counters> {
     let state = |(path, verdict): (&RuledPath, Verdict)| PathState {
         name: path.name.clone(),
         state: match verdict {
-            Verdict::Lead => "lead",
+            Verdict::Forward => "forward",
             Verdict::Bypass => "bypass",
             Verdict::Drop => "drop",
         },

@@ -1,4 +1,4 @@
-//! Configuration of a classifier, as it is written.
+//! Configuration file of a classifier.
 
 use std::net::IpAddr;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::health::document::{Fail, Function};
 
-/// Configuration of the classifier (RFC 7665) of chains that the kernel leads: routing rules put packets on
-/// them, and follow the health of their functions.
+/// Configuration of the classifier (RFC 7665) of chains that the kernel routes: routing rules steer packets into
+/// them, and change with the health of their functions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "hawserd classifier configuration")]
@@ -24,44 +24,44 @@ pub(crate) struct Document {
     #[serde(default)]
     #[schemars(length(max = 1024))]
     pub(crate) functions: Vec<Function>,
-    /// Paths, with the rules that put packets on them.
+    /// Paths, with the rules that steer packets into them.
     #[schemars(length(min = 1, max = 16384))]
     pub(crate) service_paths: Vec<RuledPath>,
 }
 
-/// A path that routing rules put packets on.
+/// A path that routing rules steer packets into.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RuledPath {
     /// Its name.
     #[schemars(length(min = 1, max = 128))]
     pub(crate) name: String,
-    /// What happens while one of its functions is down: its rules are removed (`open`), or drop what they
+    /// What is done while one of its functions is down: its rules are removed (`open`), or drop the packets they
     /// match (`closed`).
     #[serde(default)]
     pub(crate) fail: Fail,
     /// Names of its functions.
     #[schemars(length(max = 64))]
     pub(crate) functions: Vec<String>,
-    /// Rules of this network namespace. They are made when the daemon starts, and stay when it ends.
+    /// Rules in this network namespace. They are added when the daemon starts, and stay when it ends.
     #[schemars(length(min = 1, max = 4096))]
     pub(crate) rules: Vec<Rule>,
 }
 
-/// A routing rule (`ip rule`). What is left out matches everything.
+/// A routing rule (`ip rule`). A field that is left out matches everything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rule {
-    /// Lower ones come first.
+    /// Priority; lower values are evaluated first.
     #[schemars(range(min = 1, max = 32_765))]
     pub(crate) priority: u32,
     /// Routing table that leads along the path.
     #[schemars(range(min = 1))]
     pub(crate) table: u32,
-    /// Version of IP.
+    /// IP version.
     #[serde(default)]
     pub(crate) family: Family,
-    /// Interface that packets come in by.
+    /// Ingress interface.
     #[serde(default)]
     #[schemars(length(min = 1, max = 15))]
     pub(crate) incoming: Option<String>,
@@ -83,7 +83,7 @@ pub(crate) struct Rule {
     pub(crate) destination_ports: Option<(u16, u16)>,
 }
 
-/// A version of IP.
+/// An IP version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) enum Family {
     /// Version 4.
@@ -96,7 +96,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// A prefix of this family.
+    /// Parses a prefix of this family.
     pub(crate) fn prefix(self, text: &str) -> Option<IpNet> {
         let host = || text.parse::<IpAddr>().ok().map(IpNet::from);
         let prefix = text.parse::<IpNet>().ok().or_else(host)?.trunc();

@@ -1,4 +1,4 @@
-//! `hawserd function classifier`: keeps the routing rules of chains that the kernel leads.
+//! `hawserd function classifier`: maintains the routing rules that steer packets into chains.
 
 pub(crate) mod api;
 pub(crate) mod document;
@@ -20,15 +20,15 @@ use self::{
 };
 use crate::health::{Monitor, Verdict};
 
-/// What the main thread is told.
-enum Word {
+/// A message to the main thread.
+enum Message {
     /// An instance went down or came up.
     Changed,
     /// The process is to end.
     Stop,
 }
 
-/// Keeps rules until it is told to stop. They stay as they are then.
+/// Maintains the rules until stopped. They stay in the kernel then.
 pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
     let plan = load(config, parse)?;
     if check {
@@ -36,21 +36,21 @@ pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
     }
     let listener = control::bind(Path::new(&plan.document.control)).context("control API")?;
     let monitor = Monitor::new(&plan.document.functions);
-    let mut keeper = Keeper::open(plan.clone()).context("routing rules")?;
-    keeper.follow(&monitor).context("routing rules")?;
-    let (tell, told) = mpsc::channel();
-    let changed = tell.clone();
+    let mut rules = PathRules::open(plan.clone()).context("routing rules")?;
+    rules.update(&monitor).context("routing rules")?;
+    let (sender, receiver) = mpsc::channel();
+    let changed = sender.clone();
     let ends = move || {
-        let _ = tell.send(Word::Stop); // a process that ends already needs no word
+        let _ = sender.send(Message::Stop); // fails only if the process is ending already
     };
     let router = api::router(Arc::new(Api::new(plan, monitor.clone())));
     let server = control::serve(listener, router, ends).context("control API")?;
-    let tells = move || {
-        let _ = changed.send(Word::Changed);
+    let notify = move || {
+        let _ = changed.send(Message::Changed);
     };
-    monitor.start(tells).context("health checks")?;
-    while let Ok(Word::Changed) = told.recv() {
-        if let Err(error) = keeper.follow(&monitor) {
+    monitor.start(notify).context("health checks")?;
+    while let Ok(Message::Changed) = receiver.recv() {
+        if let Err(error) = rules.update(&monitor) {
             tracing::error!(%error, "routing rules");
         }
     }
@@ -58,16 +58,16 @@ pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes the kernel's rules what they should be.
-struct Keeper {
+/// The kernel's rules of all paths.
+struct PathRules {
     runtime: Runtime,
     routes: Routes,
     plan: Plan,
-    /// What each path's rules are for now; unknown where they have not been set.
+    /// The verdict that each path's rules implement; `None` if they could not be set.
     set: Vec<Option<Verdict>>,
 }
 
-impl Keeper {
+impl PathRules {
     fn open(plan: Plan) -> std::io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let routes = runtime.block_on(async { Routes::open() })?;
@@ -75,8 +75,8 @@ impl Keeper {
         Ok(Self { runtime, routes, plan, set })
     }
 
-    /// Sets the rules of paths whose verdict has changed. One that fails is set again at the next change.
-    fn follow(&mut self, monitor: &Monitor) -> Result<(), routes::Error> {
+    /// Sets the rules of paths whose verdict has changed. A path that fails is set again at the next change.
+    fn update(&mut self, monitor: &Monitor) -> Result<(), routes::Error> {
         let down = monitor.down();
         let verdicts = self.plan.verdicts(&down);
         let mut result = Ok(());
@@ -85,15 +85,15 @@ impl Keeper {
                 continue;
             }
             let steps = self.plan.steps(path, verdict);
-            let done = self.runtime.block_on(carry_out(&self.routes, steps));
+            let done = self.runtime.block_on(apply(&self.routes, steps));
             *set = done.is_ok().then_some(verdict);
             result = result.and(done);
         }
-        result.inspect(|()| monitor.follow(&down))
+        result.inspect(|()| monitor.set_applied(&down))
     }
 }
 
-async fn carry_out(routes: &Routes, steps: Vec<Step>) -> Result<(), routes::Error> {
+async fn apply(routes: &Routes, steps: Vec<Step>) -> Result<(), routes::Error> {
     for step in steps {
         match step {
             Step::Add(rule, action) => routes.add_rule(&rule, action).await?,

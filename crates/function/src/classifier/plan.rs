@@ -1,4 +1,4 @@
-//! A valid configuration of a classifier, and the rules that belong to what is down.
+//! A validated configuration of a classifier, and the rules for each verdict.
 
 use hawser_daemon::config::{FieldError, Invalid, typed};
 use hawser_netdev::{
@@ -14,16 +14,16 @@ use crate::{
     health::{Down, Verdict, check_functions, check_names},
 };
 
-/// A configuration that has the right form.
+/// A validated configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// As it is written.
+    /// The configuration as written.
     pub(crate) document: Document,
     /// Rules of each path, each with its routing table.
     rules: Vec<Vec<(rules::Rule, u32)>>,
 }
 
-/// Parses a configuration, naming everything that is wrong with it.
+/// Parses a configuration. Reports all errors at once.
 pub(crate) fn parse(value: &Value) -> Result<Plan, Invalid> {
     let document: Document = typed(value)?;
     let mut errors = check_functions(&document.functions);
@@ -79,21 +79,21 @@ fn kernel_rule(rule: &Rule) -> Result<rules::Rule, FieldError> {
 /// A change of the kernel's rules.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// The rule is there from now on.
+    /// Adds a rule, unless it exists.
     Add(rules::Rule, Action),
-    /// It is not.
+    /// Removes a rule, if it exists.
     Remove(rules::Rule, Action),
 }
 
 impl Plan {
-    /// What becomes of each path.
+    /// The verdict of each path.
     pub(crate) fn verdicts(&self, down: &Down) -> Vec<Verdict> {
         let paths = self.document.service_paths.iter();
         paths.map(|path| down.verdict(path.fail, &path.functions)).collect()
     }
 
-    /// The changes that bring a path's rules from any state to this one. What is added comes behind the
-    /// rule in force and takes over when that is removed, so that no packet meets neither.
+    /// The changes that bring a path's rules from any state to this verdict. A new rule is added behind the old
+    /// one before that is removed, so that one of them matches at any time.
     pub(crate) fn steps(&self, path: usize, verdict: Verdict) -> Vec<Step> {
         let rules = self.rules.get(path).map(Vec::as_slice).unwrap_or_default();
         let steps = |(rule, table): &(rules::Rule, u32)| {
@@ -101,7 +101,7 @@ impl Plan {
             let remove = |action| Step::Remove(rule.clone(), action);
             let (lookup, blackhole) = (Action::Lookup(*table), Action::Blackhole);
             match verdict {
-                Verdict::Lead => [add(lookup), remove(blackhole)],
+                Verdict::Forward => [add(lookup), remove(blackhole)],
                 Verdict::Drop => [add(blackhole), remove(lookup)],
                 Verdict::Bypass => [remove(lookup), remove(blackhole)],
             }
@@ -137,7 +137,7 @@ mod tests {
     /// Rules of the kernel, in their order.
     type Kernel = Vec<(rules::Rule, Action)>;
 
-    /// Carries steps out; whether there was a rule after each.
+    /// Applies steps; returns whether there was a rule after each.
     fn carry_out(kernel: &mut Kernel, steps: Vec<Step>) -> Vec<bool> {
         let one = |step| {
             match step {
@@ -153,16 +153,16 @@ mod tests {
     }
 
     #[test]
-    fn no_packet_slips_by_while_rules_change() {
+    fn a_rule_matches_at_any_time_while_rules_change() {
         let plan = parse(&document()).unwrap();
         let mut kernel = Kernel::new();
-        carry_out(&mut kernel, plan.steps(0, Verdict::Lead));
+        carry_out(&mut kernel, plan.steps(0, Verdict::Forward));
         for (verdict, expected) in [
             (Verdict::Drop, Some(Action::Blackhole)),
             (Verdict::Drop, Some(Action::Blackhole)),
-            (Verdict::Lead, Some(Action::Lookup(1001))),
+            (Verdict::Forward, Some(Action::Lookup(1001))),
             (Verdict::Bypass, None),
-            (Verdict::Lead, Some(Action::Lookup(1001))),
+            (Verdict::Forward, Some(Action::Lookup(1001))),
         ] {
             let before = kernel.len();
             let covered = carry_out(&mut kernel, plan.steps(0, verdict));

@@ -1,4 +1,4 @@
-//! Service functions, their instances and the checks of their health, as they are written.
+//! Configuration of service functions, their instances and health checks.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -29,19 +29,19 @@ pub(crate) struct Instance {
     /// Its name, unique among all instances.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) name: String,
-    /// The instance is up when all of these are: those of its own program, and of what packets pass with
-    /// it, such as a proxy or the other end of a tunnel.
+    /// The instance is up when all checks are: those of its own program, and of others that its packets depend on,
+    /// such as a proxy or the other end of a tunnel.
     #[schemars(length(min = 1, max = 16))]
     pub(crate) checks: Vec<Check>,
 }
 
-/// A health check, repeated for as long as the daemon runs.
+/// A periodic health check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Check {
-    /// How it is done.
+    /// Kind of check.
     pub(crate) by: By,
-    /// Milliseconds between checks while all succeed.
+    /// Milliseconds between checks while they succeed.
     #[serde(default = "interval_ms")]
     #[schemars(range(min = 5, max = 60_000))]
     pub(crate) interval_ms: u32,
@@ -49,22 +49,22 @@ pub(crate) struct Check {
     #[serde(default = "retry_ms")]
     #[schemars(range(min = 5, max = 60_000))]
     pub(crate) retry_ms: u32,
-    /// Milliseconds after which a check without an answer has failed.
+    /// Milliseconds without a reply after which a check fails.
     #[serde(default = "timeout_ms")]
     #[schemars(range(min = 5, max = 60_000))]
     pub(crate) timeout_ms: u32,
-    /// Successes in a row that bring the check up.
+    /// Consecutive successes that bring the check up.
     #[serde(default = "threshold")]
     #[schemars(range(min = 1, max = 100))]
     pub(crate) rise: u32,
-    /// Failures in a row that take it down.
+    /// Consecutive failures that take it down.
     #[serde(default = "threshold")]
     #[schemars(range(min = 1, max = 100))]
     pub(crate) fall: u32,
 }
 
 impl Check {
-    /// Time after which a check without an answer has failed.
+    /// Time without a reply after which a check fails.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms.into())
     }
@@ -93,39 +93,39 @@ const ENDPOINT: &str = concat!(
     r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$",
 );
 
-/// How a check is done.
+/// A kind of health check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum By {
-    /// A daemon of this project on this machine answers at its control socket, and is ready. The connection
-    /// is kept: a process that ends is noticed at once.
+    /// A Hawser daemon on this machine reports over its control socket that it is ready. The connection stays
+    /// open, so that the end of the process is noticed immediately.
     Control {
         /// The socket.
         #[schemars(length(min = 1, max = 107))]
         socket: String,
     },
-    /// A process on this machine runs, and is neither stopped nor a zombie. Its end is noticed at once.
+    /// A process on this machine runs, and is neither stopped nor a zombie. Its end is noticed immediately.
     Process {
         /// File with its process id in decimal digits.
         #[schemars(length(min = 1, max = 4096))]
         pid_file: String,
     },
-    /// An IPv4 packet (UDP, port 9) from `address` to `address`, sent to a function beside this node, comes
-    /// back: the function forwards.
+    /// An IPv4 packet (UDP, port 9) from `address` to `address`, sent to an adjacent function, comes back, which
+    /// shows that the function forwards.
     Forwarding {
-        /// Interface that leads to the function.
+        /// Interface to the function.
         #[schemars(length(min = 1, max = 15))]
         interface: String,
         /// Ethernet address of the function there.
         mac: Mac,
-        /// Address of this node that the function routes back.
+        /// Address of this node that the function has a route to.
         address: Ipv4Addr,
-        /// Interface that the packet comes back by, if it is another.
+        /// Interface on which the packet returns, if different.
         #[serde(default)]
         #[schemars(length(min = 1, max = 15))]
         returns: Option<String>,
     },
-    /// A TCP connection is accepted. The kernel accepts for a process that hangs: `http` notices that.
+    /// A TCP connection is accepted. The kernel does that even for a process that hangs, which `http` detects.
     Tcp {
         /// Address and port, such as `192.0.2.1:80` or `[2001:db8::1]:80`.
         #[schemars(regex(pattern = ENDPOINT))]
@@ -136,7 +136,7 @@ pub(crate) enum By {
         /// Address and port, such as `192.0.2.1:80` or `[2001:db8::1]:80`.
         #[schemars(regex(pattern = ENDPOINT))]
         address: SocketAddr,
-        /// What is asked for.
+        /// Request target.
         #[serde(default = "root")]
         #[schemars(regex(pattern = "^/[!-~]{0,255}$"))]
         path: String,
@@ -160,13 +160,13 @@ impl By {
     }
 }
 
-/// What becomes of a chain's packets while one of its functions is down.
+/// What is done with a chain's packets while one of its functions is down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Fail {
     /// They are dropped.
     #[default]
     Closed,
-    /// They go the plain way, through none of the functions.
+    /// They bypass the chain.
     Open,
 }

@@ -1,6 +1,6 @@
-//! Health of service functions: which instances are up, and what becomes of chains when they are not.
+//! Health of service functions: which instances are up, and what is done with a chain whose function is down.
 //!
-//! A [`Monitor`] repeats the checks of every instance and keeps a [`Health`] table, from which a role reads
+//! A [`Monitor`] runs the checks of every instance and maintains a [`Health`] table, from which a role reads
 //! what is [`Down`].
 
 pub(crate) mod document;

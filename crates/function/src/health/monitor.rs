@@ -1,4 +1,4 @@
-//! Repeats the checks of all instances, in a thread of its own.
+//! Runs the checks of all instances periodically, in a thread of its own.
 
 use std::{
     io,
@@ -15,35 +15,35 @@ use super::{
     table::{Down, Health, InstanceState, Place},
 };
 
-/// Watches the health of functions.
+/// Monitors the health of functions.
 #[derive(Clone)]
 pub(crate) struct Monitor {
     health: Arc<Mutex<Health>>,
 }
 
 impl Monitor {
-    /// A monitor of these functions, which does nothing until it is started.
+    /// A monitor of these functions; [`Self::start`] starts the checks.
     pub(crate) fn new(functions: &[Function]) -> Self {
         Self { health: Arc::new(Mutex::new(Health::new(functions, Instant::now()))) }
     }
 
-    /// What is known now.
+    /// The current health of all functions.
     pub(crate) fn health(&self) -> MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is down now.
+    /// The functions and instances that are down.
     pub(crate) fn down(&self) -> Down {
         self.health().down()
     }
 
-    /// The data plane now leads packets around these.
-    pub(crate) fn follow(&self, down: &Down) {
-        self.health().follow(down);
+    /// Notes that the data plane now avoids these.
+    pub(crate) fn set_applied(&self, down: &Down) {
+        self.health().set_applied(down);
     }
 
-    /// Repeats all checks from now on, for as long as the process lives; `changed` is called, in the
-    /// monitor's thread, whenever an instance goes down or comes up.
+    /// Starts all checks, which run until the process ends. The monitor's thread calls `changed` whenever an
+    /// instance goes down or comes up.
     pub(crate) fn start(&self, changed: impl Fn() + Send + Sync + 'static) -> io::Result<()> {
         let checks = self.health().checks();
         if checks.is_empty() {
@@ -53,11 +53,11 @@ impl Monitor {
         let (monitor, changed) = (self.clone(), Arc::new(changed));
         let run = move || {
             runtime.block_on(async {
-                let follow = |(place, check)| {
+                let run = |(place, check)| {
                     let changed = Arc::clone(&changed);
-                    Follower { place, check, monitor: monitor.clone(), changed }.run()
+                    CheckLoop { place, check, monitor: monitor.clone(), changed }.run()
                 };
-                checks.into_iter().map(follow).collect::<JoinSet<_>>().join_all().await;
+                checks.into_iter().map(run).collect::<JoinSet<_>>().join_all().await;
             });
         };
         thread::Builder::new().name("health".into()).spawn(run)?;
@@ -65,15 +65,15 @@ impl Monitor {
     }
 }
 
-/// Repeats one check.
-struct Follower<F> {
+/// Runs one check periodically.
+struct CheckLoop<F> {
     place: Place,
     check: Check,
     monitor: Monitor,
     changed: Arc<F>,
 }
 
-impl<F: Fn() + Send + Sync> Follower<F> {
+impl<F: Fn() + Send + Sync> CheckLoop<F> {
     async fn run(self) {
         let mut probe = Probe::new(&self.check);
         loop {
@@ -89,7 +89,7 @@ impl<F: Fn() + Send + Sync> Follower<F> {
         }
     }
 
-    /// Takes a result in; gives the time until the next check.
+    /// Records a result; returns the time until the next check.
     fn observe(&self, outcome: Result<(), String>) -> Duration {
         let mut health = self.monitor.health();
         let changes = health.observe(self.place, outcome, Instant::now()).map(log).is_some();

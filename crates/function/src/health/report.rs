@@ -1,4 +1,4 @@
-//! The health of functions, as the control API shows it.
+//! The health of functions in the control API.
 
 use std::time::Instant;
 
@@ -28,24 +28,24 @@ pub(crate) struct InstanceHealth {
     pub(crate) up: bool,
     /// Seconds since it went down or came up, or since the daemon started.
     pub(crate) since_s: f64,
-    /// How often it went down or came up.
+    /// Number of times that it went down or came up.
     pub(crate) changes: u64,
     /// Why it is down.
     pub(crate) reason: Option<String>,
     pub(crate) checks: Vec<CheckHealth>,
 }
 
-/// What one check has found.
+/// The results of one check.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct CheckHealth {
     /// Kind of the check.
     pub(crate) by: &'static str,
     pub(crate) up: bool,
-    /// How often it was done.
+    /// Number of checks.
     pub(crate) checks: u64,
-    /// How often it failed.
+    /// Number of failed checks.
     pub(crate) failures: u64,
-    /// Why it last failed.
+    /// Reason of the last failure.
     pub(crate) last_failure: Option<String>,
 }
 

@@ -1,30 +1,30 @@
-//! Up or down by results in a row. No clock, no I/O.
+//! Up or down by consecutive results (rise and fall). No clock, no I/O.
 
 use std::time::Duration;
 
 use super::document::Check;
 
-/// What is known of one check.
+/// The state of one check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     down: bool,
-    /// Results in a row that contradict the state.
+    /// Consecutive results that contradict the state.
     streak: u32,
     /// Checks so far.
     pub(crate) checks: u64,
-    /// Those that failed.
+    /// Checks that failed.
     pub(crate) failures: u64,
-    /// Why the last one failed that did.
+    /// Reason of the last failure.
     pub(crate) reason: Option<String>,
 }
 
 impl State {
-    /// A function is taken to be up until checks say otherwise.
+    /// Whether the check is up. It is until enough checks have failed.
     pub(crate) fn is_up(&self) -> bool {
         !self.down
     }
 
-    /// Takes a result in; whether the state has changed.
+    /// Records a result; returns whether the state has changed.
     pub(crate) fn observe(&mut self, check: &Check, outcome: Result<(), String>) -> bool {
         self.checks += 1;
         let failed = outcome.is_err();

@@ -1,4 +1,4 @@
-//! The health of all instances, and what follows from it for chains. No clock, no I/O.
+//! The health of all instances, and the decision that follows for each chain. No clock, no I/O.
 
 use std::{
     collections::BTreeSet,
@@ -13,26 +13,26 @@ use super::{
 };
 use crate::fields::repeated;
 
-/// Where a check is in the table: of which function, of which of its instances, which one.
+/// Position of a check in the table: function, instance, check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(pub(crate) usize, pub(crate) usize, pub(crate) usize);
 
-/// What is known of all functions.
+/// The health of all functions.
 #[derive(Debug)]
 pub(crate) struct Health {
     pub(crate) functions: Vec<(String, Vec<InstanceState>)>,
-    /// How often an instance went down or came up.
+    /// Number of times that an instance went down or came up.
     changes: u64,
-    /// How many of these changes the data plane follows.
-    followed: u64,
+    /// How many of these changes the data plane has applied.
+    applied: u64,
 }
 
-/// What is known of an instance.
+/// The health of an instance.
 #[derive(Debug)]
 pub(crate) struct InstanceState {
     pub(crate) name: String,
     pub(crate) checks: Vec<(Check, State)>,
-    /// How often it went down or came up.
+    /// Number of times that it went down or came up.
     pub(crate) changes: u64,
     /// When it last did.
     pub(crate) since: Instant,
@@ -63,10 +63,10 @@ impl Health {
             function.instances.iter().map(|each| InstanceState::new(each, now)).collect()
         };
         let functions = functions.iter().map(|each| (each.name.clone(), of(each))).collect();
-        Self { functions, changes: 0, followed: 0 }
+        Self { functions, changes: 0, applied: 0 }
     }
 
-    /// All checks, with their places.
+    /// All checks with their positions.
     pub(crate) fn checks(&self) -> Vec<(Place, Check)> {
         let mut all = Vec::new();
         for (f, (_, instances)) in self.functions.iter().enumerate() {
@@ -78,7 +78,7 @@ impl Health {
         all
     }
 
-    /// Takes the result of a check in. The instance, if it went down or came up.
+    /// Records the result of a check. Returns the instance if it went down or came up.
     pub(crate) fn observe(
         &mut self,
         place: Place,
@@ -105,17 +105,17 @@ impl Health {
         check.map_or(Duration::MAX, |(check, state)| state.pause(check))
     }
 
-    /// The data plane now leads packets around these.
-    pub(crate) fn follow(&mut self, down: &Down) {
-        self.followed = down.changes;
+    /// Notes that the data plane now avoids these.
+    pub(crate) fn set_applied(&mut self, down: &Down) {
+        self.applied = down.changes;
     }
 
-    /// Whether the data plane leads packets around all that is down, and nothing else.
-    pub(crate) fn is_followed(&self) -> bool {
-        self.followed == self.changes
+    /// Whether the data plane avoids exactly what is down.
+    pub(crate) fn is_applied(&self) -> bool {
+        self.applied == self.changes
     }
 
-    /// What is down now.
+    /// The functions and instances that are down.
     pub(crate) fn down(&self) -> Down {
         let mut down = Down { changes: self.changes, ..Down::default() };
         for (name, instances) in &self.functions {
@@ -129,21 +129,21 @@ impl Health {
     }
 }
 
-/// What is down.
+/// The functions and instances that are down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Down {
     instances: BTreeSet<String>,
     functions: BTreeSet<String>,
-    /// Changes until then.
+    /// [`Health::changes`] at that time.
     changes: u64,
 }
 
-/// What becomes of a chain's packets.
+/// What is done with a chain's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// They pass its functions.
-    Lead,
-    /// They go the plain way.
+    /// They are forwarded through its functions.
+    Forward,
+    /// They bypass the chain.
     Bypass,
     /// They are dropped.
     Drop,
@@ -155,10 +155,10 @@ impl Down {
         self.instances.contains(name)
     }
 
-    /// What becomes of the packets of a chain with these functions.
+    /// What is done with the packets of a chain with these functions.
     pub(crate) fn verdict(&self, fail: Fail, functions: &[String]) -> Verdict {
         if !functions.iter().any(|name| self.functions.contains(name)) {
-            return Verdict::Lead;
+            return Verdict::Forward;
         }
         match fail {
             Fail::Closed => Verdict::Drop,
@@ -167,7 +167,7 @@ impl Down {
     }
 }
 
-/// What is wrong with functions as they are written.
+/// Validates the configured functions.
 pub(crate) fn check_functions(functions: &[Function]) -> Vec<FieldError> {
     let mut errors = repeated(functions.iter().map(|each| each.name.clone()), "functions", "name");
     let mut seen = BTreeSet::new();
@@ -183,7 +183,7 @@ pub(crate) fn check_functions(functions: &[Function]) -> Vec<FieldError> {
     errors
 }
 
-/// Names of functions that a path passes, but that are not there.
+/// Reports names in a path's `functions` that are not configured.
 pub(crate) fn check_names(
     functions: &[Function],
     names: &[String],
@@ -230,13 +230,13 @@ mod tests {
         assert_eq!(observe(0, true), None);
         assert_eq!(observe(1, true), Some((true, None)));
         assert_eq!(health.functions[0].1[0].changes, 2);
-        assert!(!health.is_followed());
-        health.follow(&health.down());
-        assert!(health.is_followed());
+        assert!(!health.is_applied());
+        health.set_applied(&health.down());
+        assert!(health.is_applied());
     }
 
     proptest! {
-        /// A chain is led while each of its functions has an instance that is up, and only then.
+        /// A chain forwards exactly while each of its functions has an instance that is up.
         #[test]
         fn a_chain_fails_with_the_last_instance_of_a_function(
             counts in proptest::collection::vec(1_usize..4, 1..4),
@@ -256,7 +256,7 @@ mod tests {
             let path: Vec<_> = (0..counts.len()).filter(|f| passes[*f]).collect();
             let broken = path.iter().any(|f| (0..counts[*f]).all(|i| dead(*f, i)));
             let names: Vec<_> = path.iter().map(|f| format!("f{f}")).collect();
-            let expected = |otherwise| if broken { otherwise } else { Verdict::Lead };
+            let expected = |otherwise| if broken { otherwise } else { Verdict::Forward };
             prop_assert_eq!(down.verdict(Fail::Open, &names), expected(Verdict::Bypass));
             prop_assert_eq!(down.verdict(Fail::Closed, &names), expected(Verdict::Drop));
             for (f, count) in counts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The control API of an IPsec function, and what it counts as JSON and for Prometheus.
+//! The control API of an IPsec function, and its counters as JSON and for Prometheus.
 
 use std::{
     collections::BTreeMap,
@@ -26,15 +26,15 @@ use super::{
     keys::Event,
 };
 
-/// Who carries the packets.
+/// What carries the packets.
 const ENGINE: &str = "hawserd";
 
-/// Associations in force.
+/// The installed SAs.
 #[derive(Default)]
 pub(super) struct Associations(Mutex<BTreeMap<u32, Association>>);
 
 impl Associations {
-    /// Keeps what has happened.
+    /// Applies a change of an SA.
     pub(super) fn note(&self, event: &Event) {
         let mut held = self.held();
         let mut add = |spi: u32, direction, bits| {
@@ -53,7 +53,7 @@ impl Associations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether packets can pass in both directions.
+    /// Whether there is an SA for both directions.
     fn complete(&self) -> bool {
         let held = self.held();
         let has = |direction| held.values().any(|each| each.direction == direction);
@@ -70,7 +70,7 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// An API of this end.
+    /// The API of this end.
     pub(super) fn new(
         document: Document,
         counters: Arc<Counters>,
@@ -108,31 +108,31 @@ async fn metrics(State(api): Shared) -> String {
     Report::of(&api).prometheus()
 }
 
-/// Counters since the daemon started. Packets and bytes are as they are inside the tunnel.
+/// Counters since the daemon started. Packets and bytes are those of inner packets.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "hawserd function ipsec counters")]
 pub(crate) struct Report {
-    /// Who carries the packets.
+    /// What carries the packets.
     engine: &'static str,
-    /// Packets that went into the tunnel.
+    /// Packets sent into the tunnel.
     sealed: Tally,
-    /// Packets that came out of it.
+    /// Packets received from the tunnel.
     opened: Tally,
-    /// Messages of the key exchange that came in the same port, and were handed on.
+    /// IKE messages received on the same port and passed to charon.
     ike: Tally,
-    /// In force now.
+    /// Installed SAs.
     associations: Vec<Association>,
     /// Packets dropped, by cause.
     drops: BTreeMap<&'static str, u64>,
 }
 
-/// One direction of the tunnel with one key.
+/// A security association (SA), which is one direction of the tunnel.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Association {
     /// Security parameters index.
     spi: String,
     direction: Direction,
-    /// Of the key, for AES in Galois/Counter mode.
+    /// Key length of AES-GCM, bits.
     bits: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The program that negotiates keys, as a child process whose log is read.
+//! charon as a child process whose log is read.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -14,18 +14,18 @@ use super::{
     keys::{Event, Line, Reader},
 };
 
-/// Bytes of a line, at most; what is longer is taken for several.
+/// Longest line, bytes. A longer one is split.
 const LINE_MAX: u64 = 4096;
 
-/// How long it may take to say farewell to the other end.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time for deleting SAs at the remote end before charon is killed.
+const STOP_TIME: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(10);
 
 /// The running program.
 pub(super) struct Charon(Child);
 
 impl Charon {
-    /// Starts it. The kernel ends it with the calling thread, whatever becomes of that.
+    /// Starts it. The kernel kills it when the calling thread ends.
     pub(super) fn start(ike: &Ike) -> io::Result<Self> {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).args(&ike.command);
@@ -33,17 +33,17 @@ impl Charon {
         command.spawn().map(Self)
     }
 
-    /// Reads its log until it ends. `tell` is given what happens to associations.
-    pub(super) fn read(&mut self, tell: impl FnMut(Event) + Send + 'static) -> io::Result<()> {
+    /// Reads its log until it ends, and calls `handle` with each change of an SA.
+    pub(super) fn read(&mut self, handle: impl FnMut(Event) + Send + 'static) -> io::Result<()> {
         let Some(log) = self.0.stderr.take() else { return Ok(()) };
-        thread::Builder::new().name("charon".into()).spawn(move || follow(log, tell))?;
+        thread::Builder::new().name("charon".into()).spawn(move || read_lines(log, handle))?;
         Ok(())
     }
 
-    /// Ends it: it deletes its associations at the other end.
+    /// Stops it. It deletes its SAs at the remote end.
     pub(super) fn stop(&mut self) -> io::Result<()> {
         kill_process(Pid::from_child(&self.0), Signal::TERM)?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + STOP_TIME;
         while self.0.try_wait()?.is_none() {
             if Instant::now() > until {
                 self.0.kill()?;
@@ -53,23 +53,23 @@ impl Charon {
         Ok(())
     }
 
-    /// How it has ended.
+    /// Waits for its end and describes how it ended.
     pub(super) fn wait(&mut self) -> io::Result<String> {
         Ok(self.0.wait()?.to_string())
     }
 }
 
-/// Reads lines: what is about keys goes to `tell`, everything else to our own log.
-fn follow(log: impl Read, mut tell: impl FnMut(Event)) {
+/// Reads lines. Changes of SAs go to `handle`; lines without keys are copied to our log.
+fn read_lines(log: impl Read, mut handle: impl FnMut(Event)) {
     let mut log = BufReader::new(log);
     let mut reader = Reader::default();
     let mut line = Vec::new();
     while log.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
         let text = String::from_utf8_lossy(&line);
         match reader.line(text.trim_end()) {
-            Line::Kept(event) => event.into_iter().for_each(&mut tell),
-            Line::Told => {
-                let _ = writeln!(io::stderr(), "{}", text.trim_end()); // nobody may be there to read it
+            Line::Secret(event) => event.into_iter().for_each(&mut handle),
+            Line::Public => {
+                let _ = writeln!(io::stderr(), "{}", text.trim_end()); // standard error may be closed
             }
         }
         line.fill(0);

@@ -1,4 +1,4 @@
-//! What is counted, by the threads that carry packets.
+//! Counters of the threads that carry packets.
 
 use std::{
     collections::BTreeMap,
@@ -31,27 +31,27 @@ impl Count {
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// No keys are agreed on.
+    /// There is no outbound SA.
     NoAssociation,
-    /// All sequence numbers are used up.
+    /// The sequence numbers are exhausted.
     Exhausted,
-    /// The packet is none that the tunnel is for: it is for IPv4.
+    /// The inner packet is not IPv4.
     Selector,
-    /// Its headers do not agree with each other.
+    /// Its headers contradict each other.
     Malformed,
-    /// ESP with an identifier that is not known.
+    /// ESP with an unknown SPI.
     UnknownSpi,
-    /// ESP with a number that has come, or is too old.
+    /// ESP with a sequence number that was received before or is too old.
     Replayed,
-    /// ESP that was changed on its way.
+    /// ESP that fails authentication.
     NotAuthentic,
-    /// ESP that has nothing inside.
+    /// Dummy packet (RFC 4303 section 2.6).
     Dummy,
-    /// Marked on its way as having met congestion, which the packet inside cannot be told.
+    /// The outer header has a congestion mark, and the inner packet is not ECN-capable.
     Congestion,
-    /// The kernel did not send it.
+    /// Sending failed.
     SendFailed,
-    /// The kernel did not take it from the device.
+    /// Writing to the device failed.
     WriteFailed,
 }
 
@@ -83,14 +83,14 @@ impl From<esp::Cause> for Cause {
     }
 }
 
-/// All counters of an end.
+/// All counters of one end.
 #[derive(Default)]
 pub(super) struct Counters {
-    /// Packets that went into the tunnel, as they were inside.
+    /// Inner packets sent into the tunnel.
     pub(super) sealed: Count,
-    /// Packets that came out of it.
+    /// Inner packets received from the tunnel.
     pub(super) opened: Count,
-    /// Messages of IKE that came in the same port, and were handed on.
+    /// IKE messages received on the same port and passed to charon.
     pub(super) ike: Count,
     drops: [AtomicU64; Cause::ALL.len()],
 }

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bits of the header's second byte that are not the code point.
+/// The ECN bits of the traffic class byte (RFC 3168 section 5).
 const ECN: u8 = 0b11;
 
 /// Configuration of one end of an IPsec tunnel.
@@ -19,40 +19,39 @@ pub(crate) struct Document {
     /// Unix socket of the control API.
     #[schemars(length(min = 1, max = 107))]
     pub(crate) control: String,
-    /// TUN device to be made: what is led into it goes through the tunnel.
+    /// Name of the TUN device to create. Packets routed to it enter the tunnel.
     #[schemars(length(min = 1, max = 15))]
     pub(crate) device: String,
-    /// Bytes of the largest packet that goes through.
+    /// MTU of the device, bytes.
     #[schemars(range(min = 576, max = 9000))]
     pub(crate) mtu: u16,
-    /// Interface that sealed packets leave and come by.
+    /// Interface for ESP packets.
     #[schemars(length(min = 1, max = 15))]
     pub(crate) interface: String,
     /// Address of this end.
     pub(crate) local: Ipv4Addr,
     /// Address of the other end.
     pub(crate) remote: Ipv4Addr,
-    /// What sealed packets have outside of the code points inside (RFC 4301 section 5.1.2).
+    /// DSCP of the outer header (RFC 4301 section 5.1.2).
     #[serde(default)]
     pub(crate) dscp: Dscp,
-    /// Who negotiates keys.
+    /// The key exchange.
     pub(crate) ike: Ike,
 }
 
-/// What becomes of a packet's code point (RFC 2474) outside a tunnel. Inside it stays what it is.
+/// DSCP (RFC 2474) of the outer header. The inner header does not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Dscp {
-    /// It is that of the packet inside: nodes between treat it so, and whoever looks learns it.
+    /// Copied from the inner header. Queues on the way see it, and so does an observer.
     #[default]
     Copy,
-    /// It is 0, whatever it is inside.
+    /// Always 0.
     Zero,
 }
 
 impl Dscp {
-    /// Gives the second byte of the header outside (code point and ECN) for that of the one inside. ECN is
-    /// copied (RFC 6040 section 4.1).
+    /// The traffic class byte (DSCP and ECN) of the outer header. ECN is copied (RFC 6040 section 4.1).
     pub(crate) fn outside(self, inside: u8) -> u8 {
         match self {
             Self::Copy => inside,
@@ -61,33 +60,33 @@ impl Dscp {
     }
 }
 
-/// The program that negotiates keys: strongSwan's charon. It is started, and ends with this process.
+/// The IKEv2 daemon: strongSwan's charon, started and stopped by this process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ike {
-    /// Its command. It must log to its standard error, of group `chd` level 4, of `esp` level 2, of `enc`
-    /// level 1 at least; what it says of keys goes no further.
+    /// Its command line. It must log to standard error, with level 4 for group `chd`, 2 for `esp`, and at least 1
+    /// for `enc`. Lines that contain keys are not logged any further.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) command: Vec<String>,
-    /// Its UDP port (`port_nat_t`), where it is met at 127.0.0.1.
+    /// Its UDP port (`port_nat_t`) at 127.0.0.1.
     #[schemars(range(min = 1))]
     pub(crate) port: u16,
-    /// UDP port at 127.0.0.2 where it meets this process, as if that were the other end.
+    /// UDP port at 127.0.0.2 where this process relays its messages: charon takes it for the remote end.
     #[schemars(range(min = 1))]
     pub(crate) peer_port: u16,
-    /// How it is told to renew keys that many packets have been sealed with; left out, it knows time alone.
+    /// Rekeying by number of packets; without it, charon rekeys by time alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rekey: Option<Rekey>,
 }
 
-/// How new keys are had before all sequence numbers are used up, which are 2^32 (RFC 4303 section 3.3.3).
+/// Rekeying before the 2^32 sequence numbers are exhausted (RFC 4303 section 3.3.3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rekey {
-    /// A command that has the program renew keys, and ends.
+    /// Command that makes charon rekey.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) command: Vec<String>,
-    /// It is run when so many packets have been sealed with one key.
+    /// Packets under one key after which the command is run.
     #[serde(default = "half")]
     #[schemars(range(min = 1))]
     pub(crate) after: u32,

@@ -1,4 +1,4 @@
-//! Packets out of the tunnel: from the other end, opened, to the device.
+//! Packets out of the tunnel: received, decrypted, written to the device.
 
 use std::{
     borrow::Cow,
@@ -22,25 +22,25 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::{
     counters::{Cause, Counters},
     keys::Event,
-    socket::{Room, Socket},
+    socket::{ReceiveBuffer, Socket},
 };
 
-/// Times that a system call brings many datagrams before what was joined is handed on.
+/// Receive calls before coalesced packets are flushed.
 const ROUNDS: usize = 4;
 
-/// The thread that opens.
+/// The thread that decrypts.
 pub(super) struct Inward {
     pub(super) socket: Arc<Socket>,
     pub(super) events: Receiver<Event>,
     pub(super) inside: Inside,
 }
 
-/// All but the socket.
+/// Everything but the socket.
 pub(super) struct Inside {
     pub(super) tun: Arc<Tun>,
     pub(super) counters: Arc<Counters>,
     pub(super) associations: Inbounds,
-    /// To the key exchange.
+    /// To charon.
     pub(super) ike: Arc<UdpSocket>,
     pub(super) join: Coalescer,
 }
@@ -48,7 +48,7 @@ pub(super) struct Inside {
 impl Inward {
     /// Carries packets until the key exchange ends.
     pub(super) fn run(mut self) -> io::Result<()> {
-        let mut room = Room::new();
+        let mut buffer = ReceiveBuffer::new();
         loop {
             poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None)?;
             if !self.renew() {
@@ -56,7 +56,8 @@ impl Inward {
             }
             for _ in 0..ROUNDS {
                 let inside = &mut self.inside;
-                if !self.socket.receive(&mut room, |datagram, ecn| inside.datagram(datagram, ecn)) {
+                if !self.socket.receive(&mut buffer, |datagram, ecn| inside.datagram(datagram, ecn))
+                {
                     break;
                 }
             }
@@ -64,7 +65,7 @@ impl Inward {
         }
     }
 
-    /// Takes over what the key exchange has agreed on; whether it still runs.
+    /// Applies changes of SAs; returns whether charon still runs.
     fn renew(&mut self) -> bool {
         let held = &mut self.inside.associations;
         loop {
@@ -85,7 +86,7 @@ impl Inward {
 }
 
 impl Inside {
-    /// Takes what came in the port of encapsulated packets (RFC 3948 section 2).
+    /// Handles a datagram to the port of UDP-encapsulated ESP (RFC 3948 section 2).
     fn datagram(&mut self, bytes: &mut [u8], ecn: u8) {
         match UdpEncapsulated::parse(bytes) {
             Ok(UdpEncapsulated::Keepalive) => return,
@@ -109,11 +110,11 @@ impl Inside {
         }
     }
 
-    /// Hands a message of IKE on, with its marker.
+    /// Passes an IKE message to charon, with its non-ESP marker.
     fn ike(&self, message: &[u8]) {
         match self.ike.send(message) {
             Ok(_) => self.counters.ike.add(1, message.len()),
-            Err(_) => self.counters.dropped(Cause::SendFailed, 1), // it will be repeated
+            Err(_) => self.counters.dropped(Cause::SendFailed, 1), // the remote end retransmits it
         }
     }
 
@@ -122,7 +123,7 @@ impl Inside {
     }
 }
 
-/// The packet inside: IPv4, without what was put behind it to hide its length (RFC 4303 section 2.7).
+/// The inner IPv4 packet, without traffic flow confidentiality padding (RFC 4303 section 2.7).
 fn packet<'a>(plain: &Plaintext<'a>) -> Result<&'a [u8], Cause> {
     if plain.next_header != protocol::IPIP {
         return Err(Cause::Selector);
@@ -133,7 +134,7 @@ fn packet<'a>(plain: &Plaintext<'a>) -> Result<&'a [u8], Cause> {
     ipv4::Packet::parse(packet).map(|_| packet).map_err(|_| Cause::Malformed)
 }
 
-/// Tells a packet inside that the one outside met congestion, if it did (RFC 6040 section 4.2).
+/// Copies a congestion mark of the outer header to the inner one (RFC 6040 section 4.2).
 fn marked(packet: &[u8], ecn: u8) -> Result<Cow<'_, [u8]>, Cause> {
     if ecn != ipv4::ecn::CE {
         return Ok(packet.into());
@@ -142,7 +143,7 @@ fn marked(packet: &[u8], ecn: u8) -> Result<Cow<'_, [u8]>, Cause> {
     if ipv4::mark_congestion(&mut marked) { Ok(marked.into()) } else { Err(Cause::Congestion) }
 }
 
-/// Lets a packet join what waits for the device, or goes behind it.
+/// Coalesces a packet with those that wait for the device, or queues it behind them.
 fn write(join: &mut Coalescer, tun: &Tun, counters: &Counters, packet: &[u8]) {
     let checksum = if has_valid_checksum(packet) { Checksum::Valid } else { Checksum::Unknown };
     if !join.push(packet, checksum) {

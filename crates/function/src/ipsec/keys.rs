@@ -1,81 +1,83 @@
-//! What charon's log says of associations: which come and go, and their keys.
+//! Reads security associations (SA) and their keys from charon's log.
 //!
-//! At level 4 of group `CHD` it has the keys of each child SA when they are derived, then which identifiers
-//! they are for; group `ESP` tells what its own user-space ESP has removed. All lines of one step come from
-//! one of its threads, whose number is in front of each.
+//! Level 4 of group `CHD` contains the keys of each child SA when they are derived, followed by the SPIs that they
+//! belong to; group `ESP` reports SAs that charon's user-space ESP removes. All lines of one exchange come from one
+//! thread of charon, whose number begins each line.
 
 use std::collections::BTreeMap;
 
 use hawser_esp::Keys;
 
-/// The only encryption that is done here, in charon's words.
+/// The only supported cipher, by charon's name.
 const CIPHER: &str = "AES_GCM_16";
 
-/// Bytes of the longest key that is read.
+/// Longest key that is read, bytes.
 const KEY_MAX: usize = 64;
 
-/// Bytes of a key in a line.
+/// Bytes of a key in one line.
 const ROW: usize = 16;
 
-/// Associations whose keys are known and that are not yet in force, at most.
+/// SAs at most that are registered but not yet installed.
 const REGISTERED_MAX: usize = 16;
 
-/// What has happened to associations.
+/// A change of an SA.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Packets come with this identifier.
+    /// An inbound SA with this SPI is installed.
     Inbound(u32, Keys),
-    /// From now on packets leave with this identifier.
+    /// An outbound SA with this SPI is installed, and replaces the one before.
     Outbound(u32, Keys),
-    /// Packets no longer come with this identifier.
+    /// The inbound SA is removed.
     InboundGone(u32),
-    /// Packets no longer leave with this identifier.
+    /// The outbound SA is removed.
     OutboundGone(u32),
-    /// There are no associations any more.
+    /// All SAs are removed.
     Flushed,
-    /// An association has come into force that cannot be used here.
+    /// An SA with an unsupported cipher is installed.
     Unusable(u32),
 }
 
-/// What a line was.
+/// The kind of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Something for whoever reads the log.
-    Told,
-    /// Of keys, or of single associations: nobody else's.
-    Kept(Option<Event>),
+    /// A message that may be logged.
+    Public,
+    /// A line about keys or single SAs, which must not be logged.
+    Secret(Option<Event>),
 }
 
 /// Reads the log.
 #[derive(Default)]
 pub(super) struct Reader {
     threads: BTreeMap<u8, Thread>,
-    /// Keys of associations that are to come into force later.
+    /// Keys of SAs that are installed later.
     registered: BTreeMap<u32, Keys>,
 }
 
-/// What one of charon's threads is about to do.
+/// State of one of charon's threads.
 #[derive(Default)]
 struct Thread {
-    /// Whether this end has begun the exchange.
-    begun: bool,
-    /// Whether sequence numbers have 64 bits.
+    /// Whether this end is the initiator of the exchange.
+    initiator: bool,
+    /// Whether extended sequence numbers (64 bits) were negotiated.
     extended: bool,
+    /// Whether the cipher is supported.
     cipher: bool,
-    /// Keys of what the beginner of the exchange sends, and the other.
+    /// Keys of packets from the initiator and from the responder.
     keys: [Option<Keys>; 2],
     dump: Option<Dump>,
     adding: Option<Adding>,
 }
 
-/// A key of which not all lines have come.
+/// A key that is being read, line by line.
 struct Dump {
-    whose: usize,
+    /// Index in [`Thread::keys`].
+    sender: usize,
     len: usize,
     bytes: Vec<u8>,
 }
 
-/// What the next line names the identifier of.
+/// The SA whose SPI is in the next line.
 #[derive(Clone, Copy)]
 enum Adding {
     Inbound,
@@ -86,19 +88,19 @@ enum Adding {
 impl Reader {
     /// Takes a line.
     pub(super) fn line(&mut self, line: &str) -> Line {
-        let Some((thread, group, text)) = parts(line) else { return Line::Told };
+        let Some((thread, group, text)) = parts(line) else { return Line::Public };
         match group {
-            "CHD" => Line::Kept(self.child(thread, text)),
-            "ESP" => Line::Kept(removed(text)),
+            "CHD" => Line::Secret(self.child(thread, text)),
+            "ESP" => Line::Secret(removed(text)),
             "ENC" => {
                 // "parsed CREATE_CHILD_SA response 2 [ SA No TSi TSr ]"
                 let mut words = text.split(' ');
                 if words.next() == Some("parsed") {
-                    let begun = words.nth(1) == Some("response");
+                    let initiator = words.nth(1) == Some("response");
                     *self.threads.entry(thread).or_default() =
-                        Thread { begun, ..Thread::default() };
+                        Thread { initiator, ..Thread::default() };
                 }
-                Line::Told
+                Line::Public
             }
             "CFG" => {
                 // "selected proposal: ESP:AES_GCM_16_256/NO_EXT_SEQ"
@@ -106,9 +108,9 @@ impl Reader {
                     let extended = !proposal.contains("NO_EXT_SEQ");
                     self.threads.entry(thread).or_default().extended = extended;
                 }
-                Line::Told
+                Line::Public
             }
-            _ => Line::Told,
+            _ => Line::Public,
         }
     }
 
@@ -120,7 +122,7 @@ impl Reader {
             "registering outbound ESP SA" => thread.adding = Some(Adding::Registered),
             text => {
                 if let Some(rest) = text.strip_prefix("SPI 0x") {
-                    return self.identifier(number, rest);
+                    return self.spi(number, rest);
                 }
                 thread.detail(text);
             }
@@ -128,14 +130,14 @@ impl Reader {
         None
     }
 
-    /// Brings an identifier together with its keys.
-    fn identifier(&mut self, number: u8, text: &str) -> Option<Event> {
+    /// Matches an SPI with its keys.
+    fn spi(&mut self, number: u8, text: &str) -> Option<Event> {
         let spi = hexadecimal(text.split([',', ' ']).next()?)?;
         let thread = self.threads.get_mut(&number)?;
         let adding = thread.adding.take()?;
         let known = if thread.cipher {
-            let begun = thread.begun == !matches!(adding, Adding::Inbound);
-            thread.keys.get_mut(usize::from(!begun))
+            let from_initiator = thread.initiator == !matches!(adding, Adding::Inbound);
+            thread.keys.get_mut(usize::from(!from_initiator))
         } else {
             None
         };
@@ -160,7 +162,7 @@ impl Reader {
 }
 
 impl Thread {
-    /// Lines about keys.
+    /// A line about keys.
     fn detail(&mut self, text: &str) {
         if let Some(rest) = text.strip_prefix("using ") {
             if let Some(cipher) = rest.strip_suffix(" for encryption") {
@@ -177,7 +179,7 @@ impl Thread {
                 self.dump = None;
             } else if dump.bytes.len() == dump.len
                 && let Some(dump) = self.dump.take()
-                && let Some(place) = self.keys.get_mut(dump.whose)
+                && let Some(place) = self.keys.get_mut(dump.sender)
             {
                 *place = Keys::new(&dump.bytes);
             }
@@ -185,15 +187,15 @@ impl Thread {
     }
 
     /// "36 bytes @ 0x7f8e68002af0"
-    fn begin(&mut self, whose: usize, text: &str) {
+    fn begin(&mut self, sender: usize, text: &str) {
         let len = text.split(' ').next().and_then(|number| number.parse().ok());
         let len = len.filter(|len| (1..=KEY_MAX).contains(len));
-        self.dump = len.map(|len| Dump { whose, len, bytes: Vec::with_capacity(KEY_MAX) });
+        self.dump = len.map(|len| Dump { sender, len, bytes: Vec::with_capacity(KEY_MAX) });
     }
 }
 
 impl Dump {
-    /// Takes a line; none where it is not what it should be.
+    /// Reads a line; `None` if it is malformed.
     fn row(&mut self, text: &str) -> Option<()> {
         let more = (self.len - self.bytes.len()).min(ROW);
         let mut digits = text.split(' ').filter(|digits| !digits.is_empty());
@@ -245,8 +247,8 @@ mod tests {
     fn events(log: &str) -> Vec<Event> {
         let mut reader = Reader::default();
         let event = |line| match reader.line(line) {
-            Line::Kept(event) => event,
-            Line::Told => None,
+            Line::Secret(event) => event,
+            Line::Public => None,
         };
         log.lines().filter_map(event).collect()
     }
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn associations_come_and_go_as_charon_says() {
+    fn associations_follow_the_log() {
         let all = events(LOG);
         let short: Vec<_> = all
             .iter()
@@ -294,11 +296,19 @@ mod tests {
         let begun = keys(
             "43 43 8C 6D 3B 17 D6 35 DE 5E 85 04 8B 40 96 3F 27 1B 16 75 95 7F A0 72 28 D5 C1 4E A4 B9 40 B7 F4 04 48 24",
         );
-        assert_eq!(all[0], Event::Inbound(0xc53c_89d2, begun), "the responder's, for it has begun");
+        assert_eq!(
+            all[0],
+            Event::Inbound(0xc53c_89d2, begun),
+            "the responder's: we are the initiator"
+        );
         let asked = keys(
             "A3 77 38 BE FA 06 F2 57 2C 3A 6B DB 08 ED 2C 56 D7 D2 2C A2 B5 7D B7 D4 4C B7 9B D0 B6 40 D5 3A A8 E4 7D 29",
         );
-        assert_eq!(all[5], Event::Inbound(0x1db9_78ee, asked), "the initiator's, for it was asked");
+        assert_eq!(
+            all[5],
+            Event::Inbound(0x1db9_78ee, asked),
+            "the initiator's: we are the responder"
+        );
         let later = keys(
             "FA 60 44 C2 3E 95 3D E8 3C A1 E9 3B D1 B1 30 2A 1C 1E DB F4 62 F1 96 16 19 FF D3 24 AB F8 A7 07 C7 3D 5D E4",
         );
@@ -306,11 +316,11 @@ mod tests {
     }
 
     #[test]
-    fn what_has_keys_in_it_is_kept() {
+    fn lines_with_keys_are_secret() {
         let mut reader = Reader::default();
         for line in LOG.lines() {
-            let told = reader.line(line) == Line::Told;
-            assert_eq!(told, !line.contains("[CHD]") && !line.contains("[ESP]"), "{line}");
+            let public = reader.line(line) == Line::Public;
+            assert_eq!(public, !line.contains("[CHD]") && !line.contains("[ESP]"), "{line}");
         }
     }
 

@@ -1,8 +1,8 @@
 //! `hawserd function ipsec`: one end of an IPsec tunnel (RFC 4301, RFC 4303, RFC 3948).
 //!
-//! charon negotiates keys and tells them; packets are sealed and opened here. One thread reads the device,
-//! seals, and sends; another receives, opens, and writes the device. Both kinds of messages have one port
-//! at the other end, and here: a third thread takes charon's there.
+//! charon negotiates keys (IKEv2) and logs them; ESP is done here. One thread reads the TUN device, encrypts and
+//! sends; another receives, decrypts and writes to the device. IKE and ESP share UDP port 4500 (RFC 3948): a third
+//! thread relays charon's messages to it.
 
 pub(crate) mod api;
 mod charon;
@@ -52,13 +52,13 @@ use self::{
     socket::{Socket, UDP_MAX_LEN},
 };
 
-/// Where charon sees the other end.
+/// Address at which charon sees the remote end.
 const PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// Packets that wait in the device. The kernel's 500 are too few for bursts at some Gb/s.
+/// Queue length of the TUN device, packets. The kernel's default of 500 overflows in bursts at some Gbit/s.
 const TUN_QUEUE: u32 = 4096;
 
-/// Runs an end until it is told to stop, or the key exchange ends.
+/// Runs one end until it is stopped or charon ends.
 pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
     let document = load(config, typed::<Document>)?;
     if check {
@@ -67,19 +67,19 @@ pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
     let listener = control::bind(Path::new(&document.control)).context("control API")?;
     let (ended, end) = mpsc::channel();
     let counters = Arc::new(Counters::default());
-    let telling = carry(&document, &counters, &ended)?;
+    let threads = carry(&document, &counters, &ended)?;
     let mut charon = Charon::start(&document.ike).context("setpriv (Debian package util-linux)")?;
     let associations = Arc::new(Associations::default());
-    let (known, over) = (Arc::clone(&associations), Farewell(ended.clone()));
-    let tell = move |event| {
-        let _ = &over; // dropped with the log
+    let (known, guard) = (Arc::clone(&associations), LogGuard(ended.clone()));
+    let handle = move |event| {
+        let _ = &guard; // dropped with the log
         known.note(&event);
-        telling.tell(event);
+        threads.send(event);
     };
-    charon.read(tell).context("log of the key exchange")?;
+    charon.read(handle).context("log of the key exchange")?;
     let router = api::router(Arc::new(Api::new(document, counters, associations)));
     let stop = move || {
-        let _ = ended.send(End::Asked); // a process that ends already needs no word
+        let _ = ended.send(End::Asked); // fails only if the process is ending already
     };
     let server = control::serve(listener, router, stop).context("control API")?;
     let why = end.recv().unwrap_or(End::Asked);
@@ -96,33 +96,33 @@ pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
     result
 }
 
-/// Why an end has ended.
+/// Why the process ends.
 enum End {
     Asked,
-    /// The key exchange's log is over.
+    /// charon has ended.
     Log,
-    /// No more packets can be carried.
+    /// A thread that carries packets has failed.
     Packets(anyhow::Error),
 }
 
-/// Says that the log is over when it is dropped.
-struct Farewell(Sender<End>);
+/// Reports the end of charon's log when dropped.
+struct LogGuard(Sender<End>);
 
-impl Drop for Farewell {
+impl Drop for LogGuard {
     fn drop(&mut self) {
         let _ = self.0.send(End::Log);
     }
 }
 
-/// To the two threads that carry packets.
-struct Telling {
+/// Channels to the two threads that carry packets.
+struct Threads {
     outward: Sender<Event>,
     inward: Sender<Event>,
 }
 
-impl Telling {
-    fn tell(&self, event: Event) {
-        // A thread that has ended has said so.
+impl Threads {
+    fn send(&self, event: Event) {
+        // Errors are ignored: a thread that has ended has reported why.
         let _ = match event {
             Event::Outbound(..) | Event::OutboundGone(_) => self.outward.send(event),
             Event::Inbound(..) | Event::InboundGone(_) => self.inward.send(event),
@@ -139,17 +139,17 @@ impl Telling {
     }
 }
 
-/// Makes the device and the socket, and begins to carry packets.
+/// Creates the device and the socket, and starts the threads that carry packets.
 fn carry(
     document: &Document,
     counters: &Arc<Counters>,
     ended: &Sender<End>,
-) -> anyhow::Result<Telling> {
+) -> anyhow::Result<Threads> {
     let interface = &document.interface;
     let socket = Socket::open(document).with_context(|| format!("UDP port 4500 at {interface}"))?;
     let (socket, tun) = (Arc::new(socket), Arc::new(device(document)?));
     let Ike { port, peer_port, .. } = document.ike;
-    let rekey = document.ike.rekey.as_ref().map(asking).transpose()?;
+    let rekey = document.ike.rekey.as_ref().map(start_rekeying).transpose()?;
     let ike =
         UdpSocket::bind((PEER, peer_port)).with_context(|| format!("UDP {PEER}:{peer_port}"))?;
     ike.connect((Ipv4Addr::LOCALHOST, port)).context("key exchange")?;
@@ -178,19 +178,19 @@ fn carry(
     spawn("seal", ended.clone(), || sealing.run().context("packets into the tunnel"))?;
     spawn("open", ended.clone(), || opening.run().context("packets out of the tunnel"))?;
     spawn("ike", ended.clone(), move || negotiate(&ike, &socket).context("key exchange"))?;
-    Ok(Telling { outward, inward })
+    Ok(Threads { outward, inward })
 }
 
-/// Begins to wait for when keys are to be renewed.
-fn asking(rekey: &document::Rekey) -> anyhow::Result<Rekey> {
-    let (ask, asked) = mpsc::channel();
+/// Starts the thread that runs the rekeying command.
+fn start_rekeying(rekey: &document::Rekey) -> anyhow::Result<Rekey> {
+    let (sender, requests) = mpsc::channel();
     let command = rekey.command.clone();
-    let serve = move || rekey::serve(&command, &asked);
+    let serve = move || rekey::serve(&command, &requests);
     thread::Builder::new().name("rekey".into()).spawn(serve).context("thread")?;
-    Ok(Rekey::new(rekey.after, ask))
+    Ok(Rekey::new(rekey.after, sender))
 }
 
-/// Sends what charon has to say to the other end. What is lost it says again.
+/// Relays charon's messages to the remote end. charon retransmits what is lost.
 fn negotiate(ike: &UdpSocket, socket: &Socket) -> io::Result<()> {
     let mut message = vec![0; UDP_MAX_LEN];
     loop {
@@ -198,7 +198,7 @@ fn negotiate(ike: &UdpSocket, socket: &Socket) -> io::Result<()> {
             Ok(len) => {
                 let _ = socket.send(message.get(..len).unwrap_or_default(), len, 0);
             }
-            // It does not listen yet, or no more.
+            // charon is not listening yet, or has closed its socket.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error),
         }
@@ -212,20 +212,20 @@ fn spawn(
 ) -> anyhow::Result<()> {
     let work = move || {
         if let Err(error) = work() {
-            let _ = ended.send(End::Packets(error)); // the process ends already
+            let _ = ended.send(End::Packets(error)); // fails only if the process is ending already
         }
     };
     thread::Builder::new().name(name.into()).spawn(work).context("thread")?;
     Ok(())
 }
 
-/// Makes the TUN device and brings it up.
+/// Creates the TUN device and brings it up.
 fn device(document: &Document) -> anyhow::Result<Tun> {
     let name = &document.device;
     let what = || format!("TUN device {name}");
     let tun = Tun::open(name, Offload::Tcp).with_context(what)?;
     let index = routes::interface(name).with_context(what)?;
-    trust(name).with_context(what)?;
+    relax_reverse_path_filter(name).with_context(what)?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         Routes::open().context("netlink")?.bring_up(index, document.mtu, TUN_QUEUE).await?;
@@ -234,10 +234,10 @@ fn device(document: &Document) -> anyhow::Result<Tun> {
     Ok(tun)
 }
 
-/// Lets packets come by the device whose sender is reached another way, as rules may lead them.
-fn trust(name: &str) -> io::Result<()> {
+/// Accepts packets on the device whose source is routed elsewhere, as routing rules may do (RFC 3704).
+fn relax_reverse_path_filter(name: &str) -> io::Result<()> {
     let file = |of: &str| format!("/proc/sys/net/ipv4/conf/{of}/rp_filter");
-    // The stricter of all and one is in force: 1 is strict, 2 is loose and stands above it.
+    // The kernel uses the greater value of `all` and the interface: 1 is strict, 2 loose.
     let strict = fs::read_to_string(file("all"))?.trim() != "0";
     fs::write(file(name), if strict { "2" } else { "0" })
 }

@@ -1,4 +1,4 @@
-//! Packets into the tunnel: from the device, sealed, to the other end.
+//! Packets into the tunnel: read from the device, encrypted, sent.
 
 use std::{
     io,
@@ -21,13 +21,13 @@ use super::{
     socket::{Socket, UDP_MAX_LEN},
 };
 
-/// Packets read before what was sealed is sent.
+/// Packets read before a batch is sent.
 const BURST: usize = 64;
 
-/// The thread that seals.
+/// The thread that encrypts.
 pub(super) struct Outward {
     pub(super) tun: Arc<Tun>,
-    /// The device's.
+    /// MTU of the device.
     pub(super) mtu: u16,
     pub(super) socket: Arc<Socket>,
     pub(super) counters: Arc<Counters>,
@@ -38,17 +38,17 @@ pub(super) struct Outward {
     pub(super) rekey: Option<Rekey>,
 }
 
-/// Sealed packets of one length, but for the last, which go in one system call.
+/// ESP packets for one system call, of equal length but for the last (UDP GSO).
 #[derive(Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
     size: usize,
     packets: usize,
-    /// Bytes as they were inside.
+    /// Bytes of the inner packets.
     inside: usize,
-    /// What the headers outside have.
+    /// Traffic class byte of the outer headers.
     tos: u8,
-    /// Nothing may follow.
+    /// No packet may follow.
     closed: bool,
 }
 
@@ -79,7 +79,7 @@ impl Outward {
         }
     }
 
-    /// Takes over what the key exchange has agreed on; whether it still runs.
+    /// Applies changes of SAs; returns whether charon still runs.
     fn renew(&mut self) -> bool {
         loop {
             match self.events.try_recv() {
@@ -116,7 +116,7 @@ impl Outward {
         }
     }
 
-    /// Seals a packet of `len` bytes, behind those that wait to be sent.
+    /// Encrypts a packet of `len` bytes into the batch.
     fn push(&mut self, tos: u8, len: usize, write: impl FnOnce(&mut [u8])) {
         let sealed = sealed_len(len);
         if !self.batch.takes(sealed, tos, self.socket.max_batch()) {
@@ -153,7 +153,7 @@ impl Outward {
 }
 
 impl Batch {
-    /// Whether a packet may follow.
+    /// Whether a packet fits into the batch.
     fn takes(&self, sealed: usize, tos: u8, most: usize) -> bool {
         let fits = self.packets < most && self.bytes.len() + sealed <= UDP_MAX_LEN;
         self.packets == 0 || fits && !self.closed && sealed <= self.size && tos == self.tos

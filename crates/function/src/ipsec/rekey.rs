@@ -1,4 +1,4 @@
-//! New keys before all sequence numbers are used up (RFC 4303 section 3.3.3).
+//! Rekeying before the sequence numbers are exhausted (RFC 4303 section 3.3.3).
 
 use std::{
     io,
@@ -6,40 +6,40 @@ use std::{
     sync::mpsc::{Receiver, Sender},
 };
 
-/// Packets after which it is asked again where no new keys have come.
-const AGAIN: u32 = 1 << 24;
+/// Packets after which rekeying is requested again if no new keys have arrived.
+const RETRY_AFTER: u32 = 1 << 24;
 
-/// Knows when new keys are to be asked for.
+/// Requests rekeying after a number of packets.
 pub(super) struct Rekey {
     after: u32,
-    /// With what number of packets; none where there are no more after it.
+    /// Number of packets at the next request; `None` after the last sequence number.
     next: Option<u32>,
-    ask: Sender<()>,
+    requests: Sender<()>,
 }
 
 impl Rekey {
-    /// Asks by `ask` when `after` packets have been sealed with one key.
-    pub(super) fn new(after: u32, ask: Sender<()>) -> Self {
-        Self { after, next: Some(after), ask }
+    /// Sends to `requests` when `after` packets have been sent with one key.
+    pub(super) fn new(after: u32, requests: Sender<()>) -> Self {
+        Self { after, next: Some(after), requests }
     }
 
-    /// There are new keys.
+    /// Notes that new keys are installed.
     pub(super) fn renewed(&mut self) {
         self.next = Some(self.after);
     }
 
-    /// So many packets have been sealed with those that there are.
+    /// Notes the number of packets sent with the current keys.
     pub(super) fn sealed(&mut self, packets: u32) {
         if self.next.is_some_and(|next| packets >= next) {
-            self.next = packets.checked_add(AGAIN);
-            let _ = self.ask.send(()); // whoever is asked ends with the process alone
+            self.next = packets.checked_add(RETRY_AFTER);
+            let _ = self.requests.send(()); // the receiver lives as long as the process
         }
     }
 }
 
-/// Runs a command whenever it is asked for.
-pub(super) fn serve(command: &[String], asked: &Receiver<()>) {
-    for () in asked {
+/// Runs the command for each request.
+pub(super) fn serve(command: &[String], requests: &Receiver<()>) {
+    for () in requests {
         match run(command) {
             Ok(status) if status.success() => {}
             Ok(status) => tracing::error!(?command, %status, "keys were not renewed"),
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_asked_for_once_and_again_if_none_come() {
+    fn rekeying_is_requested_once_and_again_if_no_keys_come() {
         let (ask, asked) = mpsc::channel();
         let mut rekey = Rekey::new(1000, ask);
         let mut asks = |packets| {
@@ -69,22 +69,25 @@ mod tests {
             asked.try_iter().count()
         };
         assert_eq!([0, 999, 1003, 1004, 100_000].map(&mut asks), [0, 0, 1, 0, 0]);
-        assert_eq!([1002 + AGAIN, 1003 + AGAIN, 1004 + AGAIN].map(&mut asks), [0, 1, 0]);
-        assert_eq!([u32::MAX, u32::MAX].map(&mut asks), [1, 0], "there are no numbers after it");
+        assert_eq!(
+            [1002 + RETRY_AFTER, 1003 + RETRY_AFTER, 1004 + RETRY_AFTER].map(&mut asks),
+            [0, 1, 0]
+        );
+        assert_eq!([u32::MAX, u32::MAX].map(&mut asks), [1, 0], "there are no numbers left");
         rekey.renewed();
         rekey.sealed(1000);
         assert_eq!(asked.try_iter().count(), 1);
     }
 
     #[test]
-    fn half_of_all_numbers_are_left_for_it() {
+    fn half_of_the_numbers_are_left_for_rekeying() {
         let text = r#"{"command": ["true"]}"#;
         let rekey: super::super::document::Rekey = serde_json::from_str(text).unwrap();
         assert_eq!(rekey.after, u32::MAX / 2 + 1);
     }
 
     #[test]
-    fn what_cannot_be_run_is_told() {
+    fn a_failing_command_is_an_error() {
         assert!(run(&["/nowhere".into()]).is_err());
         assert!(run(&[]).is_err());
         assert!(!run(&["false".into()]).unwrap().success());

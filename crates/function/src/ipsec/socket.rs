@@ -1,4 +1,4 @@
-//! The UDP socket of a tunnel: batches of datagrams out and in.
+//! The UDP socket of a tunnel, with batches (UDP GSO and GRO).
 
 use std::{
     io::{self, IoSliceMut},
@@ -18,23 +18,23 @@ use rustix::{
 
 use super::document::Document;
 
-/// Bytes that wait in the kernel, each way.
+/// Socket buffers in each direction, bytes.
 const BUFFER: usize = 8 << 20;
 
-/// A system call brings datagrams of at most this many bytes in one piece (UDP GRO).
+/// Largest result of one receive call (UDP GRO), bytes.
 const PIECE: usize = 65_536;
 
-/// The longest UDP payload in IPv4: what a batch must not exceed either.
+/// Largest UDP payload over IPv4, bytes, which also limits a batch.
 pub(super) const UDP_MAX_LEN: usize = 65_507;
 
-/// How long to wait until the kernel takes more.
+/// Time to wait for space in the send buffer.
 const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// The socket between the ends of a tunnel.
+/// The UDP socket of a tunnel.
 pub(super) struct Socket {
     udp: UdpSocket,
     state: UdpSocketState,
-    /// Whether the kernel may cut batches.
+    /// Whether UDP GSO works on the route.
     cuts: AtomicBool,
 }
 
@@ -44,22 +44,22 @@ impl Socket {
         let remote = address(document.remote);
         let udp = udp::between(&document.interface, address(document.local), remote)?;
         let state = UdpSocketState::new((&udp).into())?;
-        // Beyond what the system allows where that is permitted.
+        // SO_RCVBUFFORCE and SO_SNDBUFFORCE exceed the limits of the system, if the process may do that.
         let _ = sockopt::set_socket_recv_buffer_size_force(&udp, BUFFER);
         let _ = state.set_send_buffer_size((&udp).into(), BUFFER);
         Ok(Self { udp, state, cuts: udp_offload::works().into() })
     }
 
-    /// Datagrams that one batch may have.
+    /// Datagrams of a batch at most.
     pub(super) fn max_batch(&self) -> usize {
         if self.cuts.load(Ordering::Relaxed) { self.state.max_gso_segments().max(1) } else { 1 }
     }
 
-    /// Sends a batch of datagrams of `size` bytes, but for the last, with `tos` in their IPv4 headers; waits
-    /// where the kernel's buffer is full.
+    /// Sends a batch of datagrams of `size` bytes (the last may be shorter), with `tos` in their IPv4 headers.
+    /// Blocks while the send buffer is full.
     pub(super) fn send(&self, batch: &[u8], size: usize, tos: u8) -> io::Result<()> {
         match self.send_at_once(batch, size, tos) {
-            // A route whose device cannot cut: from now on there are no batches.
+            // The device of the route does not support UDP GSO: no batches from now on.
             Err(e) if batch.len() > size && e.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
                 self.cuts.store(false, Ordering::Relaxed);
                 batch.chunks(size).try_for_each(|one| self.send_at_once(one, size, tos))
@@ -76,7 +76,7 @@ impl Socket {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     poll(&mut [PollFd::new(&self.udp, PollFlags::OUT)], Some(&PATIENCE))?;
                 }
-                // Of a datagram sent before (an ICMP message): this one was not tried.
+                // The error is of an earlier datagram (an ICMP message): this one was not sent.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionRefused && !refused => {
                     refused = true;
                 }
@@ -85,13 +85,17 @@ impl Socket {
         }
     }
 
-    /// Receives datagrams and gives each to `take`, with its ECN bits; whether there may be more.
-    pub(super) fn receive(&self, room: &mut Room, mut take: impl FnMut(&mut [u8], u8)) -> bool {
+    /// Receives datagrams and passes each to `take` with its ECN bits; returns whether there may be more.
+    pub(super) fn receive(
+        &self,
+        buffer: &mut ReceiveBuffer,
+        mut take: impl FnMut(&mut [u8], u8),
+    ) -> bool {
         let mut metas = [RecvMeta::default(); BATCH_SIZE];
-        let mut pieces: Vec<_> = room.0.chunks_mut(PIECE).map(IoSliceMut::new).collect();
+        let mut pieces: Vec<_> = buffer.0.chunks_mut(PIECE).map(IoSliceMut::new).collect();
         let count = match self.state.recv((&self.udp).into(), &mut pieces, &mut metas) {
             Ok(count) => count,
-            // Of a datagram that was sent (an ICMP message): there may be others to receive.
+            // The error is of a datagram that was sent (an ICMP message): there may be others to receive.
             Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
         };
         for (meta, piece) in metas.iter().zip(&mut pieces).take(count) {
@@ -109,10 +113,10 @@ impl AsFd for Socket {
     }
 }
 
-/// What datagrams are received into.
-pub(super) struct Room(Box<[u8]>);
+/// The buffer for received datagrams.
+pub(super) struct ReceiveBuffer(Box<[u8]>);
 
-impl Room {
+impl ReceiveBuffer {
     pub(super) fn new() -> Self {
         Self(vec![0; PIECE * BATCH_SIZE].into_boxed_slice())
     }

@@ -97,7 +97,7 @@ fn each_mistake_has_its_place() {
     }
 }
 
-/// The same with two instances of a function on path 1, of which rules of another path know nothing.
+/// The same with two instances of a function on path 1, and rules of another path that does not use it.
 fn checked(fail: &str) -> Value {
     let mut document = document();
     let check = json!({"by": {"tcp": {"address": "192.0.2.9:80"}}, "rise": 1, "fall": 1});
@@ -110,7 +110,7 @@ fn checked(fail: &str) -> Value {
     document
 }
 
-/// Targets at the first place of path 1, and identifiers of the paths that rules lead to.
+/// Targets at the first position of path 1, and identifiers of the paths that rules refer to.
 fn led(fail: &str, gone: &[usize]) -> (Option<Vec<u8>>, Vec<u32>) {
     let plan = parse(Kind::Sff, &checked(fail)).unwrap();
     let (functions, now) = (&plan.document.functions, std::time::Instant::now());
@@ -132,7 +132,7 @@ fn led(fail: &str, gone: &[usize]) -> (Option<Vec<u8>>, Vec<u32>) {
 }
 
 #[test]
-fn packets_are_led_around_what_is_down() {
+fn packets_avoid_what_is_down() {
     for fail in ["open", "closed"] {
         assert_eq!(led(fail, &[]), (Some(vec![10, 11]), vec![1, 2]));
         assert_eq!(led(fail, &[0]), (Some(vec![11]), vec![1, 2]));

@@ -1,4 +1,4 @@
-//! The control API of segment routing proxies, and what they count as JSON and for Prometheus.
+//! The control API of SRv6 service proxies, and their counters as JSON and for Prometheus.
 
 use std::{collections::BTreeMap, net::Ipv6Addr, time::Instant};
 
@@ -26,7 +26,7 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// An API of these proxies.
+    /// The API of these proxies.
     pub(crate) fn new(node: Node) -> Self {
         Self { node, started: Instant::now() }
     }
@@ -60,7 +60,7 @@ async fn metrics(State(api): Shared) -> Result<String, Refusal> {
     Ok(prometheus(&Counters::of(&api.node)?))
 }
 
-/// Counters since the daemon started. Bytes are of Ethernet frames as they came in.
+/// Counters since the daemon started. Bytes are those of Ethernet frames on arrival.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "hawserd function srv6-proxy counters")]
 pub(crate) struct Counters {
@@ -74,11 +74,11 @@ pub(crate) struct Counters {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct ProxyCounters {
     segment: Ipv6Addr,
-    /// On their way to the function.
+    /// Packets to the function.
     toward: Tally,
-    /// On their way back.
+    /// Packets returned by the function.
     returned: Tally,
-    /// Packets whose headers were new, and kept; of a dynamic proxy.
+    /// Dynamic proxy: packets whose headers differed from the cached ones and were stored.
     learned: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Configuration of a segment routing proxy as it is written. [`super::plan`] makes it valid.
+//! Configuration file of SRv6 service proxies. [`super::plan`] validates it.
 
 use std::net::Ipv6Addr;
 
@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mac::Mac;
 
-/// Configuration of proxies for functions that know nothing of segment routing
-/// (draft-ietf-spring-sr-service-programming section 6).
+/// Configuration of service proxies for SR-unaware functions (draft-ietf-spring-sr-service-programming section 6).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "hawserd function srv6-proxy configuration")]
@@ -19,10 +18,10 @@ pub(crate) struct Document {
     /// Unix socket of the control API.
     #[schemars(length(min = 1, max = 107))]
     pub(crate) control: String,
-    /// Interfaces that packets come in by and leave by.
+    /// Interfaces on which packets arrive and leave.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) ports: Vec<Port>,
-    /// What stands in for which function.
+    /// Proxies, one a segment.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) proxies: Vec<Proxy>,
 }
@@ -31,69 +30,69 @@ pub(crate) struct Document {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Port {
-    /// Its name here.
+    /// Its name in this configuration.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) name: String,
-    /// Its name in the daemon's network namespace.
+    /// Name of the interface in the daemon's network namespace.
     #[schemars(length(min = 1, max = 15))]
     pub(crate) interface: String,
 }
 
-/// One proxy: a segment, and the function behind it, in one direction.
+/// A proxy: a segment and the function behind it, for one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Proxy {
     /// The segment, an IPv6 address.
     pub(crate) segment: Ipv6Addr,
-    /// What happens to the headers of its packets.
+    /// Behaviour of the proxy.
     pub(crate) behaviour: Behaviour,
-    /// Where packets go to the function.
-    pub(crate) function: Way,
-    /// Name of the port that they come back by, which is this proxy's alone.
+    /// Next hop to the function.
+    pub(crate) function: NextHop,
+    /// Name of the port on which packets return. No other proxy may use it.
     pub(crate) returns: String,
-    /// Where they go on.
-    pub(crate) onward: Way,
-    /// What is put in front of packets that come back; of a static proxy.
+    /// Next hop after the function.
+    pub(crate) onward: NextHop,
+    /// Headers for returning packets. Static proxy only.
     #[serde(default)]
     pub(crate) encapsulation: Option<Encapsulation>,
 }
 
-/// What happens to headers.
+/// Behaviour of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Behaviour {
-    /// End.AS: they are taken off, and what `encapsulation` says is put on.
+    /// End.AS: removes the headers, and adds those of `encapsulation` to returning packets.
     Static,
-    /// End.AD: they are taken off, and those of the last packet that came are put on.
+    /// End.AD: removes the headers, and adds those of the last packet received to returning packets.
     Dynamic,
-    /// End.AM: they stay, but the packet shows the last segment as its destination.
+    /// End.AM: leaves the headers, with the last segment as the destination address on the way to the function.
     Masquerading,
 }
 
-/// A neighbour that packets go to.
+/// A next hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Way {
-    /// Port they leave by.
+pub(crate) struct NextHop {
+    /// Egress port.
     pub(crate) port: String,
     /// Ethernet address of the neighbour.
     pub(crate) mac: Mac,
 }
 
-/// Headers: IPv6, and segments in the order in which they are visited.
+/// An IPv6 header and a segment list, in the order of the path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Encapsulation {
     /// Source address.
     pub(crate) source: Ipv6Addr,
-    /// Segments after the proxy's own; ten fit in front of a packet.
+    /// Segments after the proxy's own, at most ten.
     #[schemars(length(min = 1, max = 10))]
     pub(crate) segments: Vec<Ipv6Addr>,
-    /// The same for IPv6 packets, where these leave by other segments.
+    /// Segments of IPv6 packets, if they differ from those of IPv4 packets.
     #[serde(default)]
     #[schemars(length(max = 10))]
     pub(crate) segments_ipv6: Vec<Ipv6Addr>,
-    /// Routers that packets may pass.
+    /// Hop limit of the IPv6 header.
     #[serde(default = "hop_limit")]
     #[schemars(range(min = 1, max = 255))]
     pub(crate) hop_limit: u8,

@@ -1,4 +1,5 @@
-//! `hawserd function srv6-proxy`: stands in for functions that know nothing of segment routing.
+//! `hawserd function srv6-proxy`: service proxies for SR-unaware functions
+//! (draft-ietf-spring-sr-service-programming section 6).
 
 pub(crate) mod api;
 pub(crate) mod document;
@@ -15,7 +16,7 @@ use hawser_daemon::{config::load, control, failure::Failure};
 
 use self::{api::Api, node::Node, plan::parse};
 
-/// Runs proxies until they are told to stop. Their packets are moved by the kernel.
+/// Runs proxies until stopped. The eBPF program forwards their packets.
 pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
     let plan = load(config, parse)?;
     if check {
@@ -25,11 +26,11 @@ pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
     let node = Node::open(plan).map_err(|error| error.into_failure(config))?;
     let (stop, stopped) = mpsc::channel();
     let ends = move || {
-        let _ = stop.send(()); // a process that ends already needs no word
+        let _ = stop.send(()); // fails only if the process is ending already
     };
     let router = api::router(Arc::new(Api::new(node)));
     let server = control::serve(listener, router, ends).context("control API")?;
-    let _ = stopped.recv(); // a thread that has ended is a reason to end, too
+    let _ = stopped.recv(); // an error means that the thread has ended, which ends the process, too
     server.stop();
     Ok(())
 }

@@ -1,18 +1,18 @@
-//! Proxies at their ports.
+//! The loaded program of SRv6 service proxies on its ports.
 
 use hawser_bpf::srv6::{self as bpf, Proxies};
 
 use super::plan::Plan;
 use crate::{error::Error, node::find};
 
-/// Proxies at their ports.
+/// Proxies on their ports.
 pub(crate) struct Node {
     pub(crate) proxies: Proxies,
     pub(crate) plan: Plan,
 }
 
 impl Node {
-    /// Puts the program on the ports of a plan, and its proxies in force.
+    /// Loads the program with the proxies of a plan and attaches it to its ports.
     pub(crate) fn open(plan: Plan) -> Result<Self, Error> {
         let ports = plan.document.ports.iter().map(|port| port.interface.as_str());
         let (indices, interfaces) = find(ports)?;
@@ -29,7 +29,7 @@ impl Node {
         Ok(Self { proxies, plan })
     }
 
-    /// What each proxy has counted, in their order.
+    /// The counters of each proxy, in the order of the configuration.
     pub(crate) fn counts(&self) -> Result<Vec<bpf::Counts>, Error> {
         let all = (0..).zip(&self.plan.document.proxies);
         all.map(|(number, _)| Ok(self.proxies.counts(number)?)).collect()

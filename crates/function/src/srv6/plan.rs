@@ -1,4 +1,4 @@
-//! A valid configuration of proxies: names resolved to numbers, headers written.
+//! A validated configuration of proxies: names resolved to numbers, headers encoded.
 
 use std::{collections::HashMap, net::Ipv6Addr};
 
@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 
 use super::{
     super::fields::{repeated, within},
-    document::{Behaviour, Document, Encapsulation, Proxy, Way},
+    document::{Behaviour, Document, Encapsulation, NextHop, Proxy},
 };
 use crate::plan::Interface;
 
-/// A configuration that has the right form.
+/// A validated configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// As it is written.
+    /// The configuration as written.
     pub(crate) document: Document,
 }
 
-/// Parses a configuration, naming everything that is wrong with it.
+/// Parses a configuration. Reports all errors at once.
 pub(crate) fn parse(value: &Value) -> Result<Plan, Invalid> {
     let document: Document = typed(value)?;
     let (ports, proxies) = (&document.ports, &document.proxies);
@@ -42,19 +42,19 @@ impl Plan {
     /// The proxies, for ports of these interfaces.
     pub(crate) fn proxies(&self, interfaces: &[Interface], indices: &[u32]) -> Vec<bpf::Proxy> {
         let names = names(&self.document);
-        let way = |way: &Way| {
-            let port = *names.get(way.port.as_str())?;
+        let next_hop = |next_hop: &NextHop| {
+            let port = *names.get(next_hop.port.as_str())?;
             let Interface { mac: own_mac, frame_max } = *interfaces.get(port)?;
-            let (port, mac) = (u32::try_from(port).ok()?, way.mac.octets());
-            Some(bpf::Way { port, frame_max, mac, own_mac })
+            let (port, mac) = (u32::try_from(port).ok()?, next_hop.mac.octets());
+            Some(bpf::NextHop { port, frame_max, mac, own_mac })
         };
         let proxy = |proxy: &Proxy| {
             Some(bpf::Proxy {
                 segment: proxy.segment,
                 behaviour: behaviour(proxy)?,
-                function: way(&proxy.function)?,
+                function: next_hop(&proxy.function)?,
                 returns: *indices.get(*names.get(proxy.returns.as_str())?)?,
-                onward: way(&proxy.onward)?,
+                onward: next_hop(&proxy.onward)?,
             })
         };
         self.document.proxies.iter().filter_map(proxy).collect()
@@ -106,7 +106,7 @@ fn behaviour(proxy: &Proxy) -> Option<bpf::Behaviour> {
     })
 }
 
-/// The headers as they stand in front of a packet, lengths and what follows still zero.
+/// The encoded headers, with lengths and the inner next header left zero.
 fn headers(encapsulation: &Encapsulation, segments: &[Ipv6Addr]) -> Option<Vec<u8>> {
     let destination = *segments.first()?;
     let srh = srh::Repr::at_source(0, segments.to_vec())?.emit()?;
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn document() -> Value {
-        let way = |port| json!({"port": port, "mac": "02:00:00:00:00:0a"});
+        let next_hop = |port| json!({"port": port, "mac": "02:00:00:00:00:0a"});
         json!({
             "version": 1,
             "control": "proxy.sock",
@@ -131,13 +131,13 @@ mod tests {
             ],
             "proxies": [
                 {
-                    "segment": "5f00::1", "behaviour": "static", "function": way("left"),
-                    "returns": "right", "onward": way("net"),
+                    "segment": "5f00::1", "behaviour": "static", "function": next_hop("left"),
+                    "returns": "right", "onward": next_hop("net"),
                     "encapsulation": {"source": "fd00::1", "segments": ["5f00::2", "5f00::3"]},
                 },
                 {
-                    "segment": "5f00::4", "behaviour": "dynamic", "function": way("right"),
-                    "returns": "left", "onward": way("net"),
+                    "segment": "5f00::4", "behaviour": "dynamic", "function": next_hop("right"),
+                    "returns": "left", "onward": next_hop("net"),
                 },
             ],
         })

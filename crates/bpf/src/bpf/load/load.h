@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What the load programs and their loader share. Mirrored in ../../layout.rs; both assert the sizes. */
+/* Structures shared by the load programs and their loader. Mirrored in ../../layout.rs; both assert the sizes. */
 #ifndef HAWSER_LOAD_H
 #define HAWSER_LOAD_H
 
@@ -51,7 +51,7 @@ struct load_control {
 	__u64 interval_fraction; /* in 2^-32 ns */
 	__u64 burst; /* frames to a due time */
 	__u64 limit; /* frames of the schedule */
-	__u64 catch_up_ns; /* frames that are later than this are given up */
+	__u64 catch_up_ns; /* frames later than this are skipped */
 	__u32 first_flow;
 	__u32 flow_count;
 	__u32 first_pattern;
@@ -62,10 +62,10 @@ struct load_control {
 struct load_progress {
 	__u64 due_ns;
 	__u64 due_fraction;
-	__u64 burst_done; /* frames of this due time that are out */
-	__u64 position; /* frames of the schedule that are behind us, sent or given up */
+	__u64 burst_done; /* frames of this due time already sent */
+	__u64 position; /* frames of the schedule that were sent or skipped */
 	__u64 sent;
-	__u64 unsent; /* given up */
+	__u64 unsent; /* skipped */
 	__u64 first_ns;
 	__u64 last_ns;
 	__u32 flow; /* of the next frame, from the stream's first */
@@ -78,7 +78,7 @@ struct load_count {
 	__u64 bytes;
 	__u64 duplicated;
 	__u64 reordered; /* RFC 4737 section 3.3 */
-	__u64 late; /* too old for the window to tell whether they came before */
+	__u64 late; /* older than the window, so that duplicates cannot be detected */
 	__u64 delay_sum;
 	__u64 delay_max;
 	__u64 delay_min_inverted; /* ~minimum, so that zero means none */
@@ -86,7 +86,7 @@ struct load_count {
 	__u64 last_ns;
 };
 
-/* What all CPUs share of a flow. */
+/* State of a flow shared by all CPUs. */
 struct load_track {
 	__u64 expected; /* one more than the highest sequence number seen */
 	__u64 last_delay; /* plus one; zero means none */
@@ -94,9 +94,9 @@ struct load_track {
 
 /* Counters of a port. */
 struct load_port {
-	__u64 other; /* frames that are not ours */
+	__u64 other; /* frames that are not load frames */
 	__u64 other_bytes;
-	__u64 foreign; /* load frames of another run or of no flow of ours */
+	__u64 foreign; /* load frames of another run or an unknown flow */
 	__u64 reflected;
 	__u64 captured;
 	__u64 uncaptured; /* the ring was full */

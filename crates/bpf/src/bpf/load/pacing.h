@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Which frame of which stream is due. */
+/* Selects the stream and frame that are due. */
 #ifndef HAWSER_PACING_H
 #define HAWSER_PACING_H
 
@@ -84,7 +84,7 @@ static __always_inline int unpaced(const struct load_control *c)
 	return !c->interval_ns && !c->interval_fraction;
 }
 
-/* Give up the frames that are too late; their sequence numbers are not used. Times are in 2^-16 ns here:
+/* Skips frames that are too late, without using their sequence numbers. Times are in 2^-16 ns here:
  * whole nanoseconds would be 1 % wrong at 10 million frames a second. */
 static __always_inline void give_up(struct load_progress *p, const struct load_control *c, __u64 late)
 {
@@ -159,7 +159,7 @@ static __always_inline struct stream choose(__u64 now)
 	return best;
 }
 
-/* A frame is out. */
+/* Notes that a frame was sent. */
 static __always_inline void sent(struct load_progress *p, const struct load_control *c, __u64 now)
 {
 	if (!p->sent)

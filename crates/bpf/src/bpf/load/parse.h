@@ -99,7 +99,7 @@ static __always_inline enum step pass_ipv6(struct cursor *c)
 	return at ? after_protocol(at[6]) : STEP_NONE;
 }
 
-/* Pass one header. STEP_NONE: this frame is none of ours. */
+/* Parses one header. STEP_NONE: not a load frame. */
 static __always_inline enum step pass(struct cursor *c, enum step step)
 {
 	__u8 *at;

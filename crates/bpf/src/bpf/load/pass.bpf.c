@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Programs beside the meter.
+/* Programs besides the meter.
  *
- * `load_pass` lets every frame through: live frames can only leave by a port that has a program.
- * `load_refused` counts frames that a device did not take: XDP has no queue, so they are gone, and
- * belong to the frames that were not sent rather than to those that were lost.
+ * `load_pass` passes every frame: live frames can only leave through a port with an XDP program. `load_refused` counts
+ * frames that a device refused. XDP has no queue, so these frames are gone; they count as not sent rather than as lost.
  */
 #include <linux/bpf.h>
 
@@ -11,7 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* The few fields of the kernel's structures that are read; their places come from the kernel. */
+/* Fields of kernel structures that are read; their offsets come from BTF (CO-RE). */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct ns_common {
 	unsigned int inum;

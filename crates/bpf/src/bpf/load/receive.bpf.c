@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The meter: counts the load frames that arrive at a port and takes them off the wire; every other
- * frame goes on to the kernel.
+/* The meter: counts and consumes load frames that arrive at a port; all other frames are passed to the kernel.
  *
  * Counters are per CPU. What CPUs share, the window of seen sequence numbers, changes by
  * compare-and-exchange: losses and duplicates are exact whichever CPUs the frames of a flow meet.
@@ -85,7 +84,7 @@ static __always_inline enum verdict mark(__u32 flow, __u64 sequence)
 
 	if (!slot)
 		return TOO_OLD;
-	lap = (lap + 1) & 0xffffffff; /* zero is a word nobody used */
+	lap = (lap + 1) & 0xffffffff; /* zero marks an unused word */
 	for (int tries = 0; tries < 64; tries++) {
 		old = *(volatile __u64 *)slot;
 		if (old >> 32 > lap)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The reflector: sends load frames back to where they came from, for two-way measurements between
- * machines whose clocks differ. Addresses and ports change places, which leaves checksums right. */
+/* The reflector: returns load frames to their sender, for two-way measurements between machines with different
+ * clocks. Swapping addresses and ports does not change the checksums. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>
@@ -25,7 +25,7 @@ static __always_inline void swap(__u8 *one, __u8 *other, int bytes)
 	}
 }
 
-/* Only plain frames, tagged or not, can go back: a segment list has no reverse. */
+/* Only plain frames, with or without VLAN tags, can be returned: a segment list has no reverse. */
 static __always_inline int plain(const struct cursor *c)
 {
 	return c->ip == 14 || c->ip == 18 || c->ip == 22;

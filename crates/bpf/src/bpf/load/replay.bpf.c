@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Sends the frames of a recording in turn, as they were recorded, at the rate of its one stream. */
+/* Sends the frames of a recording in turn, unchanged, at the rate of its stream. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>
@@ -14,7 +14,7 @@ struct {
 	__type(value, struct load_frame);
 } frames SEC(".maps");
 
-const volatile __u32 frame_max = 60; /* bytes a live frame comes with */
+const volatile __u32 frame_max = 60; /* initial length of a live frame, bytes */
 
 SEC("xdp")
 int load_replay(struct xdp_md *ctx)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The generator: run as XDP live frames, each run of the program is one chance to send a frame.
+/* The generator, run with XDP live frames: each run of the program can send one frame.
  *
- * The kernel hands out recycled pages, and devices on the way may have changed them: everything
- * that is sent is therefore written anew.
+ * The kernel recycles the pages of live frames, and devices on the way may have changed them; so the whole frame is
+ * written each time.
  */
 #include <linux/bpf.h>
 
@@ -42,7 +42,7 @@ struct {
 	__type(value, __u8[LOAD_FRAME_MAX]);
 } filler SEC(".maps");
 
-const volatile __u32 frame_max = 60; /* bytes a live frame comes with */
+const volatile __u32 frame_max = 60; /* initial length of a live frame, bytes */
 
 static __always_inline __u16 fold(__u64 sum)
 {
@@ -67,7 +67,7 @@ static __always_inline void copy_words(__u8 *to, const __u8 *from, __u32 words)
 
 static __always_inline void copy_header(__u8 *frame, const struct load_shape *shape, const __u8 *end)
 {
-	/* what is beyond the header is written after */
+	/* bytes beyond the header are overwritten later */
 	if (shape->header_length <= 48 && frame + 48 <= end) {
 		copy_words(frame, shape->header, 6);
 		return;

@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Service function chaining (RFC 7665) by network service headers (RFC 8300), at a port's XDP hook.
+/* Service function chaining (RFC 7665) with network service headers (RFC 8300), at a port's XDP hook.
  *
- * The same program is classifier, service function forwarder (SFF) and function: `serves` makes it count
- * down the service index first. A packet on a path is looked up by path and index; the entry says to whom
- * it goes, or that it leaves the path. A function without entries sends everything back.
+ * The program is classifier, service function forwarder (SFF), SFC proxy and service function. With `serves` it
+ * is a function and decrements the service index before the lookup. The entry for a packet's path and index
+ * gives the next hop, or ends the path. A function without entries returns packets to the sender.
+ *
+ *  0                   1                   2                   3
+ *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+ * +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+ * |Ver|O|U|    TTL    |   Length  |U|U|U|U|MD Type| Next Protocol |
+ * +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+ * |          Service Path Identifier (SPI)        | Service Index |
+ * +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+ * ~                        Context Header(s)                      ~
+ * +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+   (RFC 8300 sections 2.2 and 2.3)
  */
 #include <linux/bpf.h>
 
@@ -28,7 +38,7 @@ const volatile __u8 serves = 0;
 const volatile __u8 forwards_oam = 0;
 const volatile __u8 guards = 0;
 
-/* The service header, its length checked (RFC 8300 section 2.2); or the cause of a drop. */
+/* Checks the service header (RFC 8300 section 2.2). Returns the cause of a drop, or -1. */
 static __always_inline int check(struct packet *p)
 {
 	struct nsh *nsh = service(p);
@@ -55,13 +65,13 @@ static __always_inline int check(struct packet *p)
 	}
 	if ((void *)nsh + p->header > p->end)
 		return DROP_MALFORMED;
-	/* RFC 8300 section 2.2: who does not handle such packets discards them, unless told otherwise. */
+	/* RFC 8300 section 2.2: nodes that do not support OAM packets discard them, unless configured otherwise. */
 	if (first & OAM << 8 && !forwards_oam)
 		return DROP_OAM;
 	return -1;
 }
 
-/* RFC 8300 section 2.2: down by one before the lookup, a zero becomes 63; never forward a zero. */
+/* RFC 8300 section 2.2: decrement before the lookup, 0 becomes 63; a result of 0 is not forwarded. */
 static __always_inline int lower_ttl(struct nsh *nsh)
 {
 	__u16 first = bpf_ntohs(nsh->first);
@@ -71,7 +81,7 @@ static __always_inline int lower_ttl(struct nsh *nsh)
 	return ttl;
 }
 
-/* Which instance: a flow keeps to one, and moves only when its own goes. */
+/* The instance for a flow, chosen by hash. A flow moves only if its own instance goes down. */
 static __always_inline struct nsh_target *pick(struct nsh_hop *hop, __u32 hash)
 {
 	if (hop->targets == 1)
@@ -87,7 +97,7 @@ static __noinline __u32 inner_hash(const struct packet *p)
 	return flow_hash(&flow);
 }
 
-/* Put the headers of a transport in the place of those that are there. */
+/* Replaces the outer encapsulation by the target's and sends the packet. */
 static __always_inline int send(struct packet *p, const struct nsh_target *t, __u32 hash)
 {
 	__u32 outer = t->encapsulation == ENCAPSULATION_VXLAN_GPE ? GPE_OUTER : ETHERNET_OUTER;
@@ -115,8 +125,7 @@ static __always_inline int send(struct packet *p, const struct nsh_target *t, __
 	return out(p, t);
 }
 
-
-/* Without service header, to the port of the entry: off the path, or for a function that knows none. */
+/* Removes the NSH and sends the packet to the target's port: at the end of a path, or to an SFC-unaware function. */
 static __always_inline int leave(struct packet *p, const struct nsh_target *t, __u32 step)
 {
 	struct nsh *nsh = service(p);
@@ -160,8 +169,8 @@ static __always_inline int differs(const struct nsh_proxied *known, const void *
 	return 0;
 }
 
-/* The flow inside, as a function sees it. The cause of a drop, or less than 0. */
-static __always_inline int bare_flow(const struct packet *p, __u32 port, struct flow *flow)
+/* The inner flow as an SFC-unaware function sees it. Returns the cause of a drop, or -1. */
+static __always_inline int proxied_flow(const struct packet *p, __u32 port, struct flow *flow)
 {
 	switch (inner_flow(p, flow)) {
 	case FLOW_NOT_IP: return DROP_NEXT_PROTOCOL;
@@ -173,7 +182,7 @@ static __always_inline int bare_flow(const struct packet *p, __u32 port, struct 
 	return -1;
 }
 
-/* Copy a packet's header and inner Ethernet addresses. The cause of a drop, or less than 0. */
+/* Copies the NSH and inner Ethernet addresses. Returns the cause of a drop, or -1. */
 static __always_inline int copy_headers(const struct packet *p, struct nsh *nsh, struct nsh_proxied *to)
 {
 	void *inner;
@@ -193,8 +202,8 @@ static __always_inline int copy_headers(const struct packet *p, struct nsh *nsh,
 	return -1;
 }
 
-/* Before the header of a packet is taken off: the header that its flow gets when it comes back. The cause
- * of a drop, or less than 0. */
+/* Stores the NSH under the packet's flow, to restore it when the packet returns from the function. Returns the
+ * cause of a drop, or -1. */
 static __noinline int remember(struct packet *p, const struct nsh_target *t)
 {
 	struct flow flow __attribute__((aligned(8)));
@@ -214,7 +223,7 @@ static __noinline int remember(struct packet *p, const struct nsh_target *t)
 		return DROP_INDEX;
 	if (p->header >= NSH_HEADER_MAX)
 		return DROP_LENGTH;
-	cause = bare_flow(p, t->port, &flow);
+	cause = proxied_flow(p, t->port, &flow);
 	if (cause >= 0)
 		return cause;
 	known = bpf_map_lookup_elem(&proxied, &flow);
@@ -233,10 +242,10 @@ static __noinline int remember(struct packet *p, const struct nsh_target *t)
 	return cause;
 }
 
-/* To a function that knows no headers (RFC 7665 section 4.6). */
-static __always_inline int bare(struct packet *p, const struct nsh_target *t)
+/* To an SFC-unaware function (RFC 7665 section 4.6). */
+static __always_inline int to_unaware(struct packet *p, const struct nsh_target *t)
 {
-	int cause = t->bare == BARE_FLOWS ? remember(p, t) : -1;
+	int cause = t->proxy == PROXY_FLOWS ? remember(p, t) : -1;
 
 	return cause >= 0 ? drop(p, cause) : leave(p, t, STEP_FORWARDED);
 }
@@ -246,11 +255,10 @@ static __always_inline int forward(struct packet *p, struct nsh_hop *hop)
 	__u32 hash = hop->targets > 1 || hop->target[0].encapsulation ? inner_hash(p) : 0;
 	struct nsh_target *target = pick(hop, hash);
 
-	return proxies && target->bare ? bare(p, target) : send(p, target, hash);
+	return proxies && target->proxy ? to_unaware(p, target) : send(p, target, hash);
 }
 
-/* What a forwarder does (RFC 8300 sections 2.2 and 2.3). A function that is its own forwarder has the
- * entry already. */
+/* Forwards as an SFF (RFC 8300 sections 2.2 and 2.3). `hop` is null unless the caller has looked it up. */
 static __noinline int steer(struct packet *p, struct nsh_hop *hop)
 {
 	struct nsh *nsh;
@@ -272,7 +280,8 @@ static __noinline int steer(struct packet *p, struct nsh_hop *hop)
 	return hop->kind == HOP_END ? leave(p, &hop->target[0], STEP_ENDED) : forward(p, hop);
 }
 
-/* By redirection rather than XDP_TX, which does not wake a veth whose end has no program (Linux 6.18). */
+/* Returns the packet to its sender. It is redirected, since XDP_TX does not wake a veth whose peer has no program
+ * (Linux 6.18). */
 static __always_inline int back(struct packet *p)
 {
 	struct gpe_outer *outer = p->data;
@@ -289,7 +298,7 @@ static __always_inline int back(struct packet *p)
 	return bpf_redirect(p->ctx->ingress_ifindex, 0);
 }
 
-/* What a firewall says: the cause of a drop, or less than 0. What is not IP passes. */
+/* Applies the firewall's rules. Returns the cause of a drop, or -1. Packets that are not IP pass. */
 static __always_inline int guard(struct packet *p)
 {
 	struct flow flow __attribute__((aligned(8)));
@@ -302,8 +311,8 @@ static __always_inline int guard(struct packet *p)
 	}
 }
 
-/* What a function does: the index goes down by one (RFC 8300 section 2.3). Where it has entries it is
- * its own forwarder. */
+/* Acts as a service function: decrements the service index (RFC 8300 section 2.3). With an entry for the new index
+ * it is its own SFF. */
 static __always_inline int serve(struct packet *p)
 {
 	struct nsh *nsh = service(p);
@@ -334,8 +343,8 @@ static __always_inline int on_path(struct packet *p)
 	return serves ? serve(p) : steer(p, 0);
 }
 
-/* Write a header so many bytes in front of the frame, behind an outer header that is still empty. A path
- * of 0 is that of the header. */
+/* Prepends `grow` bytes: room for an Ethernet header, and the NSH `header`, whose service path header becomes
+ * `path` unless that is 0. */
 static __noinline int wrap(struct packet *p, const __u8 *header, __u32 length, __u32 grow, __u32 path)
 {
 	struct nsh *nsh;
@@ -363,7 +372,7 @@ static __noinline int wrap(struct packet *p, const __u8 *header, __u32 length, _
 	return 0;
 }
 
-/* Onto a path. */
+/* Puts a packet on a path. */
 static __always_inline int enter(struct packet *p, const struct nsh_class *class)
 {
 	__u32 length = class->length & (NSH_HEADER_MAX - 1);
@@ -404,8 +413,8 @@ static __always_inline int classify(struct packet *p, const struct nsh_port *por
 	return enter(p, class);
 }
 
-/* Back on its path, with the header of its flow: what came from a function that knows none. What becomes
- * of it, or less than 0 where it is to be steered. */
+/* Restores the NSH of a packet that returned from an SFC-unaware function. Returns a verdict, or -1 if the packet
+ * is to be forwarded. */
 static __always_inline int rejoin(struct packet *p, const struct nsh_proxied *known, __u32 path, int turned)
 {
 	__u32 length = known->length & (NSH_HEADER_MAX - 1), grow = length;
@@ -424,8 +433,8 @@ static __always_inline int rejoin(struct packet *p, const struct nsh_proxied *kn
 	return -1;
 }
 
-/* What comes from a function that knows no headers: on the path that its flow went there by. Answers that
- * the function gives itself go the opposite way. What is not IP is between it and the kernel. */
+/* A packet from an SFC-unaware function rejoins the path on which its flow arrived there. Replies that the function
+ * originates take the path of the opposite direction. Packets that are not IP are passed to the kernel. */
 static __noinline int returned(struct packet *p, __u16 proxy)
 {
 	struct flow flow __attribute__((aligned(8)));
@@ -445,7 +454,7 @@ static __noinline int returned(struct packet *p, __u16 proxy)
 	flow.dscp = SIDE_BOTH;
 	flow.port = proxy;
 	known = find_flow(&flow, &how);
-	if (!known && told_flow(&flow, p->data, p->end)) {
+	if (!known && quoted_flow(&flow, p->data, p->end)) {
 		known = find_flow(&flow, &how);
 		if (how == FOUND_REVERSE)
 			how = FOUND_SAME;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What the service chain programs and their loader share. Mirrored in ../../nsh/layout.rs; both assert the
+/* Structures shared by the service chain program and its loader. Mirrored in ../../nsh/layout.rs; both assert the
  * sizes. */
 #ifndef HAWSER_NSH_H
 #define HAWSER_NSH_H
@@ -12,11 +12,11 @@
 #define NSH_COUNTS 65536
 #define NSH_CLASSES 1024
 #define NSH_TARGETS 16 /* instances of one function */
-#define NSH_BUCKETS 64 /* that flows of several instances fall into */
-#define NSH_HEADER_MAX 128 /* bytes of a header that a classifier writes */
+#define NSH_BUCKETS 64 /* hash buckets that spread flows over instances */
+#define NSH_HEADER_MAX 128 /* bytes of an NSH that is written, rounded up to a power of two for the verifier */
 
 enum nsh_encapsulation { ENCAPSULATION_ETHERNET, ENCAPSULATION_VXLAN_GPE };
-enum nsh_bare { BARE_NOT, BARE_FLOWS, BARE_RULES }; /* how packets without header are known again */
+enum nsh_proxy { PROXY_NONE, PROXY_FLOWS, PROXY_RULES }; /* how an SFC proxy finds a returning packet's path */
 enum nsh_kind { HOP_FORWARD, HOP_END };
 enum nsh_otherwise { OTHERWISE_PASS, OTHERWISE_DROP, OTHERWISE_PORT };
 
@@ -24,58 +24,58 @@ enum nsh_drop {
 	DROP_MALFORMED, /* shorter than its headers say */
 	DROP_VERSION,
 	DROP_MD_TYPE,
-	DROP_LENGTH, /* not that of its MD type */
+	DROP_LENGTH, /* contradicts the MD type */
 	DROP_OAM,
-	DROP_NEXT_PROTOCOL, /* nothing that can leave the path here */
+	DROP_NEXT_PROTOCOL, /* payload that cannot leave the path here */
 	DROP_NO_HOP, /* no entry for path and index */
-	DROP_INDEX, /* service index used up */
+	DROP_INDEX, /* service index exhausted */
 	DROP_TTL,
-	DROP_TOO_BIG, /* for the port it should leave by */
+	DROP_TOO_BIG, /* for the egress port */
 	DROP_UNCLASSIFIED,
-	DROP_FAILED, /* no room in front of the packet, or no such port */
-	DROP_DENIED, /* by a rule of the firewall */
-	DROP_FRAGMENT, /* shows no ports, which rules may look at */
-	DROP_UNKNOWN_FLOW, /* came back from a function without headers, and never went there */
-	DROP_SEVERAL_PATHS, /* came back with other addresses, and flows of several paths are like it */
+	DROP_FAILED, /* no headroom, or no such port */
+	DROP_DENIED, /* by a firewall rule */
+	DROP_FRAGMENT, /* at a firewall: without ports, which rules may match */
+	DROP_UNKNOWN_FLOW, /* from an SFC-unaware function, of a flow that was not sent there */
+	DROP_SEVERAL_PATHS, /* from an SFC-unaware function with changed addresses that fit several paths */
 	DROP_CAUSES,
 };
 
-/* Where packets of a hop may go. */
+/* A next hop. */
 struct nsh_target {
-	__u32 port; /* place in the map of ports */
-	__u32 frame_max; /* bytes that the port takes */
+	__u32 port; /* index in `devices` */
+	__u32 frame_max; /* largest frame of the port, bytes */
 	__u8 mac[6];
 	__u8 own_mac[6];
 	__u8 encapsulation;
-	__u8 rewrite_mac; /* at the end of a path: whether inner Ethernet addresses are written */
-	__u8 queued; /* leaves by the kernel's routes, through the port's queues */
-	__u8 bare; /* of enum nsh_bare */
+	__u8 rewrite_mac; /* whether inner Ethernet addresses are rewritten when the NSH is removed */
+	__u8 queued; /* leaves through the kernel's routing and queueing discipline */
+	__u8 proxy; /* enum nsh_proxy; not PROXY_NONE: an SFC-unaware function */
 	__be32 remote;
 	__be32 local;
-	__be32 vni; /* as it stands in the header */
-	__u32 back; /* path and index on which answers of a function without headers go; 0: on none */
+	__be32 vni; /* as in the header: 24 bits, shifted left by 8 */
+	__u32 back; /* service path header of replies that an SFC-unaware function originates; 0: no path */
 };
 
-/* One entry: what happens to packets at a place of a path. */
+/* A forwarding entry, by service path identifier and index. */
 struct nsh_hop {
 	__u32 kind;
 	__u32 count; /* index of its counters */
 	__u32 targets;
-	__u8 bucket[NSH_BUCKETS]; /* the target of each */
+	__u8 bucket[NSH_BUCKETS]; /* target of each hash bucket */
 	struct nsh_target target[NSH_TARGETS];
 };
 
-/* What a port does with frames that are on no path. */
+/* A port, and what it does with frames that are on no path. */
 struct nsh_port {
 	__u32 classify;
 	__u32 otherwise;
 	__u32 other_port;
-	__be32 own; /* address that VXLAN-GPE comes to; 0: none */
+	__be32 own; /* local address of VXLAN-GPE; 0: none */
 	__u8 mac[6]; /* its own */
-	__u16 proxy; /* its number, where flows that come from it have been there without header; 0: not */
+	__u16 proxy; /* number of its SFC proxy if flows identify paths; else 0 */
 };
 
-/* A header as a classifier writes it. */
+/* The NSH of a class. */
 struct nsh_class {
 	__u32 length;
 	__u32 count; /* index of its counters */
@@ -84,30 +84,30 @@ struct nsh_class {
 
 struct nsh_count {
 	__u64 packets;
-	__u64 bytes; /* of frames as they came in */
+	__u64 bytes; /* of frames on arrival */
 };
 
-/* Which packets are traced. Zero is every packet. */
+/* Which packets are traced. Zero matches all. */
 struct nsh_filter {
-	__u64 left; /* events still to be told */
+	__u64 left; /* events still to report */
 	__u32 path; /* service path identifier */
 	__u32 pad;
 	__u8 source[16];
 	__u8 destination[16];
 };
 
-/* A flow that a firewall let pass, under its addresses and ports in a fixed order. */
+/* State of an allowed flow. Its key has addresses and ports in a fixed order, the same for both directions. */
 struct nsh_state {
-	__u64 last_ns; /* when a packet of either direction came */
-	__u32 rules; /* the set of rules that allowed it */
-	__u32 turned; /* whether who began it stands second in the key */
+	__u64 last_ns; /* time of the last packet in either direction, CLOCK_MONOTONIC */
+	__u32 rules; /* number of the rule set that allowed it */
+	__u32 turned; /* whether the initiator is the destination of the key */
 };
 
-/* A flow that went to a function without header. */
+/* A flow at an SFC-unaware function, and the NSH to restore. */
 struct nsh_proxied {
-	__u32 on; /* path and index on which it goes on; 0: flows of several paths look like this */
-	__u32 back; /* the same for answers; 0: on none */
-	__u32 length; /* of the header */
+	__u32 on; /* service path header after the function; 0: ambiguous, flows of several paths have this key */
+	__u32 back; /* the same for replies that the function originates; 0: no path */
+	__u32 length; /* of the NSH, bytes */
 	__u8 macs[12]; /* inner Ethernet addresses */
 	__u8 header[NSH_HEADER_MAX];
 };

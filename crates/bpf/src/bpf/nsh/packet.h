@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The packet in hand, the tables it is looked up in, and what happens to it: traced, counted, dropped, sent. */
+/* The packet being processed, the maps of the program, and tracing, counting, dropping and sending. */
 #ifndef HAWSER_NSH_PACKET_H
 #define HAWSER_NSH_PACKET_H
 
@@ -12,7 +12,7 @@
 #include "nsh.h"
 #include "transport.h"
 
-#include "drops.h" /* behind its causes */
+#include "drops.h" /* after enum nsh_drop */
 
 #define PROTOCOL_IPV4 1
 #define PROTOCOL_IPV6 2
@@ -32,7 +32,7 @@ struct hops {
 	__uint(value_size, sizeof(struct nsh_hop));
 };
 
-/* The entries in force: replaced as a whole, between two packets. */
+/* The active entries, replaced atomically as a whole. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -55,7 +55,7 @@ struct {
 	__type(value, struct nsh_port);
 } ports SEC(".maps");
 
-/* What rules lead to, in two slots as the rules. */
+/* Classes that rules refer to, in two slots like the rules. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2 * NSH_CLASSES);
@@ -82,14 +82,14 @@ struct {
 	__uint(max_entries, 1 << 18);
 } events SEC(".maps");
 
-/* What is known of the packet in hand. */
+/* The packet being processed. */
 struct packet {
 	struct xdp_md *ctx;
 	void *data;
 	void *end;
-	__u32 offset; /* of the service header: ETHERNET_OUTER or GPE_OUTER */
-	__u32 header; /* its length */
-	__u32 path; /* as it came in, host byte order; 0: on none */
+	__u32 offset; /* of the NSH: ETHERNET_OUTER or GPE_OUTER */
+	__u32 header; /* length of the NSH, bytes */
+	__u32 path; /* service path header on arrival, host byte order; 0: on no path */
 };
 
 static __always_inline void reload(struct packet *p)
@@ -98,7 +98,7 @@ static __always_inline void reload(struct packet *p)
 	p->end = (void *)(long)p->ctx->data_end;
 }
 
-/* Masks are bounds that the verifier can follow. */
+/* The masks here and below are bounds for the verifier. */
 static __always_inline struct nsh *service(const struct packet *p)
 {
 	return p->data + (p->offset & 63);
@@ -109,7 +109,7 @@ static __always_inline __u32 inner_offset(const struct packet *p)
 	return (p->offset + p->header) & 511;
 }
 
-/* The flow of what is carried; zero where it is not IP. */
+/* The flow of the payload; zero if it is not IP. */
 static __noinline int inner_flow(const struct packet *p, struct flow *f)
 {
 	struct nsh *nsh;
@@ -140,8 +140,8 @@ static __always_inline int equal_or_any(const __u8 *wanted, const __u8 *found)
 	return !(w[0] | w[1]) || (w[0] == f[0] && w[1] == f[1]);
 }
 
-/* Tell the daemon where the packet goes, where somebody asked for packets like it. */
-static __noinline int tell(struct packet *p, __u32 step, __u32 cause, __u32 out)
+/* Reports a packet that matches the filter to the daemon. */
+static __noinline int report(struct packet *p, __u32 step, __u32 cause, __u32 out)
 {
 	struct flow flow __attribute__((aligned(8)));
 	struct nsh_event *event;
@@ -179,7 +179,7 @@ static __always_inline void trace(struct packet *p, __u32 step, __u32 cause, __u
 	struct nsh_filter *f = bpf_map_lookup_elem(&filter, &zero);
 
 	if (f && (__s64)f->left > 0)
-		tell(p, step, cause, out);
+		report(p, step, cause, out);
 }
 
 static __always_inline int drop(struct packet *p, __u32 cause)
@@ -206,8 +206,8 @@ static __always_inline int redirect(struct packet *p, __u32 port)
 	return drop(p, DROP_FAILED);
 }
 
-/* A redirected frame passes no queue: where the port has queues that must hold, the kernel gets the frame
- * as if it had been sent to it, and its routes lead it out of that port. */
+/* Redirection bypasses the queueing discipline. For a `queued` port, the frame is addressed to the ingress port and
+ * passed to the kernel, whose routes lead to the egress port. */
 static __always_inline int out(struct packet *p, const struct nsh_target *t)
 {
 	__u32 interface = p->ctx->ingress_ifindex;

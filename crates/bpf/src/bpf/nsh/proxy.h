@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What an SFC proxy (RFC 7665 section 4.6) remembers of flows that went to a function without headers: the
- * header that each had, by its addresses and ports as they went in and as they came back. */
+/* State of an SFC proxy (RFC 7665 section 4.6): the NSH of each flow at an SFC-unaware function, found by the flow
+ * as it was sent and, if the function changed one side, by the other side. */
 #ifndef HAWSER_NSH_PROXY_H
 #define HAWSER_NSH_PROXY_H
 
@@ -18,9 +18,9 @@
 #define ICMP_PARAMETER_PROBLEM 12
 #define ICMPV6_INFORMATIONAL 128
 
-const volatile __u8 proxies = 0; /* whether there are functions without headers at some port */
+const volatile __u8 proxies = 0; /* whether any port has an SFC-unaware function */
 
-/* By flow, its port that of the proxy. What its code point would be says which side of it is known. */
+/* By flow, with the proxy's number as its port and enum proxy_side in place of the code point. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1);
@@ -51,7 +51,7 @@ static __always_inline void keep_source(struct flow *f)
 	f->dscp = SIDE_FROM;
 }
 
-/* One side of a flow: where flows of several paths share it, it tells no path. */
+/* Stores one side of a flow. If flows of several paths share it, it is marked as ambiguous. */
 static __always_inline void keep_side(const struct flow *side, const struct nsh_proxied *new)
 {
 	struct nsh_proxied *known = bpf_map_lookup_elem(&proxied, side);
@@ -79,14 +79,14 @@ static __noinline int keep(struct flow *flow, struct nsh_proxied *new)
 }
 
 enum proxy_found {
-	FOUND_SAME, /* the flow as it went in, or as it came back before */
-	FOUND_REVERSE, /* an answer to it by the function itself */
-	FOUND_SIDE, /* its other side has changed */
-	FOUND_SEVERAL, /* several paths would fit */
+	FOUND_SAME, /* the flow as it was sent, or as it returned before */
+	FOUND_REVERSE, /* a reply that the function originated */
+	FOUND_SIDE, /* one side matches, the other has changed */
+	FOUND_SEVERAL, /* one side matches flows of several paths */
 	FOUND_NONE,
 };
 
-/* The flow that a packet without header belongs to. */
+/* The flow of a packet that returned from an SFC-unaware function. */
 static __always_inline struct nsh_proxied *find_flow(const struct flow *flow, enum proxy_found *how)
 {
 	struct flow key __attribute__((aligned(8))) = *flow;
@@ -116,7 +116,7 @@ static __always_inline struct nsh_proxied *find_flow(const struct flow *flow, en
 	return known;
 }
 
-/* Whether a message of this type tells of a packet that went nowhere. */
+/* Whether a message of this type is an error that quotes a packet. */
 static __always_inline int is_icmp_error(const struct flow *f, __u8 type)
 {
 	if (f->protocol == IPPROTO_ICMPV6)
@@ -124,8 +124,8 @@ static __always_inline int is_icmp_error(const struct flow *f, __u8 type)
 	return type == ICMP_UNREACHABLE || type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETER_PROBLEM;
 }
 
-/* The flow that an ICMP error tells of (RFC 792, RFC 4443 section 2.1). `f` has the error's own. */
-static __always_inline int told_flow(struct flow *f, void *data, void *end)
+/* Replaces the flow of an ICMP error by the flow of the packet that it quotes (RFC 792, RFC 4443 section 2.1). */
+static __always_inline int quoted_flow(struct flow *f, void *data, void *end)
 {
 	__u8 *type = data + sizeof(struct ethhdr) + sizeof(struct iphdr);
 	__u16 port = f->port;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What a firewall remembers of the flows that it let pass. */
+/* Connection tracking of a firewall. */
 #ifndef HAWSER_NSH_STATES_H
 #define HAWSER_NSH_STATES_H
 
@@ -11,9 +11,9 @@
 #include "nsh.h"
 #include "rules.h"
 
-const volatile __u64 idle_ns = 0; /* of flows that are remembered; 0: none is */
+const volatile __u64 idle_ns = 0; /* flow state expires after this idle time; 0: stateless */
 
-/* Flows that the firewall let pass. */
+/* Allowed flows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1);
@@ -21,7 +21,7 @@ struct {
 	__type(value, struct nsh_state);
 } states SEC(".maps");
 
-/* The same for both directions; tells whether source and destination changed places. */
+/* Makes a key that is the same for both directions; returns whether source and destination were swapped. */
 static __always_inline __u32 put_in_order(const struct flow *f, struct flow *key)
 {
 	const __u64 *s = (const __u64 *)f->source, *d = (const __u64 *)f->destination;
@@ -40,8 +40,8 @@ static __always_inline __u32 put_in_order(const struct flow *f, struct flow *key
 	return turned;
 }
 
-/* By rules and by what is remembered: whoever began a flow must be allowed to, and is asked anew when
- * the rules have changed. */
+/* Whether a packet may pass: its flow has been allowed, or the rules allow the flow in its initiator's direction.
+ * Flows are checked again after the rules have changed. */
 static __always_inline int is_allowed(struct flow *flow)
 {
 	struct flow key __attribute__((aligned(8)));

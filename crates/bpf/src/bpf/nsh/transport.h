@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What is around a network service header: Ethernet (RFC 8300 section 6) or VXLAN-GPE over UDP and IPv4. */
+/* Outer encapsulation of an NSH: Ethernet (RFC 8300 section 6) or VXLAN-GPE over UDP and IPv4. */
 #ifndef HAWSER_NSH_TRANSPORT_H
 #define HAWSER_NSH_TRANSPORT_H
 
@@ -61,7 +61,7 @@ static __always_inline int is_to(void *data, void *end, __be32 own)
 	return (void *)(ip + 1) <= end && eth->h_proto == bpf_htons(ETH_P_IP) && ip->daddr == own;
 }
 
-/* Whether VXLAN-GPE came to an address of ours. */
+/* Whether a packet is VXLAN-GPE to the port's own address. */
 static __always_inline int is_gpe(void *data, void *end, __be32 own)
 {
 	struct gpe_outer *outer = data;
@@ -71,7 +71,7 @@ static __always_inline int is_gpe(void *data, void *end, __be32 own)
 	       outer->udp.dest == bpf_htons(PORT_VXLAN_GPE) && !(outer->ip.frag_off & bpf_htons(0x3fff));
 }
 
-/* Whether lengths and header checksum hold, and a network service header is inside. */
+/* Whether lengths and the IPv4 header checksum are right, and the payload is an NSH. */
 static __always_inline int is_sound_gpe(const struct gpe_outer *outer, __u32 length)
 {
 	__u32 total = bpf_ntohs(outer->ip.tot_len);
@@ -89,8 +89,8 @@ static __always_inline void write_ethernet(struct ethhdr *eth, const struct nsh_
 	eth->h_proto = bpf_htons(type);
 }
 
-/* RFC 6936 section 4: a checksum of zero is what tunnels over IPv4 send; the source port tells flows
- * apart (RFC 7348 section 5). */
+/* The UDP checksum is zero, as is usual for tunnels over IPv4 (RFC 7348 section 5); the source port is a hash of
+ * the inner flow, for ECMP. */
 static __always_inline void write_gpe(struct gpe_outer *outer, const struct nsh_target *t, __u32 length,
 				      __u32 hash)
 {
@@ -124,7 +124,7 @@ static __always_inline void swap_ethernet(struct ethhdr *eth)
 	__builtin_memcpy(eth->h_source, mac, 6);
 }
 
-/* Back to where it came from. What is inside has changed, so the checksum goes. */
+/* Swaps source and destination. The payload has changed, so the UDP checksum is set to zero. */
 static __always_inline void turn_gpe(struct gpe_outer *outer)
 {
 	__be32 address = outer->ip.daddr;

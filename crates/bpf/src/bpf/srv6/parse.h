@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Read a segment routing header (RFC 8754 section 2) and the packet that is carried. */
+/* Parses a segment routing header and the inner packet.
+ *
+ *  0                   1                   2                   3
+ *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+ * +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+ * | Next Header   |  Hdr Ext Len  | Routing Type  | Segments Left |
+ * +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+ * |  Last Entry   |     Flags     |              Tag              |
+ * +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+ * ~     Segment List[0] (128-bit IPv6 address) ... [Last Entry]   ~
+ * +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+ * ~            Optional Type Length Value objects                 ~
+ * +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+   (RFC 8754 section 2)
+ */
 #ifndef HAWSER_SRV6_PARSE_H
 #define HAWSER_SRV6_PARSE_H
 
@@ -23,7 +36,7 @@
 
 struct srh {
 	__u8 next;
-	__u8 words; /* of 8 bytes, without the first */
+	__u8 words; /* Hdr Ext Len: 8-octet units, not including the first */
 	__u8 type;
 	__u8 left;
 	__u8 last;
@@ -31,7 +44,7 @@ struct srh {
 	__be16 tag;
 };
 
-/* Bytes of an IPv6 packet by its header; 0: malformed. */
+/* Length of an IPv6 packet by its header, bytes; 0: malformed. */
 static __always_inline __u32 ipv6_length(const struct ipv6hdr *ip, const void *end)
 {
 	__u32 length;
@@ -57,8 +70,8 @@ static __always_inline __u32 carried_length(const void *at, const void *end, __u
 	return family == FAMILY_IPV4 ? ipv4_length(at, end) : ipv6_length(at, end);
 }
 
-/* The length of a header with its IPv6 header; 0: malformed. A reduced list lacks the first segment, so
- * one more may be left (RFC 8754 section 4.3.1.1). */
+/* Length of IPv6 header and SRH, bytes; 0: malformed. Segments Left may exceed Last Entry by one, since a reduced SRH
+ * does not contain the first segment (RFC 8754 sections 4.1.1 and 4.3.1.1). */
 static __always_inline __u32 srh_length(const struct srh *srh, __u32 packet)
 {
 	__u32 length = IP_LENGTH + sizeof(*srh) + srh->words * 8u;
@@ -68,7 +81,7 @@ static __always_inline __u32 srh_length(const struct srh *srh, __u32 packet)
 	return length;
 }
 
-/* A segment of the list; null where it is not there. */
+/* A segment of the list; null if it is not in the packet. */
 static __always_inline struct in6_addr *segment(void *ip, const void *end, __u32 number)
 {
 	struct in6_addr *at = ip + IP_LENGTH + sizeof(struct srh) + (number & 255) * SEGMENT;
@@ -82,7 +95,7 @@ static __always_inline int equal_address(const struct in6_addr *a, const struct 
 	       a->s6_addr32[2] == b->s6_addr32[2] && a->s6_addr32[3] == b->s6_addr32[3];
 }
 
-/* What neighbours say to each other, which is for the kernel. */
+/* Whether a packet is neighbor discovery, which is passed to the kernel. */
 static __always_inline int is_of_link(const struct ipv6hdr *ip, const void *end)
 {
 	const __u8 *type = (const __u8 *)(ip + 1);

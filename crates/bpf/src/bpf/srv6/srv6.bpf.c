@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Proxies for functions that know nothing of segment routing, at a port's XDP hook:
- * draft-ietf-spring-sr-service-programming section 6, End.AS, End.AD and End.AM.
+/* SRv6 service proxies for SR-unaware functions, at a port's XDP hook: End.AS, End.AD and End.AM of
+ * draft-ietf-spring-sr-service-programming section 6.
  *
- * A packet to a segment of ours goes to the function without its headers (End.AS, End.AD), or with the
- * last segment for its destination (End.AM). What comes back by the port of the function gets headers
- * that were configured (End.AS) or seen last (End.AD), or its destination (End.AM).
+ * A packet to a local segment is sent to the function without its headers (End.AS, End.AD), or with the last segment as
+ * its destination (End.AM). A packet that returns on the function's port gets the configured headers (End.AS), the
+ * headers of the last packet received (End.AD), or its destination back (End.AM).
  */
 #include "parse.h"
 
-#include "drops.h" /* behind its causes */
+#include "drops.h" /* after enum srv6_drop */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
@@ -17,7 +17,7 @@ struct {
 	__uint(value_size, sizeof(struct bpf_devmap_val));
 } devices SEC(".maps");
 
-/* By address. */
+/* By segment. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SRV6_PROXIES);
@@ -25,7 +25,7 @@ struct {
 	__type(value, struct srv6_proxy);
 } segments SEC(".maps");
 
-/* By the index of the interface that a function's packets come back by. */
+/* By index of the interface on which packets return from a function. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SRV6_PROXIES);
@@ -33,7 +33,7 @@ struct {
 	__type(value, struct srv6_proxy);
 } returns SEC(".maps");
 
-/* By proxy and inner family. */
+/* Headers for returning packets, by proxy and inner family. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2 * SRV6_PROXIES);
@@ -77,19 +77,19 @@ static __always_inline void count(const struct packet *p, __u32 number, enum srv
 	}
 }
 
-/* Out of a port, in an Ethernet header of its own. */
-static __always_inline int leave(const struct packet *p, const struct srv6_way *way, __u16 type)
+/* Writes an Ethernet header and sends the packet. */
+static __always_inline int leave(const struct packet *p, const struct srv6_next_hop *next_hop, __u16 type)
 {
 	struct ethhdr *eth = p->data;
 
 	if ((void *)(eth + 1) > p->end)
 		return drop(DROP_FAILED);
-	if (p->end - p->data > way->frame_max)
+	if (p->end - p->data > next_hop->frame_max)
 		return drop(DROP_TOO_BIG);
-	__builtin_memcpy(eth->h_dest, way->mac, sizeof(eth->h_dest));
-	__builtin_memcpy(eth->h_source, way->own_mac, sizeof(eth->h_source));
+	__builtin_memcpy(eth->h_dest, next_hop->mac, sizeof(eth->h_dest));
+	__builtin_memcpy(eth->h_source, next_hop->own_mac, sizeof(eth->h_source));
 	eth->h_proto = bpf_htons(type);
-	if (bpf_redirect_map(&devices, way->port, XDP_ABORTED) == XDP_REDIRECT)
+	if (bpf_redirect_map(&devices, next_hop->port, XDP_ABORTED) == XDP_REDIRECT)
 		return XDP_REDIRECT;
 	return drop(DROP_FAILED);
 }
@@ -99,7 +99,7 @@ static __always_inline __u16 type_of(__u32 family)
 	return family == FAMILY_IPV4 ? ETH_P_IP : ETH_P_IPV6;
 }
 
-/* The first word of a header, without the length of what follows it. */
+/* The first 8 bytes of an IPv6 header with the payload length set to zero. */
 static __always_inline __u64 first_word(const void *ip)
 {
 	union {
@@ -117,7 +117,7 @@ static __always_inline int is_known(const struct packet *p, const struct srv6_he
 
 	if (known->length != length)
 		return 0;
-	for (__u32 at = 8; at < SRV6_ROOM; at += 8) {
+	for (__u32 at = 8; at < SRV6_HEADERS_MAX; at += 8) {
 		if (at >= length)
 			break;
 		if (ip + at + 8 > p->end || *(__u64 *)(ip + at) != *(__u64 *)(known->bytes + at))
@@ -126,8 +126,8 @@ static __always_inline int is_known(const struct packet *p, const struct srv6_he
 	return 1;
 }
 
-/* Keep the headers of a packet: in the spare place, which is in force then. Traffic class, flow label and
- * hop limit are one word, which may change from packet to packet. */
+/* Learns the headers of a packet (End.AD): writes the inactive half of the cache, then activates it. The words with
+ * traffic class, flow label and hop limit are ignored in the comparison, since they may differ between packets. */
 static __always_inline void learn(const struct packet *p, __u32 number, __u32 family, __u32 length)
 {
 	__u32 key = 2 * number + family;
@@ -147,9 +147,9 @@ static __always_inline void learn(const struct packet *p, __u32 number, __u32 fa
 		return;
 	}
 	if (__sync_val_compare_and_swap(&cache->busy, 0, 1))
-		return; /* another processor is about it */
+		return; /* another CPU is writing */
 	spare = &cache->headers[other];
-	for (__u32 at = 8; at < SRV6_ROOM; at += 8) {
+	for (__u32 at = 8; at < SRV6_HEADERS_MAX; at += 8) {
 		if (at >= length || ip + at + 8 > p->end)
 			break;
 		*(__u64 *)(spare->bytes + at) = *(__u64 *)(ip + at);
@@ -161,7 +161,7 @@ static __always_inline void learn(const struct packet *p, __u32 number, __u32 fa
 	count(p, number, COUNT_LEARNED);
 }
 
-/* The family of what is carried; less than 0 where it is neither. */
+/* Family of the inner packet, or -1. */
 static __always_inline int family_of(__u8 protocol)
 {
 	if (protocol == IPPROTO_IPIP)
@@ -169,7 +169,7 @@ static __always_inline int family_of(__u8 protocol)
 	return protocol == IPPROTO_IPV6 ? FAMILY_IPV6 : -1;
 }
 
-/* Take the headers off, `length` bytes of a packet of `whole`. */
+/* Removes `length` bytes of headers from a packet of `whole` bytes. */
 static __always_inline int strip(struct packet *p, const struct srv6_proxy *proxy, __u32 whole,
 				 __u32 length, __u8 protocol)
 {
@@ -183,7 +183,7 @@ static __always_inline int strip(struct packet *p, const struct srv6_proxy *prox
 	if (!carried || carried > whole - length)
 		return drop(DROP_MALFORMED);
 	if (proxy->behaviour == BEHAVIOUR_DYNAMIC) {
-		if (length > SRV6_ROOM)
+		if (length > SRV6_HEADERS_MAX)
 			return drop(DROP_TOO_LONG);
 		learn(p, proxy->number, family, length);
 	}
@@ -191,10 +191,11 @@ static __always_inline int strip(struct packet *p, const struct srv6_proxy *prox
 	if (bpf_xdp_adjust_head(p->ctx, length))
 		return drop(DROP_FAILED);
 	reload(p);
-	return leave(p, &proxy->way, type_of(family));
+	return leave(p, &proxy->next_hop, type_of(family));
 }
 
-/* On to the next segment (RFC 8986 section 4.1), or under the name of the last one. */
+/* Advances to the next segment (RFC 8986 section 4.1); for End.AM, the destination becomes the last segment. Returns the
+ * cause of a drop, or -1. */
 static __always_inline int advance(struct packet *p, struct ipv6hdr *ip, struct srh *srh, int masquerade)
 {
 	struct in6_addr *next = segment(ip, p->end, masquerade ? 0 : srh->left - 1);
@@ -240,10 +241,10 @@ static __always_inline int toward(struct packet *p, struct ipv6hdr *ip, const st
 	if (proxy->behaviour == BEHAVIOUR_DYNAMIC)
 		return strip(p, proxy, whole, length, srh->next);
 	count(p, proxy->number, COUNT_TOWARD);
-	return leave(p, &proxy->way, ETH_P_IPV6);
+	return leave(p, &proxy->next_hop, ETH_P_IPV6);
 }
 
-/* Put headers in front of what came back from a function. */
+/* Adds headers to a packet that returned from a function. */
 static __always_inline int push(struct packet *p, const struct srv6_proxy *proxy, __u32 family)
 {
 	__u32 key = 2 * proxy->number + family, length, carried;
@@ -261,13 +262,13 @@ static __always_inline int push(struct packet *p, const struct srv6_proxy *proxy
 	if (length < IP_LENGTH + sizeof(struct srh))
 		return drop(DROP_NO_CACHE);
 	count(p, proxy->number, COUNT_RETURNED);
-	if (p->end - p->data + length > proxy->way.frame_max)
+	if (p->end - p->data + length > proxy->next_hop.frame_max)
 		return drop(DROP_TOO_BIG);
 	if (bpf_xdp_adjust_head(p->ctx, -(int)length))
 		return drop(DROP_FAILED);
 	reload(p);
 	ip = p->data + ETH_HLEN;
-	for (__u32 at = 0; at < SRV6_ROOM; at += 8) {
+	for (__u32 at = 0; at < SRV6_HEADERS_MAX; at += 8) {
 		if (at >= length)
 			break;
 		if ((void *)ip + at + 8 > p->end)
@@ -278,10 +279,10 @@ static __always_inline int push(struct packet *p, const struct srv6_proxy *proxy
 		return drop(DROP_FAILED);
 	ip->payload_len = bpf_htons(length - IP_LENGTH + carried);
 	((struct srh *)(ip + 1))->next = family == FAMILY_IPV4 ? IPPROTO_IPIP : IPPROTO_IPV6;
-	return leave(p, &proxy->way, ETH_P_IPV6);
+	return leave(p, &proxy->next_hop, ETH_P_IPV6);
 }
 
-/* Give a packet that came back its destination again. */
+/* Restores the destination of a returned packet (End.AM). */
 static __always_inline int unmask(struct packet *p, struct ipv6hdr *ip, const struct srv6_proxy *proxy)
 {
 	struct srh *srh = (struct srh *)(ip + 1);
@@ -306,7 +307,7 @@ static __always_inline int unmask(struct packet *p, struct ipv6hdr *ip, const st
 		return drop(DROP_CHANGED);
 	ip->daddr = *next;
 	count(p, proxy->number, COUNT_RETURNED);
-	return leave(p, &proxy->way, ETH_P_IPV6);
+	return leave(p, &proxy->next_hop, ETH_P_IPV6);
 }
 
 static __always_inline int back(struct packet *p, const struct srv6_proxy *proxy)

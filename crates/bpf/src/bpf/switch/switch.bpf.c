@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* The switch: IP address swapping by exact match on addresses and label.
  *
- * switch_wan at a port's ingress, switch_agent at its egress (TC, clsact). Both find an entry, write its
- * addresses and port, and hand the packet to a port's neighbour or, at ingress, to our own stack. Offload
- * packets stay whole: checksums are changed by what the addresses differ, which holds for whole and for
- * partial sums. What matches nothing and is not for us goes nowhere.
+ * switch_wan runs at a port's ingress, switch_agent at its egress (TC, clsact). Both look up an entry, write its addresses
+ * and port, and send the packet to a neighbour or, at ingress, to the local stack. Offload (GSO) packets are not split:
+ * checksums are updated incrementally (RFC 1624), which is valid for complete and for partial checksums. A packet that
+ * matches no entry and is not for the local stack is dropped.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -20,13 +20,13 @@
 
 #include "switch.h"
 
-#include "drops.h" /* behind its causes */
+#include "drops.h" /* after enum switch_drop */
 
 #define IP_MORE_FRAGMENTS 0x2000
 #define IP_FRAGMENT_OFFSET 0x1fff
-#define L4 (sizeof(struct ethhdr) + sizeof(struct iphdr)) /* where TCP or UDP begins: no options */
+#define L4 (sizeof(struct ethhdr) + sizeof(struct iphdr)) /* offset of TCP or UDP: IPv4 options are not supported */
 #define ICMP_LENGTH 8
-#define LABEL_MIN 0x1000 /* no label is lower */
+#define LABEL_MIN 0x1000 /* lowest label */
 
 struct entries {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -35,7 +35,7 @@ struct entries {
 	__uint(value_size, sizeof(struct switch_entry));
 };
 
-/* The set of entries in force: replaced as a whole, between two packets. */
+/* The active entries, replaced atomically as a whole. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -43,7 +43,7 @@ struct {
 	__array(values, struct entries);
 } in_force SEC(".maps");
 
-/* Our own addresses; whether NAT takes low ports there for others. */
+/* Local addresses, and whether NAT uses their low ports. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -63,12 +63,12 @@ struct {
 	__uint(max_entries, 65536);
 } events SEC(".maps");
 
-/* The headers that are looked at, behind that of Ethernet. */
+/* Headers that are parsed, after Ethernet's. */
 struct headers {
 	struct iphdr ip;
 	__be16 source_port;
 	__be16 destination_port;
-	__be16 udp_length; /* the rest of the shortest header */
+	__be16 udp_length; /* the last field of the shortest header, UDP's */
 	__be16 udp_check;
 };
 
@@ -78,7 +78,7 @@ static __always_inline int drop(__u32 cause)
 	return TC_ACT_SHOT;
 }
 
-/* The headers, made linear if need be; null where the packet is shorter. */
+/* The headers, pulled into linear data if needed; null if the packet is shorter. */
 static __always_inline struct headers *headers(struct __sk_buff *skb)
 {
 	const __u32 length = sizeof(struct ethhdr) + sizeof(struct headers);
@@ -101,7 +101,7 @@ static __always_inline __u16 fold(__u64 sum)
 	return sum;
 }
 
-/* RFC 1812 section 5.2.2: what the stack would look at before it forwards. */
+/* Header validation before forwarding (RFC 1812 section 5.2.2), as in the stack. */
 static __always_inline int is_sound(const struct iphdr *ip, __u32 length)
 {
 	const __u32 *words = (const void *)ip;
@@ -126,7 +126,7 @@ static __always_inline struct switch_entry *find(const struct switch_key *key)
 	return set ? bpf_map_lookup_elem(set, key) : 0;
 }
 
-/* The entry of a packet with ports, and which of them it matched. Labels of both are UDP's alone. */
+/* Looks up the entry of a packet and which port holds the label. Only UDP has labels in both ports. */
 static __always_inline struct switch_entry *entry_of(const struct headers *h, struct switch_key *key)
 {
 	struct switch_entry *entry;
@@ -150,8 +150,8 @@ static __always_inline struct switch_entry *entry_of(const struct headers *h, st
 	return find(key);
 }
 
-/* Show the packet to the daemon. When it does not keep up, the packet is only counted. */
-static __always_inline void tell(struct __sk_buff *skb, __u32 kind, __u32 mtu)
+/* Reports the packet to the daemon. If the ring buffer is full, it is only counted. */
+static __always_inline void report(struct __sk_buff *skb, __u32 kind, __u32 mtu)
 {
 	struct switch_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	__u32 length = skb->len - sizeof(struct ethhdr);
@@ -170,7 +170,7 @@ static __always_inline void tell(struct __sk_buff *skb, __u32 kind, __u32 mtu)
 		bpf_ringbuf_submit(event, 0);
 }
 
-/* Bytes of the headers of each segment of an offload packet, from the IP header. */
+/* Length of the headers of each segment of a GSO packet, from the IP header, bytes. */
 static __always_inline __u32 segment_headers(struct __sk_buff *skb, __u8 protocol)
 {
 	__u8 offset = 0;
@@ -184,7 +184,7 @@ static __always_inline __u32 segment_headers(struct __sk_buff *skb, __u8 protoco
 struct size {
 	__u32 packets;
 	__u32 bytes;
-	__u32 largest; /* of the packets */
+	__u32 largest; /* length of the packet, or of its segments, bytes */
 };
 
 static __always_inline struct size size_of(struct __sk_buff *skb, __u8 protocol)
@@ -213,7 +213,7 @@ static __always_inline void count(__u32 index, const struct size *size)
 	}
 }
 
-/* 0 where the port takes packets of this size, else the verdict. */
+/* Returns 0 if the packet fits the MTU of the port, else the verdict. */
 static __always_inline int refuse(struct __sk_buff *skb, __u32 interface, __u32 largest)
 {
 	__u32 mtu = 0; /* in: use the packet's own length */
@@ -223,11 +223,11 @@ static __always_inline int refuse(struct __sk_buff *skb, __u32 interface, __u32 
 		return drop(DROP_FAILED);
 	if (largest <= mtu)
 		return 0;
-	tell(skb, EVENT_TOO_BIG, mtu);
+	report(skb, EVENT_TOO_BIG, mtu);
 	return drop(DROP_TOO_BIG);
 }
 
-/* Difference of two pairs of addresses as a one's complement sum (RFC 1624). */
+/* Difference between two pairs of addresses as a ones' complement sum (RFC 1624). */
 static __always_inline __u32 difference(const struct iphdr *ip, const struct switch_entry *entry)
 {
 	__u64 sum = (__u64)(__u32)~ip->saddr + (__u32)~ip->daddr + entry->source + entry->destination;
@@ -236,7 +236,7 @@ static __always_inline __u32 difference(const struct iphdr *ip, const struct swi
 	return (sum & 0xffffffff) + (sum >> 32);
 }
 
-/* Write addresses, the port that holds a label alone and, in transit, time to live. */
+/* Writes addresses, the port if it alone holds the label and, in transit, the decremented TTL. */
 static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
 				   const struct switch_entry *entry, __u8 place, int transit)
 {
@@ -247,8 +247,8 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
 	__u64 sum = (__u16)~h->ip.check;
 
 	if (is_udp && skb->gso_size) {
-		/* it is of the pseudo header alone until the packet is cut; where the port does not compute
-		 * checksums, the kernel does not say so, and the helpers would take it for a whole one */
+		/* The checksum covers only the pseudo header until the packet is segmented. If the port does not compute
+		 * checksums, the kernel does not indicate that, and the helpers would treat it as complete. */
 		h->udp_check = fold((__u64)h->udp_check + change);
 	} else if (bpf_l4_csum_replace(skb, at, 0, change, BPF_F_PSEUDO_HDR | flags) ||
 		   (place != PLACE_BOTH && bpf_l4_csum_replace(skb, at, old, entry->port, 2 | flags))) {
@@ -272,8 +272,8 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
 	return 0;
 }
 
-/* Whether an entry leaves our agent's packet as it is, on a direct path with a wide label: at the port that it
- * goes to, it would be found again. */
+/* Whether an entry leaves a packet of the agent unchanged, on a direct path with a wide label. At its egress port, the
+ * packet would match the entry again. */
 static __always_inline int stays(const struct headers *h, const struct switch_entry *entry,
 				 const struct switch_key *key)
 {
@@ -281,7 +281,7 @@ static __always_inline int stays(const struct headers *h, const struct switch_en
 	       h->ip.saddr == entry->source && h->ip.daddr == entry->destination;
 }
 
-/* Carry out an entry. */
+/* Applies an entry. */
 static __always_inline int carry(struct __sk_buff *skb, struct headers *h, struct switch_entry *entry,
 				 const struct switch_key *key)
 {
@@ -314,7 +314,8 @@ static __always_inline int carry(struct __sk_buff *skb, struct headers *h, struc
 	return bpf_redirect_neigh(entry->interface, &next, sizeof(next), 0);
 }
 
-/* Whether an ICMP error is about a packet that an entry sent: answers to that would match an entry. */
+/* Whether an ICMP error quotes a packet that the switch sent, that is, whether a reply to that packet would match an
+ * entry. */
 static __always_inline int is_about_switched(struct __sk_buff *skb, const struct headers *h)
 {
 	struct headers quoted;
@@ -347,7 +348,8 @@ static __always_inline int is_about_switched(struct __sk_buff *skb, const struct
 	return find(&key) != 0;
 }
 
-/* Whether a port is a label: to a branch that is not 0, from another; and not a port of an agent. */
+/* Whether a port can be a narrow label: its destination branch is not 0 and not the source branch, and it is not a port
+ * of an agent. */
 static __always_inline int is_label(__be16 port)
 {
 	__u16 p = bpf_ntohs(port), to = p >> 12, from = p >> 8 & 15;
@@ -355,7 +357,8 @@ static __always_inline int is_label(__be16 port)
 	return to && to != from && (p & 0x0ff0);
 }
 
-/* Whether the ports are a label together: of two branches, each from 64 on in the upper ten bits. */
+/* Whether the ports together can be a wide label: the upper ten bits of each are 64 plus a branch number, and the branches
+ * differ. */
 static __always_inline int is_wide_label(const struct headers *h)
 {
 	__u16 from = bpf_ntohs(h->source_port), to = bpf_ntohs(h->destination_port);
@@ -364,15 +367,15 @@ static __always_inline int is_wide_label(const struct headers *h)
 	       from >> 6 != to >> 6;
 }
 
-/* Whether a packet claims to be on a path. Where there is NAT, low ports are its own: the port that an
- * answer comes from may look like a label. */
+/* Whether a packet has a path label. With NAT, low ports are NAT's, and the source port of a reply may look like a
+ * label. */
 static __always_inline int is_labelled(const struct headers *h, __u32 nat)
 {
 	return is_label(h->destination_port) || is_wide_label(h) ||
 	       (is_label(h->source_port) && (!nat || bpf_ntohs(h->destination_port) >= LABEL_MIN));
 }
 
-/* Whether a socket of ours waits for the packet. */
+/* Whether a local socket matches the packet. */
 static __always_inline int has_socket(struct __sk_buff *skb, const struct headers *h)
 {
 	struct bpf_sock_tuple tuple = {
@@ -391,20 +394,20 @@ static __always_inline int has_socket(struct __sk_buff *skb, const struct header
 	return 1;
 }
 
-/* What no entry matches: ours, or nobody's. */
+/* A packet without an entry: passed to the stack if it is local, else dropped. */
 static __always_inline int unmatched(struct __sk_buff *skb, const struct headers *h)
 {
 	__be32 to = h->ip.daddr;
 	__u32 *nat = bpf_map_lookup_elem(&own, &to);
 
-	/* multicast (RFC 1112) and broadcast: the stack does not forward them */
+	/* multicast (RFC 1112) and broadcast, which the stack does not forward */
 	if (!nat)
 		return bpf_ntohl(to) >= 0xe0000000 ? TC_ACT_OK : drop(DROP_NO_ENTRY);
 	if (is_about_switched(skb, h)) {
-		tell(skb, EVENT_ICMP_ERROR, 0);
-		return TC_ACT_SHOT; /* not lost: the daemon has it */
+		report(skb, EVENT_ICMP_ERROR, 0);
+		return TC_ACT_SHOT; /* not counted as a drop: the daemon handles it */
 	}
-	/* a label of no path of ours: not even a reset is the answer */
+	/* a label without a path here: dropped, so that the stack does not send a reset */
 	if (has_ports(&h->ip) && is_labelled(h, *nat) && !has_socket(skb, h)) {
 		int fragment = h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS);
 
@@ -420,7 +423,7 @@ int switch_wan(struct __sk_buff *skb)
 	struct switch_entry *entry;
 	struct headers *h;
 
-	/* other protocols, and frames for others: the stack knows what to do */
+	/* other protocols, and frames to other hosts, are left to the stack */
 	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present || skb->pkt_type != PACKET_HOST)
 		return TC_ACT_OK;
 	h = headers(skb);
@@ -437,7 +440,7 @@ int switch_agent(struct __sk_buff *skb)
 	struct switch_entry *entry;
 	struct headers *h;
 
-	/* not sent by our own stack: forwarded, or switched already */
+	/* not sent by the local stack: forwarded, or switched already */
 	if (skb->ingress_ifindex || skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present)
 		return TC_ACT_OK;
 	h = headers(skb);

@@ -1,61 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What the switch and its loader share. Mirrored in ../../switch/layout.rs; both assert the sizes. */
+/* Structures shared by the switch and its loader. Mirrored in ../../switch/layout.rs; both assert the sizes. */
 #ifndef HAWSER_SWITCH_H
 #define HAWSER_SWITCH_H
 
 #include <linux/types.h>
 
-#define SWITCH_SNAP 640 /* bytes of a packet that the daemon sees: more than ICMP errors quote */
-#define SWITCH_COUNTS 65536 /* counters: twice the entries, so that those of a new set find room */
+#define SWITCH_SNAP 640 /* bytes of a packet in an event; ICMP errors quote less */
+#define SWITCH_COUNTS 65536 /* counters: twice the entries, for the old and the new set */
 
 enum switch_from { FROM_AGENT, FROM_WAN };
 enum switch_place { PLACE_DESTINATION, PLACE_SOURCE, PLACE_BOTH };
 
-/* What entries are found by. */
+/* Key of a flow entry. */
 struct switch_key {
 	__be32 source;
 	__be32 destination;
-	__be16 source_port; /* 0 where it does not hold the label */
-	__be16 destination_port; /* 0 where it does not hold the label */
+	__be16 source_port; /* 0 unless it holds the label */
+	__be16 destination_port; /* 0 unless it holds the label */
 	__u8 from; /* enum switch_from */
 	__u8 place; /* enum switch_place: which ports hold the label */
 	__u16 pad;
 };
 
-/* What a packet carries afterwards, and where it goes. */
+/* Actions of a flow entry. */
 struct switch_entry {
 	__be32 source;
 	__be32 destination;
-	__be16 port; /* where one port holds the label; a label of both stays */
+	__be16 port; /* the new port if one port holds the label; a label in both is not rewritten */
 	__u16 pad;
-	__u32 interface; /* 0: to our own stack */
+	__u32 interface; /* egress; 0: the local stack */
 	__be32 next_hop;
-	__u32 priority; /* class of the port's shaper; 0: as it is */
+	__u32 priority; /* class of the port's shaper; 0: unchanged */
 	__u32 count; /* index of its counters */
 };
 
 struct switch_count {
-	__u64 packets; /* as they are on a wire, after segmentation */
+	__u64 packets; /* on the wire, after segmentation */
 	__u64 bytes; /* of IP packets */
 };
 
 /* Why packets were dropped. */
 enum switch_drop {
-	DROP_NO_ENTRY, /* not ours, or labelled and matching nothing */
+	DROP_NO_ENTRY, /* not local, or with a label that no entry matches */
 	DROP_FRAGMENT, /* of a packet that an entry matches */
-	DROP_TOO_BIG, /* for the port it would leave by */
+	DROP_TOO_BIG, /* for the egress port */
 	DROP_MALFORMED, /* a header or its checksum is wrong */
-	DROP_TTL, /* used up */
-	DROP_FAILED, /* the kernel refused, such as for a port that is gone */
+	DROP_TTL, /* exhausted */
+	DROP_FAILED, /* a helper failed, such as for a port that is gone */
 	DROP_CAUSES,
 };
 
 enum switch_event_kind { EVENT_TOO_BIG, EVENT_ICMP_ERROR };
 
-/* A packet for the daemon: it sends or translates the ICMP error. */
+/* A packet for the daemon, which sends or translates an ICMP error. */
 struct switch_event {
 	__u32 kind;
-	__u32 mtu; /* of the port that a packet was too big for */
+	__u32 mtu; /* MTU of the egress port */
 	__u32 length; /* bytes of data */
 	__u32 pad;
 	__u8 data[SWITCH_SNAP]; /* from the IP header */

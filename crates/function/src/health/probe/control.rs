@@ -1,4 +1,4 @@
-//! Asks a daemon of this project whether it is ready, over its control socket.
+//! Asks a Hawser daemon over its control socket whether it is ready.
 
 use std::{future::pending, path::PathBuf};
 
@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 
 use super::http;
 
-/// A check by the control API. Its connection is kept, and closed by the kernel when the daemon ends.
+/// A check through the control API. The connection stays open; the kernel closes it when the daemon ends.
 pub(crate) struct Probe {
     socket: PathBuf,
     connection: Option<UnixStream>,
@@ -40,7 +40,7 @@ impl Probe {
 
     pub(crate) async fn broken(&mut self) -> String {
         let Some(connection) = &self.connection else { return pending().await };
-        let _ = connection.readable().await; // nothing more was asked: the other end has gone
+        let _ = connection.readable().await; // no response is due: the peer has closed the connection
         self.connection = None;
         "the connection was closed".into()
     }

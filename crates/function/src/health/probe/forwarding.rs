@@ -1,4 +1,4 @@
-//! Sends a packet through a function beside this node, and waits for it to come back.
+//! Sends a packet through an adjacent function and waits for it to return.
 
 use std::{
     io,
@@ -10,20 +10,20 @@ use hawser_netdev::{interface, packet::plain::PacketSocket};
 use hawser_wire::{ethernet, ipv4, udp};
 use tokio::task::spawn_blocking;
 
-/// Why such a check fails.
+/// Reason of a failure.
 pub(super) const LOST: &str = "the packet did not come back";
-/// The discard service (RFC 863): whoever takes such a packet for its own does nothing.
+/// Port of the discard service (RFC 863), so that a host that receives the packet ignores it.
 const PORT: u16 = 9;
-/// Routers that the packet may pass.
+/// Time to live of the packet.
 const TTL: u8 = 64;
-/// Bytes that tell the packets of checks apart.
+/// Bytes that identify the packet of a check.
 const TOKEN_LEN: usize = 16;
-/// Bytes of frames that wait at a busy interface.
+/// Receive buffer, bytes.
 const BUFFER: i32 = 1 << 20;
-/// Bytes of a frame that are looked at.
+/// Bytes of a frame that are read.
 const FRAME_LEN: usize = 256;
 
-/// A check of what a function forwards.
+/// A check that a function forwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
     interface: String,
@@ -41,7 +41,7 @@ impl Probe {
         Self { interface, mac, address, returns, timeout: Duration::ZERO, sent: 0 }
     }
 
-    /// The same that waits so long.
+    /// The same with this timeout.
     pub(crate) fn within(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
@@ -55,7 +55,7 @@ impl Probe {
         if back { Ok(()) } else { Err(LOST.into()) }
     }
 
-    /// Whether the packet came back in time.
+    /// Sends a packet and returns whether it came back in time.
     fn round_trip(&self) -> io::Result<bool> {
         let (out, back) = (interface::find(&self.interface)?, interface::find(&self.returns)?);
         let token = self.token();
@@ -83,7 +83,7 @@ impl Probe {
         }
     }
 
-    /// Process and number: packets of an earlier check, and of others, are not this one.
+    /// Process and number, which identify the packet among those of earlier checks and other processes.
     fn token(&self) -> [u8; TOKEN_LEN] {
         let mut token = *b"hawser..........";
         let number = u64::from(std::process::id()) << 32 | self.sent & 0xffff_ffff;
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_packet_itself_is_taken_for_it() {
+    fn only_the_packet_of_the_check_matches() {
         let address = "192.0.2.1".parse().unwrap();
         let mut probe = Probe::new("f0", [2; 6], address, "f0");
         let frame = probe.frame([4; 6], &probe.token()).unwrap();

@@ -1,21 +1,21 @@
-//! One HTTP/1.1 request and its answer (RFC 9112), no more than health checks need.
+//! A minimal HTTP/1.1 client for health checks (RFC 9112).
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Bytes of an answer that are read at most.
+/// Largest response, bytes.
 const ANSWER_MAX: usize = 64 * 1024;
-/// What ends the head of an answer.
+/// End of the header section.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// An answer.
+/// A response.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Empty unless it was asked for.
+    /// Empty unless requested.
     pub(crate) body: Vec<u8>,
 }
 
-/// Asks for `path`. With `keep`, the connection stays open and the whole body is read.
+/// Sends a GET request for `path`. With `keep`, the connection stays open and the whole body is read.
 pub(crate) async fn get<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     host: &str,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn malformed_responses_are_errors() {
         for (answer, keep) in [
             (&b""[..], false),
             (b"HTTP/1.1 200 OK\r\n", false),

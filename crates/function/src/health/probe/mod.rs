@@ -1,4 +1,4 @@
-//! The checks themselves: each asks once, and may notice at once that what it asked has gone.
+//! The kinds of health checks. Some also notice immediately when the checked process ends.
 
 mod control;
 mod forwarding;
@@ -21,7 +21,7 @@ pub(crate) enum Probe {
 }
 
 impl Probe {
-    /// A check of this kind that has asked nothing yet.
+    /// A check of this kind.
     pub(crate) fn new(check: &Check) -> Self {
         match &check.by {
             By::Control { socket } => Self::Control(control::Probe::new(socket)),
@@ -36,7 +36,7 @@ impl Probe {
         }
     }
 
-    /// Asks once; why it failed.
+    /// Checks once; an error is the reason of the failure.
     pub(crate) async fn check(&mut self) -> Result<(), String> {
         match self {
             Self::Control(probe) => probe.check().await,
@@ -47,17 +47,17 @@ impl Probe {
         }
     }
 
-    /// Gives up the check under way, which was given its time; why it failed.
+    /// Abandons a check that has timed out; returns the reason of the failure.
     pub(crate) fn give_up(&mut self, check: &Check) -> String {
         if matches!(self, Self::Forwarding(_)) {
-            // It goes on numbering its packets: one that comes late is not taken for the next.
+            // It keeps its numbering: a late packet must not be taken for that of the next check.
             return forwarding::LOST.into();
         }
         *self = Self::new(check);
         format!("no answer within {} ms", check.timeout_ms)
     }
 
-    /// Ends when what was last found up has gone, with the reason; never where that shows only when asked.
+    /// Returns, with the reason, when the checked process ends. Never returns for kinds that cannot notice.
     pub(crate) async fn broken(&mut self) -> String {
         match self {
             Self::Control(probe) => probe.broken().await,

@@ -1,10 +1,10 @@
-//! Looks whether a process of this machine runs.
+//! Checks whether a process on this machine runs.
 
 use std::{fs, future::pending, path::PathBuf};
 
 use hawser_netdev::process::Process;
 
-/// A check of a process. A handle (pidfd) tells when it ends.
+/// A check of a process. A pidfd reports when it ends.
 pub(crate) struct Probe {
     pid_file: PathBuf,
     process: Option<Process>,
@@ -48,10 +48,10 @@ impl Probe {
     }
 }
 
-/// The process's state as `ps` shows it; none where there is no such process.
+/// The process's state letter in `/proc/PID/stat`; `None` if there is no such process.
 fn state(pid: i32) -> Option<char> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(')')?; // the name before it may hold anything
+    let (_, rest) = text.rsplit_once(')')?; // the name before it may contain any character
     rest.trim_start().chars().next()
 }
 
