@@ -1,4 +1,4 @@
-//! The direction in which packets come.
+//! The receiver's side of an SA.
 
 use aws_lc_rs::aead::Aad;
 use hawser_wire::esp::{HEADER_LEN, Packet, Plaintext};
@@ -12,25 +12,25 @@ use crate::{
 /// Protocol number of dummy packets (RFC 4303 section 2.6).
 const NO_NEXT_HEADER: u8 = 59;
 
-/// Associations that are held at once, at most: two of a tunnel, and two while its keys change.
+/// Inbound SAs at most. A tunnel needs one, and two while it is rekeyed.
 const MOST: usize = 16;
 
 /// Why a packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// It is too short, or has no identifier, or what it has inside is not padded as it should be.
+    /// Too short, SPI 0, or wrong padding.
     Malformed,
-    /// There is no association for its identifier.
+    /// There is no SA with its SPI.
     UnknownSpi,
-    /// Its sequence number has come already, or is too old to know.
+    /// Its sequence number was received before, or is older than the window.
     Replayed,
-    /// It was changed on its way, or sealed with another key.
+    /// The integrity check failed.
     NotAuthentic,
-    /// It was sent to hide how much is sent.
+    /// A dummy packet, for traffic flow confidentiality (RFC 4303 section 2.6).
     Dummy,
 }
 
-/// The association for one direction of a tunnel, at its receiver.
+/// An inbound SA.
 pub struct Inbound {
     spi: u32,
     cipher: Cipher,
@@ -38,7 +38,7 @@ pub struct Inbound {
 }
 
 impl Inbound {
-    /// An association that nothing has come for yet; none where the keys cannot be used.
+    /// A new SA; `None` if the keys cannot be used.
     #[must_use]
     pub fn new(spi: u32, keys: &Keys) -> Option<Self> {
         Some(Self { spi, cipher: keys.cipher()?, window: Window::default() })
@@ -50,7 +50,7 @@ impl Inbound {
         self.spi
     }
 
-    /// Opens a packet in place: number, integrity, then what is inside (RFC 4303 section 3.4).
+    /// Decrypts a packet in place: checks sequence number, integrity, then padding (RFC 4303 section 3.4).
     pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Plaintext<'a>, Cause> {
         let repr = Packet::parse(packet).map_err(|_| Cause::Malformed)?.repr();
         if repr.spi != self.spi {
@@ -71,12 +71,12 @@ impl Inbound {
     }
 }
 
-/// All associations at a receiver: while keys change, packets come by the old and the new.
+/// All inbound SAs. While a tunnel is rekeyed, packets arrive with the old and the new SPI.
 #[derive(Default)]
 pub struct Inbounds(Vec<Inbound>);
 
 impl Inbounds {
-    /// Adds an association, in the place of one with the same identifier; beyond 16 the oldest goes.
+    /// Adds an SA and replaces one with the same SPI. Beyond 16, the oldest is removed.
     pub fn add(&mut self, inbound: Inbound) {
         self.remove(inbound.spi);
         if self.0.len() >= MOST {
@@ -85,17 +85,17 @@ impl Inbounds {
         self.0.push(inbound);
     }
 
-    /// Removes an association, if it is there.
+    /// Removes an SA, if it exists.
     pub fn remove(&mut self, spi: u32) {
         self.0.retain(|held| held.spi != spi);
     }
 
-    /// Removes all.
+    /// Removes all SAs.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Opens a packet in place with the association that its identifier names.
+    /// Decrypts a packet in place with the SA of its SPI.
     pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Plaintext<'a>, Cause> {
         let spi = Packet::parse(packet).map_err(|_| Cause::Malformed)?.spi();
         let inbound = self.0.iter_mut().rev().find(|held| held.spi == spi);
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(inbound.open(&mut dummy), Err(Cause::Dummy));
     }
 
-    /// Sealed by OpenSSL 3, with a vector that is no counter.
+    /// Encrypted by OpenSSL 3, with an initialization vector that is not a counter.
     #[test]
     fn a_packet_of_others_opens() {
         let material: Vec<u8> = (0..32).chain(0xa0..0xa4).collect();

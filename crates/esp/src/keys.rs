@@ -1,4 +1,4 @@
-//! What protects one direction: a key and a salt.
+//! Keying material of an SA.
 
 use std::fmt;
 
@@ -16,21 +16,21 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Takes material as a key exchange gives it, the salt last; none where its length is neither that of
-    /// AES-128 nor of AES-256.
+    /// Parses keying material: the key followed by the salt. `None` if the key length is neither that of AES-128 nor
+    /// of AES-256.
     #[must_use]
     pub fn new(material: &[u8]) -> Option<Self> {
         let (key, salt) = material.split_last_chunk::<SALT_LEN>()?;
         matches!(key.len(), 16 | 32).then(|| Self { key: key.to_vec(), salt: *salt })
     }
 
-    /// Bits of the key.
+    /// Length of the key, bits.
     #[must_use]
     pub fn bits(&self) -> usize {
         self.key.len() * 8
     }
 
-    /// A key to be used; none where the library refuses it.
+    /// The key ready for use; `None` if the library rejects it.
     pub(crate) fn cipher(&self) -> Option<Cipher> {
         let algorithm = if self.key.len() == 16 { &AES_128_GCM } else { &AES_256_GCM };
         let key = UnboundKey::new(algorithm, &self.key).ok()?;
@@ -41,7 +41,7 @@ impl Keys {
 impl std::ops::Drop for Keys {
     fn drop(&mut self) {
         self.key.fill(0);
-        std::hint::black_box(&self.key); // so that the zeros are written
+        std::hint::black_box(&self.key); // keeps the compiler from removing the fill
     }
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// A key ready for use.
+/// A key and salt ready for use.
 pub(crate) struct Cipher {
     pub(crate) key: LessSafeKey,
     salt: [u8; SALT_LEN],

@@ -1,9 +1,15 @@
-//! Encapsulating Security Payload in tunnel mode (RFC 4303) with AES in Galois/Counter mode (RFC 4106).
+//! Encapsulating Security Payload (ESP) in tunnel mode (RFC 4303) with AES-GCM (RFC 4106). No I/O.
 //!
-//! Keys come from whoever has negotiated them. One direction is one association: [`Outbound`] numbers,
-//! pads and seals packets in place; [`Inbound`] checks that they are authentic and not replayed, and opens
-//! them in place. Sequence numbers have 32 bits: an association that has used them up seals no more. No
-//! I/O happens here.
+//! ```text
+//! |<----- header ----->|        |<------------ encrypted ------------>|
+//! +-----+--------------+--------+------+---------+---------+----------+---------+
+//! | SPI | sequence no. | IV (8) | data | padding | pad len | next hdr | ICV (16)|
+//! +-----+--------------+--------+------+---------+---------+----------+---------+
+//! ```
+//!
+//! The caller negotiates keys. A security association (SA) is one direction: [`Outbound`] numbers, pads and encrypts
+//! packets in place; [`Inbound`] verifies, checks for replay and decrypts them in place. Sequence numbers have 32
+//! bits; an SA whose numbers are exhausted sends no more.
 
 #![forbid(unsafe_code)]
 
@@ -19,9 +25,9 @@ pub use window::Window;
 
 use hawser_wire::esp::HEADER_LEN;
 
-/// Bytes of the explicit initialization vector (RFC 4106 section 3.1).
+/// Length of the initialization vector (RFC 4106 section 3.1), bytes.
 const IV_LEN: usize = 8;
-/// Bytes of the integrity check value (RFC 4106 section 6).
+/// Length of the integrity check value (RFC 4106 section 6), bytes.
 const ICV_LEN: usize = 16;
-/// Bytes in front of what is encrypted.
+/// Bytes before the encrypted part: SPI, sequence number and initialization vector.
 const FRONT: usize = HEADER_LEN + IV_LEN;

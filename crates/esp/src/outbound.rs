@@ -1,4 +1,4 @@
-//! The direction in which packets leave.
+//! The sender's side of an SA.
 
 use aws_lc_rs::aead::Aad;
 use hawser_wire::esp::Repr;
@@ -10,37 +10,36 @@ use crate::{
 
 /// Pad length and next header (RFC 4303 sections 2.5 and 2.6).
 const TRAILER_LEN: usize = 2;
-/// What is encrypted ends at a multiple of this (RFC 4303 section 2.4, RFC 4106 section 3.2).
+/// Alignment of the encrypted part, bytes (RFC 4303 section 2.4, RFC 4106 section 3.2).
 const ALIGNMENT: usize = 4;
 
-/// Why a packet is not sealed.
+/// Why a packet cannot be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// All sequence numbers are used up (RFC 4303 section 3.3.3): the keys must be renewed.
+    /// The sequence numbers are exhausted (RFC 4303 section 3.3.3): the SA must be rekeyed.
     #[error("ESP: all sequence numbers are used up")]
     Exhausted,
-    /// The buffer does not have the length that [`sealed_len`] says.
+    /// The buffer's length is not [`sealed_len`].
     #[error("ESP: no room for the packet")]
     NoRoom,
 }
 
-/// Bytes of a sealed packet with `len` bytes of data.
+/// Length of an ESP packet with `len` bytes of data.
 #[must_use]
 pub const fn sealed_len(len: usize) -> usize {
     FRONT + (len + TRAILER_LEN).next_multiple_of(ALIGNMENT) + ICV_LEN
 }
 
-/// The association for one direction of a tunnel, at its sender.
+/// An outbound SA.
 pub struct Outbound {
     spi: u32,
     cipher: Cipher,
-    /// Of the packet that was sealed last.
+    /// Sequence number of the last packet.
     sequence: u32,
 }
 
 impl Outbound {
-    /// An association that has sealed nothing yet; none where the identifier is 0, or the keys cannot be
-    /// used.
+    /// A new SA; `None` if the SPI is 0 or the keys cannot be used.
     #[must_use]
     pub fn new(spi: u32, keys: &Keys) -> Option<Self> {
         (spi != 0).then(|| Some(Self { spi, cipher: keys.cipher()?, sequence: 0 })).flatten()
@@ -52,14 +51,14 @@ impl Outbound {
         self.spi
     }
 
-    /// Packets sealed so far: the number of the last.
+    /// Packets sent, which is the sequence number of the last.
     #[must_use]
     pub fn sealed(&self) -> u32 {
         self.sequence
     }
 
-    /// Writes one packet into `out`, whose length is [`sealed_len`] of `len`. `write` is given the place
-    /// for the `len` bytes of data, of the protocol `next_header`.
+    /// Writes an ESP packet to `out`, whose length must be [`sealed_len`] of `len`. `write` fills the `len` bytes of
+    /// data, whose protocol is `next_header`.
     pub fn seal(
         &mut self,
         next_header: u8,
@@ -72,7 +71,7 @@ impl Outbound {
         }
         let sequence = self.sequence.checked_add(1).ok_or(Error::Exhausted)?;
         let header = Repr { spi: self.spi, sequence }.emit().ok_or(Error::NoRoom)?;
-        // The number of the packet is never used twice with one key, so it serves as vector, too.
+        // A sequence number is used once per key, as the initialization vector must be (RFC 4106 section 3.1).
         let iv = u64::from(sequence).to_be_bytes();
         let (front, rest) = out.split_first_chunk_mut::<FRONT>().ok_or(Error::NoRoom)?;
         front.iter_mut().zip(header.iter().chain(&iv)).for_each(|(to, from)| *to = *from);
@@ -89,7 +88,7 @@ impl Outbound {
     }
 }
 
-/// Writes padding, its length and the next header.
+/// Writes padding, pad length and next header.
 fn finish(trailer: &mut [u8], next_header: u8) {
     let Some((padding, [pad_len, next])) = trailer.split_last_chunk_mut::<TRAILER_LEN>() else {
         return;

@@ -1,12 +1,12 @@
-//! Which sequence numbers have come (RFC 4303 section 3.4.3), in a ring of blocks as RFC 6479 describes.
+//! Anti-replay window (RFC 4303 section 3.4.3) as a ring of bit blocks (RFC 6479).
 
 const BLOCK_BITS: u32 = u64::BITS;
 const BLOCKS: u32 = 64;
 
-/// A window over the newest sequence numbers.
+/// An anti-replay window.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// The greatest number that has come.
+    /// The highest sequence number received.
     top: u32,
     bits: [u64; BLOCKS as usize],
 }
@@ -18,17 +18,17 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Numbers that may come late: behind the greatest, fewer than this.
+    /// Size of the window: numbers that are lower than the highest by this or more are rejected.
     pub const SIZE: u32 = (BLOCKS - 1) * BLOCK_BITS;
 
-    /// Whether a number may still come: it has not, and it is not too old. 0 never comes.
+    /// Whether a number is acceptable: not received before and not too old. 0 is invalid.
     #[must_use]
     pub fn may_come(&self, sequence: u32) -> bool {
         let Some(behind) = self.top.checked_sub(sequence) else { return true };
         sequence != 0 && behind < Self::SIZE && self.block(sequence) & bit(sequence) == 0
     }
 
-    /// Remembers a number that may come. The window moves on where it is the greatest.
+    /// Marks an acceptable number as received, and advances the window if it is the highest.
     pub fn mark(&mut self, sequence: u32) {
         let (held, new) = (self.top / BLOCK_BITS, sequence / BLOCK_BITS);
         if new.saturating_sub(held) >= BLOCKS {
@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// The same with a list of all that came.
+    /// A model that lists all received numbers.
     #[derive(Default)]
     struct Model {
         top: u32,
@@ -91,7 +91,7 @@ mod tests {
     }
 
     proptest! {
-        /// Numbers that mostly go on, go back at times, and leap at times.
+        /// Numbers that mostly increase, with some steps back and some leaps.
         #[test]
         fn it_takes_what_a_list_would(start in 0..=u32::MAX, steps in proptest::collection::vec(
             prop_oneof![8 => -70..70_i64, 2 => -5000..5000_i64, 1 => -100_000..1_000_000_i64], 1..600)) {

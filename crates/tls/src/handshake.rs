@@ -1,4 +1,4 @@
-//! The handshake, driven by the bytes that come.
+//! The handshake, driven by received bytes.
 
 use rustls::{
     client::UnbufferedClientConnection,
@@ -9,7 +9,7 @@ use rustls::{
 
 use crate::{Error, Identity, Session, protection::record_len, session::Keys};
 
-/// A handshake under way.
+/// A handshake in progress.
 pub struct Handshake(Role);
 
 enum Role {
@@ -17,17 +17,17 @@ enum Role {
     Server(Box<UnbufferedServerConnection>),
 }
 
-/// How far a handshake has come.
+/// Progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the input that have been used and are to be removed.
+    /// Bytes of the input that were consumed and are to be removed.
     pub consumed: usize,
-    /// Whether [`Handshake::finish`] can be called. Input that is left belongs to the session.
+    /// Whether [`Handshake::finish`] can be called. Remaining input belongs to the session.
     pub done: bool,
 }
 
 impl Handshake {
-    /// The side that connects, to the branch `name`.
+    /// The client side, connecting to branch `name`.
     pub fn client(identity: &Identity, name: &str) -> Result<Self, Error> {
         let name = DnsName::try_from(name.to_owned())
             .map_err(|_| rustls::Error::General(format!("{name} is no host name")))?;
@@ -36,18 +36,16 @@ impl Handshake {
         Ok(Self(Role::Client(Box::new(connection))))
     }
 
-    /// The side that takes the connection.
+    /// The server side.
     pub fn server(identity: &Identity) -> Result<Self, Error> {
         let connection = UnbufferedServerConnection::new(identity.server.clone())?;
         Ok(Self(Role::Server(Box::new(connection))))
     }
 
-    /// Takes what has come so far, and appends what is to be sent to `out`: also when it fails, for then
-    /// that is an alert.
+    /// Processes received bytes and appends bytes to send to `out`. If it fails, these are an alert.
     pub fn advance(&mut self, incoming: &mut [u8], out: &mut Vec<u8>) -> Result<Step, Error> {
         let mut step = Step { consumed: 0, done: false };
-        // rustls is shown one more record at a time, so that it leaves alone what follows the
-        // handshake: that is ours to open.
+        // rustls is given one record at a time, so that it does not process records after the handshake.
         let mut shown = 0;
         loop {
             let input = incoming.get_mut(step.consumed..shown).unwrap_or_default();
@@ -69,14 +67,14 @@ impl Handshake {
         }
     }
 
-    /// One step of rustls: how much input it used, and whether it needs more of it.
+    /// One step of rustls; returns the input it consumed and whether it needs more.
     fn process(&mut self, input: &mut [u8], out: &mut Vec<u8>) -> Result<(usize, bool), Error> {
         let result = match &mut self.0 {
             Role::Client(c) => outcome(c.process_tls_records(input), out),
             Role::Server(c) => outcome(c.process_tls_records(input), out),
         };
         if result.is_err() {
-            // The alert for the other end comes one step later.
+            // rustls emits the alert in the next step.
             let _ = match &mut self.0 {
                 Role::Client(c) => outcome(c.process_tls_records(&mut []), out),
                 Role::Server(c) => outcome(c.process_tls_records(&mut []), out),
@@ -92,7 +90,7 @@ impl Handshake {
         }
     }
 
-    /// The session that follows a handshake that is done.
+    /// The session after a completed handshake.
     pub fn finish(self) -> Result<Session, Error> {
         match self.0 {
             Role::Client(c) => {
@@ -115,7 +113,7 @@ fn certificate(chain: Certificates<'_>) -> Vec<u8> {
     chain.and_then(<[_]>::first).map(|certificate| certificate.to_vec()).unwrap_or_default()
 }
 
-/// Carries out what rustls wants; says how much input it used, and whether it needs more of it.
+/// Acts on a state of rustls; returns the input it consumed and whether it needs more.
 fn outcome<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     out: &mut Vec<u8>,

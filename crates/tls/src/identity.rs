@@ -1,4 +1,4 @@
-//! What a gateway shows of itself, and whom it believes.
+//! Certificate and key of a gateway, and the verification of its peers.
 
 use std::{
     fmt::{self, Display},
@@ -20,7 +20,7 @@ use rustls::{
 
 use crate::revoked::{Revoked, Unrevoked};
 
-/// Configuration of both roles of a handshake.
+/// TLS configuration of a gateway, as client and as server.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub(crate) client: Arc<ClientConfig>,
@@ -28,7 +28,7 @@ pub struct Identity {
     revoked: Arc<Revoked>,
 }
 
-/// One of the files an identity is made of.
+/// A file of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Own certificate.
@@ -49,23 +49,23 @@ impl Display for Part {
     }
 }
 
-/// Why an identity cannot be had.
+/// Why an identity cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// A file cannot be read, or has no such thing in it.
+    /// A file cannot be read or does not contain the item.
     #[error("{part}: {source}")]
     File {
-        /// Which one.
+        /// The file.
         part: Part,
-        /// Why.
+        /// The reason.
         source: pem::Error,
     },
-    /// The content is not usable.
+    /// The content is invalid.
     #[error("{part}: {reason}")]
     Unusable {
-        /// Which one.
+        /// The file.
         part: Part,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -85,7 +85,7 @@ impl IdentityError {
 }
 
 impl Identity {
-    /// Reads an identity from PEM files; whose certificate is revoked is not believed.
+    /// Reads an identity from PEM files. Peers with a revoked certificate are rejected.
     pub fn load(
         certificate: &Path,
         key: &Path,
@@ -102,7 +102,7 @@ impl Identity {
         Self::new(&chain, &key, Arc::new(roots), Arc::new(revoked))
     }
 
-    /// The same of PEM texts: certificate chain, key, and the authority's certificate.
+    /// The same from PEM text: certificate chain, key, and the authority's certificate.
     pub fn from_pem(
         certificate: &[u8],
         key: &[u8],
@@ -129,7 +129,7 @@ impl Identity {
         self.revoked.contains(certificate)
     }
 
-    /// What QUIC needs of it (RFC 9001): both roles, for one application protocol (RFC 7301).
+    /// Configurations for QUIC (RFC 9001) as client and as server, with one application protocol (RFC 7301).
     #[must_use]
     pub fn for_quic(&self, protocol: &[u8]) -> (ClientConfig, ServerConfig) {
         let (mut client, mut server) = ((*self.client).clone(), (*self.server).clone());
@@ -164,12 +164,12 @@ impl Identity {
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|e| unusable(Part::Key)(&e))?
-            .dangerous() // is what another verifier than the usual one is called
+            .dangerous() // rustls calls any verifier but its own so
             .with_custom_certificate_verifier(Arc::new(servers))
             .with_client_auth_cert(chain.to_vec(), key.clone_key())
             .map_err(|e| unusable(Part::Key)(&e))?;
-        // Connections live for days: nothing is gained by resuming one, and without tickets no
-        // handshake message but KeyUpdate comes after the handshake.
+        // Connections last for days, so resumption gains nothing; and without tickets, KeyUpdate is the only
+        // handshake message after the handshake.
         server.send_tls13_tickets = 0;
         server.session_storage = Arc::new(NoServerSessionStorage {});
         client.resumption = Resumption::disabled();
@@ -188,7 +188,7 @@ fn certificates(path: &Path, part: Part) -> Result<Vec<CertificateDer<'static>>,
     Ok(found)
 }
 
-/// aws-lc-rs, with AES-128-GCM before the others: it is the fastest where the processor has AES.
+/// aws-lc-rs, preferring AES-128-GCM, the fastest on processors with AES instructions.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites = vec![

@@ -1,8 +1,8 @@
-//! TLS 1.3 (RFC 8446) between two gateways, both of which show a certificate.
+//! TLS 1.3 (RFC 8446) between two gateways with mutual authentication. No I/O.
 //!
-//! rustls shakes hands, checks certificates and derives keys. From then on records are protected here,
-//! from one buffer into another, with the keys it hands out (as it does for kernel TLS): a packet of
-//! 64 KiB is sealed and opened without a further copy or an allocation. No I/O happens here.
+//! rustls does the handshake, verifies certificates and derives keys. Records are protected here, from one buffer
+//! into another, with the traffic secrets that rustls exports (as for kernel TLS), so that a packet of 64 KiB is
+//! encrypted and decrypted without an extra copy or allocation.
 
 #![forbid(unsafe_code)]
 
@@ -19,29 +19,29 @@ pub use revoked::Revoked;
 pub use rustls::pki_types::CertificateDer;
 pub use session::{Opened, Session, is_certificate_of, sealed_len};
 
-/// Why a connection cannot go on.
+/// Why a connection fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The handshake failed, or keys could not be renewed.
+    /// The handshake or a key update failed.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// A record is not what RFC 8446 section 5 says.
+    /// A record violates RFC 8446 section 5.
     #[error("TLS record: {field} is {found}, expected {expected}")]
     Record {
-        /// The field that is wrong.
+        /// The field at fault.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         found: u64,
-        /// What it may be.
+        /// What is allowed.
         expected: &'static str,
     },
-    /// A record was changed on its way, or is not for this connection.
+    /// The authentication of a record failed.
     #[error("TLS record: not authentic")]
     NotAuthentic,
-    /// A buffer is too small for what goes into it.
+    /// A buffer is too small.
     #[error("TLS record: no room for it")]
     NoRoom,
-    /// The other end reports an error.
+    /// The peer sent an error alert.
     #[error("TLS: the other end reports alert {0}")]
     Alert(u8),
 }

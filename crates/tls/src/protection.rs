@@ -1,4 +1,12 @@
-//! Record protection (RFC 8446 section 5.2): from one buffer into another, nothing allocated.
+//! Record protection (RFC 8446 section 5.2), from one buffer into another without allocation.
+//!
+//! ```text
+//! |<----------- header ----------->|<------------ encrypted ------------>|
+//! +-----------+----------+---------+---------+--------------+------------+----------+
+//! | type (23) | 0x0303   | length  | content | content type | zeros (0+) | tag (16) |
+//! |  1 octet  | 2 octets | 2 octets|         |   1 octet    |            |          |
+//! +-----------+----------+---------+---------+--------------+------------+----------+
+//! ```
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
@@ -7,18 +15,18 @@ use rustls::ConnectionTrafficSecrets;
 
 use crate::Error;
 
-/// Bytes of the largest content of a record.
+/// Largest content of a record, bytes (RFC 8446 section 5.1).
 pub const MAX_PLAINTEXT_LEN: usize = 1 << 14;
 
-/// Bytes of the largest record: header, content, type, padding and tag (RFC 8446 section 5.2).
+/// Largest record, bytes: header, content, type, padding and tag (RFC 8446 section 5.2).
 pub const MAX_CIPHERTEXT_LEN: usize = HEADER_LEN + MAX_PLAINTEXT_LEN + 256;
 
-/// Bytes of a record's header.
+/// Length of a record's header, bytes.
 pub(crate) const HEADER_LEN: usize = 5;
 
 const TAG_LEN: usize = 16;
 
-/// Bytes that a record has beside its content: header, content type, tag.
+/// Overhead of a record, bytes: header, content type, tag.
 pub(crate) const OVERHEAD: usize = HEADER_LEN + 1 + TAG_LEN;
 
 /// Content types (RFC 8446 section 5.1).
@@ -29,7 +37,7 @@ pub(crate) mod content {
     pub(crate) const APPLICATION_DATA: u8 = 23;
 }
 
-/// Key, nonce and count of the records of one direction.
+/// Key, nonce and sequence number of one direction.
 pub(crate) struct Protection {
     key: LessSafeKey,
     iv: [u8; 12],
@@ -50,7 +58,7 @@ impl Protection {
         Ok(Self { key: LessSafeKey::new(key), iv, sequence })
     }
 
-    /// Records protected so far.
+    /// Records processed so far, which is the next sequence number.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -66,8 +74,8 @@ impl Protection {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Writes one record with `content`, of at most [`MAX_PLAINTEXT_LEN`] bytes, to the start of `out`;
-    /// says how long it is.
+    /// Writes a record with `content`, at most [`MAX_PLAINTEXT_LEN`] bytes, to the start of `out`; returns its
+    /// length.
     pub(crate) fn seal(
         &mut self,
         content: &[u8],
@@ -88,8 +96,7 @@ impl Protection {
         Ok(len)
     }
 
-    /// Opens one whole record and puts its content to the start of `out`; says how long the content is,
-    /// and its type.
+    /// Decrypts one complete record to the start of `out`; returns the content's length and type.
     pub(crate) fn open(&mut self, record: &[u8], out: &mut [u8]) -> Result<(usize, u8), Error> {
         let (header, body) = record.split_first_chunk::<HEADER_LEN>().ok_or(Error::NoRoom)?;
         let (sealed, tag) = body.split_last_chunk::<TAG_LEN>().ok_or(Error::NotAuthentic)?;
@@ -108,7 +115,7 @@ impl Protection {
     }
 }
 
-/// Length of the record at the start of `bytes`, from its header; None while that is incomplete.
+/// Length of the record at the start of `bytes`; `None` if its header is incomplete.
 pub(crate) fn record_len(bytes: &[u8]) -> Result<Option<usize>, Error> {
     let Some(&[kind, major, _, high, low]) = bytes.first_chunk::<HEADER_LEN>() else {
         return Ok(None);

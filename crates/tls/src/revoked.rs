@@ -1,4 +1,4 @@
-//! Certificates that are not believed any more, though the authority signed them.
+//! Revoked certificates, by fingerprint.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -18,7 +18,7 @@ pub struct Revoked(BTreeSet<[u8; LEN]>);
 
 impl Revoked {
     /// Adds a fingerprint: 64 hexadecimal digits, with or without colons between bytes, as
-    /// `openssl x509 -fingerprint -sha256` prints them after the `=`. Whether it is one.
+    /// `openssl x509 -fingerprint -sha256` prints them after the `=`. Returns whether the text is valid.
     pub fn add(&mut self, text: &str) -> bool {
         let digits: String = text.chars().filter(|c| *c != ':').collect();
         let byte = |at: usize| {
@@ -50,14 +50,14 @@ impl Revoked {
     }
 }
 
-/// Believes whom another verifier believes, but for revoked certificates.
+/// Accepts what another verifier accepts, except revoked certificates.
 #[derive(Debug)]
 pub(crate) struct Unrevoked<V: fmt::Debug + ?Sized> {
     pub(crate) inner: Arc<V>,
     pub(crate) revoked: Arc<Revoked>,
 }
 
-/// What does not depend on which certificate it is, as the verifier inside does it.
+/// The parts of a verifier that do not depend on the certificate, delegated to the inner verifier.
 macro_rules! signatures_as_inside {
     () => {
         fn verify_tls12_signature(
@@ -122,7 +122,7 @@ impl ClientCertVerifier for Unrevoked<dyn ClientCertVerifier> {
 mod tests {
     use super::*;
 
-    /// SHA-256 of nothing (FIPS 180-4).
+    /// SHA-256 of the empty string (FIPS 180-4).
     const NOTHING: &str = "E3:B0:C4:42:98:FC:1C:14:9A:FB:F4:C8:99:6F:B9:24:\
                            27:AE:41:E4:64:9B:93:4C:A4:95:99:1B:78:52:B8:55";
 

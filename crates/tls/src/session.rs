@@ -18,22 +18,22 @@ use crate::{
     },
 };
 
-/// Records after which a key is renewed. AES-GCM bears 2^24.5 full-sized ones (RFC 8446 section 5.5).
+/// Records after which a key is updated. The limit for AES-GCM is 2^24.5 full-size records (RFC 8446 section 5.5).
 const KEY_LIFETIME: u64 = 1 << 24;
 
 /// Handshake type of a KeyUpdate (RFC 8446 section 4.6.3).
 const KEY_UPDATE: u8 = 24;
 
-/// Bytes of a record that holds a KeyUpdate.
+/// Length of a record with a KeyUpdate, bytes.
 const KEY_UPDATE_LEN: usize = 5 + OVERHEAD;
 
-/// What derives new keys.
+/// The source of new keys.
 pub(crate) enum Keys {
     Client(Box<KernelConnection<ClientConnectionData>>),
     Server(Box<KernelConnection<ServerConnectionData>>),
 }
 
-/// Both directions of a connection.
+/// An established connection, in both directions.
 pub struct Session {
     sealing: Protection,
     opening: Protection,
@@ -43,23 +43,23 @@ pub struct Session {
     key_lifetime: u64,
 }
 
-/// What was at the start of the input.
+/// Result of [`Session::open`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
-    /// Not a whole record yet.
+    /// The record is incomplete.
     Incomplete,
-    /// A record of `consumed` bytes, whose content of `written` bytes, maybe none, was written.
+    /// A record was processed.
     Record {
-        /// Bytes of input that are done with.
+        /// Length of the record, bytes.
         consumed: usize,
-        /// Bytes written to the output.
+        /// Bytes written to the output, possibly none.
         written: usize,
     },
-    /// The other end sends nothing more.
+    /// The peer has closed its direction.
     Closed,
 }
 
-/// Bytes that [`Session::seal`] makes of `len` bytes, at most.
+/// Longest output of [`Session::seal`] for `len` bytes.
 #[must_use]
 pub const fn sealed_len(len: usize) -> usize {
     len + len.div_ceil(MAX_PLAINTEXT_LEN) * OVERHEAD + KEY_UPDATE_LEN
@@ -81,21 +81,20 @@ impl Session {
         })
     }
 
-    /// Whether the other end's certificate is that of the branch `name`: one of its subject alternative
-    /// names. (That the authority signed it was seen in the handshake.)
+    /// Whether `name` is a subject alternative name of the peer's certificate. (The handshake has verified its
+    /// signature.)
     #[must_use]
     pub fn is_with(&self, name: &str) -> bool {
         is_certificate_of(&CertificateDer::from(self.certificate.as_slice()), name)
     }
 
-    /// The other end's certificate (DER).
+    /// The peer's certificate (DER).
     #[must_use]
     pub fn certificate(&self) -> &[u8] {
         &self.certificate
     }
 
-    /// Writes records with `plain` to the start of `out`, which must have [`sealed_len`] bytes; says how
-    /// many bytes they take.
+    /// Writes `plain` as records to the start of `out`, which must have [`sealed_len`] bytes; returns their length.
     pub fn seal(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, Error> {
         let mut at = self.renew_key(out)?;
         for content in plain.chunks(MAX_PLAINTEXT_LEN) {
@@ -105,13 +104,13 @@ impl Session {
         Ok(at)
     }
 
-    /// Opens the record at the start of `sealed` into `out`, which must have room for
-    /// [`MAX_PLAINTEXT_LEN`] + 256 bytes.
+    /// Decrypts the record at the start of `sealed` into `out`, which must have at least [`MAX_PLAINTEXT_LEN`] + 256
+    /// bytes.
     pub fn open(&mut self, sealed: &[u8], out: &mut [u8]) -> Result<Opened, Error> {
         let Some(len) = record_len(sealed)? else { return Ok(Opened::Incomplete) };
         let Some(record) = sealed.get(..len) else { return Ok(Opened::Incomplete) };
         if record.first() == Some(&CHANGE_CIPHER_SPEC) {
-            // Middlebox compatibility (RFC 8446 section 5): to be dropped without further processing.
+            // Middlebox compatibility (RFC 8446 section 5): ignored.
             return Ok(Opened::Record { consumed: len, written: 0 });
         }
         let (written, kind) = self.opening.open(record, out)?;
@@ -130,7 +129,7 @@ impl Session {
         }
     }
 
-    /// Announces and takes a new sending key where the old one is used up, or the other end asks.
+    /// Sends a KeyUpdate and changes the sending key if the old one is exhausted or the peer has requested it.
     fn renew_key(&mut self, out: &mut [u8]) -> Result<usize, Error> {
         if !self.update_due && self.sealing.sequence() < self.key_lifetime {
             return Ok(0);
@@ -145,7 +144,7 @@ impl Session {
         Ok(len)
     }
 
-    /// The only message that may come: a KeyUpdate, alone in its record (RFC 8446 section 5.1).
+    /// Handles a KeyUpdate, the only message expected, alone in its record (RFC 8446 section 5.1).
     fn post_handshake(&mut self, message: &[u8]) -> Result<(), Error> {
         let &[KEY_UPDATE, 0, 0, 1, request @ (0 | 1)] = message else {
             let found = message.first().copied().unwrap_or(0).into();
@@ -171,7 +170,7 @@ fn closed(alert: &[u8]) -> Result<Opened, Error> {
 
 const _: () = assert!(HEADER_LEN < OVERHEAD);
 
-/// Whether a certificate is that of the branch `name`: one of its subject alternative names.
+/// Whether `name` is a subject alternative name of a certificate.
 #[must_use]
 pub fn is_certificate_of(certificate: &CertificateDer<'_>, name: &str) -> bool {
     let (Ok(certificate), Ok(name)) =
