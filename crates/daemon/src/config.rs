@@ -1,4 +1,4 @@
-//! Configurations: JSON text becomes a typed value, or a list of all that is wrong with it.
+//! Reads configuration files: JSON into a typed value, or a list of all errors.
 
 use std::{
     fs, io,
@@ -20,28 +20,28 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// It is not JSON; the place is in the message.
+    /// It is not JSON. The message contains the position.
     #[error("{path}: not JSON: {source}", path = path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with line and column.
+        /// The error, with line and column.
         source: serde_json::Error,
     },
-    /// It is JSON, but not a configuration.
+    /// It is JSON but not a valid configuration.
     #[error("{path}: {invalid}", path = path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The errors.
         invalid: Invalid,
     },
 }
 
-/// Reads a configuration file and turns it into a `T` with `parse`.
+/// Reads a configuration file and parses it with `parse`.
 pub fn load<T>(path: &Path, parse: impl FnOnce(&Value) -> Result<T, Invalid>) -> Result<T, Error> {
     let path = || path.to_path_buf();
     let text = fs::read_to_string(path()).map_err(|source| Error::Read { path: path(), source })?;
@@ -50,7 +50,7 @@ pub fn load<T>(path: &Path, parse: impl FnOnce(&Value) -> Result<T, Invalid>) ->
     parse(&value).map_err(|invalid| Error::Invalid { path: path(), invalid })
 }
 
-/// Checks a document against the schema of `T`, so that all errors come at once, and reads it.
+/// Validates a document against the schema of `T`, which reports all errors at once, and deserializes it.
 pub fn typed<T: JsonSchema + DeserializeOwned>(value: &Value) -> Result<T, Invalid> {
     let errors = violations(&schema::of::<T>().to_value(), value);
     if !errors.is_empty() {

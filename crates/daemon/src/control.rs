@@ -20,21 +20,21 @@ use tokio::{
     sync::oneshot,
 };
 
-/// Why the control socket cannot be had.
+/// Why the control socket cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A live daemon answers there.
+    /// A running daemon listens on it.
     #[error("{}: another daemon holds this control socket", .0.display())]
     Held(PathBuf),
-    /// Something stands there that is not a socket.
+    /// The file exists and is not a socket.
     #[error("{}: exists and is not a socket", .0.display())]
     NotASocket(PathBuf),
-    /// The kernel refused.
+    /// A system call failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The control socket.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
@@ -47,7 +47,7 @@ pub fn prometheus_text(registry: &Registry) -> String {
     text
 }
 
-/// A bound control socket that nobody serves yet.
+/// A bound control socket that is not served yet.
 pub struct Listener {
     path: PathBuf,
     socket: UnixListener,
@@ -57,7 +57,7 @@ pub struct Listener {
 pub fn bind(path: &Path) -> Result<Listener, Error> {
     let failed = |source| Error::Io { path: path.into(), source };
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Held until the socket is bound: of two daemons that start at once, one sees the other's socket.
+    // The lock is held until the socket is bound: of two daemons that start at once, the second finds the socket.
     let folder = File::open(folder).map_err(failed)?;
     flock(&folder, FlockOperation::LockExclusive).map_err(|e| failed(e.into()))?;
     remove_stale(path)?;
@@ -83,7 +83,7 @@ fn remove_stale(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// A control API that answers until it is stopped.
+/// A running control API.
 pub struct Server {
     path: PathBuf,
     stop: oneshot::Sender<()>,
@@ -132,7 +132,7 @@ fn answer(
 }
 
 impl Server {
-    /// Ends the thread and removes the socket.
+    /// Stops the thread and removes the socket.
     pub fn stop(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();

@@ -1,27 +1,27 @@
-//! How a role ends when it cannot do its work, and the exit code that says so.
+//! Failures of a process and their exit codes.
 
 use std::process::ExitCode;
 
 use crate::config;
 
-/// Why the process ends.
+/// A failure that ends the process.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// What was asked for cannot be: exit code 2.
+    /// The input is invalid: exit code 2.
     #[error(transparent)]
     Config(#[from] config::Error),
     /// The machine lacks something: exit code 3.
     #[error("this machine lacks {0}")]
     Lacking(String),
-    /// Anything else: exit code 1.
+    /// Any other failure: exit code 1.
     #[error("{0:#}")]
     Other(#[from] anyhow::Error),
 }
 
 impl Failure {
-    /// Says on standard error what happened, and gives the exit code.
+    /// Prints the failure to standard error; returns the exit code.
     #[must_use]
-    #[allow(clippy::print_stderr)] // the one place where the process says why it ends
+    #[allow(clippy::print_stderr)] // the only message that does not go to the log
     pub fn report(self) -> ExitCode {
         eprintln!("hawserd: {self}");
         match self {

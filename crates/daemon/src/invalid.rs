@@ -1,4 +1,4 @@
-//! What is wrong with a document: the fields at fault, as messages and as JSON.
+//! Errors of a document by field, as messages and as JSON.
 
 use std::fmt::{self, Display};
 
@@ -6,19 +6,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// One thing wrong with a configuration.
+/// An error in one field of a configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FieldError {
-    /// Where, such as `peers[0].id`; empty for the whole document.
+    /// The field, such as `peers[0].id`; empty for the whole document.
     pub field: String,
-    /// What stands there; null where nothing does.
+    /// Its value; null if it is missing.
     pub found: Value,
-    /// What may stand there.
+    /// What is allowed.
     pub expected: String,
 }
 
 impl FieldError {
-    /// An error at `field`, where `found` stands instead of what was expected.
+    /// An error at `field`, whose value is `found` instead of what was expected.
     #[must_use]
     pub fn new(field: &str, found: impl Into<Value>, expected: impl Into<String>) -> Self {
         Self { field: field.into(), found: found.into(), expected: expected.into() }
@@ -35,7 +35,7 @@ impl Display for FieldError {
     }
 }
 
-/// All that is wrong with a configuration; never empty.
+/// All errors of a configuration; never empty.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema, thiserror::Error)]
 pub struct Invalid {
     /// In the order of the document.

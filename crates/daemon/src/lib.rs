@@ -1,4 +1,4 @@
-//! What every role's process shares: configuration, the control API's server, exit codes.
+//! Parts shared by the processes of all roles: configuration, control API server, exit codes.
 #![forbid(unsafe_code)]
 
 pub mod config;

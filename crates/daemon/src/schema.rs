@@ -2,10 +2,10 @@
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
-/// A schema's name, and how it is made.
+/// A schema's name and the function that generates it.
 pub type Entry = (&'static str, fn() -> Schema);
 
-/// The schema of a type, as it is read and written.
+/// Generates the schema of a type.
 #[must_use]
 pub fn of<T: JsonSchema>() -> Schema {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>()

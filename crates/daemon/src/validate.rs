@@ -1,7 +1,7 @@
-//! Checks documents against JSON Schemas (draft 2020-12), and finds all that is wrong at once.
+//! Validates documents against JSON Schemas (draft 2020-12) and reports all errors at once.
 //!
-//! Only the keywords in [`KEYWORDS`] are understood: those that our own types give rise to. Tests compare with
-//! a complete validator, which would double the time to build the program.
+//! Only [`KEYWORDS`] are supported, which are those that the schemas of our own types contain. Tests compare the result
+//! with a complete validator, which the program does not use because it would double the build time.
 
 use std::{
     cell::RefCell,
@@ -17,7 +17,7 @@ use crate::invalid::FieldError;
 
 type Schema = Map<String, Value>;
 
-/// The keywords that are checked, and those that allow everything.
+/// The supported keywords, including annotations.
 const KEYWORDS: [&str; 24] = [
     "$defs",
     "$ref",
@@ -45,7 +45,7 @@ const KEYWORDS: [&str; 24] = [
     "title",
 ];
 
-/// Each error of a document, as `schema` describes it.
+/// All errors of a document.
 #[must_use]
 pub fn violations(schema: &Value, document: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -53,7 +53,7 @@ pub fn violations(schema: &Value, document: &Value) -> Vec<FieldError> {
     errors.into_iter().flat_map(Violation::flatten).collect()
 }
 
-/// Keywords in `schema` or below that are not understood.
+/// Unsupported keywords in `schema` and its subschemas.
 #[must_use]
 pub fn unknown_keywords(schema: &Value) -> Vec<String> {
     let Value::Object(schema) = schema else { return Vec::new() };
@@ -70,13 +70,13 @@ fn subschemas(schema: &Schema) -> impl Iterator<Item = &Value> {
     named.flat_map(Map::values).chain(listed).chain(single)
 }
 
-/// What one keyword found.
+/// The errors of one keyword.
 enum Violation {
-    /// A value of another type.
+    /// The value has the wrong type.
     Type(FieldError),
-    /// Something else; several where the document has several unknown fields.
+    /// Other errors. There are several if a document has several unknown fields.
     Fields(Vec<FieldError>),
-    /// None of several alternatives fits: the errors of each.
+    /// No alternative matches; the errors of each.
     Alternatives(Vec<Vec<Violation>>),
 }
 
@@ -85,7 +85,7 @@ impl Violation {
         Self::Fields(vec![FieldError::new(field, found.clone(), expected)])
     }
 
-    /// The errors to show; of alternatives, those of the one that came closest.
+    /// The errors to report; of alternatives, those of the closest.
     fn flatten(self) -> Vec<FieldError> {
         match self {
             Self::Type(error) => vec![error],
@@ -100,19 +100,19 @@ impl Violation {
     }
 }
 
-/// Whether an alternative was refused for its type alone, as `null` is for a value.
+/// Whether an alternative fails by its type alone, as `null` does for any value.
 fn only_type(errors: &[Violation]) -> bool {
     matches!(errors, [Violation::Type(_)])
 }
 
 struct Checker<'a> {
     root: &'a Value,
-    /// Those that were met so far.
+    /// Compiled patterns.
     patterns: RefCell<BTreeMap<String, Option<Regex>>>,
 }
 
 impl Checker<'_> {
-    /// Adds what is wrong with the value `found` at `place`.
+    /// Adds the errors of the value `found` at `place`.
     fn check(&self, schema: &Value, place: &str, found: &Value, errors: &mut Vec<Violation>) {
         let Value::Object(schema) = schema else { return };
         errors.extend(wrong_type(schema, place, found));
@@ -140,7 +140,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Where `$ref` leads to.
+    /// The target of `$ref`.
     fn target(&self, schema: &Schema) -> Option<&Value> {
         self.root.pointer(schema.get("$ref")?.as_str()?.strip_prefix('#')?)
     }
@@ -153,8 +153,8 @@ impl Checker<'_> {
         errors: &mut Vec<Violation>,
     ) {
         let first = list(schema, "prefixItems");
-        let further = std::iter::repeat(schema.get("items").unwrap_or(&Value::Bool(true)));
-        for ((index, item), schema) in items.iter().enumerate().zip(first.iter().chain(further)) {
+        let rest = std::iter::repeat(schema.get("items").unwrap_or(&Value::Bool(true)));
+        for ((index, item), schema) in items.iter().enumerate().zip(first.iter().chain(rest)) {
             self.check(schema, &format!("{place}[{index}]"), item, errors);
         }
     }
@@ -230,7 +230,7 @@ impl Checker<'_> {
     }
 }
 
-/// In the order in which messages name them.
+/// JSON types, in the order of messages.
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
 fn wrong_type(schema: &Schema, place: &str, found: &Value) -> Option<Violation> {
@@ -258,12 +258,12 @@ fn is_of_type(found: &Value, name: &str) -> bool {
     }
 }
 
-/// A number without a fraction is an integer, however it is written.
+/// A number without a fraction is an integer, even if written as 1.0.
 fn is_integer(number: &Number) -> bool {
     number.as_i128().is_some() || number.as_f64().is_some_and(|value| value.fract() == 0.0)
 }
 
-/// `const` and `enum`: what was expected instead.
+/// `const` and `enum`: what is allowed instead.
 fn wrong_value(schema: &Schema, found: &Value) -> impl Iterator<Item = String> {
     let constant = schema.get("const").filter(|value| *value != found).map(Value::to_string);
     let options = schema.get("enum").and_then(Value::as_array);
@@ -319,7 +319,7 @@ fn list<'a>(schema: &'a Schema, keyword: &str) -> &'a [Value] {
     schema.get(keyword).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A field's place in the notation of the messages: `peers[0].id`.
+/// Appends a field to a position, in the notation `peers[0].id`.
 fn join(place: &str, name: &str) -> String {
     if place.is_empty() { name.into() } else { format!("{place}.{name}") }
 }

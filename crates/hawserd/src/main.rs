@@ -1,4 +1,4 @@
-//! The daemon that moves packets: one event loop a role.
+//! The daemon that carries packets. Each role is one process with one event loop.
 
 mod schema;
 
@@ -13,7 +13,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// Moves packets for Hawser: each role is one process with one event loop and one control socket.
+/// Carries packets for Hawser. Each role is one process with one event loop and one control socket.
 #[derive(Parser)]
 #[command(version, propagate_version = true)]
 struct Cli {
@@ -43,10 +43,10 @@ fn main() -> ExitCode {
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }
 
-/// Log lines go to standard error; `RUST_LOG` chooses which (`debug`, or `info,hawser_gateway=trace`).
+/// Starts the log on standard error. `RUST_LOG` filters it (`debug`, or `info,hawser_gateway=trace`).
 fn start_log() {
-    let chosen = env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
-    let chosen = chosen.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let filter = env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let lines = fmt::layer().with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines).with(chosen).init();
+    tracing_subscriber::registry().with(lines).with(filter).init();
 }

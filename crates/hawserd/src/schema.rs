@@ -15,10 +15,10 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
         .chain(hawser_load::SCHEMAS)
 }
 
-/// Prints the JSON Schema of a configuration or of an answer of the control API.
+/// Prints the JSON Schema of a configuration or of a response of the control API.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which one
+    /// Name of the schema
     #[arg(value_parser = PossibleValuesParser::new(entries().map(|(name, _)| *name)))]
     name: String,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 /// Writes one schema to standard output.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let found = entries().find(|(name, _)| *name == args.name);
-    let (_, make) = found.with_context(|| format!("no schema is called {}", args.name))?;
+    let (_, make) = found.with_context(|| format!("there is no schema {}", args.name))?;
     let text = serde_json::to_string_pretty(&make()).context("a schema is JSON")?;
     writeln!(io::stdout(), "{text}").context("standard output")?;
     Ok(())
