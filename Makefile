@@ -26,6 +26,7 @@ check: setup ## format, lint, types, layers, sizes, spelling, abbreviations
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PY) tools/check_rust_layers.py
+	$(PY) tools/check_circles.py
 	$(PY) tools/check_pure_rooms.py
 	$(PY) tools/check_text.py
 	$(PY) tools/check_abbreviations.py
