@@ -1,5 +1,6 @@
 //! The gateway's configuration: the document as written, and its validated form.
 
+mod check;
 pub(crate) mod classifier;
 mod renamed;
 pub(crate) mod switch;
@@ -12,6 +13,7 @@ use std::{
 };
 
 use hawser_daemon::config::{FieldError, Invalid, typed};
+use hawser_netdev::tun;
 use hawser_tunnel::{
     INNER_MTU,
     config::{Class, Group, Path, Peer, Placement},
@@ -24,6 +26,7 @@ use serde_json::Value;
 
 pub(crate) use self::transport::{Kind, TcpProxyDocument, TlsDocument, TransportDocument};
 use self::{
+    check::{Check, INTERFACE, is_default},
     classifier::{Classifier, ClassifierDocument},
     renamed::{Renamed, replace_old_names},
     switch::{Switch, SwitchDocument},
@@ -74,14 +77,7 @@ pub(crate) struct Document {
     pub(crate) classifier: Option<ClassifierDocument>,
 }
 
-const INTERFACE: &str = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$";
-
 const NAME: &str = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";
-
-/// Default values are left out of a document that is shown.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
 
 fn default_queue_bytes() -> u32 {
     1_000_000
@@ -172,7 +168,10 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let source = source.and_then(|text| check.read("source", text, "10.1.0.1"));
     let source6 = document.source6.as_deref();
     let source6 = source6.and_then(|text| check.read("source6", text, "2001:db8:1::1"));
-    transport::check(&mut check, &document);
+    transport::check(&mut check, &document.transport);
+    if document.tun.name.len() > tun::MAX_NAME_LEN {
+        check.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
+    }
     check.identities(&document);
     let peers: Vec<Peer> =
         document.peers.iter().enumerate().map(|(i, peer)| check.peer(i, peer)).collect();
@@ -242,27 +241,7 @@ fn value(part: impl Serialize) -> Value {
     serde_json::to_value(part).unwrap_or_default()
 }
 
-/// Collects errors.
-#[derive(Default)]
-struct Check {
-    errors: Vec<FieldError>,
-    prefixes: BTreeSet<IpNet>,
-}
-
 impl Check {
-    fn error(&mut self, field: &str, found: impl Into<Value>, expected: &str) {
-        self.errors.push(FieldError::new(field, found, expected));
-    }
-
-    /// Parses an address or prefix.
-    fn read<T: std::str::FromStr>(&mut self, field: &str, text: &str, example: &str) -> Option<T> {
-        let value = text.parse().ok();
-        if value.is_none() {
-            self.error(field, text, &format!("an address such as {example}"));
-        }
-        value
-    }
-
     /// Names and numbers of branches must be unique.
     fn identities(&mut self, document: &Document) {
         let mut names = BTreeSet::from([document.branch.as_str()]);
@@ -295,24 +274,6 @@ impl Check {
         Peer { branch: document.branch.clone(), id: document.id, prefixes, groups }
     }
 
-    fn network(&mut self, field: &str, text: &str) -> Option<IpNet> {
-        let net: IpNet = self.read(field, text, "10.2.0.0/24")?;
-        if net.addr() != net.network() {
-            self.error(field, text, &format!("{}, without host bits", net.trunc()));
-            return None;
-        }
-        Some(net)
-    }
-
-    fn prefix(&mut self, field: &str, text: &str) -> Option<IpNet> {
-        let net = self.network(field, text)?;
-        if !self.prefixes.insert(net) {
-            self.error(field, text, "a prefix that is not already behind a branch");
-            return None;
-        }
-        Some(net)
-    }
-
     fn group(&mut self, field: &str, document: &GroupDocument) -> Group {
         let mut paths = Vec::new();
         for (k, path) in document.paths.iter().enumerate() {
@@ -335,24 +296,6 @@ impl Check {
             return None;
         }
         Some(Path { local, remote })
-    }
-
-    fn host(&mut self, field: &str, text: &str) -> Option<IpAddr> {
-        let address: IpAddr = self.read(field, text, "198.18.0.2")?;
-        if address.is_unspecified() || address.is_multicast() {
-            self.error(field, text, "the address of one host");
-            return None;
-        }
-        Some(address)
-    }
-
-    fn host_v4(&mut self, field: &str, text: &str) -> Option<Ipv4Addr> {
-        let address: Ipv4Addr = self.read(field, text, "198.18.0.2")?;
-        if address.is_unspecified() || address.is_multicast() || address.is_broadcast() {
-            self.error(field, text, "the address of one host");
-            return None;
-        }
-        Some(address)
     }
 
     /// The path labels of `mptcp` have four bits for branches and for groups.

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Check;
+use super::check::{Check, INTERFACE};
 
 /// Classifies LAN traffic. Type I is urgent and Type II other traffic between branches; Type III is
 /// everything else, and leaves through NAT at a WAN port of type `internet`.
@@ -15,7 +15,7 @@ use super::Check;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClassifierDocument {
     /// LAN interface.
-    #[schemars(regex(pattern = super::INTERFACE))]
+    #[schemars(regex(pattern = INTERFACE))]
     pub(crate) lan: String,
     /// In order; the first match decides. Types I and II apply only to destinations behind peers.
     #[serde(default)]

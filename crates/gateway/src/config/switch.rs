@@ -12,7 +12,7 @@ use hawser_wire::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Check;
+use super::check::{Check, INTERFACE};
 
 /// The switch between the agent and the WAN ports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,7 +47,7 @@ pub(crate) struct PortDocument {
     #[schemars(length(min = 1, max = 63))]
     pub(crate) name: String,
     /// Ethernet interface.
-    #[schemars(regex(pattern = super::INTERFACE))]
+    #[schemars(regex(pattern = INTERFACE))]
     pub(crate) interface: String,
     /// Its IPv4 address.
     pub(crate) address: String,

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use hawser_netdev::tun;
 use hawser_tunnel::config::{Class, Congestion, Recovery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Check, Document, is_default};
+use super::check::{Check, is_default};
 
 /// How packets are carried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -123,37 +122,34 @@ pub(crate) struct TlsDocument {
 const FINGERPRINT: &str = "^[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}$";
 
 /// Reports combinations that are not allowed.
-pub(super) fn check(check: &mut Check, document: &Document) {
-    if document.transport.kind == Kind::Ipip && document.transport.tls.is_some() {
-        let found = serde_json::to_value(&document.transport.tls).unwrap_or_default();
+pub(super) fn check(check: &mut Check, document: &TransportDocument) {
+    if document.kind == Kind::Ipip && document.tls.is_some() {
+        let found = serde_json::to_value(&document.tls).unwrap_or_default();
         check.error("transport.tls", found, "null, since ipip is not encrypted");
     }
-    if document.transport.kind == Kind::Quic && document.transport.tls.is_none() {
+    if document.kind == Kind::Quic && document.tls.is_none() {
         check.error("transport.tls", Value::Null, "files, since quic is always encrypted");
     }
-    if document.transport.kind != Kind::Quic && document.transport.tcp_proxy.is_used() {
-        let found = serde_json::to_value(document.transport.tcp_proxy).unwrap_or_default();
+    if document.kind != Kind::Quic && document.tcp_proxy.is_used() {
+        let found = serde_json::to_value(document.tcp_proxy).unwrap_or_default();
         check.error("transport.tcp_proxy", found, "nothing, since only quic has a TCP proxy");
     }
-    if document.transport.kind != Kind::Quic && document.transport.congestion != Congestion::Delay {
-        let found = serde_json::to_value(document.transport.congestion).unwrap_or_default();
+    if document.kind != Kind::Quic && document.congestion != Congestion::Delay {
+        let found = serde_json::to_value(document.congestion).unwrap_or_default();
         check.error("transport.congestion", found, "nothing, since only quic has this setting");
     }
-    if document.transport.kind != Kind::Quic && document.transport.recovery != Recovery::Resend {
-        let found = serde_json::to_value(document.transport.recovery).unwrap_or_default();
+    if document.kind != Kind::Quic && document.recovery != Recovery::Resend {
+        let found = serde_json::to_value(document.recovery).unwrap_or_default();
         check.error("transport.recovery", found, "nothing, since only quic loses single packets");
     }
-    if document.transport.kind != Kind::Quic && !document.transport.resequence {
+    if document.kind != Kind::Quic && !document.resequence {
         check.error("transport.resequence", false, "nothing, since only quic sends out of order");
     }
-    if document.transport.kind != Kind::Quic && !document.transport.header_compression {
+    if document.kind != Kind::Quic && !document.header_compression {
         check.error(
             "transport.header_compression",
             false,
             "nothing, since only quic has this setting",
         );
-    }
-    if document.tun.name.len() > tun::MAX_NAME_LEN {
-        check.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
     }
 }
