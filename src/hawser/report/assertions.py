@@ -10,7 +10,7 @@ from statistics import geometric_mean
 
 from hawser.report.collect import covers
 from hawser.report.model import Checked, Outcome, Row
-from hawser.report.words import number
+from hawser.report.words import count, number
 from hawser.spec.workflow import Assertion, Labels, Undecided, Workflow
 from hawser.stats import Bounds, Evidence, Verdict, decide, evidence
 from hawser.stats.verdict import FEWEST, MEAN_FROM
@@ -212,7 +212,7 @@ def _checked(
     if value is not None and question.observed and n >= fewest:
         verdict = "holds" if met else "fails"
     elif n < fewest and not reason:
-        reason = f"{n} trials, needs {fewest}"
+        reason = f"{count(n, 'trial')}, needs {fewest}"
     ok = {"holds": True, "fails": False, "undecided": met if undecided == "estimate" else
           undecided == "pass"}[verdict]  # fmt: skip
     return Checked(
