@@ -20,12 +20,12 @@ use crate::{
 /// The result of a trial.
 pub(super) fn result(
     config: &Config,
-    sender: Option<(&Vec<Planned>, SendTally)>,
-    receiver: Option<ReceiveTally>,
+    send_tally: Option<(&Vec<Planned>, SendTally)>,
+    receive_tally: Option<ReceiveTally>,
     reflected: Option<u64>,
 ) -> LoadResult {
-    let sent = sender.map(|(planned, tally)| sent(config, planned, &tally));
-    let mut received = receiver.map(|tally| received(config, &tally));
+    let sent = send_tally.map(|(planned, tally)| sent(config, planned, &tally));
+    let mut received = receive_tally.map(|tally| received(config, &tally));
     if let (Some(sent), Some(received)) = (&sent, &mut received) {
         for (sent, flow) in sent.flows.iter().zip(&mut received.flows) {
             flow.lost = Some(difference(sent.frames, flow.unique()));

@@ -24,9 +24,9 @@ pub fn works() -> bool {
 
 fn test() -> io::Result<bool> {
     let (from, to) = (socket()?, socket()?);
-    let sender = UdpSocketState::new((&from).into())?;
-    let receiver = UdpSocketState::new((&to).into())?;
-    if sender.max_gso_segments() < SEGMENTS {
+    let from_state = UdpSocketState::new((&from).into())?;
+    let to_state = UdpSocketState::new((&to).into())?;
+    if from_state.max_gso_segments() < SEGMENTS {
         return Ok(false);
     }
     // The last segment is shorter, as the last of a batch may be.
@@ -38,11 +38,11 @@ fn test() -> io::Result<bool> {
         segment_size: Some(SIZE),
         src_ip: None,
     };
-    sender.try_send((&from).into(), &batch)?;
+    from_state.try_send((&from).into(), &batch)?;
     let mut received = Vec::new();
     while received.len() < sent.len() {
         let mut fds = [PollFd::new(&to, PollFlags::IN)];
-        if poll(&mut fds, Some(&TIMEOUT))? == 0 || !receive(&receiver, &to, &mut received)? {
+        if poll(&mut fds, Some(&TIMEOUT))? == 0 || !receive(&to_state, &to, &mut received)? {
             return Ok(false);
         }
     }
