@@ -14,6 +14,9 @@ use hawser_wire::{
 /// Entries of the return direction: what they write, and their output.
 pub(super) type Returns = HashMap<Tuple, (Tuple, Output)>;
 
+/// Offset of the total length in an IPv4 header (RFC 791 section 3.1).
+const TOTAL_LENGTH: usize = 2;
+
 /// Sends the ICMP error for an event, while the budget lasts.
 pub(super) fn answer(event: Event<'_>, returns: &Returns, budget: &mut u32) {
     if *budget == 0 {
@@ -38,7 +41,7 @@ fn compose(event: Event<'_>, returns: &Returns) -> Option<Vec<u8>> {
 
 /// Translates an error about a rewritten packet into one about the packet as received.
 fn translate(bytes: &[u8], returns: &Returns) -> Option<Vec<u8>> {
-    let total = usize::from(u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?));
+    let total = usize::from(u16::from_be_bytes(*bytes.get(TOTAL_LENGTH..)?.first_chunk()?));
     let error = Packet::parse(bytes.get(..total)?).ok()?; // behind it there may be padding
     let sums = [error.bytes().get(..error.header_len())?, error.payload()];
     if sums.iter().any(|bytes| Sum::default().bytes(bytes).finish() != [0, 0]) {

@@ -4,8 +4,10 @@ use std::net::Ipv4Addr;
 
 use ipnet::{IpNet, Ipv4Net};
 
-/// Length of IPv4 and TCP headers, bytes.
-const HEADERS: usize = 40;
+/// Offsets in a packet: IPv4 header (RFC 791), TCP header (RFC 9293), and payload, which begins with
+/// the packet's number. The source port is its flow.
+const SOURCE_PORT: usize = 20;
+const PAYLOAD: usize = 40;
 
 /// A host behind a gateway.
 #[must_use]
@@ -23,7 +25,7 @@ pub(super) fn prefix(gateway: usize) -> Option<IpNet> {
 #[must_use]
 #[allow(clippy::cast_possible_truncation)] // at most 64 KiB
 pub fn segment(gateway: usize, flow: u16, number: u32, len: usize) -> Vec<u8> {
-    let len = len.max(HEADERS + 4);
+    let len = len.max(PAYLOAD + 4);
     let mut packet = vec![0x45, 0];
     packet.extend((len as u16).to_be_bytes());
     packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
@@ -41,7 +43,7 @@ pub fn segment(gateway: usize, flow: u16, number: u32, len: usize) -> Vec<u8> {
 /// Flow and number of a packet.
 #[must_use]
 pub fn number_of(packet: &[u8]) -> Option<(u16, u32)> {
-    let flow = packet.get(20..22)?.try_into().ok()?;
-    let number = packet.get(HEADERS..HEADERS + 4)?.try_into().ok()?;
+    let flow = packet.get(SOURCE_PORT..SOURCE_PORT + 2)?.try_into().ok()?;
+    let number = packet.get(PAYLOAD..PAYLOAD + 4)?.try_into().ok()?;
     Some((u16::from_be_bytes(flow), u32::from_be_bytes(number)))
 }

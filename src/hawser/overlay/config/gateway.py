@@ -29,12 +29,12 @@ Carried = Literal[TrafficType.I, TrafficType.II]
 
 
 class Tun(Part):
-    """The TUN device: packets for other branches come and go through it."""
+    """The TUN device for packets to and from other branches."""
 
     name: str
     mtu: int
     address: IPv4Interface | IPv6Interface | None = None
-    """Its address and prefix length, if it has one of its own."""
+    """Its address and prefix length, if it has one."""
 
 
 class Tls(Part):
@@ -49,7 +49,7 @@ class Tls(Part):
     revoked: Annotated[tuple[str, ...], OMIT_EMPTY] = ()
     """SHA-256 fingerprints of certificates that are refused though the authority signed them."""
     revoked_file: Annotated[Place | None, OMIT_NONE] = None
-    """A file of further ones, one a line."""
+    """File of further fingerprints, one per line."""
 
 
 class IpipTransport(Part):
@@ -67,7 +67,7 @@ class MptcpTransport(Part):
 
 
 class QuicTransport(Part):
-    """IP in QUIC datagrams: one connection a path, over all of them at once."""
+    """IP in QUIC datagrams: one connection per path, over all of them at once."""
 
     kind: Literal["quic"] = "quic"
     tls: Tls
@@ -78,11 +78,11 @@ class QuicTransport(Part):
     congestion: Annotated[Congestion, omit(Congestion.DELAY)] = Congestion.DELAY
     """Congestion control of a path."""
     recovery: Annotated[Recovery, omit(Recovery.RESEND)] = Recovery.RESEND
-    """What becomes of packets that a path loses."""
+    """What happens to packets that a path loses."""
     resequence: Annotated[bool, omit(value=True)] = True
-    """Whether the packets of a flow are brought back into order."""
+    """Whether the receiver restores the order of each flow."""
     header_compression: Annotated[bool, omit(value=True)] = True
-    """Whether headers of TCP are compressed."""
+    """Whether headers of TCP packets are compressed."""
 
     @model_validator(mode="before")
     @classmethod
@@ -104,14 +104,14 @@ class Path(Part):
 
 
 class Group(Part):
-    """Member paths that together carry one connection; with `quic`, one a path."""
+    """Member paths used together by one connection; with `quic`, one connection per path."""
 
     id: int
     """Number of the group in path labels."""
     paths: tuple[Path, ...]
-    """The first subflow takes the first."""
+    """The first subflow uses the first."""
     traffic: Annotated[Carried, Field(alias="class"), omit(TrafficType.II)] = TrafficType.II
-    """Which traffic uses the group."""
+    """Traffic class that it carries."""
 
 
 class Peer(Part):
@@ -119,9 +119,9 @@ class Peer(Part):
 
     branch: str
     id: int
-    """Its number in path labels. Of two branches the one with the lower number connects."""
+    """Its number in path labels. The branch with the lower number connects."""
     prefixes: tuple[Network, ...]
-    """Addresses behind it."""
+    """Prefixes behind it."""
     groups: tuple[Group, ...]
 
 
@@ -132,7 +132,7 @@ class SwitchPort(Part):
     interface: str
     address: IPv4Address
     next_hop: IPv4Address
-    """The router that takes what leaves by this port."""
+    """Next hop of packets that leave by this port."""
     type: Literal["internet", "leased"]
 
 
@@ -147,7 +147,7 @@ class Switch(Part):
 
 
 class ClassifierRule(Part):
-    """What fits all that it says is of this type."""
+    """A rule: packets that match all its fields are of this type. None matches everything."""
 
     name: str
     source: Network | None = None
@@ -160,14 +160,14 @@ class ClassifierRule(Part):
 
 
 class Classifier(Part):
-    """Tells traffic of the LAN apart."""
+    """Classifies LAN traffic."""
 
     lan: str
     """The LAN's interface."""
     rules: tuple[ClassifierRule, ...] = ()
-    """Asked in this order."""
+    """In order; the first match decides."""
     default: Literal[TrafficType.II, TrafficType.III] = TrafficType.II
-    """Type of traffic to other branches that fits no rule."""
+    """Type of traffic to other branches that no rule matches."""
 
 
 class GatewayConfig(Configuration):
@@ -181,19 +181,19 @@ class GatewayConfig(Configuration):
     """Unix socket of the control API."""
     tun: Tun
     source: IPv4Address | None = None
-    """Source of packets that the gateway itself sends to other branches: its LAN address."""
+    """Source address of the gateway's own packets to other branches: its LAN address."""
     source6: Annotated[IPv6Address | None, OMIT_NONE] = None
-    """Source of its IPv6 packets."""
+    """The same for IPv6."""
     transport: Transport
     queue_bytes: int = 1_000_000
-    """Bytes held for each path group of a peer while its connection is slow or down."""
+    """Limit of each path group's queue, bytes."""
     peers: tuple[Peer, ...]
     placement: Annotated[Placement, omit(Placement.FLOW_HASH)] = Placement.FLOW_HASH
     """How flows are placed on the path groups of a peer."""
     switch: Annotated[Switch | None, OMIT_NONE] = None
     """None for plain routing."""
     classifier: Annotated[Classifier | None, OMIT_NONE] = None
-    """None where all traffic to peers is of Type II."""
+    """None if all traffic to peers is of Type II."""
 
     @property
     def tls(self) -> Tls | None:
@@ -201,7 +201,7 @@ class GatewayConfig(Configuration):
         return None if isinstance(self.transport, IpipTransport) else self.transport.tls
 
     def needs(self) -> frozenset[Need]:
-        """Give what a machine must have for it."""
+        """Give what a machine needs to run it."""
         found: set[Need] = {"hawserd", "tun"}
         if isinstance(self.transport, MptcpTransport):
             found.add("mptcp")

@@ -205,7 +205,8 @@ impl PathManager {
                 }
                 Some(subflow) => actions.extend(member.on_pending(now, subflow)),
                 None => {
-                    actions.extend(member.on_missing(now, connects).then_some(Action::Probe(place)))
+                    actions
+                        .extend(member.on_missing(now, connects).then_some(Action::Probe(place)));
                 }
             }
         }
