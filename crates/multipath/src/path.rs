@@ -187,8 +187,8 @@ impl Path {
         self.acks.jitter()
     }
 
-    /// Time within which a loss has been detected and retransmitted, with allowance for one further
-    /// retransmission: two RTTs and four times `rttvar`.
+    /// Time within which a packet has been retransmitted twice, if necessary: two RTTs and four
+    /// times `rttvar`, since each loss is detected after one RTT.
     #[must_use]
     pub fn max_retransmission_delay(&self) -> Option<Duration> {
         Some(self.rtt()? * 2 + self.jitter() * 4)
