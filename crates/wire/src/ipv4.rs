@@ -183,6 +183,12 @@ impl<'a> Packet<'a> {
         u16::from_be_bytes(bytes::field(self.header, field::FLAGS_OFFSET))
     }
 
+    /// Whether routers must not fragment the packet (DF).
+    #[must_use]
+    pub fn must_not_be_fragmented(&self) -> bool {
+        self.flags_offset() & fragment::DF != 0
+    }
+
     /// Length of the header with its options, bytes.
     #[must_use]
     pub fn header_len(&self) -> usize {

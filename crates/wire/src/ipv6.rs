@@ -21,6 +21,9 @@ use crate::{Malformed, bytes};
 /// Length of the fixed header, bytes.
 pub const HEADER_LEN: usize = 40;
 
+/// Every link carries packets of so many bytes whole (RFC 8200 section 5).
+pub const LEAST_MTU: u16 = 1280;
+
 /// Byte ranges of the header's fields.
 pub(crate) mod field {
     use std::ops::Range;

@@ -48,6 +48,26 @@ impl<'a> GsoPacket<'a> {
         whole.then_some(Self { packet, segmentation, transport, payload })
     }
 
+    /// The same packet in segments that have at most `mtu` bytes each. TCP alone: what a datagram of UDP is, its sender
+    /// says.
+    #[must_use]
+    pub fn fit(self, mtu: u16) -> Self {
+        let room = mtu.saturating_sub(clamp(self.payload));
+        if self.segmentation.protocol() == Protocol::Udp
+            || room == 0
+            || self.segmentation.size() <= room
+        {
+            return self;
+        }
+        Self { segmentation: self.segmentation.with_size(room), ..self }
+    }
+
+    /// Whether segments have the same size as those of `other`.
+    #[must_use]
+    pub fn is_cut_as(&self, other: &Self) -> bool {
+        self.segmentation == other.segmentation
+    }
+
     /// Number of segments.
     #[must_use]
     pub fn count(&self) -> usize {

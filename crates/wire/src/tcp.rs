@@ -147,6 +147,14 @@ pub fn header_at(packet: &[u8]) -> Option<usize> {
     (packet.get(protocol) == Some(&TCP) && packet.len() >= at + HEADER_LEN).then_some(at)
 }
 
+/// Whether a packet, behind IPv4 without options or IPv6 without extensions, is a SYN. This is quick.
+#[must_use]
+pub fn is_syn(packet: &[u8]) -> bool {
+    header_at(packet)
+        .and_then(|at| packet.get(at + field::FLAGS))
+        .is_some_and(|flags| flags & flag::SYN != 0)
+}
+
 /// The TCP checksum over pseudo-header and segment of a packet whose TCP header is at `at`: `[0, 0]` if the
 /// checksum field is valid, or the value of the field if that is 0.
 #[must_use]

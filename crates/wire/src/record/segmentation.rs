@@ -106,6 +106,12 @@ impl Segmentation {
         self.size
     }
 
+    /// The same with segments of another size.
+    #[must_use]
+    pub const fn with_size(self, size: u16) -> Self {
+        Self { size, ..self }
+    }
+
     /// Offset in the packet at which the checksum's coverage starts: the transport header.
     #[must_use]
     pub const fn checksum_start(&self) -> u16 {
