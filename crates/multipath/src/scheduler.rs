@@ -152,6 +152,14 @@ impl Scheduler {
         Some(Choice { path, skip: 0 })
     }
 
+    /// Size of the largest packet that a path takes which may be used now; None: there is none.
+    #[must_use]
+    pub fn max_packet(views: &[View]) -> Option<u64> {
+        let usable = best_state(views)?;
+        let usable = views.iter().filter(|view| view.state == usable);
+        usable.map(|view| view.max_packet).max().filter(|max| *max > 0)
+    }
+
     /// Path for a duplicate of a packet given to the path `first`: the earliest other one whose
     /// window has room.
     #[must_use]
