@@ -16,7 +16,7 @@ use hawser_daemon::config::{FieldError, Invalid, typed};
 use hawser_netdev::tun;
 use hawser_tunnel::{
     INNER_MTU,
-    config::{Class, Group, Path, Peer, Placement},
+    config::{Class, Group, Oversize, Path, Peer, Placement},
 };
 use hawser_wire::label;
 use ipnet::IpNet;
@@ -200,10 +200,11 @@ fn agents(peers: &[Peer]) -> BTreeSet<Ipv4Addr> {
 }
 
 impl Config {
-    /// MTU of the device, lowered to what the transport carries.
+    /// MTU of the device at the start, lowered to what the transport carries. With `quic` it follows the paths from then on.
     pub(crate) fn mtu(&self) -> u16 {
         let mtu = self.document.tun.mtu;
         match self.document.transport.kind {
+            Kind::Quic if self.document.transport.oversize == Oversize::Fragment => mtu,
             Kind::Quic => mtu.min(INNER_MTU),
             Kind::Mptcp | Kind::Ipip => mtu,
         }
@@ -224,6 +225,7 @@ impl Config {
                 ("transport.recovery", value(transport.recovery)),
                 ("transport.resequence", transport.resequence.into()),
                 ("transport.header_compression", transport.header_compression.into()),
+                ("transport.oversize", value(transport.oversize)),
             ]
         };
         fixed(&self.document)

@@ -104,7 +104,8 @@ pub(super) async fn unset_network(config: &Config) -> anyhow::Result<()> {
 /// Applies the differences from `old`.
 pub(super) async fn change_network(old: &Config, new: &Config) -> anyhow::Result<()> {
     let (routes, interface) = network(new)?;
-    if old.mtu() != new.mtu() {
+    // With `quic` the agent sets it, as the paths are.
+    if old.mtu() != new.mtu() && new.document.transport.kind != Kind::Quic {
         routes.bring_up(interface, new.mtu(), TUN_QUEUE_LEN).await?;
     }
     if old.address != new.address {

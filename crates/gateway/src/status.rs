@@ -89,6 +89,9 @@ pub(super) struct GroupStatus {
     pub(super) tcp_proxy: bool,
     /// Current connections of the TCP proxy.
     pub(super) tcp_proxy_flows: u32,
+    /// Largest packet, bytes, that goes whole over every path in use (`quic`); null until it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mtu: Option<u16>,
     /// Member paths of the `quic` transport; empty for others.
     pub(super) paths: Vec<PathStatus>,
 }

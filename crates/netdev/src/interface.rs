@@ -55,7 +55,7 @@ pub fn names() -> io::Result<BTreeSet<String>> {
 }
 
 /// Calls `visit` for the addresses of all interfaces, and once for an interface without addresses.
-fn for_each_address(mut visit: impl FnMut(&libc::ifaddrs)) -> io::Result<()> {
+pub(crate) fn for_each_address(mut visit: impl FnMut(&libc::ifaddrs)) -> io::Result<()> {
     let mut list = ptr::null_mut();
     // SAFETY: getifaddrs writes the head of a list that it owns until freeifaddrs.
     unsafe {

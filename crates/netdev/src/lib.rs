@@ -6,6 +6,7 @@
 pub mod interface;
 pub mod ipip;
 pub mod mptcp;
+pub mod mtu;
 pub mod namespace;
 mod options;
 pub mod packet;

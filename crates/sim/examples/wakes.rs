@@ -14,7 +14,7 @@ use std::{
 use bytes::BytesMut;
 use hawser_sim::gateways::{Authority, Memory, OPTIONS};
 use hawser_tunnel::{
-    Config, Source, Tunnel,
+    Config, MAX_DATAGRAM, Source, Tunnel,
     config::{Class, Group, Path, Peer, Placement},
     counters::TunCounters,
 };
@@ -153,8 +153,9 @@ fn node(authority: &Authority, own: u8, others: &[u8], paths: u8, now: Instant) 
     let mut tunnel = Tunnel::new(&config, &identity, session.to_be_bytes(), now).unwrap();
     let wanted = config.sockets();
     let sockets = wanted.iter().map(|socket| socket.address).collect();
+    let sizes = (40, MAX_DATAGRAM);
     let opened: Vec<_> =
-        wanted.iter().enumerate().map(|(number, socket)| (number, *socket, 40)).collect();
+        wanted.iter().enumerate().map(|(number, socket)| (number, *socket, sizes)).collect();
     tunnel.configure(now, config, opened);
     Node { tunnel, sockets, counters: TunCounters::default() }
 }

@@ -129,12 +129,14 @@ impl Identity {
         self.revoked.contains(certificate)
     }
 
-    /// Configurations for QUIC (RFC 9001) as client and as server, with one application protocol (RFC 7301).
+    /// Configurations for QUIC (RFC 9001) as client and as server, with application protocols (RFC 7301), the
+    /// preferred first.
     #[must_use]
-    pub fn for_quic(&self, protocol: &[u8]) -> (ClientConfig, ServerConfig) {
+    pub fn for_quic(&self, protocols: &[&[u8]]) -> (ClientConfig, ServerConfig) {
         let (mut client, mut server) = ((*self.client).clone(), (*self.server).clone());
-        client.alpn_protocols = vec![protocol.to_vec()];
-        server.alpn_protocols = vec![protocol.to_vec()];
+        let protocols: Vec<_> = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        client.alpn_protocols.clone_from(&protocols);
+        server.alpn_protocols = protocols;
         (client, server)
     }
 

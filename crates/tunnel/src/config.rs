@@ -42,6 +42,10 @@ pub struct Options {
     pub proxy: bool,
     /// Whether the kernel segments batches of datagrams (UDP GSO).
     pub udp_offload: bool,
+    /// What happens to packets that exceed the path MTU.
+    pub oversize: Oversize,
+    /// Whether tunnel fragmentation is offered to the peer.
+    pub fragments: bool,
 }
 
 /// Another branch.
@@ -125,4 +129,18 @@ pub enum Recovery {
     #[default]
     Resend,
     None,
+}
+
+/// What happens to packets that exceed the path MTU and must not be fragmented. `answer`: they are
+/// dropped, the sender gets an ICMP error with the MTU, and the MTU of the TUN device follows the
+/// paths. `fragment`: the tunnel fragments them, for hosts that do not receive ICMP errors; the MTU
+/// of the TUN device stays as configured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+#[allow(missing_docs)] // the schema has one description for all, above
+pub enum Oversize {
+    #[default]
+    Answer,
+    Fragment,
 }

@@ -118,8 +118,27 @@ pub struct GroupCounters {
     /// TCP acknowledgements to the peer replaced by a later one while queued (`quic`; RFC 3449
     /// section 5.2.1).
     pub acks_filtered: u64,
+    /// Packets to the peer that exceed the path MTU (`quic`).
+    pub sizes: SizeCounters,
     /// TCP connections of the TCP proxy (`quic`).
     pub tcp_proxy: TcpProxyCounters,
+}
+
+/// Packets that exceed the path MTU. Dropped ones are counted in the drops (`too_long`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SizeCounters {
+    /// ICMP errors sent: Fragmentation Needed, Packet Too Big.
+    pub errors_sent: u64,
+    /// TCP packets and GSO packets cut into smaller segments than their sender intended.
+    pub resegmented: u64,
+    /// IPv4 packets fragmented (RFC 791).
+    pub fragmented: u64,
+    /// Tunnel datagrams to the peer sent in fragments.
+    pub sent_in_fragments: u64,
+    /// Tunnel datagrams from the peer reassembled from fragments.
+    pub reassembled: u64,
+    /// Tunnel datagrams from the peer given up because a fragment was missing.
+    pub incomplete: u64,
 }
 
 /// Packets that paths lost.

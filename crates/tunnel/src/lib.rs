@@ -36,7 +36,7 @@ pub use self::{
     arena::Arena,
     config::Config,
     group::Incoming,
-    path::{INNER_MTU, MAX_DATAGRAM, PathId},
+    path::{INNER_MTU, MAX_DATAGRAM, PathId, max_datagram},
     peers::{Peer, Peers},
     placement::PathGroup,
     proxy::Stream,

@@ -39,6 +39,7 @@ impl Fragment {
     ///
     /// # Errors
     /// The header violates the format.
+    #[must_use]
     pub fn parse(datagram: &[u8]) -> Option<Result<(Self, &[u8]), Malformed>> {
         is_fragment(datagram).then(|| Self::read(datagram))
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hawser_tunnel::config::{Class, Congestion, Recovery};
+use hawser_tunnel::config::{Class, Congestion, Oversize, Recovery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,6 +41,9 @@ pub(crate) struct TransportDocument {
     /// Whether `quic` compresses headers of retransmittable TCP packets; false only for comparison.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub(crate) header_compression: bool,
+    /// What happens to packets larger than a `quic` path takes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) oversize: Oversize,
 }
 
 fn yes() -> bool {
@@ -151,5 +154,9 @@ pub(super) fn check(check: &mut Check, document: &TransportDocument) {
             false,
             "nothing, since only quic has this setting",
         );
+    }
+    if document.kind != Kind::Quic && document.oversize != Oversize::Answer {
+        let found = serde_json::to_value(document.oversize).unwrap_or_default();
+        check.error("transport.oversize", found, "nothing, since only quic fragments");
     }
 }

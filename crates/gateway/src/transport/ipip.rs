@@ -10,6 +10,7 @@ use std::{
 
 use hawser_netdev::{
     ipip::{BATCH, Batch, Tunnel, decapsulate},
+    mtu,
     poll::{Interest, Ready},
 };
 use hawser_tls::Identity;
@@ -77,6 +78,7 @@ impl Group {
             flows,
             tcp_proxy: false,
             tcp_proxy_flows: 0,
+            mtu: None,
         }
     }
 }
@@ -104,6 +106,7 @@ pub(crate) struct Ipip {
     incoming: Batch,
     /// See [`Transport::mtu`].
     mtu: u16,
+    next_mtu_check: Instant,
 }
 
 impl Ipip {
@@ -115,6 +118,7 @@ impl Ipip {
             targets: [(0, 0); BATCH],
             incoming: Batch::new(SLOT),
             mtu: 0,
+            next_mtu_check: Instant::now(),
         }
     }
 
@@ -151,6 +155,14 @@ impl Ipip {
             start = end;
         }
         self.outgoing.clear();
+    }
+
+    /// The smallest MTU of any tunnel, as far as the kernel has heard of it (RFC 1191), at most that
+    /// of the configuration.
+    fn path_mtu(&self, config: &Config) -> u16 {
+        let groups = self.peers.iter().flat_map(|peer| &peer.groups);
+        let path = groups.filter_map(|group| group.tunnel.mtu().ok()).min();
+        path.unwrap_or(u16::MAX).min(config.mtu())
     }
 
     /// Receives from a tunnel and writes to the device.
@@ -220,9 +232,7 @@ impl Transport for Ipip {
         self.peers.reconcile(config.document.id, &config.peers, open)?;
         self.update_tokens(host)?;
         self.peers.set_policy(config.document.placement);
-        let groups = self.peers.iter().flat_map(|peer| &peer.groups);
-        let path = groups.filter_map(|group| group.tunnel.mtu().ok()).min();
-        self.mtu = path.unwrap_or(u16::MAX).min(config.mtu());
+        self.mtu = self.path_mtu(config);
         Ok(())
     }
 
@@ -260,7 +270,20 @@ impl Transport for Ipip {
         now + TICK
     }
 
-    fn advance(&mut self, _: &mut Host, _: Instant) {}
+    fn advance(&mut self, host: &mut Host, now: Instant) {
+        if now < self.next_mtu_check {
+            return;
+        }
+        self.next_mtu_check = now + TICK;
+        let found = self.path_mtu(&host.config);
+        if found != self.mtu {
+            self.mtu = found;
+            let device = &host.config.document.tun.name;
+            if let Err(error) = mtu::set(device, found) {
+                tracing::warn!(device, mtu = found, %error, "MTU");
+            }
+        }
+    }
 
     fn status(&self, _: Instant) -> Vec<PeerStatus> {
         let peers = self.peers.iter().map(|peer| {

@@ -40,10 +40,11 @@ pub fn segment(gateway: usize, flow: u16, number: u32, len: usize) -> Vec<u8> {
     packet
 }
 
-/// Flow and number of a packet.
+/// Flow and number of a packet; None for what a gateway has cut off from its beginning.
 #[must_use]
 pub fn number_of(packet: &[u8]) -> Option<(u16, u32)> {
     let flow = packet.get(SOURCE_PORT..SOURCE_PORT + 2)?.try_into().ok()?;
-    let number = packet.get(PAYLOAD..PAYLOAD + 4)?.try_into().ok()?;
-    Some((u16::from_be_bytes(flow), u32::from_be_bytes(number)))
+    let number: [u8; 4] = packet.get(PAYLOAD..PAYLOAD + 4)?.try_into().ok()?;
+    let sequence = packet.get(SOURCE_PORT + 4..SOURCE_PORT + 8)?;
+    (sequence == number).then(|| (u16::from_be_bytes(flow), u32::from_be_bytes(number)))
 }

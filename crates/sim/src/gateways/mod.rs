@@ -20,8 +20,10 @@ use bytes::{Bytes, BytesMut};
 use hawser_impair::ValueError;
 use hawser_tls::Identity;
 use hawser_tunnel::{
-    Config, Event, Purpose, Socket, Source, StreamReady, Tunnel,
-    config::{Class, Congestion, Group, Options, Path as PathConfig, Peer, Placement, Recovery},
+    Config, Event, MAX_DATAGRAM, Purpose, Socket, Source, StreamReady, Tunnel,
+    config::{
+        Class, Congestion, Group, Options, Oversize, Path as PathConfig, Peer, Placement, Recovery,
+    },
     counters::{GroupCounters, TunCounters},
 };
 use hawser_wire::tunnel::OwnAddresses;
@@ -48,6 +50,8 @@ pub const OPTIONS: Options = Options {
     header_compression: true,
     proxy: true,
     udp_offload: true,
+    oversize: Oversize::Answer,
+    fragments: true,
 };
 
 /// One gateway.
@@ -228,6 +232,12 @@ impl Gateways {
         counters.next().unwrap_or_default()
     }
 
+    /// Largest inner packet that goes whole over every path of a gateway, as its device is told.
+    #[must_use]
+    pub fn mtu(&self, gateway: usize) -> Option<u16> {
+        self.ends.get(gateway).and_then(|gateway| gateway.tunnel.mtu())
+    }
+
     /// Bytes queued in a gateway's path group.
     #[must_use]
     pub fn queued(&self, gateway: usize) -> u64 {
@@ -333,7 +343,7 @@ impl Gateway {
         for socket in wanted {
             if !self.sockets.values().any(|known| *known == socket) {
                 self.sockets.insert(self.next_socket, socket);
-                opened.push((self.next_socket, socket, BATCH));
+                opened.push((self.next_socket, socket, (BATCH, MAX_DATAGRAM)));
                 self.next_socket += 1;
             }
         }

@@ -17,6 +17,8 @@ pub(crate) struct Member {
     pub(crate) connections: u64,
     /// Bytes of packets assigned to it.
     pub(crate) assigned: u64,
+    /// Largest inner packet that it takes whole, and when that was last seen.
+    pub(super) mtu: Option<(u16, Instant)>,
 }
 
 /// The member paths of a group.

@@ -6,6 +6,7 @@
 //! ```
 
 mod members;
+mod mtu;
 mod outcomes;
 mod receive;
 mod schedule;

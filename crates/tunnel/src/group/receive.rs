@@ -6,8 +6,9 @@ use bytes::Bytes;
 use hawser_multipath::{DecompressError, Decompressor, Tag};
 use hawser_wire::{
     context::Restored,
+    fragment::is_fragment,
     ip,
-    tcp::Segment,
+    tcp::{self, Segment},
     tunnel::{Form, Header, flow_of_unknown_context, is_padding},
 };
 
@@ -17,6 +18,22 @@ impl Group {
     /// Takes a datagram from a member path; packets in order are appended to `delivered`. Returns
     /// the flow whose header context is unknown, to be reported to the peer.
     pub(crate) fn receive(
+        &mut self,
+        member: usize,
+        datagram: &Bytes,
+        now: Instant,
+        delivered: &mut VecDeque<Incoming>,
+        owns: impl FnOnce(IpAddr) -> bool,
+    ) -> Option<u16> {
+        if is_fragment(datagram) {
+            let whole = self.reassemble(now, member, datagram)?;
+            return self.receive_whole(member, &whole, now, delivered, owns);
+        }
+        self.receive_whole(member, datagram, now, delivered, owns)
+    }
+
+    /// Takes a datagram that is no fragment.
+    fn receive_whole(
         &mut self,
         member: usize,
         datagram: &Bytes,
@@ -70,10 +87,18 @@ impl Group {
         let Header { flow, checksum_omitted, retransmittable, sequence, behind, paths, .. } =
             header;
         let ordered = Segment::of(&parsed) != Some(Segment::PureAck);
+        let packet = if tcp::is_syn(&packet) { self.clamp_mss(&packet) } else { packet };
         let incoming = Incoming { packet, checksum_omitted };
         let tag = Tag { flow, sequence, behind, paths, retransmittable };
         let pass = &mut |packet| delivered.push_back(packet);
         self.resequencer.push(now, member, tag, (incoming, ordered), pass);
+    }
+
+    /// A SYN from the peer with the segments announced that fit the paths to it.
+    fn clamp_mss(&self, packet: &[u8]) -> Bytes {
+        let mut packet = packet.to_vec();
+        tcp::clamp_mss(&mut packet, self.mtu());
+        packet.into()
     }
 
     /// Abandons gaps whose deadline has passed.

@@ -6,7 +6,10 @@ use bytes::{Bytes, BytesMut};
 use hawser_multipath::{Retransmittable, Tag};
 use hawser_wire::tunnel::{HEADER_LEN, Header};
 
-use super::state::{Group, Outgoing};
+use super::{
+    mtu::Placed,
+    state::{Group, Outgoing},
+};
 use crate::{
     config::Class,
     path::{INNER_MTU, Link, MAX_DATAGRAM, NO_CONNECTION, Stored},
@@ -34,6 +37,8 @@ const MESSAGE_PACKETS: usize = 16;
 struct Departure {
     path: usize,
     datagram: Bytes,
+    /// Whether it goes in fragments.
+    in_fragments: bool,
     /// What is kept of it until it is acknowledged.
     stored: Option<Retransmittable<Stored>>,
 }
@@ -92,11 +97,24 @@ impl Group {
     fn schedule_packets(&mut self, now: Instant) -> bool {
         let mut given = false;
         for _ in 0..PACKETS_PER_TURN {
-            let Some(copies) = self.next(now) else { break };
-            for Departure { path, datagram, stored } in copies.into_iter().flatten() {
+            let Some(copies) = self.next(now) else {
+                if self.drop_oversize(now) {
+                    continue;
+                }
+                break;
+            };
+            for Departure { path, datagram, in_fragments, stored } in copies.into_iter().flatten() {
                 let link = self.members.link_mut(path);
                 let name = stored.as_ref().map(|packet| (packet.flow, packet.sequence));
-                if !link.is_some_and(|link| link.send(datagram, stored)) {
+                let send = |link: &mut Link| {
+                    if in_fragments {
+                        link.send_fragments(&datagram, stored.as_ref())
+                    } else {
+                        link.send(datagram, stored)
+                    }
+                };
+                self.counters.sizes.sent_in_fragments += u64::from(in_fragments);
+                if !link.is_some_and(send) {
                     self.counters.drops.send_failed += 1;
                     if let Some((flow, sequence)) = name {
                         self.sequencer.complete(flow, sequence);
@@ -116,9 +134,9 @@ impl Group {
         }
         let head = Link::wire_size(self.backlog.head_len()?.into());
         let stored = self.backlog.peek().is_some_and(|packet| packet.retransmittable);
-        let choice = self.scheduler.next(&self.views, self.backlog.bytes(), head, stored)?;
+        let Placed { choice, in_fragments } = self.place(self.backlog.bytes(), head, stored)?;
         let largest = self.views.get(choice.path).map_or(0, |view| view.max_packet);
-        let fits = |len: u32| Link::wire_size(len.into()) <= largest;
+        let fits = |len: u32| in_fragments || Link::wire_size(len.into()) <= largest;
         let packet = self.backlog.take(now, choice.skip, fits)?;
         let len = packet.bytes.len() - HEADER_LEN;
         let size = Link::wire_size(len as u64);
@@ -132,13 +150,14 @@ impl Group {
         };
         let copy = other.map(|path| self.duplicate(now, path, size, &packet));
         let first_sent = packet.retransmittable.then_some(now);
-        Some([Some(self.finalize(now, choice.path, packet, first_sent)), copy])
+        let departure = self.finalize(now, choice.path, packet, first_sent);
+        Some([Some(Departure { in_fragments, ..departure }), copy])
     }
 
     /// The next retransmission where it arrives first, and a duplicate of it on another path.
     fn retransmit(&mut self, now: Instant) -> Option<[Option<Departure>; 2]> {
         let size = Link::wire_size(self.retransmit_queue.head_len()?.into());
-        let choice = self.scheduler.next(&self.views, 1, size, true)?;
+        let Placed { choice, in_fragments } = self.place(1, size, true)?;
         let Retransmittable { flow, sequence, len, first_sent, item } =
             self.retransmit_queue.pop()?;
         self.counters.recovery.retransmitted += 1;
@@ -160,7 +179,8 @@ impl Group {
         };
         self.counters.recovery.duplicated += u64::from(other.is_some());
         let copy = other.map(|path| self.duplicate(now, path, size, &packet));
-        Some([Some(self.finalize(now, choice.path, packet, Some(first_sent))), copy])
+        let departure = self.finalize(now, choice.path, packet, Some(first_sent));
+        Some([Some(Departure { in_fragments, ..departure }), copy])
     }
 
     /// A duplicate of a packet, for another path.
@@ -190,10 +210,11 @@ impl Group {
         let datagram = bytes.freeze();
         let stored = first_sent.map(|first_sent| {
             let len = u32::try_from(datagram.len() - HEADER_LEN).unwrap_or(u32::MAX);
-            let item = Stored { datagram: datagram.clone(), form, checksum_omitted };
+            let item =
+                Stored { datagram: datagram.clone(), form, checksum_omitted, fragments: None };
             Retransmittable { flow, sequence, len, first_sent, item }
         });
-        Departure { path, datagram, stored }
+        Departure { path, datagram, in_fragments: false, stored }
     }
 
     /// Accounts for a packet given to a path.

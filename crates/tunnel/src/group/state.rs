@@ -4,16 +4,18 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 use hawser_multipath::{
-    AdmitError, Backlog, Compression, Compressor, Decompressor, MAX_PATHS, Resequencer,
+    AdmitError, Backlog, Compression, Compressor, Decompressor, MAX_PATHS, Reassembly, Resequencer,
     RetransmitQueue, Scheduler, Sequencer, State, View,
 };
 use hawser_wire::{
+    segment::GsoPacket,
     tcp,
     tunnel::{Form, HEADER_LEN},
 };
 
-use super::members::Members;
+use super::{members::Members, mtu::GroupMtu};
 use crate::{
+    arena::Arena,
     config::{self, Options, Recovery},
     counters::GroupCounters,
     path::{Link, Stored},
@@ -80,6 +82,9 @@ pub(crate) struct Group {
     pub(crate) session: [u8; 16],
     peer_session: Option<[u8; 16]>,
     pub(super) views: Vec<View>,
+    pub(crate) mtu: GroupMtu,
+    /// Datagrams of which fragments have arrived.
+    pub(super) reassembly: Reassembly,
     /// Connections of the TCP proxy.
     pub(crate) proxy: ProxyQueue,
     /// Whether there may be something to send.
@@ -114,6 +119,8 @@ impl Group {
             session,
             peer_session: None,
             views: Vec::with_capacity(MAX_PATHS),
+            mtu: GroupMtu::default(),
+            reassembly: Reassembly::default(),
             proxy: ProxyQueue::default(),
             active: false,
         }
@@ -186,6 +193,24 @@ impl Group {
             Err(AdmitError::Full) if is_up => drops.queue_full += 1,
             Err(AdmitError::Full) => drops.peer_down += 1,
             Err(AdmitError::Delay) => drops.queue_delay += 1,
+        }
+    }
+
+    /// Queues the segments of a large packet.
+    pub(crate) fn enqueue_segments(
+        &mut self,
+        now: Instant,
+        flow: u16,
+        retransmittable: bool,
+        large: &GsoPacket<'_>,
+        arena: &mut Arena,
+    ) {
+        for number in 0..large.count() {
+            let [headers, payload] = large.parts(number);
+            let mut bytes = arena.join(&[&[0; HEADER_LEN], headers, payload]);
+            let segment = bytes.get_mut(HEADER_LEN..).unwrap_or_default();
+            let checksum_omitted = large.complete_without_checksum(number, segment);
+            self.enqueue(now, flow, checksum_omitted, retransmittable, bytes);
         }
     }
 
@@ -286,6 +311,8 @@ mod tests {
             header_compression: true,
             proxy: false,
             udp_offload: false,
+            oversize: config::Oversize::default(),
+            fragments: true,
         };
         Group::new(config, [0; 16], 1 << 20, options)
     }

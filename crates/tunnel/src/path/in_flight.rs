@@ -9,11 +9,28 @@ use bytes::Bytes;
 use hawser_multipath::{Retransmittable, SentPackets};
 use hawser_wire::tunnel::Form;
 
+use super::fragments::FragmentOutcomes;
+
 /// Copy of an inner packet with its header, as sent.
+#[derive(Clone)]
 pub(crate) struct Stored {
     pub(crate) datagram: Bytes,
     pub(crate) form: Form,
     pub(crate) checksum_omitted: bool,
+    /// If it is in fragments, of which this is one.
+    pub(crate) fragments: Option<FragmentOutcomes>,
+}
+
+impl Stored {
+    /// It was acknowledged; returns whether all of it was.
+    fn on_acked(&self) -> bool {
+        self.fragments.as_ref().is_none_or(FragmentOutcomes::on_acked)
+    }
+
+    /// It was lost; returns whether that is news.
+    fn on_lost(&self) -> bool {
+        self.fragments.as_ref().is_none_or(FragmentOutcomes::on_lost)
+    }
 }
 
 /// Retransmittable packets in flight on a path, keyed by send time: quinn reports no more of an
@@ -44,6 +61,15 @@ pub(crate) struct Outcomes {
     pub(crate) abandoned: Vec<(u16, u32)>,
 }
 
+impl Outcomes {
+    /// Of a datagram in fragments, the first that is lost counts.
+    fn note_lost(&mut self, packet: Retransmittable<Stored>) {
+        if packet.item.on_lost() {
+            self.lost.push(packet);
+        }
+    }
+}
+
 /// Flow and sequence number of a packet.
 fn name(packet: &Retransmittable<Stored>) -> (u16, u32) {
     (packet.flow, packet.sequence)
@@ -61,24 +87,28 @@ impl InFlight {
 
     pub(crate) fn acked(&self, sent: Instant) {
         let Entries { sent_packets, outcomes } = &mut *self.get();
-        sent_packets.acked(sent, |packet| outcomes.acked.push(name(&packet)));
+        sent_packets.acked(sent, |packet| {
+            if packet.item.on_acked() {
+                outcomes.acked.push(name(&packet));
+            }
+        });
     }
 
     /// Packets sent up to this time that were not acknowledged are lost.
     pub(crate) fn lost(&self, sent: Instant) {
         let Entries { sent_packets, outcomes } = &mut *self.get();
-        sent_packets.lost(sent, |packet| outcomes.lost.push(packet));
+        sent_packets.lost(sent, |packet| outcomes.note_lost(packet));
     }
 
     /// The connection dropped a packet without sending it.
     pub(crate) fn not_sent(&self, packet: Retransmittable<Stored>) {
-        self.get().outcomes.lost.push(packet);
+        self.get().outcomes.note_lost(packet);
     }
 
     /// Declares everything in flight lost.
     pub(crate) fn declare_all_lost(&self) {
         let Entries { sent_packets, outcomes } = &mut *self.get();
-        outcomes.lost.extend(sent_packets.take_all());
+        sent_packets.take_all().for_each(|packet| outcomes.note_lost(packet));
     }
 
     pub(crate) fn take_outcomes(&self) -> Outcomes {
@@ -139,6 +169,7 @@ mod tests {
                         datagram: datagram.clone(),
                         form: Form::Plain,
                         checksum_omitted: false,
+                        fragments: None,
                     };
                     let (sequence, len) = (self.sent, 1);
                     let kept = Retransmittable { flow: 0, sequence, len, first_sent: now, item };

@@ -11,7 +11,7 @@ use hawser_tls::{CertificateDer, Identity, is_certificate_of};
 use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello, OwnAddresses, PADDING};
 use quinn_proto::{
     Connection, ConnectionHandle, ConnectionStats, Dir, FrameStats, ReadError, StreamId, Transmit,
-    VarInt,
+    VarInt, crypto::rustls::HandshakeData,
 };
 
 use super::{
@@ -19,7 +19,9 @@ use super::{
     controller::SharedPath,
     in_flight::{Outcomes, Stored},
     messages::{EncodedMessage, MessageStreams},
-    sizes::{MAX_DATAGRAM, SEND_BUFFER},
+    mtu::PathMtu,
+    settings::FRAGMENTS,
+    sizes::{MAX_BATCH, MAX_DATAGRAM, SEND_BUFFER},
 };
 
 /// Time within which the peer must send its hello.
@@ -84,6 +86,9 @@ pub(crate) struct Link {
     /// Bytes of the peer's hello received so far.
     hello: Vec<u8>,
     last_probe: Instant,
+    pub(crate) mtu: PathMtu,
+    /// Datagrams that were sent in fragments.
+    pub(super) fragmented: u32,
     /// Messages of the TCP proxy.
     pub(crate) messages: MessageStreams,
     /// Datagrams queued in the connection: bytes each occupies there, and what is kept of it.
@@ -126,6 +131,8 @@ impl Link {
             hello_stream: None,
             hello: Vec::new(),
             last_probe: now,
+            mtu: PathMtu::default(),
+            fragmented: 0,
             messages: MessageStreams::default(),
             queued: VecDeque::new(),
             last_transmit: now,
@@ -198,6 +205,13 @@ impl Link {
         chain.map_or(Vec::new(), |chain| *chain)
     }
 
+    /// Whether both ends know fragments.
+    pub(crate) fn takes_fragments(&self) -> bool {
+        let data = self.connection.crypto_session().handshake_data();
+        let data = data.and_then(|any| any.downcast::<HandshakeData>().ok());
+        data.and_then(|data| data.protocol).is_some_and(|protocol| protocol == FRAGMENTS)
+    }
+
     /// Bytes of datagrams queued in the connection.
     fn waiting(&mut self) -> u64 {
         SEND_BUFFER.saturating_sub(self.connection.datagrams().send_buffer_space()) as u64
@@ -225,7 +239,8 @@ impl Link {
     #[allow(clippy::cast_possible_truncation)] // saturates above what any batch has
     fn gso_limit(&self, max: usize) -> usize {
         let bytes = self.path.get().congestion().rate().bytes(GSO_TIME);
-        (bytes as usize / usize::from(MAX_DATAGRAM)).clamp(1, max.max(1))
+        let datagram = usize::from(self.connection.current_mtu());
+        (bytes as usize / datagram).clamp(1, max.min(MAX_BATCH / datagram).max(1))
     }
 
     /// Fills a new path with padding (docs/design/congestion-control.md, Slow start).

@@ -2,20 +2,24 @@
 
 mod batch;
 mod controller;
+mod fragments;
 mod in_flight;
 mod link;
 mod messages;
+mod mtu;
 mod settings;
 #[cfg(test)]
 pub(crate) mod simulation;
 mod sizes;
 
 pub use self::link::PathId;
-pub use self::sizes::{INNER_MTU, MAX_DATAGRAM};
+pub use self::sizes::{INNER_MTU, MAX_DATAGRAM, max_datagram};
 pub(crate) use self::{
     batch::GsoBatch,
     in_flight::{Outcomes, Stored},
     link::{CLOSED, HELLO_TIMEOUT, Link, NO_CONNECTION, PeerHello, REFUSED},
     messages::EncodedMessage,
+    mtu::PathMtu,
     settings::Settings,
+    sizes::inner_mtu,
 };

@@ -15,12 +15,13 @@ use quinn_proto::{
 
 use super::{
     controller::SharedPath,
-    sizes::{CID_LEN, MAX_DATAGRAM, MIN_DATAGRAM, SEND_BUFFER},
+    sizes::{CID_LEN, MIN_DATAGRAM, SEND_BUFFER},
 };
 use crate::config::Options;
 
-/// ALPN protocol (RFC 7301) of the tunnel.
-const PROTOCOL: &[u8] = b"hawser/1";
+/// ALPN protocols (RFC 7301) of the tunnel. With the second, datagrams may come in fragments.
+const PLAIN: &[u8] = b"hawser/1";
+pub(super) const FRAGMENTS: &[u8] = b"hawser/2";
 
 /// Idle timeout, milliseconds (RFC 9000 section 10.1). The path is declared silent long before.
 const IDLE_TIMEOUT: VarInt = VarInt::from_u32(10_000);
@@ -40,7 +41,7 @@ const ACK_AFTER: VarInt = VarInt::from_u32(9);
 /// MTU discovery after a black hole was detected: first delay, and interval. A path that was cut
 /// looks like one with a small MTU, and would come back without full packets.
 const BLACK_HOLE_COOLDOWN: Duration = Duration::from_millis(250);
-const MTU_PROBE_INTERVAL: Duration = Duration::from_secs(1);
+const MTU_PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Limits for messages of the TCP proxy: concurrent streams, bytes per stream, bytes per
 /// connection. The proxy's own memory is bounded in [`crate::proxy`].
@@ -59,10 +60,16 @@ pub(crate) struct Settings {
 impl Settings {
     /// Settings for this identity.
     pub(crate) fn new(identity: &Identity, options: Options) -> Result<Self, NoInitialCipherSuite> {
-        let (client, server) = identity.for_quic(PROTOCOL);
+        let all: &[&[u8]] = if options.fragments { &[FRAGMENTS, PLAIN] } else { &[PLAIN] };
+        let (client, server) = identity.for_quic(all);
         let (client, server) = (client.try_into()?, server.try_into()?);
         let identity = identity.clone();
         Ok(Self { identity, client: Arc::new(client), server: Arc::new(server), options })
+    }
+
+    /// How packets are carried.
+    pub(crate) fn options(&self) -> Options {
+        self.options
     }
 
     /// The identity, with its authority and revocations.
@@ -75,32 +82,35 @@ impl Settings {
         SharedPath::new(now, MIN_DATAGRAM, self.options.congestion)
     }
 
-    /// Configuration of an endpoint that listens, or of one that only connects.
-    pub(crate) fn endpoint(takes: bool) -> EndpointConfig {
+    /// Configuration of an endpoint that listens, or of one that only connects, for datagrams of
+    /// at most `max_datagram` bytes.
+    pub(crate) fn endpoint(takes: bool, max_datagram: u16) -> EndpointConfig {
         let mut config = EndpointConfig::default();
+        // It is refused below the minimum, which no socket has.
+        let _ = config.max_udp_payload_size(max_datagram);
         let len = if takes { CID_LEN } else { 0 };
         config.cid_generator(move || Box::new(RandomConnectionIdGenerator::new(len)));
         config
     }
 
     /// Configuration of an outgoing connection with this path model.
-    pub(crate) fn client(&self, path: &SharedPath) -> ClientConfig {
+    pub(crate) fn client(&self, path: &SharedPath, max_datagram: u16) -> ClientConfig {
         let mut config = ClientConfig::new(self.client.clone());
-        config.transport_config(Arc::new(self.transport(path)));
+        config.transport_config(Arc::new(self.transport(path, max_datagram)));
         config
     }
 
     /// Configuration of an incoming connection with this path model.
-    pub(crate) fn server(&self, path: &SharedPath) -> ServerConfig {
+    pub(crate) fn server(&self, path: &SharedPath, max_datagram: u16) -> ServerConfig {
         let mut config = ServerConfig::with_crypto(self.server.clone());
-        config.transport_config(Arc::new(self.transport(path)));
+        config.transport_config(Arc::new(self.transport(path, max_datagram)));
         config
     }
 
-    fn transport(&self, path: &SharedPath) -> TransportConfig {
+    fn transport(&self, path: &SharedPath, max_datagram: u16) -> TransportConfig {
         let mut discovery = MtuDiscoveryConfig::default();
         discovery
-            .upper_bound(MAX_DATAGRAM)
+            .upper_bound(max_datagram)
             .minimum_change(4)
             .interval(MTU_PROBE_INTERVAL)
             .black_hole_cooldown(BLACK_HOLE_COOLDOWN);

@@ -12,8 +12,8 @@ use hawser_tls::{Identity, Revoked};
 use quinn_proto::{ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, StreamEvent};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-use super::{GsoBatch, Link, Settings};
-use crate::config::{Congestion, Options, Recovery};
+use super::{GsoBatch, Link, MAX_DATAGRAM, Settings};
+use crate::config::{Congestion, Options, Oversize, Recovery};
 
 const BATCH: usize = 40;
 
@@ -114,6 +114,8 @@ impl<G: Gateway> Simulation<G> {
             header_compression: true,
             proxy: true,
             udp_offload: true,
+            oversize: Oversize::default(),
+            fragments: true,
         };
         let settings = Settings::new(&identity(), options).unwrap();
         let now = Instant::now();
@@ -137,7 +139,7 @@ impl<G: Gateway> Simulation<G> {
 
     fn connect(&mut self, path: usize) {
         let model = self.settings.model(self.now);
-        let config = self.settings.client(&model);
+        let config = self.settings.client(&model, MAX_DATAGRAM);
         let end = &mut self.ends[0][path];
         let (handle, connection) =
             end.endpoint.connect(self.now, config, address(1), "b1").unwrap();
@@ -156,7 +158,7 @@ impl<G: Gateway> Simulation<G> {
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
                 let model = self.settings.model(self.now);
-                let config = std::sync::Arc::new(self.settings.server(&model));
+                let config = std::sync::Arc::new(self.settings.server(&model, MAX_DATAGRAM));
                 let accepted = end.endpoint.accept(incoming, self.now, &mut answer, Some(config));
                 let (handle, connection) = accepted.ok().unwrap();
                 end.link =
@@ -230,8 +232,9 @@ impl<G: Gateway> Simulation<G> {
 
 impl End {
     fn new(settings: &Settings, now: Instant, takes: bool) -> Self {
-        let config = std::sync::Arc::new(Settings::endpoint(takes));
-        let server = takes.then(|| std::sync::Arc::new(settings.server(&settings.model(now))));
+        let config = std::sync::Arc::new(Settings::endpoint(takes, MAX_DATAGRAM));
+        let server =
+            takes.then(|| std::sync::Arc::new(settings.server(&settings.model(now), MAX_DATAGRAM)));
         Self { endpoint: Endpoint::new(config, server, true, None), link: None }
     }
 

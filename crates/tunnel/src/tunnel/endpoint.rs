@@ -84,6 +84,8 @@ pub(super) struct Endpoint {
     pub(super) socket: Socket,
     /// Maximum datagrams of a GSO batch.
     pub(super) max_batch: usize,
+    /// UDP payload, bytes, up to which the MTU of its paths is searched for.
+    pub(super) max_datagram: u16,
     /// By the connection's handle.
     owners: Vec<Option<Owner>>,
 }
@@ -91,14 +93,14 @@ pub(super) struct Endpoint {
 impl Endpoint {
     pub(super) fn new(
         socket: Socket,
-        max_batch: usize,
+        (max_batch, max_datagram): (usize, u16),
         config: EndpointConfig,
         server: Option<ServerConfig>,
     ) -> Self {
         let may_migrate = true;
         let server = server.map(Arc::new);
         let quic = quinn_proto::Endpoint::new(Arc::new(config), server, may_migrate, None);
-        Self { quic, socket, max_batch, owners: Vec::new() }
+        Self { quic, socket, max_batch, max_datagram, owners: Vec::new() }
     }
 
     pub(super) fn owner(&self, handle: ConnectionHandle) -> Option<Owner> {

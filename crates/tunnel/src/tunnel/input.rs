@@ -12,7 +12,7 @@ use hawser_wire::{
     ipv4::protocol::TCP,
     record::Segmentation,
     segment::GsoPacket,
-    tcp::Segment,
+    tcp::{self, Segment},
     tunnel::{HEADER_LEN, unknown_context},
 };
 use quinn_proto::{
@@ -24,7 +24,7 @@ use crate::{
     config::Class,
     counters::TunCounters,
     group::Incoming,
-    path::{Link, PathId},
+    path::{Link, PathId, PathMtu},
     proxy::Stream,
 };
 
@@ -104,10 +104,12 @@ impl<S: Stream> Tunnel<S> {
             Some(endpoint.quic.refuse(attempt, answer))
         } else {
             let model = self.settings.model(now);
-            let config = std::sync::Arc::new(self.settings.server(&model));
+            let max_datagram = endpoint.max_datagram;
+            let config = std::sync::Arc::new(self.settings.server(&model, max_datagram));
             match endpoint.quic.accept(attempt, now, answer, Some(config)) {
                 Ok((handle, connection)) => {
-                    let link = Link::new(connection, (socket, handle), model, None, now);
+                    let mut link = Link::new(connection, (socket, handle), model, None, now);
+                    link.mtu = PathMtu::new(max_datagram);
                     endpoint.set_owner(handle, Owner::Nobody);
                     self.unowned.insert(link.at, link);
                     None
@@ -189,21 +191,25 @@ impl<S: Stream> Tunnel<S> {
         let peer = self.peers.get_mut(place);
         let Some(group) = peer.and_then(|peer| peer.groups.get_mut(index)) else { return };
         let flow = flow_bucket(hash);
+        let mtu = group.mtu();
         match large {
+            None if bytes.len() > usize::from(mtu) => {
+                self.handle_oversize(now, &packet, (place, index), flow);
+            }
             None => {
                 let retransmittable = Segment::of(&packet) == Some(Segment::Data);
-                let bytes = self.arena.join(&[&[0; HEADER_LEN], bytes]);
+                let is_syn = tcp::is_syn(bytes);
+                let mut bytes = self.arena.join(&[&[0; HEADER_LEN], bytes]);
+                if is_syn {
+                    tcp::clamp_mss(bytes.get_mut(HEADER_LEN..).unwrap_or_default(), mtu);
+                }
                 group.enqueue(now, flow, false, retransmittable, bytes);
             }
             Some(Some(large)) => {
                 let retransmittable = packet.protocol() == TCP;
-                for number in 0..large.count() {
-                    let [headers, payload] = large.parts(number);
-                    let mut bytes = self.arena.join(&[&[0; HEADER_LEN], headers, payload]);
-                    let segment = bytes.get_mut(HEADER_LEN..).unwrap_or_default();
-                    let checksum_omitted = large.complete_without_checksum(number, segment);
-                    group.enqueue(now, flow, checksum_omitted, retransmittable, bytes);
-                }
+                let fitting = large.fit(mtu);
+                group.counters.sizes.resegmented += u64::from(!fitting.is_cut_as(&large));
+                group.enqueue_segments(now, flow, retransmittable, &fitting, &mut self.arena);
             }
             Some(None) => counters.drops.malformed += 1,
         }

@@ -5,6 +5,7 @@ mod endpoint;
 mod event;
 mod hello;
 mod input;
+mod oversize;
 mod proxy;
 mod report;
 mod request;

@@ -87,6 +87,12 @@ impl<'a> GroupView<'a> {
         GroupCounters { order, tcp_proxy: self.group.proxy.counters, ..self.group.counters }
     }
 
+    /// Largest packet that goes whole over every path in use, bytes, once it is known.
+    #[must_use]
+    pub fn mtu(&self) -> Option<u16> {
+        self.group.known_mtu()
+    }
+
     /// Its member paths.
     pub fn paths(&self) -> impl Iterator<Item = PathView<'a>> + use<'a> {
         let configs = self.group.config.paths.iter();

@@ -12,6 +12,7 @@ use quinn_proto::{ConnectionHandle, crypto::rustls::NoInitialCipherSuite};
 use super::{
     endpoint::{Endpoint, Owner, Purpose, Socket},
     event::Event,
+    oversize::ErrorLimit,
     request::Open,
 };
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     counters::UnauthenticatedCounters,
     group::{Group, Incoming},
     path::{CLOSED, GsoBatch, Link, PathId, Settings},
-    peers::Peers,
+    peers::{Peer, Peers},
     proxy::{Proxy, Stream},
 };
 
@@ -42,6 +43,9 @@ pub struct Tunnel<S> {
     /// Memory for packets of the device.
     pub(super) arena: Arena,
     pub(super) batch: GsoBatch,
+    pub(super) error_limit: ErrorLimit,
+    /// See [`Tunnel::mtu`].
+    mtu: Option<u16>,
     /// Connections that may have something to send.
     pub(super) send_queue: VecDeque<(usize, ConnectionHandle)>,
     /// Datagrams of endpoints outside connections: socket, addresses, bytes.
@@ -79,6 +83,8 @@ impl<S: Stream> Tunnel<S> {
             unauthenticated: UnauthenticatedCounters::default(),
             arena: Arena::default(),
             batch: GsoBatch::default(),
+            error_limit: ErrorLimit::default(),
+            mtu: None,
             send_queue: VecDeque::new(),
             responses: VecDeque::new(),
             response: Vec::new(),
@@ -108,17 +114,17 @@ impl<S: Stream> Tunnel<S> {
 
     /// Applies a configuration with the same options: connections of groups that are the same in
     /// both stay. `opened` are the new ones of [`Config::sockets`] by number, each with its maximum
-    /// GSO batch.
+    /// GSO batch and its largest datagram ([`crate::max_datagram`]).
     pub fn configure(
         &mut self,
         now: Instant,
         config: Config,
-        opened: impl IntoIterator<Item = (usize, Socket, usize)>,
+        opened: impl IntoIterator<Item = (usize, Socket, (usize, u16))>,
     ) {
         self.configurations += 1;
         let session = (self.session ^ self.configurations).to_be_bytes();
-        for (number, socket, max_batch) in opened {
-            let endpoint = self.endpoint(socket, max_batch, now);
+        for (number, socket, sizes) in opened {
+            let endpoint = self.endpoint(socket, sizes, now);
             self.endpoints.insert(number, endpoint);
         }
         let wanted = config.sockets();
@@ -141,10 +147,12 @@ impl<S: Stream> Tunnel<S> {
         self.end_revoked(now);
     }
 
-    fn endpoint(&self, socket: Socket, max_batch: usize, now: Instant) -> Endpoint {
+    fn endpoint(&self, socket: Socket, sizes: (usize, u16), now: Instant) -> Endpoint {
+        let (_, max_datagram) = sizes;
         let listens = matches!(socket.purpose, Purpose::Listener { .. });
-        let server = listens.then(|| self.settings.server(&self.settings.model(now)));
-        Endpoint::new(socket, max_batch, Settings::endpoint(listens), server)
+        let server = || self.settings.server(&self.settings.model(now), max_datagram);
+        let server = listens.then(server);
+        Endpoint::new(socket, sizes, Settings::endpoint(listens, max_datagram), server)
     }
 
     /// Closes the connections of a removed group. The client side opens new ones as configured.
@@ -158,6 +166,19 @@ impl<S: Stream> Tunnel<S> {
             link.connection.close(now, CLOSED, "its group was reconfigured".into());
             self.release(link);
         }
+    }
+
+    /// MTU of the TUN device, bytes: the largest of any peer; None until the MTU of a path is known.
+    /// Packets to peers with a smaller one are handled one by one.
+    #[must_use]
+    pub fn mtu(&self) -> Option<u16> {
+        self.mtu
+    }
+
+    /// A peer's MTU is the least of its groups, for a flow may take any of them.
+    pub(super) fn update_mtu(&mut self) {
+        let of_peer = |peer: &Peer<Group>| peer.groups.iter().filter_map(Group::known_mtu).min();
+        self.mtu = self.peers.iter().filter_map(of_peer).max().or(self.mtu);
     }
 
     /// Keeps a connection that has lost its path, until it is drained.

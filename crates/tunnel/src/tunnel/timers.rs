@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     group::Group,
-    path::{CLOSED, HELLO_TIMEOUT, Link, PathId, REFUSED},
+    path::{CLOSED, HELLO_TIMEOUT, Link, PathId, PathMtu, REFUSED},
     proxy::Stream,
 };
 
@@ -70,12 +70,14 @@ impl<S: Stream> Tunnel<S> {
         let proxied = self.proxy.is_some();
         for group in self.peers.groups_mut() {
             group.links_mut().for_each(|link| link.probe_if_silent(now));
+            group.update_mtu(now);
             if proxied {
                 group.maintain_messages(now);
             }
             group.active = true;
         }
         self.peers.sweep(now, TICK);
+        self.update_mtu();
     }
 
     /// Opens the connection of a path, if its backoff has passed.
@@ -89,12 +91,14 @@ impl<S: Stream> Tunnel<S> {
         }
         member.retry.failed(now);
         let model = self.settings.model(now);
-        let config = self.settings.client(&model);
         let Some(endpoint) = self.endpoints.get_mut(&number) else { return };
+        let max_datagram = endpoint.max_datagram;
+        let config = self.settings.client(&model, max_datagram);
         let Purpose::Connector { remote, .. } = endpoint.socket.purpose else { return };
         match endpoint.quic.connect(now, config, remote, &name) {
             Ok((handle, connection)) => {
-                let link = Link::new(connection, (number, handle), model, Some(path), now);
+                let mut link = Link::new(connection, (number, handle), model, Some(path), now);
+                link.mtu = PathMtu::new(max_datagram);
                 endpoint.set_owner(handle, Owner::Nobody);
                 self.unowned.insert(link.at, link);
             }

@@ -85,6 +85,7 @@ impl Mptcp {
             flows: self.peers.flows(peer.config.id, group.config.id),
             tcp_proxy: false,
             tcp_proxy_flows: 0,
+            mtu: None,
         }
     }
 }

@@ -32,7 +32,7 @@ impl Device {
         tunnel: &mut Tunnel<S>,
         now: Instant,
     ) -> io::Result<()> {
-        let mtu = host.config.mtu();
+        let mtu = host.config.document.tun.mtu;
         let classifier = host.config.classifier.as_ref();
         let mut budget = READ_BUDGET;
         while budget > 0 {
@@ -43,7 +43,9 @@ impl Device {
             };
             budget = budget.saturating_sub(read.len.max(64));
             let packet = self.space.get_mut(..read.len).unwrap_or_default();
-            tcp::clamp_mss(packet, mtu);
+            if tcp::is_syn(packet) {
+                tcp::clamp_mss(packet, mtu);
+            }
             let class = |packet: &ip::Packet<'_>| classify::packet(packet, classifier);
             tunnel.handle_packet(now, packet, read.segmentation, &mut host.device, class);
         }

@@ -1,6 +1,7 @@
 //! The `quic` transport: sockets, device and streams of a [`Tunnel`], which makes all decisions.
 
 mod device;
+mod mtu;
 mod proxy;
 mod report;
 mod socket;
@@ -21,6 +22,7 @@ use hawser_wire::tunnel::OwnAddresses;
 
 use self::{
     device::Device,
+    mtu::DeviceMtu,
     proxy::Proxy,
     socket::{ReceiveBuffer, Socket},
 };
@@ -42,6 +44,7 @@ pub(crate) struct Quic {
     next_socket: usize,
     buffer: ReceiveBuffer,
     device: Device,
+    mtu: DeviceMtu,
     /// The TCP proxy, if it is on.
     proxy: Option<Proxy>,
     /// Result of the UDP GSO self-test, once it has run.
@@ -67,6 +70,7 @@ impl Quic {
             next_socket: 0,
             buffer: ReceiveBuffer::new(),
             device: Device::new(),
+            mtu: DeviceMtu::default(),
             proxy,
             offload,
         })
@@ -153,8 +157,10 @@ impl Transport for Quic {
             self.next_socket += 1;
         }
         let opened = self.sockets.range(first..);
-        let opened = opened.map(|(number, socket)| (*number, socket.spec, socket.max_batch()));
+        let sizes = |socket: &Socket| (socket.max_batch(), socket.max_datagram());
+        let opened = opened.map(|(number, socket)| (*number, socket.spec, sizes(socket)));
         self.tunnel.configure(now, settings, opened);
+        self.mtu.forget();
         Ok(())
     }
 
@@ -179,6 +185,7 @@ impl Transport for Quic {
         self.tunnel.handle_timeout(now);
         self.device.write(host, &mut self.tunnel, now);
         self.transmit(host, now);
+        self.mtu.follow(self.tunnel.mtu(), host);
         if let Some(proxy) = &mut self.proxy {
             proxy.advance(host, &mut self.tunnel, now);
         }
@@ -222,6 +229,8 @@ fn tunnel_config(config: &Config, offload: &mut Option<bool>) -> tunnel::Config 
             udp_offload: transport
                 .udp_offload
                 .unwrap_or_else(|| *offload.get_or_insert_with(udp_offload::works)),
+            oversize: transport.oversize,
+            fragments: true,
         },
         peers: config.peers.clone(),
     }

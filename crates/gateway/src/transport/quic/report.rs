@@ -34,6 +34,7 @@ fn group_status(group: &GroupView<'_>, now: Instant) -> GroupStatus {
         flows: group.flows,
         tcp_proxy,
         tcp_proxy_flows,
+        mtu: group.mtu(),
         paths: paths(group, now),
     }
 }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use bytes::BytesMut;
-use hawser_tunnel::{self as tunnel, Arena, MAX_DATAGRAM, Purpose, Source};
+use hawser_netdev::mtu;
+use hawser_tunnel::{self as tunnel, Arena, MAX_DATAGRAM, Purpose, Source, max_datagram};
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
@@ -59,6 +60,13 @@ impl Socket {
     /// Maximum datagrams of a GSO batch; the kernel rejects longer ones.
     pub(super) fn max_batch(&self) -> usize {
         self.state.max_gso_segments().clamp(1, UDP_MAX_LEN / usize::from(MAX_DATAGRAM))
+    }
+
+    /// The largest datagram that is tried: what fits the interface that has its address.
+    pub(super) fn max_datagram(&self) -> u16 {
+        let address = self.spec.address.ip();
+        let interface = mtu::of(address).ok().flatten().unwrap_or(0);
+        max_datagram(interface, address.is_ipv6())
     }
 
     /// Sends a batch; returns whether the kernel accepted it.

@@ -1,0 +1,138 @@
+//! Packets that are larger than their path group carries whole (docs/design/path-mtu.md).
+
+use std::time::{Duration, Instant};
+
+use hawser_wire::{
+    icmpv4, icmpv6, ip, ipv4_fragments::fragments, ipv6, resegment, segment::GsoPacket,
+    tunnel::HEADER_LEN,
+};
+
+use super::state::Tunnel;
+use crate::{
+    arena::Arena,
+    config::Oversize,
+    group::{Group, Incoming},
+    proxy::Stream,
+};
+
+/// Least time between two ICMP errors to flows that share a place, and the places: a flood of
+/// packets is not answered by another (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 (f)).
+const ERROR_INTERVAL: Duration = Duration::from_millis(100);
+const PLACES: u16 = 64;
+
+/// When flows were last sent an ICMP error.
+#[derive(Debug)]
+pub(super) struct ErrorLimit([Option<Instant>; PLACES as usize]);
+
+impl Default for ErrorLimit {
+    fn default() -> Self {
+        Self([None; PLACES as usize])
+    }
+}
+
+impl ErrorLimit {
+    /// Whether a flow may be sent an error now.
+    fn admit(&mut self, now: Instant, flow: u16) -> bool {
+        let Some(last) = self.0.get_mut(usize::from(flow % PLACES)) else { return false };
+        let admitted =
+            last.is_none_or(|last| now.saturating_duration_since(last) >= ERROR_INTERVAL);
+        if admitted {
+            *last = Some(now);
+        }
+        admitted
+    }
+}
+
+/// What has become of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is queued.
+    Carried,
+    /// It is queued, but its sender had better send smaller ones.
+    CarriedAnswer,
+    /// It is dropped.
+    Dropped,
+}
+
+impl<S: Stream> Tunnel<S> {
+    /// Queues a packet that is larger than the MTU of its path group as well as that is possible,
+    /// and tells its sender.
+    pub(super) fn handle_oversize(
+        &mut self,
+        now: Instant,
+        packet: &ip::Packet<'_>,
+        (peer, group): (usize, usize),
+        flow: u16,
+    ) {
+        let policy = self.settings.options().oversize;
+        let group = self.peers.get_mut(peer).and_then(|peer| peer.groups.get_mut(group));
+        let Some(group) = group else { return };
+        let verdict = carry(now, group, &mut self.arena, packet, flow, policy);
+        if verdict == Verdict::Dropped {
+            group.counters.drops.too_long += 1;
+        }
+        if verdict == Verdict::Carried || !self.error_limit.admit(now, flow) {
+            return;
+        }
+        let mtu = group.mtu();
+        let answer = match packet {
+            ip::Packet::V4(packet) => icmpv4::fragmentation_needed(packet, mtu),
+            ip::Packet::V6(packet) => icmpv6::packet_too_big(packet, mtu),
+        };
+        if let Some(answer) = answer {
+            group.counters.sizes.errors_sent += 1;
+            self.delivered.push_back(Incoming { packet: answer.into(), checksum_omitted: false });
+        }
+    }
+}
+
+/// Queues a packet: data of TCP in smaller segments, IPv4 that may be fragmented in fragments,
+/// other packets as they are, if a path takes them or fragments of the tunnel may carry them.
+fn carry(
+    now: Instant,
+    group: &mut Group,
+    arena: &mut Arena,
+    packet: &ip::Packet<'_>,
+    flow: u16,
+    policy: Oversize,
+) -> Verdict {
+    let (bytes, mtu) = (packet.bytes(), group.mtu());
+    let cut = resegment::segmentation(bytes, mtu);
+    if let Some(large) = cut.and_then(|cut| GsoPacket::new(bytes, cut)) {
+        group.counters.sizes.resegmented += 1;
+        group.enqueue_segments(now, flow, true, &large, arena);
+        return Verdict::CarriedAnswer;
+    }
+    if let ip::Packet::V4(packet) = packet
+        && let Some(parts) = fragments(packet, mtu)
+    {
+        group.counters.sizes.fragmented += 1;
+        for (header, payload) in parts {
+            let bytes = arena.join(&[&[0; HEADER_LEN], &header, payload]);
+            group.enqueue(now, flow, false, false, bytes);
+        }
+        return Verdict::Carried;
+    }
+    // Every link carries 1280 bytes of IPv6, if need be by fragmentation of its own (RFC 8200
+    // section 5).
+    let is_least = matches!(packet, ip::Packet::V6(_)) && bytes.len() <= ipv6::LEAST_MTU.into();
+    let may_fragment = is_least || policy == Oversize::Fragment;
+    if group.carries_whole(bytes.len()) || (may_fragment && group.mtu.takes_fragments) {
+        group.enqueue(now, flow, false, false, arena.join(&[&[0; HEADER_LEN], bytes]));
+        return Verdict::Carried;
+    }
+    Verdict::Dropped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_to_a_flow_are_limited_and_others_get_theirs() {
+        let (mut limit, now) = (ErrorLimit::default(), Instant::now());
+        assert_eq!([1, 1, 2].map(|flow| limit.admit(now, flow)), [true, false, true]);
+        assert!(!limit.admit(now + ERROR_INTERVAL / 2, 1));
+        assert!(limit.admit(now + ERROR_INTERVAL, 1));
+    }
+}
