@@ -6,9 +6,10 @@ from hawser.probe.base import Probe
 from hawser.probe.http import HttpProbe
 from hawser.probe.iperf3 import Iperf3Probe
 from hawser.probe.load.probe import LoadProbe
+from hawser.probe.path_mtu import PathMtuProbe
 from hawser.probe.ping import PingProbe
 from hawser.probe.search.probe import ThroughputProbe
-from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Throughput
+from hawser.spec.measurement import Http, Iperf3, Load, Measurement, PathMtu, Ping, Throughput
 
 
 def probe_for(measurement: Measurement) -> Probe:
@@ -16,6 +17,8 @@ def probe_for(measurement: Measurement) -> Probe:
     match measurement:
         case Ping():
             return PingProbe(measurement)
+        case PathMtu():
+            return PathMtuProbe(measurement)
         case Iperf3():
             return Iperf3Probe(measurement)
         case Http():

@@ -8,7 +8,7 @@ from hawser.report.collect import Collected, label_key
 from hawser.report.evidence import gather
 from hawser.report.model import Bottleneck
 from hawser.report.words import join, number
-from hawser.spec.measurement import Iperf3, Measurement, Ping
+from hawser.spec.measurement import Iperf3, Measurement, PathMtu, Ping
 from hawser.spec.workflow import Labels, Workflow
 from hawser.stats.bottleneck import (
     Cause,
@@ -37,7 +37,7 @@ def bottlenecks(found: Iterable[Collected], workflow: Workflow) -> tuple[Bottlen
         scenario = scenarios.get(label_key(one.variant))
         for name, measurement in scenario.measurements.items() if scenario else ():
             trials = one.evidence.get(name)
-            if trials and not isinstance(measurement, Ping):
+            if trials and not isinstance(measurement, Ping | PathMtu):
                 made.append(_judged(one.variant, name, measurement, trials))
     return tuple(made)
 

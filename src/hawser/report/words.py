@@ -53,6 +53,7 @@ TERMS = {
     "rtt_p99": Term("99th percentile of the round-trip time", "lower"),
     "loss": Term("Loss", "lower"),
     "ping_loss": Term("Ping loss", "lower"),
+    "path_mtu": Term("Path MTU", "higher"),
     "jitter": Term("Jitter", "lower"),
     "retransmissions": Term("Retransmissions", "lower", counted=True),
     "requests": Term("Requests per second", "higher", counted=True),

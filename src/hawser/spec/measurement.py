@@ -42,6 +42,23 @@ class Ping(Between):
         return self.count * float(self.interval)
 
 
+class PathMtu(Between):
+    """Largest packet that passes whole, as a host finds it from what routers tell (RFC 1191).
+
+    Gives `path_mtu` (bytes). A size that is neither answered nor told to be too large is an error.
+    """
+
+    probe: Literal["path-mtu"]
+    """The tool: ICMP echo in packets that must not be fragmented."""
+    size: Annotated[int, Field(ge=68, le=65_535)] = 1500
+    """Largest packet tried, bytes."""
+
+    @property
+    def seconds(self) -> float:
+        """Two sizes, the first of which is too large."""
+        return 6.0
+
+
 class Protocol(StrEnum):
     """Transport protocol of iperf3."""
 
@@ -192,7 +209,9 @@ class Throughput(Traffic):
         return trials * (float(self.trial) + float(self.drain) + 1)
 
 
-Measurement = Annotated[Ping | Iperf3 | Http | Load | Throughput, Field(discriminator="probe")]
+Measurement = Annotated[
+    Ping | PathMtu | Iperf3 | Http | Load | Throughput, Field(discriminator="probe")
+]
 
 
 def rounds(measurements: Mapping[str, Measurement]) -> list[list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "ping_loss": "%"}
+PATH_MTU = {"path_mtu": "bytes"}
 IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
 IPERF3_MPTCP = {"goodput": "Mbit/s"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
@@ -54,6 +55,7 @@ PASSIVE = {
 
 MEASURED = {
     **PING,
+    **PATH_MTU,
     **HTTP,
     **HTTP_CONNECTIONS,
     **IPERF3_TCP,

@@ -67,6 +67,15 @@ class Recovery(StrEnum):
     """Retransmits nothing."""
 
 
+class Oversize(StrEnum):
+    """What the `quic` transport does with packets that exceed the path MTU."""
+
+    ANSWER = "answer"
+    """Drops them and sends an ICMP error with the MTU to the sender."""
+    FRAGMENT = "fragment"
+    """Carries them in fragments, for hosts that do not receive ICMP errors."""
+
+
 class SwitchKind(StrEnum):
     """The switch that forwards packets along their member paths by rewriting addresses."""
 
@@ -194,6 +203,9 @@ class Settings(Model):
     measuring its effect."""
     header_compression: bool = True
     """Whether the `quic` transport compresses TCP headers; false only for measuring its effect."""
+    oversize: Oversize = Oversize.ANSWER
+    """What the `quic` transport does with packets that exceed the path MTU and must not be
+    fragmented."""
     placement: Placement = Placement.FLOW_HASH
     """How inner flows are assigned to the path groups of a branch."""
     priority: Priority = Priority.HOPS

@@ -102,6 +102,8 @@ class WanPort(Channel):
     """What it is connected to. Type III traffic leaves only by internet ports."""
     reverse: Channel | None = None
     """Different values for the direction towards the port (download)."""
+    mtu: Annotated[int, Field(ge=576, le=9216)] | None = None
+    """Largest IP packet of this access, bytes; that of the internet if left out."""
 
 
 class WanPath(Channel):
@@ -168,6 +170,10 @@ class Internet(Model):
     """Links shared by several paths and cross traffic; a path passes at most one."""
     mtu: Annotated[int, Field(ge=576, le=9216)] = 1500
     """Largest IP packet, bytes."""
+
+    def mtu_of(self, port: Port) -> int:
+        """Give the largest IP packet of a port's access."""
+        return self.ports[port].mtu or self.mtu
 
 
 class Node(Model):

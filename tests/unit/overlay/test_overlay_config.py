@@ -30,7 +30,14 @@ from hawser.overlay.lab import NetworkPlan, network
 from hawser.overlay.lab.emulator import emulated
 from hawser.spec import load as load_file
 from hawser.spec.chain import Action
-from hawser.spec.overlay import Congestion, Placement, Recovery, TcpProxyMode, TrafficType
+from hawser.spec.overlay import (
+    Congestion,
+    Oversize,
+    Placement,
+    Recovery,
+    TcpProxyMode,
+    TrafficType,
+)
 
 FORMS: dict[str, tuple[type[BaseModel], ...]] = {
     "gateway-config": (gateway.GatewayConfig,),
@@ -164,6 +171,7 @@ GATEWAY = gateway.GatewayConfig(
         recovery=Recovery.NONE,
         resequence=False,
         header_compression=False,
+        oversize=Oversize.FRAGMENT,
     ),
     peers=(),
     placement=Placement.ROUND_ROBIN,

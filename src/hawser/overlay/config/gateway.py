@@ -21,7 +21,14 @@ from hawser.overlay.config.base import (
     replace_old_names,
 )
 from hawser.overlay.config.entry import Entry
-from hawser.spec.overlay import Congestion, Placement, Recovery, TcpProxyMode, TrafficType
+from hawser.spec.overlay import (
+    Congestion,
+    Oversize,
+    Placement,
+    Recovery,
+    TcpProxyMode,
+    TrafficType,
+)
 
 Address = IPv4Address | IPv6Address
 Carried = Literal[TrafficType.I, TrafficType.II]
@@ -83,6 +90,8 @@ class QuicTransport(Part):
     """Whether the receiver restores the order of each flow."""
     header_compression: Annotated[bool, omit(value=True)] = True
     """Whether headers of TCP packets are compressed."""
+    oversize: Annotated[Oversize, omit(Oversize.ANSWER)] = Oversize.ANSWER
+    """What happens to packets that exceed the path MTU."""
 
     @model_validator(mode="before")
     @classmethod

@@ -23,7 +23,7 @@ def fabric_of(topology: Topology, overlay: Overlay, addresses: Addresses) -> Fab
         overlay.settings,
         overlay.path_groups.values(),
         switch=switch_kind(topology, overlay),
-        mtu=internet.mtu,
+        mtu=min(map(internet.mtu_of, internet.ports), default=internet.mtu),
     )
 
 

@@ -82,11 +82,11 @@ def _interfaces(lab: Resolved, added: Bottlenecks) -> dict[str, tuple[InterfaceP
 
 
 def _internet(lab: Resolved, internet: Internet, *, offload: bool) -> Iterator[InterfacePlan]:
-    for access in lab.addresses.wan.values():
+    for port, access in lab.addresses.wan.items():
         yield InterfacePlan(
             name=access.interface,
             addresses=(access.internet,),
-            mtu=internet.mtu,
+            mtu=internet.mtu_of(port),
             offload=offload,
         )
 
@@ -94,7 +94,7 @@ def _internet(lab: Resolved, internet: Internet, *, offload: bool) -> Iterator[I
 def _interface(lab: Resolved, port: Port, *, offload: bool) -> InterfacePlan:
     internet = lab.topology.internet
     if internet is not None and port in internet.ports:
-        mtu = internet.mtu
+        mtu = internet.mtu_of(port)
     else:
         link = next(link for link in lab.topology.links.values() if port in link.ends)
         mtu, offload = link.mtu, not any(map(shaped, both(link)))

@@ -20,7 +20,7 @@ class Fabric(Model):
     switch: SwitchKind
     """The switch for member paths."""
     mtu: int
-    """Largest IP packet of the WAN, bytes."""
+    """Largest IP packet that every WAN port takes, bytes."""
     branches: dict[str, Branch]
     groups: tuple[Group, ...]
     """Of every pair of branches, in the order of their numbers."""

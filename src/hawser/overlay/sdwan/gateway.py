@@ -74,6 +74,7 @@ def _transport(settings: Settings, branch: str) -> config.Transport:
         recovery=settings.recovery,
         resequence=settings.resequence,
         header_compression=settings.header_compression,
+        oversize=settings.oversize,
     )
 
 

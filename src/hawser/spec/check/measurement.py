@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping
 from hawser.spec.check.topology import near
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Protocol, Throughput
+from hawser.spec.measurement import (
+    Http,
+    Iperf3,
+    Load,
+    Measurement,
+    PathMtu,
+    Ping,
+    Protocol,
+    Throughput,
+)
 from hawser.spec.multipath import measured_ends, tunnel_ends
 from hawser.spec.port import Port, node_of
 from hawser.spec.topology import Topology, node_ports
@@ -65,6 +74,8 @@ def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
         match measurement:
             case Ping():
                 yield from _positive((*loc, "interval"), measurement.interval)
+            case PathMtu():
+                pass
             case Iperf3():
                 yield from _iperf3(loc, measurement)
             case Http():

@@ -15,6 +15,7 @@ from hawser.spec.overlay import (
     Congestion,
     Encryption,
     Overlay,
+    Oversize,
     Recovery,
     Transport,
 )
@@ -57,6 +58,13 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     if not overlay.header_compression and overlay.transport not in _PACKETS:
         message = f"found false with the {overlay.transport.value} transport"
         yield Issue(("overlay", "header_compression"), f"{message}, expected it only with quic")
+    yield from _oversize(overlay)
+
+
+def _oversize(overlay: Overlay) -> Iterator[Issue]:
+    if overlay.oversize is not Oversize.ANSWER and overlay.transport not in _PACKETS:
+        message = f"found {overlay.oversize.value} with the {overlay.transport.value} transport"
+        yield Issue(("overlay", "oversize"), f"{message}, expected it only with quic")
 
 
 def _narrow(overlay: Overlay) -> Iterator[Issue]:

@@ -8,7 +8,16 @@ from hawser.spec.check.topology import near
 from hawser.spec.check.window import windows
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Http, Iperf3, Load, Measurement, Ping, Protocol, Throughput
+from hawser.spec.measurement import (
+    Http,
+    Iperf3,
+    Load,
+    Measurement,
+    PathMtu,
+    Ping,
+    Protocol,
+    Throughput,
+)
 from hawser.spec.metric import (
     BACK_TO_BACK,
     CONDITIONAL_THROUGHPUT,
@@ -23,6 +32,7 @@ from hawser.spec.metric import (
     MEASURED,
     METRICS,
     PART_LOAD,
+    PATH_MTU,
     PING,
     RFC2544_TRIAL,
     THROUGHPUT,
@@ -148,6 +158,8 @@ def _metrics(measurement: Measurement) -> Mapping[str, str]:
     match measurement:
         case Ping():
             return PING
+        case PathMtu():
+            return PATH_MTU
         case Iperf3():
             return _IPERF3[measurement.protocol]
         case Http(keepalive=True):
