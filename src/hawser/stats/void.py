@@ -69,4 +69,5 @@ def _fisher(table: np.typing.NDArray[np.int64]) -> float:
     if len(table) == 2:
         return float(scipy.stats.fisher_exact(table).pvalue)
     method = scipy.stats.MonteCarloMethod(n_resamples=_RESAMPLES, rng=np.random.default_rng(1))
-    return float(scipy.stats.fisher_exact(table, method=method).pvalue)
+    # For some tables SciPy gives an array of one element.
+    return float(np.ravel(scipy.stats.fisher_exact(table, method=method).pvalue)[0])

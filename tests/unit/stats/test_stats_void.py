@@ -40,3 +40,9 @@ def test_two_variants_are_compared_exactly() -> None:
 def test_the_same_run_gives_the_same_answer() -> None:
     found = {"a": trials(10, 7, done=10), "b": trials(10, 0), "c": trials(10, 1)}
     assert problems(found) == problems(found)
+
+
+def test_many_variants_of_which_one_has_a_void_trial_do_not_differ() -> None:
+    found = {str(number): Trials(repeats=1, valid=1, void=0, done=1) for number in range(15)}
+    found["15"] = Trials(repeats=1, valid=1, void=1, done=1)
+    assert problems(found) == ()
