@@ -41,6 +41,13 @@ impl Sum {
     }
 }
 
+/// A computed checksum as it is sent: zero as all ones, since a zero field means "none" in UDP (RFC 768). For TCP
+/// both are the same value.
+#[must_use]
+pub const fn nonzero(checksum: [u8; 2]) -> [u8; 2] {
+    if matches!(checksum, [0, 0]) { [0xff, 0xff] } else { checksum }
+}
+
 /// The checksum after one 16-bit word that it covers has changed from `old` to `new`:
 /// `HC' = ~(~HC + ~m + m')` (RFC 1624 section 3, equation 3).
 #[must_use]
@@ -64,8 +71,7 @@ pub fn complete(packet: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(field) = covered.get_mut(offset..).and_then(|tail| tail.first_chunk_mut()) else {
         return false;
     };
-    // RFC 768: a computed zero is sent as all ones. For TCP both are the same value.
-    *field = if checksum == [0, 0] { [0xff, 0xff] } else { checksum };
+    *field = nonzero(checksum);
     true
 }
 

@@ -3,7 +3,7 @@
 
 use crate::{
     bytes::{clamp, get, put},
-    checksum::Sum,
+    checksum::{Sum, nonzero},
     ipv4::{self, protocol::TCP},
     ipv6,
     record::{Protocol, Segmentation},
@@ -99,7 +99,7 @@ impl Coalescer {
             && self.checksum == Checksum::Omitted
             && let Some(at) = tcp::header_at(&self.bytes)
         {
-            let sum = tcp::checksum(&self.bytes, at);
+            let sum = nonzero(tcp::checksum(&self.bytes, at));
             put(&mut self.bytes, at + tcp::field::CHECKSUM, u16::from_be_bytes(sum));
         }
         let state = self.state.filter(|_| self.segments > 1);
@@ -221,6 +221,20 @@ mod tests {
             out
         };
         (0..gso.count()).map(one).collect()
+    }
+
+    /// In one of its segments, the sum of all but the checksum is all ones.
+    #[test]
+    fn a_checksum_of_zero_is_completed_as_by_segmentation() {
+        let (packet, how) = gso_packet(48_769, 508);
+        let gso = GsoPacket::new(&packet, how).unwrap();
+        for (number, segment) in segment(&packet, how).iter().enumerate() {
+            let mut without = gso.parts(number).concat();
+            assert!(gso.complete_without_checksum(number, &mut without));
+            let mut coalescer = Coalescer::default();
+            assert!(coalescer.push(&without, Checksum::Omitted));
+            assert_eq!(coalescer.finish(), Some((segment.as_slice(), None)));
+        }
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::{
     bytes::{clamp, get, get_u16, put},
-    checksum::{Sum, update},
+    checksum::{Sum, nonzero, update},
     ipv4::{
         self,
         protocol::{TCP, UDP},
@@ -157,9 +157,7 @@ impl<'a> GsoPacket<'a> {
             Protocol::TcpV4 | Protocol::TcpV6 => TCP,
         };
         let sum = tcp::pseudo_header(network, is_v4, protocol, transport.len());
-        let sum = sum.bytes(transport).finish();
-        // RFC 768: a computed zero is sent as all ones. For TCP both are the same value.
-        let sum = if sum == [0, 0] { [0xff, 0xff] } else { sum };
+        let sum = nonzero(sum.bytes(transport).finish());
         put(transport, self.segmentation.checksum_offset().into(), u16::from_be_bytes(sum));
     }
 
