@@ -1,1 +1,1 @@
-"""Figures: laid out once as scenes of simple shapes, then written as SVG or as pixels."""
+"""Figures. Each is laid out once as a scene of simple shapes, then written as SVG or PNG."""

@@ -1,8 +1,9 @@
-"""Many cases side by side: a value against the case, one line a series, as papers show them.
+"""Line chart for many cases: the cases run along the page, with one line per series.
 
-The axis with the most values runs along the page. Axes before it make panels, those after it
-series. Each point is the median of a variant's runs with its interval, or their range where it
-has none; a ring is the published value.
+The axis with the most values runs along the page. The axes before it become panels, the axes
+after it become series. Each point is the median of a variant's runs. Its error bar is the
+confidence interval, or the range of the runs if there is no interval. A hollow diamond is the
+published value.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from hawser.report.model import Layout, Row
 from hawser.report.words import interval, middle, number
 
 MANY = 12
-"""Groups beyond which they are cases: the chart of all runs would not fit on a page."""
+"""With more groups than this, the chart that shows every run would not fit on a page."""
 
 _HEIGHT = 210
 _LEFT = 40
@@ -42,33 +43,33 @@ _LABEL = 11.5
 
 @dataclass(frozen=True)
 class Axes:
-    """What each axis of the variants is for."""
+    """Role of each axis of the variants: panel, position along the page, or series."""
 
     panels: tuple[str, ...]
     along: str
     series: tuple[str, ...]
 
     def panel(self, row: Row) -> str:
-        """The panel of a row."""
+        """Title of the panel that a row belongs to."""
         return ", ".join(self._value(axis, row) for axis in self.panels)
 
     def name(self, row: Row) -> str:
-        """The series of a row."""
+        """Name of the series that a row belongs to."""
         return ", ".join(self._value(axis, row) for axis in self.series)
 
     def _value(self, axis: str, row: Row) -> str:
-        """Say a value that is only a number with what it counts."""
+        """Name a value. A bare number also gets the name of its axis."""
         value = row.variant.get(axis, "")
         return f"{value} {axis}" if value.isdecimal() else value
 
 
 def suits(layout: Layout) -> bool:
-    """Tell whether there are so many groups that they are cases."""
+    """Tell whether there are enough groups for this chart."""
     return len(layout.groups) > MANY
 
 
 def axes(rows: Sequence[Row], layout: Layout) -> Axes:
-    """Say what each axis is for; the last one is never along the page."""
+    """Assign a role to each axis. The last axis never runs along the page."""
     names = (*layout.group_axes, layout.axis)
     counts = [len({row.variant.get(axis) for row in rows}) for axis in layout.group_axes]
     at = counts.index(max(counts))
@@ -79,9 +80,9 @@ def cases(rows: Sequence[Row], layout: Layout, width: float) -> Scene:
     """Draw one metric.
 
     Args:
-        rows: one a variant, of one metric.
-        layout: how variants are laid out; `suits` holds.
-        width: of the drawing, pixels.
+        rows: one per variant, all of one metric.
+        layout: how variants are laid out; `suits` must hold for it.
+        width: width of the drawing in pixels.
     """
     title, where = heading(rows[0])
     use = axes(rows, layout)
@@ -106,7 +107,7 @@ def _panel(
     names: Sequence[str],
     place: tuple[float, float, Scale],
 ) -> list[Item]:
-    """One panel: `place` is the drawing's width, the panel's top, and the extent of all values."""
+    """Draw one panel. `place` is the drawing's width, the panel's top, and all values to show."""
     width, top, extent = place
     bottom, right = top + _NAME + _HEIGHT, width - 6
     value = Scale(extent.low, extent.high, bottom, top + _NAME, extent.step)
@@ -134,7 +135,7 @@ def _grid(value: Scale, right: float) -> list[Item]:
 
 
 def _labels(along: Sequence[str], axis: str, pitch: float, bottom: float) -> list[Item]:
-    """Names of the cases, without what all begin with; not all of them where there is no room."""
+    """Names of the cases without their common prefix; some are skipped if space is short."""
     common = _common(along) if len(along) > 1 else 0
     short = [name[common:] or name for name in along]
     widest = max(text_width(name, _LABEL) for name in short) + 6
@@ -149,7 +150,7 @@ def _labels(along: Sequence[str], axis: str, pitch: float, bottom: float) -> lis
 
 
 def _common(names: Sequence[str]) -> int:
-    """Count the characters with which all names begin; a number is not cut in two."""
+    """Length of the common prefix of all names. It never ends inside a number."""
     alike = itertools.takewhile(lambda column: len(set(column)) == 1, zip(*names, strict=False))
     return len("".join(column[0] for column in alike).rstrip("0123456789."))
 
@@ -207,7 +208,7 @@ def _caps() -> tuple[Item, ...]:
 
 
 def _extent(rows: Sequence[Row]) -> list[float]:
-    """What the axis holds: all runs and published values; intervals at most a quarter beyond."""
+    """Values the axis must cover: all runs, published values, and intervals up to 25 % beyond."""
     solid = [value for row in rows for value in row.values]
     solid += [row.reference.value for row in rows if row.reference is not None]
     low, high = min(0.0, *solid), max(0.0, *solid)

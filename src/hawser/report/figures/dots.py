@@ -1,7 +1,7 @@
 """The main chart: every run as a dot, median with interval, published value, bounds.
 
-Variants stand side by side in groups (`columns`), or below each other (`bars`) where a page is
-narrow or there is one group. Each variant has three lanes: runs, median, published.
+Variants stand side by side in groups (`columns`), or below each other (`bars`) if the page is
+narrow or there is only one group. Each variant has three lanes: runs, median, published.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from hawser.report.model import Layout, Row
 from hawser.report.words import interval, middle, number, term, way
 
 _SLOT = 40
-"""Pixels of a variant in bars."""
+"""Height of a variant in bars, in pixels."""
 _NARROWEST = 26
-"""Pixels a variant needs in columns."""
+"""Smallest width of a variant in columns, in pixels."""
 _HEAD = 26
-"""Pixels of a group's name in bars."""
+"""Height of a group's name in bars, in pixels."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Where things stand: `across` runs along the variants, the scale along the values."""
+    """Coordinates of the plot: `across` runs along the variants, the scale along the values."""
 
     columns: bool
     scale: Scale
     start: float
-    """Ends of the plot across the value axis."""
+    """Ends of the plot in the `across` direction, in pixels."""
     end: float
 
     def at(self, across: float, value: float) -> Point:
-        """Point of a value."""
+        """Point at which a value is drawn."""
         return self.pixel(across, self.scale(value))
 
     def pixel(self, across: float, along: float) -> Point:
-        """Point of a pixel on the value axis."""
+        """Point at a pixel position along the value axis."""
         return (across, along) if self.columns else (along, across)
 
 
@@ -73,10 +73,10 @@ def dots(rows: Sequence[Row], layout: Layout, width: float, *, columns: bool) ->
     """Draw one metric.
 
     Args:
-        rows: one a variant, of one metric.
+        rows: one per variant, all of one metric.
         layout: how variants are laid out.
-        width: of the drawing, pixels.
-        columns: groups side by side, where there is room; else everything below each other.
+        width: width of the drawing in pixels.
+        columns: put groups side by side if there is room; otherwise stack all variants.
     """
     title, where = heading(rows[0])
     columns = columns and len(layout.groups) > 1 and _roomy(rows, layout, width)
@@ -93,7 +93,7 @@ def dots(rows: Sequence[Row], layout: Layout, width: float, *, columns: bool) ->
 
 
 def heading(row: Row) -> tuple[str, str]:
-    """What a metric's axis shows, and where that was measured."""
+    """Title of a metric's axis, and where the metric was measured."""
     where = ", ".join(filter(None, (row.measurement, row.subject, way(row.direction))))
     return f"{term(row.metric).title}, {row.unit}", where
 
@@ -181,7 +181,7 @@ def _grid(frame: Frame) -> list[Item]:
 
 
 def _slot(frame: Frame, slot: Slot) -> list[Item]:
-    """All about one variant."""
+    """Everything drawn for one variant."""
     lane = min(10.0, slot.size / 4)
     return [
         *_bounds(frame, slot),
@@ -208,7 +208,7 @@ def _bounds(frame: Frame, slot: Slot) -> list[Item]:
 
 
 def _body(frame: Frame, slot: Slot) -> Item:
-    """A pale bar from zero to the median: the eye compares lengths."""
+    """A pale bar from zero to the median, because the eye compares lengths."""
     half = 0.36 * slot.size
     x1, y1 = frame.at(slot.centre - half, 0)
     x2, y2 = frame.at(slot.centre + half, slot.row.summary.median)
@@ -217,7 +217,7 @@ def _body(frame: Frame, slot: Slot) -> Item:
 
 
 def _runs(frame: Frame, slot: Slot, lane: float) -> list[Item]:
-    """Each run as a dot; a little apart, so that equal ones are seen."""
+    """Each run as a dot. Dots are staggered so that equal values do not hide each other."""
     across = slot.centre - lane if frame.columns else slot.centre + lane
     found: list[Item] = []
     for index, run in enumerate(slot.row.runs):
@@ -229,7 +229,7 @@ def _runs(frame: Frame, slot: Slot, lane: float) -> list[Item]:
 
 
 def _median(frame: Frame, slot: Slot) -> list[Item]:
-    """The interval, and the median as a bar across."""
+    """The interval as an error bar, and the median as a line across it."""
     found, role, at = slot.row.summary, series_role(slot.series), slot.centre
     items: list[Item] = []
     if found.interval is not None:
@@ -239,7 +239,7 @@ def _median(frame: Frame, slot: Slot) -> list[Item]:
         items += (
             Line((frame.at(at - 4, end), frame.at(at + 4, end)), role, 2)
             for end in (low, high)
-            if end in ends  # one beyond the axis has no end to show
+            if end in ends  # an end beyond the axis gets no cap
         )
     half = 0.36 * slot.size
     level = frame.at(at - half, found.median), frame.at(at + half, found.median)
@@ -262,7 +262,7 @@ def _reference(frame: Frame, slot: Slot, lane: float) -> list[Item]:
 
 
 def _value(frame: Frame, slot: Slot) -> Item:
-    """The median as a number, beyond the runs and clear of the published value."""
+    """The median as a number, placed beyond the runs and clear of the published value."""
     row, label = slot.row, middle(slot.row.summary)
     edge = frame.scale(min(max(_reach(row)), frame.scale.high))
     published = frame.scale(row.reference.value) if row.reference is not None else float("inf")
@@ -274,12 +274,12 @@ def _value(frame: Frame, slot: Slot) -> Item:
 
 
 def _reach(row: Row) -> list[float]:
-    """What is drawn of a variant itself."""
+    """Values that are drawn for a variant: its runs and the upper end of its interval."""
     return [*row.values, *((i.high,) if (i := row.summary.interval) is not None else ())]
 
 
 def _extent(rows: Sequence[Row]) -> list[float]:
-    """What the axis holds: all that is drawn, but of an interval not more than a bit beyond."""
+    """Values the axis must cover: everything drawn, with intervals up to 25 % beyond the rest."""
     solid = [
         *(value for row in rows for value in row.values),
         *(row.reference.value for row in rows if row.reference is not None),
@@ -295,7 +295,7 @@ def _level(role: str) -> Item:
 
 
 def legend_keys(rows: Sequence[Row], layout: Layout | None) -> list[Key]:
-    """What the marks mean; with a layout, the series too."""
+    """Legend of the marks. With a layout, it lists the series too."""
     keys = [
         Key(name, (series_marker(index, 12, 0, 5),))
         for index, name in enumerate(layout.series if layout is not None else ())

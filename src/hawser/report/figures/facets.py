@@ -1,4 +1,4 @@
-"""Small charts side by side, one a group, with the same axes."""
+"""Small charts side by side, one per group, all with the same axes."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ _HEIGHT = 190
 _LEFT = 40
 _GAP = 26
 _MOST_THIN = 12
-"""Thin lines of one variant; more of them are a smear."""
+"""Most thin lines drawn per variant; more would blur into one."""
 _MOST_POINTS = 200
-"""Points of one distribution's line."""
+"""Most points in the line of one distribution."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One small chart: its plot area's axes."""
+    """One small chart, given by the two axes of its plot area."""
 
     x: Scale
     y: Scale
 
     def at(self, x: float, y: float) -> Point:
-        """Point of two values."""
+        """Point at which a pair of values is drawn."""
         return self.x(x), self.y(y)
 
 
 Draw = Callable[[Panel, str, list[TimeSeries]], list[Item]]
-"""Fills the panel of a group with the time series of its runs."""
+"""Draws the time series of a group's runs into its panel."""
 
 Events = Mapping[str, Sequence[tuple[float, str]]]
-"""Group -> second and name of what happened during its runs."""
+"""Group -> events during its runs, each a time in seconds and a name."""
 
 
 def over_time(
@@ -72,7 +72,7 @@ def over_time(
 
 
 def distribution(series: Sequence[TimeSeries], about: Row, layout: Layout, width: float) -> Scene:
-    """Draw which share of all intervals of all runs lies at or below a value (ECDF)."""
+    """Draw the share of all intervals of all runs at or below each value (ECDF)."""
     values = [value for one in series for _, value in one.points]
     title = f"{term(about.metric).title} of all intervals, {about.unit}"
     words = "Share of all intervals at or below a value"
@@ -91,7 +91,7 @@ def _facets(
     extent: tuple[list[float], list[float]],
     draw: Draw,
 ) -> Scene:
-    """Lay out one panel a group. `words` are title, description and the x axis' unit."""
+    """Lay out one panel per group. `words`: title, description, and unit of the x axis."""
     title, description, unit = words
     keys = [
         Key(name, (Line(((0, 0), (24, 0)), series_role(index), 2.5),))
@@ -132,7 +132,7 @@ def _axes(panel: Panel, unit: str) -> list[Item]:
 
 
 def _by_series(layout: Layout, inside: list[TimeSeries]) -> list[tuple[int, list[TimeSeries]]]:
-    """The time series of each variant, the first series last, so that it lies on top."""
+    """The time series by series. The first series comes last, so that it is drawn on top."""
     names = [(index, name) for index, name in enumerate(layout.series)]
     return [
         (index, found)
@@ -165,7 +165,7 @@ def _events(panel: Panel, events: Sequence[tuple[float, str]]) -> list[Item]:
 
 
 def median_series(runs: Sequence[TimeSeries]) -> tuple[Point, ...]:
-    """At each time the median over the runs; times are rounded to the length of an interval."""
+    """Median over the runs at each time; times are rounded to the interval length."""
     gaps = [
         b - a for run in runs for (a, _), (b, _) in zip(run.points, run.points[1:], strict=False)
     ]

@@ -1,7 +1,7 @@
-"""Where the nodes of a topology stand in its picture.
+"""Positions of the nodes in the picture of a topology.
 
-Places are `(along, across)` in units: along runs from the traffic's source to its target, across
-from side to side. Whether along is to the right or downwards is decided when it is drawn.
+A place is `(along, across)`, in layers and nodes. `along` runs from the source of the traffic to
+its target, `across` from side to side. The canvas decides whether `along` points right or down.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from hawser.spec.topology import Topology
 Place = tuple[float, float]
 
 CLOUD = ""
-"""Stands for the internet among the names of nodes, whose names are never empty."""
+"""Name of the internet among the nodes. No node has an empty name."""
 
 
 def place(topology: Topology, source: str) -> dict[str, Place]:
-    """Place every node, and the cloud where there is one.
+    """Place every node, and the cloud if there is one.
 
-    Nodes lie in layers by their distance from the source's side.
+    Nodes form layers by their distance from the source's side.
     """
     neighbours = _neighbours(topology)
     sides = _sides(topology, neighbours, source)
@@ -39,7 +39,7 @@ def place(topology: Topology, source: str) -> dict[str, Place]:
 
 
 def gateways(topology: Topology) -> list[str]:
-    """Nodes at the internet, in the order in which it names them."""
+    """Nodes attached to the internet, in the order of its ports."""
     ports = topology.internet.ports if topology.internet is not None else {}
     return list(dict.fromkeys(port.split(".")[0] for port in ports))
 
@@ -47,7 +47,7 @@ def gateways(topology: Topology) -> list[str]:
 def _sides(
     topology: Topology, neighbours: Mapping[str, list[str]], source: str
 ) -> tuple[str, str] | None:
-    """The gateway on the source's side and the other one, where the internet joins just two."""
+    """The gateway on the source's side and the other one, if the internet joins exactly two."""
     found = gateways(topology)
     if len(found) != 2:
         return None
@@ -70,7 +70,7 @@ def _neighbours(topology: Topology) -> dict[str, list[str]]:
 
 
 def _layers(neighbours: Mapping[str, Sequence[str]], start: str) -> dict[str, int]:
-    """Distance of every node that can be reached, breadth first."""
+    """Hop count from `start` to every reachable node (breadth-first search)."""
     found, queue = {start: 0}, [start]
     for name in queue:
         for other in neighbours.get(name, ()):

@@ -1,4 +1,4 @@
-"""A scene as pixels (PNG), in the colours of the page's light form."""
+"""A scene as PNG, in the colours of the page's light theme."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hawser.report.figures.scene import Box, Curve, Disc, Item, Line, Scene, Sha
 from hawser.report.words import clean
 
 _INCH = 100
-"""Pixels of a scene an inch."""
+"""Scene pixels per inch."""
 _DENSITY = 2
-"""Pixels of the picture a pixel of the scene."""
+"""Image pixels per scene pixel."""
 _DASH = {"": "solid", "dashed": (0, (6, 4)), "dotted": (0, (1.5, 3))}
 _POINT = 72 / _INCH
 
@@ -44,7 +44,7 @@ def png(scene: Scene) -> bytes:
 
 @cache
 def _colours() -> dict[str, str]:
-    """Role -> colour, from the page's style sheet: its first value is the light one."""
+    """Role -> colour, from the page's style sheet. The light theme's value comes first there."""
     sheet = Path(__file__).parents[1] / "templates" / "style.css"
     found = re.findall(r"--(\w+): (#[0-9a-f]{6})", sheet.read_text())
     return dict(reversed(found))

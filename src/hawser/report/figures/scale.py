@@ -1,4 +1,4 @@
-"""From values to pixels, and the round numbers at which an axis is marked."""
+"""Linear axes: values to pixels, with tick marks at round numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hawser.report.words import number
 
 _LEAST = 1e-100
-"""Values that span less than this are all zero to the eye: arithmetic on them underflows."""
+"""Smaller spans are drawn as zero, because arithmetic on them underflows."""
 
 
 @dataclass(frozen=True)
@@ -23,23 +23,23 @@ class Scale:
     end: float
     """Pixel of `high`."""
     step: float
-    """Between two marks."""
+    """Distance between two ticks, as a value."""
 
     def __call__(self, value: float) -> float:
-        """Pixel of a value."""
+        """Pixel at which a value is drawn."""
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """The marks: pixel and label."""
+        """Pixel and label of each tick."""
         n = round((self.high - self.low) / self.step)
         marks = (self.low + i * self.step for i in range(n + 1))
         return [(self(mark), label(mark, self.step)) for mark in marks]
 
 
 def scale(values: Iterable[float], start: float, end: float, most: int = 6) -> Scale:
-    """An axis that holds zero and all values, with at most about `most` marks.
+    """Make an axis that covers zero and all values, with about `most` ticks or fewer.
 
-    Zero is always on it: the eye compares lengths.
+    It always includes zero, because the eye compares lengths.
     """
     known = [0.0, *values]
     low, high = min(known), max(known)
@@ -51,12 +51,12 @@ def scale(values: Iterable[float], start: float, end: float, most: int = 6) -> S
 
 
 def label(mark: float, step: float) -> str:
-    """A mark's number with as many digits as the step has."""
+    """Label of a tick, with as many decimals as the step has."""
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     return f"{mark:.{digits}f}" if digits <= 6 and abs(mark) < 1e6 else number(mark)
 
 
 def _round_step(least: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is not below `least`."""
+    """The smallest step of 1, 2 or 5 times a power of ten that is at least `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(f * power for f in (1, 2, 5, 10) if f * power >= least * (1 - 1e-9))

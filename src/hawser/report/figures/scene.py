@@ -1,7 +1,7 @@
-"""A drawing as a list of simple shapes with roles instead of colours.
+"""A drawing as a list of simple shapes that have roles instead of colours.
 
-Lengths are pixels, y grows downwards. A role names what a shape stands for (`ink`, `grid`, `s0` for
-the first series ...); the back end gives it a colour that suits the page.
+Lengths are in pixels and y grows downwards. A role names the purpose of a shape (`ink`, `grid`,
+`s0` for the first series ...). The back end maps each role to a colour that suits the page.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Dash = Literal["", "dashed", "dotted"]
 Point = tuple[float, float]
 
 SERIES = 8
-"""Number of series that differ in colour and shape; further ones begin anew."""
+"""Number of distinct colours and shapes for series; further series reuse them in order."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A straight or broken line."""
+    """A polyline."""
 
     points: tuple[Point, ...]
     role: str
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Curve:
-    """Cubic Bezier curves end to end: a start, then three points each."""
+    """Cubic Bezier curves joined end to end: the start, then three points per curve."""
 
     points: tuple[Point, ...]
     role: str
@@ -42,7 +42,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Shape:
-    """A filled polygon, or a ring of it."""
+    """A polygon, filled or outlined."""
 
     points: tuple[Point, ...]
     role: str
@@ -66,7 +66,7 @@ class Disc:
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle with round corners."""
+    """A rectangle with rounded corners."""
 
     x: float
     y: float
@@ -74,7 +74,7 @@ class Box:
     height: float
     role: str
     outline: str = ""
-    """Role of its border; none if empty."""
+    """Role of the border; empty for no border."""
     radius: float = 0
     opacity: float = 1
 
@@ -102,9 +102,9 @@ class Scene:
     width: float
     height: float
     title: str
-    """What a screen reader says first."""
+    """Title that a screen reader announces first."""
     description: str
-    """What the drawing shows, for those who cannot see it."""
+    """Text alternative for readers who cannot see the drawing."""
     items: tuple[Item, ...]
 
 
@@ -129,7 +129,7 @@ def series_role(index: int) -> str:
 
 
 def series_marker(index: int, x: float, y: float, size: float, tip: str = "") -> Item:
-    """The marker of a series: its colour and, for those who do not see colours, its shape."""
+    """Marker of a series. The shape differs as well as the colour, for colour-blind readers."""
     return marker(_SHAPES[index % SERIES], x, y, size, series_role(index), tip=tip)
 
 
@@ -144,18 +144,18 @@ def marker(
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide a text is, in a common sans-serif."""
+    """Estimated width of a text in a common sans-serif font, in pixels."""
     narrow = sum(character in "iljtf.,:;|!' " for character in text)
     wide = sum(character in "mwMW@%" for character in text)
     return size * (0.57 * len(text) - 0.25 * narrow + 0.28 * wide)
 
 
 BOLD = 1.18
-"""How much wider bold text is."""
+"""Width of bold text relative to regular text."""
 
 
 def fit(text: str, size: float, width: float) -> str:
-    """The text, shortened where it is wider than `width`."""
+    """Shorten the text if it is wider than `width`."""
     text = text[:400]
     if text_width(text, size) <= width:
         return text
@@ -170,14 +170,14 @@ class Key:
 
     label: str
     sample: tuple[Item, ...]
-    """Drawn in a box of 24 x 12 around (12, 0)."""
+    """Sample of the marks, drawn in a box of 24 x 12 pixels centred on (12, 0)."""
 
 
 def legend(keys: Iterable[Key], left: float, top: float, width: float) -> tuple[list[Item], float]:
     """Lay a legend out in lines.
 
     Returns:
-        Its items, and the y where what follows may begin.
+        The legend's items, and the y coordinate just below it.
     """
     items: list[Item] = []
     x, y = left, top + 8
@@ -193,7 +193,7 @@ def legend(keys: Iterable[Key], left: float, top: float, width: float) -> tuple[
 
 
 def shifted(item: Item, dx: float, dy: float) -> Item:
-    """The item, moved."""
+    """A copy of the item, moved by (dx, dy)."""
     match item:
         case Line():
             return Line(_moved(item.points, dx, dy), item.role, item.width, item.dash, item.opacity)
@@ -218,5 +218,5 @@ def _moved(points: tuple[Point, ...], dx: float, dy: float) -> tuple[Point, ...]
 
 
 def texts(scene: Scene) -> Iterator[str]:
-    """All that is written in a drawing."""
+    """All text in a drawing."""
     return (item.text for item in scene.items if isinstance(item, Text))

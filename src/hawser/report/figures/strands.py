@@ -1,4 +1,4 @@
-"""The paths of an internet as strands, and what channels do to traffic, in words."""
+"""The paths of an internet as strands of a picture, and short labels for their channels."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hawser.spec.topology import Channel, Internet, Topology
 from hawser.spec.units import Quantity
 
 _MOST_STRANDS = 8
-"""More paths than this are not drawn one by one."""
+"""With more paths than this, they are not drawn individually."""
 _MOST_VALUES = 4
-"""Values of one element in different variants that are written out."""
+"""Most values of one element that its label lists; with more it says that they vary."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Strand:
     right: str
     label: str
     rate: float
-    """Bit/s; 0 where unlimited."""
+    """Bit/s; 0 if unlimited."""
 
 
 def strands_of(topologies: Sequence[Topology], order: Sequence[str]) -> list[Strand]:
-    """The paths between two gateways, or none where they are too many to draw."""
+    """The paths between two gateways, or an empty list if there are too many to draw."""
     internet = topologies[0].internet
     if internet is None or len(order) != 2:
         return []
@@ -42,7 +42,7 @@ def strands_of(topologies: Sequence[Topology], order: Sequence[str]) -> list[Str
 
 
 def _named(internet: Internet, order: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Described paths between the two; without any, every pair of ports."""
+    """The paths described between the two gateways, or every pair of ports if none is."""
     if internet.paths:
         return {
             name: path.ends
@@ -54,13 +54,13 @@ def _named(internet: Internet, order: Sequence[str]) -> dict[str, tuple[str, str
 
 
 def path_channels(internet: Internet, name: str) -> tuple[Channel, Channel | None]:
-    """Values of a path, and what differs in reverse; of one that is not described, the default."""
+    """Channel of a path and its reverse overrides; the default channel if not described."""
     path = internet.paths.get(name)
     return (internet.path, None) if path is None else (path, path.reverse)
 
 
 def channel_text(channel: Channel, reverse: Channel | None) -> str:
-    """What a channel does to traffic, in short."""
+    """Short label of a channel: rate, delay, jitter and loss."""
     parts = [
         _both(channel.rate, reverse.rate if reverse else None),
         _both(channel.delay, reverse.delay if reverse else None),
@@ -79,7 +79,7 @@ def _both(forward: Quantity | None, back: Quantity | None) -> str:
 
 
 def varying(labels: Sequence[str]) -> str:
-    """One label, or the values it takes in different variants, with their unit once."""
+    """Join the labels of different variants into one, with a common unit written once."""
     found = list(dict.fromkeys(labels))
     if len(found) == 1:
         return found[0]

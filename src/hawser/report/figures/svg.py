@@ -1,4 +1,4 @@
-"""A scene as SVG, to stand in a page whose style sheet gives the roles their colours."""
+"""A scene as SVG. The style sheet of the page around it gives the roles their colours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DASH = {"": "", "dashed": ' stroke-dasharray="6 4"', "dotted": ' stroke-dasharr
 
 
 _STRETCH = 1.3
-"""A drawing grows with its page up to here; its text would look like headings beyond."""
+"""Largest factor by which a drawing grows with the page. Beyond it, text looks like headings."""
 
 
 def svg(scene: Scene, css: str = "") -> str:
@@ -101,7 +101,7 @@ def _attribute(text: str) -> str:
 
 
 def _n(value: float) -> str:
-    """A coordinate, to a tenth (opacities and widths too: what is finer is not seen)."""
+    """Format a number with the precision that is visible in the drawing."""
     return (
         f"{value:.2f}".rstrip("0").rstrip(".") if value < 10 else f"{value:.1f}".removesuffix(".0")
     )

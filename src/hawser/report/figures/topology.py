@@ -1,4 +1,4 @@
-"""The topology as a picture: nodes, links, and the internet with its paths as strands."""
+"""The picture of a topology: nodes, links, and the internet with its paths as strands."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _STRAND = 44.0
 
 @dataclass(frozen=True)
 class Canvas:
-    """Turns places into pixels: along to the right where the page is wide, else downwards."""
+    """Maps places to pixels. `along` points right on a wide page and down on a narrow one."""
 
     wide: bool
     along: float
-    """Pixels of a layer."""
+    """Pixels between two layers."""
     across: float
     """Pixels between neighbours in a layer."""
     origin: Point
@@ -43,21 +43,21 @@ class Canvas:
     node: Point
     """Width and height of a node's box."""
     room: float
-    """Width for the text at a link."""
+    """Width available for the text at a link, in pixels."""
     around: float
-    """Place across at which a link passes what stands between its ends."""
+    """`across` coordinate at which a link bypasses the nodes between its ends."""
 
     def at(self, along: float, across: float) -> Point:
-        """Pixel of a place."""
+        """Point at which a place is drawn."""
         a, b = along * self.along, across * self.across
         x, y = self.origin
         return (x + a, y + b) if self.wide else (x + b, y + a)
 
 
 def picture(workflow: Workflow, width: float) -> Scene:
-    """Draw what the variants of a workflow run on.
+    """Draw the topology that the variants of a workflow run on.
 
-    What differs between variants is written with all its values.
+    Where variants differ, the label lists the values of all of them.
     """
     topologies = [variant.scenario.topology for variant in workflow.variants]
     first = workflow.variants[0].scenario
@@ -79,7 +79,7 @@ def picture(workflow: Workflow, width: float) -> Scene:
 def _canvas(
     places: dict[str, Point], strands: int, width: float, detour: bool
 ) -> tuple[Canvas, float]:
-    """The canvas for a width, and its height; `detour` leaves room for links that go around."""
+    """The canvas for a width, and its height. `detour` adds room for links that bypass nodes."""
     layers = max(along for along, _ in places.values()) + 1
     most = 2 * max(abs(across) for _, across in places.values()) + 1
     if width > 700:
@@ -133,7 +133,7 @@ def _links(topologies: Sequence[Topology], canvas: Canvas, places: dict[str, Poi
 
 
 def _bow(a: Point, b: Point, middle: Point) -> Item:
-    """A cable by way of a point: straight, or bent around what stands between its ends."""
+    """A cable through a point: straight, or bent around the nodes between its ends."""
     ends = (a[0] + b[0]) / 2, (a[1] + b[1]) / 2
     dx, dy = (middle[0] - ends[0]) * 4 / 3, (middle[1] - ends[1]) * 4 / 3
     return Curve((a, (a[0] + dx, a[1] + dy), (b[0] + dx, b[1] + dy), b), "link", 2)
@@ -163,7 +163,7 @@ def _rope(
     places: dict[str, Point],
     strands: Sequence[Strand],
 ) -> list[Item]:
-    """Two gateways: every path a strand of its own through the cloud."""
+    """Join two gateways by one strand through the cloud per path."""
     middle = places[CLOUD][0]
     lanes = [index - (len(strands) - 1) / 2 for index in range(len(strands))]
     gap = _STRAND if canvas.wide else min(_STRAND * 2, (2 * canvas.origin[0] - 40) / len(strands))
@@ -193,7 +193,7 @@ def _cloud(canvas: Canvas, middle: float, size: float) -> Item:
 def _strand_points(
     canvas: Canvas, middle: float, offset: float, left: Point, right: Point
 ) -> tuple[Point, ...]:
-    """From port to port by way of the strand's own lane, straight through the cloud."""
+    """Points of a strand from port to port. It crosses the cloud in a lane of its own."""
     near, far = canvas.at(middle - 0.5, 0), canvas.at(middle + 0.5, 0)
     if canvas.wide:
         start, end = (near[0], near[1] + offset), (far[0], far[1] + offset)
@@ -239,7 +239,7 @@ def _strand_text(
 
 
 def _wrapped(text: str, width: float) -> list[str]:
-    """The text in lines of at most this width, broken at spaces."""
+    """Break the text at spaces into lines of at most this width."""
     lines: list[str] = []
     for word in text.split(" "):
         if lines and text_width(f"{lines[-1]} {word}", 11.5) <= width:
@@ -250,7 +250,7 @@ def _wrapped(text: str, width: float) -> list[str]:
 
 
 def _port_points(topology: Topology, canvas: Canvas, places: dict[str, Point]) -> dict[str, Point]:
-    """Where WAN ports sit: on the side of their gateway that faces the cloud."""
+    """Points of the WAN ports, on the side of each gateway that faces the cloud."""
     found: dict[str, Point] = {}
     ports = topology.internet.ports if topology.internet is not None else {}
     for gateway in gateways(topology):
@@ -283,7 +283,7 @@ def _port_items(
 
 
 def _star(internet: Internet, canvas: Canvas, places: dict[str, Point]) -> list[Item]:
-    """A cloud that all gateways hang on, each WAN port by a strand of its own."""
+    """Join all gateways to one cloud, with a strand per WAN port."""
     items: list[Item] = []
     for port, channel in internet.ports.items():
         gateway = port.split(".")[0]
