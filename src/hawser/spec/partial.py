@@ -1,7 +1,9 @@
-"""The sound parts of a scenario, so that their mistakes too are told in the first answer.
+"""The valid parts of a scenario that has errors.
 
-A field that is wrong is left out, and what it belongs to with it where it is needed. Nodes and ends
-of the rest of a topology are checked, but not what follows from all of it.
+Checks that need a valid model still run on these parts, so that the first run reports as many
+errors as possible. An invalid field is dropped, along with the entry it belongs to if that entry
+requires it. In the rest of a topology, nodes and ends are checked, but nothing that depends on the
+whole topology.
 """
 
 from __future__ import annotations
@@ -22,30 +24,30 @@ from hawser.spec.workflow import Assertion, Event, Reference, Scenario
 
 @dataclass(frozen=True)
 class Parts:
-    """What of a scenario is sound; None where a part is not, or not there."""
+    """The valid parts of a scenario. A part is None if it is invalid or absent."""
 
     whole: Scenario | None
     topology: Topology | None
     overlay: Overlay | None
     measurements: Mapping[str, Measurement]
     events: Mapping[int, Event]
-    """By position."""
+    """Events by position in the list."""
     functions: Mapping[str, Function]
     chains: Mapping[str, Chain]
     rest: Topology | None = None
-    """Of a topology that is not sound, what is."""
+    """The valid rest of a topology that is invalid as a whole."""
     wrong: frozenset[Loc] = frozenset()
-    """Fields left out: whatever is said of them only follows."""
+    """Fields that were dropped. Further issues about them would only be consequential errors."""
     ends: Mapping[Loc, str] = field(default_factory=dict)
-    """Ends of measurements that are not sound themselves."""
+    """Node names at the ends of measurements that are otherwise invalid."""
 
     @property
     def all_measured(self) -> bool:
-        """Whether no measurement is missing."""
+        """Whether no measurement was dropped."""
         return not any(loc[:1] == ("measurements",) for loc in self.wrong)
 
     def said(self, issue: Issue) -> bool:
-        """Whether an issue is about a field that is wrong anyway."""
+        """Whether an issue concerns a field that is already reported as invalid."""
         return any(issue.loc[: len(loc)] == loc for loc in self.wrong)
 
 
@@ -62,12 +64,12 @@ class _Chains(Model):
 
 
 def parts(scenario: Scenario | None, tree: Table, issues: Iterable[Issue]) -> Parts:
-    """Give the sound parts of a scenario.
+    """Return the valid parts of a scenario.
 
     Args:
-        scenario: all of it, where all is sound.
-        tree: what it was to be made of.
-        issues: why it was not.
+        scenario: the whole scenario if it is valid, else None.
+        tree: the tree it was parsed from.
+        issues: the validation errors.
     """
     if scenario is not None:
         return Parts(
@@ -84,7 +86,7 @@ def parts(scenario: Scenario | None, tree: Table, issues: Iterable[Issue]) -> Pa
     pruned = _pruned(tree, wrong)
     kept = _pruned(pruned, {_entry(issue.loc) for issue in validate(Scenario, pruned)[1]} - {()})
     if any(loc[0] == "functions" for loc in wrong):
-        kept = kept.without("chains")  # what they lead through is not all there
+        kept = kept.without("chains")  # chains refer to functions, and some of those are missing
     measured = _sound(_Measurements, kept.only("measurements"))
     functions = _sound(_Functions, kept.only("functions"))
     chains = _sound(_Chains, kept.only("chains"))
@@ -106,7 +108,7 @@ def parts(scenario: Scenario | None, tree: Table, issues: Iterable[Issue]) -> Pa
 
 
 def expected(tree: Table) -> dict[Loc, Reference | Assertion]:
-    """Give the references and assertions that are sound, without what is wrong in others."""
+    """Return the references and assertions that are valid, if need be without minor fields."""
     references = _sound_items(Reference, tree.get("reference"))
     assertions = _sound_items(Assertion, tree.get("assert"), ("statistic", "min_n"))
     return {
@@ -116,12 +118,13 @@ def expected(tree: Table) -> dict[Loc, Reference | Assertion]:
 
 
 def _sound_items(model: type[M], tree: Tree | None, ignored: Collection[str] = ()) -> dict[int, M]:
-    """Give the entries of a list that are sound, by position.
+    """Return, by position, the entries of a list that are valid, if need be without some fields.
 
     Args:
-        model: of an entry.
+        model: model of one entry.
         tree: the list.
-        ignored: fields that may be wrong, besides unknown ones: nothing else depends on them.
+        ignored: fields that are dropped if invalid, because no check depends on them. Unknown
+            fields are dropped too.
     """
     nodes = tree.nodes if isinstance(tree, Items) else ()
     found = {}
@@ -155,7 +158,7 @@ def _sound(model: type[M], tree: Tree | None) -> M | None:
 
 
 def _field(loc: Loc) -> Loc:
-    """Give the field that a place belongs to: of a list, all of it."""
+    """Return the field that a location belongs to. A location inside a list is the whole list."""
     at = next((at for at, step in enumerate(loc) if isinstance(step, int)), len(loc))
     return loc[:at]
 
@@ -170,11 +173,11 @@ _ENTRIES = (
     ("topology", "internet", "paths"),
     ("topology", "internet", "bottlenecks"),
 )
-"""Mappings of which an entry can be left out."""
+"""Mappings from which a single entry can be dropped."""
 
 
 def _entry(loc: Loc) -> Loc:
-    """Give the entry that a field belongs to, such as one measurement, if to one."""
+    """Return the entry that a field belongs to, such as one measurement; empty if none."""
     for start in _ENTRIES:
         if loc[: len(start)] == start and len(loc) > len(start):
             return loc[: len(start) + 1]
@@ -182,12 +185,12 @@ def _entry(loc: Loc) -> Loc:
 
 
 def _names_nodes(loc: Loc) -> bool:
-    """Tell whether something is wrong with the names of nodes: then nobody knows which exist."""
+    """Tell whether an error concerns the node names, so that the set of nodes is unknown."""
     return loc[:2] == ("topology", "nodes") and len(loc) <= 3
 
 
 def _group(loc: Loc) -> Loc:
-    """Give the path group that a field belongs to, if to one."""
+    """Return the path group that a field belongs to; empty if none."""
     return loc[:3] if loc[:2] == ("overlay", "path_groups") and len(loc) > 2 else ()
 
 

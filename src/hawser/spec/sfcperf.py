@@ -1,7 +1,8 @@
-"""Workflow files of SFCPerf (JSON) as workflow files of ours, with what could not be carried over.
+"""Import of SFCPerf workflow files (JSON), with a list of what cannot be converted.
 
-SFCPerf imports whatever Python module a file names. Here a name is one of those it came with, or
-the file is refused. Nothing of a connection (user, password, address of a manager) is looked at.
+SFCPerf imports any Python module that a file names. Here only the modules shipped with SFCPerf are
+accepted; a file that names another is refused. Connection data (user, password, manager address)
+is never read.
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ class _File(Open):
 
 
 def imported(text: str | bytes, file: str, name: str = "sfcperf") -> Imported:
-    """Read a workflow file of SFCPerf.
+    """Convert an SFCPerf workflow file.
 
     Args:
-        text: its content.
-        file: its name, for messages.
-        name: of the workflow that comes out.
+        text: content of the file.
+        file: name of the file, for messages.
+        name: name of the resulting workflow.
 
     Raises:
-        SpecErrors: everything that is wrong with it, each with its place.
+        SpecErrors: lists every error in the file with its place.
     """
     problems = Problems()
     read_file = read(_File, text, file, "a mapping with tests", problems)
@@ -85,7 +86,7 @@ def imported(text: str | bytes, file: str, name: str = "sfcperf") -> Imported:
 
 
 def _modules(file: _File) -> Iterator[tuple[str, str]]:
-    """Find names of modules that SFCPerf did not come with."""
+    """Yield the modules that the file names but SFCPerf does not ship."""
     management = file.sfc.management if file.sfc else None
     inner = management.get("connection") if isinstance(management, dict) else None
     for place, part, known in (
@@ -109,7 +110,7 @@ class _Writer:
     left: list[str] = field(default_factory=list)
 
     def written(self) -> Imported:
-        """Give the workflow, and what is not in it."""
+        """Return the workflow, and the list of what it leaves out."""
         ends = [(test.src, test.dst) for test in self.file.tests]
         hosts = names("h", [address for pair in ends for address in pair])
         vnfs = self.file.sfc.chain.chain if self.file.sfc else ()
@@ -130,7 +131,7 @@ class _Writer:
         return Imported("\n".join(lines) + "\n", tuple(self.left))
 
     def _topology(self, hosts: dict[str, str], nodes: Sequence[str]) -> Iterator[str]:
-        """Join nodes in a row, senders to the first and receivers to the last."""
+        """Yield a topology of the nodes in a row: senders at the first, receivers at the last."""
         yield "topology:"
         yield f"  nodes: {listed([*hosts.values(), *nodes])}"
         yield "  links:"
@@ -208,7 +209,7 @@ class _Writer:
         return usual
 
     def _rate(self, place: str, param: Sequence[Any]) -> str:
-        """Give a rate as iperf 2 reads it: bits a second, with k, M or G."""
+        """Convert a rate in iperf 2 syntax: bits per second, optionally with k, M or G."""
         value = str(param[1]) if len(param) > 1 and isinstance(param[1], str | int | float) else ""
         match = _RATE_TEXT.fullmatch(value)
         if match and 0 < float(match[1]) < 1e12:
@@ -217,7 +218,7 @@ class _Writer:
         return _RATE
 
     def _told(self, hosts: dict[str, str]) -> None:
-        """Say what else is not carried over; of connections not more than that there are."""
+        """Record what else is left out. For connections, record only that there are some."""
         for address, host in hosts.items():
             self.left.append(f"tests: {shown(address)} is node {host}, with an address of the lab")
         if self.file.connection is not None or self.file.connection_params is not None:

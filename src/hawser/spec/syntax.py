@@ -1,7 +1,8 @@
-"""Text to tree: YAML 1.2 with the core schema, without its surprises.
+"""YAML parser: a strict form of YAML 1.2 with the core schema.
 
-Keys are text as written; `on`, `no` and `12:30` are text too (YAML 1.2.2 section 10.3). A duplicate
-key is a mistake, tags are refused, and aliases cannot grow a small file into a large one.
+Keys are text as written, and so are `on`, `no` and `12:30` (YAML 1.2.2 section 10.3). Duplicate
+keys and tags are errors. The size of the tree is limited, so that aliases cannot expand a small
+file into a huge one.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from hawser.spec.errors import Place, Problems, found
 from hawser.spec.tree import MAX_DEPTH, MAX_SIZE, Items, Scalar, Table, Tree, Value, too_large
 
 MAX_BYTES = 1 << 20
-"""Size of one file."""
+"""Largest size of one file."""
 
 _MAX_WORD = 10_000
-"""The parser's time grows with the square of a tag's length: a minute for a file full."""
+"""Longest word. The parser takes quadratic time on tags: a minute for a file of one tag."""
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -37,12 +38,12 @@ def parse(text: str | bytes, file: str, problems: Problems) -> Tree | None:
     """Read one document.
 
     Args:
-        text: the file's content.
-        file: its name, for messages.
-        problems: takes the mistakes; after one in the syntax nothing more is read.
+        text: content of the file.
+        file: name of the file, for messages.
+        problems: collects the errors. Parsing stops at the first syntax error.
 
     Returns:
-        The tree, or None where it could not be read.
+        The tree, or None if the file could not be read.
     """
     decoded = _decode(text, file, problems)
     if decoded is None:
@@ -58,13 +59,13 @@ def parse(text: str | bytes, file: str, problems: Problems) -> Tree | None:
     except MarkedYAMLError as error:
         problems.add(_mark(file, error.problem_mark or error.context_mark), "", _syntax(error))
     except (YAMLError, ValueError, IndexError, OverflowError) as error:
-        # The parser's own escapes: unprintable characters, and escapes that name no character.
+        # Errors that the parser does not wrap: unprintable characters and invalid escapes.
         problems.add(Place(file, 1, 1), "", f"cannot be read as YAML: {_first_line(error)}")
     return None
 
 
 def value(text: str) -> Value:
-    """Give a plain scalar its type (YAML 1.2.2 section 10.3.2). What is no number is text."""
+    """Resolve the type of a plain scalar (YAML 1.2.2 section 10.3.2); the fallback is text."""
     if text in _NULL:
         return None
     if text in _BOOL:
@@ -79,7 +80,7 @@ def value(text: str) -> Value:
 
 
 class _ReadError(Exception):
-    """The rest of the file cannot be read."""
+    """A syntax error after which the rest of the file cannot be read."""
 
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
@@ -98,11 +99,11 @@ class _Builder:
         self._read = 0
 
     def document(self) -> Tree | None:
-        next(self._events)  # the stream's start
+        next(self._events)  # start of the stream
         if isinstance(next(self._events), ev.StreamEndEvent):
             raise _ReadError(Place(self._file, 1, 1), "found nothing, expected a workflow")
         root = self._node(next(self._events), 1)
-        next(self._events)  # the document's end
+        next(self._events)  # end of the document
         after = next(self._events)
         if not isinstance(after, ev.StreamEndEvent):
             raise _ReadError(self._place(after), "found a second document, expected one")
@@ -123,7 +124,7 @@ class _Builder:
         raise _ReadError(place, "expected a value")
 
     def _keep(self, event: _Valued, node: Tree) -> Tree:
-        """Remember what has an anchor."""
+        """Remember a node that has an anchor, for later aliases."""
         if event.tag is not None and str(event.tag) != "!":
             raise _ReadError(node.place, f"found the tag {found(str(event.tag))}, expected none")
         if problem := too_large(node):

@@ -1,8 +1,8 @@
-"""Descriptors in TOSCA (simple profile for YAML, with Tacker's types) as workflow files of ours.
+"""Import of TOSCA descriptors (Simple Profile in YAML, with Tacker's types) as workflow files.
 
-Files are VNF descriptors, each of one network function, and forwarding graphs (VNFFG), whose paths
-(`tosca.nodes.nfv.FP.*`) lead through functions. Scripts, images and whatever else a descriptor has
-run are not looked at.
+The input is VNF descriptors, one per network function, and forwarding graphs (VNFFG), whose paths
+(`tosca.nodes.nfv.FP.*`) lead through functions. Scripts, images and anything else a descriptor
+would execute are ignored.
 
 OASIS TOSCA Simple Profile in YAML 1.0; OpenStack Tacker's `tosca.nodes.nfv` types.
 """
@@ -75,32 +75,32 @@ class _Vnf:
 
 @dataclass(frozen=True)
 class _Read:
-    """A file that has the right form."""
+    """A descriptor file that has been parsed and matches the expected form."""
 
     file: str
     content: _File
     tree: Table
 
     def place(self, *loc: str) -> Place:
-        """Give where something of its templates is written."""
+        """Return where a part of a node template is written."""
         return place_of(self.tree, ("topology_template", "node_templates", *loc))
 
     def templates(self, kind: str) -> Iterator[tuple[str, _Template]]:
-        """Give the templates of a type, in the order of the file."""
+        """Yield the node templates of a type, in file order."""
         for name, template in self.content.topology_template.node_templates.items():
             if template.type.startswith(f"tosca.nodes.nfv.{kind}"):
                 yield name, template
 
 
 def imported(files: Mapping[str, str | bytes], name: str = "tosca") -> Imported:
-    """Read descriptors of functions and of forwarding graphs.
+    """Convert VNF descriptors and forwarding graphs to one workflow.
 
     Args:
-        files: contents by names, which messages have.
-        name: of the workflow that comes out.
+        files: contents by file name; messages cite the name.
+        name: name of the resulting workflow.
 
     Raises:
-        SpecErrors: everything that is wrong with them, each with its place.
+        SpecErrors: lists every error in the files with its place.
     """
     problems = Problems()
     expected = "a mapping with tosca_definitions_version and topology_template"
@@ -127,10 +127,10 @@ class _Writer:
     left: list[str] = field(default_factory=list)
     vnfs: dict[str, _Vnf] = field(default_factory=dict)
     paths: dict[str, tuple[list[str], str | None, bool]] = field(default_factory=dict)
-    """Functions in their order, protocol, and whether answers pass them too."""
+    """Path -> its functions in order, its protocol, and whether replies pass them too."""
 
     def look(self) -> None:
-        """Find functions and paths, and everything that is wrong with them."""
+        """Collect functions and paths, and record every error in them."""
         for each in self.files:
             if any(each.templates("VDU")):
                 self._vnf(each)
@@ -219,7 +219,7 @@ class _Writer:
         self.left.append(f"{place}: {reason}")
 
     def written(self) -> Imported:
-        """Give the workflow, and what is not in it."""
+        """Return the workflow, and the list of what it leaves out."""
         used = list(dict.fromkeys(f for functions, *_ in self.paths.values() for f in functions))
         for name in self.vnfs:
             if name not in used:
@@ -269,7 +269,7 @@ class _Writer:
 
 
 def _topology(nodes: Sequence[str]) -> Iterator[str]:
-    """Join nodes in a row, between client and server."""
+    """Yield a topology that joins the nodes in a row between client and server."""
     yield "topology:"
     yield f"  nodes: {listed(['client', *nodes, 'server'])}"
     yield "  links:"
@@ -289,7 +289,7 @@ def _cpus(vdu: _Template, inputs: Mapping[str, Any]) -> int | None:
 
 
 def _value(given: object, inputs: Mapping[str, Any]) -> object:
-    """Give a value, or the default of the input that it names."""
+    """Return a value, or the default of the input if it is a `get_input`."""
     if isinstance(given, dict) and set(given) == {"get_input"}:
         told = inputs.get(str(given["get_input"]))
         return told.get("default") if isinstance(told, dict) else None
@@ -297,7 +297,7 @@ def _value(given: object, inputs: Mapping[str, Any]) -> object:
 
 
 def _criteria(policy: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Give what a classifier looks at, in the older form (a list of fields) and the newer."""
+    """Yield the match fields of a classifier, written in the older form (list) or the newer."""
     criteria = policy.get("criteria")
     for each in criteria if isinstance(criteria, list) else ():
         if isinstance(each, dict):
@@ -306,7 +306,7 @@ def _criteria(policy: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _symmetrical(each: _Read, name: str, template: _Template) -> bool:
-    """Tell whether answers are led: where the path or the graph it is in says so."""
+    """Tell whether replies follow the path too: the path or its graph must say so."""
     groups = each.content.topology_template.groups.values()
     told = [group.properties.get("symmetrical") for group in groups if name in group.members]
     return any(value is True for value in (template.properties.get("symmetrical"), *told))

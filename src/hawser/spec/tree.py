@@ -1,7 +1,7 @@
-"""A file's content as an immutable tree in which every part knows where it was written.
+"""Immutable tree of a file's content, in which every node records where it was written.
 
-Everything that turns a file into a workflow (inheritance, overrides, variables) maps trees to
-trees, so a mistake is told at the line that made it, whichever way the value took.
+Every step from file to workflow (inheritance, overrides, variables) maps trees to trees. An error
+is therefore reported at the line that caused it, however the value got to its final place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hawser.spec.errors import Place
 
 MAX_SIZE = 50_000
-"""Parts of one tree, aliases and variables put in. A large workflow has a few thousand."""
+"""Most nodes of a tree with aliases and variables expanded. Large workflows have a few thousand."""
 MAX_DEPTH = 32
 
 Value = None | bool | int | float | str
@@ -21,7 +21,7 @@ Data = Value | list["Data"] | dict[str, "Data"]
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A single value, and the text it was written as."""
+    """A single value, with the text as written."""
 
     place: Place
     value: Value
@@ -45,7 +45,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A mapping. `keys` holds where each key was written."""
+    """A mapping. `keys` records where each key was written."""
 
     place: Place
     nodes: Mapping[str, Tree]
@@ -57,21 +57,21 @@ class Table:
         _measure(self, self.nodes.values())
 
     def get(self, key: str) -> Tree | None:
-        """The value of a key, None where there is no such key."""
+        """The value of a key, or None if there is no such key."""
         return self.nodes.get(key)
 
     def put(self, key: str, node: Tree, place: Place | None = None) -> Table:
-        """Give a copy in which the key has this value."""
+        """Return a copy in which the key has this value."""
         keys = {**self.keys, key: place or self.keys.get(key, node.place)}
         return Table(self.place, {**self.nodes, key: node}, keys)
 
     def without(self, *gone: str) -> Table:
-        """Give a copy without these keys."""
+        """Return a copy without these keys."""
         rest = {key: node for key, node in self.nodes.items() if key not in gone}
         return Table(self.place, rest, {key: self.keys[key] for key in rest})
 
     def only(self, *kept: str) -> Table:
-        """Give a copy with no other keys than these."""
+        """Return a copy with only these keys."""
         return self.without(*(key for key in self.nodes if key not in kept))
 
 
@@ -84,7 +84,7 @@ def _measure(node: Items | Table, children: Collection[Tree]) -> None:
 
 
 def too_large(node: Tree) -> str | None:
-    """Say what is wrong with a tree that is too large to be used, None for any other."""
+    """Return an error message if the tree is too deep or too large, else None."""
     if node.depth > MAX_DEPTH:
         return f"found nesting deeper than {MAX_DEPTH} levels"
     if node.size > MAX_SIZE:
@@ -93,7 +93,7 @@ def too_large(node: Tree) -> str | None:
 
 
 def empty(place: Place) -> Table:
-    """Give a mapping without entries."""
+    """Return an empty mapping."""
     return Table(place, {}, {})
 
 
@@ -103,7 +103,7 @@ def is_null(node: Tree | None) -> bool:
 
 
 def plain(node: Tree) -> Data:
-    """Give the tree as ordinary lists and dictionaries."""
+    """Convert the tree to plain lists and dictionaries."""
     match node:
         case Scalar():
             return node.value
@@ -114,7 +114,7 @@ def plain(node: Tree) -> Data:
 
 
 def merge(base: Table, over: Table) -> Table:
-    """Lay a tree over another: mappings merge key by key, `null` deletes, all else replaces."""
+    """Merge `over` into `base`: mappings merge by key, `null` deletes, anything else replaces."""
     result = Table(over.place, base.nodes, base.keys)
     for key, node in over.nodes.items():
         result = _merge_key(result, key, node, over.keys[key])
@@ -133,12 +133,12 @@ def _merge_key(table: Table, key: str, node: Tree, place: Place) -> Table:
 
 
 def place_of(root: Tree, loc: Sequence[str | int], *, key: bool = False) -> Place:
-    """Find where a field is written, or the nearest thing around it.
+    """Find where a field is written, or its nearest enclosing node if it is absent.
 
     Args:
         root: the tree.
-        loc: keys and indexes from the root.
-        key: give the place of the last key rather than that of its value.
+        loc: keys and indexes that lead from the root to the field.
+        key: return the place of the last key instead of its value.
     """
     node, place = root, root.place
     for step in loc:
@@ -151,7 +151,7 @@ def place_of(root: Tree, loc: Sequence[str | int], *, key: bool = False) -> Plac
 
 
 def child(node: Tree, step: str | int) -> Tree | None:
-    """Give the part under a key or at a position, None where there is none."""
+    """Return the child under a key or at an index, or None if there is none."""
     if isinstance(node, Table):
         return node.get(str(step))
     if isinstance(node, Items) and isinstance(step, int) and step < len(node.nodes):

@@ -1,7 +1,7 @@
-"""Physical quantities: numbers that know their unit.
+"""Physical quantities: numbers with a unit.
 
-A quantity is written in a file as text with its unit (`10 Mbit/s`, `35 ms`, `75 kB`, `0.1 %`) and
-is a plain `float` in the base unit everywhere else. Units of rate and size are decimal (SI).
+In a file, a quantity is text with a unit (`10 Mbit/s`, `35 ms`, `75 kB`, `0.1 %`). Everywhere else
+it is a `float` in the base unit. Units of rate and size are decimal (SI).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hawser.spec.errors import found
 
 _TEXT = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)[ \t]*(\S*)", re.ASCII)
 _LONGEST = 64
-"""Characters of a quantity; `float` writes none longer than 24."""
+"""Longest text of a quantity. The text of a `float` has at most 24 characters."""
 
 
 class Quantity(float):
@@ -34,10 +34,10 @@ class Quantity(float):
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read text with a unit.
+        """Parse text with a unit.
 
         Raises:
-            ValueError: with one sentence that says what was found and what was expected.
+            ValueError: the text is invalid; one sentence says what was found and expected.
         """
         if isinstance(value, cls):
             return value
@@ -67,10 +67,10 @@ class Quantity(float):
         return f"{low} and at most {cls(cls.MAXIMUM)}"
 
     def __str__(self) -> str:
-        """Write the value so that it parses back to exactly itself.
+        """Format the value so that it parses back to exactly the same number.
 
-        It is written in the largest unit of which there is at least one, in minutes and hours only
-        where they are whole.
+        The unit is the largest one in which the number is at least 1. Minutes and hours are used
+        only for whole numbers.
         """
         value = Decimal(repr(float(self)))
         numbers = {unit: value / Decimal(factor) for unit, factor in self.UNITS.items()}
@@ -99,12 +99,12 @@ class Quantity(float):
 
 
 def _fits(unit: str, number: Decimal) -> bool:
-    """Tell whether a number reads well in its unit."""
+    """Tell whether a number is easy to read in this unit."""
     return number >= 1 and (unit not in ("min", "h") or number == int(number))
 
 
 def _spelt(unit: str) -> str:
-    """Give the likely meaning of another spelling: `Mbps` and `mb/s` are megabits a second."""
+    """Normalise a variant spelling: `Mbps` and `mb/s` mean megabits per second."""
     spelt = unit.casefold().replace("bps", "b/s")
     return spelt if "bit" in spelt else spelt.replace("b/s", "bit/s")
 
@@ -115,7 +115,7 @@ def _written(number: Decimal) -> str:
 
 
 def _split(value: object) -> tuple[Decimal | None, str | None]:
-    """Split a number and its unit, both None where there is no number."""
+    """Split text into a number and a unit; both are None if there is no number."""
     text = value.strip() if isinstance(value, str) and len(value) <= _LONGEST else ""
     match = _TEXT.fullmatch(text)
     return (Decimal(match[1]), match[2]) if match else (None, None)
