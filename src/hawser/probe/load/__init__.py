@@ -1,1 +1,1 @@
-"""Loads made by `hawserd load` on the nodes of a lab."""
+"""Load generation with `hawserd load` on the nodes of a lab."""

@@ -1,4 +1,4 @@
-"""From a measurement to configurations of `hawserd load`."""
+"""Builds the configurations of `hawserd load` for a measurement."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _STREAM = "load"
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is sent, and how fast: frames a second, or as fast as possible."""
+    """How much to send and how fast: in frames per second, or as fast as possible."""
 
     frames: int
     rate: float | None
@@ -45,7 +45,7 @@ class Amount:
 def stream(
     traffic: Traffic, source: Address, target: Address, next_hop: str, amount: Amount
 ) -> Stream:
-    """The stream of a measurement."""
+    """The stream that a measurement sends."""
     flows = traffic.flows
     return Stream(
         name=_STREAM,
@@ -66,7 +66,7 @@ def stream(
 def sender(
     traffic: Traffic, run: int, interface: str, backend: Backend, sent: Stream
 ) -> LoadConfig:
-    """A daemon that only sends."""
+    """Configuration of a daemon that only sends."""
     send = _send(traffic, Port(interface=interface), backend, sent)
     return LoadConfig(run=run, drain_ms=0, send=send)
 
@@ -74,7 +74,7 @@ def sender(
 def receiver(
     traffic: Traffic, run: int, interface: str, backend: Backend, control: PurePosixPath
 ) -> LoadConfig:
-    """A daemon that only receives, until it is told to stop."""
+    """Configuration of a daemon that only receives, until it is stopped."""
     port, flows = traffic.flows.target_port, traffic.flows
     receive = Receive(
         port=Port(interface=interface),
@@ -86,7 +86,7 @@ def receiver(
 
 
 def both(traffic: Traffic, sent: Stream, backend: Backend, ends: tuple[str, str]) -> LoadConfig:
-    """A daemon that sends to itself, between the ports `load` of two namespaces."""
+    """Configuration of a daemon that sends from one namespace's port `load` to another's."""
     source, target = (Port(interface="load", netns=end) for end in ends)
     receive = Receive(port=target, backend=backend, streams=_streams(traffic))
     send = _send(traffic, source, backend, sent)
@@ -107,13 +107,13 @@ def _streams(traffic: Traffic) -> tuple[StreamFlows]:
 
 
 def target_addresses(traffic: Traffic, target: Address) -> list[Address]:
-    """All addresses that frames go to."""
+    """All destination addresses of the stream."""
     wanted = traffic.flows.target or Addresses(first=target)
     return [wanted.first + i for i in range(min(wanted.count, traffic.flows.count))]
 
 
 def mean_bits(traffic: Traffic) -> float:
-    """Mean size of what the measurement counts; letters of RFC 6985 count the check sequence."""
+    """Mean counted size in bits. Sizes by RFC 6985 letter include the frame check sequence."""
     sizes = traffic.sizes
     if sizes.fixed is not None:
         return 8 * float(sizes.fixed)
@@ -128,11 +128,11 @@ _FCS = 4
 _LETTERS = dict(
     zip("abcdefghijz", (64, 128, 256, 512, 1024, 1280, 1518, 2112, 9000, 16_000, 1518), strict=True)
 )
-"""RFC 6985 section 3."""
+"""Frame sizes in bytes by letter (RFC 6985 section 3)."""
 
 
 def _from_frame(traffic: Traffic) -> int:
-    """What is added to a frame's length for what is counted."""
+    """Bytes to add to a frame's length to get the counted size."""
     return {"frame": 0, "fcs": _FCS, "ip": -14}[traffic.counted]
 
 

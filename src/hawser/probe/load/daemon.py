@@ -21,13 +21,13 @@ _STOP_SECONDS = 10.0
 
 
 class _Result(BaseModel):
-    """A part of the result; fields that nobody asks for here are left out."""
+    """A part of the result, reduced to the fields that are used here."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class Sent(_Result):
-    """What a sender did; see the schema."""
+    """Counters of a sender; see the schema."""
 
     scheduled: int
     frames: int
@@ -37,7 +37,7 @@ class Sent(_Result):
 
 
 class Distribution(_Result):
-    """Quantiles in nanoseconds, and filled buckets: from, below, count."""
+    """Quantiles in nanoseconds, and the non-empty buckets as (from, below, count)."""
 
     count: int
     p50_ns: int | None
@@ -55,7 +55,7 @@ class ReceivedStream(_Result):
 
 
 class Received(_Result):
-    """What a receiver counted; see the schema."""
+    """Counters of a receiver; see the schema."""
 
     frames: int
     bytes: int
@@ -69,17 +69,17 @@ class Received(_Result):
 
 
 class LoadResult(_Result):
-    """Both sides, of which one may be missing."""
+    """Results of the sender and the receiver; either may be missing."""
 
     sent: Sent | None = None
     received: Received | None = None
 
 
 def parse(text: str) -> LoadResult:
-    """Read what a daemon printed.
+    """Parse the output of a daemon.
 
     Raises:
-        ProbeError: it is no result.
+        ProbeError: the text is not a valid result.
     """
     try:
         return LoadResult.model_validate_json(text)
@@ -89,26 +89,26 @@ def parse(text: str) -> LoadResult:
 
 @dataclass(frozen=True)
 class Start:
-    """How a daemon is started on a node."""
+    """How to start a daemon on a node."""
 
     node: Node
     program: Path
-    """Where the node has `hawserd`."""
+    """Path of `hawserd` on the node."""
     name: str
-    """Of the file with its configuration."""
+    """Name of the configuration file."""
 
     def command(self, config: LoadConfig) -> list[str]:
-        """Put a configuration on the node, and give the command that runs it."""
+        """Write the configuration to the node, and return the command that runs it."""
         path = self.node.directory / f"{self.name}.json"
         self.node.put(path, config.model_dump_json().encode())
         return [str(self.program), "load", "--config", str(path)]
 
 
 def run(start: Start, config: LoadConfig, timeout: float) -> LoadResult:
-    """Run a daemon to its end.
+    """Run a daemon until it exits.
 
     Raises:
-        ProbeError: it failed; the text holds what it said.
+        ProbeError: the daemon failed; the text includes its output.
     """
     done = start.node.run(start.command(config), timeout=timeout, check=False)
     return _finished(start.node, done)
@@ -118,10 +118,10 @@ def run(start: Start, config: LoadConfig, timeout: float) -> LoadResult:
 def running(
     start: Start, config: LoadConfig, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Callable[[], LoadResult]]:
-    """Run a daemon that counts from now on; what is given stops it and gives its result.
+    """Run a daemon that counts from now on. The yielded function stops it and returns its result.
 
     Raises:
-        ProbeError: it did not get ready.
+        ProbeError: the daemon did not become ready.
     """
     node = start.node
     process = node.start(start.command(config))

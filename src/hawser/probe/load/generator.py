@@ -1,4 +1,4 @@
-"""A generator that is calibrated, and carries out trials between two nodes."""
+"""Load generator between two nodes: calibration and single trials."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from hawser.probe.load.port import SendingPort, receiving_interface, sending_por
 from hawser.spec.measurement import Traffic
 
 HEADROOM = 0.8
-"""Share of the generator's own limit up to which its results are believed."""
+"""Share of the generator's measured limit up to which its results are trusted."""
 
 _CALIBRATION_FRAMES = 400_000
 _SLACK_SECONDS = 30.0
 _UNSENT_MAX = 0.0005
-"""Share of frames, above the first, that may stay unsent in a trial: less than the finest width
-of a search."""
+"""Share of frames that may stay unsent in a trial, besides one frame. It is below the finest
+resolution of a search."""
 _ATTEMPTS = 8
-"""On an idle virtual machine with two cores one trial of 1 s in four is interrupted for more than
-0.5 ms."""
+"""Attempts per trial. On an idle virtual machine with two cores, one in four trials of 1 s is
+interrupted for more than 0.5 ms."""
 _RUNS = 1 << 16
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trial: what was sent and what came."""
+    """Result of a trial: frames sent and frames received."""
 
     sent: Sent
     received: Received
 
     @property
     def lost(self) -> int:
-        """Frames sent that never came. Negative only where the counters are wrong."""
+        """Frames sent but not received. Negative only if the counters are wrong."""
         return self.sent.frames - self.received.unique
 
 
 class Generator:
-    """Sends from one node to another. Made by `open_generator`."""
+    """Sends frames from one node to another. Created by `open_generator`."""
 
     def __init__(
         self,
@@ -73,18 +73,19 @@ class Generator:
         self._sleep = sleep
         self._run = int.from_bytes(os.urandom(2))
         self._name = f"load-{secrets.token_hex(3)}"
-        """Of its files on the nodes: several may measure there at once."""
+        """Unique name of its files on the nodes, because several generators may run there."""
 
     def _start(self, node: Node, part: str) -> daemon.Start:
         return daemon.Start(node, self._hawserd, f"{self._name}-{part}")
 
     def trial(self, amount: Amount) -> Outcome:
-        """Send, wait until all that can come has come, then read.
+        """Send, wait until frames in flight have arrived, then read the counters.
 
         A trial in which the generator could not keep up is repeated.
 
         Raises:
-            ProbeError: it never kept up, more came than was sent, or a daemon failed.
+            ProbeError: the generator never kept up, more frames arrived than were sent, or a
+                daemon failed.
         """
         for _ in range(_ATTEMPTS):
             outcome = self._once(amount)
@@ -114,10 +115,10 @@ class Generator:
         return config.sender(self._traffic, self._run, self._port.interface, self.backend, stream)
 
     def calibrate(self) -> float:
-        """Frames a second that the generator sends to its own sink on the sending node.
+        """Measure the frames per second that the generator can send to a sink on the sending node.
 
         Raises:
-            ProbeError: it could not be measured.
+            ProbeError: the rate could not be measured.
         """
         traffic = self._traffic
         source, target = self._addresses
@@ -139,10 +140,10 @@ def open_generator(
     drain: float,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Generator]:
-    """A generator from `from` to `to` of a measurement; the target takes on the flows' addresses.
+    """Open a generator from `from` to `to`; the target takes the destination addresses.
 
     Raises:
-        ProbeError: there is no way, or no backend works on it.
+        ProbeError: there is no route to the target, or no backend works on it.
     """
     source, target = endpoints(context.lab, traffic)
     addresses = ip_address(source.address), ip_address(target.address)
@@ -171,9 +172,10 @@ _TRY = Amount(frames=100, rate=1000.0)
 
 
 def _choose(make: Callable[[Backend], Generator]) -> Generator:
-    """XDP where frames get through, else packet sockets.
+    """Choose XDP if its frames arrive, else packet sockets.
 
-    On a veth pair XDP needs a program or GRO at the other end, which belongs to another node.
+    On a veth pair, XDP works only if the other end has an XDP program or GRO. That end belongs to
+    another node, so the only way to know is to try.
     """
     generator = make("xdp")
     with contextlib.suppress(ProbeError):
@@ -184,7 +186,7 @@ def _choose(make: Callable[[Backend], Generator]) -> Generator:
 
 @contextlib.contextmanager
 def _own_sink(node: Node) -> Iterator[tuple[str, str]]:
-    """Two namespaces on a node, with a veth pair between them: ports `load`."""
+    """Create two namespaces on a node, joined by a veth pair whose ends are both named `load`."""
     prefix = f"hawserc{os.getpid()}-{int.from_bytes(os.urandom(3)):06x}"
     ends = f"{prefix}a", f"{prefix}b"
     try:

@@ -1,4 +1,4 @@
-"""Where a load leaves a node and where it comes in: interfaces, next hop, addresses."""
+"""Ports of a load: outgoing interface with its next hop, incoming interface, addresses."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _TIMEOUT = 10.0
 
 @dataclass(frozen=True)
 class SendingPort:
-    """An interface, and the Ethernet address of the next hop behind it."""
+    """An interface, and the Ethernet address of its next hop."""
 
     interface: str
     next_hop: str
 
 
 def sending_port(node: Node, source: Address, target: Address) -> SendingPort:
-    """How a node reaches an address.
+    """Find the interface and next hop by which a node reaches an address.
 
     Raises:
-        ProbeError: it has no route, or the next hop does not answer.
+        ProbeError: the node has no route, or the next hop does not answer.
     """
     route = _json(node, "route", "get", str(target))[0]
     hop, interface = str(route.get("gateway", target)), str(route["dev"])
-    # any packet makes the kernel resolve the next hop; whether it is answered does not matter
+    # any packet makes the kernel resolve the next hop; a reply is not needed
     family = "-6" if target.version == 6 else "-4"
     ping = ["ping", family, "-n", "-c", "3", "-i", "0.2", "-W", "1", "-I", str(source), hop]
     node.run(ping, timeout=_TIMEOUT, check=False)
@@ -43,10 +43,10 @@ def sending_port(node: Node, source: Address, target: Address) -> SendingPort:
 
 
 def receiving_interface(node: Node, address: Address) -> str:
-    """The interface that has an address.
+    """Find the interface that has an address.
 
     Raises:
-        ProbeError: none has.
+        ProbeError: no interface has it.
     """
     for link in _json(node, "address", "show"):
         if any(info.get("local") == str(address) for info in link.get("addr_info", [])):
@@ -56,7 +56,7 @@ def receiving_interface(node: Node, address: Address) -> str:
 
 @contextlib.contextmanager
 def taken_on(node: Node, interface: str, addresses: Sequence[Address]) -> Iterator[None]:
-    """Let a node answer for addresses, as a host that has them would."""
+    """Make a node answer for addresses as if it had them."""
     have = {
         info.get("local")
         for link in _json(node, "address", "show")

@@ -1,4 +1,4 @@
-"""A constant load with every frame accounted for."""
+"""Probe that sends a constant load and accounts for every frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DRAIN_SECONDS = 0.5
 
 
 class LoadProbe:
-    """One trial at a rate."""
+    """Measures one trial at a given rate."""
 
     def __init__(self, spec: Load, sleep: Callable[[float], None] = time.sleep) -> None:
         self._spec = spec
@@ -27,7 +27,7 @@ class LoadProbe:
         """Calibrate, then measure once.
 
         Raises:
-            ProbeError: the rate is more than the generator is good for, or a daemon failed.
+            ProbeError: the rate exceeds what the generator can deliver, or a daemon failed.
         """
         try:
             outcome = self._trial(context)
@@ -62,9 +62,9 @@ class LoadProbe:
             return generator.trial(Amount(max(1, round(rate * self._spec.duration)), rate))
 
     def seconds(self) -> float:
-        """Calibration, trial and drain."""
+        """Time that calibration, trial and drain take, in seconds."""
         return self._spec.seconds
 
     def tools(self) -> tuple[str, ...]:
-        """What finds the way."""
+        """Commands that find the next hop."""
         return ("ip", "ping")

@@ -1,4 +1,4 @@
-"""From trials to samples."""
+"""Converts trial results to samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hawser.store.sample import Sample
 
 
 def sample(measurement: str, metric: str, value: float, subject: str = "") -> Sample:
-    """A value of the direction from `from` to `to`."""
+    """Make a sample for the direction from `from` to `to`."""
     return Sample(
         measurement=measurement,
         metric=metric,
@@ -21,7 +21,7 @@ def sample(measurement: str, metric: str, value: float, subject: str = "") -> Sa
 
 
 def delays(measurement: str, received: Received, prefix: str = "") -> list[Sample]:
-    """Delays of a trial, none where nothing came. A prefix of their names tells of what load."""
+    """Delays of a trial; none if no frame arrived. The metric prefix names the load."""
     stream = received.streams[0]
     found = {
         "delay": stream.delay.p50_ns,
@@ -36,7 +36,7 @@ def delays(measurement: str, received: Received, prefix: str = "") -> list[Sampl
 
 
 def accounts(measurement: str, outcome: Outcome) -> list[Sample]:
-    """What became of the frames, in percent of those sent (`unsent`: of those due)."""
+    """Fate of the frames, in percent of those sent (`unsent`: percent of those due)."""
     sent, received = outcome.sent, outcome.received
     shares = {
         "loss": outcome.lost / sent.frames,
