@@ -1,4 +1,4 @@
-"""What a bench is made of, and the order in which it is measured."""
+"""Parts of a bench, and the order in which its samples are taken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.result import Check
 from harness.samples import Samples
 
 Measure = Callable[[], Mapping[str, float]]
-"""Takes one sample, on a lab of its own: values by metric name."""
+"""Takes one sample in a lab of its own and returns values by metric name."""
 
 
 class SampleError(Exception):
@@ -19,7 +19,7 @@ class SampleError(Exception):
 
 @dataclass(frozen=True)
 class Metric:
-    """Something that is measured: `name` is for scripts, `heading` for people."""
+    """A measured quantity: `name` is for scripts, `heading` for readers."""
 
     name: str
     unit: str
@@ -29,9 +29,9 @@ class Metric:
 
 @dataclass(frozen=True)
 class Peer:
-    """One of the things compared, and its cases: a measurement by workload name.
+    """One of the programs compared, with its cases: a measurement by workload name.
 
-    A peer that cannot be had has no cases but the reason in `missing`.
+    A peer that is unavailable has no cases, and `missing` gives the reason.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Bench:
     derive: Callable[[Samples], None] = lambda _samples: None
 
     def cases(self) -> list[Case]:
-        """All cases of the peers that are there."""
+        """All cases of the available peers."""
         return [
             Case(peer.name, workload, measure)
             for peer in self.peers
@@ -81,13 +81,13 @@ class Bench:
 
 
 def order(cases: Sequence[Case], rounds: int, seed: int) -> list[tuple[int, Case]]:
-    """Every case once a round, each round in a random order of its own.
+    """Schedule every case once per round, each round in its own random order.
 
-    A randomised complete block design: what the machine does over the run falls on all peers alike
+    This is a randomised complete block design: drift of the machine affects all peers alike
     (Abedi and Brecht, "Conducting Repeatable Experiments in Highly Variable Cloud Computing
     Environments", ICPE 2017).
     """
-    randomness = random.Random(seed)  # noqa: S311 - an order, not a secret
+    randomness = random.Random(seed)  # noqa: S311 - chooses an order, not a secret
     return [
         (round_, case)
         for round_ in range(rounds)

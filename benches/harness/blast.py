@@ -1,9 +1,9 @@
-"""Send UDP packets as fast as one core can, and say how many.
+"""Send UDP packets as fast as one core can, and print how many.
 
     python blast.py ADDRESS PORT PAYLOAD SECONDS
 
-The kernel cuts each datagram into packets (UDP_SEGMENT, udp(7)): a packet costs a fraction of a
-system call. Where the device takes segmentation over, switch that off first:
+The kernel splits each datagram into packets (UDP_SEGMENT, udp(7)), so a packet costs a fraction of
+a system call. If the device offloads segmentation, switch that off first:
 `ethtool -K DEV tx-udp-segmentation off`.
 """
 
@@ -19,7 +19,7 @@ _BURST = 64
 
 
 def blast(address: str, port: int, payload: int, seconds: float) -> tuple[int, float]:
-    """Send packets of `payload` bytes for so long; their number, and the seconds it took."""
+    """Send packets of `payload` bytes; return their number and the seconds it took."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
         out.setsockopt(_SOL_UDP, _UDP_SEGMENT, payload)
         out.connect((address, port))

@@ -1,4 +1,4 @@
-"""One-way delays from what was captured at both ends, by the kernel's time stamps."""
+"""One-way delays from captures at both ends, using the kernel's timestamps."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from harness.bench import SampleError
 from harness.lab import Daemon, Namespace, until
 
 _NANOSECONDS = 0xA1B2_3C4D
-"""First word of a capture file with nanoseconds (draft-ietf-opsawg-pcap, section 4)."""
+"""Magic number of a pcap file with nanosecond timestamps (draft-ietf-opsawg-pcap section 4)."""
 _PAYLOAD = 14 + 20 + 8
 _NUMBER = 12
-"""Bytes of iperf3's time and number at the start of each datagram: no two are equal."""
+"""Length of iperf3's time and sequence number at the start of a datagram; unique per packet."""
 
 
 def capture(end: Namespace, device: str, file: Path) -> Daemon:
-    """Write down the iperf3 datagrams that pass a device."""
+    """Capture the iperf3 datagrams that pass a device."""
     what = ["udp", "and", "dst", "port", "5201"]
     options = [
         "--immediate-mode",
@@ -35,10 +35,10 @@ def capture(end: Namespace, device: str, file: Path) -> Daemon:
 
 
 def delays(sent: Path, received: Path) -> list[float]:
-    """One-way delay of every packet in both files, microseconds.
+    """One-way delay of every packet that is in both files, in microseconds.
 
     Raises:
-        SampleError: a file is no capture, or no packet is in both.
+        SampleError: a file is not a capture, or no packet is in both.
     """
     departures = dict(_packets(sent))
     found = [
@@ -52,7 +52,7 @@ def delays(sent: Path, received: Path) -> list[float]:
 
 
 def _packets(file: Path) -> Iterator[tuple[bytes, int]]:
-    """Number and time stamp (ns) of every packet."""
+    """Yield iperf3's header and the timestamp (ns) of every packet."""
     content = file.read_bytes()
     if len(content) < 24 or struct.unpack_from("=I", content)[0] != _NANOSECONDS:
         raise SampleError(f"{file.name} is no capture with nanoseconds")

@@ -30,7 +30,7 @@ DONE, CHECK_FAILED, BAD_INPUT, MACHINE_LACKS, INTERRUPTED = 0, 1, 2, 3, 130
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured."""
+    """How much to measure."""
 
     rounds: int
     seconds: int
@@ -53,17 +53,17 @@ def main(
     rounds: int = _FULL.rounds,
     documented: bool = True,
 ) -> int:
-    """Run a bench; the exit code: 0 done, 1 a check failed, 2 bad input, 3 something lacks.
+    """Run a bench. Exit code: 0 done, 1 a check failed, 2 bad input, 3 something is missing.
 
     Args:
         description: what `--help` says first.
-        tools: commands that must be there, each with its Debian package.
-        peers: what is compared: by name, how to obtain it.
-        make: makes the bench of the peers, obtained or missing.
-        arguments: instead of the process's own.
-        seconds: length of a transfer, unless the arguments say otherwise.
-        rounds: samples of each figure, unless they say otherwise.
-        documented: whether a full run gets into the documentation.
+        tools: required commands, each with its Debian package.
+        peers: name of each peer, and the function that obtains it.
+        make: builds the bench from the peers, whether obtained or missing.
+        arguments: command line to use instead of the process's own.
+        seconds: default length of a transfer.
+        rounds: default number of samples per figure.
+        documented: whether a full run updates the documentation.
     """
     chosen = _parser(description, list(peers), seconds, rounds).parse_args(arguments)
     console = Console(stderr=True)
@@ -93,7 +93,7 @@ def main(
 def _obtained(
     name: str, obtain: Callable[[Effort], Peer], effort: Effort, console: Console
 ) -> Peer:
-    """A peer, or where it cannot be had its name with the reason."""
+    """The peer, or a placeholder with the reason if it is unavailable."""
     with console.status(f"obtaining {name}"):
         try:
             return obtain(effort)
@@ -119,7 +119,7 @@ def _bench(chosen: argparse.Namespace, effort: Effort, bench: Bench, console: Co
 
 
 def _result(bench: Bench, outcome: Outcome, seed: int, *, only: bool) -> Result:
-    """The rows and checks. A bench of `--only` some peers leaves out checks that need others."""
+    """Rows and checks. With `--only`, checks that need the other peers are left out."""
     checks = bench.checks(outcome.samples)
     software = {peer.name: peer.version for peer in bench.peers if peer.version}
     return Result(
@@ -131,7 +131,7 @@ def _result(bench: Bench, outcome: Outcome, seed: int, *, only: bool) -> Result:
 
 
 def _write(bench: Bench, result: Result, outcome: Outcome, *, partial: bool) -> None:
-    """Keep the result. What was not measured in full does not get into the documentation."""
+    """Save the result. A partial run does not update the documentation."""
     name = f"{bench.name}-partial" if partial else bench.name
     result.write(ROOT / "target" / "bench" / f"{name}.json")
     if not partial:

@@ -1,4 +1,4 @@
-"""A bench's own section of docs/benchmarks.md."""
+"""Section of docs/benchmarks.md that a bench maintains."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ medians (least to largest). Compare rows with each other, not with rows of anoth
 
 
 class DocsError(Exception):
-    """The page is not as the benches left it; the text says where."""
+    """The section markers of the page are damaged; the text says where."""
 
 
 def check_page(page: Path, name: str) -> None:
-    """See that `renew` will work, before hours are spent on measuring.
+    """Check that `renew` will work before hours are spent on measuring.
 
     Raises:
         DocsError: the section's markers in the page do not pair.
@@ -32,7 +32,7 @@ def check_page(page: Path, name: str) -> None:
 
 
 def renew(page: Path, name: str, section: str) -> None:
-    """Put a bench's section in place of its last one, or at the end of the page.
+    """Replace the bench's previous section, or append the section to the page.
 
     Raises:
         DocsError: the section's markers in the page do not pair.
@@ -43,7 +43,7 @@ def renew(page: Path, name: str, section: str) -> None:
 
 
 def replaced(text: str, name: str, section: str) -> str:
-    """`text` with the section between the markers of `name` replaced; all else as it was.
+    """Replace the section between the markers of `name`; leave the rest of `text` unchanged.
 
     Raises:
         DocsError: the markers do not pair.
@@ -64,7 +64,7 @@ def _text(page: Path) -> str:
 
 
 def section(bench: Bench, result: Result, outcome: Outcome) -> str:
-    """The section: what, where, when, figures, checks, and how to repeat it."""
+    """Text of the section: what, where, when, figures, checks, and how to repeat the run."""
     parts = [
         f"## {bench.title}",
         bench.about,

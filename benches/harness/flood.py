@@ -1,9 +1,9 @@
-"""Send UDP packets at a rate, at so little cost that the generator is not what gives in.
+"""Send UDP packets at a rate, cheaply enough that the generator is not the bottleneck.
 
     python flood.py ADDRESS PORT PAYLOAD PACKETS_PER_SECOND SECONDS
 
-The kernel cuts a datagram of many segments into packets (UDP_SEGMENT, udp(7)), so that a packet
-costs a fraction of a system call. Bursts of 16 packets leave at absolute times.
+The kernel splits a large datagram into packets (UDP_SEGMENT, udp(7)), so a packet costs a fraction
+of a system call. Bursts of 16 packets are sent at absolute times.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BURST = 16
 
 
 def flood(address: str, port: int, payload: int, rate: float, seconds: float) -> int:
-    """Send packets of `payload` bytes; their number."""
+    """Send packets of `payload` bytes; return their number."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
         out.setsockopt(_SOL_UDP, _UDP_SEGMENT, payload)
         out.connect((address, port))

@@ -4,9 +4,9 @@
         a, b = lab.pair()              # 198.18.0.1 -- wan0 -- 198.18.0.2
         a.start(["some-daemon"])
 
-Everything is gone when the block ends, however it ends. A namespace's name carries the process id
-of its bench; what a bench leaves that was killed with SIGKILL is removed when the next one starts
-(its processes die with it).
+Everything is removed when the block ends, however it ends. The name of a namespace contains the
+process id of its bench. If a bench is killed with SIGKILL, its processes die with it, and the next
+bench to start removes its namespaces.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Daemon:
         self._log = log
         with log.open("wb") as out:
             self._process = subprocess.Popen(
-                # The kernel ends it when the bench dies, even by SIGKILL.
+                # The kernel kills the process when the bench dies, even by SIGKILL.
                 ["setpriv", "--pdeathsig", "KILL", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C reaches the bench alone, which then cleans up
+                start_new_session=True,  # Ctrl-C reaches only the bench, which then cleans up
             )
 
     @property
@@ -47,18 +47,18 @@ class Daemon:
         return self._process.pid
 
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process is still running."""
         return self._process.poll() is None
 
     def said(self, lines: int = 5) -> str:
-        """The end of its output."""
+        """The last lines of its output."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
     def wait(self, timeout: float) -> str:
-        """Wait for its end; its whole output.
+        """Wait until the process exits; return its whole output.
 
         Raises:
-            SampleError: it failed, or takes longer than `timeout` seconds.
+            SampleError: the process failed, or takes longer than `timeout` seconds.
         """
         try:
             status = self._process.wait(timeout)
@@ -69,7 +69,7 @@ class Daemon:
         return self._log.read_text(errors="replace")
 
     def stop(self, grace: float = 2.0) -> None:
-        """End it: SIGTERM, after `grace` seconds SIGKILL."""
+        """Send SIGTERM, and SIGKILL after `grace` seconds."""
         self._process.terminate()
         try:
             self._process.wait(grace)
@@ -82,7 +82,7 @@ class Daemon:
 
 
 class Namespace:
-    """A network namespace: a machine of the lab. `directory` is for files of its processes."""
+    """A network namespace, used as a machine. `directory` holds the files of its processes."""
 
     def __init__(self, name: str, directory: Path) -> None:
         self.name = name
@@ -90,39 +90,39 @@ class Namespace:
         self._daemons: list[Daemon] = []
         directory.mkdir()
         _ip("netns", "add", name)
-        # Neighbour discovery would be counted among the frames of a bench.
+        # IPv6 neighbour discovery would add to the frames that a bench counts.
         self.run(["sysctl", "--quiet", "--write", "net.ipv6.conf.default.disable_ipv6=1"])
         self.ip("link", "set", "lo", "up")
 
     def command(self, command: Sequence[str]) -> list[str]:
-        """`command`, as it runs in here."""
+        """Prefix `command` so that it runs in this namespace."""
         return ["ip", "netns", "exec", self.name, *command]
 
     def ip(self, *arguments: str) -> str:
-        """Run `ip ARGUMENTS` in here.
+        """Run `ip ARGUMENTS` in this namespace.
 
         Raises:
-            SampleError: it failed.
+            SampleError: the command failed.
         """
         return _ip("-n", self.name, *arguments)
 
     def run(self, command: Sequence[str], timeout: float = 10) -> str:
-        """Run a command to its end; its standard output.
+        """Run a command until it exits; return its standard output.
 
         Raises:
-            SampleError: it failed or took longer than `timeout` seconds.
+            SampleError: the command failed or took longer than `timeout` seconds.
         """
         return self.start(command).wait(timeout)
 
     def start(self, command: Sequence[str]) -> Daemon:
-        """Start a command and return while it runs."""
+        """Start a command in the background."""
         log = self.directory / f"{Path(command[0]).name}.{len(self._daemons)}.log"
         daemon = Daemon(self.command(command), log)
         self._daemons.append(daemon)
         return daemon
 
     def remove(self) -> None:
-        """End its processes and remove it with all its interfaces."""
+        """Stop its processes, and remove the namespace with all its interfaces."""
         for daemon in reversed(self._daemons):
             daemon.stop()
         with contextlib.suppress(SampleError):
@@ -151,18 +151,18 @@ class Lab:
             self._directory.cleanup()
 
     def namespace(self, label: str) -> Namespace:
-        """A new namespace without any link."""
+        """Create a namespace without links."""
         directory = Path(self._directory.name) / label
-        with _undisturbed():  # else Ctrl-C could fall between its making and its keeping
+        with _undisturbed():  # else Ctrl-C could leave a namespace that nothing removes
             made = Namespace(f"{self._name}-{label}", directory)
             self._namespaces.append(made)
         return made
 
     def link(self, a: Namespace, b: Namespace) -> tuple[str, str]:
-        """Join two namespaces by an unlimited veth link; the addresses of both ends.
+        """Join two namespaces by an unlimited veth link; return the addresses of both ends.
 
-        The n-th link (from 0) is device `wanN` on both ends, 198.18.N.1/24 to 198.18.N.2/24
-        (addresses of benchmarks, RFC 2544 section C.2.2).
+        The n-th link (from 0) is device `wanN` at both ends, with 198.18.N.1/24 and 198.18.N.2/24
+        (benchmarking addresses, RFC 2544 section C.2.2).
         """
         number, self._links = self._links, self._links + 1
         device = f"wan{number}"
@@ -174,7 +174,7 @@ class Lab:
         return addresses
 
     def pair(self) -> tuple[Namespace, Namespace]:
-        """Two namespaces and a link: 198.18.0.1 and 198.18.0.2 on `wan0`."""
+        """Create two linked namespaces with 198.18.0.1 and 198.18.0.2 on `wan0`."""
         a, b = self.namespace("a"), self.namespace("b")
         self.link(a, b)
         return a, b
@@ -186,11 +186,11 @@ def until(
     timeout: float = 10,
     daemons: Sequence[Daemon] = (),
 ) -> None:
-    """Wait until a condition holds, which takes `daemons` to run.
+    """Wait until a condition holds. It can hold only while all of `daemons` run.
 
     Raises:
-        SampleError: it does not within `timeout` seconds, or a daemon ended; the text says `what`
-            was waited for, and the last words of the daemons.
+        SampleError: the timeout passed (seconds), or a daemon exited. The text names `what` was
+            expected and quotes the last output of the daemons.
     """
     deadline = time.monotonic() + timeout
     while not condition():
@@ -202,10 +202,10 @@ def until(
 
 
 def sweep() -> list[str]:
-    """Remove namespaces of benches that are no more; their names."""
+    """Remove namespaces left by benches that no longer run; return their names."""
     left = [path.name for path in _RUN.glob(f"{_PREFIX}-*") if not _alive(path.name)]
     for name in left:
-        with contextlib.suppress(SampleError):  # another bench sweeps too
+        with contextlib.suppress(SampleError):  # another bench may sweep at the same time
             _ip("netns", "del", name)
     return left
 
@@ -223,7 +223,7 @@ def _ip(*arguments: str) -> str:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Hold back Ctrl-C and SIGTERM until the block is done."""
+    """Block Ctrl-C and SIGTERM until the end of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield

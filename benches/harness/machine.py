@@ -1,4 +1,4 @@
-"""Where and of what something was measured."""
+"""The machine and the software versions behind a measurement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Machine(BaseModel):
-    """The machine, the moment, and the versions of what was measured on it."""
+    """The machine, the time, and the versions of the software that was measured."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -32,7 +32,7 @@ class Machine(BaseModel):
 
 
 def describe(software: Mapping[str, str], seed: int) -> Machine:
-    """This machine, now. `software` has the version of each peer and tool."""
+    """Describe this machine now. `software` gives the version of each peer and tool."""
     return Machine(
         cpu=field(Path("/proc/cpuinfo").read_text(), "model name", ":"),
         cores=len(os.sched_getaffinity(0)),
@@ -56,7 +56,7 @@ def field(text: str, name: str, separator: str) -> str:
 
 
 def revision() -> str:
-    """Git revision; says so when files that count differ from it."""
+    """Git revision, marked if relevant files differ from it."""
     head = _git("rev-parse", "--short=12", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", "crates", "benches")
     return f"{head} with local changes" if changed else head

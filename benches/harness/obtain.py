@@ -1,4 +1,4 @@
-"""Building or finding the peers; `UnavailableError` says why one cannot be had here."""
+"""Builds or finds the peers; `UnavailableError` says why one is unavailable here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BUILD_TIMEOUT_S = 900
 
 
 class UnavailableError(Exception):
-    """A peer that cannot be had here; the text says why."""
+    """A peer is unavailable on this machine; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Program:
 
 
 def from_go(module: str) -> Program:
-    """Build the newest version of a Go module's command with the Go client.
+    """Build the newest version of a Go module's command with `go install`.
 
     Raises:
-        UnavailableError: there is no Go here, or it cannot build the module.
+        UnavailableError: Go is not installed, or cannot build the module.
     """
     binary = PEERS / "bin" / module.rpartition("/")[2]
     _build(["go", "install", f"{module}@latest"], binary, {"GOBIN": str(binary.parent)})
@@ -45,7 +45,7 @@ def from_cargo(crate: str) -> Program:
     """Build the newest version of a crate's command with cargo.
 
     Raises:
-        UnavailableError: there is no cargo here, or it cannot build the crate.
+        UnavailableError: cargo is not installed, or cannot build the crate.
     """
     binary = PEERS / "bin" / crate
     _build(["cargo", "install", "--locked", "--root", str(PEERS), crate], binary, {})
@@ -53,7 +53,7 @@ def from_cargo(crate: str) -> Program:
 
 
 def from_system(command: str, package: str) -> Program:
-    """Find a program of a Debian package.
+    """Find a program that a Debian package installs.
 
     Raises:
         UnavailableError: it is not installed.
@@ -64,12 +64,12 @@ def from_system(command: str, package: str) -> Program:
     return Program(path, _first(r"(\d+(?:\.\d+)+)", _output([path, "--version"])))
 
 
-@functools.cache  # what a bench measures does not change while it runs
+@functools.cache  # a bench measures the same build throughout
 def hawserd() -> Program:
     """Build this repository's daemon.
 
     Raises:
-        UnavailableError: there is no cargo here, or the build fails.
+        UnavailableError: cargo is not installed, or the build fails.
     """
     binary = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "hawserd"
     manifest = str(ROOT / "Cargo.toml")
@@ -79,7 +79,7 @@ def hawserd() -> Program:
 
 
 def _build(command: Sequence[str], binary: Path, environment: Mapping[str, str]) -> None:
-    """Run a build. Where it fails for want of the network, a binary built earlier will do."""
+    """Run a build. If it fails, for example without network, accept an earlier binary."""
     if shutil.which(command[0]) is None:
         raise UnavailableError(f"{command[0]} is not installed")
     binary.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Certificates for the peers that want them: one authority, one certificate a branch."""
+"""Certificates for peers that need them: one authority, one certificate per branch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 
 class Authority:
-    """A certificate authority that lives for a day. Files go to `directory`."""
+    """A certificate authority that is valid for a day. Files go to `directory`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -27,7 +27,7 @@ class Authority:
         self.certificate = _write(directory / "ca.pem", builder.sign(self._key, hashes.SHA256()))
 
     def issue(self, name: str) -> tuple[Path, Path]:
-        """A certificate for DNS name `name`, client and server both, and its private key."""
+        """Issue a client and server certificate for DNS name `name`, with its private key."""
         key = generate_private_key(SECP256R1())
         usage = x509.ExtendedKeyUsage(
             [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]

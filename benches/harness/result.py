@@ -1,4 +1,4 @@
-"""What a bench leaves behind: target/bench/NAME.json."""
+"""Result file of a bench: target/bench/NAME.json."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Row(BaseModel):
-    """One metric of one peer. What could not be measured has `n` 0 and no values."""
+    """One metric of one peer. If it could not be measured, `n` is 0 and there are no values."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -30,7 +30,7 @@ class Row(BaseModel):
 
 
 class Check(BaseModel):
-    """Something that must hold. Without a value, because a sample is missing, it does not."""
+    """A condition that must hold. It fails if it has no value because a sample is missing."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,7 +41,7 @@ class Check(BaseModel):
 
 
 class Result(BaseModel):
-    """All that a run of a bench found."""
+    """Everything that a run of a bench found."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,7 +51,7 @@ class Result(BaseModel):
     checks: list[Check]
 
     def write(self, file: Path) -> None:
-        """Write it as JSON; the file is whole or not there."""
+        """Write the result as JSON, atomically."""
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(".partial")
         partial.write_text(self.model_dump_json(indent=1) + "\n")
@@ -59,20 +59,20 @@ class Result(BaseModel):
 
 
 def at_least(name: str, value: float | None, limit: float) -> Check:
-    """`value` must reach `limit`."""
+    """Check that `value` reaches `limit`."""
     return Check(name=name, value=value, limit=limit, ok=value is not None and value >= limit)
 
 
 def at_most(name: str, value: float | None, limit: float) -> Check:
-    """`value` must not exceed `limit`."""
+    """Check that `value` does not exceed `limit`."""
     return Check(name=name, value=value, limit=limit, ok=value is not None and value <= limit)
 
 
 def rows(bench: Bench, samples: Samples) -> list[Row]:
-    """Every metric of every peer.
+    """One row for every metric of every peer.
 
-    A metric that does not apply to a peer is no row. A peer of which nothing could be measured has
-    a row without values for each metric: it is never left out.
+    A metric that does not apply to a peer gets no row. A peer that could not be measured at all is
+    still listed, with a row without values for each metric.
     """
     found = []
     for peer in bench.peers:

@@ -30,7 +30,7 @@ _QUIET_WINDOW_S = 0.3
 
 @dataclass(frozen=True)
 class Failure:
-    """A sample that could not be taken."""
+    """A sample that could not be taken, with the reason."""
 
     peer: str
     workload: str
@@ -40,7 +40,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened: `disturbed` of `taken` samples were, as others used the machine."""
+    """Outcome of a run. `disturbed` counts those of `taken` samples that other users disturbed."""
 
     samples: Samples
     failures: tuple[Failure, ...]
@@ -50,15 +50,16 @@ class Outcome:
 
     @property
     def rounds(self) -> int:
-        """How often each case was to be measured."""
+        """Planned number of measurements per case."""
         return self.samples.rounds
 
 
 class Patience:
-    """Sees to it that samples are taken while nobody else uses the machine.
+    """Ensures that samples are taken while nobody else uses the machine.
 
-    It waits for that before a sample and has one taken again that niced processes disturbed (those
-    of others: nothing that is measured is niced), until `budget` seconds in all are used up.
+    It waits for a quiet machine before each sample, and repeats a sample that niced processes
+    disturbed. Those belong to other users, because nothing that is measured is niced. Once it has
+    spent `budget` seconds in total, it stops waiting and repeating.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Patience:
         self._clock = clock
 
     def undisturbed(self, take: Callable[[], None]) -> bool:
-        """Call `take`, again and again until nobody disturbs it; False when patience ends first."""
+        """Repeat `take` until it runs undisturbed; False if the budget runs out first."""
         while True:
             quiet = self._wait()
             began, before = self._clock(), self._read()
@@ -87,7 +88,7 @@ class Patience:
                 return False
 
     def _wait(self) -> bool:
-        """Wait for a quiet machine; whether it is."""
+        """Wait for a quiet machine; return whether it became quiet."""
         while True:
             before = self._read()
             self._sleep(_QUIET_WINDOW_S)
@@ -109,8 +110,9 @@ def run(
 ) -> Outcome:
     """Measure every case of the bench `rounds` times, in a random order.
 
-    A sample that fails is noted, and taken once more at the end: a machine is not always its own
-    master. With `lock`, each sample holds that file locked: two benches on one machine take turns.
+    A sample that fails is recorded and retried once at the end, because a shared machine can cause
+    a single failure. With `lock`, each sample holds a lock on that file, so that two benches on one
+    machine take turns.
     """
     samples, began = Samples(rounds), time.monotonic()
     taking = _Taking(samples, console, patience, lock)
@@ -122,12 +124,12 @@ def run(
 
 
 Plan = Sequence[tuple[int, Case]]
-"""Cases to measure, each with the round that it belongs to."""
+"""Cases to measure, each with its round."""
 
 
 @dataclass
 class _Taking:
-    """Takes samples, and remembers what went wrong."""
+    """Takes samples and records failures."""
 
     samples: Samples
     console: Console
@@ -138,7 +140,7 @@ class _Taking:
     disturbed: int = 0
 
     def all(self, plan: Plan) -> Plan:
-        """Take these samples; those that failed."""
+        """Take these samples; return the ones that failed."""
         failed = []
         with _progress(self.console) as progress:
             task = progress.add_task("", total=len(plan))
@@ -164,7 +166,7 @@ Sample = Mapping[str, float] | SampleError | OSError
 
 
 def _take(case: Case, patience: Patience) -> tuple[Sample, bool]:
-    """The values of a case, or why there are none; and whether nobody disturbed."""
+    """Values of a case, or why there are none; and whether the sample was undisturbed."""
     taken: list[Sample] = []
 
     def take() -> None:
@@ -187,7 +189,7 @@ def _keep(sample: Sample, samples: Samples, round_: int, case: Case) -> Failure 
 def _report(
     console: Console, case: Case, round_: int, rounds: int, failure: Failure | None
 ) -> None:
-    """One line a sample where there is no terminal to show a bar on; failures always."""
+    """Print a line per sample if there is no terminal for a bar; always print failures."""
     if failure or not console.is_terminal:
         outcome = f"failed: {failure.reason}" if failure else "done"
         text = f"round {round_ + 1}/{rounds}: {case.peer}, {case.workload}: {outcome}"

@@ -1,4 +1,4 @@
-"""The measured values."""
+"""The values that a bench measured."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from statistics import median
 
 
 class Samples:
-    """Values by peer, metric and round of a run of `rounds` rounds."""
+    """Values by peer, metric and round, for a run of `rounds` rounds."""
 
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
         self._values: dict[tuple[str, str], dict[int, float]] = {}
 
     def add(self, peer: str, round_: int, values: Mapping[str, float]) -> None:
-        """Keep what one sample gave.
+        """Add the values of one sample.
 
         Raises:
-            ValueError: a metric of this peer and round is there already.
+            ValueError: the peer already has a value of a metric for this round.
         """
         for metric, value in values.items():
             by_round = self._values.setdefault((peer, metric), {})
@@ -26,20 +26,20 @@ class Samples:
             by_round[round_] = value
 
     def of(self, peer: str, metric: str) -> Mapping[int, float]:
-        """Values by round; empty where nothing was measured."""
+        """Values by round; empty if nothing was measured."""
         return self._values.get((peer, metric), {})
 
     def median(self, peer: str, metric: str) -> float | None:
-        """Median, or None unless every round has its value."""
+        """Median, or None if any round lacks a value."""
         values = self._complete(peer, metric)
         return median(values) if values else None
 
     def largest(self, peer: str, metric: str) -> float | None:
-        """Largest value, or None unless every round has its value."""
+        """Largest value, or None if any round lacks a value."""
         return max(self._complete(peer, metric), default=None)
 
     def ratio(self, metric: str, peer: str, other: str) -> float | None:
-        """Median of `peer` over median of `other`, or None where one of them is incomplete."""
+        """Median of `peer` divided by median of `other`, or None if either is incomplete."""
         above, below = self.median(peer, metric), self.median(other, metric)
         return above / below if above is not None and below else None
 

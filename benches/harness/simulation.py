@@ -1,4 +1,4 @@
-"""Runs whose truth is known: trials of equal or unequal variants, drawn instead of measured."""
+"""Simulated runs with known true values, to test statistics on equal or unequal variants."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Values]
-"""Draws so many noise factors in the order of trials."""
+"""Draws the given number of noise factors, in trial order."""
 
 RELATED: Final = 0.6
 """Autocorrelation of neighbouring trials in `correlated` runs."""
 _SLOW, _SLOWED = 0.15, 0.7
-"""Share of trials in the slow mode of `bimodal`, and what such a trial has of the other's value."""
+"""Share of trials in the slow mode of `bimodal`, and their value relative to the fast mode."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Run:
     values: Values
     """Shape (n, k)."""
     place: NDArray[np.int64]
-    """Shape (n, k): number of each trial, from 0."""
+    """Shape (n, k): position of each trial in the run, from 0."""
 
 
 def _normal(random: np.random.Generator, count: int) -> Values:
@@ -71,7 +71,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "bimodal": Shape(_bimodal, _median_of_modes(), _SLOW * _SLOWED + 1 - _SLOW),
     "correlated": Shape(_correlated, 1, 1),
 }
-"""Normal with 5 %; exponential; 15 % of trials 30 % lower; neighbours related."""
+"""Normal with 5 % deviation; exponential tail; 15 % of trials 30 % lower; autocorrelated."""
 
 
 def simulate(
@@ -84,9 +84,9 @@ def simulate(
     """Draw a run.
 
     Args:
-        random: source of chance.
-        shape: of the noise.
-        blocks: repeats.
+        random: random number generator.
+        shape: distribution of the noise.
+        blocks: number of blocks (repeats).
         levels: true level of each variant, shape (k,).
         between: standard deviation of the logarithm of a block's common factor.
     """

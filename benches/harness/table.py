@@ -1,4 +1,4 @@
-"""Rows and checks as people read them, on a terminal and in Markdown."""
+"""Rows and checks as tables, for the terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def markdown_checks(checks: Sequence[Check]) -> list[str]:
 
 
 def remarks(bench: Bench, outcome: Outcome) -> list[str]:
-    """What is missing, what failed and what was disturbed: a line each."""
+    """One line each for missing peers, failed samples and disturbed samples."""
     missing = [f"{peer.name} is missing: {peer.missing}" for peer in bench.peers if peer.missing]
     failed = [
         f"{failure.peer}, {failure.workload}, round {failure.round + 1} failed: {failure.reason}"
@@ -68,7 +68,7 @@ def remarks(bench: Bench, outcome: Outcome) -> list[str]:
 
 
 def disturbance(outcome: Outcome) -> list[str]:
-    """A line that says how many samples were disturbed, where there are some."""
+    """A line with the number of disturbed samples, if there are any."""
     if not outcome.disturbed:
         return []
     return [
@@ -77,7 +77,7 @@ def disturbance(outcome: Outcome) -> list[str]:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, or all before the point; a dash for what is not there."""
+    """Format with three significant digits, or as a whole number; a dash for None."""
     if value is None:
         return "-"
     return f"{value:.3g}" if abs(value) < _THOUSAND else f"{value:.0f}"

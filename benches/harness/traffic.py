@@ -21,9 +21,9 @@ class Transfer:
 
     Attributes:
         goodput: Gbit/s of payload at the receiver, without the warm-up.
-        machine_cpu: CPU seconds of the whole machine (both ends, iperf3 too) a Gbit.
-        daemon_cpu: CPU seconds of the tunnel's daemons a Gbit.
-        memory: peak resident memory of the largest daemon, MiB; 0 where there is none.
+        machine_cpu: CPU seconds per Gbit of the whole machine (both ends, with iperf3).
+        daemon_cpu: CPU seconds per Gbit of the tunnel's daemons.
+        memory: peak resident memory of the largest daemon, MiB; 0 if there is no daemon.
     """
 
     goodput: float
@@ -64,9 +64,9 @@ def tcp(
 def start_tcp(
     client: Namespace, server: Namespace, address: str, *, streams: int, seconds: int
 ) -> Daemon:
-    """Start TCP streams; `iperf_goodput` of the client's output says what they gave.
+    """Start TCP streams; `iperf_goodput` reads the result from the client's output.
 
-    They run for a warm-up of one second that does not count and `seconds` that do.
+    They run for one second of warm-up, which is not counted, and then for `seconds`.
     """
     listener = server.start(["iperf3", "--server", "--one-off", "--bind", address])
     until(lambda: "LISTEN" in server.run(["ss", "-tln", "sport = :5201"]), "iperf3 listens")
@@ -77,7 +77,7 @@ def start_tcp(
 
 
 def iperf_goodput(output: str) -> float:
-    """Gbit/s at the receiver, sum of all streams, in an iperf3 client's JSON.
+    """Read the receiver's Gbit/s, summed over all streams, from an iperf3 client's JSON.
 
     Raises:
         SampleError: iperf3 reports an error, or nothing was received.
@@ -97,10 +97,10 @@ def iperf_goodput(output: str) -> float:
 def echo(client: Namespace, address: str, *, count: int) -> list[float]:
     """Round-trip times of `count` pings, 10 ms apart, in microseconds.
 
-    Twenty more go ahead of them and do not count.
+    Twenty more pings are sent first as a warm-up and are not counted.
 
     Raises:
-        SampleError: some were not answered.
+        SampleError: some pings were not answered.
     """
     warm_up = 20
     asked = count + warm_up
@@ -112,7 +112,7 @@ def echo(client: Namespace, address: str, *, count: int) -> list[float]:
 
 
 def echo_times(output: str) -> list[float]:
-    """Round-trip times in microseconds in ping's output."""
+    """Read the round-trip times in microseconds from the output of ping."""
     return [float(ms) * 1000 for ms in re.findall(r" time=([\d.]+) ms", output)]
 
 

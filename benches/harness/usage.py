@@ -12,7 +12,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class CpuTime:
-    """CPU seconds used until now: by the whole machine, and by some processes."""
+    """CPU seconds used so far by the whole machine and by some processes."""
 
     machine: float
     processes: float
@@ -37,39 +37,39 @@ def cpu_time(pids: Sequence[int]) -> CpuTime:
 def machine_seconds(stat: str) -> float:
     """CPU seconds of all cores in /proc/stat, without those of niced processes.
 
-    On a shared machine others run their builds niced; nothing that is measured here is.
+    On a shared machine other users run their builds niced; nothing that is measured here is niced.
     """
     user, _nice, system, _idle, _iowait, irq, softirq = map(int, stat.split()[1:8])
     return (user + system + irq + softirq) / _TICKS
 
 
 def busy_share(earlier: str, later: str) -> float:
-    """Share of all cores, 0 to 1, that anybody used between two readings of /proc/stat."""
+    """Share of all cores in use between two readings of /proc/stat, 0 to 1."""
     passed = _passed(earlier, later)
     idle = passed[3] + passed[4]
     return 1 - idle / (sum(passed) or 1)
 
 
 def niced_share(earlier: str, later: str) -> float:
-    """Share of all cores, 0 to 1, that niced processes used between two readings of /proc/stat."""
+    """Share of all cores used by niced processes between two readings of /proc/stat, 0 to 1."""
     passed = _passed(earlier, later)
     return passed[1] / (sum(passed) or 1)
 
 
 def _passed(earlier: str, later: str) -> list[int]:
-    """Ticks from user to steal, in the order of /proc/stat."""
+    """Ticks between two readings, for the fields user to steal in the order of /proc/stat."""
     before, after = (list(map(int, text.split()[1:9])) for text in (earlier, later))
     return [b - a for a, b in zip(before, after, strict=True)]
 
 
 def process_seconds(stat: str) -> float:
     """CPU seconds, user and system, of all threads of a process in /proc/PID/stat."""
-    after_name = stat.rpartition(")")[2].split()  # the name may hold spaces and brackets
+    after_name = stat.rpartition(")")[2].split()  # the name may contain spaces and parentheses
     return (int(after_name[11]) + int(after_name[12])) / _TICKS
 
 
 def memory_mib(pid: int, *, peak: bool = False) -> float:
-    """Resident memory of a process in MiB, now or (`peak`) at most since it started.
+    """Resident memory of a process in MiB: the current value, or with `peak` the maximum so far.
 
     Raises:
         OSError: the process is gone.

@@ -1,1 +1,1 @@
-"""Tunnels that benches compare: each joins two namespaces in its own way."""
+"""Peers that benches compare: tunnels, forwarders, chains, generators and WAN emulators."""

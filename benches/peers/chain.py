@@ -1,9 +1,9 @@
-"""Chains of functions in a row, and what may be a node of one.
+"""Linear chains of functions, and the programs that can be nodes of one.
 
     gen --- f1 --- f2 --- ... --- fn --- sink
 
-Frames come from `gen` with a network service header, and arrive with it. Or a forwarder puts it on
-and takes it off:
+Frames leave `gen` with an NSH and keep it up to `sink`. Alternatively, a forwarder adds and removes
+the NSH:
 
     gen --- sff --- f1 --- f2 --- ... --- fn --- sff --- sink
 """
@@ -32,20 +32,20 @@ _PINS = Path("/sys/fs/bpf")
 
 @dataclass(frozen=True)
 class Port:
-    """An end of a link."""
+    """One end of a link."""
 
     namespace: Namespace
     device: str
 
     @property
     def mac(self) -> str:
-        """Its Ethernet address."""
+        """Ethernet address."""
         link = json.loads(self.namespace.ip("-j", "link", "show", self.device))[0]
         return str(link["address"])
 
     @property
     def index(self) -> int:
-        """Its number."""
+        """Interface index."""
         link = json.loads(self.namespace.ip("-j", "link", "show", self.device))[0]
         return int(link["ifindex"])
 
@@ -60,7 +60,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Row:
-    """The namespaces of a chain and the links from one to the next, from `gen` to `sink`."""
+    """The namespaces of a chain and the links between neighbours, from `gen` to `sink`."""
 
     gen: Namespace
     functions: Sequence[Namespace]
@@ -69,16 +69,16 @@ class Row:
 
     @property
     def length(self) -> int:
-        """How many functions it has."""
+        """Number of functions."""
         return len(self.functions)
 
 
 Build = Callable[[Row], None]
-"""Makes the nodes of a chain forward; returns when they do."""
+"""Starts forwarding on the nodes of a chain; returns once they forward."""
 
 
 def row(lab: Lab, length: int) -> Row:
-    """The namespaces and links; nobody forwards yet."""
+    """Create the namespaces and links. No node forwards yet."""
     gen, sink = (lab.namespace(label) for label in ("gen", "sink"))
     functions = [lab.namespace(f"f{number}") for number in range(1, length + 1)]
     return Row(gen, functions, sink, _links(lab, [gen, *functions, sink]))
@@ -93,14 +93,14 @@ def _links(lab: Lab, way: Sequence[Namespace]) -> list[Link]:
 
 
 def hawser(program: str, row: Row) -> None:
-    """`hawserd function`: functions that send on to the next one."""
+    """`hawserd function`: each function sends frames directly to the next one."""
     for number, function in enumerate(row.functions):
         into, out = row.links[number : number + 2]
         _forwarder(program, function, into, out, [_onward(1, 254 - number, "out", out.into)])
 
 
 def steered(program: str, lab: Lab, length: int) -> Row:
-    """`hawserd function`: a forwarder that classifies, and functions that are passed both ways."""
+    """`hawserd function`: a classifying forwarder, and functions traversed in both directions."""
     gen, sff, sink = (lab.namespace(label) for label in ("gen", "sff", "sink"))
     functions = [lab.namespace(f"f{number}") for number in range(1, length + 1)]
     way = [gen, sff, *functions, *([sff] if functions else []), sink]
@@ -132,12 +132,12 @@ def _forwarder(
 
 
 def _onward(spi: int, si: int, port: str, neighbour: Port) -> dict[str, object]:
-    """What has this path and, by now, this index goes on to a neighbour."""
+    """Hop that sends frames with this SPI and decremented SI on to a neighbour."""
     return {"spi": spi, "si": si, "to": [{"port": port, "mac": neighbour.mac}]}
 
 
 def firewall(program: str, rules: int, row: Row) -> None:
-    """`hawserd function`: a firewall with so many rules, the last of which lets frames pass."""
+    """`hawserd function`: a firewall with `rules` rules; only the last one matches, and allows."""
     (function,), (into, out) = row.functions, row.links
     file = function.directory / "rules.json"
     file.write_text(json.dumps({"rules": [*map(_denied, range(rules - 1)), {"action": "allow"}]}))
@@ -148,7 +148,7 @@ def firewall(program: str, rules: int, row: Row) -> None:
 
 
 def _denied(number: int) -> dict[str, object]:
-    """A rule that no frame of the bench fits: prefixes, ports and ranges of ports by turns."""
+    """A rule that no frame of the bench matches; its fields vary with `number`."""
     high, low = number >> 8 & 255, number & 255
     hosts = {"source": f"10.{high}.{low}.0/24", "action": "deny"}
     looks: Sequence[dict[str, object]] = (
@@ -188,7 +188,7 @@ def _start(
 
 
 def _serves(path: Path) -> bool:
-    """Whether a daemon answers, which it does from when packets pass."""
+    """Whether a daemon answers. It does so only once it forwards packets."""
     try:
         with Socket(AF_UNIX) as connection:
             connection.settimeout(1)
@@ -201,7 +201,7 @@ def _serves(path: Path) -> bool:
 
 @contextlib.contextmanager
 def redirecting(row: Row) -> Iterator[None]:
-    """The least a chain can do: XDP programs that look up, rewrite and redirect at every node."""
+    """Minimal chain: an XDP program per node that looks up, rewrites and redirects."""
     pins: list[Path] = []
     try:
         for into, out in itertools.pairwise(row.links):
@@ -238,7 +238,7 @@ def _bpftool(namespace: Namespace, *words: str) -> None:
 
 
 def _inside(namespace: Namespace, *command: str) -> None:
-    """Run with the file systems of this process, which have the pins."""
+    """Run a command in the namespace with this process's mounts, which hold the pins."""
     words = ["nsenter", f"--net=/run/netns/{namespace.name}", *command]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
     if done.returncode:
@@ -246,7 +246,7 @@ def _inside(namespace: Namespace, *command: str) -> None:
 
 
 def python(way: str, row: Row) -> None:
-    """A script that forwards packet by packet, in this way, as the only function."""
+    """Python script `nsh_forward.py` as the only function; `way` is its first argument."""
     (namespace,), (into, out) = row.functions, row.links
     script = str(Path(__file__).with_name("nsh_forward.py"))
     command = [sys.executable, script, way, into.into.device, out.out.device, out.into.mac]
@@ -256,7 +256,7 @@ def python(way: str, row: Row) -> None:
 
 
 def open_vswitch(row: Row) -> None:
-    """Open vSwitch with its userspace datapath, as the only function: index and TTL down."""
+    """Open vSwitch (userspace datapath) as the only function; it decrements SI and TTL."""
     (namespace,), (into, out) = row.functions, row.links
     folder = namespace.directory
     share = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -284,6 +284,6 @@ def open_vswitch(row: Row) -> None:
 
 
 def _take_frames(into: Link, out: Link) -> None:
-    """An interface takes frames from XDP where it has a program, or GRO."""
+    """Enable GRO at the inbound port: a veth accepts XDP frames only with a program or GRO."""
     into.into.namespace.run(["ethtool", "-K", into.into.device, "gro", "on"])
     out.out.namespace.run(["ethtool", "-K", out.out.device, "tx", "off"])

@@ -16,18 +16,18 @@ from hawser.control.client import ControlError, DaemonClient
 from hawser.overlay.config.gateway import GatewayConfig
 
 LABEL = 0x2114
-"""From branch 1 to branch 2, by member path 1 of group 4; carried by UDP and TCP alike."""
+"""Label from branch 1 to branch 2 by member path 1 of group 4; the same for UDP and TCP."""
 
 _CORE = "0"
-"""Where a forwarder in user space runs: beside the generator, as forwarding in the kernel does."""
+"""Core of a userspace forwarder: the generator's, where the kernel would forward as well."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way from `client` to `server`, whose traffic goes to `address` and port `LABEL`.
+    """A forwarding path from `client` to `server`; its traffic goes to `address`, port `LABEL`.
 
-    `loaded` is the time in seconds that putting a full table in force took, where there is one.
-    `replace` puts another in force, whose entries do the same.
+    `loaded` is the time in seconds that applying a full table took, if there is a table.
+    `replace` applies a new table with equivalent entries.
     """
 
     client: Namespace
@@ -59,14 +59,14 @@ def _ends(lab: Lab) -> _Ends:
 
 
 def kernel(lab: Lab) -> Way:
-    """IP forwarding of the kernel."""
+    """IP forwarding by the kernel."""
     ends = _ends(lab)
     ends.forwarder.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
     return Way(ends.client, ends.server, ends.addresses[3])
 
 
 def hawser(program: str, others: int) -> Forward:
-    """The switch of a gateway in transit, with `others` more entries in its table."""
+    """The switch of a transit gateway, with `others` additional entries in its table."""
 
     def forward(lab: Lab) -> Way:
         ends = _ends(lab)
@@ -103,7 +103,7 @@ def _answers(client: DaemonClient) -> bool:
 
 
 def _gateway(control: Path, addresses: Sequence[str], others: int, turn: str = "") -> GatewayConfig:
-    """Give a gateway's configuration. Entries have the turn in their names, so all are new."""
+    """Build a gateway's configuration. Entry names contain `turn`, so that all entries are new."""
     client, near, far, server = addresses
     ports = [
         {"name": name, "interface": name, "address": own, "next_hop": next_, "type": "internet"}
@@ -162,11 +162,11 @@ def open_vswitch(lab: Lab) -> Way:
     ):
         macs[space.name, device] = _mac(space, device)
     for space, device, address in ((ends.client, "wan0", near), (ends.server, "wan1", far)):
-        space.run(["ethtool", "-K", device, "tx", "off"])  # else checksums are never computed
+        space.run(["ethtool", "-K", device, "tx", "off"])  # otherwise nobody computes the checksums
         lladdr = macs[ends.forwarder.name, device]
         space.ip("neigh", "replace", address, "lladdr", lladdr, "dev", device)
     for number, device in enumerate(("wan0", "wan1"), start=1):
-        ends.forwarder.ip("address", "flush", "dev", device)  # else the kernel answers, too
+        ends.forwarder.ip("address", "flush", "dev", device)  # otherwise the kernel answers too
         run.ctl(
             "add-port", "b", device, "--", "set", "interface", device, f"ofport_request={number}"
         )
@@ -192,7 +192,7 @@ def _mac(space: Namespace, device: str) -> str:
 
 
 class _Ovs:
-    """ovsdb-server and ovs-vswitchd of a namespace, with one bridge `b` without flows."""
+    """ovsdb-server and ovs-vswitchd in a namespace, with one bridge `b` and no flows."""
 
     def __init__(self, space: Namespace, folder: Path) -> None:
         self._space, self._folder = space, folder
@@ -200,7 +200,7 @@ class _Ovs:
         self._socket = f"unix:{folder}/db.sock"
 
     def start(self) -> None:
-        """Start both, and make the bridge.
+        """Start both, and create the bridge.
 
         Raises:
             SampleError: one of them did not start.
@@ -239,5 +239,5 @@ class _Ovs:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0))

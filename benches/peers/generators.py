@@ -1,6 +1,6 @@
-"""Programs that send 60-byte frames as fast as they can, and what counts their frames.
+"""Generators that send 60-byte frames as fast as they can, and the counter at the far end.
 
-Each is told a namespace, its port and for how many seconds; it runs on one core where it can.
+A generator gets its duration in seconds or in frames, and runs on one core if it can.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.lab import Lab, Namespace, until
 from harness.obtain import PEERS, Program, UnavailableError
 
 CORE = max(os.sched_getaffinity(0))
-"""Where senders run: interrupts and the rest of the system tend to be on the first one."""
+"""Core of the senders: the last one, because interrupts tend to go to the first."""
 
 _SOURCE = Path(__file__).with_name("live_frames.c")
 _PIN = ("taskset", "-c", str(CORE))
@@ -28,14 +28,14 @@ _PIN = ("taskset", "-c", str(CORE))
 
 @dataclass(frozen=True)
 class LiveFrames:
-    """The counter at the far end, which is also the bare generator."""
+    """The program `live_frames`: the counter at the far end, and also the bare generator."""
 
     program: str
     object: str
 
     @contextlib.contextmanager
     def counting(self, namespace: Namespace, port: str) -> Iterator[Callable[[], int]]:
-        """Count and drop all frames that come to a port; what is given gives the count, once."""
+        """Count and drop all frames at a port. Call the yielded function once for the count."""
         daemon = namespace.start([self.program, self.object, "count", port])
         until(lambda: "ready" in daemon.said(), "the counter is ready", daemons=[daemon])
 
@@ -47,7 +47,7 @@ class LiveFrames:
 
 
 def live_frames() -> LiveFrames:
-    """Compile it.
+    """Compile the program `live_frames`.
 
     Raises:
         UnavailableError: there is no compiler, or no libbpf.
@@ -71,11 +71,11 @@ def _compile(command: list[str]) -> None:
 
 
 Frames = Mapping[str, float]
-"""`received`: frames a second that arrived; `lost`: percent of those sent that did not."""
+"""`received`: million frames per second that arrived; `lost`: percent of sent."""
 
 
 def bare(live: LiveFrames, frames: int) -> Frames:
-    """XDP live frames without content into the counter."""
+    """XDP live frames without content, sent to the counter."""
     with Lab() as lab:
         a, b = lab.pair()
         with live.counting(b, "wan0") as end:
@@ -100,7 +100,7 @@ def iperf3_udp(seconds: int) -> Frames:
 
 
 def trafgen(program: Program, live: LiveFrames, seconds: int) -> Frames:
-    """netsniff-ng's generator, one process with its memory-mapped ring."""
+    """Generator of netsniff-ng: one process with a memory-mapped ring."""
     frame = "{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2), udp(dp=9), fill(0, 18) }"
     return _for_seconds(
         live, lambda a: [*_PIN, program.path, "--dev", "wan0", "--cpus", "1", frame], seconds
@@ -108,7 +108,7 @@ def trafgen(program: Program, live: LiveFrames, seconds: int) -> Frames:
 
 
 def testpmd(program: Program, live: LiveFrames, seconds: int) -> Frames:
-    """DPDK's test program with its AF_PACKET driver: one core sends, another waits."""
+    """DPDK's testpmd with the AF_PACKET driver: one core sends, another waits."""
 
     def command(a: Namespace) -> list[str]:
         return [
@@ -124,13 +124,13 @@ def testpmd(program: Program, live: LiveFrames, seconds: int) -> Frames:
 def _for_seconds(
     live: LiveFrames, command: Callable[[Namespace], list[str]], seconds: int
 ) -> Frames:
-    """Let a program send until it is stopped. What it meant to send is not known: no loss."""
+    """Let a program send until it is stopped. Its sent count is unknown, so no loss is reported."""
     with Lab() as lab:
         a, b = lab.pair()
         _settle_route(a)
         with live.counting(b, "wan0") as end:
             sender = a.start(command(a))
-            time.sleep(2)  # it starts up
+            time.sleep(2)  # startup time of the program
             before, begin = _received(b), time.monotonic()
             time.sleep(seconds)
             after, length = _received(b), time.monotonic() - begin

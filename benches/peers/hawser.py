@@ -1,4 +1,4 @@
-"""Hawser gateways: two, or one with a branch on each of its links."""
+"""Hawser gateways: a pair, or a hub with one branch on each of its links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENCRYPTED = ("mptcp+tls", "quic", "quic+lane")
 
 @dataclass(frozen=True)
 class _Branch:
-    """A branch, the addresses at which each other branch, by id, reaches its gateway, and hosts."""
+    """A branch: its gateway's addresses as seen by each other branch (by id), and its hosts."""
 
     id: int
     namespace: Namespace
@@ -34,7 +34,7 @@ class _Branch:
 
 
 def gateways(program: str, transport: Transport, paths: int = 1) -> Start:
-    """A tunnel of two gateways over so many links, from the first on, a path each."""
+    """A tunnel between two gateways over the first `paths` links, one path per link."""
 
     def start(client: Namespace, server: Namespace) -> Tunnel:
         a = _Branch(1, client, {2: tuple(f"198.18.{path}.1" for path in range(paths))})
@@ -47,7 +47,7 @@ def gateways(program: str, transport: Transport, paths: int = 1) -> Start:
 
 @dataclass(frozen=True)
 class Site:
-    """Hosts behind two gateways: those of the gateways themselves have no lane."""
+    """Hosts behind two gateways, because a gateway's own connections do not use the lane."""
 
     client: Namespace
     server: Namespace
@@ -55,7 +55,7 @@ class Site:
 
 
 def lane(lab: Lab, program: str, ends: tuple[Namespace, Namespace], paths: int = 1) -> Site:
-    """A host behind each of two gateways, which terminate their TCP connections."""
+    """A host behind each of two gateways. The gateways terminate the hosts' TCP connections."""
     a, b = ends
     (client, near), (server, far) = _host(lab, a, "client"), _host(lab, b, "server")
     outer = [tuple(f"198.18.{path}.{end}" for path in range(paths)) for end in (1, 2)]
@@ -84,7 +84,7 @@ class Hub:
 
 
 def hub(lab: Lab, program: str, transport: Transport, branches: int) -> Hub:
-    """A gateway with `branches` branches, each at the end of a link of its own."""
+    """Connect a gateway to `branches` branches, each over its own link."""
     center = _Branch(1, lab.namespace("hub"), {})
     others = []
     for number in range(2, branches + 2):
@@ -111,10 +111,10 @@ def _start(
 
 
 def encrypted(gateway: Namespace) -> bool:
-    """Whether a gateway says that it encrypts what it sends to every branch.
+    """Whether a gateway reports that it encrypts its traffic to every branch.
 
     Raises:
-        SampleError: it does not answer.
+        SampleError: the gateway does not answer.
     """
     try:
         status = DaemonClient(_control(gateway)).status()

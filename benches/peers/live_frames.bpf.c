@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The limit of XDP live frames: one program that sends what it is given, one that counts and drops. */
+/* Upper limit of XDP live frames: one program transmits its input, one counts and drops it. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>

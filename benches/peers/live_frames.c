@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* live_frames OBJECT send INTERFACE FRAMES    send 60-byte frames; prints seconds
- * live_frames OBJECT count INTERFACE          count and drop what comes until SIGTERM; prints frames
+ * live_frames OBJECT count INTERFACE          count and drop frames until SIGTERM; prints frames
  */
 #include <errno.h>
 #include <net/if.h>

@@ -1,10 +1,11 @@
-"""A forwarder as a script: `python3 nsh_forward.py WAY INTERFACE OUT NEIGHBOUR`.
+"""Script that forwards NSH packets: `python3 nsh_forward.py WAY INTERFACE OUT NEIGHBOUR`.
 
-One packet socket on each interface and one packet at a time: decode Ethernet and NSH, take one off
-the service index, build the packet anew and send it on to the neighbour's Ethernet address. WAY is
-`slices`, the least that a script can do, or `fields`: each header becomes an object with a field
-for each of its fields, down to the bytes of Ethernet addresses, and is built again from it, as the
-functions of published experiments do (OpenDaylight's vxlan_tool.py, of which nothing is here).
+It has one packet socket per interface and handles one packet at a time: it decodes Ethernet and
+NSH, decrements the service index, rebuilds the packet and sends it to the neighbour's Ethernet
+address. WAY selects how it decodes. `slices` does the minimum that a script can do. `fields` turns
+each header into an object with an attribute per field, down to the bytes of Ethernet addresses, and
+encodes it from that object, as functions in published experiments do (OpenDaylight's vxlan_tool.py;
+this script contains none of its code).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _INSIDE_AT = _CONTEXT_AT + _CONTEXT.size
 
 
 def slices(frame: bytes, addresses: bytes) -> bytes | None:
-    """The frame that goes on; none where it is not for a function."""
+    """Return the frame to send on, or None if it is not for a function."""
     (ethertype,) = struct.unpack_from("!H", frame, 12)
     if ethertype != _ETHERTYPE:
         return None
@@ -39,20 +40,20 @@ def slices(frame: bytes, addresses: bytes) -> bytes | None:
 
 
 class _Plain(Structure):
-    """A header whose fields are whole bytes."""
+    """A header in which every field is whole bytes."""
 
     layout: ClassVar[struct.Struct]
 
     @classmethod
     def decode(cls, octets: bytes) -> Self:
-        """Field by field."""
+        """Decode field by field."""
         header = cls()
         for (name, *_), value in zip(cls._fields_, cls.layout.unpack(octets), strict=True):
             setattr(header, name, value)
         return header
 
     def build(self) -> bytes:
-        """Its octets."""
+        """Encode the header."""
         return self.layout.pack(*(getattr(self, name) for name, *_ in self._fields_))
 
 
@@ -88,7 +89,7 @@ class _Base(Structure):
 
     @classmethod
     def decode(cls, octets: bytes) -> Self:
-        """Field by field."""
+        """Decode field by field."""
         header = cls()
         first, header.md_type, header.next_protocol, path = _BASE.unpack(octets)
         header.version, header.flags, header.length = first >> 14, first >> 6 & 255, first & 63
@@ -96,13 +97,13 @@ class _Base(Structure):
         return header
 
     def build(self) -> bytes:
-        """Its octets."""
+        """Encode the header."""
         first = self.version << 14 | self.flags << 6 | self.length
         return _BASE.pack(first, self.md_type, self.next_protocol, self.spi << 8 | self.si)
 
 
 def fields(frame: bytes, addresses: bytes) -> bytes | None:
-    """The frame that goes on; none where it is not for a function."""
+    """Return the frame to send on, or None if it is not for a function."""
     ethernet = _Ethernet.decode(frame[:_BASE_AT])
     if ethernet.type0 << 8 | ethernet.type1 != _ETHERTYPE:
         return None

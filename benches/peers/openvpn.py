@@ -1,4 +1,4 @@
-"""OpenVPN 2.6, point to point, as it comes: TLS keys, AES-256-GCM, UDP, no kernel offload (DCO)."""
+"""OpenVPN 2.6, point to point, with defaults: TLS, AES-256-GCM, UDP, no kernel offload (DCO)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CLIENT, _SERVER = ("198.18.0.1", "10.9.0.1"), ("198.18.0.2", "10.9.0.2")
 
 
 def openvpn(program: str) -> Start:
-    """A tunnel of two OpenVPN processes."""
+    """A tunnel between two OpenVPN processes."""
 
     def start(client: Namespace, server: Namespace) -> Tunnel:
         authority = Authority(client.directory)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The least that a node of a chain does: look an entry up, write Ethernet addresses, redirect. */
+/* Minimal node of a chain: look up an entry, write the Ethernet addresses, redirect. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/types.h>

@@ -1,4 +1,4 @@
-"""What all tunnels have in common."""
+"""Common parts of all tunnels."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from harness.traffic import reachable
 
 @dataclass(frozen=True)
 class Tunnel:
-    """A tunnel that is up: the inner address of its far end, and the processes it is made of."""
+    """A tunnel that is up: the inner address of its far end, and its processes."""
 
     server: str
     daemons: tuple[Daemon, ...] = ()
 
 
 Start = Callable[[Namespace, Namespace], Tunnel]
-"""Joins the namespaces of `Lab.pair`; returns when packets get through."""
+"""Joins the namespaces of `Lab.pair`; returns once packets get through."""
 
 
 def bare(_client: Namespace, _server: Namespace) -> Tunnel:
-    """No tunnel: the veth link itself, the limit of all."""
+    """No tunnel: the bare veth link, the upper limit for every tunnel."""
     return Tunnel("198.18.0.2")
 
 
@@ -30,7 +30,7 @@ def wait_until_up(client: Namespace, address: str, *daemons: Daemon) -> None:
     """Wait until `address` answers through the tunnel.
 
     Raises:
-        SampleError: a daemon ended, or there is no answer within ten seconds.
+        SampleError: a daemon exited, or nothing answered within ten seconds.
     """
     what = f"{address} answers through the tunnel"
     until(lambda: reachable(client, address), what, daemons=daemons)

@@ -1,4 +1,4 @@
-"""WAN emulators between two namespaces: a delay in both directions."""
+"""WAN emulators between two namespaces. They add a delay in both directions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNOFFLOADED = ("tso", "gso", "gro", "tx-udp-segmentation")
 
 @dataclass(frozen=True)
 class Wan:
-    """Two namespaces with an emulator between them; `b` is reached from `a` at 198.18.0.2."""
+    """Two namespaces with an emulator between them; `a` reaches `b` at 198.18.0.2."""
 
     a: Namespace
     b: Namespace
@@ -29,18 +29,18 @@ class Wan:
     address = "198.18.0.2"
 
     def counters(self) -> dict[str, Any] | None:
-        """What the emulator counted, where it counts."""
+        """Counters of the emulator, or None if it has none."""
         if self.control is None:
             return None
         return DaemonClient(self.control).counters()
 
 
 Emulate = Callable[[Lab, float], Wan]
-"""Joins two new namespaces over so many milliseconds in each direction."""
+"""Joins two new namespaces with a delay in milliseconds in each direction."""
 
 
 def bare(lab: Lab, _delay_ms: float) -> Wan:
-    """A cable."""
+    """A cable without an emulator."""
     a, b = lab.pair()
     _wire_sized(a, b)
     return Wan(a, b)
@@ -55,10 +55,10 @@ def netem(lab: Lab, delay_ms: float) -> Wan:
 
 
 def has_netem() -> None:
-    """Try it.
+    """Check that the kernel has netem.
 
     Raises:
-        UnavailableError: the kernel has none.
+        UnavailableError: the kernel has no netem.
     """
     with Lab() as lab:
         try:
@@ -98,12 +98,12 @@ def _config(control: Path, delay_ms: float) -> dict[str, object]:
 
 
 def _netem(delay_ms: float) -> list[str]:
-    """Options of netem; it holds a second of 1400-byte packets at 1.25 Gbit/s."""
+    """Options of netem. Its queue holds one second of 1400-byte packets at 1.25 Gbit/s."""
     return ["delay", f"{delay_ms}ms", "limit", "120000"]
 
 
 def _wire_sized(*ends: Namespace) -> None:
-    """Let no packet be larger than on a wire."""
+    """Switch off offloads, so that no packet is larger than on a wire."""
     for end in ends:
         features = [word for name in _UNOFFLOADED for word in (name, "off")]
         end.run(["ethtool", "-K", DEVICE, *features])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* A wire with faults: passes frames from one port to another, and drops, swaps or doubles
- * some of them. It counts what it does: that is what the meter must find. */
+/* A faulty wire: passes frames from one port to another, and drops, swaps or duplicates some of
+ * them. It counts the faults it makes, and the meter must find the same number. */
 #include <linux/bpf.h>
 #include <linux/types.h>
 
@@ -12,14 +12,14 @@ enum fault { NONE, DROP, SWAP, DOUBLE, POLICE };
 struct config {
 	__u64 fault;
 	__u64 seed;
-	__u64 rate; /* POLICE: frames a second */
-	__u64 depth; /* POLICE: frames of the bucket */
+	__u64 rate; /* POLICE: frames per second */
+	__u64 depth; /* POLICE: depth of the bucket in frames */
 };
 
 struct state {
 	__u64 frames;
 	__u64 faults;
-	__u64 tokens; /* in nanoseconds of the rate */
+	__u64 tokens; /* in units of 1/1024 ns */
 	__u64 last_ns;
 };
 
@@ -44,7 +44,7 @@ struct {
 	__type(value, __u32);
 } out SEC(".maps");
 
-/* The same port twice: a broadcast to it is two copies. */
+/* The same port twice, so that a broadcast sends two copies. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
 	__uint(max_entries, 2);
@@ -61,8 +61,9 @@ static __always_inline __u64 mix(__u64 value)
 	return value ^ value >> 31;
 }
 
-/* Exchange what neighbours carry: on the wire that is the same as exchanging the neighbours. The last
- * byte of the sequence number is byte 59 of a plain IPv4 frame, flow and sequence are bytes 44 to 59. */
+/* Swap the contents of two neighbouring frames, which looks the same on the wire as swapping the
+ * frames. In a plain IPv4 frame, flow and sequence number are bytes 44 to 59; byte 59 is the last
+ * byte of the sequence number. */
 static __always_inline int swap(struct xdp_md *ctx, const struct config *c, struct state *s)
 {
 	__u8 *frame = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -80,7 +81,7 @@ static __always_inline int swap(struct xdp_md *ctx, const struct config *c, stru
 	return bpf_redirect_map(&out, 0, 0);
 }
 
-/* A token bucket: each frame takes the time that it may take. */
+/* Token bucket: tokens are time, and each frame takes its share. */
 static __always_inline int police(const struct config *c, struct state *s)
 {
 	__u64 price = 1000000000ULL * 1024 / c->rate, now = bpf_ktime_get_ns();
@@ -108,7 +109,7 @@ int faults(struct xdp_md *ctx)
 
 	if (!c || !s)
 		return XDP_ABORTED;
-	/* only load frames: what else is on the wire is not part of the test */
+	/* only load frames; other traffic on the wire is not part of the test */
 	if (frame + 44 > (__u8 *)(long)ctx->data_end || *(__be16 *)(frame + 42) != bpf_htons(0x4857))
 		return XDP_PASS;
 	number = s->frames++;

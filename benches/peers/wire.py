@@ -1,7 +1,7 @@
-"""A wire with faults: an XDP program that passes frames from one port of a namespace to another.
+"""A faulty wire: an XDP program that passes frames from one port of a namespace to another.
 
-It drops, swaps or doubles some of them, or lets through only so many a second, and counts what it
-does: that is what a meter at the end must find.
+It drops, swaps or duplicates some frames, or limits the rate. It counts the faults it makes, and a
+meter at the far end must find the same number.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _PINS = Path("/sys/fs/bpf")
 
 @dataclass(frozen=True)
 class Faults:
-    """The program, pinned."""
+    """Controls the program through its pinned maps."""
 
     pin: Path
 
     def set(self, fault: str, seed: int = 0, rate: int = 1, depth: int = 1) -> None:
-        """What it does from now on, with its counters at zero.
+        """Select the fault to make from now on, and reset the counters.
 
         Args:
             fault: one of `FAULTS`.
-            seed: chooses the frames.
-            rate: frames a second that `police` lets through.
-            depth: frames of its token bucket.
+            seed: determines which frames are affected.
+            rate: frames per second that `police` lets through.
+            depth: depth of its token bucket in frames.
         """
         self._write("config", struct.pack("=QQQQ", FAULTS[fault], seed, rate, depth))
         self._write("state", bytes(32))
 
     def counts(self) -> tuple[int, int]:
-        """Frames it saw, and faults it made."""
+        """Number of frames seen and of faults made."""
         command = ["bpftool", "-j", "map", "lookup", "pinned", str(self.pin / "state")]
         found = json.loads(_run(*command, "key", "0", "0", "0", "0"))
         frames, faults, _, _ = struct.unpack("=QQQQ", bytes(int(b, 16) for b in found["value"]))
@@ -57,10 +57,10 @@ class Faults:
 
 @contextlib.contextmanager
 def inserted(namespace: str, entry: str, out: str) -> Iterator[Faults]:
-    """Put the program between two ports of a namespace; its pins are gone afterwards.
+    """Put the program between two ports of a namespace; remove its pins afterwards.
 
     Raises:
-        RuntimeError: it cannot be compiled or loaded; the text says why.
+        RuntimeError: the program cannot be compiled or loaded; the text says why.
     """
     pin = _PINS / namespace
     try:
@@ -92,10 +92,10 @@ def _object() -> Path:
 
 
 def compiled(source: Path) -> Path:
-    """An XDP program, compiled.
+    """Compile an XDP program; return the object file.
 
     Raises:
-        RuntimeError: it cannot be; the text says why.
+        RuntimeError: the compiler failed; the text says why.
     """
     made = PEERS / source.with_suffix("").with_suffix(".o").name
     made.parent.mkdir(parents=True, exist_ok=True)

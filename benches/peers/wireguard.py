@@ -1,7 +1,7 @@
 """WireGuard in user space: wireguard-go and boringtun.
 
 Both are configured through the cross-platform userspace API (wireguard.com/xplatform): text over a
-Unix socket that carries the interface's name.
+Unix socket that is named after the interface.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from peers.tunnel import Start, Tunnel, wait_until_up
 
 _SOCKETS = Path("/var/run/wireguard")
 _PORT = 51820
-_MTU = 1420  # what wg-quick sets on a link of 1500
+_MTU = 1420  # the MTU that wg-quick sets if the link has 1500
 _numbers = itertools.count()
 
 
@@ -34,7 +34,7 @@ class _End:
 
 
 def wireguard(command: Sequence[str]) -> Start:
-    """A tunnel of two daemons `COMMAND INTERFACE` that stay in the foreground."""
+    """A tunnel between two daemons `COMMAND INTERFACE`, which stay in the foreground."""
 
     def start(client: Namespace, server: Namespace) -> Tunnel:
         a = _End(client, "198.18.0.1", "10.9.0.1", X25519PrivateKey.generate())
@@ -47,7 +47,7 @@ def wireguard(command: Sequence[str]) -> Start:
 
 
 def _start(command: Sequence[str], end: _End, other: _End) -> Daemon:
-    name = f"wg{os.getpid()}n{next(_numbers)}"  # sockets of all namespaces lie in one folder
+    name = f"wg{os.getpid()}n{next(_numbers)}"  # all namespaces share one socket directory
     daemon = end.namespace.start([*command, name])
     control = _SOCKETS / f"{name}.sock"
     until(control.is_socket, f"{command[0]} opens its socket", daemons=[daemon])
