@@ -1,4 +1,4 @@
-"""The lab: from a scenario to everything that must be made of it."""
+"""The lab: from a scenario to the plan of everything that a driver must create."""
 
 from hawser.overlay.lab.network import network
 from hawser.overlay.lab.plan import NetworkPlan

@@ -1,8 +1,8 @@
 """Addresses of every port.
 
 WAN ports have a /29 each of 198.18.0.0/15, in the order of the file: .1 is the internet's side, .2
-the port, and .3 where a node listens for MPTCP connections and opens some too (see `mptcp`). On a
-branch's LAN the gateway has the first address, the host the second. Every other link has a /30 of
+the port. A node that both opens and accepts MPTCP connections accepts them on .3 (see `mptcp`). On
+a branch's LAN the gateway has the first address, the host the second. Every other link has a /30 of
 10.255.0.0/16.
 """
 
@@ -29,7 +29,7 @@ class WanAccess:
     """The internet node's interface to this port."""
     port: IPv4Interface
     listen: IPv4Interface
-    """Where MPTCP connections are taken: the port's own address, or a second one."""
+    """Address that accepts MPTCP connections: the port's own, or a second one."""
 
     @property
     def addresses(self) -> tuple[IPv4Interface, ...]:
@@ -38,7 +38,7 @@ class WanAccess:
 
     @property
     def source(self) -> IPv4Network:
-        """What packets of this port come from: .2 and .3."""
+        """Source addresses of this port's packets: .2 and .3."""
         return IPv4Network((int(self.port.ip), 31))
 
 
@@ -61,9 +61,9 @@ def addresses(
     """Compute the address plan.
 
     Args:
-        topology: what is joined to what.
+        topology: nodes and links.
         lans: prefixes of the branches' LANs, by the gateways' ports to them.
-        both: nodes that open MPTCP connections and take some.
+        both: nodes that both open and accept MPTCP connections.
     """
     internet = topology.internet
     ports = internet.ports if internet else {}

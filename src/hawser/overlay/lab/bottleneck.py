@@ -1,15 +1,15 @@
-"""Bottlenecks in a plan: links from the internet to a node behind it, and back by another way.
+"""Bottlenecks of a plan: links from the internet to a backbone node, and a fast link back.
 
-                  x0, x1, ...: one a bottleneck
+                  x0, x1, ...: one per bottleneck
     WAN ports -- internet ====================== backbone
                         back ---------------- up      as fast as the machine
 
-What a pair's packets meet forward is `x0` from the internet to the backbone, from where they come
-back over the fast link; the other way round they take the fast link first and then `x0` from the
-backbone to the internet. A constant flow of others begins at one end of `x0` and ends at the other.
-Connections of others begin on a host of their own, which a fast link joins to each of the two: what
-`x0` drops, their sender must find out as any sender would. On the host that drops it, TCP is told
-by the queue, holds back, and gives a connection up after 15 such answers.
+Forward packets of a pair cross `x0` from the internet to the backbone and return over the fast
+link. Reverse packets take the fast link first, then `x0` from the backbone to the internet. A
+constant flow of cross traffic runs from one end of `x0` to the other. TCP cross traffic comes from
+a separate host with a fast link to both nodes, so that its sender detects losses at `x0` as any
+sender does. On the node that drops the packets, the queue would tell TCP of each drop; TCP then
+backs off, and gives up a connection after 15 probes.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from hawser.spec.units import Rate, Size
 FAST = ("back", "up")
 """Interfaces of the fast link, at the internet and at the backbone."""
 _FAST_TABLE = 1000
-"""Routing table that leads over the fast link; those of the bottlenecks follow."""
+"""Routing table of the fast link; those of the bottlenecks follow."""
 _ETHERNET = 14
-"""Bytes of a frame before its IP packet, as rates count them."""
+"""Bytes of a frame's header, which rates include."""
 _FLOW_QUEUE = Size(1_000_000)
-"""More than a constant flow catches up at once: what it cannot send in time is counted there."""
+"""Holds any burst with which a constant flow catches up. The class counts what was sent in time."""
 
 Way = Literal["forward", "reverse"]
 _NODES: dict[Way, tuple[str, str]] = {
     "forward": (INTERNET, BACKBONE),
     "reverse": (BACKBONE, INTERNET),
 }
-"""From where to where."""
+"""Source and destination node of each direction."""
 _ENTRANCES: dict[Way, str] = {"forward": "near", "reverse": "far"}
-"""The others' interface that leads to where a way begins, and that one's interface to them."""
+"""Name of both interfaces between the cross-traffic host and a direction's first node."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class _Crossing:
     here: IPv4Interface
     """The internet's address on it."""
     there: IPv4Interface
-    """The backbone's."""
+    """The backbone's address on it."""
     table: int
 
     def traffic(self) -> Iterator[tuple[Way, CrossTraffic]]:
@@ -78,13 +78,13 @@ class _Crossing:
             yield "reverse", reverse
 
     def ends(self, way: Way) -> tuple[IPv4Interface, IPv4Interface]:
-        """Give its addresses in the order of a way."""
+        """Give its addresses, the sending end of a direction first."""
         return (self.here, self.there) if way == "forward" else (self.there, self.here)
 
 
 @dataclass(frozen=True)
 class Bottlenecks:
-    """Additions to a plan by the bottlenecks of an internet, some of them by node."""
+    """What the bottlenecks of an internet add to a plan, partly by node."""
 
     interfaces: Mapping[str, tuple[InterfacePlan, ...]] = field(default_factory=dict)
     routes: Mapping[str, tuple[RoutePlan, ...]] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Bottlenecks:
 
 
 def bottlenecks(internet: Internet | None, addresses: Addresses) -> Bottlenecks:
-    """Give what bottlenecks add: to the internet, and the nodes behind it."""
+    """Give the additions for the internet node and the nodes behind it."""
     if internet is None or not internet.bottlenecks:
         return Bottlenecks()
     made = _Backbone(internet, addresses)
@@ -110,7 +110,7 @@ def bottlenecks(internet: Internet | None, addresses: Addresses) -> Bottlenecks:
 
 
 class _Backbone:
-    """All bottlenecks of an internet that has some, and the hosts behind them."""
+    """The bottlenecks of an internet that has at least one, and the nodes behind it."""
 
     def __init__(self, internet: Internet, addresses: Addresses) -> None:
         subnets = BOTTLENECKS.subnets(new_prefix=30)
@@ -133,7 +133,7 @@ class _Backbone:
         }
 
     def interfaces(self) -> dict[str, tuple[InterfacePlan, ...]]:
-        """Give the interfaces of every node; there are others only where they connect."""
+        """Give the interfaces of every node; the cross-traffic host exists only for TCP."""
         others = tuple(
             self._interface(_ENTRANCES[way], own) for way, (_, own) in self._entrances.items()
         )
@@ -156,7 +156,7 @@ class _Backbone:
             yield self._interface(_ENTRANCES[way], self._entrances[way][0])
 
     def routes(self) -> dict[str, tuple[RoutePlan, ...]]:
-        """Give the routes of every node: to the backbone and back, a table each."""
+        """Give the routes of every node: one table for each link between internet and backbone."""
         return {
             INTERNET: (
                 _default(self._up, FAST[0], _FAST_TABLE),
@@ -178,7 +178,7 @@ class _Backbone:
         }
 
     def rules(self) -> dict[str, tuple[RulePlan, ...]]:
-        """Say what the internet sends to the backbone, and over which link it comes back."""
+        """Give the rules that lead packets to the backbone, and back over the right link."""
         back = (
             self._rule(second, first, FAST[1], each.table)
             for each in self._crossings
@@ -196,12 +196,12 @@ class _Backbone:
                 yield self._rule(second, first, self._addresses.wan[second].interface, _FAST_TABLE)
 
     def _answers(self, way: Way) -> Iterator[RulePlan]:
-        """Lead what answers the others' connections back over the bottleneck they came by."""
+        """Lead replies to TCP cross traffic back over the bottleneck that it crosses."""
         for each in self._connected[way]:
             yield RulePlan(source=IPv4Network(each.ends(way)[1].ip), table=each.table)
 
     def links(self) -> Iterator[LinkPlan]:
-        """Give the links between all of them; a colon keeps their names apart from a file's."""
+        """Give the links between these nodes; names from a scenario file contain no colon."""
         yield LinkPlan(name=f"{INTERNET}:{BACKBONE}", ends=_both(*FAST))
         for each in self._crossings:
             yield LinkPlan(
@@ -273,10 +273,10 @@ def _default(via: IPv4Interface, interface: str, table: int | None) -> RoutePlan
 def _shaper(
     each: _Crossing, way: Way, rate: Rate, queue: Size, cross_traffic: CrossTraffic | None
 ) -> ShaperPlan:
-    """Give one direction.
+    """Give the shaper of one direction.
 
-    A flow of constant rate goes before all else. In one queue with it, TCP would push it aside, and
-    get more than the rate less the flow's: at 2 of 100 Mbit/s, 5.4.
+    A flow of constant rate has priority. In a shared queue, TCP would displace part of it: with
+    2 of 100 Mbit/s left for TCP, TCP got 5.4.
     """
     node, own = _NODES[way][0], each.ends(way)[0]
     name = f"bottleneck:{each.name}:{way}"

@@ -1,4 +1,4 @@
-"""Channels in series, and the shapers that carry them out."""
+"""Channels in series, and the shapers that implement them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def shapers(
 
     Args:
         topology: links and paths with all their delays (`distance.changeable`).
-        addresses: of the lab.
-        changed: elements that events change: they have shapers even where nothing else asks.
-        fabric: the SD-WAN, by whose priorities packets wait for one another.
+        addresses: address plan of the lab.
+        changed: elements that events change: they get shapers even if nothing else needs one.
+        fabric: the SD-WAN, whose priorities apply at limited WAN ports.
     """
     yield from _links(topology)
     if topology.internet is not None:
@@ -46,7 +46,7 @@ def shapers(
 
 
 def shaped(channel: Channel) -> bool:
-    """Tell whether packets of this direction must be touched at all."""
+    """Tell whether this direction needs a shaper."""
     return channel.rate is not None or channel.impaired
 
 
@@ -63,7 +63,7 @@ def _links(topology: Topology) -> Iterator[ShaperPlan]:
 
 
 def _prioritised(fabric: Fabric | None) -> dict[Port, Levels]:
-    """Give the levels of WAN ports that a switch sends to, where their rate makes it wait."""
+    """Give the priority levels of WAN ports that a switch sends to and whose rate is limited."""
     if fabric is None or not fabric.switched:
         return {}
     return {
@@ -85,7 +85,7 @@ def _uploads(
 
 
 def _by_level(port: Port, channel: Channel, found: Levels) -> ShaperPlan:
-    """Give an upload whose classes go first by their level; the last takes all that is unmarked."""
+    """Give an upload with one class per level; the last class takes unmarked packets."""
     name = f"port:{port}:forward"
     one = _class(name, None, channel.model_copy(update={"rate": None}), limited=True)
     last = len(found.names) - 1
@@ -101,7 +101,7 @@ def _by_level(port: Port, channel: Channel, found: Levels) -> ShaperPlan:
 
 
 def _whole(port: Port, name: str, channel: Channel) -> ShaperPlan:
-    """Shape all that leaves by a port."""
+    """Shape all packets that leave by a port, in one class."""
     classes = (_class(name, None, channel, limited=channel.rate is not None),)
     return ShaperPlan(
         node=port.node, interface=port.name, name=name, rate=channel.rate, classes=classes
@@ -127,7 +127,7 @@ def _downloads(
 
 
 class _Paths:
-    """What the internet gives from one WAN port to another."""
+    """The internet's paths between WAN ports."""
 
     def __init__(self, internet: Internet, distance: Distance) -> None:
         self._default = internet.path
@@ -148,13 +148,13 @@ class _Paths:
     def arriving(
         self, source: Port, target: Port, addresses: Addresses, down: Channel
     ) -> ClassPlan:
-        """Give the class of a path where it arrives, with the port's download behind it."""
+        """Give the class of a path at its destination port, in series with the port's download."""
         name, channel = self._named.get((source, target)) or self._unnamed(source, target)
         limited = channel.rate is not None or down.rate is not None
         return _class(name, addresses.wan[source].source, _series(channel, down), limited=limited)
 
     def _unnamed(self, source: Port, target: Port) -> tuple[str, Channel]:
-        """Call a path without a name after its ports."""
+        """Name an unnamed path after its ports."""
         channel = farther(self._default, self._distance(source, target))
         if self._order[source] < self._order[target]:
             return f"path:{source}-{target}:forward", channel
@@ -162,17 +162,17 @@ class _Paths:
 
 
 def _class(name: str, source: IPv4Network | None, channel: Channel, *, limited: bool) -> ClassPlan:
-    """Give a class; where no rate limits it, nothing waits and it needs no queue."""
+    """Give a class. Without a rate limit, no packet waits and it needs no queue."""
     values = channel.model_dump(include=set(Impairment.model_fields) | {"rate"})
     queue = (channel.queue or QUEUE) if limited or channel.trace is not None else None
     return ClassPlan.model_validate(values | {"name": name, "source": source, "queue": queue})
 
 
 def _series(path: Channel, port: Channel) -> Channel:
-    """Join a path and the port behind it, whose rate is kept apart.
+    """Combine a path and the port behind it. The port's rate is not included.
 
-    Delays add up; jitters, losses and duplications are independent. Of the rest, the path's holds
-    where both have it.
+    Delays add up; jitter, loss and duplication are independent. For all else the path's value wins
+    if both have one.
     """
     own, other = (
         channel.model_dump(include=set(Impairment.model_fields), exclude_none=True)
@@ -202,12 +202,12 @@ def _jitter(first: Duration | None, second: Duration | None) -> Duration | None:
 
 
 def _either(first: Ratio | None, second: Ratio | None) -> Ratio | None:
-    """Give the probability that at least one of two independent things happens."""
+    """Give the probability that at least one of two independent events happens."""
     one, other = first or 0, second or 0
     return Ratio(one + other - one * other) if one or other else None
 
 
 def _burst(chain: GilbertElliott, loss: Ratio | None) -> GilbertElliott:
-    """Put independent loss into both states of a chain."""
+    """Add independent loss to both states of a chain."""
     good, bad = (_either(share, loss) or Ratio(0) for share in (chain.good, chain.bad))
     return GilbertElliott(to_bad=chain.to_bad, to_good=chain.to_good, good=good, bad=bad)

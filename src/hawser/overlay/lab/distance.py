@@ -1,4 +1,4 @@
-"""Delays that a topology does not give: they follow from where its nodes are, and from events."""
+"""Delays that a topology leaves out: derived from its nodes' regions and from events."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from hawser.spec.workflow import Event
 C = TypeVar("C", bound=Channel)
 
 Distance = Callable[[Port, Port], Duration | None]
-"""One-way delay between two ports; None where it does not follow from regions."""
+"""One-way delay between two ports; None if regions do not determine it."""
 
 
 def changeable(topology: Topology, events: Sequence[Event]) -> Topology:
-    """Give links and paths the delays of their regions, and of zero to what an event will delay.
+    """Give links and paths without a delay the one of their regions, or 0 if an event impairs them.
 
-    The same holds for what an event will vary or lose packets of: so it has from the start what
-    carries that out.
+    Any impairment counts, also jitter or loss: with a delay the element starts with a shaper.
     """
     elements = {
         event.element
@@ -47,7 +46,7 @@ def _delayed(channel: C, changes: bool) -> C:
 
 
 def _distant(topology: Topology) -> Topology:
-    """Give links and named paths the delay between their ends' regions, where they have none."""
+    """Give links and named paths without a delay the one between their ends' regions."""
     links = {
         name: farther(link, between(topology, *link.ends)) for name, link in topology.links.items()
     }
@@ -66,7 +65,7 @@ def between(topology: Topology, one: Port, other: Port) -> Duration | None:
 
 
 def farther(channel: C, delay: Duration | None) -> C:
-    """Give a channel this delay, unless it says its own."""
+    """Give a channel this delay, unless it has its own."""
     if delay is None or channel.delay is not None:
         return channel
     return channel.model_copy(update={"delay": delay})

@@ -1,11 +1,11 @@
-"""The WAN emulator in a plan: a node between the ends of links that delay, vary or lose packets.
+"""Adds the WAN emulator to a plan: a node in the middle of links with delay, jitter or loss.
 
        node a                 wan                  node b
     HTB: rate, queue     delay, jitter, loss    HTB: rate, queue
     p --------------- w0a |  hawserd wan  | w0b --------------- q
 
-A packet first waits for the rate, then travels. A direction in which nothing but the rate matters
-is the kernel's: what comes in at one of the two interfaces goes out at the other.
+A packet is first shaped, then delayed. A direction that has only a rate bypasses the daemon: the
+kernel redirects packets from one of the two interfaces to the other.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EMULATOR = "wan"
 
 _MICROSECONDS = 1e6
 _KERNELS = frozenset({"delay", "loss", "duplication"})
-"""What netem does as asked. Its jitter reorders packets and has another distribution."""
+"""Impairments that netem emulates. Its jitter reorders packets and has another distribution."""
 
 
 def kernel_suffices(plan: NetworkPlan) -> bool:
@@ -56,26 +56,26 @@ def kernel_suffices(plan: NetworkPlan) -> bool:
 
 
 def realised(plan: NetworkPlan, facts: Facts) -> NetworkPlan:
-    """Choose what impairs packets: netem where the machines have it and it will do.
+    """Choose the emulator of impairments: netem if available and sufficient, else the WAN emulator.
 
-    Else the WAN emulator does. A plan that has the emulator already stays as it is.
+    A plan that already has the WAN emulator is unchanged.
     """
     return plan if facts.netem and kernel_suffices(plan) else emulated(plan)
 
 
 def kernels(plan: NetworkPlan) -> Iterator[str]:
-    """Give the names of classes that the kernel impairs."""
+    """Give the names of classes that netem impairs."""
     for shaper in plan.shapers:
         yield from (each.name for each in shaper.classes if each.impaired and not each.emulated)
 
 
 def seeded(plan: NetworkPlan, seed: int) -> NetworkPlan:
-    """Give a plan another seed for random impairments."""
+    """Change the seed of a plan's random impairments."""
     return configured(plan.model_copy(update={"seed": seed}))
 
 
 def emulated(plan: NetworkPlan) -> NetworkPlan:
-    """Give all impairments of a plan to the WAN emulator, unless it has none or has one already."""
+    """Move a plan's impairments to the WAN emulator, unless it has none or already has one."""
     if configuration(plan) is not None:
         return plan
     shapers = tuple(_marked(shaper) for shaper in plan.shapers)
@@ -95,7 +95,7 @@ def emulated(plan: NetworkPlan) -> NetworkPlan:
 
 
 def configured(plan: NetworkPlan) -> NetworkPlan:
-    """Give the emulator of a plan the configuration that fits its shapers."""
+    """Configure the plan's WAN emulator from its shapers."""
     others = tuple(each for each in plan.daemons if not isinstance(each, WanDaemon))
     if not any(link.wire for link in plan.links):
         return plan
@@ -104,12 +104,12 @@ def configured(plan: NetworkPlan) -> NetworkPlan:
 
 
 def configuration(plan: NetworkPlan) -> WanConfig | None:
-    """Give the emulator's configuration, where it has one."""
+    """Give the WAN emulator's configuration, if the plan has one."""
     return next((each.config for each in plan.daemons if isinstance(each, WanDaemon)), None)
 
 
 def unwired(plan: NetworkPlan) -> Iterator[str]:
-    """Give the names of classes that ask for what only the emulator does, where it is not."""
+    """Give the names of classes that need the WAN emulator on links without it."""
     wired = {end for link in plan.links if link.wire for end in link.ends}
     for shaper in plan.shapers:
         for each in shaper.classes:
@@ -118,9 +118,10 @@ def unwired(plan: NetworkPlan) -> Iterator[str]:
 
 
 def _receiving(plan: NetworkPlan) -> Iterator[NodePlan]:
-    """Let threads of the hosts take in what the emulator sends: it would be late if it did.
+    """Make hosts receive from the emulator in their own threads (threaded NAPI).
 
-    What gateways' daemons take are datagrams: less work than the wake-ups of a thread.
+    Otherwise the emulator's thread would do the receive processing, and send packets late. Nodes
+    with a daemon receive datagrams, which cost less than waking a thread.
     """
     ends = {end for link in plan.links if link.wire for end in link.ends}
     relaying = {daemon.node for daemon in plan.daemons}
@@ -145,9 +146,10 @@ def _impaired(shapers: tuple[ShaperPlan, ...], end: tuple[str, str]) -> bool:
 
 
 def _classes(shapers: tuple[ShaperPlan, ...], end: tuple[str, str]) -> list[ClassPlan]:
-    """Classes of what leaves by an interface, the longest source prefix first.
+    """Classes of packets that leave by an interface, the longest source prefix first.
 
-    Marks end with the node: what the marked ones ask for, the one for the rest does for all.
+    Marks do not leave the node. The class of unmarked packets has the same impairments as the
+    marked ones, and stands for all of them.
     """
     found = (s for s in shapers if (s.node, s.interface) == end)
     classes = [each for shaper in found for each in shaper.classes if not each.marked]

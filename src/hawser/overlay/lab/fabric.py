@@ -13,7 +13,7 @@ from hawser.spec.topology import Internet, Topology
 
 
 def fabric_of(topology: Topology, overlay: Overlay, addresses: Addresses) -> Fabric:
-    """Resolve an SD-WAN that was checked against its topology."""
+    """Resolve an SD-WAN that has been checked against its topology."""
     internet = topology.internet or Internet(ports={})
     branches = {
         name: _branch(branch, internet, addresses) for name, branch in overlay.branches.items()

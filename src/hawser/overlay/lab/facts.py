@@ -6,7 +6,7 @@ from hawser.spec.model import Model
 
 
 class Facts(Model):
-    """What a driver found out about its machines before anything is planned."""
+    """Capabilities that a driver detects on its machines before planning."""
 
     netem: bool = True
-    """Whether their kernel can delay, lose and duplicate packets; else the WAN emulator does."""
+    """Whether the kernel has netem; without it the WAN emulator impairs packets."""

@@ -10,7 +10,7 @@ from hawser.overlay.sdwan.gateway import configurations
 
 
 def daemons(fabric: Fabric | None) -> Iterator[GatewayDaemon]:
-    """Give one a branch, on its gateway; none where the transport is `none`."""
+    """Give one daemon per branch, on its gateway; none if the transport is `none`."""
     if fabric is None:
         return
     for branch, config in configurations(fabric).items():

@@ -1,13 +1,13 @@
-"""Who makes the subflows of Multipath TCP connections over the internet.
+"""Endpoints of the kernel's MPTCP path manager, for connections over the internet.
 
-Gateways make their own: the path manager of their namespace is the one in user space, which is the
-daemon. Where connections are measured end to end it is the kernel's, with endpoints: a subflow on
-every pair of WAN ports. The side that connects needs endpoints with `fullmesh`, the side that
-listens needs `signal`, and the kernel refuses both for one address. So a node that does both has a
-second address on each WAN port, on which it listens.
+On gateways the daemon is the path manager (in user space) and creates the subflows. End-to-end
+connections use the kernel's path manager, whose endpoints create a subflow on every pair of WAN
+ports. The connecting side needs endpoints with `fullmesh`, the listening side needs `signal`, and
+the kernel refuses both for one address. A node that does both therefore has a second address on
+each WAN port, on which it listens.
 
-An endpoint with an interface binds its subflows to it. With a switch they come in by the port of
-their path, whichever that is, so there endpoints have none.
+An endpoint with an interface binds its subflows to it. With a switch, subflows arrive by the port
+of their path, which may be any port, so endpoints have no interface.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hawser.spec.multipath import Subflows
 def endpoints(
     flows: Subflows, addresses: Addresses, *, switched: bool
 ) -> Mapping[str, tuple[MptcpEndpoint, ...]]:
-    """Give the endpoints of every node that needs some."""
+    """Give the endpoints of every node that uses the kernel's path manager."""
     kernel = (flows.connects | flows.listens) - flows.managed
     found: dict[str, tuple[MptcpEndpoint, ...]] = {}
     for port, access in addresses.wan.items():

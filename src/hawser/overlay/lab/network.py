@@ -17,13 +17,14 @@ from hawser.spec.workflow import Scenario
 
 
 def network(scenario: Scenario, facts: Facts | None = None) -> NetworkPlan:
-    """Compute everything a driver must make.
+    """Compute everything that a driver must create.
 
     The same arguments always give the same plan.
 
     Args:
         scenario: one that `spec.load` has checked.
-        facts: what the machines can do. Without them the plan does not say who impairs packets.
+        facts: capabilities of the machines. Without them the plan does not choose between netem
+            and the WAN emulator.
     """
     lab = resolved(scenario)
     added = bottlenecks(lab.topology.internet, lab.addresses)

@@ -32,7 +32,7 @@ def _end(port: Port) -> tuple[str, str]:
 
 
 def nodes(lab: Resolved, added: Bottlenecks) -> Iterator[NodePlan]:
-    """Give the nodes of the file, then the internet and what is behind its bottlenecks."""
+    """Give the scenario's nodes, then the internet and the nodes behind its bottlenecks."""
     interfaces = _interfaces(lab, added)
     described = lab.topology.nodes
     to = {**routes(lab.topology, lab.addresses), **added.routes}
@@ -102,7 +102,7 @@ def _interface(lab: Resolved, port: Port, *, offload: bool) -> InterfacePlan:
 
 
 def _wan_offload(topology: Topology) -> bool:
-    """Tell whether WAN ports keep offload: only where the internet shapes nothing."""
+    """Tell whether WAN ports keep offload: only if the internet shapes nothing."""
     internet = topology.internet
     if internet is None or any(node.region for node in topology.nodes.values()):
         return internet is None

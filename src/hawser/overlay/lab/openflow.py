@@ -1,8 +1,8 @@
-"""A plan with the gateways' OpenFlow switches put in.
+"""Adds the gateways' OpenFlow switches to a plan.
 
-A switch takes the WAN ports away from the kernel. The WAN addresses move to ports towards the
-agent, one a WAN port, and with them all that names them: routes, rules, MPTCP endpoints. Shapers
-and what is counted stay at the WAN ports.
+A switch takes over the WAN ports from the kernel. The WAN addresses move to ports towards the
+agent, one per WAN port, together with everything that refers to them: routes, rules, MPTCP
+endpoints. Shapers and their counters stay at the WAN ports.
 
  gateway's stack (multipath agent)
     mpa_0          mpa_1            hold the WAN addresses
@@ -51,14 +51,14 @@ from hawser.spec.names import CONTROLLER
 _Named = TypeVar("_Named", RoutePlan, MptcpEndpoint)
 
 _DEAF = {"arp_ignore": "8", "drop_unicast_in_l2_multicast": "1"}
-"""What keeps the kernel from answering at a port that is the switch's."""
+"""Settings that keep the kernel from answering on the switch's ports."""
 
 
 def switched(plan: NetworkPlan) -> NetworkPlan:
-    """Give the gateways that ask for it an OpenFlow switch, and all of those one controller.
+    """Add an OpenFlow switch to the gateways that ask for one, and one controller for all of them.
 
-    A gateway asks by a switch of kind `openflow` in its daemon's configuration, whose
-    entries are then the controller's. A plan where none asks stays as it is.
+    A gateway asks for it by a switch of kind `openflow` in its daemon's configuration; the entries
+    move to the controller's configuration. If no gateway asks, the plan is unchanged.
     """
     asked = {each.node: switch for each in plan.daemons if (switch := _asked(each))}
     if not asked:
@@ -89,7 +89,7 @@ def _asked(daemon: Daemon) -> Switch | None:
 
 
 def _daemon(daemon: Daemon) -> Daemon:
-    """Tell a gateway of its new ports, and nothing of what is the switch's."""
+    """Configure a gateway with its ports towards the agent, and without flow entries."""
     switch = _asked(daemon)
     if switch is None:
         return daemon
@@ -103,7 +103,7 @@ def _daemon(daemon: Daemon) -> Daemon:
 
 
 def _places(switch: Switch) -> dict[str, int]:
-    """Give the place of each WAN port by its interface."""
+    """Give the index of each WAN port by its interface."""
     return {port.interface: place for place, port in enumerate(switch.ports)}
 
 
@@ -123,7 +123,7 @@ def _switch(node: NodePlan, switch: Switch) -> OpenFlowSwitch:
 
 
 def _shaper(shaper: ShaperPlan, ports: Mapping[str, int]) -> ShaperPlan:
-    """Let a WAN port's shaper know classes by the sender's address: see `switch.mac`."""
+    """Classify at WAN ports by source Ethernet address (`overlay.config.openflow.mark`)."""
     if shaper.interface not in ports:
         return shaper
     return shaper.model_copy(update={"sender_marks": True})
@@ -151,7 +151,7 @@ def _links(switch: OpenFlowSwitch) -> Iterator[LinkPlan]:
 
 
 def _node(node: NodePlan, ports: Mapping[str, int], hops: set[IPv4Address]) -> NodePlan:
-    """Give the node its ports towards the agent; give next hops the addresses that ports expect."""
+    """Add a gateway's ports towards the agent; set the Ethernet addresses of next hops."""
     interfaces = [_next_hop(interface, hops) for interface in node.interfaces]
     if not ports:
         return node.model_copy(update={"interfaces": tuple(interfaces)})
@@ -168,9 +168,9 @@ def _node(node: NodePlan, ports: Mapping[str, int], hops: set[IPv4Address]) -> N
 
 
 def _next_hop(interface: InterfacePlan, hops: set[IPv4Address]) -> InterfacePlan:
-    """Name a next hop's interface after its address. Its packets must be as on the wire.
+    """Derive a next hop's Ethernet address from its IP address, and turn off offload.
 
-    Open vSwitch takes frames as they are: one without its checksum would leave without.
+    Open vSwitch forwards frames as they are: with offload they would leave without a checksum.
     """
     found = next((each for each in interface.ipv4 if each in hops), None)
     if found is None:
@@ -179,10 +179,11 @@ def _next_hop(interface: InterfacePlan, hops: set[IPv4Address]) -> InterfacePlan
 
 
 def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[InterfacePlan]:
-    """Make of a WAN port itself, without addresses, and the cables to the agent and to itself.
+    """Replace a WAN port by itself without addresses, a cable to the agent and an output cable.
 
-    Open vSwitch gives up the rest of a batch when a port's shaper drops a packet of it, whatever
-    its class. So it sends through a cable, whose other end is redirected to the port.
+    Open vSwitch discards the rest of a batch if a port's shaper drops one packet of it, whatever
+    their classes. It therefore sends into the output cable, whose other end is redirected to the
+    WAN port.
     """
     place = ports.get(interface.name)
     if place is None:
@@ -202,7 +203,7 @@ def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[Inter
 
 
 def _moved(plan: _Named, moved: Mapping[str, str]) -> _Named:
-    """Let a route or an endpoint name the port towards the agent instead of the WAN port."""
+    """Make a route or an endpoint use the port towards the agent instead of the WAN port."""
     name = plan.interface
     return plan if name is None else plan.model_copy(update={"interface": moved.get(name, name)})
 
@@ -219,12 +220,12 @@ def _sysctl(ports: Mapping[str, int]) -> dict[str, str]:
 
 
 def _agent(place: int) -> str:
-    """Interface towards the agent. Names with an underscore are nobody else's."""
+    """Port towards the agent. Only names made here contain an underscore."""
     return f"mpa_{place}"
 
 
 def _inner(place: int) -> str:
-    """The switch's end of it."""
+    """The switch's end of the cable to the agent."""
     return f"ofs_{place}"
 
 
@@ -234,5 +235,5 @@ def _out(place: int) -> str:
 
 
 def _behind(place: int) -> str:
-    """The port's end of it."""
+    """The far end of the cable to a WAN port, redirected to that port."""
     return f"wan_{place}"

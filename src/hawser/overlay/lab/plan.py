@@ -46,13 +46,13 @@ class InterfacePlan(Model):
     offload: bool
     """Whether packets may be larger than the MTU (TSO, GSO, GRO).
 
-    Off at shaped interfaces, whose shapers and queues must see packets as they are on the wire.
+    Off at shaped interfaces: shapers and queues must see packets as they are on the wire.
     """
     mac: str | None = None
     """Ethernet address; None leaves the choice to the kernel."""
     gro: bool = False
-    """Whether GRO is on though `offload` is off: only with it, or with a program of its own, an
-    interface takes frames that XDP programs send."""
+    """Whether GRO is on although `offload` is off. An interface accepts frames that XDP programs
+    send only with GRO or with an XDP program of its own."""
     threaded: bool = False
     """Whether a kernel thread receives packets (threaded NAPI), instead of their sender."""
     queues: Annotated[int, Field(ge=1)] = 1
@@ -79,7 +79,7 @@ class RoutePlan(Model):
     mode: Encapsulation = Encapsulation.WHOLE
     """How segments are added to packets."""
     kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
-    """What happens to packets; only of the first kind they leave by the interface."""
+    """What happens to packets; only `unicast` sends them out of the interface."""
 
 
 FIRST_RULE = 1000
@@ -90,19 +90,19 @@ class RulePlan(Model):
     """A rule that selects a routing table for matching packets; fields left out match all."""
 
     source: IPv4Network | IPv6Network | None = None
-    """Those from here: each WAN address leaves by its own port."""
+    """Source prefix: packets from each WAN address leave by its own port."""
     to: IPv4Network | IPv6Network | None = None
-    """Those to here."""
+    """Destination prefix."""
     family: Literal[4, 6] = 4
-    """Of the packets."""
+    """IP version of the packets."""
     incoming: str | None = None
-    """Those that came in at this interface."""
+    """Interface at which packets arrive."""
     protocol: int | None = None
-    """Those of this protocol above IP."""
+    """IP protocol number."""
     source_ports: tuple[int, int] | None = None
-    """Those from these ports, the first and the last."""
+    """First and last source port."""
     destination_ports: tuple[int, int] | None = None
-    """Those to these ports."""
+    """First and last destination port."""
     table: int
 
 
@@ -111,13 +111,13 @@ class SegmentPlan(Model):
 
     segment: IPv6Address
     behaviour: Literal["End", "End.X", "End.DX4", "End.DX6", "End.DT4", "End.DT6", "End.DT46"]
-    """What comes out at End.DX4 and End.DX6 goes on by the node's routes."""
+    """Packets that End.DX4 and End.DX6 decapsulate follow the node's routes."""
     interface: str
     via: IPv6Address | None = None
-    """With End.X, the next hop."""
+    """Next hop of End.X."""
     table: int | None = None
-    """Of End.DT4, End.DT6 and End.DT46: the routing table by which what comes out goes on; but for
-    End.DT6 there is a VRF with it."""
+    """Routing table for packets that End.DT4, End.DT6 and End.DT46 decapsulate; except for End.DT6
+    it belongs to a VRF."""
 
 
 class VrfPlan(Model):
@@ -132,7 +132,7 @@ class MptcpEndpoint(Model):
 
     address: IPv4Address
     interface: str | None
-    """The only source of packets for subflows from here; None means all."""
+    """The interface that its subflows are bound to; None means any."""
     flags: tuple[Literal["subflow", "signal", "fullmesh"], ...]
 
 
@@ -143,7 +143,7 @@ class NodePlan(Model):
     role: Literal["host", "gateway", "internet", "backbone", "wan", "controller", "function"]
     interfaces: tuple[InterfacePlan, ...]
     redirects: tuple[tuple[str, str], ...] = ()
-    """Redirects: all packets arriving at the first interface are sent by the second."""
+    """Pairs of interfaces: packets that arrive at the first are sent out of the second."""
     routes: tuple[RoutePlan, ...] = ()
     rules: tuple[RulePlan, ...] = ()
     mptcp: tuple[MptcpEndpoint, ...] = ()
@@ -167,17 +167,17 @@ class ClassPlan(Impairment):
     """Traffic of one direction of a path or link on a shaped interface."""
 
     name: str
-    """Element and direction, such as `path:p1:forward`: so it is counted and changed."""
+    """Element and direction, such as `path:p1:forward`, as used by counters and events."""
     source: IPv4Network | None = None
-    """Source addresses of its packets; None means all packets of no other class."""
+    """Source addresses of its packets; None means all packets that match no other class."""
     marked: bool = False
-    """Whether only packets belong to it that carry its number (`class_id`) as their priority."""
+    """Whether it takes only packets whose `skb->priority` is its number (`class_id`)."""
     priority: int = 0
     """Priority for the remaining rate of the shaper, 0 to 7, the lowest number first."""
     rate: Rate | None = None
     queue: Size | None = None
     emulated: bool = False
-    """Whether all but rate and queue is the WAN emulator's; else it is the kernel's (netem)."""
+    """Whether the WAN emulator does everything but rate and queue, instead of netem."""
 
 
 class ShaperPlan(Model):
@@ -220,7 +220,7 @@ DaemonConfig = (
 
 
 class DaemonPlan(Model):
-    """A daemon on a node, with its configuration. `Daemon` has the kinds that there are."""
+    """A daemon on a node, with its configuration. `Daemon` lists the kinds."""
 
     node: str
     role: Role
@@ -228,11 +228,11 @@ class DaemonPlan(Model):
     config: DaemonConfig
     """Paths in it are relative to the lab's directory: `config.placed(directory)`."""
     files: dict[str, FirewallRules] = {}
-    """Files that it begins with, by their names in the lab's directory."""
+    """Initial files of the daemon, by name in the lab's directory."""
 
 
 class GatewayDaemon(DaemonPlan):
-    """A gateway's."""
+    """A gateway's daemon."""
 
     role: Literal["gateway"] = "gateway"
     config: GatewayConfig
@@ -340,7 +340,7 @@ class CrossTrafficPlan(Model):
     udp: Rate | None = None
     """A flow of this rate, counted as frames."""
     tcp: int | None = None
-    """So many connections."""
+    """Number of TCP connections."""
 
 
 class SwitchPlan(Model):
@@ -371,7 +371,7 @@ class TunnelPlan(Model):
     outside: tuple[IPv4Network, ...]
     """Networks behind the other end, reached through the tunnel."""
     table: int | None = None
-    """Routing table of which all goes through; None: what goes to `outside`, whatever it is."""
+    """Routing table whose packets all use the tunnel; None: all packets to `outside` use it."""
 
     @property
     def control(self) -> PurePosixPath:
@@ -419,7 +419,7 @@ class NetworkPlan(Model):
     addresses: dict[str, IPv4Address]
     """Address of every port (`node.port`), and of every node (its LAN, else its first port)."""
     tunnels: tuple[TunnelPlan, ...] = ()
-    """Both ends of each, the one that opens it first."""
+    """Both ends of each tunnel, the initiator first."""
     cross_traffic: tuple[CrossTrafficPlan, ...] = ()
     """Cross traffic at bottlenecks."""
     switches: tuple[SwitchPlan, ...] = ()

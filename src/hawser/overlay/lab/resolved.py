@@ -1,4 +1,4 @@
-"""What a scenario deploys, with everything resolved that several parts of a plan are made from."""
+"""A resolved scenario: the values that several parts of a plan share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Resolved:
     """A scenario, resolved."""
 
     topology: Topology
-    """Nodes and what joins them, with all delays."""
+    """Nodes and links, with all delays."""
     changed: frozenset[str]
     """Elements that events change."""
     addresses: Addresses

@@ -1,6 +1,6 @@
 """Static routes: the shortest way over links, the first WAN port for everything else.
 
-Packets of a WAN address leave by its own port, so that a path is the same in both directions.
+Packets from a WAN address leave by its own port, so that a path is the same in both directions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def routes(topology: Topology, addresses: Addresses) -> Mapping[str, tuple[Route
 
 
 def rules(topology: Topology, addresses: Addresses) -> Mapping[str, tuple[RulePlan, ...]]:
-    """Give the rules by which packets of a WAN address leave by its port."""
+    """Give the rules that send packets from a WAN address out of its port."""
     return {
         node: tuple(
             RulePlan(source=addresses.wan[port].source, table=FIRST_TABLE + index)
@@ -53,7 +53,7 @@ def _node(
 def _default(
     addresses: Addresses, wan: Mapping[str, list[Port]], hops: Mapping[str, Hop], node: str
 ) -> RoutePlan | None:
-    """Lead to the internet: by the node's own first WAN port, else by the nearest node's."""
+    """Route to the internet: by the node's own first WAN port, else by the nearest node's."""
     if node in wan:
         return _out(addresses, wan[node][0], None)
     nearest = next((hop for other, hop in hops.items() if other in wan), None)
@@ -74,7 +74,7 @@ def _out(addresses: Addresses, port: Port, table: int | None) -> RoutePlan:
 def _over_links(
     topology: Topology, addresses: Addresses, hops: Mapping[str, Hop], node: str
 ) -> Iterator[RoutePlan]:
-    """Lead to every network of links in reach that is not the node's own."""
+    """Route to every reachable network of a link that is not the node's own."""
     own = {network for network, ends in _networks(topology, addresses) if node in ends}
     for network, ends in _networks(topology, addresses):
         nearest = next((hop for other, hop in hops.items() if other in ends), None)
@@ -87,7 +87,7 @@ def _via(addresses: Addresses, to: IPv4Network, hop: Hop) -> RoutePlan:
 
 
 def _networks(topology: Topology, addresses: Addresses) -> list[tuple[IPv4Network, set[str]]]:
-    """Give the network of every link with the nodes on it."""
+    """Give the network of every link, and the nodes on it."""
     return [
         (addresses.inner[link.ends[0]].network, {end.node for end in link.ends})
         for link in topology.links.values()

@@ -1,4 +1,4 @@
-"""Plans of tunnels: what lies behind each end goes through, everything else goes as before."""
+"""Plans of tunnels. Traffic between the networks behind both ends uses them, no other."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The SD-WAN: path groups, labels, priorities, and the entries of the gateways' switches."""
+"""The SD-WAN: path groups, labels, priorities, and the flow entries of gateways' switches."""

@@ -15,21 +15,21 @@ class WanPort(Model):
     address: IPv4Address
     """Its address on the WAN."""
     second: IPv4Address | None = None
-    """A second address, on which connections of Multipath TCP are taken; None: the first."""
+    """Second address, which accepts MPTCP connections; None: `address` does."""
     next_hop: IPv4Address
-    """The router that takes what leaves by it."""
+    """Next-hop router of packets that leave by this port."""
     type: PortType = PortType.INTERNET
     limited: bool = False
-    """Whether its rate is shaped, so that packets wait for one another, by priority."""
+    """Whether its rate is shaped, so that packets queue by priority."""
 
     @property
     def listen(self) -> IPv4Address:
-        """Address on which connections of Multipath TCP are taken."""
+        """Address that accepts MPTCP connections."""
         return self.second or self.address
 
 
 class Branch(Model):
-    """A site: what lies behind a gateway with one or more WAN ports."""
+    """A site behind a gateway with one or more WAN ports."""
 
     id: int
     """Its number in path labels."""
@@ -40,6 +40,6 @@ class Branch(Model):
     source: IPv4Address
     """The gateway's address on the LAN."""
     prefixes: tuple[IPv4Network | IPv6Network, ...]
-    """Addresses behind it."""
+    """Prefixes behind the gateway."""
     ports: dict[str, WanPort]
-    """WAN ports by name, in the order in which they are used."""
+    """WAN ports by name, in order of use."""

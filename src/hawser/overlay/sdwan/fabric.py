@@ -1,4 +1,4 @@
-"""An SD-WAN with everything resolved. Configurations of gateways follow from it alone."""
+"""A resolved SD-WAN: all that the configurations of its gateways depend on."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Fabric(Model):
 
     settings: Settings
     switch: SwitchKind
-    """The switch for member paths."""
+    """Kind of switch that forwards packets along member paths."""
     mtu: int
     """Largest IP packet that every WAN port takes, bytes."""
     branches: dict[str, Branch]
     groups: tuple[Group, ...]
-    """Of every pair of branches, in the order of their numbers."""
+    """Path groups of every pair of branches, in the order of the branches' numbers."""
 
     @property
     def switched(self) -> bool:
@@ -41,7 +41,7 @@ class Fabric(Model):
 
     @cached_property
     def _by_pair(self) -> Mapping[frozenset[str], tuple[Group, ...]]:
-        """Groups by the branches that they join: 100 branches have 4950 pairs."""
+        """Groups by the branches that they join; an index, since 100 branches have 4950 pairs."""
         found: dict[frozenset[str], list[Group]] = {}
         for group in self.groups:
             found.setdefault(frozenset(group.branches), []).append(group)
@@ -66,7 +66,7 @@ def fabric(
         branches: by name.
         settings: how packets are carried.
         described: path groups; pairs of branches without any get the default ones.
-        switch: what leads packets along paths through other branches.
+        switch: kind of switch that forwards packets on paths through other branches.
         mtu: largest IP packet of the WAN, bytes.
     """
     switched = switch is not SwitchKind.NONE

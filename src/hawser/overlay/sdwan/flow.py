@@ -1,11 +1,11 @@
 """Flow entries as OpenFlow 1.3 matches and actions: a gateway's two flow tables.
 
-    0  admission   fragments are dropped; ARP passes between a WAN port and its agent's port;
-                   IPv4 for this station goes on
-    1  entries     the entries, exactly; labels that match none are dropped; then the gateway's own
-                   packets pass; the rest is dropped
+    0  admission   drops fragments; passes ARP between a WAN port and its agent's port;
+                   sends IPv4 for this station to table 1
+    1  entries     matches the entries; drops labels that match none; passes the gateway's
+                   own packets; drops the rest
 
-The controller turns them into messages, and decides nothing.
+The controller only encodes these flows as messages.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class Flow(Model):
     write: tuple[tuple[str, int | str], ...] = ()
     """Fields to set, in this order."""
     decrement: bool = False
-    """Whether a router is passed, and takes one off the time to live."""
+    """Whether to decrement the TTL, as a router does."""
     output: int | None = None
-    """Number of a port. With neither `output` nor `goto`, packets are dropped."""
+    """Output port number. With neither `output` nor `goto`, packets are dropped."""
     report: bool = False
-    """Whether the controller is handed a copy."""
+    """Whether the controller receives a copy (packet-in)."""
     goto: int | None = None
     kind: Literal["entry", "drop", "own"]
     counter: str
-    """What its packets count as: the name of an entry, the cause of a drop, or own traffic."""
+    """Counter of its packets: the name of an entry, the cause of a drop, or own traffic."""
 
     @cached_property
     def cookie(self) -> int:
-        """Give a number that stands for what the flow does: equal flows have equal cookies.
+        """Give a hash of what the flow does: equal flows have equal cookies.
 
-        So what a switch has is compared with what it should have by cookies alone.
+        Installed and wanted flows can therefore be compared by their cookies alone.
         """
         body = self.model_dump_json(
             include={"table", "priority", "write", "decrement", "output", "goto", "report"}
@@ -76,13 +76,13 @@ class Flow(Model):
 
 
 def flows(switch: OpenFlowSwitch) -> tuple[Flow, ...]:
-    """Compute all of a switch's flow entries. The same configuration always gives the same."""
+    """Compute all of a switch's flow entries. Equal configurations give equal flows."""
     return (*_admission(switch), *_entries(switch), *_own(switch))
 
 
 def _admission(switch: OpenFlowSwitch) -> Iterator[Flow]:
     yield Flow(table=ADMISSION, priority=0, match={}, kind="drop", counter="not_admitted")
-    # Named as in NXM, for os-ken writes fields in order of class and number: needed ones first.
+    # NXM fields, because fields are encoded in order of class and number, prerequisites first.
     fragment: dict[str, Value] = {"eth_type_nxm": _IPV4, "ip_frag": _FRAGMENT}
     yield Flow(table=ADMISSION, priority=40, match=fragment, kind="drop", counter="fragment")
     for place, port in enumerate(switch.ports):
@@ -100,7 +100,7 @@ def _admission(switch: OpenFlowSwitch) -> Iterator[Flow]:
 
 
 def _arp(place: int, port: OpenFlowPort) -> Iterator[Flow]:
-    """Let the agent's port answer for its addresses, and ask for its next hop."""
+    """Let the agent's port answer ARP for its addresses, and resolve its next hop."""
     asking: dict[str, Value] = {"in_port": FIRST_AGENT + place, "eth_type": _ARP}
     yield _own_flow(ADMISSION, 30, asking, FIRST_OUT + place, "arp")
     for address in port.addresses:
@@ -113,7 +113,7 @@ def _arp(place: int, port: OpenFlowPort) -> Iterator[Flow]:
 
 
 def _own(switch: OpenFlowSwitch) -> Iterator[Flow]:
-    """Let the gateway's own packets pass by the port of their address; all else matches nothing."""
+    """Pass the gateway's own packets through the port that has their address; drop the rest."""
     wide = any(entry.match.wide for entry in switch.entries)
     yield _unmatched(0, {})
     for place, port in enumerate(switch.ports):
@@ -130,9 +130,9 @@ def _own(switch: OpenFlowSwitch) -> Iterator[Flow]:
 
 
 def _errors(taken: dict[str, Value], agent: int) -> Iterator[Flow]:
-    """Show the controller ICMP errors for the gateway: they may be about what it has rewritten.
+    """Copy ICMP errors for the gateway to the controller: they may quote rewritten packets.
 
-    Its stack gets them, too, for they may be about its own packets; of others it knows nothing.
+    The gateway's stack gets them too, since they may quote its own packets. It ignores the others.
     """
     for kind in _ICMP_ERRORS:
         match = {**taken, "ip_proto": _ICMP, "icmpv4_type": kind}
@@ -141,10 +141,11 @@ def _errors(taken: dict[str, Value], agent: int) -> Iterator[Flow]:
 
 
 def _below_labels(*, wide: bool) -> Iterator[dict[str, Value]]:
-    """Give what TCP and UDP for the gateway itself has as its port: an agent's, or a smaller one.
+    """Match TCP and UDP destination ports that are not labels, so belong to the gateway itself.
 
-    A label names two branches in its first two nibbles, neither of which is 0. Where labels are
-    wide, agents have no ports but those of labels, all of which entries know.
+    The two upper nibbles of a narrow label are branches. A port below 4096 has 0 in the first, an
+    agent's port has 0 in the second. With wide labels an agent has no ports other than labels, and
+    the entries match all of those.
     """
     for number, protocol in _PROTOCOLS.items():
         for mask in (0xF000,) if wide and protocol == "udp" else (0xF000, 0x0F00):
@@ -152,10 +153,10 @@ def _below_labels(*, wide: bool) -> Iterator[dict[str, Value]]:
 
 
 def _labelled(switch: OpenFlowSwitch) -> Iterator[Flow]:
-    """Drop what has a label and matches no entry: not even a reset is the answer.
+    """Drop labelled packets that match no entry: the stack would answer with a reset.
 
-    Of source ports only labels between the same branches as those of the entries: others may be
-    servers' ports.
+    A source port counts as a label only if it names the same two branches as some entry. Any other
+    may be a server's port.
     """
     narrow = (entry.match for entry in switch.entries if not entry.match.wide)
     returned = {match.source_port for match in narrow if match.source_port}
@@ -169,7 +170,7 @@ def _labelled(switch: OpenFlowSwitch) -> Iterator[Flow]:
 
 
 def _is_below(port: int) -> bool:
-    """Whether a port is the agent's or a smaller one, and no label."""
+    """Whether a port is an agent's or below 4096, so not a label."""
     return not (port & 0xF000 and port & 0x0F00)
 
 
@@ -186,10 +187,10 @@ def _own_flow(
 
 
 def _entries(switch: OpenFlowSwitch) -> Iterator[Flow]:
-    """Match no port numbers without a protocol.
+    """Translate the entries. OpenFlow matches ports only together with their protocol.
 
-    So every entry with a narrow label is two, one for TCP, one for UDP; one with a wide label is
-    for UDP.
+    An entry with a narrow label therefore becomes two flows, one for TCP and one for UDP. One with
+    a wide label becomes a flow for UDP.
     """
     for entry in switch.entries:
         came, (output, sender, receiver) = _came(switch, entry), leaves(switch, entry)
@@ -228,21 +229,21 @@ def _label(entry: Entry, protocol: str) -> dict[str, int]:
 
 
 def _written(entry: Entry, protocol: str) -> Iterator[tuple[str, int]]:
-    """Give the port to write in the place of a narrow label; a wide one stays."""
+    """Give the port that replaces a narrow label; a wide label stays."""
     if entry.write.port is not None:
         for name in _label(entry, protocol):
             yield name, entry.write.port
 
 
 def _came(switch: OpenFlowSwitch, entry: Entry) -> int:
-    """Give the port where packets of an entry come in: that of their own address."""
+    """Give the ingress port of an entry's packets: the one with their local address."""
     if entry.match.from_ == "agent":
         return FIRST_AGENT + switch.holder(entry.match.source)
     return FIRST_WAN + switch.holder(entry.match.destination)
 
 
 def leaves(switch: OpenFlowSwitch, entry: Entry) -> tuple[int, str, str]:
-    """Give port, sender and receiver of the frames as which packets of an entry leave."""
+    """Give the output port of an entry's packets, and their Ethernet source and destination."""
     if entry.output == "agent":
         place = switch.holder(entry.write.destination)
         port = switch.ports[place]
@@ -258,5 +259,5 @@ def _address(port: OpenFlowPort) -> str:
 
 
 def _first(port: OpenFlowPort) -> IPv4Address:
-    """The address after which a port's station is named; it may have more."""
+    """The address from which a port's Ethernet address is derived; the port may have more."""
     return port.addresses[0]

@@ -21,8 +21,8 @@ _PKI = PurePosixPath("pki")
 def configurations(fabric: Fabric) -> dict[str, GatewayConfig]:
     """Give the configuration of every branch's gateway, by the branch's name.
 
-    Its paths are relative: the control socket has the gateway's name, and certificates are in a
-    folder `pki`, by the branch's name. There are none where the transport is `none`.
+    File paths in it are relative: the control socket is named after the gateway; certificates are
+    in the folder `pki`, named after the branch. The result is empty if the transport is `none`.
     """
     if fabric.settings.transport is Transport.NONE:
         return {}
@@ -35,7 +35,7 @@ def configurations(fabric: Fabric) -> dict[str, GatewayConfig]:
 
 
 def _configuration(fabric: Fabric, name: str) -> GatewayConfig:
-    """Give a configuration without a switch."""
+    """Give a branch's configuration without a switch."""
     branch, settings = fabric.branches[name], fabric.settings
     return GatewayConfig(
         branch=name,
@@ -52,7 +52,7 @@ def _configuration(fabric: Fabric, name: str) -> GatewayConfig:
 
 
 def _mtu(fabric: Fabric) -> int:
-    """Size of inner packets. On a stream they need not fit into outer ones."""
+    """Largest inner packet, bytes. With IP in IP it must fit into one outer packet."""
     ipip = fabric.settings.transport is Transport.IPIP
     return fabric.mtu - _IPIP_HEADER if ipip else 1500
 
@@ -89,7 +89,7 @@ def _peer(fabric: Fabric, name: str, other: str) -> config.Peer:
 
 
 def _group(name: str, group: Group) -> config.Group:
-    """Give a group with its paths' addresses as this branch knows them."""
+    """Give a group with its paths' local and remote addresses, as seen from this branch."""
     turn = -1 if group.branches[1] == name else 1
     ends = (path.agents[::turn] for path in group.paths)
     paths = tuple(config.Path(local=local, remote=remote) for local, remote in ends)

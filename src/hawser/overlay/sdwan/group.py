@@ -1,4 +1,4 @@
-"""Path groups of every pair of branches, the default ones put in."""
+"""Path groups of every pair of branches, including the default ones."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hawser.spec.route import Hop, Stop, hops, route_branches, turned
 from hawser.spec.topology import PortType
 
 Pair = tuple[str, str]
-"""Names of two branches, the one with the lower number first: it connects, the other listens."""
+"""Names of two branches, the lower number first. The first connects, the second listens."""
 
 
 class Path(Model):
     """A member path."""
 
     agents: tuple[IPv4Address, IPv4Address]
-    """Its addresses at the agents of the first and the second branch."""
+    """Addresses that the agents of the first and the second branch use for it."""
     hops: tuple[Hop, ...]
     """Its WAN hops: where packets leave a branch and where they arrive."""
 
@@ -44,7 +44,7 @@ def groups(
 ) -> tuple[Group, ...]:
     """Give the groups of every pair of branches: those described, else the default ones.
 
-    They are in the order of the pairs' numbers, and those of a pair in the order of their own.
+    They are ordered by the numbers of the branches, then by the number of the group.
     """
     made = _Groups(branches, transport, switched=switched)
     given = made.given(described)
@@ -64,10 +64,10 @@ class _Groups:
         self._quic = transport is Transport.QUIC
         self._multipath = transport is Transport.MPTCP
         self._addressed = switched and self._multipath
-        """Whether a path's addresses at the agents say nothing of its way."""
+        """Whether the agents' addresses of a path do not determine its WAN hops."""
 
     def given(self, described: Iterable[PathGroup]) -> dict[Pair, list[Group]]:
-        """Give the groups that are described, by their branches."""
+        """Give the described groups by their branches."""
         result: dict[Pair, list[Group]] = {}
         for group in described:
             routes = [self._ordered(route) for route in group.paths]
@@ -79,21 +79,21 @@ class _Groups:
         return {pair: sorted(there, key=_number) for pair, there in result.items()}
 
     def _ordered(self, route: str) -> str:
-        """Write a path from the branch with the lower number."""
+        """Turn a path so that it starts at the branch with the lower number."""
         first, second = (self._branches[branch].id for branch in route_branches(route))
         return route if first < second else turned(route)
 
     def _paths(self, pair: Pair, ways: list[tuple[Hop, ...]]) -> tuple[Path, ...]:
-        """Give each subflow that is switched its path; else a path's ends are its addresses."""
+        """Give paths their agents' addresses: the ends of each way, or pairs of ports in order."""
         if not self._addressed:
             return tuple(self._path((way[0][0], way[-1][1]), way) for way in ways)
         ends = self._direct(pair)
         return tuple(self._path(end, way) for end, way in zip(ends, ways, strict=True))
 
     def _path(self, ends: Hop, way: tuple[Hop, ...]) -> Path:
-        """Give a path the addresses of two ports.
+        """Make a path between two ports.
 
-        Connections of Multipath TCP are taken on the port's second address, where it has one.
+        MPTCP connections are accepted on the port's second address, if it has one.
         """
         connects, listens = map(self._port, ends)
         taken = listens.listen if self._multipath else listens.address
@@ -103,10 +103,11 @@ class _Groups:
         return self._branches[stop.branch].ports[stop.port]
 
     def default(self, pair: Pair) -> Iterator[Group]:
-        """Give one group of all pairs of ports; where both have leased lines, another over those.
+        """Give a Type II group over all pairs of ports and, with a switch, a Type I group.
 
-        A leased line reaches leased lines only: a subflow between two ports that do not reach each
-        other takes one of the paths that there are.
+        The Type I group uses pairs of leased lines, if there are any. A leased line reaches only
+        leased lines: a subflow between two ports that do not reach each other takes one of the
+        existing paths.
         """
         direct = self._direct(pair)
         if not self._switched:
@@ -120,7 +121,7 @@ class _Groups:
             yield self._group(pair, 1, TrafficType.I, urgent)
 
     def _group(self, pair: Pair, number: int, traffic: TrafficType, ways: list[Hop]) -> Group:
-        """Give every subflow one of the ways, in turn. With `quic` a path need not be repeated."""
+        """Assign the ways to the subflows in turn; with `quic` there is one path per way."""
         ends = ways if self._quic else self._direct(pair)
         turns = islice(cycle(ways), len(ends))
         paths = (self._path(end, (way,)) for end, way in zip(ends, turns, strict=True))
@@ -130,7 +131,7 @@ class _Groups:
         return self._port(stop).type is PortType.LEASED
 
     def _direct(self, pair: Pair) -> list[Hop]:
-        """Give every pair of WAN ports: the addresses of the subflows, in order (004 III.A)."""
+        """Give every pair of WAN ports, in the order of the subflows (004 III.A)."""
         first, second = pair
         return [
             (Stop(first, a), Stop(second, b))

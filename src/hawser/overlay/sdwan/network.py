@@ -1,4 +1,4 @@
-"""The SD-WAN of a network that is operated, from its inventory."""
+"""The SD-WAN of a production network, from its inventory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hawser.spec.route import switch_kind
 
 
 def fabric_of(network: Network) -> Fabric:
-    """Resolve the SD-WAN of a network that was checked (`spec.check.network`).
+    """Resolve the SD-WAN of a checked network (`spec.check.network`).
 
-    Nothing shapes the ports of a machine that is not a lab's, so no port counts as limited.
+    No port counts as limited, because Hawser shapes ports only in a lab.
     """
     overlay = network.overlay
     return fabric(

@@ -1,8 +1,8 @@
 """Strict priorities at a WAN port: Type I, Type II by the WAN hops of its path, Type III.
 
-HTB offers what is left of the port's rate to the class with the lowest number first, so one class
-a level is enough. The switch chooses the class of what it sends; what it does not know, such as
-Type III, is in the last.
+HTB offers the spare rate of the port to the class with the lowest priority number first, so one
+class per level is enough. The switch chooses the class of the packets that it sends. All other
+packets, such as Type III, are in the last class.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from hawser.overlay.sdwan.group import Group
 from hawser.spec.overlay import Priority, TrafficType
 
 MAX_HOP_LEVELS = 6
-"""Levels of Type II: HTB knows eight in all. Longer paths share the last one."""
+"""Most levels of Type II: HTB has eight in all. Longer paths share the last one."""
 
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of all WAN ports of an SD-WAN, the most urgent first."""
+    """The priority levels of all WAN ports of an SD-WAN, highest first."""
 
     hops: int
     """Levels of Type II."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each level is called in the names of classes."""
+        """Names of the levels, as used in class names."""
         second = [f"II-{hop + 1}" for hop in range(self.hops)] if self.hops > 1 else ["II"]
         return ("I", *second, "III")
 
@@ -39,7 +39,7 @@ class Levels:
 
 
 def levels(groups: Iterable[Group], priority: Priority) -> Levels:
-    """Give as many levels as there are lengths of paths; one where hops do not count."""
+    """Give one level per path length in hops; one in all if priority ignores hops."""
     lengths = (len(path.hops) for group in groups for path in group.paths)
     longest = max(lengths, default=1)
     return Levels(1 if priority is Priority.NONE else min(longest, MAX_HOP_LEVELS))

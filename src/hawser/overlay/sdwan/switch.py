@@ -1,16 +1,16 @@
-"""Every flow entry of every gateway: IP address swapping along all member paths (004 section III).
+"""Flow entries of all gateways: IP address swapping along all member paths (004 section III).
 
-A subflow of Multipath TCP between the agents of two branches has the addresses of two of their WAN
-ports. The source gateway writes the addresses of the first WAN hop and the path's label instead,
-each transit gateway those of the next hop, and the destination gateway what the agent wrote. On the
-way back the label is in the source port.
+An MPTCP subflow between the agents of two branches has the addresses of two of their WAN ports. The
+source gateway replaces them by the addresses of the first WAN hop, and the port by the path's
+label. Each transit gateway writes the addresses of the next hop. The destination gateway restores
+the agent's addresses and port. In the return direction the label is the source port.
 
     b1, agent   p11 > p21 0x2004      writes  p11 > p31 0x2114    out of p11
     b3          p11 > p31 0x2114      writes  p31 > p21 0x2114    out of p31
     b2          p31 > p21 0x2114      writes  p11 > p21 0x2004    to the agent
 
-A connection of QUIC is a member path from the start. Its agents have the wide label as their ports,
-and only addresses are written.
+A QUIC connection is a member path by itself. Its agents use the wide label as their ports, so
+switches write only addresses.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Direction = Literal["forward", "return"]
 
 
 def switches(fabric: Fabric) -> dict[str, Switch]:
-    """Give the switch of every branch, by its name; none where subflows need no switch."""
+    """Give the switch of every branch, by its name; empty if the SD-WAN has no switches."""
     if fabric.switch is SwitchKind.NONE:
         return {}
     entries = flow_entries(fabric)
@@ -71,13 +71,13 @@ class _Leg:
 
     name: str
     agents: tuple[IPv4Address, IPv4Address]
-    """What the agent that sends writes, and reads as source and destination."""
+    """Source and destination address of its packets at the agents."""
     ways: tuple[Hop, ...]
     """WAN hops in this direction."""
     agent_port: int | None
-    """None with a wide label, which the agent has as well."""
+    """Port of its packets at the agents; None with a wide label, which agents use as well."""
     label: int | tuple[int, int]
-    """A wide one: source and destination port."""
+    """One port if narrow; source and destination port if wide."""
     direction: Direction
     traffic_class: int
 
@@ -170,6 +170,6 @@ class _Writer:
         )
 
     def _ends(self, hop: Hop) -> tuple[IPv4Address, IPv4Address]:
-        """Give the addresses that packets have on a WAN hop, whoever listens on them."""
+        """Give the addresses that packets have on a WAN hop: the ports' own, never a second one."""
         out, into = map(self._fabric.port, hop)
         return out.address, into.address
