@@ -1,8 +1,8 @@
-r"""The OpenFlow controller (OFC): what gateways' switches do, and what they have counted.
+r"""The OpenFlow controller (OFC): installs the flows of gateways' switches, reads their counters.
 
 overlay.sdwan.flow      entries -> flows, as data
   |
-state                   what each switch should have, and what it said last
+state                   the flows that each switch should have, and its last counters
   |            \
 application     service         os-ken's events; the control API
   |
@@ -10,7 +10,7 @@ session                 one connection: read, compare, install
   |
 message                 flows -> OpenFlow 1.3 messages
 
-errors                  a switch's ICMP errors: how many, and where to
+errors                  limits, counts and forwards a switch's ICMP errors
   |
-icmp                    one error about a rewritten packet -> one about the packet as it was
+icmp                    error about a rewritten packet -> error about the original packet
 """

@@ -51,7 +51,7 @@ def _config(path: Path) -> ControllerConfig:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """End at once: os-ken's threads wait for sockets and cannot be told to stop."""
+    """Exit immediately: os-ken's threads block on sockets and cannot be stopped."""
     os._exit(0)
 
 

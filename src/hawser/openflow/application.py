@@ -1,7 +1,7 @@
-"""The os-ken application, and how switches reach it: a Unix socket for each.
+"""The os-ken application, and the Unix sockets on which switches connect, one per switch.
 
-Whoever can open the socket is the switch: it lies in a directory that only root may enter. os-ken's
-own listener would take connections of anybody on all addresses; it is never started.
+A connection is identified by its socket, which lies in a directory that only root may enter.
+os-ken's own listener is never started: it would accept connections from anybody on all addresses.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from hawser.openflow.state import State
 
 
 class _Stream(socket.socket):
-    """A Unix stream that lets itself be treated as TCP: os-ken sets TCP_NODELAY on all."""
+    """A Unix stream that ignores TCP options: os-ken sets TCP_NODELAY on every connection."""
 
     def setsockopt(self, level: int, *arguments: Any) -> None:  # noqa: ANN401
-        """Set an option, except TCP's."""
+        """Set an option, unless it is one of TCP."""
         if level != socket.IPPROTO_TCP:
             super().setsockopt(level, *arguments)
 
 
 class Connection(os_ken_controller.Datapath):  # type: ignore[misc] # os-ken has no types
-    """A switch's connection, which knows whose it is by the socket it came in at."""
+    """A switch's connection. `name` is the switch whose socket accepted it."""
 
     def __init__(self, stream: socket.socket, name: str) -> None:
         self.name = name
@@ -43,7 +43,7 @@ class Connection(os_ken_controller.Datapath):  # type: ignore[misc] # os-ken has
         super().__init__(_Stream(fileno=stream.detach()), name)
 
     def _recv_loop(self) -> None:
-        """End the sending thread too: on native threads os-ken would wait for it for ever."""
+        """Also end the sending thread: with native threads os-ken would wait for it forever."""
         try:
             super()._recv_loop()
         finally:
@@ -71,12 +71,12 @@ _Handler = TypeVar("_Handler", bound=Callable[..., None])
 
 
 def _handles(events: object, states: object) -> Callable[[_Handler], _Handler]:
-    """Name os-ken's decorator for a method that takes events."""
+    """Give os-ken's decorator for event handlers a type."""
     return cast("Callable[[_Handler], _Handler]", set_ev_cls(events, states))
 
 
 class FlowTables(OSKenApp):  # type: ignore[misc]
-    """Gives every switch that connects a session, and the session what the switch says."""
+    """Opens a session for every switch that connects, and passes its messages to the session."""
 
     OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]
 
@@ -105,13 +105,13 @@ class FlowTables(OSKenApp):  # type: ignore[misc]
         MAIN_DISPATCHER,
     )
     def answer(self, event: Any) -> None:  # noqa: ANN401
-        """Pass an answer on."""
+        """Pass an answer to the session."""
         if event.msg.datapath.session is not None:
             event.msg.datapath.session.deliver(event.msg)
 
     @_handles(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
     def handed_over(self, event: Any) -> None:  # noqa: ANN401
-        """Translate an ICMP error, and send it on."""
+        """Translate an ICMP error and send the result through the switch."""
         datapath = event.msg.datapath
         answer = self._state.switch(datapath.name).errors.take(bytes(event.msg.data))
         if answer is not None:
@@ -119,7 +119,7 @@ class FlowTables(OSKenApp):  # type: ignore[misc]
 
 
 def start(state: State) -> None:
-    """Start the applications. They run in threads of their own, until the process ends."""
+    """Start the applications. They run in their own threads until the process ends."""
     message.read_briefly(ofproto_v1_3_parser)
     manager = AppManager.get_instance()
     applications = [manager.instantiate(each, state) for each in (Handshake, FlowTables)]
@@ -128,7 +128,7 @@ def start(state: State) -> None:
 
 
 def _listen(path: Path, name: str) -> None:
-    path.unlink(missing_ok=True)  # of a controller that was killed
+    path.unlink(missing_ok=True)  # left by a controller that was killed
     hub.StreamServer((str(path),), lambda stream, _: _serve(stream, name)).serve_forever()
 
 

@@ -1,4 +1,4 @@
-"""What a controller does with the ICMP errors that one switch hands over."""
+"""Handles the ICMP errors that one switch sends to the controller (packet-in)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hawser.overlay.config.openflow import OpenFlowSwitch
 from hawser.overlay.sdwan.flow import leaves
 
 PER_SECOND = 100
-"""Errors that are looked at in a second, at most (RFC 1812, section 4.3.2.8)."""
+"""Most errors that are processed per second (RFC 1812, section 4.3.2.8)."""
 
 _ETHERNET = 14
 _IPV4 = b"\x08\x00"
 
 
 class Errors:
-    """Translates errors while the budget lasts, and counts them. Any thread may call."""
+    """Translates errors within the rate limit and counts them. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -30,19 +30,19 @@ class Errors:
         self._table: tuple[OpenFlowSwitch, Returns] | None = None
 
     def configure(self, switch: OpenFlowSwitch) -> None:
-        """Translate by these entries from now on."""
+        """Use this switch's entries from now on."""
         self._table = switch, returns(switch.entries)
 
     def counts(self) -> Mapping[str, int]:
-        """Say how many errors became what, since the controller began."""
+        """Give the number of errors by outcome, since the controller started."""
         with self._lock:
             return {found.value: self._counts[found] for found in Found}
 
     def take(self, frame: bytes) -> tuple[int, bytes] | None:
-        """Take a frame that was handed over.
+        """Process a frame from a packet-in.
 
         Returns:
-            The number of a port, and the frame to send by it; none where there is nothing to send.
+            The output port's number and the frame to send; None if there is nothing to send.
         """
         if self._table is None:
             return None
@@ -61,7 +61,7 @@ class Errors:
         return translate(frame[_ETHERNET:], table, self._identification)
 
     def _limited(self) -> Found | None:
-        """Spend one of this second's budget."""
+        """Count one error against this second's limit."""
         now = self._clock()
         if now - self._second >= 1:
             self._second, self._used = now, 0

@@ -1,9 +1,9 @@
-"""ICMP errors about packets that a switch has rewritten, led back to whoever sent those.
+"""Translates ICMP errors about rewritten packets for the senders of the original packets.
 
-Open vSwitch cannot match on the packet that an error quotes. So it hands errors for the gateway to
-the controller, which makes of each what the `bpf` switch makes of it (docs/design/switch.md): an
-answer to the quoted packet would match an entry, and what that entry writes, turned round, is the
-quoted packet as it was before.
+Open vSwitch cannot match on the packet that an error quotes. It therefore sends errors for the
+gateway to the controller, which translates them as the `bpf` switch does (docs/design/switch.md).
+A reply to the quoted packet would match a flow entry. The addresses and port which that entry
+writes, with source and destination swapped, are those of the packet before it was rewritten.
 """
 
 from __future__ import annotations
@@ -16,65 +16,65 @@ from enum import StrEnum
 from hawser.overlay.config.entry import Entry
 
 MOST = 640
-"""Bytes of the longest error that is read, from the IP header: as the `bpf` switch has it."""
+"""Longest error that is translated, bytes from the IP header; the `bpf` switch has the same."""
 
 _HEADER = 20
 """Bytes of an IPv4 header without options."""
 _ICMP_HEADER = 8
 _QUOTED_LEAST = _HEADER + 8
-"""Bytes that an error must quote at least (RFC 792): the header, and 8 of what follows."""
+"""Fewest bytes that an error quotes (RFC 792): the IP header and 8 bytes after it."""
 _ICMP, _TCP, _UDP = 1, 6, 17
 _ERRORS = (3, 11, 12)
 """Destination unreachable, time exceeded, parameter problem."""
 _TTL = 64
 _SOURCE_PORT, _DESTINATION_PORT = 0, 2
-"""Where the ports stand in the header of TCP and UDP."""
+"""Offsets of the ports in TCP and UDP headers."""
 _BOTH_PORTS = -1
-"""The label is wide: both ports of UDP, the source's first."""
+"""Stands for a wide label: both UDP ports, the source port in the upper 16 bits."""
 _OPPOSITE = {_SOURCE_PORT: _DESTINATION_PORT, _DESTINATION_PORT: _SOURCE_PORT}
 
 Key = tuple[bytes, bytes, int, int]
-"""Addresses of a packet, the ports that hold the label, and where those stand."""
+"""Source and destination address, the label, and the offset of the port that holds it."""
 Returns = Mapping[Key, Entry]
 
 
 class Found(StrEnum):
-    """What became of an error that was handed over."""
+    """Outcome of an error that the switch sent to the controller."""
 
     TRANSLATED = "translated"
     OWN = "own"
-    """About no packet of an entry: the gateway's own matter, whose stack has it already."""
+    """Quotes no packet of an entry. It concerns the gateway's stack, which has it already."""
     MALFORMED = "malformed"
     """Cut short, too long, or with a wrong checksum."""
     LIMITED = "limited"
-    """Beyond what is translated in one second."""
+    """Beyond the rate limit."""
 
 
 @dataclass(frozen=True)
 class Translated:
-    """An error as whoever sent the packet shall see it."""
+    """An error about the original packet, for that packet's sender."""
 
     packet: bytes
     """From the IP header."""
     entry: Entry
-    """By which an answer would have come back; the error goes where that leads."""
+    """The entry that a reply to the quoted packet matches; the error takes the same way."""
 
 
 def returns(entries: Iterable[Entry]) -> Returns:
-    """Give the entries by which answers come back: those for packets from outside."""
+    """Index the entries that replies match: those for packets from the WAN."""
     return {_key(entry): entry for entry in entries if entry.match.from_ == "wan"}
 
 
 def translate(packet: bytes, table: Returns, identification: int) -> Translated | Found:
-    """Turn an error about a rewritten packet into one about the packet as it was before.
+    """Turn an error about a rewritten packet into one about the original packet.
 
     Args:
         packet: an IPv4 packet, from its header; padding may follow.
         table: the switch's `returns`.
-        identification: of the packet that is made (RFC 791), 16 bits.
+        identification: IPv4 identification of the new packet (RFC 791), 16 bits.
 
     Returns:
-        The error, or why there is none.
+        The translated error, or why there is none.
     """
     error = _whole(packet)
     if error is None:
@@ -96,7 +96,7 @@ def translate(packet: bytes, table: Returns, identification: int) -> Translated 
 
 
 def checksum(data: bytes) -> int:
-    """Give the Internet checksum (RFC 1071); 0 of what has a right one."""
+    """Give the Internet checksum (RFC 1071); 0 for data that includes a correct one."""
     total = sum(_words(data + bytes(len(data) % 2)))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
@@ -105,7 +105,7 @@ def checksum(data: bytes) -> int:
 
 @dataclass(frozen=True)
 class _Swap:
-    """Addresses and a port as they are written; no port where the label is wide, and stays."""
+    """Addresses and port to write. The port is None for a wide label, which stays as it is."""
 
     source: bytes
     destination: bytes
@@ -123,7 +123,7 @@ def _key(entry: Entry) -> Key:
 
 
 def _whole(packet: bytes) -> bytes | None:
-    """Give an ICMP error without its padding; none where it is damaged, or something else."""
+    """Strip the padding from an ICMP error; None if the packet is damaged or no such error."""
     if len(packet) < _HEADER + _ICMP_HEADER or packet[0] != 0x45 or packet[9] != _ICMP:
         return None
     total = int.from_bytes(packet[2:4])
@@ -137,7 +137,7 @@ def _whole(packet: bytes) -> bytes | None:
 
 
 def _answered(error: bytes, quoted: bytes, table: Returns) -> tuple[Entry, int] | None:
-    """Find the entry that an answer to the quoted packet matches, and where that has its label."""
+    """Find the entry that a reply to the quoted packet matches, and the place of its label."""
     if not _has_ports(quoted) or quoted[12:16] != error[16:20]:
         return None
     source, destination = _words(quoted[_HEADER : _HEADER + 4])
@@ -152,7 +152,7 @@ def _answered(error: bytes, quoted: bytes, table: Returns) -> tuple[Entry, int] 
 
 
 def _has_ports(quoted: bytes) -> bool:
-    """Whether it is the beginning of a packet of TCP or UDP, without options, no later fragment."""
+    """Whether this is the start of a TCP or UDP packet: no IP options, not a later fragment."""
     return (
         len(quoted) >= _QUOTED_LEAST
         and quoted[0] == 0x45
@@ -163,9 +163,9 @@ def _has_ports(quoted: bytes) -> bool:
 
 
 def _rewritten(quoted: bytes, write: _Swap, place: int) -> bytes:
-    """Write addresses and the port opposite to `place` into the beginning of a packet.
+    """Write addresses and the port opposite to `place` into a quoted packet.
 
-    Checksums are updated, never computed anew (RFC 1624, equation 3): what was damaged stays so.
+    Checksums are updated, not recomputed (RFC 1624, equation 3): a damaged packet stays damaged.
     """
     result = bytearray(quoted)
     written = _words(write.source + write.destination)
@@ -185,7 +185,7 @@ def _rewritten(quoted: bytes, write: _Swap, place: int) -> bytes:
 def _update(
     packet: bytearray, at: int, changes: Iterable[tuple[int, int]], *, may_be_absent: bool
 ) -> None:
-    """Update a checksum, if it is quoted at all. UDP may have none, which is 0 (RFC 768)."""
+    """Update a checksum, if it is quoted. A UDP checksum of 0 means none (RFC 768)."""
     total = int.from_bytes(packet[at : at + 2])
     if len(packet) < at + 2 or (may_be_absent and not total):
         return
@@ -201,7 +201,7 @@ def _words(data: bytes) -> tuple[int, ...]:
 
 
 def _header(source: bytes, destination: bytes, size: int, identification: int) -> bytes:
-    """Give an IPv4 header of ICMP before so many bytes."""
+    """Give the IPv4 header of an ICMP message of `size` bytes."""
     start = struct.pack("!BBHHHBB", 0x45, 0, _HEADER + size, identification, 0, _TTL, _ICMP)
     sums = checksum(start + bytes(2) + source + destination)
     return start + sums.to_bytes(2) + source + destination

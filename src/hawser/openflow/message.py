@@ -1,4 +1,4 @@
-"""Requests and changes as OpenFlow 1.3 messages: few by os-ken's parser, many as bytes (`wire`)."""
+"""OpenFlow 1.3 messages. os-ken builds the few requests; `wire` encodes the many flow changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Datapath = Any
 Message = Any
 
 _BUNDLE = 1
-"""Id of the only bundle that is open on a connection."""
+"""Bundle identifier; a connection has at most one open bundle."""
 
 
 def everything(datapath: Datapath) -> Message:
@@ -23,30 +23,30 @@ def everything(datapath: Datapath) -> Message:
 
 
 def read_briefly(parser: Any) -> None:  # noqa: ANN401
-    """Let os-ken's parser read of flows only what is looked at."""
+    """Make os-ken's parser read only the cookie and the counters of flows."""
     parser.OFPFlowStatsReply.cls_stats_body_cls = wire.FlowCounts
 
 
 def bundle_open(datapath: Datapath) -> Message:
-    """Begin a set of changes that become visible to packets at once (ONF EXT-230)."""
+    """Open a bundle: a set of changes that take effect atomically (ONF EXT-230)."""
     return _bundle(datapath, datapath.ofproto.ONF_BCT_OPEN_REQUEST)
 
 
 def bundle_close(datapath: Datapath) -> Message:
-    """End the set. What is wrong with a change of it was answered before this is."""
+    """Close the bundle. The switch reports bad changes before it answers this message."""
     return _bundle(datapath, datapath.ofproto.ONF_BCT_CLOSE_REQUEST)
 
 
 def bundle_commit(datapath: Datapath) -> Message:
-    """Carry out the changes, all or none."""
+    """Commit the bundle: all changes take effect, or none."""
     return _bundle(datapath, datapath.ofproto.ONF_BCT_COMMIT_REQUEST)
 
 
 def limit(datapath: Datapath, per_second: int) -> tuple[Message, ...]:
-    """Let the switch hand over so many packets a second; what is more it drops in its fast path.
+    """Limit the packet-ins of a switch; it drops the excess in its fast path.
 
-    Open vSwitch has a meter of its own for that (OFPM_CONTROLLER). The last of the messages is
-    answered, after the mistakes of those before.
+    Open vSwitch has a special meter for that (OFPM_CONTROLLER). Only the last message, a barrier,
+    is always answered; errors of the earlier ones arrive before that answer.
     """
     parser, ofp = datapath.ofproto_parser, datapath.ofproto
     band = parser.OFPMeterBandDrop(rate=per_second, burst_size=per_second)
@@ -59,7 +59,7 @@ def limit(datapath: Datapath, per_second: int) -> tuple[Message, ...]:
 
 
 def sending(datapath: Datapath, port: int, frame: bytes) -> Message:
-    """Send a frame by a port (7.3.7)."""
+    """Make the switch send a frame out of a port (packet-out, 7.3.7)."""
     parser, ofp = datapath.ofproto_parser, datapath.ofproto
     actions = [parser.OFPActionOutput(port)]
     return parser.OFPPacketOut(
@@ -68,9 +68,9 @@ def sending(datapath: Datapath, port: int, frame: bytes) -> Message:
 
 
 def changes(datapath: Datapath, stale: Iterable[int], new: Iterable[Flow]) -> Iterator[bytes]:
-    """Give what puts changes into the open bundle: flows that go, by cookie, then those that come.
+    """Encode changes for the open bundle: removals, by cookie, then additions.
 
-    They are answered only when they are wrong.
+    The switch answers only the ones that it refuses.
     """
     flags = _flags(datapath)
     for cookie in stale:

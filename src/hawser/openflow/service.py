@@ -1,9 +1,9 @@
-"""The controller's control API: HTTP/1.1 and JSON on a Unix socket, as the other daemons have it.
+"""The controller's control API: HTTP/1.1 and JSON on a Unix socket, as for the other daemons.
 
-GET /v1/status      connections of switches, and whether they have what they should have
+GET /v1/status      connections of switches, and whether their flows are installed
 GET /v1/counters    bytes and packets of every entry, drops by cause (the SDC's data)
 GET /v1/config      the configuration in force
-PUT /v1/config      other entries, for all switches; answered when they are installed
+PUT /v1/config      replaces the entries of all switches; answered when they are installed
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from hawser.openflow.state import State, Switch
 from hawser.overlay.config.openflow import ControllerConfig
 
 _BODY_MAX = 64 * 1024 * 1024
-"""Bytes of a request. Full tables of 16 switches (7200 entries of 300 bytes each) are 35 MB."""
+"""Largest request body, bytes. Full tables of 16 switches (7200 entries of 300 bytes) are 35 MB."""
 _SETTLE = 4.0
-"""Seconds that a new configuration may take before it is answered; clients wait five."""
+"""Seconds to wait for a new configuration to be installed before answering; clients wait 5 s."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,13 +41,13 @@ class Service(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
     def __init__(self, control: Path, state: State) -> None:
-        control.unlink(missing_ok=True)  # of a controller that was killed
+        control.unlink(missing_ok=True)  # left by a controller that was killed
         super().__init__(str(control), _Handler)
         self.state = state
         self.started = time.monotonic()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Let one request fail in a line: mostly a client that did not wait."""
+        """Log a failed request in one line: usually the client has disconnected."""
         _log.warning("control API: %s", sys.exception())
 
 
@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer a question."""
+        """Answer a read request."""
         questions: Mapping[str, Callable[[], Mapping[str, Any]]] = {
             "/v1/status": lambda: _status(self.server),
             "/v1/counters": lambda: _counters(self.server.state),
@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(*_unknown(self.path) if question is None else (200, question()))
 
     def do_PUT(self) -> None:
-        """Take a configuration."""
+        """Apply a configuration."""
         length = self.headers.get("Content-Length", "")
         if self.path != "/v1/config":
             self._answer(*_unknown(self.path))
@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, document: Mapping[str, Any]) -> None:
         body = json.dumps(document).encode()
-        self.close_connection = True  # a body that was not read would be the next request
+        self.close_connection = True  # an unread body would be parsed as the next request
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "local"
 
     def log_message(self, *_: object) -> None:
-        """Requests are many and alike: none is logged."""
+        """Log nothing: requests are frequent and all alike."""
 
 
 def _unknown(path: str) -> _Answer:

@@ -1,8 +1,8 @@
-"""One connection of a switch: read what it has, compare, install what is missing.
+"""One connection of a switch: read its flows, compare, install what is missing.
 
-Reading and restoring are one thing. Whatever happened before (a first connection, a restart of
-either side, somebody's `ovs-ofctl del-flows`), a round ends with the flows that are wanted; flows
-that are right already are not touched, and go on counting.
+Every reading of the counters also repairs the flows. Whatever happened before (a first connection,
+a restart of either side, somebody's `ovs-ofctl del-flows`), a round ends with the wanted flows.
+Flows that are already correct are not touched and keep their counters.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from hawser.openflow.state import Count, State
 from hawser.overlay.sdwan.flow import Flow
 
 _ANSWER_WITHIN = 5.0
-"""Seconds after which a silent switch counts as gone; it answers in milliseconds."""
+"""Seconds after which a silent switch is considered gone; it answers in milliseconds."""
 _INBOX = 4096
-"""Messages that may wait: a full table of 16 000 flows comes in some 200."""
+"""Most queued messages; a full table of 16 000 flows arrives in about 200."""
 _AT_ONCE = 256
-"""Changes that are handed to the connection together."""
+"""Changes written to the connection in one call."""
 _ETHERNET = 14
 """Bytes of a frame's header."""
 _SHARE = 0.1
-"""Most of its time that a controller may spend reading one switch."""
+"""Largest fraction of time spent reading one switch."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class SwitchError(Exception):
 
 
 class RefusedError(SwitchError):
-    """A switch refused what it was told."""
+    """A switch refused a request."""
 
 
 class Session:
@@ -58,16 +58,16 @@ class Session:
         self._inbox: queue.Queue[Message | None] = queue.Queue(_INBOX)
 
     def deliver(self, reply: Message | None) -> None:
-        """Take a message of the switch; None is the connection's end. Any thread may call."""
+        """Queue a message from the switch; None means the connection ended. Thread-safe."""
         try:
             self._inbox.put_nowait(reply)
         except queue.Full:
             self._datapath.close()
         if reply is None:
-            self._state.switch(self._name).changed.set()  # it may be resting
+            self._state.switch(self._name).changed.set()  # wakes `_rest`
 
     def run(self) -> None:
-        """Keep the switch as it should be, until it is gone."""
+        """Keep the switch's flows correct until the connection ends."""
         self._state.begin(self._name, self)
         fault = "the session failed"
         try:
@@ -82,17 +82,17 @@ class Session:
             self._datapath.close()
 
     def _limit(self) -> None:
-        """Let the switch hand over no more than is looked at, if it can count packets."""
+        """Limit the switch's packet-ins to what `Errors` processes, if it supports meters."""
         *limits, barrier = message.limit(self._datapath, PER_SECOND)
         for each in limits:
             self._send(each)
         try:
             self._ask(barrier)
-        except RefusedError as error:  # `Errors` has a limit, too
+        except RefusedError as error:  # `Errors` limits them as well
             _log.info("switch %s has no meters: %s", self._name, error)
 
     def _round(self) -> float:
-        """Read, and install what is missing. Returns the seconds it took to read."""
+        """Read the flows and install what is missing. Returns the seconds that reading took."""
         switch = self._state.switch(self._name)
         switch.changed.clear()
         wanted, begun = switch.wanted, self._clock()
@@ -105,7 +105,7 @@ class Session:
         return took
 
     def _rest(self, took: float) -> None:
-        """Wait for the next reading, or for something to do."""
+        """Wait until the next reading is due or the wanted flows change."""
         pause = max(self._state.config.poll_s, took / _SHARE)
         self._state.switch(self._name).changed.wait(pause)
 
@@ -115,7 +115,7 @@ class Session:
         return {found.cookie: found for reply in replies for found in reply.body}
 
     def _install(self, wanted: Mapping[int, Flow], found: Mapping[int, object]) -> None:
-        """Make the switch have what is wanted, in one step that no packet falls between."""
+        """Replace the flows that differ, atomically: no packet sees a mixture of old and new."""
         datapath = self._datapath
         stale, new = found.keys() - wanted.keys(), wanted.keys() - found.keys()
         _log.info("switch %s: %d flows go, %d come", self._name, len(stale), len(new))
@@ -128,10 +128,10 @@ class Session:
         self._ask(message.bundle_commit(datapath))
 
     def _ask(self, request: Message) -> list[Message]:
-        """Send a request and collect its answer, all parts of it.
+        """Send a request and collect all parts of its answer.
 
         Raises:
-            SwitchError: as all methods here.
+            SwitchError: the switch refused, did not answer, or is gone.
         """
         self._send(request)
         deadline = self._clock() + _ANSWER_WITHIN
@@ -145,7 +145,7 @@ class Session:
         return parts
 
     def _more(self, part: Message) -> int:
-        """Give the flag that says that more parts follow; other messages have other flags."""
+        """Give the flag for more parts to follow; 0 for messages that have no such flag."""
         reply = self._datapath.ofproto_parser.OFPMultipartReply
         return int(self._datapath.ofproto.OFPMPF_REPLY_MORE) if isinstance(part, reply) else 0
 
@@ -166,11 +166,11 @@ class Session:
 
 
 def _counts(found: Any) -> tuple[int, int]:  # noqa: ANN401 (os-ken has no types)
-    """Packets, and their bytes without the Ethernet headers, which the switch counts too."""
+    """Packets and their bytes, without the Ethernet headers that the switch counts."""
     return found.packet_count, found.byte_count - _ETHERNET * found.packet_count
 
 
 def _error(reply: Message) -> str:
-    """Type and code (OpenFlow 1.3.5, 7.5.4); experimenters' errors have a type of their own."""
+    """Type and code (OpenFlow 1.3.5, 7.5.4); experimenter errors have `exp_type`, no code."""
     number = getattr(reply, "code", None)
     return f"type {reply.type}, code {reply.exp_type if number is None else number}"

@@ -1,4 +1,4 @@
-"""What each switch should have, and what it said last. Shared by all threads of the controller."""
+"""Wanted flows and last counters of every switch, shared by all threads of the controller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hawser.overlay.sdwan.flow import Flow, flows
 
 @dataclass(frozen=True)
 class Count:
-    """Packets of one flow since it was installed; bytes of IP, without the Ethernet header."""
+    """Packets of one flow since it was installed, and their bytes without Ethernet headers."""
 
     packets: int = 0
     bytes: int = 0
@@ -28,17 +28,17 @@ class Switch:
     wanted: Mapping[int, Flow] = field(default_factory=dict)
     """Flows by cookie."""
     session: object | None = None
-    """The latest connection; what earlier ones have to say no longer counts."""
+    """The latest connection; reports from earlier ones are ignored."""
     installed: bool = False
-    """Whether the switch has exactly the flows that it should have."""
+    """Whether the switch has exactly the wanted flows."""
     fault: str | None = None
-    """Why it has not."""
+    """Why the last session ended; None after a successful reading."""
     counts: Mapping[int, Count] = field(default_factory=dict)
-    """By cookie, as read last."""
+    """Counters by cookie, as last read."""
     errors: Errors = field(default_factory=Errors)
-    """What is done with the ICMP errors that it hands over."""
+    """Handles the ICMP errors that it sends to the controller."""
     changed: threading.Event = field(default_factory=threading.Event)
-    """Set when there is something to do before the next reading is due."""
+    """Set to start the next round early: the wanted flows or the connection changed."""
 
     @property
     def connected(self) -> bool:
@@ -56,10 +56,10 @@ class State:
         self.configure(config)
 
     def configure(self, config: ControllerConfig) -> None:
-        """Let the switches have other entries. Which switches there are does not change.
+        """Replace the entries of all switches. The set of switches cannot change.
 
         Raises:
-            ValueError: it names other switches, or another control socket.
+            ValueError: the configuration names other switches, or another control socket.
         """
         if _fixed(config) != _fixed(self.config):
             raise ValueError("expected the same control socket, and the same switches")
@@ -83,13 +83,13 @@ class State:
         return tuple(self._switches[each.name] for each in self.config.switches)
 
     def begin(self, name: str, session: object) -> None:
-        """Note that a switch is connected, by this session now."""
+        """Record that a switch is connected by this session."""
         with self._condition:
             switch = self._switches[name]
             switch.session, switch.installed = session, False
 
     def end(self, name: str, session: object, fault: str) -> None:
-        """Note that a session is over. A switch may have begun another one before."""
+        """Record that a session ended. The switch may already have opened another one."""
         with self._condition:
             switch = self._switches[name]
             if switch.session is session:
@@ -99,7 +99,7 @@ class State:
     def read(
         self, name: str, session: object, wanted: Mapping[int, Flow], counts: Mapping[int, Count]
     ) -> None:
-        """Note what a switch has counted; it is as it should be if that is still what is wanted."""
+        """Record a switch's counters. It counts as installed if `wanted` has not changed since."""
         with self._condition:
             switch = self._switches[name]
             if switch.session is not session:
@@ -109,16 +109,16 @@ class State:
             self._condition.notify_all()
 
     def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until a condition about the switches holds; False when it does not in time."""
+        """Wait until a condition on the switches holds; False if it does not within `seconds`."""
         with self._condition:
             return self._condition.wait_for(condition, seconds)
 
     def settled(self) -> bool:
-        """Whether every connected switch has what it should have."""
+        """Whether every connected switch has its wanted flows."""
         return all(each.installed for each in self._switches.values() if each.connected)
 
     def ready(self) -> bool:
-        """Whether every switch is connected and has what it should have."""
+        """Whether every switch is connected and has its wanted flows."""
         return all(each.connected and each.installed for each in self._switches.values())
 
 

@@ -1,7 +1,7 @@
-"""What a full table is made of, as bytes: changes inside a bundle, and the counters of flows.
+"""Fast encoding of flow changes in a bundle, and fast decoding of flow counters.
 
-os-ken makes and reads the same messages, but takes 0.3 ms for each: 14 400 flows of a full table
-took 5 s to load. Everything else, of which there is little, is left to it.
+os-ken can do both, but takes 0.3 ms per message: loading the 14 400 flows of a full table took
+5 s. It still handles all other messages, which are few.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Number = Callable[[int | str], int]
 _VERSION = 4
 """OpenFlow 1.3."""
 _EXPERIMENTER, _FLOW_MOD = 4, 14
-"""Types of messages (OpenFlow 1.3.5, 7.1)."""
+"""Message types (OpenFlow 1.3.5, 7.1)."""
 _ONF, _BUNDLE_ADD = 0x4F4E4600, 2301
-"""The Open Networking Foundation's messages; the one that puts a change into a bundle (EXT-230)."""
+"""Experimenter ID of the ONF, and its message that adds a change to a bundle (EXT-230)."""
 _ADD, _DELETE = 0, 3
 """Commands (7.3.4.2)."""
 _NO_BUFFER, _ANY, _ALL_TABLES = 0xFFFFFFFF, 0xFFFFFFFF, 0xFF
@@ -30,11 +30,11 @@ _GOTO_TABLE, _APPLY_ACTIONS = 1, 4
 _OUTPUT, _DEC_NW_TTL, _SET_FIELD = 0, 24, 25
 """Actions (7.2.6)."""
 _NOBODY = 0
-"""Transaction of what is answered only when it is wrong."""
+"""Transaction ID of messages whose success is not answered."""
 _CONTROLLER = 0xFFFF_FFFD
-"""The port that is the controller (7.2.1)."""
+"""Reserved port number of the controller (7.2.1)."""
 _MOST_OF_A_PACKET = 0xFFE5
-"""What an output to the controller hands over; of no meaning to other ports."""
+"""Most bytes of a packet sent to the controller (max_len); other ports ignore it."""
 
 _HEADER = struct.Struct("!BBHI")
 _FLOW = struct.Struct("!QQBBHHHIIIH2x")
@@ -56,7 +56,7 @@ def _ipv4(value: int | str) -> int:
 
 @dataclass(frozen=True)
 class _Field:
-    """A field of a packet (7.2.3.7): class and number, bytes, and how its value is written."""
+    """A match field (7.2.3.7): OXM class and number, size in bytes, and value conversion."""
 
     number: int
     size: int
@@ -90,7 +90,7 @@ def addition(flow: Flow, bundle: int, flags: int) -> bytes:
 
 
 def removal(cookie: int, bundle: int, flags: int) -> bytes:
-    """Let all flows with a cookie go, in an open bundle. Open vSwitch has an index of cookies."""
+    """Remove all flows with a cookie, in an open bundle. Open vSwitch indexes flows by cookie."""
     body = _FLOW.pack(
         cookie, _WHOLE_COOKIE, _ALL_TABLES, _DELETE, 0, 0, 0x8000, _NO_BUFFER, _ANY, _ANY, 0
     )
@@ -105,7 +105,7 @@ def _bundled(body: bytes, bundle: int, flags: int) -> bytes:
 
 
 def _match(flow: Flow) -> bytes:
-    """Give a match (7.2.3), fields in order of class and number: what others need goes first."""
+    """Encode a match (7.2.3). Order by class and number puts prerequisites before dependents."""
     fields = sorted(
         ((_FIELDS[name], value) for name, value in flow.match.items()),
         key=lambda each: (each[0].oxm_class, each[0].number),
@@ -138,12 +138,12 @@ def _instructions(flow: Flow) -> bytes:
 
 
 def _padded(kind: int, body: bytes, *, whole: bool = False) -> bytes:
-    """Put type and length before a body, and zeros behind it up to a multiple of 8 bytes.
+    """Prepend type and length to a body, and pad it with zeros to a multiple of 8 bytes.
 
     Args:
         kind: the type.
-        body: what follows.
-        whole: whether the length counts the zeros, too.
+        body: the payload.
+        whole: whether the length includes the padding.
     """
     length = _PAIR.size + len(body)
     zeros = -length % 8
@@ -151,11 +151,11 @@ def _padded(kind: int, body: bytes, *, whole: bool = False) -> bytes:
 
 
 class FlowCounts:
-    """What is read of a flow (struct ofp_flow_stats, 7.3.5.2): whose it is, and its counters."""
+    """Cookie and counters of a flow (struct ofp_flow_stats, 7.3.5.2)."""
 
     _FIXED = struct.Struct("!H22xQQQ")
     _LEAST = 56
-    """Bytes of the shortest."""
+    """Size of the shortest one, bytes."""
 
     def __init__(self, length: int, cookie: int, packet_count: int, byte_count: int) -> None:
         self.length = max(length, self._LEAST)
@@ -165,9 +165,9 @@ class FlowCounts:
 
     @classmethod
     def parser(cls, buffer: bytes, offset: int) -> FlowCounts:
-        """Read one, as os-ken has it read.
+        """Decode one; os-ken calls this.
 
         Raises:
-            struct.error: it is cut short.
+            struct.error: the buffer is too short.
         """
         return cls(*cls._FIXED.unpack_from(buffer, offset))
