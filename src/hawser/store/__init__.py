@@ -1,4 +1,4 @@
-"""Run bundles: what a run was and what it measured. In SQL: `hawser.store.query`."""
+"""Run bundles: the description of a run and its samples. `hawser.store.query` adds SQL."""
 
 from hawser.store.bundle import Bundle, Trial, label
 from hawser.store.errors import BundleError, QueryError, StoreError

@@ -1,6 +1,6 @@
 """A run bundle: the folder that holds all of one run.
 
-    workflow.yaml        the file as given, and what it extends
+    workflow.yaml        the file as given, and the files it extends
     resolved.json        the workflow with every variant resolved
     manifest.json        see `hawser.store.manifest`
     trials/0001-<variant>/
@@ -9,8 +9,8 @@
         raw/ logs/ config/
     samples.parquet      all samples, see `hawser.store.table`
 
-A trial is made under a temporary name and renamed when it is complete: a folder that exists is a
-finished trial. So a run that dies loses at most the trial it was in.
+A trial is written under a temporary name and renamed when it is complete, so every numbered folder
+is a finished trial. A run that dies loses only the trial in progress.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _TRIAL_FOLDER = re.compile(r"\d{4,}-[a-z0-9.-]*")
 
 @dataclass(frozen=True)
 class Trial:
-    """A finished trial on the disk."""
+    """A finished trial on disk."""
 
     path: Path
     record: TrialRecord
 
     def samples(self) -> tuple[Sample, ...]:
-        """Read what was measured.
+        """Read the samples.
 
         Raises:
-            BundleError: a line is damaged; names it.
+            BundleError: a line is damaged; the message names it.
         """
         file = self.path / SAMPLES
         lines = files.read(file).splitlines()
@@ -78,7 +78,7 @@ class Bundle:
         """Open a run's folder.
 
         Raises:
-            BundleError: it is none, or its manifest is damaged.
+            BundleError: the folder is not a run, or its manifest is damaged.
         """
         if not path.is_dir():
             raise BundleError(path, "no such run: expected the folder of a run")
@@ -99,12 +99,12 @@ class Bundle:
 
     @property
     def state(self) -> State:
-        """`running`, `done`, `failed`, or `incomplete` where the process that ran it died."""
+        """`running`, `done`, `failed`, or `incomplete` if the process that ran it died."""
         state = self.manifest.state
         return "incomplete" if state == "running" and not held(self.path) else state
 
     def problems(self) -> tuple[str, ...]:
-        """Why the run must not be relied on; empty for a valid run."""
+        """Reasons not to rely on the run; empty for a valid run."""
         valid = {_key(trial.record.variant) for trial in self.trials if trial.record.valid}
         planned = {_key(place.variant): place.variant for place in self.manifest.order}
         missing = len(self.manifest.order) - len(self.trials)
@@ -156,12 +156,12 @@ def finished(bundle: Path) -> tuple[Trial, ...]:
 
 
 def label(variant: Labels) -> str:
-    """Name a variant in one line: the values it takes, or `all` where nothing is varied."""
+    """Name a variant in one line: its values, or `all` if nothing is varied."""
     return " / ".join(variant.values()) or "all"
 
 
 def folder_name(number: int, variant: Labels) -> str:
-    """Name of a trial's folder: its number, and its variant as far as a file name can say it."""
+    """Name of a trial's folder: its number, and its variant reduced to a safe file name."""
     slug = re.sub(r"[^a-z0-9.]+", "-", label(variant).lower()).strip("-.")[:60]
     return f"{number:04d}-{slug}"
 

@@ -1,4 +1,4 @@
-"""What results depend on besides the workflow, of this machine: versions and kernel settings."""
+"""Versions and kernel settings of this machine: results depend on them besides the workflow."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ SETTINGS = (
     "net.mptcp.enabled",
     "net.mptcp.scheduler",
 )
-"""Kernel settings that change what TCP, MPTCP and UDP give."""
+"""Kernel settings that affect the performance of TCP, MPTCP and UDP."""
 
 
 def environment(daemon: Path | None) -> Environment:
-    """Describe this machine, and the programs that take part.
+    """Describe this machine and the programs that a run uses.
 
     Args:
-        daemon: the program `hawserd`; None where there is none.
+        daemon: path of the program `hawserd`; None if there is none.
     """
     return Environment(
         machine=this_machine(), tools=tool_versions(daemon), kernel=kernel_settings()
@@ -55,7 +55,7 @@ def environment(daemon: Path | None) -> Environment:
 
 
 def tool_versions(daemon: Path | None) -> dict[str, str]:
-    """Versions of the programs and packages that take part; what is absent is left out."""
+    """Versions of the programs and packages that a run uses; absent ones are left out."""
     commands = dict(_VERSION_COMMANDS)
     if daemon is not None:
         commands["hawserd"] = [str(daemon), "--version"]
@@ -74,7 +74,7 @@ def _version(package: str) -> str:
 def kernel_settings(
     names: Iterable[str] = SETTINGS, root: Path = Path("/proc/sys")
 ) -> dict[str, str]:
-    """Values of kernel settings by name; what this kernel does not have is left out."""
+    """Values of kernel settings by name; settings that this kernel lacks are left out."""
     found = {}
     for name in names:
         try:
@@ -85,7 +85,7 @@ def kernel_settings(
 
 
 def first_line(command: list[str]) -> str:
-    """First line that a command prints; empty where it cannot be run."""
+    """First line that a command prints; empty if the command cannot be run."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""What can be wrong with stored results."""
+"""Errors of stored results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class StoreError(Exception):
 
 
 class BundleError(StoreError):
-    """A folder is no run bundle, or a part of it is damaged or in use."""
+    """A folder is not a run bundle, or part of it is damaged or in use."""
 
     def __init__(self, place: Path, problem: str) -> None:
         super().__init__(f"{place}: {problem}")

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, whatever happens while they are written."""
+"""File access for bundles. Writes are atomic: a crash leaves a file whole or absent."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pydantic import BaseModel, ValidationError
 from hawser.store.errors import BundleError
 
 LARGEST = 256 * 1024 * 1024
-"""Bytes of the largest file that is read whole; the longest campaigns stay far below it."""
+"""Largest file that is read into memory, bytes; the longest campaigns stay far below it."""
 
 TEMPORARY = ".tmp-"
-"""Start of the name of what is not complete yet."""
+"""Name prefix of files and folders that are still being written."""
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def write(file: Path, content: bytes) -> None:
-    """Replace a file at once: a reader, or a crash, meets the old content or the new."""
+    """Replace a file atomically: readers see the old or the new content, even after a crash."""
     temporary = file.with_name(TEMPORARY + file.name)
     with temporary.open("wb") as stream:
         stream.write(content)
@@ -31,7 +31,7 @@ def write(file: Path, content: bytes) -> None:
 
 
 def publish(folder: Path, final: Path) -> None:
-    """Give a complete folder its final name, after all that it holds is on the disk."""
+    """Rename a complete folder to its final name, once its contents are on disk."""
     for directory, _, names in os.walk(folder):
         for name in names:
             sync(Path(directory) / name)
@@ -41,7 +41,7 @@ def publish(folder: Path, final: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file or directory is on the disk; sockets and links have nothing to wait for."""
+    """Flush a file or directory to disk. Sockets and links have no content to flush."""
     if path.is_symlink() or not (path.is_file() or path.is_dir()):
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -52,10 +52,10 @@ def sync(path: Path) -> None:
 
 
 def read(file: Path) -> bytes:
-    """Content of a file of a bundle.
+    """Read a file of a bundle.
 
     Raises:
-        BundleError: it is missing, unreadable or larger than `LARGEST`.
+        BundleError: the file is missing, unreadable or larger than `LARGEST`.
     """
     try:
         if file.stat().st_size > LARGEST:
@@ -69,16 +69,17 @@ def read_model(file: Path, model: type[M]) -> M:
     """Read a JSON file into a model.
 
     Raises:
-        BundleError: it cannot be read or does not have the form; names the first field at fault.
+        BundleError: it cannot be read or does not fit the model; the message names the first
+            bad field.
     """
     return parse(file, read(file), model)
 
 
 def parse(place: Path, text: bytes, model: type[M], where: str = "") -> M:
-    """Read JSON text that stands at `place`, in the part called `where`.
+    """Parse JSON text into a model. Errors name `place` (the file) and `where` (the part of it).
 
     Raises:
-        BundleError: it does not have the form; names the first field at fault.
+        BundleError: the text does not fit the model; the message names the first bad field.
     """
     try:
         return model.model_validate_json(text)

@@ -1,6 +1,6 @@
-"""Who is writing a run: a lock that ends with its process, however that ends.
+"""The writer's lock on a run. The kernel releases it when the process ends, even by a crash.
 
-Open file description locks (fcntl(2)), because a reader can ask for them without taking them.
+It is an open file description lock (fcntl(2)), which a reader can test without taking it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Lock:
             raise BundleError(bundle, "another process is writing this run") from error
 
     def release(self) -> None:
-        """Let others write. Idempotent."""
+        """Release the lock. Idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def held(bundle: Path) -> bool:
-    """Whether some process is writing the run now."""
+    """Whether a process is writing the run now."""
     try:
         descriptor = os.open(bundle / _NAME, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

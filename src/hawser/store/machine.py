@@ -1,4 +1,4 @@
-"""Which machine this is, read from /proc and /etc."""
+"""Description of this machine, read from /proc and /etc."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNKNOWN = "unknown"
 
 
 def this_machine(root: Path = Path("/")) -> Machine:
-    """Describe the machine with this root; what it does not tell is `unknown` or 0."""
+    """Describe the machine with this root directory; missing values are `unknown` or 0."""
     return Machine(
         cpu=_field(root / "proc/cpuinfo", "model name", ":"),
         cores=len(os.sched_getaffinity(0)),

@@ -1,4 +1,4 @@
-"""The manifest: what a run was, on which machine, with which tools, in which order."""
+"""The manifest: a run's workflow, machine, tools and order of trials."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def run_id(workflow: str, started: datetime, token: int) -> str:
     Args:
         workflow: the workflow's name.
         started: when it began; written in UTC.
-        token: 16 random bits that tell runs of one second apart.
+        token: 16 random bits that distinguish runs started in the same second.
     """
     return f"{workflow}-{started:%Y%m%dT%H%M%S}-{token & 0xFFFF:04x}"
 
 
 class Machine(Model):
-    """The machine that carried the run."""
+    """The machine that the run was made on."""
 
     cpu: str
     """Model name of the first processor."""
@@ -42,7 +42,7 @@ class Machine(Model):
 
 
 class Revision(Model):
-    """The source the run was made with."""
+    """The source revision that the run was made with."""
 
     commit: str
     dirty: bool
@@ -58,7 +58,7 @@ class TrialPlan(Model):
 
 
 class Environment(Model):
-    """What results depend on besides the workflow: the machines, and programs on them."""
+    """The machine and the programs on it: results depend on them besides the workflow."""
 
     machine: Machine
     tools: dict[str, str] = {}
@@ -78,10 +78,10 @@ class Session(Environment):
 
 
 class Manifest(Model):
-    """All that is needed to judge a run and to repeat it."""
+    """Everything needed to judge a run and to repeat it."""
 
     format: Literal[1] = 1
-    """Of the bundle's layout."""
+    """Version of the bundle's layout."""
     run: RunId
     workflow: str
     title: str
@@ -95,14 +95,14 @@ class Manifest(Model):
     finished: AwareDatetime | None = None
     state: Literal["running", "done", "failed"] = "running"
     problem: str | None = None
-    """Of a failed run: why."""
+    """Why the run failed."""
     machine: Machine
     tools: dict[str, str] = {}
     """Program -> version as it prints it."""
     kernel: dict[str, str] = {}
     """Kernel setting -> value while the trials ran."""
     resumed: tuple[Session, ...] = ()
-    """What went on with the run after it had ended early; the fields above are of the first."""
+    """Sessions that resumed the run after it ended early; the fields above are the first one's."""
     seed: int
     order: tuple[TrialPlan, ...]
     """The trials in the order in which they are run."""
@@ -120,8 +120,8 @@ class TrialRecord(Model):
     reason: str | None = None
     """Why a trial that is not valid is left out of statistics."""
     late: bool = False
-    """Whether it is void only for metrics that depend on delay, since packets were late."""
+    """Whether it is void only for metrics that depend on delay, because packets were late."""
 
     def counts(self, metric: str) -> bool:
-        """Whether a value of the trial enters statistics."""
+        """Whether the trial's values of this metric enter statistics."""
         return self.valid or (self.late and not depends_on_delay(metric))

@@ -1,7 +1,7 @@
-"""Questions to a run in SQL, answered by DuckDB.
+"""SQL queries on a run, executed by DuckDB.
 
-Two tables: `samples` (see `hawser.store.table`) and `trials`. The statement can read these and
-nothing else: no file, no network.
+A statement sees two tables: `samples` (see `hawser.store.table`) and `trials`. It cannot reach
+files or the network.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from hawser.store.errors import QueryError
 
 @dataclass(frozen=True)
 class Answer:
-    """Rows that a query gave."""
+    """The result of a query."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
 
     def records(self) -> list[dict[str, object]]:
-        """The rows as objects that JSON can carry; of columns with one name the last one stays."""
+        """The rows as JSON objects; of several columns with the same name, the last one is kept."""
         return [dict(zip(self.columns, map(_plain, row), strict=True)) for row in self.rows]
 
     def json(self) -> str:
@@ -38,7 +38,7 @@ class Answer:
         return json.dumps(self.records(), indent=1, ensure_ascii=False)
 
     def csv(self) -> str:
-        """RFC 4180, with a header; an absent value is an empty field."""
+        """CSV (RFC 4180) with a header; a null is an empty field."""
         stream = io.StringIO()
         writer = csv.writer(stream)
         writer.writerow(self.columns)
@@ -47,10 +47,10 @@ class Answer:
 
 
 def query(bundle: Bundle, sql: str) -> Answer:
-    """Ask a run.
+    """Execute one SQL statement on a run.
 
     Raises:
-        QueryError: the statement is wrong, or reaches for what is not there.
+        QueryError: the statement is wrong, or reads something other than the two tables.
         BundleError: the run is damaged.
     """
     samples, trials = table.samples(bundle), table.trials(bundle)
@@ -69,7 +69,7 @@ def query(bundle: Bundle, sql: str) -> Answer:
 
 
 def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
-    """The one statement of the text, which must read and not write."""
+    """Parse the text, which must be exactly one statement that only reads."""
     statements = connection.extract_statements(sql)
     reading = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
     if len(statements) != 1 or statements[0].type not in reading:
@@ -78,13 +78,13 @@ def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
 
 
 def _sentence(message: str) -> str:
-    """Make one line of DuckDB's message; its picture of the statement goes."""
+    """Reduce DuckDB's message to one line, without its excerpt of the statement."""
     lines: Iterable[str] = (line.strip() for line in message.split("\nLINE ")[0].splitlines())
     return "query: " + " ".join(filter(None, lines))
 
 
 def _plain(value: object) -> object:
-    """A value that JSON and CSV can carry; not-a-number and infinity have no form there."""
+    """Convert a value for JSON and CSV; they have no NaN or infinity, so these become null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, datetime):

@@ -17,22 +17,22 @@ class RunInfo(Model):
     path: Path
     workflow: str = ""
     state: str
-    """`running`, `incomplete`, `done`, `failed`, or `damaged` where the bundle cannot be read."""
+    """`running`, `incomplete`, `done`, `failed`, or `damaged` if the bundle cannot be read."""
     started: datetime | None = None
     finished: datetime | None = None
     planned: int = 0
-    """Trials that the run consists of."""
+    """Trials planned."""
     trials: int = 0
     """Trials finished, valid or not."""
     void: int = 0
-    """Of these, the ones that are not valid."""
+    """Finished trials that are not valid."""
     valid: bool = False
     problems: tuple[str, ...] = ()
-    """Why the run must not be relied on."""
+    """Reasons not to rely on the run."""
 
 
 def runs(folder: Path) -> tuple[RunInfo, ...]:
-    """List the runs in a folder, the newest first. What is no run is passed over."""
+    """List the runs in a folder, newest first. Anything that is not a run is skipped."""
     found = [p for p in folder.glob("*") if not p.name.startswith(".") and (p / MANIFEST).is_file()]
     listed = [_info(path) for path in sorted(found)]
     return tuple(

@@ -1,4 +1,4 @@
-"""One measured value, and the table they all go into."""
+"""One measured value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from hawser.spec.model import Model
 
 Direction = Literal["forward", "reverse", "both", "none"]
-"""Forward is from a measurement's `from` to its `to`; none where it makes no sense."""
+"""Forward is from a measurement's `from` to its `to`; `none` if no direction applies."""
 
 
 Value = Annotated[float, Field(ge=-1e100, le=1e100)]
@@ -17,20 +17,20 @@ Value = Annotated[float, Field(ge=-1e100, le=1e100)]
 
 
 class Sample(Model):
-    """A number that says what it counts, its unit and its direction. A row of `samples.parquet`."""
+    """One measured value with its metric, unit and direction: a row of `samples.parquet`."""
 
     measurement: str
     """Name of the measurement in the workflow; `passive` for counters."""
     metric: str
-    """What is counted, such as `goodput`. Names are stable: people script against them."""
+    """What is measured, such as `goodput`. Names are stable: people script against them."""
     unit: str
     value: Value
     direction: Direction = "none"
     subject: str = ""
-    """The element counted, such as `path:p1:forward` or `daemon:gw1`; empty for the whole."""
+    """The element measured, such as `path:p1:forward` or `daemon:gw1`; empty for the whole."""
     kind: Literal["summary", "interval", "evidence"] = "summary"
-    """A trial's result, one point of its time series, or what explains the result."""
+    """A trial's result, a point of its time series, or evidence that explains the result."""
     censored: bool = False
-    """Whether what was waited for had not happened at the end: the true value is larger."""
+    """Whether the measurement ended before the awaited event: the true value is larger."""
     time: Value | None = None
-    """Of an interval: its end, in seconds after the measurement began."""
+    """End of the interval, in seconds after the measurement began."""

@@ -1,4 +1,4 @@
-"""All samples of a run as one table in long form, and the same as Parquet.
+"""All samples of a run as one table in long form, in memory and as Parquet.
 
 Columns: run, workflow, trial, repeat, one `v_<axis>` for each axis, measurement, metric, unit,
 direction, subject, kind, censored, time, value, valid, reason.
@@ -22,14 +22,14 @@ _SAMPLE = tuple(Sample.model_fields)
 
 
 def axes(bundle: Bundle) -> tuple[str, ...]:
-    """Names of what is varied, in the workflow's order."""
+    """Names of the axes along which variants differ, in the workflow's order."""
     places = [place.variant for place in bundle.manifest.order]
     variants = [*places, *(trial.record.variant for trial in bundle.trials)]
     return tuple(dict.fromkeys(axis for variant in variants for axis in variant))
 
 
 def samples(bundle: Bundle) -> pa.Table:
-    """All samples of the finished trials, from `samples.parquet` where it is current.
+    """All samples of the finished trials, from `samples.parquet` if it is current.
 
     Raises:
         BundleError: a trial is damaged.
@@ -38,7 +38,7 @@ def samples(bundle: Bundle) -> pa.Table:
 
 
 def trials(bundle: Bundle) -> pa.Table:
-    """One row a finished trial: its place, when it started and finished, valid, reason."""
+    """One row per finished trial: run, variant, start and finish, valid, reason."""
     schema = pa.schema(
         [
             *_head(bundle),
@@ -79,7 +79,7 @@ def _build(bundle: Bundle) -> pa.Table:
 
 
 def _current(bundle: Bundle) -> pa.Table | None:
-    """The table in the Parquet file; None where that is missing, damaged or out of date."""
+    """The table in the Parquet file; None if that is missing, damaged or out of date."""
     try:
         table = pq.read_table(bundle.path / PARQUET)
     except (OSError, pa.ArrowException):

@@ -1,4 +1,4 @@
-"""Writing a run bundle, so that a crash at any moment loses at most the trial in work."""
+"""Writes a run bundle, so that a crash at any moment loses only the trial in progress."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def now() -> datetime:
 
 
 class TrialWriter:
-    """A trial in work: where its files go, and what it found."""
+    """A trial in progress: its folder and the samples recorded so far."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class TrialWriter:
         self.samples.extend(samples)
 
     def void(self, reason: str, *, late: bool = False) -> None:
-        """Mark the trial as not valid: kept, but in no statistics. The first reason counts.
+        """Mark the trial as void: it is kept, but enters no statistics. The first reason counts.
 
         Args:
             reason: why.
@@ -93,9 +93,9 @@ class RunWriter:
         """Make a new bundle, whole or not at all.
 
         Args:
-            runs: folder of all runs; made where it is missing.
+            runs: folder of all runs; created if missing.
             manifest: its field `run` names the bundle's folder (see `run_id`).
-            workflow: as resolved.
+            workflow: the resolved workflow.
             sources: the workflow file as given and those it extends: file name -> content.
             clock: tells when trials start and end.
 
@@ -119,10 +119,10 @@ class RunWriter:
 
     @classmethod
     def resume(cls, path: Path, clock: Clock = now) -> Self:
-        """Go on with a run that ended early; what its unfinished trials left is removed.
+        """Resume a run that ended early; remnants of unfinished trials are removed.
 
         Raises:
-            BundleError: the folder is no run, is damaged, or another process is writing it.
+            BundleError: the folder is not a run, is damaged, or another process is writing it.
         """
         Bundle.open(path)
         run = cls(path, clock)
@@ -181,12 +181,12 @@ class RunWriter:
         return target
 
     def finish(self, state: Literal["done", "failed"], problem: str | None = None) -> None:
-        """End the run: compile the samples and say in the manifest how it ended."""
+        """End the run: compile the samples and record in the manifest how it ended."""
         self.compile()
         self.update(state=state, problem=problem, finished=self._clock())
 
     def close(self) -> None:
-        """Give up the run to others. A run not finished shows as incomplete. Idempotent."""
+        """Release the lock. A run that is not finished shows as incomplete. Idempotent."""
         self._lock.release()
 
     def __enter__(self) -> Self:
