@@ -204,10 +204,11 @@ fn a_peer_that_knows_no_fragments_gets_none() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever MTU paths come to have, and whatever is sent, the queue drains, and no packet comes
-    /// twice.
+    /// Whatever MTU paths come to have, and whatever is sent, the queue drains, and all of a later flow
+    /// arrives, no packet twice. A path that has shrunk is noticed by what is lost there, so flows right
+    /// after it may lose some, once per path.
     #[test]
     fn nothing_is_stuck(
         seed in any::<u64>(),
@@ -234,9 +235,15 @@ proptest! {
         gateways.run(20 * SECOND);
         prop_assert_eq!(gateways.queued(0), 0);
         gateways.take_received(1);
-        let len = usize::from(gateways.mtu(0).unwrap()).min(1400);
-        let came = carry(&mut gateways, 2, 0..100, len);
-        prop_assert_eq!(came, (0..100).collect::<Vec<_>>());
+        for (flow, least) in [(2, 80), (3, 80), (4, 100)] {
+            let len = usize::from(gateways.mtu(0).unwrap()).min(1400);
+            let mut came = carry(&mut gateways, flow, 0..100, len);
+            let count = came.len();
+            came.sort_unstable();
+            came.dedup();
+            prop_assert_eq!(came.len(), count, "flow {}: a packet came twice", flow);
+            prop_assert!(count >= least, "flow {}: {} of 100 packets came", flow, count);
+        }
     }
 }
 
