@@ -5,6 +5,7 @@
 //!                                    retransmission --^      (Link)
 //! ```
 
+mod known_mtu;
 mod members;
 mod mtu;
 mod outcomes;

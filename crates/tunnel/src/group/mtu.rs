@@ -8,26 +8,11 @@ use hawser_multipath::{Choice, Scheduler, State};
 use hawser_wire::fragment::Fragment;
 
 use super::state::Group;
-use crate::path::{INNER_MTU, Link};
+use crate::path::Link;
 
 /// A path that is down counts for this time: one that flaps is not to raise the MTU for a moment,
 /// in which connections begin whose segments then do not fit.
 const HOLD: Duration = Duration::from_secs(10);
-
-/// Largest inner packet that goes whole over every path of a group.
-pub(crate) struct GroupMtu {
-    mtu: u16,
-    /// Whether a path's MTU has been found.
-    is_known: bool,
-    /// Whether the peer takes fragments.
-    pub(crate) takes_fragments: bool,
-}
-
-impl Default for GroupMtu {
-    fn default() -> Self {
-        Self { mtu: INNER_MTU, is_known: false, takes_fragments: false }
-    }
-}
 
 /// A path for a packet, and whether that goes in fragments.
 pub(super) struct Placed {

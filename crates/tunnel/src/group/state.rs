@@ -13,7 +13,7 @@ use hawser_wire::{
     tunnel::{Form, HEADER_LEN},
 };
 
-use super::{members::Members, mtu::GroupMtu};
+use super::{known_mtu::GroupMtu, members::Members};
 use crate::{
     arena::Arena,
     config::{self, Options, Recovery},

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hawser_multipath::{Retransmittable, SentPackets};
 use hawser_wire::tunnel::Form;
 
-use super::fragments::FragmentOutcomes;
+use super::fragment_outcomes::FragmentOutcomes;
 
 /// Copy of an inner packet with its header, as sent.
 #[derive(Clone)]

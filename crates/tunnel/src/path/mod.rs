@@ -2,6 +2,7 @@
 
 mod batch;
 mod controller;
+mod fragment_outcomes;
 mod fragments;
 mod in_flight;
 mod link;

@@ -2,6 +2,7 @@
 
 mod connect;
 mod endpoint;
+mod error_limit;
 mod event;
 mod hello;
 mod input;

@@ -11,8 +11,8 @@ use quinn_proto::{ConnectionHandle, crypto::rustls::NoInitialCipherSuite};
 
 use super::{
     endpoint::{Endpoint, Owner, Purpose, Socket},
+    error_limit::ErrorLimit,
     event::Event,
-    oversize::ErrorLimit,
     request::Open,
 };
 use crate::{
