@@ -114,9 +114,10 @@ def test_unequal_paths_add_up(lab: Lab, rates: tuple[float, ...]) -> None:
         "each path carries what it can in a quarter of a second",
     )
     until(lambda: order(two)["resequenced"] > 0, "packets of one connection took several paths")
+    # A share is that of the last moments, in which a slow path may have had no packet.
+    until(lambda: min(path["share"] for path in paths_of(one)) > 0, "each path has its share")
     paths = paths_of(one)
     assert sum(path["share"] for path in paths) == pytest.approx(1)
-    assert min(path["share"] for path in paths) > 0
     assert min(path["rate_bps"] for path in paths) > 0
     transfer.end()
     assert order(two)["overflowed"] == 0
