@@ -26,11 +26,11 @@ from hawser.spec.workflow import Until
 from hawser.stats import (
     Bounds,
     Interval,
+    check_bounds,
     check_order,
     corrected,
     decide,
     effect,
-    evidence,
     summarise,
 )
 
@@ -218,7 +218,7 @@ def assertions(random: np.random.Generator, times: int) -> Iterator[Figure]:
 
 
 def _any(trials: list[list[float]], bounds: Bounds, verdict: str) -> bool:
-    found = decide([evidence(values, bounds) for values in trials])
+    found = decide([check_bounds(values, bounds) for values in trials])
     return any(word == verdict for word, _ in found)
 
 

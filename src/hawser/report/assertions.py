@@ -12,7 +12,7 @@ from hawser.report.collect import covers
 from hawser.report.model import Checked, Outcome, Row
 from hawser.report.words import count, number
 from hawser.spec.workflow import Assertion, Labels, Undecided, Workflow
-from hawser.stats import Bounds, Evidence, Verdict, decide, evidence
+from hawser.stats import Bounds, BoundsCheck, Verdict, check_bounds, decide
 from hawser.stats.verdict import FEWEST, MEAN_FROM
 from hawser.store import label
 
@@ -52,7 +52,7 @@ def outcomes(workflow: Workflow, made: Sequence[Row]) -> tuple[Outcome, ...]:
     """Decide all assertions of a workflow together."""
     asked = [list(_questions(wanted, workflow, made)) for wanted in workflow.assertions]
     every = [question for questions in asked for question in questions]
-    found = [_evidence(question) for question in every]
+    found = [_check(question) for question in every]
     decided = decide(found)
     checked = iter(
         [
@@ -189,18 +189,18 @@ def _fewest(wanted: Assertion) -> int:
     return MEAN_FROM if wanted.statistic == "mean" else FEWEST
 
 
-def _evidence(question: _Question) -> Evidence | None:
+def _check(question: _Question) -> BoundsCheck | None:
     """Test the bounds; None if no test is needed, or there are too few trials."""
     wanted, n = question.wanted, question.n
     if question.value is None or question.observed or n < max(2, _fewest(wanted)):
         return None
     values = list(question.blocks.values())
-    return evidence(values, question.bounds, mean=wanted.statistic == "mean")
+    return check_bounds(values, question.bounds, mean=wanted.statistic == "mean")
 
 
 def _checked(
     question: _Question,
-    found: Evidence | None,
+    found: BoundsCheck | None,
     verdict: Verdict,
     p: float | None,
     undecided: Undecided,

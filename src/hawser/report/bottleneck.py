@@ -14,11 +14,11 @@ from hawser.stats.bottleneck import (
     Cause,
     Connection,
     CpuQuota,
+    Diagnosis,
     DropPoint,
     Loss,
     Program,
     Queue,
-    Verdict,
     find,
     share,
 )
@@ -45,11 +45,11 @@ def bottlenecks(found: Iterable[Collected], workflow: Workflow) -> tuple[Bottlen
 def _judged(
     variant: Labels, name: str, measurement: Measurement, trials: Mapping[int, Sequence[Sample]]
 ) -> Bottleneck:
-    groups: dict[tuple[str, ...], list[Verdict]] = {}
+    groups: dict[tuple[str, ...], list[Diagnosis]] = {}
     for samples in trials.values():
-        verdict = find(gather(samples, measurement))
-        named = sorted(f"{cause.kind} {cause.element}" for cause in verdict.limits)
-        groups.setdefault(tuple(named), []).append(verdict)
+        diagnosis = find(gather(samples, measurement))
+        named = sorted(f"{cause.kind} {cause.element}" for cause in diagnosis.limits)
+        groups.setdefault(tuple(named), []).append(diagnosis)
     most = max(groups.values(), key=len)
     typical = sorted(most, key=_strength)[len(most) // 2]
     return Bottleneck(
@@ -64,14 +64,14 @@ def _judged(
     )
 
 
-def _strength(verdict: Verdict) -> float:
-    return max((cause.utilisation for cause in verdict.limits), default=0.0)
+def _strength(diagnosis: Diagnosis) -> float:
+    return max((cause.utilisation for cause in diagnosis.limits), default=0.0)
 
 
-def described(verdict: Verdict, measurement: Measurement) -> str:
+def described(diagnosis: Diagnosis, measurement: Measurement) -> str:
     """Say what limited a measurement, with the evidence."""
-    if verdict.limits:
-        return join([cause_text(cause) for cause in verdict.limits])
+    if diagnosis.limits:
+        return join([cause_text(cause) for cause in diagnosis.limits])
     if isinstance(measurement, Iperf3) and measurement.rate is not None:
         return f"nothing was at its limit; the offered load was {measurement.rate}"
     return "unknown: nothing was at its limit"

@@ -3,22 +3,22 @@
 from hawser.stats.effect import Effect, corrected, effect, unpaired
 from hawser.stats.order import OrderCheck, autocorrelation, check_order
 from hawser.stats.summary import Interval, Summary, summarise
-from hawser.stats.verdict import Bounds, Evidence, Verdict, decide, evidence
+from hawser.stats.verdict import Bounds, BoundsCheck, Verdict, check_bounds, decide
 
 __all__ = [
     "Bounds",
+    "BoundsCheck",
     "Effect",
-    "Evidence",
     "Interval",
     "OrderCheck",
     "Summary",
     "Verdict",
     "autocorrelation",
+    "check_bounds",
     "check_order",
     "corrected",
     "decide",
     "effect",
-    "evidence",
     "summarise",
     "unpaired",
 ]

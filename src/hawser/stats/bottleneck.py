@@ -147,7 +147,7 @@ class Cause(Model):
     """The evidence."""
 
 
-class Verdict(Model):
+class Diagnosis(Model):
     """What limited a measurement."""
 
     limits: tuple[Cause, ...] = ()
@@ -156,13 +156,13 @@ class Verdict(Model):
     """The element nearest to its limit among the others."""
 
 
-def find(evidence: Evidence) -> Verdict:
+def find(evidence: Evidence) -> Diagnosis:
     """Name the elements that limited a measurement, and the one nearest to its limit besides."""
     limits = next((found for check in _ORDER if (found := tuple(check(evidence)))), ())
     named = {cause.element for cause in limits}
     others = [cause for cause in _utilisations(evidence) if cause.element not in named]
     nearest = max(others, key=lambda cause: cause.utilisation, default=None)
-    return Verdict(limits=limits, nearest=nearest)
+    return Diagnosis(limits=limits, nearest=nearest)
 
 
 def share(part: float, whole: float) -> float:

@@ -43,7 +43,7 @@ class Bounds(Model):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class BoundsCheck:
     """Result of testing bounds."""
 
     low: float | None
@@ -56,7 +56,7 @@ class Evidence:
     """p-value against the hypothesis that they are kept."""
 
 
-def evidence(values: Sequence[float], bounds: Bounds, *, mean: bool = False) -> Evidence:
+def check_bounds(values: Sequence[float], bounds: Bounds, *, mean: bool = False) -> BoundsCheck:
     """Test bounds of the median, or mean, of what trials are samples of.
 
     Two tests must agree. Student's t (of logarithms, if values and bounds are positive) has power
@@ -79,7 +79,7 @@ def evidence(values: Sequence[float], bounds: Bounds, *, mean: bool = False) -> 
     if bounds.at_most is not None:
         sides.append(_side(sample, scaled, bounds.at_most, -1, mean=mean))
     low, high = (_limit(sample, scaled, way, unscale, mean=mean) for way in (1, -1))
-    return Evidence(
+    return BoundsCheck(
         low=low,
         high=high,
         holds=max(side[0] for side in sides),
@@ -171,7 +171,7 @@ def _rank(n: int) -> int:
     return max(1, sum(bool(scipy.special.bdtr(k, n, 0.5) <= SIGNIFICANT) for k in range(n)))
 
 
-def decide(found: Sequence[Evidence | None]) -> tuple[tuple[Verdict, float | None], ...]:
+def decide(found: Sequence[BoundsCheck | None]) -> tuple[tuple[Verdict, float | None], ...]:
     """Decide which bounds hold and which fail; the probability of any error is at most 5 %.
 
     Holm's correction over all bounds. Only one of `holds` and `fails` can be wrong for a bound, so
@@ -190,5 +190,5 @@ def decide(found: Sequence[Evidence | None]) -> tuple[tuple[Verdict, float | Non
     )
 
 
-def _word(one: Evidence) -> Verdict:
+def _word(one: BoundsCheck) -> Verdict:
     return "holds" if one.holds <= one.fails else "fails"

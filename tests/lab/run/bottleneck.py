@@ -25,7 +25,7 @@ from hawser.report.evidence import gather
 from hawser.spec import load
 from hawser.spec.measurement import Iperf3
 from hawser.spec.workflow import Scenario
-from hawser.stats.bottleneck import Verdict, find
+from hawser.stats.bottleneck import Diagnosis, find
 from hawser.store.sample import Sample
 from lab import PROGRAMS
 from lab.traffic.nodes import ping
@@ -138,7 +138,7 @@ def measured(
     return measurement, samples
 
 
-def judged(driver: LocalDriver, name: str, raw: Path, about: Scenario, *setups: Setup) -> Verdict:
+def judged(driver: LocalDriver, name: str, raw: Path, about: Scenario, *setups: Setup) -> Diagnosis:
     """Deploy, measure, and find the bottleneck."""
     measurement, samples = measured(driver, name, raw, about, *setups)
     return find(gather(samples, measurement))

@@ -96,19 +96,19 @@ NAMED = {
 @pytest.mark.parametrize("name", NAMED)
 def test_what_was_at_its_limit_is_named(name: str) -> None:
     change, kind, element = NAMED[name]
-    verdict = find(QUIET.model_copy(update=change))
-    assert [(cause.kind, cause.element) for cause in verdict.limits] == [(kind, element)]
-    assert verdict.nearest is None or verdict.nearest.element != element
+    diagnosis = find(QUIET.model_copy(update=change))
+    assert [(cause.kind, cause.element) for cause in diagnosis.limits] == [(kind, element)]
+    assert diagnosis.nearest is None or diagnosis.nearest.element != element
 
 
 def test_nothing_at_its_limit_is_named_but_the_nearest() -> None:
-    verdict = find(QUIET)
-    assert verdict.limits == ()
-    assert verdict.nearest is not None
-    assert (verdict.nearest.element, verdict.nearest.utilisation) == ("daemon:fw", 0.6)
+    diagnosis = find(QUIET)
+    assert diagnosis.limits == ()
+    assert diagnosis.nearest is not None
+    assert (diagnosis.nearest.element, diagnosis.nearest.utilisation) == ("daemon:fw", 0.6)
 
 
-def test_without_evidence_there_is_no_verdict() -> None:
+def test_without_evidence_there_is_no_diagnosis() -> None:
     assert find(Evidence()).model_dump() == {"limits": (), "nearest": None}
 
 
@@ -117,8 +117,8 @@ def test_paths_that_are_full_together_are_named_together_the_slowest_first() -> 
         queue(f"path:p{n}:forward", load=0.97, peak=1.0, drops=3, rate=rate)
         for n, rate in enumerate((33.0, 1.0, 4.0))
     )
-    verdict = find(QUIET.model_copy(update={"queues": full}))
-    assert [cause.element[5:7] for cause in verdict.limits] == ["p1", "p2", "p0"]
+    diagnosis = find(QUIET.model_copy(update={"queues": full}))
+    assert [cause.element[5:7] for cause in diagnosis.limits] == ["p1", "p2", "p0"]
 
 
 @pytest.mark.parametrize(("drops", "packets"), [(4, 100), (40, 1_000_000)])
@@ -165,14 +165,14 @@ evidence = st.builds(
 
 @given(evidence)
 def test_a_named_element_is_one_of_those_seen_and_of_one_kind(seen: Evidence) -> None:
-    verdict = find(seen)
+    diagnosis = find(seen)
     known = {q.name for q in seen.queues} | {p.element for p in seen.programs}
     known |= {b.node for b in seen.cpu_quotas} | {s.node for s in seen.stacks}
-    assert {cause.element for cause in verdict.limits} <= known
-    kinds = {cause.kind for cause in verdict.limits}
+    assert {cause.element for cause in diagnosis.limits} <= known
+    kinds = {cause.kind for cause in diagnosis.limits}
     assert len(kinds) <= 1 or kinds == {"generator", "receiver"}
-    if verdict.nearest is not None:
-        assert verdict.nearest.element not in {cause.element for cause in verdict.limits}
+    if diagnosis.nearest is not None:
+        assert diagnosis.nearest.element not in {cause.element for cause in diagnosis.limits}
 
 
 @given(evidence)

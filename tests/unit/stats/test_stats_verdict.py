@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from hawser.stats import Bounds, Verdict, decide, evidence
+from hawser.stats import Bounds, Verdict, check_bounds, decide
 
 FLOOR = Bounds(at_least=16)
 
 
 def verdict(values: list[float], bounds: Bounds, **more: bool) -> Verdict:
-    return decide([evidence(values, bounds, **more)])[0][0]
+    return decide([check_bounds(values, bounds, **more)])[0][0]
 
 
 def test_large_effects_are_decided_by_three_trials() -> None:
@@ -46,7 +46,7 @@ def test_what_never_happened_is_beyond_any_bound() -> None:
     assert verdict([math.inf] * 3, limit) == "fails"
     assert verdict([math.inf] * 2 + [300.0], limit) == "undecided"
     assert verdict([300.0, 310.0, math.inf, 290.0, 305.0], limit) == "undecided"
-    found = evidence([300.0, 310.0, math.inf], limit)
+    found = check_bounds([300.0, 310.0, math.inf], limit)
     assert (found.low, found.high) == (300.0, None)
 
 
@@ -68,9 +68,9 @@ def test_three_percent_from_the_bound_is_rarely_wrong() -> None:
 
 
 def test_many_bounds_are_corrected_together() -> None:
-    single = evidence([16.9, 17.0, 17.1, 16.8, 17.3], Bounds(at_least=16.5))
+    single = check_bounds([16.9, 17.0, 17.1, 16.8, 17.3], Bounds(at_least=16.5))
     assert decide([single])[0][0] == "holds"
-    open_ = evidence([17.0, 15.5, 18.0], FLOOR)
+    open_ = check_bounds([17.0, 15.5, 18.0], FLOOR)
     assert decide([single, *[open_] * 30])[0][0] == "undecided"
     assert decide([None])[0] == ("undecided", None)
 
@@ -79,6 +79,6 @@ def test_many_bounds_are_corrected_together() -> None:
 def test_bounds_are_order_statistics_at_least(n: int, rank: int) -> None:
     """The sign test's one-sided bound at 95 %, as tabulated: ranks 1, 1, 2 and 11."""
     values = np.geomspace(1, 1e9, n)
-    found = evidence(values.tolist(), Bounds(at_least=1))
+    found = check_bounds(values.tolist(), Bounds(at_least=1))
     assert found.low is not None
     assert found.low <= values[rank - 1] * (1 + 1e-9)
