@@ -47,9 +47,9 @@ QUIET = Shape(lambda random, count: 1 + 0.02 * random.standard_normal(count), 1,
 """Trials with a standard deviation of 2 %."""
 
 ABOUT = """\
-Simulated runs with a known truth, judged by the functions that judge real ones. Trials are normal
-(5 %), skewed (exponential), bimodal (15 % of trials are 30 % slower) or correlated (AR(1), 0.6
-between consecutive trials); variants are interleaved in blocks as in a run. A dash: the report
+Simulated runs with a known truth, judged by the functions that judge real ones. Trials are
+normal (5 %), skewed (exponential), bimodal (15 % of trials are 30 % slower) or correlated (AR(1),
+0.6 between consecutive trials); variants are interleaved in blocks as in a run. A dash: the report
 shows no interval. Limits allow what chance does to so many runs once in a thousand times. Ratios of
 bimodal trials may exceed 97 %: a slow trial makes the interval wider than needed."""
 
