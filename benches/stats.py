@@ -155,10 +155,7 @@ def stopping(random: np.random.Generator, times: int) -> Iterator[Figure]:
 
 def _stopped(values: Values, until: Until) -> Interval | None:
     def precise(count: int) -> bool:
-        found = summarise(values[:count].tolist())
-        if found.interval is None:
-            return False
-        return found.interval.high - found.interval.low <= 2 * until.until * found.median
+        return summarise(values[:count].tolist()).precise(until.until)
 
     done = 0
     while (wanted := schedule.repeats(done, until, precise)) > done:

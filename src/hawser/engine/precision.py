@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import median
+from collections.abc import Collection
 
 from hawser.spec.workflow import Until
-from hawser.store import Bundle
+from hawser.store import Bundle, Sample, of_trial
 
-_Series = dict[tuple[object, ...], dict[int, float]]
-"""By variant and quantity: repeat -> value."""
+_Series = dict[tuple[object, ...], dict[int, tuple[float, bool]]]
+"""By variant and quantity: repeat -> value, and whether it is censored."""
 
 
 def precise(bundle: Bundle, until: Until, repeats: int) -> bool:
@@ -19,31 +18,30 @@ def precise(bundle: Bundle, until: Until, repeats: int) -> bool:
         BundleError: a trial is damaged.
     """
     return all(
-        _narrow([value for repeat, value in values.items() if repeat <= repeats], until)
+        _precise([found for repeat, found in values.items() if repeat <= repeats], until)
         for values in _series(bundle, until).values()
     )
 
 
-def _narrow(values: Sequence[float], until: Until) -> bool:
+def _precise(found: Collection[tuple[float, bool]], until: Until) -> bool:
     from hawser.stats import summarise  # imports scipy
 
-    found = summarise(values) if values else None
-    if found is None or found.interval is None:
+    if not found:
         return False
-    half = (found.interval.high - found.interval.low) / 2
-    return half <= until.until * abs(found.median)
+    values, censored = zip(*found, strict=True)
+    return summarise(values, censored).precise(until.until)
 
 
 def _series(bundle: Bundle, until: Until) -> _Series:
     found: _Series = {}
     for trial in bundle.trials:
-        record, inside = trial.record, dict[tuple[object, ...], list[float]]()
+        record, inside = trial.record, dict[tuple[object, ...], list[Sample]]()
         for sample in trial.samples() if record.counts(until.metric) else ():
             named = until.measurement in (None, sample.measurement)
             if sample.kind == "summary" and sample.metric == until.metric and named:
                 what: tuple[object, ...] = (sample.measurement, sample.direction, sample.subject)
-                inside.setdefault(what, []).append(sample.value)
-        for quantity, values in inside.items():
+                inside.setdefault(what, []).append(sample)
+        for quantity, events in inside.items():
             key = (*sorted(record.variant.items()), *quantity)
-            found.setdefault(key, {})[record.repeat] = median(values)
+            found.setdefault(key, {})[record.repeat] = of_trial(events)
     return found

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 from hawser.report.bounds import bounds
 from hawser.report.model import Published, Row, RunValue, TimeSeries
 from hawser.spec.workflow import Labels, Reference, Workflow
 from hawser.stats import Summary, summarise
-from hawser.store import Bundle, Direction, Sample, TrialRecord, label
+from hawser.store import Bundle, Direction, Sample, TrialRecord, label, of_trial
 
 PASSIVE = "passive"
 
@@ -79,14 +78,12 @@ def _by_key(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
 
 
 def _run(record: TrialRecord, samples: Sequence[Sample]) -> RunValue:
-    """One value of a trial: events of one trial are not independent."""
+    value, censored = of_trial(samples)
     events = tuple(math.inf if each.censored else each.value for each in samples)
-    middle = median(events)
-    censored = not math.isfinite(middle)
     return RunValue(
         trial=record.trial,
         repeat=record.repeat,
-        value=min(s.value for s in samples if s.censored) if censored else middle,
+        value=value,
         censored=censored,
         events=events if len(events) > 1 else (),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from hawser.spec.model import Model
 from hawser.spec.workflow import Labels, Workflow
@@ -33,10 +35,10 @@ class RunValue(Model):
     trial: int
     repeat: int
     value: float
-    """The median of its events, where there are several."""
+    """The median of its events, where there are several; a lower bound of it if censored."""
     censored: bool = False
-    """Whether the true value is larger: what was waited for had not happened at the end."""
-    events: tuple[float, ...] = ()
+    """Whether the true value is larger: the awaited event had not happened when the trial ended."""
+    events: tuple[Annotated[float, Field(allow_inf_nan=True)], ...] = ()
     """The value of each event, where there are several; infinite where censored."""
 
     @property

@@ -35,6 +35,7 @@ class Summary(Model):
 
     n: int
     median: float
+    """If `open`, a lower bound of it: the median with censored values at their own lower bounds."""
     interval: Interval | None
     """Of the median, between order statistics; None below five trials."""
     confidence: float | None
@@ -50,7 +51,13 @@ class Summary(Model):
     censored: int = 0
     """Trials whose true value is larger: the awaited event had not happened when they ended."""
     open: bool = False
-    """Whether the median is among those values, so that the true one is larger."""
+    """Whether the median depends on those values, so that the true one is larger."""
+
+    def precise(self, share: float) -> bool:
+        """Whether half of the width of the median's interval is at most this share of it."""
+        if self.interval is None:
+            return False
+        return (self.interval.high - self.interval.low) / 2 <= share * abs(self.median)
 
 
 def summarise(values: Sequence[float], censored: Sequence[bool] = ()) -> Summary:
@@ -73,7 +80,7 @@ def summarise(values: Sequence[float], censored: Sequence[bool] = ()) -> Summary
     sd = float(sample.std(ddof=1)) if whole and sample.size > 1 else None
     return Summary(
         n=sample.size,
-        median=median if math.isfinite(median) else float(sample[cut].min()),
+        median=median if math.isfinite(median) else float(np.median(sample)),
         interval=interval,
         confidence=confidence,
         mean=mean,

@@ -5,7 +5,7 @@ from hawser.store.errors import BundleError, QueryError, StoreError
 from hawser.store.machine import this_machine
 from hawser.store.manifest import Machine, Manifest, Revision, TrialPlan, TrialRecord, run_id
 from hawser.store.runs import RunInfo, runs
-from hawser.store.sample import Direction, Sample
+from hawser.store.sample import Direction, Sample, of_trial
 from hawser.store.writer import RunWriter, TrialWriter
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "TrialRecord",
     "TrialWriter",
     "label",
+    "of_trial",
     "run_id",
     "runs",
     "this_machine",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from statistics import median
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -34,3 +37,15 @@ class Sample(Model):
     """Whether the measurement ended before the awaited event: the true value is larger."""
     time: Value | None = None
     """End of the interval, in seconds after the measurement began."""
+
+
+def of_trial(events: Sequence[Sample]) -> tuple[float, bool]:
+    """One value of a trial, whose events are not independent: their median.
+
+    Returns:
+        The median, and whether it is censored; then it is a lower bound of the true one.
+    """
+    middle = median(math.inf if each.censored else each.value for each in events)
+    if math.isfinite(middle):
+        return middle, False
+    return median(each.value for each in events), True

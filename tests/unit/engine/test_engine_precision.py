@@ -11,6 +11,7 @@ from engine_fakes import FakeDriver, Silent, bench, workflow
 import synthetic
 from hawser.engine import run as running
 from hawser.engine.plan import plan
+from hawser.engine.precision import precise
 from hawser.engine.run import Runner
 from hawser.engine.schedule import more, order, repeats
 from hawser.overlay.lab.facts import Facts
@@ -18,7 +19,7 @@ from hawser.probe.base import Context
 from hawser.report.build import build
 from hawser.spec.units import Ratio
 from hawser.spec.workflow import Until, Workflow
-from hawser.store import Bundle
+from hawser.store import Bundle, RunWriter, Sample
 from hawser.store.machine import this_machine
 from hawser.store.manifest import Environment
 
@@ -87,3 +88,15 @@ def test_blocks_that_are_added_are_those_of_a_longer_order() -> None:
     added = more(retried, labels, 3, 7)
     assert [place.trial for place in added] == [8, 9, 10]
     assert [place.variant for place in added] == [p.variant for p in order(labels, 3, 7)[6:]]
+
+
+def test_what_never_happened_is_not_precise(tmp_path: Path) -> None:
+    """All trials cut off at the same time looked like an interval of no width."""
+    late = [Sample(measurement="tcp", metric="rtt", unit="ms", value=1000.0, censored=True)]
+    ticks, plans = synthetic.clock(), synthetic.manifest(asked := synthetic.quickstart(6))
+    with RunWriter.create(tmp_path, plans, asked, {}, lambda: next(ticks)) as writer:
+        for place in plans.order:
+            with writer.trial(place.trial, place.variant, place.repeat) as trial:
+                trial.add(late)
+        writer.finish("done")
+    assert not precise(Bundle.open(writer.path), UNTIL, 6)

@@ -85,6 +85,22 @@ def test_what_never_happened_fails_any_bound(tmp_path: Path) -> None:
     assert b"Infinity" not in render(report, "json")
 
 
+def test_a_censored_event_leaves_a_lower_bound_of_the_median(tmp_path: Path) -> None:
+    """No report could be made."""
+    limits = (
+        Assertion(metric="failover_time", statistic="max", at_most=2000),
+        Assertion(metric="failover_time", statistic="min", at_most=200),
+    )
+    report = written(
+        tmp_path,
+        synthetic.quickstart(3).model_copy(update={"assertions": limits}),
+        lambda _, __: [failover(100), failover(1000, censored=True)],
+    )
+    assert [outcome.verdict for outcome in report.outcomes] == ["fails", "holds"]
+    assert b"Infinity" not in render(report, "json")
+    assert {(run.value, run.censored) for run in report.rows[0].runs} == {(550.0, True)}
+
+
 def test_a_slow_repeat_does_not_hide_a_difference(tmp_path: Path) -> None:
     level = {1: 20.0, 2: 12.0, 3: 26.0, 4: 16.0, 5: 19.0}
     factor = {"ipomp": 1.05, "ipip-best": 1.0, "ipip-direct": 0.5}

@@ -77,6 +77,22 @@ def test_what_never_happened_is_larger_than_all_that_did() -> None:
     assert (found.median, found.open) == (800.0, True)
 
 
+@pytest.mark.parametrize(
+    ("values", "cut", "least"),
+    [
+        ([100.0, 1000.0], [False, True], 550.0),
+        ([100.0, 200.0, 1000.0, 1000.0], [False, False, True, True], 600.0),
+        ([900.0, 500.0, 600.0], [False, True, True], 600.0),
+    ],
+)
+def test_an_open_median_is_a_lower_bound(
+    values: list[float], cut: list[bool], least: float
+) -> None:
+    """It was the smallest censored value: "> 1000" of trials of 100 and at least 1000."""
+    found = summarise(values, cut)
+    assert (found.median, found.open) == (least, True)
+
+
 def test_an_interval_without_end_is_none() -> None:
     assert summarise([1.0] * 5, [False] * 4 + [True]).interval is None
     assert summarise([1.0] * 30, [False] * 29 + [True]).interval is not None
