@@ -25,7 +25,8 @@ class Line(Model):
     rows: tuple[Row | None, ...]
     """One for each run, in their order; None if the run does not have it."""
     effects: tuple[Effect | None, ...]
-    """For each run after the first, how it differs from the first. Runs share no blocks."""
+    """For each run after the first, how it differs from the first; None if one lacks the value or
+    has censored trials. Runs share no blocks."""
 
     @property
     def any(self) -> Row:
@@ -80,12 +81,15 @@ def _key(row: Row) -> Key:
 
 def _line(rows: Sequence[Row | None]) -> Line:
     first = rows[0]
-    effects = [
-        unpaired(row.values, first.values) if row is not None and first is not None else None
-        for row in rows[1:]
-    ]
+    effects = [_effect(row, first) for row in rows[1:]]
     variant = next(row.variant for row in rows if row is not None)
     return Line(variant=variant, rows=tuple(rows), effects=tuple(effects))
+
+
+def _effect(row: Row | None, first: Row | None) -> Effect | None:
+    if row is None or first is None or row.summary.censored or first.summary.censored:
+        return None
+    return unpaired(row.values, first.values)
 
 
 def differences(reports: Sequence[Report]) -> tuple[str, ...]:

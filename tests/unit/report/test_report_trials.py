@@ -9,6 +9,7 @@ import pytest
 
 import synthetic
 from hawser.report.build import build
+from hawser.report.compare import compare
 from hawser.report.model import Report
 from hawser.report.render import render
 from hawser.report.words import TIMES
@@ -99,6 +100,22 @@ def test_a_censored_event_leaves_a_lower_bound_of_the_median(tmp_path: Path) -> 
     assert [outcome.verdict for outcome in report.outcomes] == ["fails", "holds"]
     assert b"Infinity" not in render(report, "json")
     assert {(run.value, run.censored) for run in report.rows[0].runs} == {(550.0, True)}
+
+
+def test_censored_runs_are_not_compared(tmp_path: Path) -> None:
+    """Five trials cut off after 1 s were shown to be slower than five of 0.2 s: by 5 times."""
+    paths = []
+    for name, value, censored in (("a", 200.0, False), ("b", 1000.0, True)):
+        folder = tmp_path / name
+        folder.mkdir()
+        written(
+            folder,
+            synthetic.quickstart(5),
+            lambda _, n, v=value, c=censored: [failover(v + n, censored=c)],  # type: ignore[misc]
+        )
+        paths.append(next(folder.iterdir()))
+    found = compare([Bundle.open(path) for path in paths])
+    assert [line.effects for line in found.lines] == [(None,)] * 3
 
 
 def test_a_slow_repeat_does_not_hide_a_difference(tmp_path: Path) -> None:
