@@ -69,7 +69,7 @@ def _to_baseline(layout: Layout, about: Sequence[Row], baseline: Labels) -> list
 
 
 def _compared(layout: Layout, row: Row, other: Row) -> Comparison | None:
-    if any(run.censored for run in (*row.runs, *other.runs)):
+    if row.summary.censored or other.summary.censored:
         return None
     found = effect(row.blocks, other.blocks)
     if found is None:
@@ -170,14 +170,7 @@ def imprecise(until: Until | None, made: Sequence[Row]) -> tuple[str, ...]:
         if until is not None
         and row.metric == until.metric
         and until.measurement in (None, row.measurement)
-        and not _narrow(row, until)
-    )
-
-
-def _narrow(row: Row, until: Until) -> bool:
-    found = row.summary.interval
-    return found is not None and (found.high - found.low) / 2 <= until.until * abs(
-        row.summary.median
+        and not row.summary.precise(until.until)
     )
 
 
