@@ -112,20 +112,18 @@ def _without(variant: Labels, axis: str) -> Labels:
 
 def _single(wanted: Assertion, row: Row, made: Sequence[Row]) -> _Question:
     if not wanted.relative_to:
-        return _Question(wanted, row, _statistic(row, wanted.statistic), row.blocks)
+        found = _statistic(row, wanted.statistic)
+        reason = "censored trials have no mean" if found is None else ""
+        return _Question(wanted, row, found, row.blocks, reason)
     other = _counterpart(wanted, row, made)
     if other is None:
         return _Question(wanted, row, None, {}, f"{label(wanted.relative_to)} was not measured")
-    multiples = _multiples(row.blocks, other.blocks)
-    if wanted.statistic in _OBSERVED:
-        value = _ratio(_statistic(row, wanted.statistic), _statistic(other, wanted.statistic))
+    multiples, reason = _multiples(row.blocks, other.blocks)
+    value: float | None
+    if multiples and wanted.statistic not in _OBSERVED:
+        value = geometric_mean(multiples.values())
     else:
-        value = (
-            geometric_mean(multiples.values())
-            if multiples
-            else _ratio(_statistic(row, wanted.statistic), _statistic(other, wanted.statistic))
-        )
-    reason = "" if multiples else "no repeat has positive values of both variants"
+        value = _ratio(_statistic(row, wanted.statistic), _statistic(other, wanted.statistic))
     return _Question(wanted, row, value, multiples, reason)
 
 
@@ -139,11 +137,16 @@ def _counterpart(wanted: Assertion, row: Row, made: Sequence[Row]) -> Row | None
     return None
 
 
-def _multiples(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
-    """By block: how many times the other's value."""
+def _multiples(
+    one: Mapping[int, float], other: Mapping[int, float]
+) -> tuple[dict[int, float], str]:
+    """By block: how many times the other's value; without any, why there are none."""
     both = sorted(one.keys() & other.keys())
-    positive = all(0 < one[at] < math.inf and 0 < other[at] < math.inf for at in both)
-    return {at: one[at] / other[at] for at in both} if positive else {}
+    if not both:
+        return {}, "no repeat has a valid trial of both variants"
+    if not all(0 < value < math.inf for at in both for value in (one[at], other[at])):
+        return {}, "some values are zero, negative or censored, which have no ratio"
+    return {at: one[at] / other[at] for at in both}, ""
 
 
 def _together(
@@ -157,13 +160,17 @@ def _together(
     values = {v[axis] for v in planned if axis in v and _without(v, axis) == rest}
     lacking = sorted(values - {q.row.variant[axis] for q in questions if q.value is not None})
     if lacking:
-        return _Question(wanted, row, None, {}, f"no data of {axis} {', '.join(lacking)}")
+        return _Question(wanted, row, None, {}, f"no data for {axis} {', '.join(lacking)}")
     found = [q.value for q in questions if q.value is not None]
-    if not all(0 < value < math.inf for value in found):
-        return _Question(wanted, row, None, {}, f"no ratio at some {axis}")
+    unknown = [
+        q.row.variant[axis] for q in questions if q.value is not None and not 0 < q.value < math.inf
+    ]
+    if unknown:
+        return _Question(wanted, row, None, {}, f"no ratio for {axis} {', '.join(unknown)}")
     repeats = set.intersection(*(set(q.blocks) for q in questions))
     means = {at: geometric_mean([q.blocks[at] for q in questions]) for at in sorted(repeats)}
-    return _Question(wanted, row, geometric_mean(found), means)
+    reason = next((q.reason for q in questions if q.reason), "")
+    return _Question(wanted, row, geometric_mean(found), means, reason)
 
 
 def _statistic(row: Row, name: str) -> float | None:
@@ -182,17 +189,18 @@ def _ratio(value: float | None, other: float | None) -> float | None:
 
 
 def _fewest(wanted: Assertion) -> int:
-    if wanted.min_n is not None:
-        return wanted.min_n
+    """Trials that a decision needs; a test needs two to know the scatter."""
     if wanted.statistic in _OBSERVED:
-        return 1
+        return wanted.min_n or 1
+    if wanted.min_n is not None:
+        return max(2, wanted.min_n)
     return MEAN_FROM if wanted.statistic == "mean" else FEWEST
 
 
 def _check(question: _Question) -> BoundsCheck | None:
     """Test the bounds; None if no test is needed, or there are too few trials."""
     wanted, n = question.wanted, question.n
-    if question.value is None or question.observed or n < max(2, _fewest(wanted)):
+    if question.value is None or question.observed or n < _fewest(wanted):
         return None
     values = list(question.blocks.values())
     return check_bounds(values, question.bounds, mean=wanted.statistic == "mean")

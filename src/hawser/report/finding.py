@@ -35,7 +35,7 @@ def finding(
     names = join([label(variant) for variant in missing])
     return (
         *result(layout, about, comparisons),
-        *([f"There are no data of {names}."] if missing else []),
+        *([f"There are no results for {names}."] if missing else []),
         *_bound(layout, about),
         *_published(about),
     )
@@ -164,9 +164,9 @@ def _published(about: Sequence[Row]) -> tuple[str, ...]:
     with_reference = [row for row in about if row.reference is not None]
     if not with_reference:
         return ()
-    better = term(about[0].metric).better == "higher"
+    sign = 1 if term(about[0].metric).better == "higher" else -1
     reached = sum(
-        (r.summary.median >= r.reference.value) == better
+        sign * r.summary.median >= sign * r.reference.value
         for r in with_reference
         if r.reference is not None
     )

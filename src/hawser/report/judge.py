@@ -193,8 +193,8 @@ def _changed(manifest: Manifest) -> tuple[str, ...]:
 def _censored(row: Row) -> str:
     found = row.summary
     return (
-        f"{row.metric} of {label(row.variant)}: in {found.censored} of {count(found.n, 'run')} it"
-        " had not happened by the end"
+        f"{row.metric} of {label(row.variant)}: {found.censored} of {count(found.n, 'run')} ended"
+        " before traffic recovered, so the true time is longer"
     )
 
 

@@ -80,7 +80,7 @@ def test_what_never_happened_fails_any_bound(tmp_path: Path) -> None:
     assert outcome.verdict == "fails"
     assert not report.passed
     assert report.rows[0].summary.open
-    assert "in 5 of 5 runs it had not happened by the end" in report.warnings[0]
+    assert "5 of 5 runs ended before traffic recovered" in report.warnings[0]
     for form in ("html", "md", "text"):
         assert "> 1000" in render(report, form).decode().replace("&gt;", ">")  # type: ignore[arg-type]
     assert b"Infinity" not in render(report, "json")
@@ -175,7 +175,7 @@ def test_a_variant_without_data_is_named(tmp_path: Path) -> None:
         synthetic.quickstart(3),
         lambda v, n: [sample("goodput", 9.0 + n)] if v["transport"] != "ipomp" else [],
     )
-    assert "There are no data of ipomp." in report.finding
+    assert "There are no results for ipomp." in report.finding
 
 
 def test_an_axis_needs_all_its_values(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_an_axis_needs_all_its_values(tmp_path: Path) -> None:
         return [] if lost else [sample("goodput", synthetic.expected(variant) + 0.1 * repeat)]
 
     (checked,) = written(tmp_path, workflow, make).outcomes[0].checked
-    assert (checked.verdict, checked.reason) == ("undecided", "no data of rates 2:4:8:26")
+    assert (checked.verdict, checked.reason) == ("undecided", "no data for rates 2:4:8:26")
     assert not checked.ok
 
 
@@ -208,7 +208,7 @@ def test_an_axis_with_nothing_at_one_value_has_no_mean(tmp_path: Path) -> None:
         return [sample("goodput", value)]
 
     (checked,) = written(tmp_path, workflow, make).outcomes[0].checked
-    assert (checked.verdict, checked.reason) == ("undecided", "no ratio at some rates")
+    assert (checked.verdict, checked.reason) == ("undecided", "no ratio for rates 2:4:8:26")
 
 
 @pytest.mark.parametrize(
@@ -238,6 +238,30 @@ def test_fewer_trials_than_asked_for_decide_nothing(tmp_path: Path) -> None:
     report = written(tmp_path, workflow, lambda _, n: [sample("goodput", 28.0 + n)])
     (checked,) = report.outcomes[0].checked
     assert (checked.verdict, checked.reason) == ("undecided", "4 trials, needs 5")
+
+
+@pytest.mark.parametrize(
+    ("values", "more", "reason"),
+    [
+        ({1: 4.0, 2: 0.0, 3: 5.0}, {"relative_to": {"transport": "ipip-best"}}, "some values are"),
+        ({1: 4.0}, {"min_n": 1}, "1 trial, needs 2"),
+    ],
+)
+def test_an_undecided_assertion_has_a_reason(
+    tmp_path: Path, values: dict[int, float], more: dict[str, object], reason: str
+) -> None:
+    """One zero in three made "no repeat has positive values"; one trial had no reason."""
+    floor = Assertion.model_validate(
+        {"metric": "goodput", "variant": {"transport": "ipomp"}, "at_least": 1, **more}
+    )
+    workflow = synthetic.quickstart(len(values)).model_copy(update={"assertions": (floor,)})
+
+    def make(variant: Labels, repeat: int) -> list[Sample]:
+        return [sample("goodput", values[repeat] if variant["transport"] == "ipomp" else 9.0)]
+
+    (checked,) = written(tmp_path, workflow, make).outcomes[0].checked
+    assert checked.verdict == "undecided"
+    assert checked.reason.startswith(reason)
 
 
 def test_many_assertions_are_corrected_together(tmp_path: Path) -> None:
