@@ -13,7 +13,7 @@ from harness.bench import Bench, Measure, Metric, Peer
 from harness.cli import Effort, main
 from harness.lab import Lab, Namespace
 from harness.obtain import from_cargo, from_go, from_system, hawserd
-from harness.result import Check, at_least, at_most
+from harness.result import Check, Figure, at_least, at_most
 from harness.samples import Samples
 from harness.traffic import echo, iperf_goodput, start_tcp, tcp
 from harness.usage import memory_mib
@@ -218,35 +218,80 @@ def _derive(samples: Samples) -> None:
 
 
 def _checks(samples: Samples) -> list[Check]:
-    def times_wireguard(peer: str, limit: float) -> Check:
-        ratio = samples.ratio("goodput_1", peer, _WIREGUARD)
-        return at_least(f"{peer} / {_WIREGUARD}, 1 stream, at least", ratio, limit)
+    def times(metric: str, peer: str, other: str = _WIREGUARD) -> float | None:
+        return samples.ratio(metric, peer, other)
 
-    def added(peer: str) -> Check:
-        return at_most(f"{peer}, added RTT in us, at most", samples.median(peer, "added_rtt"), 150)
+    def fast(peer: str, limit: float) -> Check:
+        found = times("goodput_1", peer)
+        return at_least(f"{peer} / {_WIREGUARD}, 1 stream, at least", found, limit)
 
-    def memory(peer: str, metric: str, what: str, limit: float) -> Check:
-        largest = samples.largest(peer, metric)
-        return at_most(f"{peer}, memory in MiB, {what}, at most", largest, limit)
+    def quick(peer: str) -> Check:
+        found = times("added_rtt", peer)
+        return at_most(f"{peer} / {_WIREGUARD}, added RTT, at most", found, 0.75)
 
-    checks = [times_wireguard(_PLAIN, 3.0), times_wireguard(_TLS, 1.5)]
-    for peer in (_PLAIN, _TLS):
-        checks += [
-            added(peer),
-            memory(peer, "memory_branches_idle", "4 branches idle", 64),
-            memory(peer, "memory_branches_load", "4 branches load", 256),
-            memory(peer, "memory_load", "4 streams", 256),
-        ]
-    paths, lane_paths = (samples.median(each, "goodput_paths") for each in (_QUIC, _LANE))
-    checks += [
-        times_wireguard(_QUIC, 1.5),
-        at_least(f"{_QUIC}, 4 paths of {_PATH_MBIT} Mbit/s, Gbit/s, at least", paths, 0.9),
-        at_least(f"{_LANE}, 4 paths of {_PATH_MBIT} Mbit/s, Gbit/s, at least", lane_paths, 0.9),
-        memory(_QUIC, "memory_load", "4 streams", 128),
-        memory(_LANE, "memory_load", "4 streams", 128),
-        memory(_QUIC, "memory_branches_load", "4 branches load", 128),
+    def small(peer: str) -> Check:
+        found = times("memory_load", peer)
+        return at_most(f"{peer} / {_WIREGUARD}, memory, 4 streams, at most", found, 0.5)
+
+    encrypted = (_PLAIN, _TLS)
+    return [
+        fast(_PLAIN, 3.0),
+        fast(_TLS, 1.5),
+        fast(_QUIC, 1.5),
+        *map(quick, encrypted),
+        *map(small, (*encrypted, _QUIC, _LANE)),
+        *(
+            at_most(f"{peer}, memory, 4 branches, load / idle, at most", _growth(samples, peer), 4)
+            for peer in (*encrypted, _QUIC)
+        ),
+        *(
+            at_least(
+                f"{peer}, 4 paths / the lower of their rates and 1 stream, at least",
+                _use_of_paths(samples, peer),
+                0.9,
+            )
+            for peer in (_QUIC, _LANE)
+        ),
     ]
-    return checks
+
+
+def _growth(samples: Samples, peer: str) -> float | None:
+    """Memory of a gateway under load, as a multiple of when it is idle."""
+    load, idle = (samples.median(peer, f"memory_branches_{when}") for when in ("load", "idle"))
+    return load / idle if load is not None and idle else None
+
+
+def _use_of_paths(samples: Samples, peer: str) -> float | None:
+    """Goodput over four paths, relative to what they, or one unlimited path, can carry."""
+    paths, one = (samples.median(peer, f"goodput_{which}") for which in ("paths", "1"))
+    rates = _PATHS * _PATH_MBIT / 1000
+    return paths / min(rates, one) if paths is not None and one else None
+
+
+def _figures(samples: Samples) -> list[Figure]:
+    memory = [
+        Figure(
+            name=f"{peer}, memory in MiB, {what}, at most",
+            value=samples.largest(peer, metric),
+            aim=aim,
+        )
+        for peer, metric, what, aim in (
+            *((peer, "memory_branches_idle", "4 branches idle", 64) for peer in (_PLAIN, _TLS)),
+            *((peer, "memory_branches_load", "4 branches load", 256) for peer in (_PLAIN, _TLS)),
+            *((peer, "memory_load", "4 streams", 256) for peer in (_PLAIN, _TLS)),
+            *((peer, "memory_load", "4 streams", 128) for peer in (_QUIC, _LANE)),
+            (_QUIC, "memory_branches_load", "4 branches load", 128),
+        )
+    ]
+    added = [
+        Figure(
+            name=f"{peer}, added RTT in us, at most",
+            value=samples.median(peer, "added_rtt"),
+            aim=150,
+        )
+        for peer in (_PLAIN, _TLS)
+    ]
+    return [*added, *memory]
 
 
 def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
@@ -258,6 +303,7 @@ def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
         peers=peers,
         derive=_derive,
         checks=_checks,
+        figures=_figures,
     )
 
 

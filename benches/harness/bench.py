@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.result import Check
+from harness.result import Check, Figure
 from harness.samples import Samples
 
 Measure = Callable[[], Mapping[str, float]]
@@ -60,7 +60,9 @@ class Bench:
         metrics: columns of the table, in order.
         peers: rows of the table, in order.
         derive: adds metrics that are computed from others of the same round.
-        checks: what must hold; sees all samples.
+        checks: what must hold: ratios within the run, and what does not depend on the machine's
+            speed. Sees all samples.
+        figures: absolute figures with what they should reach, which are not judged.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Bench:
     metrics: Sequence[Metric]
     peers: Sequence[Peer]
     checks: Callable[[Samples], Sequence[Check]]
+    figures: Callable[[Samples], Sequence[Figure]] = lambda _samples: ()
     derive: Callable[[Samples], None] = lambda _samples: None
 
     def cases(self) -> list[Case]:

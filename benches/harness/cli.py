@@ -127,6 +127,7 @@ def _result(bench: Bench, outcome: Outcome, seed: int, *, only: bool) -> Result:
         machine=describe(software, seed),
         rows=rows(bench, outcome.samples),
         checks=[check for check in checks if check.value is not None or not only],
+        figures=list(bench.figures(outcome.samples)),
     )
 
 

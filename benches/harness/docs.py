@@ -8,7 +8,7 @@ from harness.bench import Bench
 from harness.machine import Machine
 from harness.result import Result
 from harness.run import Outcome
-from harness.table import markdown, markdown_checks, remarks
+from harness.table import markdown, markdown_checks, markdown_figures, remarks
 
 HEAD = """# Benchmarks
 
@@ -72,6 +72,7 @@ def section(bench: Bench, result: Result, outcome: Outcome) -> str:
         "\n".join(markdown(bench, result)),
         "\n".join(f"- {line}" for line in remarks(bench, outcome)),
         "\n".join(markdown_checks(result.checks)),
+        "\n".join(markdown_figures(result.figures)),
         f"Repeat: `make bench-{bench.name}`; all values: `target/bench/{bench.name}.json`.",
     ]
     return "\n\n".join(part for part in parts if part)

@@ -27,6 +27,8 @@ class Row(BaseModel):
     min: float | None
     max: float | None
     n: int
+    values: dict[int, float]
+    """By round, from 0."""
 
 
 class Check(BaseModel):
@@ -40,6 +42,17 @@ class Check(BaseModel):
     ok: bool
 
 
+class Figure(BaseModel):
+    """An absolute figure: reported, but not judged, because it depends on the machine."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    value: float | None
+    aim: float
+    """What the machines that we develop on should reach."""
+
+
 class Result(BaseModel):
     """Everything that a run of a bench found."""
 
@@ -49,6 +62,7 @@ class Result(BaseModel):
     machine: Machine
     rows: list[Row]
     checks: list[Check]
+    figures: list[Figure] = []
 
     def write(self, file: Path) -> None:
         """Write the result as JSON, atomically."""
@@ -83,9 +97,12 @@ def rows(bench: Bench, samples: Samples) -> list[Row]:
 
 
 def _row(peer: str, metric: str, unit: str, samples: Samples) -> Row:
-    values = list(samples.of(peer, metric).values())
+    found = samples.of(peer, metric)
+    values = list(found.values())
     if not values:
-        return Row(name=peer, metric=metric, unit=unit, median=None, min=None, max=None, n=0)
+        return Row(
+            name=peer, metric=metric, unit=unit, median=None, min=None, max=None, n=0, values={}
+        )
     return Row(
         name=peer,
         metric=metric,
@@ -94,4 +111,5 @@ def _row(peer: str, metric: str, unit: str, samples: Samples) -> Row:
         min=min(values),
         max=max(values),
         n=len(values),
+        values=dict(sorted(found.items())),
     )

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.bench import Bench, Metric
-from harness.result import Check, Result, Row
+from harness.result import Check, Figure, Result, Row
 from harness.run import Outcome
 
 
@@ -22,6 +22,9 @@ def show(console: Console, bench: Bench, result: Result, outcome: Outcome) -> No
     for check in result.checks:
         mark = "[green]ok[/green]" if check.ok else "[red]FAILED[/red]"
         console.print(f"{mark} {escape(check.name)}: {number(check.value)} ({number(check.limit)})")
+    for figure in result.figures:
+        value, aim = number(figure.value), number(figure.aim)
+        console.print(f"not judged: {escape(figure.name)}: {value} (aim: {aim})")
 
 
 def _table(bench: Bench, result: Result) -> Table:
@@ -55,6 +58,15 @@ def markdown_checks(checks: Sequence[Check]) -> list[str]:
         )
         for check in checks
     ]
+
+
+def markdown_figures(figures: Sequence[Figure]) -> list[str]:
+    """Absolute figures as a Markdown table; nothing if there are none."""
+    if not figures:
+        return []
+    lines = [_line(["depends on the machine, not judged", "value", "aim"])]
+    lines.append(_line(["---", "---:", "---:"]))
+    return lines + [_line([each.name, number(each.value), number(each.aim)]) for each in figures]
 
 
 def remarks(bench: Bench, outcome: Outcome) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.bench import Bench, Metric, Peer
 from harness.machine import Machine
-from harness.result import Check, Result, Row, at_least, at_most, rows
+from harness.result import Check, Figure, Result, Row, at_least, at_most, rows
 from harness.samples import Samples
 
 MACHINE = Machine(
@@ -50,6 +50,7 @@ def test_a_row_sums_up_its_values(values: list[float]) -> None:
             min=min(values),
             max=max(values),
             n=len(values),
+            values=dict(enumerate(values)),
         )
     ]
 
@@ -105,11 +106,15 @@ def test_checks(check: Check, ok: bool) -> None:
 def test_the_file_has_exactly_the_agreed_form(tmp_path: Path) -> None:
     file = tmp_path / "bench" / "x.json"
     checks = [at_least("fast", 2.0, 1.0)]
+    figures = [Figure(name="much", value=None, aim=2)]
     found = rows(bench(Peer("p", cases={})), sampled([1.0]))
-    Result(bench="x", machine=MACHINE, rows=found, checks=checks).write(file)
+    Result(bench="x", machine=MACHINE, rows=found, checks=checks, figures=figures).write(file)
 
     written = json.loads(file.read_text())
-    assert list(written) == ["bench", "machine", "rows", "checks"]
-    assert list(written["rows"][0]) == ["name", "metric", "unit", "median", "min", "max", "n"]
+    assert list(written) == ["bench", "machine", "rows", "checks", "figures"]
+    row = ["name", "metric", "unit", "median", "min", "max", "n", "values"]
+    assert list(written["rows"][0]) == row
+    assert written["rows"][0]["values"] == {"0": 1.0}
+    assert written["figures"] == [{"name": "much", "value": None, "aim": 2.0}]
     assert written["checks"] == [{"name": "fast", "value": 2.0, "limit": 1.0, "ok": True}]
     assert [path.name for path in file.parent.iterdir()] == ["x.json"]
