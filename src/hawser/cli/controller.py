@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from hawser.cli import options, output
-
-if TYPE_CHECKING:
-    from hawser.control.https import ApiClient
+from hawser.cli import audit, options, output, remote
 
 app = typer.Typer(
     name="controller",
@@ -20,32 +16,11 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
+app.add_typer(audit.app)
 
 _DirectoryArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="Directory of the controller.")
 ]
-_UrlOption = Annotated[
-    str,
-    typer.Option(
-        "--controller",
-        metavar="URL",
-        envvar="HAWSER_CONTROLLER",
-        help="Where the controller is.",
-    ),
-]
-_AuthorityOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--ca",
-        metavar="FILE",
-        envvar="HAWSER_CA",
-        help="Certificate of the controller's authority: ca.pem of its directory.",
-    ),
-]
-_URL = "https://127.0.0.1:8443"
-_KEY = "HAWSER_KEY"
-
-
 _NetworkOption = Annotated[
     Path | None,
     typer.Option("--network", metavar="FILE", help="The network; else one without branches."),
@@ -168,8 +143,8 @@ def restore(
 @app.command("login")
 def login(
     user: Annotated[str, typer.Argument(metavar="USER", help="Name of a user.")],
-    url: _UrlOption = _URL,
-    authority: _AuthorityOption = None,
+    url: remote.UrlOption = remote.URL,
+    authority: remote.AuthorityOption = None,
     password_file: Annotated[
         Path | None, typer.Option("--password-file", metavar="FILE", help="Else it is asked for.")
     ] = None,
@@ -179,12 +154,12 @@ def login(
     ] = None,
 ) -> None:
     """Begin a session and print its token, for HAWSER_KEY in the environment."""
-    client = _client_with(url, authority, None)
+    client = remote.client_with(url, authority, None)
     password = _secret("Password", password_file)
     made = client.ask("POST", "/v1/login", {"user": user, "password": password})
     if made["change_password"]:
         new = _secret("New password", new_password_file)
-        session = _client_with(url, authority, made["token"])
+        session = remote.client_with(url, authority, made["token"])
         session.ask("PUT", "/v1/me/password", {"password": new})
         made = client.ask("POST", "/v1/login", {"user": user, "password": new})
     output.raw(f"{made['token']}\n")
@@ -192,8 +167,8 @@ def login(
 
 @app.command("export")
 def export(
-    url: _UrlOption = _URL,
-    authority: _AuthorityOption = None,
+    url: remote.UrlOption = remote.URL,
+    authority: remote.AuthorityOption = None,
     file: Annotated[
         Path | None, typer.Option("-o", metavar="FILE", help="Else standard output.")
     ] = None,
@@ -201,7 +176,7 @@ def export(
     """Write the network in force as a file, as `apply` takes it."""
     from ruamel.yaml import YAML
 
-    network = _given(_client(url, authority).ask("GET", "/v1/network")["network"])
+    network = _given(remote.client(url, authority).ask("GET", "/v1/network")["network"])
     writer = YAML()
     if file is None:
         writer.dump(network, sys.stdout)
@@ -213,8 +188,8 @@ def export(
 @app.command("apply")
 def apply(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A network.")],
-    url: _UrlOption = _URL,
-    authority: _AuthorityOption = None,
+    url: remote.UrlOption = remote.URL,
+    authority: remote.AuthorityOption = None,
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why, for the history.")
     ] = "hawser controller apply",
@@ -228,7 +203,7 @@ def apply(
 
     found = load_network(file.read_bytes(), str(file))
     network = found.model_dump(mode="json", by_alias=True, exclude_none=True)
-    client = _client(url, authority)
+    client = remote.client(url, authority)
     body = {"network": network, "reason": reason}
     if dry_run:
         answer = client.ask("POST", "/v1/network/try", {"network": network})
@@ -250,8 +225,8 @@ def apply(
 @app.command("token")
 def token(
     branch: Annotated[str, typer.Argument(metavar="BRANCH", help="A branch of the network.")],
-    url: _UrlOption = _URL,
-    authority: _AuthorityOption = None,
+    url: remote.UrlOption = remote.URL,
+    authority: remote.AuthorityOption = None,
     hours: Annotated[int, typer.Option("--hours", help="How long it can be used.")] = 24,
     manual: Annotated[
         bool, typer.Option("--manual", help="Let an operator approve the gateway that uses it.")
@@ -260,17 +235,17 @@ def token(
     """Make a token with which the gateway of a branch joins, and print it."""
     approval = "manual" if manual else "automatic"
     body = {"branch": branch, "hours": hours, "approval": approval}
-    output.raw(f"{_client(url, authority).ask('POST', '/v1/tokens', body)['token']}\n")
+    output.raw(f"{remote.client(url, authority).ask('POST', '/v1/tokens', body)['token']}\n")
 
 
 @app.command("gateways")
 def gateways(
-    url: _UrlOption = _URL,
-    authority: _AuthorityOption = None,
+    url: remote.UrlOption = remote.URL,
+    authority: remote.AuthorityOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """List gateways: whether they are connected, and have the configuration they should have."""
-    found = _client(url, authority).ask("GET", "/v1/gateways")
+    found = remote.client(url, authority).ask("GET", "/v1/gateways")
     if as_json:
         output.document(found)
         return
@@ -298,29 +273,6 @@ def gateways(
         for each in found
     ]
     output.show(output.table(columns, rows))
-
-
-def _client(url: str, authority: Path | None) -> ApiClient:
-    secret = os.environ.get(_KEY)
-    if not secret:
-        from hawser.engine.errors import InputError
-
-        raise InputError([f"expected {_KEY} in the environment: a session's token or an API key"])
-    return _client_with(url, authority, secret)
-
-
-def _client_with(url: str, authority: Path | None, secret: str | None) -> ApiClient:
-    from hawser.control.https import ApiClient, trusting
-    from hawser.engine.errors import InputError
-
-    if authority is None:
-        raise InputError(
-            ["expected --ca FILE (or HAWSER_CA): ca.pem of the controller's directory"]
-        )
-    try:
-        return ApiClient(url, trusting(authority.read_bytes()), secret)
-    except ValueError as error:
-        raise InputError([str(error)]) from error
 
 
 def _given(value: object) -> object:

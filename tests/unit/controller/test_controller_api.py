@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from fastapi.routing import iter_route_contexts
 
 from hawser.controller.api.guard import OPEN
 from hawser.controller.context import Context
-from hawser.controller.db.tables import AuditEntry
+from hawser.controller.db.tables import AuditEntry, Version
 from hawser.pki.authority import fingerprint
 
 
@@ -264,6 +266,10 @@ def test_the_audit_log_is_a_chain(api: Api, context: Context) -> None:
     actions = [each["action"] for each in log]
     assert actions == ["network.change", "user.add", "login", "network.change", "token.add"]
     assert log[-1]["hash"] == check["hash"]
+    for entry in log:  # as the documentation says
+        body = {name: value for name, value in entry.items() if name != "hash"}
+        text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        assert entry["hash"] == sha256(text.encode()).hexdigest()
     for change in ({"actor": "somebody"}, {"after": {"branch": "b2"}}, {"number": 9}):
         with context.database.write() as session:
             entry = session.get_one(AuditEntry, 3)
@@ -276,6 +282,21 @@ def test_the_audit_log_is_a_chain(api: Api, context: Context) -> None:
             for name, value in before.items():
                 setattr(entry, name, value)
     assert api.get("/v1/audit/check")["broken"] is None
+
+
+def test_the_audit_log_has_before_and_after(api: Api, context: Context) -> None:
+    patch(api, {"mtu": 1400})
+    entry = api.get("/v1/audit?limit=1000")[-1]
+    assert (entry["actor"], entry["action"]) == ("admin", "network.change")
+    assert (entry["before"]["version"], entry["after"]["version"]) == (1, 2)
+    assert entry["after"]["changes"] == [{"path": "/mtu", "before": 1500, "after": 1400}]
+    # A version is as tamper-evident as the log.
+    assert api.get("/v1/audit/check")["altered_version"] is None
+    with context.database.write() as session:
+        found = session.get_one(Version, 2)
+        found.document = found.document | {"mtu": 9000}
+    check = api.get("/v1/audit/check")
+    assert (check["broken"], check["altered_version"]) == (None, 2)
 
 
 def test_bodies_are_small(api: Api, context: Context) -> None:

@@ -1,25 +1,23 @@
 """The audit log: who did what, from where, with the state before and after.
 
-Each entry holds the SHA-256 of itself and of the entry before, so that none can be changed or
-removed without all later hashes changing. Whoever keeps the newest hash somewhere else can tell
-whether that happened.
+Entries form a hash chain (`chain`). Whoever keeps the newest hash somewhere else can tell later
+whether entries before it were changed, and whether entries were removed from the end.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from hashlib import sha256
+from typing import Any, Final
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from hawser.controller.access.chain import ORIGIN, Checked, check, hash_of
 from hawser.controller.access.principal import Principal
 from hawser.controller.db.tables import AuditEntry, Json
 
-_ORIGIN = "0" * 64
-"""Hash before the first entry."""
+_FIELDS: Final = tuple(column.name for column in AuditEntry.__table__.columns)
 
 
 def record(
@@ -43,9 +41,9 @@ def record(
         target=target,
         before=before,
         after=after,
-        previous=newest.hash if newest else _ORIGIN,
+        previous=newest.hash if newest else ORIGIN,
     )
-    entry.hash = _hash(entry)
+    entry.hash = hash_of(plain(entry))
     session.add(entry)
     session.flush()
 
@@ -61,14 +59,9 @@ def entries(session: Session, after: int, limit: int) -> Sequence[AuditEntry]:
     return session.scalars(wanted.order_by(AuditEntry.number).limit(limit)).all()
 
 
-def broken(found: Iterable[AuditEntry]) -> int | None:
-    """Give the number of the first entry that is not as it was written; None where all are."""
-    previous = _ORIGIN
-    for number, entry in enumerate(found, 1):
-        if entry.number != number or entry.previous != previous or entry.hash != _hash(entry):
-            return number
-        previous = entry.hash
-    return None
+def checked(session: Session) -> Checked:
+    """Check the whole log."""
+    return check(plain(each) for each in all_entries(session))
 
 
 def all_entries(session: Session) -> Iterable[AuditEntry]:
@@ -77,17 +70,7 @@ def all_entries(session: Session) -> Iterable[AuditEntry]:
     return session.scalars(wanted.execution_options(yield_per=500))
 
 
-def _hash(entry: AuditEntry) -> str:
-    body = {
-        "number": entry.number,
-        "time": entry.time.isoformat(timespec="milliseconds"),
-        "actor": entry.actor,
-        "address": entry.address,
-        "action": entry.action,
-        "target": entry.target,
-        "before": entry.before,
-        "after": entry.after,
-        "previous": entry.previous,
-    }
-    text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return sha256(text.encode()).hexdigest()
+def plain(entry: AuditEntry) -> dict[str, Any]:
+    """Give an entry as JSON has it. Its hash is that of this text."""
+    values = {name: getattr(entry, name) for name in _FIELDS}
+    return values | {"time": entry.time.isoformat(timespec="milliseconds")}

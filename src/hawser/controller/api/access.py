@@ -31,6 +31,7 @@ from hawser.controller.api.model import (
 )
 from hawser.controller.db.tables import ApiKey, AuditEntry, User
 from hawser.controller.errors import Forbidden
+from hawser.controller.policy import version
 
 open_router = APIRouter(tags=["access"])
 router = APIRouter(tags=["access"])
@@ -159,9 +160,9 @@ def _entry(found: AuditEntry) -> AuditAnswer:
 
 @router.get("/audit/check")
 def check_audit(shared: Shared, _who: Auditor) -> AuditCheck:
-    """Compute the hashes of the whole audit log anew."""
+    """Compute the hashes of the whole audit log and of all versions anew."""
     with shared.database.read() as session:
-        broken = audit.broken(audit.all_entries(session))
-        last = audit.last(session)
-    number, newest = (last.number, last.hash) if last else (0, "")
-    return AuditCheck(entries=number, hash=newest, broken=broken)
+        found, altered = audit.checked(session), version.altered(session)
+    return AuditCheck(
+        entries=found.entries, hash=found.hash, broken=found.broken, altered_version=altered
+    )

@@ -9,6 +9,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainSerializer,
     StringConstraints,
     ValidatorFunctionWrapHandler,
     WrapValidator,
@@ -159,11 +160,16 @@ class NewKey(KeyAnswer):
     """Shown this once; sent as `Authorization: Bearer KEY`."""
 
 
+def _milliseconds(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds")
+
+
 class AuditAnswer(Answer):
     """An entry of the audit log."""
 
     number: int
-    time: datetime
+    time: Annotated[datetime, PlainSerializer(_milliseconds, return_type=str)]
+    """UTC with three decimals of seconds, as it is hashed."""
     actor: str
     address: str
     action: str
@@ -172,7 +178,7 @@ class AuditAnswer(Answer):
     after: Json
     previous: str
     hash: str
-    """SHA-256 of the entry's JSON with sorted keys, without this field."""
+    """SHA-256 of the entry's JSON (sorted keys, no white space) without this field."""
 
 
 class AuditCheck(Answer):
@@ -183,6 +189,8 @@ class AuditCheck(Answer):
     """Of the newest entry: kept elsewhere, it shows whether entries were removed later."""
     broken: int | None
     """Number of the first entry that is not."""
+    altered_version: int | None
+    """Number of the first version of the network that is not as it was logged."""
 
 
 class VersionSummary(Answer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from pydantic import ValidationError
@@ -22,6 +23,7 @@ from hawser.spec.validate import Issue
 
 Json = Any
 _LONGEST_REASON = 500
+_CHANGED = "network.change"
 
 
 def document_of(network: Network) -> Json:
@@ -161,6 +163,42 @@ def _add(
     )
     session.add(added)
     session.flush()
-    target = f"version {added.number}"
-    audit.record(session, who, now, "network.change", target, after={"reason": reason})
+    _record(session, who, now, current, added)
     return added
+
+
+def _record(
+    session: Session, who: Principal, now: datetime, current: Version | None, added: Version
+) -> None:
+    """Put a version into the audit log: its digest makes the document tamper-evident too."""
+    after: dict[str, Any] = {
+        "version": added.number,
+        "sha256": digest_of(added.document),
+        "reason": added.reason,
+    }
+    before = None
+    if current is not None:
+        before = {"version": current.number, "sha256": digest_of(current.document)}
+        after["changes"] = added.changes
+    if added.restores is not None:
+        after["restores"] = added.restores
+    target = f"version {added.number}"
+    audit.record(session, who, now, _CHANGED, target, before=before, after=after)
+
+
+def digest_of(document: Json) -> str:
+    """Give the SHA-256 of a document's JSON (sorted keys, no white space)."""
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()
+
+
+def altered(session: Session) -> int | None:
+    """Give the number of the first version whose document the audit log does not know."""
+    changed = (each.after for each in audit.all_entries(session) if each.action == _CHANGED)
+    logged = {each["version"]: each["sha256"] for each in changed if each and "sha256" in each}
+    wanted = select(Version).order_by(Version.number).execution_options(yield_per=20)
+    for found in session.scalars(wanted):
+        # Versions of before this digest was logged are not known, and are no sign of tampering.
+        if logged.get(found.number, digest_of(found.document)) != digest_of(found.document):
+            return found.number
+    return None

@@ -1,0 +1,66 @@
+"""The controller that a command asks: its URL, its authority, and the caller's key."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from hawser.control.https import ApiClient
+
+UrlOption = Annotated[
+    str,
+    typer.Option(
+        "--controller",
+        metavar="URL",
+        envvar="HAWSER_CONTROLLER",
+        help="Where the controller is.",
+    ),
+]
+AuthorityOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        metavar="FILE",
+        envvar="HAWSER_CA",
+        help="Certificate of the controller's authority: ca.pem of its directory.",
+    ),
+]
+URL = "https://127.0.0.1:8443"
+_KEY = "HAWSER_KEY"
+
+
+def client(url: str, authority: Path | None) -> ApiClient:
+    """Give a client that sends the session's token or API key of the environment.
+
+    Raises:
+        InputError: there is none, or URL or authority are wrong.
+    """
+    secret = os.environ.get(_KEY)
+    if not secret:
+        from hawser.engine.errors import InputError
+
+        raise InputError([f"expected {_KEY} in the environment: a session's token or an API key"])
+    return client_with(url, authority, secret)
+
+
+def client_with(url: str, authority: Path | None, secret: str | None) -> ApiClient:
+    """Give a client that sends a session's token or an API key, or nothing.
+
+    Raises:
+        InputError: URL or authority are wrong.
+    """
+    from hawser.control.https import ApiClient, trusting
+    from hawser.engine.errors import InputError
+
+    if authority is None:
+        raise InputError(
+            ["expected --ca FILE (or HAWSER_CA): ca.pem of the controller's directory"]
+        )
+    try:
+        return ApiClient(url, trusting(authority.read_bytes()), secret)
+    except ValueError as error:
+        raise InputError([str(error)]) from error
