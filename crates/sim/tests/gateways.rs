@@ -158,6 +158,21 @@ fn a_proxied_connection_outlives_a_path_and_not_a_gateway() {
 }
 
 #[test]
+fn connections_wait_while_a_path_takes_no_further_messages() {
+    let mut gateways = gateways(&[Wire::new(100.0, 50.0)], 12);
+    // More at once than a QUIC connection has streams.
+    let clients = (0..3000).map(|port| gateways.connect(0, 4000 + port)).collect::<Vec<_>>();
+    for client in &clients {
+        client.send(&[6; 100]);
+        gateways.wake(0, client);
+    }
+    gateways.run(3 * SECOND);
+    let servers = gateways.opened_streams(1);
+    assert_eq!(servers.len(), clients.len());
+    assert!(servers.iter().all(|server| server.received().len() == 100));
+}
+
+#[test]
 fn a_group_survives_changes_of_its_paths() {
     let mut gateways = gateways(&[Wire::new(20.0, 10.0); 3], 11);
     for paths in [vec![0, 1], vec![2], vec![0, 1, 2]] {

@@ -385,10 +385,12 @@ impl Link {
         self.outcomes()
     }
 
-    /// Sends a message; returns it if the connection cannot take it now.
+    /// Sends a message; returns it if the connection cannot take it now. It can again after the
+    /// peer's next acknowledgement, so a refusal is no reason to look at the connection.
     pub(crate) fn send_message(&mut self, message: EncodedMessage) -> Result<(), EncodedMessage> {
+        self.messages.send(&mut self.connection, message)?;
         self.active = true;
-        self.messages.send(&mut self.connection, message)
+        Ok(())
     }
 
     /// Takes back unacknowledged messages, to send them on another path.
