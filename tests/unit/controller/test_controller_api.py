@@ -12,9 +12,13 @@ from controller_sample import PASSWORD, Api, Clock, Machine
 from cryptography import x509
 from fastapi.routing import iter_route_contexts
 
+from hawser.controller.access.principal import Principal
+from hawser.controller.access.role import Permission
+from hawser.controller.api.depends import need
 from hawser.controller.api.guard import OPEN
 from hawser.controller.context import Context
 from hawser.controller.db.tables import AuditEntry, Version
+from hawser.controller.errors import Forbidden
 from hawser.pki.authority import fingerprint
 
 
@@ -67,6 +71,82 @@ def test_an_auditor_sees_everything_and_changes_nothing(api: Api) -> None:
     for path in ("/v1/network", "/v1/gateways", "/v1/audit", "/v1/versions", "/v1/tokens"):
         assert auditor.call("GET", path).status_code == 200
     assert api.get("/v1/audit?limit=1000") == before
+
+
+LIMITED = {"permissions": ["read", "change", "admit"], "branches": ["b1"]}
+
+
+def test_a_role_by_branch_reaches_no_further(api: Api) -> None:
+    for branch in ("b1", "b2"):
+        assert Machine().join(api, token(api, branch)).is_success
+    foreign = token(api, "b3").split(".")[0]
+    api.do("PUT", "/v1/roles/site", LIMITED)
+    limited = api.as_new("site")
+    assert limited.get("/v1/me")["branches"] == ["b1"]
+    assert [each["branch"] for each in limited.get("/v1/gateways")] == ["b1"]
+    assert {each["branch"] for each in limited.get("/v1/tokens")} == {"b1"}
+    for method, path in routes(api):
+        if "/gateways/1" in path:
+            answer = limited.call(method, path.replace("/1", "/2"), {"reason": "x"})
+            assert answer.status_code == 404, (method, path, answer.text)
+    assert limited.call("DELETE", f"/v1/tokens/{foreign}").status_code == 404
+    assert limited.call("POST", "/v1/tokens", {"branch": "b2"}).status_code == 403
+    for path in ("/v1/users", "/v1/audit", "/v1/roles"):
+        assert limited.call("GET", path).status_code == 403
+    # Its own it manages.
+    own = {"gw1.a": {"rate": "10 Mbit/s"}}
+    assert patch(limited, {"ports": own}).json()["author"] == "some-site"
+    assert patch(limited, {"overlay": {"branches": {"b1": {"wan": ["a"]}}}}).status_code == 200
+    for beyond in (
+        {"ports": {"gw2.a": {"rate": "10 Mbit/s"}}},
+        {"ports": own | {"gw2.a": {"rate": "10 Mbit/s"}}},
+        {"overlay": {"branches": {"b1": {"prefix": "10.9.0.0/24"}}}},
+        {"overlay": {"branches": {"b1": None}}, "ports": {"gw1.a": None, "gw1.b": None}},
+        {"prefixes": {"b1": ["192.168.0.0/16"]}},
+        {"mtu": 1400},
+    ):
+        assert patch(limited, beyond).status_code == 403, beyond
+    assert patch(api, {"mtu": 1400}).status_code == 200
+    answer = limited.call("POST", "/v1/versions/1/restore", {"reason": "x"})
+    assert answer.status_code == 403, "others have changed since"
+    assert limited.call("POST", "/v1/gateways/1/revoke", {"reason": "x"}).status_code == 204
+
+
+def test_a_route_is_closed_to_limited_roles_unless_it_knows_them(api: Api) -> None:
+    limited = need(Permission.READ)
+    who = Principal("x", frozenset(Permission), "local", branches=frozenset({"b1"}))
+    with pytest.raises(Forbidden, match="for some branches only"):
+        limited(who)
+
+
+def test_own_roles_are_made_changed_and_removed(api: Api) -> None:
+    api.do("PUT", "/v1/roles/guest", {"permissions": ["read"]})
+    guest = api.as_new("guest")
+    assert guest.call("GET", "/v1/network").status_code == 200
+    assert guest.call("POST", "/v1/tokens", {"branch": "b1"}).status_code == 403
+    api.do("PUT", "/v1/roles/guest", {"permissions": ["admit"], "branches": ["b2"]})
+    assert guest.call("GET", "/v1/network").status_code == 403, "it applies at once"
+    assert guest.call("POST", "/v1/tokens", {"branch": "b2"}).status_code == 201
+    assert api.call("DELETE", "/v1/roles/guest").status_code == 409
+    api.do("PUT", "/v1/users/some-guest/role", {"role": "auditor"})
+    api.do("DELETE", "/v1/roles/guest")
+    assert api.get("/v1/roles") == []
+    assert api.call("POST", "/v1/users", {"name": "x", "role": "guest"}).status_code == 422
+    assert api.call("PUT", "/v1/roles/admin", {"permissions": []}).status_code == 409
+    beyond = {"permissions": ["audit"], "branches": ["b1"]}
+    assert api.call("PUT", "/v1/roles/x", beyond).status_code == 422
+
+
+def test_a_key_can_be_limited_to_branches(api: Api) -> None:
+    body = {"purpose": "x", "permissions": ["read", "admit"], "branches": ["b1"]}
+    program = Api(api.app.state.context)
+    program.headers = {"Authorization": f"Bearer {api.do('POST', '/v1/keys', body)['key']}"}
+    assert program.get("/v1/me")["branches"] == ["b1"]
+    assert program.call("POST", "/v1/tokens", {"branch": "b2"}).status_code == 403
+    api.do("PUT", "/v1/roles/site", LIMITED)
+    site = api.as_new("site")
+    assert site.call("POST", "/v1/keys", body | {"branches": ["b2"]}).status_code == 403
+    assert api.call("POST", "/v1/keys", body | {"permissions": ["audit"]}).status_code == 422
 
 
 def test_an_operator_manages_no_users(api: Api) -> None:

@@ -14,7 +14,13 @@ from hawser.cli import remote
 from hawser.cli.main import main
 from hawser.controller.access.chain import ORIGIN, check, hash_of
 
-_JSON = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False)
+_JSON = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
 
 
 def log(values: list[Any]) -> list[dict[str, Any]]:

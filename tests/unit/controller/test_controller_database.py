@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 from controller_sample import Api, Clock, Machine, controller, network
-from sqlalchemy import inspect
+from sqlalchemy import inspect, text
 
 from hawser.controller.backup import load, save
 from hawser.controller.db import migrate
 from hawser.controller.db.database import Database
-from hawser.controller.db.tables import Table
+from hawser.controller.db.tables import ApiKey, Table, User
 from hawser.controller.directory import Directory, Settings, init, open_context
 from hawser.controller.errors import DirectoryError, Invalid
 
@@ -170,6 +170,22 @@ def test_migrations_make_the_tables_of_the_models(tmp_path: Path, url: str) -> N
         assert columns == {each.name: bool(each.nullable) for each in table.columns}, table.name
         indexes = {each["name"] for each in found.get_indexes(table.name)}
         assert indexes == {each.name for each in table.indexes}, table.name
+    database.close()
+
+
+def test_an_upgrade_keeps_what_is_there(tmp_path: Path, url: str) -> None:
+    database = Database(url.replace("controller.db", f"{tmp_path}/x.db"))
+    migrate.upgrade(database, "0001")
+    with database.engine.begin() as connection:
+        for table, values in (
+            ("user_account", "'ann', 'x', false, 'admin', '2026-01-01'"),
+            ("api_key", "'k', 'd', 'ann', 'p', '[\"read\"]', '2026-01-01', '2026-01-02'"),
+        ):
+            connection.execute(text(f"INSERT INTO {table} VALUES ({values})"))  # noqa: S608
+    migrate.upgrade(database)
+    with database.read() as session:
+        ann, key = session.get_one(User, "ann"), session.get_one(ApiKey, "k")
+        assert (ann.totp_active, ann.subject, key.permissions) == (False, None, ["read"])
     database.close()
 
 

@@ -9,8 +9,8 @@ from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from hawser.controller.access import audit, password
+from hawser.controller.access.own_role import grant_of
 from hawser.controller.access.principal import Principal
-from hawser.controller.access.role import PERMISSIONS, Role
 from hawser.controller.access.secret import digest, new_secret
 from hawser.controller.db.database import Database
 from hawser.controller.db.tables import LoginFailure, LoginSession, User
@@ -81,7 +81,14 @@ def principal(session: Session, token: str, address: str, now: datetime) -> Prin
     if found is None or found.expires <= now:
         return None
     user = session.get_one(User, found.name)
-    return Principal(user.name, PERMISSIONS[Role(user.role)], address, one_time=user.one_time)
+    grant = grant_of(session, user.role)
+    return Principal(
+        user.name,
+        grant.permissions,
+        address,
+        one_time=user.one_time,
+        branches=grant.branches,
+    )
 
 
 def _wait(failure: LoginFailure | None, now: datetime) -> None:

@@ -20,6 +20,12 @@ class Principal:
     """Id of the API key; None in a session."""
     one_time: bool = False
     """Whether it may only change its password."""
+    branches: frozenset[str] | None = None
+    """Branches to which its permissions are limited; None for all."""
+
+    def has(self, branch: str) -> bool:
+        """Tell whether its permissions are for this branch too."""
+        return self.branches is None or branch in self.branches
 
     def __str__(self) -> str:
         return self.name if self.key is None else f"{self.name} (key {self.key})"

@@ -22,7 +22,7 @@ class Permission(StrEnum):
 
 
 class Role(StrEnum):
-    """What a user is."""
+    """What a user is, unless it has a role of `own_role`."""
 
     ADMIN = "admin"
     OPERATOR = "operator"

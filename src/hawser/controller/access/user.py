@@ -9,6 +9,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from hawser.controller.access import audit
+from hawser.controller.access.own_role import grant_of
 from hawser.controller.access.password import hash_password, one_time_password
 from hawser.controller.access.principal import Principal
 from hawser.controller.access.role import Role
@@ -26,15 +27,16 @@ def add_user(
     who: Principal,
     now: datetime,
     name: str,
-    role: Role,
+    role: str,
     password: str | None = None,
 ) -> str:
     """Add a user, and give its password, which it has to change at first unless it was given.
 
     Raises:
         Conflict: there is one of that name.
-        Invalid: the password is too short.
+        Invalid: the password is too short, or there is no such role.
     """
+    grant_of(session, role)
     if session.get(User, name) is not None:
         raise Conflict(f"there is a user {name}")
     chosen = password or one_time_password()
@@ -43,27 +45,29 @@ def add_user(
             name=name,
             password=hash_password(chosen),
             one_time=password is None,
-            role=role.value,
+            role=role,
             created=now,
         )
     )
     session.flush()
-    audit.record(session, who, now, "user.add", name, after={"role": role.value})
+    audit.record(session, who, now, "user.add", name, after={"role": role})
     return chosen
 
 
-def set_role(session: Session, who: Principal, now: datetime, name: str, role: Role) -> None:
+def set_role(session: Session, who: Principal, now: datetime, name: str, role: str) -> None:
     """Give a user another role.
 
     Raises:
         NotFound: there is no such user.
+        Invalid: there is no such role.
         Conflict: nobody could manage users afterwards.
     """
+    grant_of(session, role)
     user = _user(session, name)
-    before, user.role = user.role, role.value
+    before, user.role = user.role, role
     session.flush()
     _somebody_manages(session)
-    change = {"before": {"role": before}, "after": {"role": role.value}}
+    change = {"before": {"role": before}, "after": {"role": role}}
     audit.record(session, who, now, "user.role", name, **change)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from hawser.controller.access import audit, key, login, user
+from hawser.controller.access import audit, key, login, own_role, user
 from hawser.controller.access.role import Permission
 from hawser.controller.api.answer import documented
 from hawser.controller.api.depends import Auditor, Manager, Shared, Who
@@ -23,13 +23,16 @@ from hawser.controller.api.model import (
     Me,
     NewKey,
     NewPassword,
+    OwnRoleAnswer,
+    OwnRoleBody,
     PasswordBody,
     RoleBody,
+    RoleName,
     UserAnswer,
     UserBody,
     UserName,
 )
-from hawser.controller.db.tables import ApiKey, AuditEntry, User
+from hawser.controller.db.tables import ApiKey, AuditEntry, OwnRole, User
 from hawser.controller.errors import Forbidden
 from hawser.controller.policy import version
 
@@ -56,7 +59,8 @@ def log_out(request: Request, shared: Shared, _who: Who) -> None:
 @router.get("/me")
 def me(who: Who) -> Me:
     """Give the caller's name and permissions."""
-    return Me(name=who.name, permissions=tuple(sorted(who.permissions)))
+    branches = None if who.branches is None else tuple(sorted(who.branches))
+    return Me(name=who.name, permissions=tuple(sorted(who.permissions)), branches=branches)
 
 
 @router.put("/me/password", status_code=204)
@@ -109,6 +113,33 @@ def remove_user(name: UserName, shared: Shared, who: Manager) -> None:
         user.remove_user(session, who, shared.clock(), name)
 
 
+@router.get("/roles")
+def list_roles(shared: Shared, _who: Manager) -> list[OwnRoleAnswer]:
+    """List the roles that were made; admin, operator and auditor always exist."""
+    with shared.database.read() as session:
+        return [_role(each) for each in own_role.own_roles(session)]
+
+
+@router.put("/roles/{name}", responses=documented(409))
+def put_role(name: RoleName, body: OwnRoleBody, shared: Shared, who: Manager) -> OwnRoleAnswer:
+    """Make a role, or change it for all who have it."""
+    with shared.database.write() as session:
+        now, wanted = shared.clock(), body.permissions
+        made = own_role.set_own_role(session, who, now, name, wanted, body.branches)
+        return _role(made)
+
+
+@router.delete("/roles/{name}", status_code=204, responses=documented(404, 409))
+def remove_role(name: RoleName, shared: Shared, who: Manager) -> None:
+    """Remove a role that nobody has."""
+    with shared.database.write() as session:
+        own_role.remove_own_role(session, who, shared.clock(), name)
+
+
+def _role(found: OwnRole) -> OwnRoleAnswer:
+    return OwnRoleAnswer.model_validate(found, from_attributes=True)
+
+
 @router.get("/keys")
 def list_keys(shared: Shared, who: Who) -> list[KeyAnswer]:
     """List the caller's API keys; an admin sees all."""
@@ -128,8 +159,15 @@ def add_key(body: KeyBody, shared: Shared, who: Who) -> NewKey:
         raise Forbidden("a key cannot make keys")
     with shared.database.write() as session:
         lifetime = timedelta(days=body.days)
-        now, wanted = shared.clock(), body.permissions
-        made, text = key.add_key(session, who, now, body.purpose, wanted, lifetime)
+        made, text = key.add_key(
+            session,
+            who,
+            shared.clock(),
+            body.purpose,
+            body.permissions,
+            lifetime,
+            body.branches,
+        )
     return NewKey(key=text, **dict(_key(made)))
 
 

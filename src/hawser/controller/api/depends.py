@@ -29,12 +29,18 @@ Shared = Annotated[Context, Depends(_context)]
 Who = Annotated[Principal, Depends(_principal)]
 
 
-def need(permission: Permission) -> Callable[[Principal], Principal]:
-    """Give a dependency that requires a permission."""
+def need(permission: Permission, *, by_branch: bool = False) -> Callable[[Principal], Principal]:
+    """Give a dependency that requires a permission.
+
+    A principal that is limited to some branches is refused unless the route says that it looks at
+    `Principal.branches` itself.
+    """
 
     def check(who: Who) -> Principal:
         if permission not in who.permissions:
             raise Forbidden(f"you have no permission to {permission.value}")
+        if who.branches is not None and not by_branch:
+            raise Forbidden(f"your permission to {permission.value} is for some branches only")
         return who
 
     return check
@@ -45,3 +51,6 @@ Auditor = Annotated[Principal, Depends(need(Permission.AUDIT))]
 Changer = Annotated[Principal, Depends(need(Permission.CHANGE))]
 Admitter = Annotated[Principal, Depends(need(Permission.ADMIT))]
 Manager = Annotated[Principal, Depends(need(Permission.MANAGE))]
+BranchReader = Annotated[Principal, Depends(need(Permission.READ, by_branch=True))]
+BranchChanger = Annotated[Principal, Depends(need(Permission.CHANGE, by_branch=True))]
+BranchAdmitter = Annotated[Principal, Depends(need(Permission.ADMIT, by_branch=True))]

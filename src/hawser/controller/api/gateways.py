@@ -10,8 +10,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
 
+from hawser.controller.access.principal import Principal
 from hawser.controller.api.answer import documented
-from hawser.controller.api.depends import Admitter, Reader, Shared
+from hawser.controller.api.depends import BranchAdmitter, BranchReader, Shared
 from hawser.controller.api.guard import address_of
 from hawser.controller.api.model import (
     AuthorityAnswer,
@@ -85,14 +86,14 @@ def join(body: JoinBody, request: Request, shared: Shared) -> JoinAnswer:
 
 
 @router.get("/tokens")
-def list_tokens(shared: Shared, _who: Reader) -> list[TokenAnswer]:
+def list_tokens(shared: Shared, who: BranchReader) -> list[TokenAnswer]:
     """List tokens, without their secrets."""
     with shared.database.read() as session:
-        return [_token(each) for each in token.tokens(session)]
+        return [_token(each) for each in token.tokens(session) if who.has(each.branch)]
 
 
 @router.post("/tokens", status_code=201)
-def add_token(body: TokenBody, shared: Shared, who: Admitter) -> NewToken:
+def add_token(body: TokenBody, shared: Shared, who: BranchAdmitter) -> NewToken:
     """Make a token for the gateway of a branch."""
     lifetime, now = timedelta(hours=body.hours), shared.clock()
     with shared.database.write() as session:
@@ -102,7 +103,7 @@ def add_token(body: TokenBody, shared: Shared, who: Admitter) -> NewToken:
 
 
 @router.delete("/tokens/{name}", status_code=204, responses=documented(404, 409))
-def withdraw_token(name: Id, shared: Shared, who: Admitter) -> None:
+def withdraw_token(name: Id, shared: Shared, who: BranchAdmitter) -> None:
     """Withdraw a token that has not been used."""
     with shared.database.write() as session:
         token.withdraw(session, who, shared.clock(), name)
@@ -113,52 +114,54 @@ def _token(found: Token) -> TokenAnswer:
 
 
 @router.get("/gateways")
-def list_gateways(shared: Shared, _who: Reader) -> list[GatewayAnswer]:
+def list_gateways(shared: Shared, who: BranchReader) -> list[GatewayAnswer]:
     """List gateways: desired state, observed state, and how they differ."""
     plan = shared.watch.plan()
     with shared.database.read() as session:
-        return [_gateway(session, shared, plan, each) for each in gateway.gateways(session)]
+        found = [each for each in gateway.gateways(session) if who.has(each.branch)]
+        return [_gateway(session, shared, plan, each) for each in found]
 
 
 @router.get("/gateways/{number}", responses=documented(404))
-def read_gateway(number: Number, shared: Shared, _who: Reader) -> GatewayAnswer:
+def read_gateway(number: Number, shared: Shared, who: BranchReader) -> GatewayAnswer:
     """Give a gateway."""
     plan = shared.watch.plan()
     with shared.database.read() as session:
-        return _gateway(session, shared, plan, gateway.by_id(session, number))
+        return _gateway(session, shared, plan, _own(session, who, number))
 
 
 @router.post("/gateways/{number}/approve", status_code=204, responses=documented(404, 409))
-def approve(number: Number, shared: Shared, who: Admitter) -> None:
+def approve(number: Number, shared: Shared, who: BranchAdmitter) -> None:
     """Approve a gateway that asked to join."""
     with shared.database.write() as session:
-        found = gateway.by_id(session, number)
+        found = _own(session, who, number)
         gateway.approve(session, shared.signer, who, shared.clock(), found)
     shared.changed()
 
 
 @router.post("/gateways/{number}/revoke", status_code=204, responses=documented(404, 409))
-def revoke(number: Number, body: RevokeBody, shared: Shared, who: Admitter) -> None:
+def revoke(number: Number, body: RevokeBody, shared: Shared, who: BranchAdmitter) -> None:
     """Revoke a gateway, or reject its request to join. Its branch can get another one."""
     with shared.database.write() as session:
+        _own(session, who, number)
         gateway.revoke(session, who, shared.clock(), number, body.reason)
     shared.latest.drop(number)
     shared.changed()
 
 
 @router.post("/gateways/{number}/retry", status_code=204, responses=documented(404))
-def retry(number: Number, shared: Shared, _who: Admitter) -> None:
+def retry(number: Number, shared: Shared, who: BranchAdmitter) -> None:
     """Let a gateway retry a configuration that it refused or returned from."""
     with shared.database.write() as session:
-        observation.retry(session, gateway.by_id(session, number).id, shared.clock())
+        observation.retry(session, _own(session, who, number).id, shared.clock())
     shared.changed()
 
 
 @router.get("/gateways/{number}/configuration", responses=documented(404))
-def configuration(number: Number, shared: Shared, _who: Reader) -> dict[str, Any]:
+def configuration(number: Number, shared: Shared, who: BranchReader) -> dict[str, Any]:
     """Give the configuration that a gateway should have."""
     with shared.database.read() as session:
-        branch = gateway.by_id(session, number).branch
+        branch = _own(session, who, number).branch
     wanted = shared.watch.plan().desired.get(branch)
     if wanted is None:
         raise NotFound(f"the network has no branch {branch}")
@@ -167,8 +170,10 @@ def configuration(number: Number, shared: Shared, _who: Reader) -> dict[str, Any
 
 
 @router.get("/gateways/{number}/statistics", responses=documented(404))
-def statistics(number: Number, shared: Shared, _who: Reader) -> StatisticsAnswer:
+def statistics(number: Number, shared: Shared, who: BranchReader) -> StatisticsAnswer:
     """Give the newest statistics that a gateway has sent to this controller."""
+    with shared.database.read() as session:
+        _own(session, who, number)
     found = shared.latest.get(number)
     if found is None:
         raise NotFound(f"there are no statistics of gateway {number}")
@@ -178,6 +183,14 @@ def statistics(number: Number, shared: Shared, _who: Reader) -> StatisticsAnswer
         missed=found.missed,
         values=dict(zip(found.names, found.sample.values, strict=True)),
     )
+
+
+def _own(session: Session, who: Principal, number: int) -> Gateway:
+    """Give a gateway of one of the caller's branches; to others it does not exist."""
+    found = gateway.by_id(session, number)
+    if not who.has(found.branch):
+        raise NotFound(f"there is no gateway {number}")
+    return found
 
 
 def _gateway(session: Session, shared: Context, plan: Plan, found: Gateway) -> GatewayAnswer:
@@ -193,11 +206,11 @@ def _gateway(session: Session, shared: Context, plan: Plan, found: Gateway) -> G
         capabilities=tuple(row.capabilities or ()),
         peers=row.peers or {},
         configuration=_configuration(plan, found, row, now),
-        **_own(found),
+        **_columns(found),
     )
 
 
-def _own(found: Gateway) -> Mapping[str, Any]:
+def _columns(found: Gateway) -> Mapping[str, Any]:
     names = "id branch address asked approved approver revoked reason key"
     return {name: getattr(found, name) for name in names.split()}
 

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from hawser.controller.access.role import Permission, Role
+from hawser.controller.access.role import Permission
 from hawser.controller.inventory.gateway import State
 from hawser.controller.inventory.token import Approval
 from hawser.controller.policy.difference import Change
@@ -32,6 +32,8 @@ Line = Annotated[str, StringConstraints(pattern=_PRINTABLE, max_length=500)]
 """Text without control characters."""
 Password = Annotated[str, StringConstraints(max_length=256)]
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9._@-]{0,63}$")]
+RoleName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+Branches = Annotated[tuple[Name, ...], Field(min_length=1, max_length=960)] | None
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
@@ -104,26 +106,44 @@ class Me(Answer):
 
     name: str
     permissions: tuple[Permission, ...]
+    branches: tuple[str, ...] | None
+    """Branches to which they are limited; null for all."""
 
 
 class UserBody(Body):
     """A new user."""
 
     name: UserName
-    role: Role
+    role: RoleName
 
 
 class RoleBody(Body):
     """Another role."""
 
-    role: Role
+    role: RoleName
+
+
+class OwnRoleBody(Body):
+    """A role of one's own."""
+
+    permissions: tuple[Permission, ...]
+    branches: Branches = None
+    """Branches to which it is limited; null for all. Possible with `read`, `change`, `admit`."""
+
+
+class OwnRoleAnswer(Answer):
+    """A role that an admin made."""
+
+    name: str
+    permissions: tuple[Permission, ...]
+    branches: tuple[str, ...] | None
 
 
 class UserAnswer(Answer):
     """A user."""
 
     name: str
-    role: Role
+    role: str
     created: datetime
 
 
@@ -139,6 +159,8 @@ class KeyBody(Body):
 
     purpose: Line
     permissions: Annotated[tuple[Permission, ...], Field(min_length=1)]
+    branches: Branches = None
+    """Branches to which it is limited; null for those of its owner."""
     days: Annotated[int, Field(ge=1, le=400)] = 90
 
 
@@ -149,6 +171,7 @@ class KeyAnswer(Answer):
     owner: str
     purpose: str
     permissions: tuple[Permission, ...]
+    branches: tuple[str, ...] | None
     created: datetime
     expires: datetime
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from hawser.controller.api.answer import documented
-from hawser.controller.api.depends import Changer, Reader, Shared
+from hawser.controller.api.depends import BranchChanger, BranchReader, Shared
 from hawser.controller.api.model import (
     DifferenceAnswer,
     NetworkBody,
@@ -29,14 +29,14 @@ router = APIRouter(tags=["network"])
 
 
 @router.get("/network")
-def read_network(shared: Shared, _who: Reader) -> VersionAnswer:
+def read_network(shared: Shared, _who: BranchReader) -> VersionAnswer:
     """Give the network in force."""
     with shared.database.read() as session:
         return _version(version.newest(session))
 
 
 @router.put("/network", responses=documented(409))
-def replace_network(body: NetworkBody, shared: Shared, who: Changer) -> VersionAnswer:
+def replace_network(body: NetworkBody, shared: Shared, who: BranchChanger) -> VersionAnswer:
     """Put another network in force. Where nothing differs, no version is added."""
     wanted = version.document_of(body.network)
     with shared.database.write() as session:
@@ -48,7 +48,7 @@ def replace_network(body: NetworkBody, shared: Shared, who: Changer) -> VersionA
 
 
 @router.patch("/network", responses=documented(409))
-def patch_network(body: PatchBody, shared: Shared, who: Changer) -> VersionAnswer:
+def patch_network(body: PatchBody, shared: Shared, who: BranchChanger) -> VersionAnswer:
     """Change a part of the network."""
     with shared.database.write() as session:
         made = version.change(
@@ -64,7 +64,7 @@ def patch_network(body: PatchBody, shared: Shared, who: Changer) -> VersionAnswe
 
 
 @router.post("/network/try")
-def try_change(body: TryBody, shared: Shared, _who: Reader) -> TryAnswer:
+def try_change(body: TryBody, shared: Shared, _who: BranchReader) -> TryAnswer:
     """Show what a change would do, without making it."""
     with shared.database.read() as session:
         current = version.newest(session)
@@ -91,7 +91,7 @@ def _changed(shared: Context, new: Any) -> tuple[str, ...]:  # noqa: ANN401 (a N
 @router.get("/versions")
 def list_versions(
     shared: Shared,
-    _who: Reader,
+    _who: BranchReader,
     before: Annotated[int, Query(ge=1, le=2**31 - 1)] = 2**31 - 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> list[VersionSummary]:
@@ -102,14 +102,16 @@ def list_versions(
 
 
 @router.get("/versions/{number}", responses=documented(404))
-def read_version(number: Number, shared: Shared, _who: Reader) -> VersionAnswer:
+def read_version(number: Number, shared: Shared, _who: BranchReader) -> VersionAnswer:
     """Give a version."""
     with shared.database.read() as session:
         return _version(version.version(session, number))
 
 
 @router.get("/versions/{number}/difference", responses=documented(404))
-def difference(number: Number, older: Number, shared: Shared, _who: Reader) -> DifferenceAnswer:
+def difference(
+    number: Number, older: Number, shared: Shared, _who: BranchReader
+) -> DifferenceAnswer:
     """Show what differs between an older version and this one."""
     with shared.database.read() as session:
         old, new = version.version(session, older), version.version(session, number)
@@ -117,7 +119,7 @@ def difference(number: Number, older: Number, shared: Shared, _who: Reader) -> D
 
 
 @router.post("/versions/{number}/restore", responses=documented(404))
-def restore(number: Number, body: RestoreBody, shared: Shared, who: Changer) -> VersionAnswer:
+def restore(number: Number, body: RestoreBody, shared: Shared, who: BranchChanger) -> VersionAnswer:
     """Put an older version in force again, as a new version."""
     with shared.database.write() as session:
         made = version.restore(session, who, shared.clock(), number, body.reason)

@@ -167,22 +167,58 @@ class User(Table):
     """A person, or a program with a password."""
 
     __tablename__ = "user_account"
+    __table_args__ = (Index("ux_user_account_subject", "subject", unique=True),)
 
     name: Mapped[str] = mapped_column(primary_key=True)
     password: Mapped[str]
-    """Argon2id (RFC 9106)."""
+    """Argon2id (RFC 9106); empty for a user of an OpenID provider, who has none here."""
     one_time: Mapped[bool]
     """Whether the password has to be changed before anything else."""
     role: Mapped[str]
     created: Mapped[datetime]
+    subject: Mapped[str | None]
+    """Who it is at the OpenID provider: issuer and subject."""
+    totp: Mapped[bytes | None]
+    """Sealed secret of the second factor (RFC 6238)."""
+    totp_active: Mapped[bool] = mapped_column(default=False)
+    """Whether its owner has shown that it works."""
+    totp_step: Mapped[int | None]
+    """Time step of the code used last: it and older ones are refused."""
+
+
+class OwnRole(Table):
+    """A role that an admin has made."""
+
+    __tablename__ = "own_role"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    permissions: Mapped[Json]
+    branches: Mapped[Json | None]
+    """Branches to which it is limited; None for all."""
+
+
+class OidcLogin(Table):
+    """A login that waits for the OpenID provider."""
+
+    __tablename__ = "oidc_login"
+
+    state: Mapped[str] = mapped_column(primary_key=True)
+    """Digest of the `state` parameter."""
+    nonce: Mapped[str]
+    verifier: Mapped[str]
+    """Code verifier (RFC 7636)."""
+    cookie: Mapped[bool]
+    """Whether the session is for a browser."""
+    expires: Mapped[datetime]
 
 
 class LoginFailure(Table):
-    """Wrong passwords from one address."""
+    """Wrong passwords from one address, or wrong codes of one user."""
 
     __tablename__ = "login_failure"
 
     address: Mapped[str] = mapped_column(primary_key=True)
+    """The address, or `user:` and the user's name."""
     count: Mapped[int]
     last: Mapped[datetime]
     until: Mapped[datetime]
@@ -210,6 +246,8 @@ class ApiKey(Table):
     owner: Mapped[str] = mapped_column(ForeignKey("user_account.name", ondelete="CASCADE"))
     purpose: Mapped[str]
     permissions: Mapped[Json]
+    branches: Mapped[Json | None]
+    """Branches to which it is limited; None for those of its owner."""
     created: Mapped[datetime]
     expires: Mapped[datetime]
 

@@ -45,8 +45,11 @@ def add_token(
     """Make a token, and give it with its secret.
 
     Raises:
+        Forbidden: it is not one of the caller's branches.
         Invalid: there is no such branch.
     """
+    if not who.has(branch):
+        raise Forbidden(f"you have no permission for {branch}")
     document = version.newest(session).document
     if branch not in document["overlay"]["branches"]:
         raise Invalid([Issue(("branch",), f"found {branch}, expected a branch of the network")])
@@ -75,7 +78,7 @@ def withdraw(session: Session, who: Principal, now: datetime, name: str) -> None
         Conflict: it was used; its gateway can be revoked.
     """
     token = session.get(Token, name)
-    if token is None:
+    if token is None or not who.has(token.branch):
         raise NotFound(f"there is no token {name}")
     if token.used is not None:
         raise Conflict(f"token {name} was used already")

@@ -17,6 +17,7 @@ from hawser.controller.access.principal import Principal
 from hawser.controller.db.tables import Version
 from hawser.controller.errors import Conflict, Invalid, NotFound
 from hawser.controller.policy.difference import changes
+from hawser.controller.policy.limit import permit
 from hawser.spec.check.network import network as check
 from hawser.spec.network import Network
 from hawser.spec.validate import Issue
@@ -118,12 +119,14 @@ def change(
 
     Raises:
         Conflict: another version is in force than `base`.
+        Forbidden: it reaches beyond the author's branches.
         Invalid: everything that is wrong with the new document.
     """
     current = newest(session)
     if base is not None and current.number != base:
         raise Conflict(f"found version {base}, but version {current.number} is in force")
     document = document_of(network_of(new(current.document)))
+    permit(who, current.document, document)
     if document == current.document:
         return current
     return _add(session, who, now, current, document, reason, None)
@@ -134,10 +137,12 @@ def restore(session: Session, who: Principal, now: datetime, number: int, reason
 
     Raises:
         NotFound: there is no such version.
+        Forbidden: it would change more than the author's branches.
         Invalid: this program does not take its document any more.
     """
     current, old = newest(session), version(session, number)
     document = document_of(network_of(old.document))
+    permit(who, current.document, document)
     return _add(session, who, now, current, document, reason, number)
 
 
