@@ -92,6 +92,7 @@ schemas: setup ## write the JSON Schemas anew
 	  target/release/hawserd schema $$name > schemas/$$name.schema.json; \
 	done
 	./hawser schema > schemas/workflow.schema.json
+	./hawser schema report > schemas/report.schema.json
 	$(PY) -m hawser.openflow --schema > schemas/openflow-config.schema.json
 
 clean: ## remove what was built and measured here

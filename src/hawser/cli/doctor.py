@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,8 +37,24 @@ def _row(one: Capability) -> tuple[str, ...]:
     return "no", one.name, one.detail, one.instead, one.how
 
 
-def schema() -> None:
-    """Print the JSON Schema of workflow files, for editors."""
+class SchemaOf(StrEnum):
+    """Documents that have a JSON Schema."""
+
+    WORKFLOW = "workflow"
+    REPORT = "report"
+
+
+def schema(
+    document: Annotated[
+        SchemaOf, typer.Argument(metavar="[DOCUMENT]", help="workflow (default) or report.")
+    ] = SchemaOf.WORKFLOW,
+) -> None:
+    """Print a JSON Schema: of workflow files, for editors, or of reports in JSON."""
+    if document is SchemaOf.REPORT:
+        from hawser.report.document import schema as report_schema
+
+        output.document(report_schema())
+        return
     from hawser.spec import schema as workflow_schema
 
     output.document(workflow_schema())

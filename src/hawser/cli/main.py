@@ -51,6 +51,7 @@ EXAMPLES = {
         "hawser report latest",
         "hawser report latest --format html -o report.html",
         "hawser report runs/quickstart-20260101T120000-1a2b --format json",
+        "hawser report latest --export paper",
     ),
     "compare": ("hawser compare RUN RUN", "hawser compare RUN latest --json"),
     "query": (
@@ -59,7 +60,10 @@ EXAMPLES = {
     ),
     "runs": ("hawser runs", "hawser runs --json"),
     "import": ("hawser import sfcperf FILE -o workflow.hawser.yaml",),
-    "schema": ("hawser schema > workflow.schema.json",),
+    "schema": (
+        "hawser schema > workflow.schema.json",
+        "hawser schema report > report.schema.json",
+    ),
     "doctor": ("hawser doctor", "hawser doctor --json"),
 }
 """Shown at the end of each subcommand's help."""

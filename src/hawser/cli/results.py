@@ -12,7 +12,8 @@ import typer
 from hawser.cli import options, output
 
 if TYPE_CHECKING:
-    from hawser.store import RunInfo
+    from hawser.report.model import Report
+    from hawser.store import Bundle, RunInfo
 
 
 class ReportFormat(StrEnum):
@@ -24,6 +25,14 @@ class ReportFormat(StrEnum):
     JSON = "json"
     CSV = "csv"
     PNG = "png"
+
+
+class AxisScale(StrEnum):
+    """Scales of the axes of exported figures."""
+
+    AUTO = "auto"
+    LINEAR = "linear"
+    LOG = "log"
 
 
 class ComparisonFormat(StrEnum):
@@ -52,6 +61,23 @@ def report(
         ),
     ] = None,
     file: OutputOption = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            metavar="DIR",
+            help="Write figures (SVG, PDF, PGF), tables (LaTeX, CSV) and `report.tex` into DIR.",
+        ),
+    ] = None,
+    axes: Annotated[
+        AxisScale,
+        typer.Option(
+            "--axes",
+            metavar="SCALE",
+            help="Of exported figures: auto, linear or log. `auto` is log over more than two"
+            " decades.",
+        ),
+    ] = AxisScale.AUTO,
     folder: options.RunsOption = options.RUNS,
 ) -> None:
     """Show the results of a run, also of an unfinished one."""
@@ -60,7 +86,15 @@ def report(
     from hawser.report.render import render
     from hawser.report.text import renderable
 
-    made = build(chosen.bundle(run, folder))
+    bundle = chosen.bundle(run, folder)
+    made = build(bundle)
+    if export is not None:
+        if form is not None or file is not None:
+            raise typer.BadParameter(
+                "cannot be combined with --format or -o", param_hint="--export"
+            )
+        _export(bundle, made, export, axes)
+        return
     wanted = ReportFormat(_form(form, file, ReportFormat))
     if wanted is ReportFormat.PNG:
         extras.need("png")
@@ -68,6 +102,21 @@ def report(
         output.show(renderable(made))
         return
     _write(render(made, wanted.value), file)
+
+
+def _export(bundle: Bundle, made: Report, folder: Path, axes: AxisScale) -> None:
+    from hawser.cli import extras
+
+    extras.need("png")
+    from hawser.report.export.write import ExportError, export
+
+    try:
+        done = export(bundle, made, folder, axes.value)
+    except ExportError as error:
+        raise typer.BadParameter(str(error), param_hint="--export") from error
+    for remark in done.remarks:
+        output.say(remark)
+    output.say(f"{len(done.files)} files in {done.folder}; `pdflatex report.tex` there shows all.")
 
 
 def compare(

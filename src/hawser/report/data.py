@@ -6,34 +6,43 @@ import csv
 import io
 import json
 
+from hawser.report.document import (
+    AssertionDocument,
+    DifferenceDocument,
+    RatioDocument,
+    ReportDocument,
+    RowDocument,
+)
 from hawser.report.model import Comparison, Outcome, Report, Row
 from hawser.report.tables import axes_of
 from hawser.stats import Interval
+from hawser.store import label
 
 
 def document(report: Report) -> dict[str, object]:
-    """The report as one JSON object."""
+    """The report as one JSON object, as `hawser.report.document` describes it."""
     manifest = report.manifest
-    return {
-        "run": manifest.run,
-        "workflow": manifest.workflow,
-        "title": manifest.title,
-        "valid": report.valid,
-        "state": report.state,
-        "passed": report.passed,
-        "problems": list(report.problems),
-        "warnings": list(report.warnings),
-        "finding": list(report.finding),
-        "rows": [_row(row) for row in report.rows],
-        "passive": [_row(row) for row in report.passive],
-        "comparisons": [_comparison(one) for one in report.comparisons],
-        "bottlenecks": [one.model_dump(mode="json") for one in report.bottlenecks],
-        "assertions": [_outcome(one) for one in report.outcomes],
-        "excluded": [one.model_dump(mode="json") for one in report.excluded],
-        "order": [one.model_dump(mode="json") for one in report.order],
-        "published_elsewhere": list(report.unmatched),
-        "manifest": manifest.model_dump(mode="json"),
-    }
+    made = ReportDocument(
+        run=manifest.run,
+        workflow=manifest.workflow,
+        title=manifest.title,
+        valid=report.valid,
+        state=report.state,
+        passed=report.passed,
+        problems=report.problems,
+        warnings=report.warnings,
+        finding=report.finding,
+        rows=tuple(map(_row, report.rows)),
+        passive=tuple(map(_row, report.passive)),
+        comparisons=tuple(map(_comparison, report.comparisons)),
+        bottlenecks=report.bottlenecks,
+        assertions=tuple(map(_outcome, report.outcomes)),
+        excluded=report.excluded,
+        order=report.order,
+        published_elsewhere=report.unmatched,
+        manifest=manifest,
+    )
+    return made.model_dump(mode="json")
 
 
 def dumps(report: Report) -> str:
@@ -41,55 +50,59 @@ def dumps(report: Report) -> str:
     return json.dumps(document(report), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _row(row: Row) -> dict[str, object]:
+def _row(row: Row) -> RowDocument:
     found = row.summary
-    return {
-        "variant": row.variant,
-        "measurement": row.measurement,
-        "metric": row.metric,
-        "unit": row.unit,
-        "direction": row.direction,
-        "subject": row.subject,
-        "n": found.n,
-        "mean": found.mean,
-        "median": found.median,
-        "ci95": _pair(found.interval),
-        "ci95_confidence": found.confidence,
-        "median_with_void": row.with_void,
-        "censored": found.censored,
-        "median_censored": found.open,
-        "sd": found.sd,
-        "cov": found.cov,
-        "min": found.minimum,
-        "max": found.maximum,
-        "values": list(row.values),
-        "trials": [run.trial for run in row.runs],
-        "reference": row.reference.model_dump() if row.reference is not None else None,
-        "bounds": row.bounds.model_dump() if row.bounds is not None else None,
-    }
+    return RowDocument(
+        variant=row.variant,
+        measurement=row.measurement,
+        metric=row.metric,
+        unit=row.unit,
+        direction=row.direction,
+        subject=row.subject,
+        n=found.n,
+        mean=found.mean,
+        median=found.median,
+        ci95=_pair(found.interval),
+        ci95_confidence=found.confidence,
+        median_with_void=row.with_void,
+        censored=found.censored,
+        median_censored=found.open,
+        sd=found.sd,
+        cov=found.cov,
+        min=found.minimum,
+        max=found.maximum,
+        values=row.values,
+        trials=tuple(run.trial for run in row.runs),
+        reference=row.reference,
+        bounds=row.bounds,
+    )
 
 
-def _comparison(one: Comparison) -> dict[str, object]:
-    return {
-        "variant": one.variant,
-        "against": one.against,
-        one.effect.kind: one.effect.value,
-        "ci95": _pair(one.effect.interval),
-        "paired": one.effect.paired,
-        "n": one.effect.n,
-        "p": one.effect.p,
-        "p_holm": one.effect.adjusted,
-        "told_apart": one.effect.verdict,
-    }
+def _comparison(one: Comparison) -> RatioDocument | DifferenceDocument:
+    kind = RatioDocument if one.effect.kind == "ratio" else DifferenceDocument
+    return kind.model_validate(
+        {
+            "variant": one.variant,
+            "against": one.against,
+            one.effect.kind: one.effect.value,
+            "ci95": _pair(one.effect.interval),
+            "paired": one.effect.paired,
+            "n": one.effect.n,
+            "p": one.effect.p,
+            "p_holm": one.effect.adjusted,
+            "told_apart": one.effect.verdict,
+        }
+    )
 
 
-def _outcome(one: Outcome) -> dict[str, object]:
-    checked = [row.model_dump(mode="json") for row in one.checked]
-    return {"assertion": one.text, "verdict": one.verdict, "ok": one.ok, "checked": checked}
+def _outcome(one: Outcome) -> AssertionDocument:
+    return AssertionDocument(
+        assertion=one.text, verdict=one.verdict, ok=one.ok, checked=one.checked
+    )
 
 
-def _pair(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
+def _pair(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)
 
 
 _COLUMNS = (
@@ -107,10 +120,46 @@ def table(report: Report) -> str:
     writer = csv.writer(stream)
     writer.writerow([*(f"v_{a}" for a in axes), *_COLUMNS, *names, "reference", "reference_source"])
     for row in report.rows:
-        flat, found = _row(row), row.summary
+        flat, found = _row(row).model_dump(), row.summary
         ends = _pair(found.interval) or ("", "")
         published = (row.reference.value, row.reference.source) if row.reference else ("", "")
         labels = [row.variant.get(axis, "") for axis in axes]
         plain = [flat[name] for name in _COLUMNS]
         writer.writerow([*labels, *plain, *ends, *published])
     return stream.getvalue()
+
+
+def runs(report: Report) -> list[list[object]]:
+    """Every run's value of every row, with a head: the samples that statistics are made of."""
+    axes = [axis for axis in axes_of(report) if report.layout.axis]
+    columns = ["measurement", "metric", "unit", "direction", "subject"]
+    head = [*(f"v_{a}" for a in axes), *columns, "trial", "repeat", "value", "censored"]
+    return [
+        head,
+        *(
+            [
+                *(row.variant.get(axis, "") for axis in axes),
+                *(getattr(row, column) for column in columns),
+                *(run.trial, run.repeat, run.value, run.censored),
+            ]
+            for row in report.rows
+            for run in row.runs
+        ),
+    ]
+
+
+def comparisons(report: Report) -> list[list[object]]:
+    """The comparisons of the headline metric, with a head."""
+    head = ["variant", "against", "kind", "value", "ci95_low", "ci95_high"]
+    return [
+        [*head, "paired", "n", "p", "p_holm", "told_apart"],
+        *(
+            [
+                *(label(one.variant), label(one.against), one.effect.kind, one.effect.value),
+                *(_pair(one.effect.interval) or ("", "")),
+                *(one.effect.paired, one.effect.n, one.effect.p),
+                *(one.effect.adjusted, one.effect.verdict),
+            ]
+            for one in report.comparisons
+        ),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -165,16 +166,19 @@ def _events(panel: Panel, events: Sequence[tuple[float, str]]) -> list[Item]:
 
 
 def median_series(runs: Sequence[TimeSeries]) -> tuple[Point, ...]:
-    """Median over the runs at each time; times are rounded to the interval length."""
-    gaps = [
-        b - a for run in runs for (a, _), (b, _) in zip(run.points, run.points[1:], strict=False)
-    ]
+    """Median over the runs at each time."""
+    return median_of([run.points for run in runs])
+
+
+def median_of(runs: Sequence[Sequence[Point]]) -> tuple[Point, ...]:
+    """Median over series at each time; times are rounded to the interval length."""
+    gaps = [b - a for run in runs for (a, _), (b, _) in itertools.pairwise(run)]
     step = statistics.median(gaps) if gaps else 1.0
     if step <= 0:
         return ()
     bins: dict[int, list[float]] = {}
     for run in runs:
-        for second, value in run.points:
+        for second, value in run:
             bins.setdefault(round(second / step), []).append(value)
     return tuple((at * step, statistics.median(values)) for at, values in sorted(bins.items()))
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import re
 import warnings
-from functools import cache
-from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -14,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Patch, PathPatch, Polygon
 from matplotlib.path import Path as Outline
 
+from hawser.report.figures.colours import colours
 from hawser.report.figures.scene import Box, Curve, Disc, Item, Line, Scene, Shape, Text
 from hawser.report.words import clean
 
@@ -29,7 +27,7 @@ def png(scene: Scene) -> bytes:
     """Draw a scene. The same scene gives the same bytes."""
     figure = Figure(figsize=(scene.width / _INCH, scene.height / _INCH), dpi=_DENSITY * _INCH)
     FigureCanvasAgg(figure)
-    figure.patch.set_facecolor(_colours()["surface"])
+    figure.patch.set_facecolor(colours()["surface"])
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, scene.width), ylim=(scene.height, 0))
     axes.axis("off")
@@ -42,14 +40,6 @@ def png(scene: Scene) -> bytes:
     return stream.getvalue()
 
 
-@cache
-def _colours() -> dict[str, str]:
-    """Role -> colour, from the page's style sheet. The light theme's value comes first there."""
-    sheet = Path(__file__).parents[1] / "templates" / "style.css"
-    found = re.findall(r"--(\w+): (#[0-9a-f]{6})", sheet.read_text())
-    return dict(reversed(found))
-
-
 def _draw(axes: Axes, item: Item, order: int) -> None:
     match item:
         case Line():
@@ -57,7 +47,7 @@ def _draw(axes: Axes, item: Item, order: int) -> None:
         case Curve():
             codes = [Outline.MOVETO, *[Outline.CURVE4] * (len(item.points) - 1)]
             patch = PathPatch(Outline(item.points, codes), fill=False, zorder=order)
-            patch.set(edgecolor=_colours()[item.role], linewidth=item.width * _POINT)
+            patch.set(edgecolor=colours()[item.role], linewidth=item.width * _POINT)
             axes.add_patch(patch)
         case Shape():
             axes.add_patch(_filled(Polygon(item.points, zorder=order), item))
@@ -74,7 +64,7 @@ def _line(axes: Axes, item: Line, order: int) -> None:
     axes.plot(
         x,
         y,
-        color=_colours()[item.role],
+        color=colours()[item.role],
         alpha=item.opacity,
         linewidth=item.width * _POINT,
         linestyle=_DASH[item.dash],
@@ -87,7 +77,7 @@ def _text(axes: Axes, item: Text, order: int) -> None:
         item.x,
         item.y,
         clean(item.text),
-        color=_colours()[item.role],
+        color=colours()[item.role],
         fontsize=item.size * _POINT,
         fontweight="bold" if item.bold else "normal",
         horizontalalignment={"start": "left", "middle": "center", "end": "right"}[item.anchor],
@@ -98,11 +88,11 @@ def _text(axes: Axes, item: Text, order: int) -> None:
 
 
 def _filled(patch: Patch, item: Shape | Disc) -> Patch:
-    colour = _colours()[item.role]
+    colour = colours()[item.role]
     if item.filled:
         patch.set(facecolor=colour, edgecolor="none", alpha=item.opacity)
     else:
-        patch.set(facecolor=_colours()["surface"], edgecolor=colour, linewidth=1.8 * _POINT)
+        patch.set(facecolor=colours()["surface"], edgecolor=colour, linewidth=1.8 * _POINT)
     return patch
 
 
@@ -114,8 +104,8 @@ def _box(axes: Axes, item: Box, order: int) -> None:
             item.width,
             item.height,
             boxstyle=style,
-            facecolor=_colours()[item.role],
-            edgecolor=_colours()[item.outline] if item.outline else "none",
+            facecolor=colours()[item.role],
+            edgecolor=colours()[item.outline] if item.outline else "none",
             alpha=item.opacity,
             zorder=order,
         )
