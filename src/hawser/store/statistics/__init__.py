@@ -1,0 +1,1 @@
+"""Statistics of gateways: seconds in a mapped ring, minutes and hours in Parquet files."""
