@@ -44,6 +44,8 @@ class GatewayDaemon:
         self._program = program
         self._pid_file = state.path / "hawserd.pid"
         self._client = DaemonClient(state.path / CONTROL)
+        self.config: GatewayConfig | None = None
+        """The configuration that was put in force last."""
 
     def status(self) -> GatewayStatus | None:
         """Give its status; None where it does not answer."""
@@ -74,14 +76,13 @@ class GatewayDaemon:
         placed = config.placed(self._state.path)
         if not self.runs():
             self.start(config)
-            return
-        running = self._client.config(GatewayConfig)
-        if needs_restart(running, placed):
+        elif needs_restart(self._client.config(GatewayConfig), placed):
             self.stop()
             self.start(config)
-            return
-        self._client.configure(placed)
-        self._state.write_daemon(config)
+        else:
+            self._client.configure(placed)
+            self._state.write_daemon(config)
+        self.config = config
 
     def start(self, config: GatewayConfig) -> None:
         """Start it, and wait until it answers.

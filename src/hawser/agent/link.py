@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import ssl
 import time
@@ -21,7 +22,7 @@ from websockets.exceptions import (
 import hawser
 from hawser.agent.applier import Applier
 from hawser.agent.daemon import GatewayDaemon
-from hawser.agent.reporter import Reporter
+from hawser.agent.reporter import Reporter, Sender
 from hawser.agent.state import Joined, StateDirectory
 from hawser.control.https import trusting
 from hawser.control.link import (
@@ -29,6 +30,7 @@ from hawser.control.link import (
     PROTOCOL,
     REVOKED,
     SERVER_NAME,
+    Acknowledge,
     Configure,
     Confirm,
     Hello,
@@ -69,6 +71,9 @@ class Link:
         self._applier = applier
         self._capabilities = capabilities
         self._connection: ClientConnection | None = None
+        self._reporter = Reporter(daemon, time.monotonic)
+        self._taken = asyncio.Event()
+        """Set when there is something to report."""
         self._new_key: bytes | None = None
         self._working = asyncio.Lock()
         """Held while the daemon is changed, which threads do."""
@@ -78,6 +83,7 @@ class Link:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._connect())
             group.create_task(self._advance())
+            group.create_task(self._measure())
             group.create_task(self._supervise())
 
     async def _connect(self) -> None:
@@ -145,6 +151,10 @@ class Link:
 
     async def _handle(self, text: str) -> None:
         message = from_controller(text)
+        if isinstance(message, Acknowledge):
+            if message.run == self._reporter.run:
+                self._reporter.backlog.acknowledge(message.sequence)
+            return
         async with self._working:
             if isinstance(message, Configure):
                 await asyncio.to_thread(self._applier.configure, message)
@@ -186,14 +196,28 @@ class Link:
                     await asyncio.to_thread(self._applier.restore)
 
     async def _report(self, connection: ClientConnection) -> None:
-        reporter, asked = Reporter(self._daemon), float("-inf")
+        sender, asked = Sender(self._reporter), float("-inf")
         while True:
-            for frame in await asyncio.to_thread(lambda: list(reporter.report(time.time()))):
+            self._taken.clear()
+            for frame in sender.frames():
                 await connection.send(frame)
             if time.monotonic() - asked > _RENEW_EVERY_S and self._should_renew():
                 asked = time.monotonic()
                 await connection.send(self._renew().model_dump_json())
-            await asyncio.sleep(_REPORT_S)
+            await self._taken.wait()
+
+    async def _measure(self) -> None:
+        """Take a report in each second, at the same fraction of it, connected or not."""
+        fraction, last = random.uniform(0.1, 0.9), 0  # noqa: S311 (not all gateways at once)
+        while True:
+            await asyncio.sleep((fraction - time.time()) % 1)
+            second = math.floor(time.time() - fraction + 0.5)
+            reading = await asyncio.to_thread(self._reporter.read)
+            if second != last:  # it was not early
+                self._reporter.take(second, reading)
+            last = second
+            self._taken.set()
+            await asyncio.sleep(0.1)
 
     def _should_renew(self) -> bool:
         """Renew when a third of the lifetime is left."""

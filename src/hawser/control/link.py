@@ -2,7 +2,8 @@
 
 The gateway connects (WebSocket, RFC 6455, over TLS 1.3; both show certificates of the controller's
 authority) and begins with `Hello`. Messages are JSON in text frames. Statistics are packed in
-binary ones (`hawser.control.series`), after a `Series` that names them.
+binary ones (`hawser.control.series`), after a `Series` that names them, and kept by the gateway
+until they are acknowledged.
 
     gateway                                   controller
     Hello        ------------------------->
@@ -10,7 +11,8 @@ binary ones (`hawser.control.series`), after a `Series` that names them.
     Trying       ------------------------->                 it is in force, and the gateway healthy
                  <-------------------------   Confirm
     Outcome      ------------------------->                 kept, refused, or returned from
-    Series, packed statistics, Peers  ---->
+    Series, packed reports, Peers  ------->
+                 <-------------------------   Acknowledge   they are stored
     Renew        ------------------------->
                  <-------------------------   Renewed
 """
@@ -21,6 +23,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from hawser.control.series import NAME
+
 SERVER_NAME = "controller.hawser.internal"
 """The controller's name in its certificate. Names of branches have no dot."""
 REVOKED = 4403
@@ -29,7 +33,7 @@ MISUSED = 4400
 """Close code: what the gateway sent is not this protocol, or another version of it."""
 REPLACED = 4409
 """Close code: the gateway has connected once more."""
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of these messages."""
 MAX_MESSAGE = 4 * 1024 * 1024
 """Bytes of a message; a configuration of 200 branches has less than a tenth."""
@@ -38,6 +42,8 @@ MAX_SERIES = 4096
 
 Text = Annotated[str, Field(max_length=2000, pattern=r"^[^\x00]*$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Run = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+SeriesName = Annotated[str, Field(pattern=NAME, max_length=200)]
 Pem = Annotated[str, Field(max_length=65536, pattern=r"^[^\x00]*$")]
 
 
@@ -110,12 +116,23 @@ class Peers(Message):
 
 
 class Series(Message):
-    """Names of the values in the packed statistics that follow."""
+    """Names of the values in the packed reports that follow."""
 
     kind: Literal["series"] = "series"
-    names: Annotated[
-        tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=MAX_SERIES)
-    ]
+    run: Run
+    """The run of the agent that numbers these reports."""
+    names: Annotated[tuple[SeriesName, ...], Field(max_length=MAX_SERIES)]
+    dropped: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Reports of this run that the agent had no room to keep."""
+
+
+class Acknowledge(Message):
+    """Reports are stored: the agent need not keep them any more."""
+
+    kind: Literal["acknowledge"] = "acknowledge"
+    run: Run
+    sequence: Annotated[int, Field(ge=0, lt=2**63)]
+    """All of that run up to this one."""
 
 
 class Renew(Message):
@@ -134,7 +151,7 @@ class Renewed(Message):
 
 
 FromGateway = Hello | Trying | Outcome | Peers | Series | Renew
-FromController = Configure | Confirm | Renewed
+FromController = Configure | Confirm | Renewed | Acknowledge
 
 _FROM_GATEWAY: TypeAdapter[FromGateway] = TypeAdapter(
     Annotated[FromGateway, Field(discriminator="kind")]

@@ -10,6 +10,7 @@ from hawser.controller.db.database import Database
 from hawser.controller.inventory.gateway import Signer
 from hawser.controller.jobs.watch import Watch
 from hawser.controller.telemetry.latest import Latest
+from hawser.store.statistics.store import StatisticsStore
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Context:
     clock: Callable[[], datetime]
     watch: Watch
     latest: Latest
+    statistics: StatisticsStore
     gateways_port: int
     """TCP port to which gateways connect."""
     changed: Callable[[], None] = lambda: None

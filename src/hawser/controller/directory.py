@@ -5,6 +5,7 @@ sealing.key         opens the secrets that are sealed in the database
 ca.pem              certificate of the authority
 server.pem, .key    the controller's own certificate, renewed at start
 controller.db       the database, unless another URL is set
+statistics/         what gateways have reported (hawser.store.statistics)
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ from hawser.pki.seal import new_sealing_key
 from hawser.spec.model import Model
 from hawser.spec.network import Network
 from hawser.spec.units import Duration
+from hawser.store.statistics.store import StatisticsStore
 
 _SETTINGS, _SEALING_KEY, _AUTHORITY = "controller.json", "sealing.key", "ca.pem"
 _CERTIFICATE, _KEY = "server.pem", "server.key"
+_STATISTICS = "statistics"
 _SERVER_LIFETIME = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=60)
 
@@ -202,6 +205,7 @@ def open_context(
         clock=clock,
         watch=Watch(database, clock),
         latest=Latest(),
+        statistics=StatisticsStore(directory.path / _STATISTICS, lambda: clock().timestamp()),
         gateways_port=settings.gateways_port,
         changed=changed,
     )

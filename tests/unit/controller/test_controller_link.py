@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from hawser.control.link import (
     REPLACED,
     REVOKED,
     SERVER_NAME,
+    Acknowledge,
     Configure,
     Confirm,
     Hello,
@@ -33,7 +36,7 @@ from hawser.control.link import (
     Trying,
     from_controller,
 )
-from hawser.control.series import Sample, pack
+from hawser.control.series import Report, pack
 from hawser.controller.context import Context
 from hawser.controller.directory import Directory, Settings, init, open_context, utc_now
 from hawser.controller.link.server import Server
@@ -42,6 +45,18 @@ from hawser.pki.key import key_pem, new_key
 from hawser.pki.request import new_request
 
 HELLO = Hello(protocol=PROTOCOL, software="test", time=0.0, capabilities=("tun",))
+RUN = "0123456789abcdef"
+SERIES = Series(run=RUN, names=()).model_dump_json()
+
+
+def second() -> int:
+    """The time by the clock of `hello`."""
+    return int(time.time())
+
+
+def hello() -> str:
+    """`HELLO` of a gateway whose clock is right."""
+    return HELLO.model_copy(update={"time": time.time()}).model_dump_json()
 
 
 class Controller:
@@ -122,7 +137,7 @@ def test_a_configuration_is_sent_confirmed_and_known(controller: Controller) -> 
 
     async def test() -> None:
         async with controller.connect(trust) as gateway:
-            await gateway.send(HELLO.model_dump_json())
+            await gateway.send(hello())
             found = await said(gateway)
             assert isinstance(found, Configure)
             assert found.version == 1
@@ -132,9 +147,11 @@ def test_a_configuration_is_sent_confirmed_and_known(controller: Controller) -> 
             assert await said(gateway) == Confirm(digest=found.digest)
             kept = Outcome(digest=found.digest, version=1, result="kept")
             await gateway.send(kept.model_dump_json())
-            await gateway.send(Series(names=("one", "two")).model_dump_json())
-            await gateway.send(pack(Sample(0, 1.0, (5.0, 6.0))))
-            await gateway.send(pack(Sample(2, 2.0, (7.0, 8.0))))
+            await gateway.send(
+                Series(run=RUN, names=("a/one", "a/two"), dropped=1).model_dump_json()
+            )
+            await gateway.send(pack(Report(0, second() - 1, (5.0, 6.0))))
+            await gateway.send(pack(Report(2, second(), (7.0, math.nan))))
             await gateway.send(Peers(up={"b2": True}).model_dump_json())
             await controller.see(lambda each: each["peers"] == {"b2": True})
             await controller.see(lambda each: each["configuration"]["state"] == "in_force")
@@ -142,10 +159,11 @@ def test_a_configuration_is_sent_confirmed_and_known(controller: Controller) -> 
             assert shown["connected"]
             assert shown["software"] == "test"
             assert shown["capabilities"] == ["tun"]
-            assert shown["clock_offset_s"] < -1e9
+            assert abs(shown["clock_offset_s"]) < 30
             statistics = await controller.ask("GET", "/v1/gateways/1/statistics")
-            assert statistics["values"] == {"one": 7.0, "two": 8.0}
-            assert statistics["missed"] == 1
+            assert statistics["values"] == {"a/one": 7.0}
+            assert statistics["lost"] == 1
+            assert await said(gateway) == Acknowledge(run=RUN, sequence=2)
             # A change comes at once, and nothing else does.
             change = {"patch": {"overlay": {"queue": "2 MB"}}, "reason": "because"}
             await controller.ask("PATCH", "/v1/network", change)
@@ -214,7 +232,9 @@ def test_who_is_not_approved_or_revoked_is_refused(controller: Controller) -> No
         [b"\0" * 16],
         [HELLO.model_copy(update={"protocol": PROTOCOL + 1}).model_dump_json()],
         [HELLO.model_dump_json(), HELLO.model_dump_json()],
-        [HELLO.model_dump_json(), b"\0" * 17],
+        [HELLO.model_dump_json(), b"\0" * 16],
+        [HELLO.model_dump_json(), SERIES, b"\0" * 17],
+        [HELLO.model_dump_json(), SERIES, b"\0" * 16, b"\0" * 16],
         [HELLO.model_dump_json(), Renew(request="x").model_dump_json()],
         [HELLO.model_dump_json(), '{"kind": "peers", "up": {"b2": 7}}'],
     ],
@@ -261,5 +281,51 @@ def test_a_certificate_is_renewed_once_a_key(controller: Controller) -> None:
             assert isinstance(renewed, Renewed)
             await gateway.send(request)
             assert await said(gateway) == renewed
+
+    controller.run(test)
+
+
+def test_reports_that_come_again_are_stored_once(controller: Controller) -> None:
+    """As after a connection that was lost before the acknowledgement, with a clock that is off."""
+    trust = controller.gateway("b1")
+    clock = time.time() - 1000
+    names = Series(run=RUN, names=("a/one",)).model_dump_json()
+    reports = [pack(Report(n, int(clock) - 5 + n, (float(n),))) for n in range(5)]
+
+    async def connect(frames: list[bytes]) -> None:
+        async with controller.connect(trust) as gateway:
+            await gateway.send(HELLO.model_copy(update={"time": clock}).model_dump_json())
+            assert isinstance(await said(gateway), Configure)
+            await gateway.send(names)
+            for frame in frames:
+                await gateway.send(frame)
+            while await said(gateway) != Acknowledge(run=RUN, sequence=len(reports) - 1):
+                pass
+
+    async def test() -> None:
+        await connect(reports)
+        await connect(reports[2:])
+        begin = second() - 60
+        found = controller.context.statistics.history("b1", "a/one", begin, second() + 9, 1)
+        assert found.mean.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+        assert abs(found.times[-1] - time.time()) < 30
+        lost = await controller.ask("GET", "/v1/gateways/1/statistics")
+        assert lost["lost"] == 0
+
+    controller.run(test)
+
+
+def test_what_is_too_old_is_counted_and_not_sent_for_ever(controller: Controller) -> None:
+    trust = controller.gateway("b1")
+
+    async def test() -> None:
+        async with controller.connect(trust) as gateway:
+            await gateway.send(hello())
+            await said(gateway)
+            await gateway.send(SERIES)
+            await gateway.send(pack(Report(7, second() - 5000, ())))
+            assert await said(gateway) == Acknowledge(run=RUN, sequence=7)
+            shown = await controller.ask("GET", "/v1/gateways/1/statistics")
+            assert shown["lost"] == 1
 
     controller.run(test)

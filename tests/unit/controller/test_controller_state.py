@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from controller_sample import network
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hawser.control.link import MAX_SERIES, Hello, Outcome, from_controller, from_gateway
-from hawser.control.series import Sample, pack, series, unpack
+from hawser.control.series import (
+    KINDS,
+    LATEST_TIME,
+    NAME,
+    Report,
+    described,
+    name_of,
+    pack,
+    unpack,
+)
 from hawser.controller.policy.configuration import Desired, desired, digest_of
 from hawser.controller.policy.difference import Change, changes, patched
 from hawser.controller.policy.sync import Observed, Sync, sync
@@ -111,57 +122,45 @@ def test_synchronisation(observed: Observed, result: Sync) -> None:
     assert sync(None, observed, NOW) is Sync.NONE
 
 
-STATUS = {
-    "role": "gateway",
-    "uptime_s": 3.0,
-    "peers": [
-        {
-            "branch": "b2",
-            "up": True,
-            "groups": [
-                {"id": 1, "flows": 4, "paths": [{"member": 2, "rtt_ms": None, "share": 0.5}]}
-            ],
-        }
-    ],
-}
-COUNTERS = {
-    "tun": {"read": {"packets": 7}},
-    "peers": [{"branch": "b2", "groups": [{"id": 1, "sent": {"bytes": 9}}]}],
-    "switch": {"entries": [{"name": "b1>b2 g1 m1 forward source", "packets": 3, "bytes": 5}]},
-}
-
-
-def test_series_have_names_that_say_what_they_count() -> None:
-    assert series(STATUS, COUNTERS) == {
-        "tun.read.packets": 7,
-        "peers.b2.groups.1.sent.bytes": 9,
-        "switch.entries.b1>b2 g1 m1 forward source.packets": 3,
-        "switch.entries.b1>b2 g1 m1 forward source.bytes": 5,
-        "peers.b2.groups.1.flows": 4,
-        "peers.b2.groups.1.paths.2.share": 0.5,
-    }
-
-
 @given(
     st.integers(0, 2**64 - 1),
-    st.floats(0, 1e10),
-    st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=40),
+    st.integers(0, LATEST_TIME - 1),
+    st.lists(st.floats(allow_infinity=False, width=32), max_size=40),
 )
-def test_a_packed_sample_is_read_back(sequence: int, time: float, values: list[float]) -> None:
-    sample = Sample(sequence, time, tuple(values))
-    packed = pack(sample)
-    assert len(packed) == 16 + 8 * len(values)
-    assert unpack(packed, ["x"] * len(values)) == sample
+def test_a_packed_report_is_read_back(sequence: int, time: int, values: list[float]) -> None:
+    packed = pack(Report(sequence, time, tuple(values)))
+    assert len(packed) == 16 + 4 * len(values)
+    found = unpack(packed, len(values))
+    assert (found.sequence, found.time) == (sequence, time)
+    assert np.array_equal(found.values, values, equal_nan=True)
 
 
 @given(st.binary(max_size=100), st.integers(0, 10))
-def test_what_is_no_sample_is_refused(data: bytes, names: int) -> None:
+def test_what_is_no_report_is_refused(data: bytes, count: int) -> None:
     try:
-        sample = unpack(data, ["x"] * names)
+        report = unpack(data, count)
     except ValueError:
         return
-    assert all(map(math.isfinite, sample.values))
-    assert pack(sample) == data
+    assert not any(map(math.isinf, report.values))
+    assert len(pack(report)) == len(data)
+
+
+@given(st.text(max_size=30))
+def test_names_of_unknown_series_are_no_error(name: str) -> None:
+    found = described(name)
+    assert found is None or re.fullmatch(NAME, name) or "" in found[1].values()
+
+
+def test_names_of_series() -> None:
+    name = name_of("path", ("b2", 0, 1), "rtt")
+    assert name == "path/b2/0/1/rtt"
+    found = described(name)
+    assert found is not None
+    assert found[0].unit == "ms"
+    assert found[1] == {"peer": "b2", "group": "0", "member": "1"}
+    assert described("path/b2/0/rtt") is None
+    exported = [each.exported for kind in KINDS.values() for each in kind.metrics.values()]
+    assert len(set(exported)) == len(exported)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +174,9 @@ def test_what_is_no_sample_is_refused(data: bytes, names: int) -> None:
         '{"kind": "hello", "protocol": 1, "software": "a\\u0000b", "time": 1}',
         '{"kind": "outcome", "digest": "x", "version": 1, "result": "kept"}',
         '{"kind": "outcome", "digest": "%s", "version": 1, "result": "lost"}' % ("0" * 64),
-        '{"kind": "series", "names": %s}' % (["x"] * (MAX_SERIES + 1)),
+        '{"kind": "series", "run": "0000000000000000", "names": %s}' % (["a/b"] * (MAX_SERIES + 1)),
+        '{"kind": "series", "run": "%s", "names": ["a/b\\n"]}' % ("0" * 16),
+        '{"kind": "series", "run": "x", "names": []}',
         '{"kind": "configure", "version": 1}',
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -178,10 +179,14 @@ def statistics(number: Number, shared: Shared, who: BranchReader) -> StatisticsA
     if found is None:
         raise NotFound(f"there are no statistics of gateway {number}")
     return StatisticsAnswer(
-        time=datetime.fromtimestamp(found.sample.time, UTC),
-        sequence=found.sample.sequence,
-        missed=found.missed,
-        values=dict(zip(found.names, found.sample.values, strict=True)),
+        time=datetime.fromtimestamp(found.time, UTC),
+        sequence=found.sequence,
+        lost=found.lost,
+        values={
+            name: value
+            for name, value in zip(found.names, found.values, strict=True)
+            if not math.isnan(value)
+        },
     )
 
 

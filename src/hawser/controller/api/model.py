@@ -400,5 +400,7 @@ class StatisticsAnswer(Answer):
 
     time: datetime
     sequence: int
-    missed: int
+    lost: int
+    """Reports of this run of the agent that were not stored."""
     values: dict[str, float]
+    """By the names of series."""

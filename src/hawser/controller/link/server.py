@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 1.0
 """How often the database is looked at for what another controller has changed."""
 
+_ACKNOWLEDGE_EVERY_S = 1.0
+
 
 class Server:
     """Knows all gateways that are connected to this controller."""
@@ -49,7 +51,7 @@ class Server:
         """Serve gateways."""
         settings = directory.settings
         self._wake.set()
-        looking = asyncio.create_task(self._look())
+        tasks = [asyncio.create_task(each()) for each in (self._look, self._acknowledge)]
         try:
             async with serve(
                 self._serve,
@@ -68,8 +70,9 @@ class Server:
             ):
                 yield
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _admit(self, connection: ServerConnection, _request: Request) -> Response | None:
         """Refuse whose certificate is no approved gateway's."""
@@ -126,6 +129,26 @@ class Server:
                 continue
             for session in tuple(self._sessions.values()):
                 session.take(self._plan)
+
+    async def _acknowledge(self) -> None:
+        """Make what gateways have reported safe, then tell them."""
+        while True:
+            await asyncio.sleep(_ACKNOWLEDGE_EVERY_S)
+            found = [
+                (session, message)
+                for session in tuple(self._sessions.values())
+                if session.intake and (message := session.intake.pending())
+            ]
+            if not found:
+                continue
+            try:
+                await asyncio.to_thread(self._context.statistics.sync)
+            except OSError:  # the disk is full, or broken: gateways keep their reports
+                _log.exception("statistics cannot be stored")
+                continue
+            for session, message in found:
+                await session.acknowledge(message)
+                await asyncio.sleep(0)  # others have their turn
 
 
 def _tls(directory: Directory) -> ssl.SSLContext:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
 from sqlalchemy.orm import Session as Transaction
 from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
 
 from hawser.control.link import (
     PROTOCOL,
     REVOKED,
+    Acknowledge,
     Configure,
     Confirm,
     Hello,
@@ -24,13 +27,13 @@ from hawser.control.link import (
     Trying,
     from_gateway,
 )
-from hawser.control.series import unpack
 from hawser.controller.context import Context
 from hawser.controller.inventory.gateway import by_id, renew
 from hawser.controller.jobs.watch import Plan
 from hawser.controller.policy.configuration import Desired
 from hawser.controller.policy.sync import Sync, sync
 from hawser.controller.telemetry import observation
+from hawser.controller.telemetry.intake import Intake
 from hawser.controller.telemetry.observation import SEEN_EVERY
 
 _HELLO_S = 10.0
@@ -55,7 +58,8 @@ class Session:
         self._changed = changed
         self._id = f"{context.instance}/{id(self):x}"
         self._wake = asyncio.Event()
-        self._names: tuple[str, ...] = ()
+        self.intake: Intake | None = None
+        """Takes the gateway's reports, once it has said who it is."""
         self._peers: dict[str, bool] = {}
         self._sent: str | None = None
         """Digest of the configuration that was sent and has no outcome yet."""
@@ -76,7 +80,9 @@ class Session:
         hello = from_gateway(str(await asyncio.wait_for(self._connection.recv(), _HELLO_S)))
         if not isinstance(hello, Hello) or hello.protocol != PROTOCOL:
             raise ValueError(f"expected hello of protocol {PROTOCOL}")
-        now = self._context.clock()
+        context, now = self._context, self._context.clock()
+        gateway = (self._gateway, self._branch)
+        self.intake = Intake(context.statistics, context.latest, gateway, hello, now)
         await self._note(lambda s: observation.connected(s, self._gateway, self._id, hello, now))
         self._changed()
         tasks = [asyncio.create_task(each()) for each in (self._push, self._listen, self._seen)]
@@ -127,17 +133,17 @@ class Session:
 
     async def _listen(self) -> None:
         async for text in self._connection:
-            if isinstance(text, bytes):
-                sample = unpack(text, self._names)
-                self._context.latest.put(self._gateway, self._names, sample)
-            else:
+            if not isinstance(text, bytes):
                 await self._handle(from_gateway(text))
+            elif self.intake is not None:
+                self.intake.take(text)
 
     async def _handle(self, message: Message) -> None:
         now = self._context.clock()
         match message:
             case Series():
-                self._names = message.names
+                if self.intake is not None:
+                    self.intake.describe(message)
             case Peers():
                 self._peers = message.up
                 await self._saw()
@@ -155,6 +161,13 @@ class Session:
                 await self._renew(message)
             case _:
                 raise ValueError(f"found {type(message).__name__} where none is expected")
+
+    async def acknowledge(self, message: Acknowledge) -> None:
+        """Tell the gateway that its reports are stored."""
+        with contextlib.suppress(ConnectionClosed):
+            await self._send(message)
+            if self.intake is not None:
+                self.intake.acknowledged(message)
 
     async def _renew(self, message: Renew) -> None:
         context, now = self._context, self._context.clock()

@@ -1,44 +1,54 @@
-"""The newest statistics of each gateway. A controller that starts anew has them within a second."""
+"""The newest report of each gateway. A controller that starts anew has them within a second."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from hawser.control.series import Sample
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """A sample, with the names of its values."""
+    """A report, with the names of its values."""
 
+    branch: str
+    run: str
+    """The run of the agent that numbers its reports."""
+    offset: int
+    """Seconds that were added to the gateway's clock."""
     names: Sequence[str]
-    sample: Sample
-    missed: int
-    """Samples of this connection that did not arrive."""
+    time: int
+    """Seconds since 1970, by the controller's clock."""
+    sequence: int
+    values: Sequence[float]
+    """NaN where there is none."""
+    lost: int
+    """Reports of this run of the agent that were not stored: no room, too old, too early."""
 
 
 class Latest:
-    """Statistics by gateway. Threads may share it."""
+    """Reports by gateway. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: dict[int, Statistics] = {}
 
-    def put(self, gateway: int, names: Sequence[str], sample: Sample) -> None:
-        """Take a sample."""
+    def put(self, gateway: int, found: Statistics) -> None:
+        """Take a report, unless a newer one is there."""
         with self._lock:
             last = self._found.get(gateway)
-            missed = 0
-            if last is not None and sample.sequence > last.sample.sequence:
-                missed = last.missed + sample.sequence - last.sample.sequence - 1
-            self._found[gateway] = Statistics(names, sample, missed)
+            if last is None or found.time >= last.time:
+                self._found[gateway] = found
 
     def get(self, gateway: int) -> Statistics | None:
-        """Give the newest sample; None where there is none."""
+        """Give the newest report; None where there is none."""
         with self._lock:
             return self._found.get(gateway)
+
+    def all(self) -> Mapping[int, Statistics]:
+        """Give the newest report of every gateway."""
+        with self._lock:
+            return dict(self._found)
 
     def drop(self, gateway: int) -> None:
         """Forget a gateway."""
