@@ -51,11 +51,13 @@ def known(network: Deployment) -> bool:
 
 
 def statistics(network: Deployment, number: int) -> bool:
+    network.ping(1, 2)
     try:
         found = network.controller.ask("GET", f"/v1/gateways/{number}/statistics")
     except ApiError:
         return False
-    return bool(found["values"].get("peers.b2.groups.0.sent.packets")) and found["missed"] == 0
+    values = found["values"]
+    return values.get("class/b2/II/sent", 0) > 0 and values["path/b2/0/0/rtt"] > 0
 
 
 def test_a_daemon_that_ends_is_started_again(tmp_path: Path) -> None:
