@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
 
 from hawser.cli import output
 from hawser.engine import select
@@ -11,6 +14,7 @@ from hawser.engine.errors import InputError
 from hawser.engine.source import Source, read
 from hawser.spec.units import Duration
 from hawser.store import Bundle, runs
+from hawser.store.notes import Tag
 
 
 def source(
@@ -48,6 +52,10 @@ def _duration(text: str) -> Duration:
     return value
 
 
+ALL, TAG = "all", "tag:"
+"""Arguments that name several runs: all of a folder, those with a tag."""
+
+
 def bundle(run: str, folder: Path) -> Bundle:
     """The run that an argument names.
 
@@ -64,3 +72,42 @@ def bundle(run: str, folder: Path) -> Bundle:
         if place.is_dir():
             return Bundle.open(place)
     raise InputError([f"found run {run!r}, expected a run's folder, an id in {folder}, or latest"])
+
+
+def bundles(names: Iterable[str], folder: Path) -> list[Bundle]:
+    """The runs that arguments name, each once: a run, `tag:NAME`, or `all`.
+
+    Raises:
+        InputError: there is none.
+        StoreError: one that is named is damaged; damaged ones of `all` and tags are left out.
+    """
+    found: dict[Path, Bundle] = {}
+    for name in names:
+        some = _several(name, folder) if name == ALL or name.startswith(TAG) else None
+        for one in [bundle(name, folder)] if some is None else some:
+            found.setdefault(one.path.resolve(), one)
+    return list(found.values())
+
+
+def _several(name: str, folder: Path) -> list[Bundle]:
+    listed = [one for one in runs(folder) if one.state != "damaged"]
+    if name != ALL:
+        listed = [one for one in listed if name.removeprefix(TAG) in one.tags]
+    if not listed:
+        raise InputError([f"found no run in {folder} for {name!r}"])
+    return [Bundle.open(one.path) for one in listed]
+
+
+def check_tags(tags: Iterable[str]) -> None:
+    """Refuse what is no tag.
+
+    Raises:
+        InputError: one is none.
+    """
+    check = TypeAdapter(Tag)
+    for tag in tags:
+        try:
+            check.validate_python(tag)
+        except ValidationError as error:
+            expected = "small letters, digits, dots, dashes and underscores, at most 40"
+            raise InputError([f"found tag {tag!r}, expected {expected}"]) from error

@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 
 from hawser import __version__
-from hawser.cli import controller, doctor, gateway, importing, labs, planning, results, run
+from hawser.cli import controller, doctor, gateway, importing, labs, planning, results, run, runs
 
 app = typer.Typer(
     name="hawser",
@@ -53,12 +53,24 @@ EXAMPLES = {
         "hawser report runs/quickstart-20260101T120000-1a2b --format json",
         "hawser report latest --export paper",
     ),
-    "compare": ("hawser compare RUN RUN", "hawser compare RUN latest --json"),
+    "compare": (
+        "hawser compare RUN RUN",
+        "hawser compare RUN latest --json",
+        "hawser compare tag:new --against tag:old",
+    ),
     "query": (
         'hawser query latest "SELECT metric, avg(value) FROM samples GROUP BY metric"',
         'hawser query latest "SELECT * FROM trials WHERE NOT valid" --json',
+        'hawser query all "SELECT run, median(value) FROM samples GROUP BY run"',
     ),
-    "runs": ("hawser runs", "hawser runs --json"),
+    "runs": (
+        "hawser runs",
+        "hawser runs --tag baseline --json",
+        "hawser runs tag latest baseline",
+        "hawser runs note latest 'after the new scheduler'",
+        "hawser runs prune --help",
+        "hawser runs archive latest",
+    ),
     "import": ("hawser import sfcperf FILE -o workflow.hawser.yaml",),
     "schema": (
         "hawser schema > workflow.schema.json",
@@ -70,8 +82,12 @@ EXAMPLES = {
 
 
 def _verb(name: str, function: Callable[..., None], **settings: Any) -> None:  # noqa: ANN401 (click's)
+    app.command(name, epilog=_examples(name), **settings)(function)
+
+
+def _examples(name: str) -> str:
     examples = "\n".join(f"  {example}" for example in EXAMPLES[name])
-    app.command(name, epilog=f"Examples:\n{escape(examples)}", **settings)(function)
+    return f"Examples:\n{escape(examples)}"
 
 
 _verb("run", run.run)
@@ -88,10 +104,10 @@ _verb("destroy", labs.destroy)
 _verb("report", results.report)
 _verb("compare", results.compare)
 _verb("query", results.query)
-_verb("runs", results.runs)
 _verb("import", importing.import_)
 _verb("schema", doctor.schema)
 _verb("doctor", doctor.doctor)
+app.add_typer(runs.app, epilog=_examples("runs"))
 app.add_typer(controller.app)
 app.add_typer(gateway.app)
 

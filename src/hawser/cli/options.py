@@ -16,6 +16,11 @@ def _runs(incomplete: str) -> list[str]:
     return [name for name in ("latest", *sorted(found)) if name.startswith(incomplete)]
 
 
+def several_runs(incomplete: str) -> list[str]:
+    """Arguments that name one or several runs."""
+    return [name for name in ("all", *_runs("")) if name.startswith(incomplete)]
+
+
 def _labs(incomplete: str) -> list[str]:
     from hawser import driver
 

@@ -1,4 +1,4 @@
-"""`hawser report`, `compare`, `query` and `runs`: results of runs."""
+"""`hawser report`, `compare` and `query`: results of runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hawser.cli import options, output
 
 if TYPE_CHECKING:
     from hawser.report.model import Report
-    from hawser.store import Bundle, RunInfo
+    from hawser.store import Bundle
 
 
 class ReportFormat(StrEnum):
@@ -122,8 +122,18 @@ def _export(bundle: Bundle, made: Report, folder: Path, axes: AxisScale) -> None
 def compare(
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN RUN...", help="Two or more runs, compared with the first."),
+        typer.Argument(
+            metavar="RUN...", help="Runs: two or more, compared with the first; or see --against."
+        ),
     ],
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--against",
+            metavar="RUN",
+            help="Compare with these runs together; three a side give verdicts. May be repeated.",
+        ),
+    ] = None,
     form: Annotated[
         ComparisonFormat | None,
         typer.Option(
@@ -141,9 +151,13 @@ def compare(
     from hawser.report.compare import compare as side_by_side
     from hawser.report.comparison import render_comparison, renderable_comparison
 
-    if len(runs) < 2:
-        raise typer.BadParameter(f"found {len(runs)}, expected at least two", param_hint="RUN")
-    made = side_by_side([chosen.bundle(run, folder) for run in runs])
+    sides = [chosen.bundles(some, folder) for some in (runs, against or [])]
+    if sum(map(len, sides)) < 2:
+        raise typer.BadParameter(f"found {len(sides[0])}, expected at least two", param_hint="RUN")
+    try:
+        made = side_by_side(*sides)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--against") from error
     given = ComparisonFormat.JSON if as_json else form
     wanted = ComparisonFormat(_form(given, file, ComparisonFormat))
     if wanted is ComparisonFormat.TEXT and file is None:
@@ -182,10 +196,17 @@ def _write(content: bytes, file: Path | None) -> None:
 
 
 def query(
-    run: options.RunArgument,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="Folder or id of a run, `latest`, `tag:TAG`, or `all`.",
+            autocompletion=options.several_runs,
+        ),
+    ],
     sql: Annotated[
         str,
-        typer.Argument(metavar="SQL", help="SQL query on the tables `samples` and `trials`."),
+        typer.Argument(metavar="SQL", help="SQL query on the tables `samples`, `trials`, `runs`."),
     ],
     folder: options.RunsOption = options.RUNS,
     as_csv: Annotated[
@@ -193,10 +214,10 @@ def query(
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Query a run's samples in SQL (DuckDB)."""
+    """Query samples of one, several or all runs in SQL (DuckDB)."""
     from hawser.cli import chosen, extras
 
-    found = chosen.bundle(run, folder)
+    found = chosen.bundles([run], folder)
     extras.need("query")
     from hawser.store.query import query as ask
 
@@ -208,22 +229,3 @@ def query(
     else:
         rows = (["" if value is None else str(value) for value in row] for row in answer.rows)
         output.show(output.table(answer.columns, rows))
-
-
-def runs(folder: options.RunsOption = options.RUNS, as_json: options.JsonOption = False) -> None:
-    """List all runs, newest first."""
-    from hawser.store import runs as listed
-
-    found = listed(folder)
-    if as_json:
-        output.document([one.model_dump(mode="json") for one in found])
-    elif not found:
-        output.say(f"No runs in {folder}; `hawser run FILE` starts one.")
-    else:
-        columns = ("run", "state", "started (UTC)", "trials ", "void ")
-        output.show(output.table(columns, map(_row, found), whole=("run",)))
-
-
-def _row(run: RunInfo) -> tuple[str, ...]:
-    started = "" if run.started is None else f"{run.started:%Y-%m-%d %H:%M}"
-    return run.run, run.state, started, f"{run.trials}/{run.planned}", str(run.void)

@@ -34,6 +34,10 @@ def run(
             help="Continue an unfinished run; finished trials are kept.",
         ),
     ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", metavar="TAG", help="Tag the run. May be repeated."),
+    ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run an experiment: deploy, measure, report, tear down.
@@ -41,11 +45,12 @@ def run(
     Exit code 1 if the run or an assertion failed, or if it was interrupted (it can be resumed).
     """
     from hawser import driver
-    from hawser.cli import extras, present
+    from hawser.cli import chosen, extras, present
     from hawser.cli.progress import observer
     from hawser.engine.execute import Request, execute
     from hawser.engine.signals import ProcessSignals
 
+    chosen.check_tags(tag or ())
     source = _source(file, resume, settings, only, repeat, duration)
     extras.need_for(source.workflow)
     request = Request(
@@ -54,6 +59,7 @@ def run(
         runs=out,
         resume=resume,
         command=("hawser", *sys.argv[1:]),
+        tags=tuple(tag or ()),
     )
     with observer() as seen:
         bundle = execute(request, driver.choose(source.workflow), seen, ProcessSignals())

@@ -16,7 +16,7 @@ from hawser.engine.run import Observer, Runner, lab_name
 from hawser.engine.signals import Signals
 from hawser.engine.trial import Bench
 from hawser.spec import Workflow
-from hawser.store import Bundle, RunWriter
+from hawser.store import Bundle, RunWriter, notes
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Request:
     """A bundle to continue, instead of creating one."""
     command: Sequence[str]
     """The command line, for the manifest."""
+    tags: Sequence[str] = ()
+    """Tags that the run gets."""
 
 
 def execute(request: Request, driver: Driver, observer: Observer, signals: Signals) -> Bundle:
@@ -54,6 +56,8 @@ def execute(request: Request, driver: Driver, observer: Observer, signals: Signa
     if lacks := planning.missing(planned, driver):
         raise LackingError(lacks)
     with signals.handled(), _writer(request, planned, driver) as writer:
+        if request.tags:
+            notes.tag(writer.path, add=request.tags)
         try:
             with _fleet(driver, signals) as fleet:
                 bench = Bench(

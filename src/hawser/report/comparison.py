@@ -11,12 +11,21 @@ from rich.text import Text
 
 from hawser.report import markdown
 from hawser.report import text as terminal
-from hawser.report.compare import Comparison, Form, Line
+from hawser.report.compare import FEWEST, Comparison, Form, Line
 from hawser.report.figures.dots import dots
 from hawser.report.model import Layout, Row
 from hawser.report.page import NARROW, WIDE, environment, figure
 from hawser.report.tables import Table, caption
-from hawser.report.words import DASH, count, effect_interval, effect_value, join, number
+from hawser.report.words import (
+    DASH,
+    count,
+    effect_interval,
+    effect_value,
+    join,
+    number,
+    percent,
+    probability,
+)
 from hawser.spec.workflow import Labels
 from hawser.stats import Effect
 from hawser.store import label
@@ -36,8 +45,14 @@ def render_comparison(comparison: Comparison, form: Form) -> bytes:
 
 
 def finding(comparison: Comparison) -> str:
-    """Say how many values changed, and in which direction."""
+    """Say how many values changed, and in which direction, or why that cannot be said."""
     effects = [one for line in comparison.lines for one in line.effects if one is not None]
+    if not comparison.reference:
+        return (
+            f"{count(len(effects), 'value')} compared with the first run, without verdicts: what"
+            " one run differs from another may be what runs differ anyway. Compare three runs a"
+            " side (--against), or interleave both in one run (hawser run FILE --against RUN)."
+        )
     known = [one for one in effects if one.interval is not None]
     up = sum(_change(one) == "higher" for one in effects)
     down = sum(_change(one) == "lower" for one in effects)
@@ -46,9 +61,9 @@ def finding(comparison: Comparison) -> str:
         f"{up} higher",
         f"{down} lower",
         f"{len(known) - up - down} not shown to differ",
-        *([f"{few} with too few runs to tell"] if few else []),
+        *([f"{few} with too few runs to tell (three a side are needed)"] if few else []),
     ]
-    return f"{count(len(effects), 'value')} compared with the first run: {join(parts)}."
+    return f"{count(len(effects), 'value')} compared with the reference: {join(parts)}."
 
 
 def _change(effect: Effect) -> str:
@@ -58,8 +73,12 @@ def _change(effect: Effect) -> str:
 
 
 def letters(comparison: Comparison) -> tuple[str, ...]:
-    """Short names of the runs: A, B, C ..."""
-    return tuple(_letter(index) for index in range(len(comparison.runs)))
+    """Short names of the runs: A, B, C ...; of sides: A1, A2, A3, B1, B2 ..."""
+    if not comparison.reference:
+        return tuple(_letter(index) for index in range(len(comparison.runs)))
+    others = len(comparison.runs) - comparison.reference
+    first = (f"A{at}" for at in range(1, comparison.reference + 1))
+    return (*first, *(f"B{at}" for at in range(1, others + 1)))
 
 
 def _letter(index: int) -> str:
@@ -96,18 +115,25 @@ def result_tables(comparison: Comparison) -> list[Table]:
 
 
 def _table(comparison: Comparison, lines: Sequence[Line]) -> Table:
-    layout, (first, *others) = comparison.layout, letters(comparison)
+    layout, names = comparison.layout, letters(comparison)
     axes = (*layout.group_axes, layout.axis) if layout.axis else ("variant",)
-    heads = [f"{name}: median (n)" for name in (first, *others)]
-    heads += (head for name in others for head in (f"{name} / {first}", "95 % CI", "change"))
-    rows = [
-        (
-            *_axis_values(layout, axes, line.variant),
-            *(_cell(row) for row in line.rows),
-            *(cell for one in line.effects for cell in _effect(one)),
-        )
-        for line in lines
-    ]
+    heads = [f"{name}: median (n)" for name in names]
+    spreads = len(comparison.runs) >= FEWEST
+    if comparison.reference:
+        heads += ["A, between runs", "B, between runs", "B / A", "95 % CI", "p (Holm)", "change"]
+    else:
+        heads += [f"{name} / {names[0]}" for name in names[1:]]
+        heads += ["between runs"] if spreads else []
+    rows = []
+    for line in lines:
+        cells = [_cell(row) for row in line.rows]
+        ratios = [DASH if one is None else effect_value(one) for one in line.effects]
+        between = [percent(one) for one in line.spread]
+        if comparison.reference:
+            cells += [*between, *ratios, *_verdict(line.effects[0])]
+        else:
+            cells += [*ratios, *(between if spreads else ())]
+        rows.append((*_axis_values(layout, axes, line.variant), *cells))
     return Table(caption([line.any for line in lines]), (*axes, *heads), tuple(rows), len(axes))
 
 
@@ -121,11 +147,11 @@ def _cell(row: Row | None) -> str:
     return f"{number(row.summary.median)} ({row.summary.n})"
 
 
-def _effect(effect: Effect | None) -> tuple[str, str, str]:
+def _verdict(effect: Effect | None) -> tuple[str, str, str]:
     if effect is None:
         return DASH, DASH, DASH
     unclear = "not shown" if effect.close else "too few runs"
-    return effect_value(effect), effect_interval(effect), _change(effect) or unclear
+    return effect_interval(effect), probability(effect.adjusted), _change(effect) or unclear
 
 
 def document(comparison: Comparison) -> dict[str, object]:
@@ -135,6 +161,7 @@ def document(comparison: Comparison) -> dict[str, object]:
             {"run": run.run, "workflow": run.workflow, "valid": valid}
             for run, valid in zip(comparison.runs, comparison.valid, strict=True)
         ],
+        "reference": [run.run for run in comparison.runs[: comparison.reference]],
         "differences": list(comparison.differences),
         "rows": [_json_row(line) for line in comparison.lines],
     }
@@ -159,7 +186,9 @@ def _json_row(line: Line) -> dict[str, object]:
             [one.interval.low, one.interval.high] if one and one.interval else None
             for one in line.effects
         ],
+        "p_holm": [one and one.adjusted for one in line.effects],
         "told_apart": [one and one.verdict for one in line.effects],
+        "between_runs": list(line.spread),
     }
 
 
@@ -194,6 +223,7 @@ def _html(comparison: Comparison) -> str:
             runs=runs_table(comparison),
             chart=_chart(comparison),
             results=result_tables(comparison),
+            sides=bool(comparison.reference),
         )
     )
 

@@ -1,7 +1,7 @@
-"""SQL queries on a run, executed by DuckDB.
+"""SQL queries on runs, executed by DuckDB.
 
-A statement sees two tables: `samples` (see `hawser.store.table`) and `trials`. It cannot reach
-files or the network.
+A statement sees three tables: `samples` (see `hawser.store.table`), `trials` and `runs`. It cannot
+reach files or the network.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -46,17 +46,19 @@ class Answer:
         return stream.getvalue()
 
 
-def query(bundle: Bundle, sql: str) -> Answer:
-    """Execute one SQL statement on a run.
+def query(bundles: Sequence[Bundle], sql: str) -> Answer:
+    """Execute one SQL statement on runs, at least one.
 
     Raises:
-        QueryError: the statement is wrong, or reads something other than the two tables.
-        BundleError: the run is damaged.
+        QueryError: the statement is wrong, or reads something other than the three tables.
+        BundleError: a run is damaged.
     """
-    samples, trials = table.samples(bundle), table.trials(bundle)
+    samples = table.together([table.samples(each) for each in bundles])
+    trials = table.together([table.trials(each) for each in bundles])
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         connection.register("samples", samples)
         connection.register("trials", trials)
+        connection.register("runs", table.runs(bundles))
         for setting in ("python_enable_replacements", "enable_external_access"):
             connection.execute(f"SET {setting} = false")
         connection.execute("SET lock_configuration = true")

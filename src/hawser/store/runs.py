@@ -6,8 +6,10 @@ from datetime import datetime
 from pathlib import Path
 
 from hawser.spec.model import Model
+from hawser.store import notes
 from hawser.store.bundle import MANIFEST, Bundle
 from hawser.store.errors import BundleError
+from hawser.store.notes import Note
 
 
 class RunInfo(Model):
@@ -29,6 +31,8 @@ class RunInfo(Model):
     valid: bool = False
     problems: tuple[str, ...] = ()
     """Reasons not to rely on the run."""
+    tags: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def runs(folder: Path) -> tuple[RunInfo, ...]:
@@ -44,6 +48,7 @@ def _info(path: Path) -> RunInfo:
     try:
         bundle = Bundle.open(path)
         problems = bundle.problems()
+        added = notes.read(path)
     except BundleError as error:
         return RunInfo(run=path.name, path=path, state="damaged", problems=(str(error),))
     manifest, trials = bundle.manifest, bundle.trials
@@ -59,4 +64,6 @@ def _info(path: Path) -> RunInfo:
         void=sum(not trial.record.valid for trial in trials),
         valid=not problems,
         problems=problems,
+        tags=added.tags,
+        notes=added.notes,
     )

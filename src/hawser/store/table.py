@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hawser.store import notes
 from hawser.store.bundle import PARQUET, Bundle, Trial
 from hawser.store.sample import Sample
 
@@ -54,6 +56,41 @@ def trials(bundle: Bundle) -> pa.Table:
         for trial in bundle.trials
     ]
     return pa.Table.from_pylist(rows, schema)
+
+
+def runs(bundles: Sequence[Bundle]) -> pa.Table:
+    """One row per run: when, how it ended, with what, where, and its tags."""
+    schema = pa.schema(
+        [
+            *((name, pa.string()) for name in ("run", "workflow", "state")),
+            ("valid", pa.bool_()),
+            *((name, pa.timestamp("s", tz="UTC")) for name in ("started", "finished")),
+            *((name, pa.string()) for name in ("hawser", "commit", "cpu", "kernel")),
+            ("tags", pa.list_(pa.string())),
+        ]
+    )
+    rows = [
+        {
+            **each.manifest.model_dump(include={"run", "workflow", "started", "finished"}),
+            "state": each.state,
+            "valid": not each.problems(),
+            "hawser": each.manifest.hawser,
+            "commit": each.manifest.revision.commit if each.manifest.revision else None,
+            "cpu": each.manifest.machine.cpu,
+            "kernel": each.manifest.machine.kernel,
+            "tags": list(notes.read(each.path).tags),
+        }
+        for each in bundles
+    ]
+    return pa.Table.from_pylist(rows, schema)
+
+
+def together(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables of several runs as one; columns that a run lacks are null."""
+    if len(tables) == 1:
+        return tables[0]
+    plain = [each.replace_schema_metadata(None) for each in tables]
+    return pa.concat_tables(plain, promote_options="default")
 
 
 def parquet(bundle: Bundle) -> bytes:

@@ -47,7 +47,7 @@ def test_it_has_a_report_and_answers_queries() -> None:
     report = build(Bundle.open(EARLIER))
     assert report.valid
     assert b"ipomp had the highest goodput" in render(report, "md")
-    found = query(Bundle.open(EARLIER), "SELECT count(*) FROM samples WHERE metric = 'goodput'")
+    found = query([Bundle.open(EARLIER)], "SELECT count(*) FROM samples WHERE metric = 'goodput'")
     assert found.rows[0][0] > 0
 
 

@@ -34,7 +34,7 @@ def test_sql_agrees_with_the_files(run: Bundle) -> None:
         select v_transport, count(*) as n, avg(value) as mean from samples
         where metric = 'goodput' and kind = 'summary' and valid group by all order by all
     """
-    answer = query(run, sql)
+    answer = query([run], sql)
     assert answer.columns == ("v_transport", "n", "mean")
     for name, n, mean in answer.rows:
         values = [
@@ -50,13 +50,13 @@ def test_sql_agrees_with_the_files(run: Bundle) -> None:
 
 def test_trials_can_be_asked_too(run: Bundle) -> None:
     sql = "select trial, reason, finished - started as took from trials where not valid"
-    (row,) = query(run, sql).records()
+    (row,) = query([run], sql).records()
     assert row == {"trial": 4, "reason": "no answer", "took": "P0M0DT9S"}
 
 
 def test_rows_as_json_and_csv(run: Bundle) -> None:
     answer = query(
-        run, """select 'a"b' as x, null as y, 1.5 as z, 'nan'::double as n, now() as t"""
+        [run], """select 'a"b' as x, null as y, 1.5 as z, 'nan'::double as n, now() as t"""
     )
     (record,) = json.loads(answer.json())
     assert (record["x"], record["y"], float(record["z"]), record["n"]) == ('a"b', None, 1.5, None)
@@ -85,7 +85,7 @@ def test_rows_as_json_and_csv(run: Bundle) -> None:
 )
 def test_a_bad_statement_is_one_sentence(run: Bundle, sql: str, message: str) -> None:
     with pytest.raises(QueryError, match=message) as caught:
-        query(run, sql)
+        query([run], sql)
     assert str(caught.value).startswith("query: ")
     assert "\n" not in str(caught.value)
     assert "Traceback" not in str(caught.value)
@@ -95,7 +95,7 @@ def test_python_variables_are_out_of_reach(run: Bundle) -> None:
     secret = table.trials(run)
     assert secret.num_rows
     with pytest.raises(QueryError, match="secret"):
-        query(run, "select * from secret")
+        query([run], "select * from secret")
 
 
 def test_a_run_in_work_answers_from_its_trials(tmp_path: Path) -> None:
@@ -106,16 +106,16 @@ def test_a_run_in_work_answers_from_its_trials(tmp_path: Path) -> None:
         for place in plan.order:
             with run.trial(place.trial, place.variant, place.repeat) as trial:
                 trial.add(synthetic.samples(place.variant, synthetic.np.random.default_rng(1)))
-            count = query(Bundle.open(run.path), "select count(distinct trial) from samples")
+            count = query([Bundle.open(run.path)], "select count(distinct trial) from samples")
             assert count.rows == ((place.trial,),)
             run.compile()
         (run.path / "samples.parquet").write_bytes(b"PAR1 damaged PAR1")
-        assert query(Bundle.open(run.path), "select count(*) from trials").rows == ((3,),)
+        assert query([Bundle.open(run.path)], "select count(*) from trials").rows == ((3,),)
         assert table.samples(Bundle.open(run.path)).num_rows > 0
 
 
 def test_an_empty_run_has_empty_tables(tmp_path: Path) -> None:
     workflow = synthetic.quickstart(1)
     with RunWriter.create(tmp_path, synthetic.manifest(workflow), workflow, {}) as run:
-        assert query(Bundle.open(run.path), "select v_transport from samples").rows == ()
-        assert query(Bundle.open(run.path), "select started from trials").rows == ()
+        assert query([Bundle.open(run.path)], "select v_transport from samples").rows == ()
+        assert query([Bundle.open(run.path)], "select started from trials").rows == ()
