@@ -10,18 +10,8 @@ from hawser.report.model import Bottleneck
 from hawser.report.words import join, number
 from hawser.spec.measurement import Iperf3, Measurement, PathMtu, Ping
 from hawser.spec.workflow import Labels, Workflow
-from hawser.stats.bottleneck import (
-    Cause,
-    Connection,
-    CpuQuota,
-    Diagnosis,
-    DropPoint,
-    Loss,
-    Program,
-    Queue,
-    find,
-    share,
-)
+from hawser.stats.bottleneck import Cause, Diagnosis, find
+from hawser.stats.evidence import Connection, CpuQuota, DropPoint, Loss, Program, Queue, share
 from hawser.store import Sample
 
 _WHO = {"generator": "the generator", "receiver": "the receiver", "function": "the function"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hawser.spec.measurement import Iperf3, Load, Measurement, Throughput
-from hawser.stats import bottleneck
-from hawser.stats.bottleneck import (
+from hawser.stats import evidence
+from hawser.stats.evidence import (
     Connection,
     CpuQuota,
     DropPoint,
@@ -106,7 +106,7 @@ def _program(subject: str, its: Role, values: Values) -> Program:
 
 
 def _quota(name: str, its: Role, values: Values) -> CpuQuota:
-    used = bottleneck.share(values.get("cpu", 0.0), values["cpu_limit"])
+    used = evidence.share(values.get("cpu", 0.0), values["cpu_limit"])
     return CpuQuota(
         node=_node(name), role=its, used=used, throttled=values.get("throttled", 0.0) / 100
     )

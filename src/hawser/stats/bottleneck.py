@@ -12,9 +12,17 @@ from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
 from hawser.spec.model import Model
-
-Role = Literal["generator", "receiver", "function"]
-"""Part a node plays in a measurement: it sends the traffic, receives it, or is on its way."""
+from hawser.stats.evidence import (
+    Connection,
+    CpuQuota,
+    DropPoint,
+    Evidence,
+    Observation,
+    Program,
+    Queue,
+    Role,
+    share,
+)
 
 Kind = Literal["rate", "queue", "filter", "function", "generator", "receiver", "loss"]
 
@@ -41,98 +49,6 @@ DROP_RATIO: Final = 1e-4
 """Share of packets below which drops are not taken for the limit."""
 MIN_DROPS: Final = 5
 """Fewer drops than this may come from the start of the traffic alone."""
-
-
-class Queue(Model):
-    """One direction of a link, port or path that has a rate limit."""
-
-    name: str
-    rate: float
-    """Mbit/s."""
-    load: float
-    """Mean share of the rate used while traffic flowed."""
-    peak: float
-    """Largest share of the rate used."""
-    packets: int
-    drops: int
-    load_at_drop: float = 0.0
-    """Share of the rate used when packets were dropped."""
-
-    @property
-    def drop_ratio(self) -> float:
-        """Share of its packets that were dropped."""
-        return share(self.drops, self.packets + self.drops)
-
-
-class Program(Model):
-    """The busiest thread of a program, in shares of the time."""
-
-    element: str
-    """Its node; for daemons, the daemon."""
-    name: str
-    role: Role
-    demand: float
-    """Running or runnable."""
-    cpu: float
-    """Running."""
-
-
-class CpuQuota(Model):
-    """The CPU quota of a node, used by all its programs together."""
-
-    node: str
-    role: Role
-    used: float
-    """Share of the quota that was used."""
-    throttled: float
-    """Share of the periods in which programs were throttled."""
-
-
-class DropPoint(Model):
-    """Where a node may drop packets that it received: its IP stack or its sockets."""
-
-    node: str
-    role: Role
-    packets: int
-    """Received by the stack, or delivered to the sockets."""
-    drops: int
-
-
-class Connection(Model):
-    """The TCP connections of a sending node and what limited them, in shares of the time."""
-
-    sender: str
-    sender_role: Role
-    receiver: str
-    receiver_role: Role
-    window: float
-    """Limited by the receive window."""
-    buffer: float
-    """Limited by the send buffer, which is too small for the path."""
-
-
-class Loss(Model):
-    """Packets lost on a path by its configured loss."""
-
-    name: str
-    packets: int
-    """Lost."""
-
-
-class Evidence(Model):
-    """What was recorded during one measurement."""
-
-    queues: tuple[Queue, ...] = ()
-    programs: tuple[Program, ...] = ()
-    cpu_quotas: tuple[CpuQuota, ...] = ()
-    stacks: tuple[DropPoint, ...] = ()
-    """IP stacks; what they drop is dropped by a filter or policer."""
-    sockets: tuple[DropPoint, ...] = ()
-    connections: tuple[Connection, ...] = ()
-    losses: tuple[Loss, ...] = ()
-
-
-Observation = Queue | Program | CpuQuota | DropPoint | Connection | Loss
 
 
 class Cause(Model):
@@ -163,11 +79,6 @@ def find(evidence: Evidence) -> Diagnosis:
     others = [cause for cause in _utilisations(evidence) if cause.element not in named]
     nearest = max(others, key=lambda cause: cause.utilisation, default=None)
     return Diagnosis(limits=limits, nearest=nearest)
-
-
-def share(part: float, whole: float) -> float:
-    """Part of a whole; 0 if the whole is 0."""
-    return part / whole if whole > 0 else 0.0
 
 
 def _full(queue: Queue) -> bool:

@@ -17,7 +17,7 @@ import pytest
 
 from hawser.driver.local import LocalDriver
 from hawser.node.netns import cgroup
-from hawser.stats.bottleneck import Program
+from hawser.stats.evidence import Program
 from lab.run.bottleneck import FREE, LIMITED, judged, scenario
 
 pytestmark = [

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hawser.stats.bottleneck import (
+from hawser.stats.bottleneck import find
+from hawser.stats.evidence import (
     Connection,
     CpuQuota,
     DropPoint,
@@ -17,7 +18,6 @@ from hawser.stats.bottleneck import (
     Program,
     Queue,
     Role,
-    find,
 )
 
 
