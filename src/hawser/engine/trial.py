@@ -18,7 +18,7 @@ from hawser.engine.signals import Signals, StopRequest
 from hawser.node.base import NodeError
 from hawser.probe.base import Context, Probe, ProbeError
 from hawser.probe.convergence import Convergence, Switched
-from hawser.probe.evidence import EvidenceRecorder
+from hawser.probe.evidence import EvidenceRecorder, counted
 from hawser.probe.passive import Passive
 from hawser.probe.registry import probe_for
 from hawser.spec.measurement import Iperf3, Measurement, rounds
@@ -134,7 +134,7 @@ class _One:
         measurement = self.scenario.measurements[name]
         probe = self.bench.probes(measurement)
         with ExitStack() as stack:
-            evidence = EvidenceRecorder(self.lab, name, _ends(measurement), probe.seconds())
+            evidence = EvidenceRecorder(self.lab, name, _ends(measurement), counted(measurement))
             stack.enter_context(evidence)
             convergence = self._convergence(name, measurement)
             if convergence is not None:

@@ -1,12 +1,14 @@
-"""Evidence of bottlenecks: counters of the time of one measurement, as samples.
+"""Evidence of bottlenecks: counters of the time that a measurement counts, as samples.
 
-Counters are read when traffic starts and when the measurement ends. Programs and sockets may exist
-only in between, and drops of queues matter only with the load at the same time, so these are also
-watched during the measurement.
+Counters are read when the warm-up is over and when the measured time is. Programs and sockets may
+exist only in between, and drops of queues matter only with the load at the same time, so these are
+also looked at in between.
 """
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,10 +17,10 @@ from typing import Final, Self
 from hawser.control.model import WanCounters
 from hawser.driver.base import Lab
 from hawser.driver.roles import ROLES
-from hawser.node.base import Node, Usage
+from hawser.node.base import Node, NodeError, Usage
 from hawser.probe import daemons, nstat
-from hawser.probe.queues import Queues
 from hawser.probe.watch import Watch
+from hawser.spec.measurement import Http, Iperf3, Load, Measurement
 from hawser.store.sample import Sample
 
 _EXPLAINED: Final = (
@@ -43,51 +45,112 @@ class _State:
     wan: tuple[WanCounters, ...]
 
 
-class EvidenceRecorder:
-    """Records evidence from `begin` until the end of its block."""
+_LOOKS: Final = 8
+"""In a measurement, but none more than once in 0.25 s and at least one a second."""
 
-    def __init__(self, lab: Lab, measurement: str, ends: tuple[str, str], seconds: float) -> None:
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a measurement that its result counts."""
+
+    after: float = 0.0
+    """Seconds of warm-up."""
+    seconds: float | None = None
+    """How long it takes; None if that is not known before its end."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two looks."""
+        return 1.0 if self.seconds is None else min(1.0, max(0.25, self.seconds / _LOOKS))
+
+
+def counted(measurement: Measurement) -> Window:
+    """Give the part of a measurement that counts."""
+    match measurement:
+        case Iperf3() | Http():
+            return Window(float(measurement.warmup), float(measurement.duration))
+        case Load():
+            return Window(0.0, float(measurement.duration))
+        case _:
+            return Window()
+
+
+class EvidenceRecorder:
+    """Records evidence of one measurement, in a thread of its own, within its window."""
+
+    def __init__(self, lab: Lab, measurement: str, ends: tuple[str, str], window: Window) -> None:
         """Prepare to record.
 
         Args:
             lab: where.
             measurement: name of the measurement.
             ends: nodes between which it measures.
-            seconds: expected duration of its traffic.
+            window: when.
         """
         self._lab = lab
         self._measurement = measurement
-        self._seconds = seconds
-        self._begun: _State | None = None
-        self._queues = Queues(lab)
-        self._watch = Watch(lab, ends, self._queues, seconds)
+        self._window = window
+        self._states: list[_State] = []
+        self._watch = Watch(lab, ends)
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._fault: NodeError | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._watch.stop()
+        self._stop()
 
     def begin(self) -> None:
-        """Begin recording, when traffic starts. Later calls do nothing.
+        """Traffic starts: record from the end of the warm-up on. Later calls do nothing.
 
         Raises:
             NodeError: a node's counters cannot be read.
         """
-        if self._begun is None:
-            self._begun = _state(self._lab)
-            self._watch.start()
+        if self._thread is None:
+            if not self._window.after:
+                self._read()
+            self._thread = threading.Thread(target=self._run, name="evidence", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            if self._over.wait(self._window.after):
+                return
+            if not self._states:
+                self._read()
+            seconds = self._window.seconds
+            end = math.inf if seconds is None else self._states[0].at + seconds
+            while (left := end - time.monotonic()) > 0:
+                if self._over.wait(min(left, self._window.interval)):
+                    break
+                self._watch.look()
+            self._states.append(_state(self._lab))
+        except NodeError as fault:
+            self._fault = fault
+
+    def _read(self) -> None:
+        self._states.append(_state(self._lab))
+        self._watch.look()
+
+    def _stop(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
 
     def finish(self) -> tuple[Sample, ...]:
-        """Give what was recorded since `begin`; nothing if no traffic started.
+        """Give what was recorded; nothing if the measurement ended before its window began.
 
         Raises:
-            NodeError: a node's counters cannot be read.
+            NodeError: a node's counters could not be read.
         """
-        self._watch.stop()
-        if self._begun is None:
+        self._stop()
+        if self._fault is not None:
+            raise self._fault
+        if len(self._states) < 2:
             return ()
-        early, late = self._begun, _state(self._lab)
+        early, late = self._states
         return tuple(
             Sample(
                 measurement=self._measurement,
@@ -102,7 +165,6 @@ class EvidenceRecorder:
 
     def _rows(self, early: _State, late: _State) -> Iterator[tuple[str, str, str, float]]:
         window = late.at - early.at
-        yield from self._queues.rows(min(window, self._seconds or window))
         yield from self._watch.rows()
         for name, counts in late.protocols.items():
             yield from _protocols(name, nstat.since(early.protocols[name], counts))
@@ -171,4 +233,6 @@ def _lost(before: WanCounters, after: WanCounters) -> Iterator[tuple[str, str, s
         was = earlier.get(path.name)
         lost = path.drop_loss - (was.drop_loss if was else 0)
         if lost > 0:
+            offered = path.rx_packets - (was.rx_packets if was else 0)
             yield path.name, "drop_loss", "packets", float(lost)
+            yield path.name, "packets_offered", "packets", float(offered)

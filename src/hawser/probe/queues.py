@@ -24,6 +24,23 @@ Counts = Mapping[str, Mapping[str, int]]
 """Class -> name of the count -> value."""
 
 
+_SILENT: Final = 0.01
+"""Share of the rate below which traffic has not begun yet: tools exchange parameters first."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The time between two readings."""
+
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return self.end - self.start
+
+
 @dataclass
 class _Queue:
     """What went through one limit."""
@@ -39,19 +56,39 @@ class _Queue:
     """Share of the rate in the busiest moment."""
     load_at_drops: list[tuple[float, int]] = field(default_factory=list)
     """Share of the rate in a moment, and packets dropped in it."""
+    dropped: list[Moment] = field(default_factory=list)
+    """Moments in which packets were dropped."""
 
-    def add(self, limit: float, seconds: float, moved: Mapping[str, int], drops: int) -> None:
-        capacity = limit * seconds
+    def add(self, limit: float, when: Moment, moved: Mapping[str, int], drops: int) -> None:
+        capacity = limit * when.seconds
+        load = 8 * moved["bytes"] / capacity
         self.limit = limit
+        if not (self.offered or drops) and load < _SILENT:
+            return
         self.offered += capacity
         self.bits += 8 * moved["bytes"]
         self.packets += moved["packets"]
         self.drops += drops
-        load = 8 * moved["bytes"] / capacity
-        if seconds >= _MOMENT:
+        if when.seconds >= _MOMENT:
             self.busiest = max(self.busiest, load)
         if drops:
             self.load_at_drops.append((load, drops))
+            self.dropped.append(when)
+
+    def rows(self, name: str, whole: float) -> Iterator[Row]:
+        """Say what went through in the whole time."""
+        yield name, "rate_limit", "Mbit/s", self.limit / 1e6
+        if self.offered > 0:
+            yield name, "load", "%", 100 * self.bits / self.offered
+        yield name, "load_busiest", "%", 100 * self.busiest
+        yield name, "packets", "packets", float(self.packets)
+        yield name, "bytes", "bytes", self.bits / 8
+        yield name, "drop_queue", "packets", float(self.drops)
+        if self.drops:
+            load = sum(share * n for share, n in self.load_at_drops) / self.drops
+            yield name, "load_at_drop", "%", 100 * load
+            span = Moment(self.dropped[0].start, self.dropped[-1].end)
+            yield name, "drop_span", "%", 100 * span.seconds / whole
 
 
 class Queues:
@@ -73,32 +110,19 @@ class Queues:
             counts |= self._lab.nodes[node].counters()
         self._readings.append((time.monotonic(), shapers, counts))
 
-    def rows(self, active: float) -> Iterator[Row]:
-        """Say what went through each limit between the first reading and the last.
-
-        Args:
-            active: seconds of this time in which traffic flowed.
-        """
+    def rows(self) -> Iterator[Row]:
+        """Say what went through each limit between the first reading and the last."""
         if len(self._readings) < 2:
             return
-        window = self._readings[-1][0] - self._readings[0][0]
+        whole = self._readings[-1][0] - self._readings[0][0]
         for name, queue in self._queues().items():
-            yield name, "rate_limit", "Mbit/s", queue.limit / 1e6
-            if queue.offered > 0 and active > 0:
-                share = queue.bits / queue.offered * max(1.0, window / active)
-                yield name, "load", "%", 100 * share
-            yield name, "load_busiest", "%", 100 * queue.busiest
-            yield name, "packets", "packets", float(queue.packets)
-            yield name, "drop_queue", "packets", float(queue.drops)
-            if queue.drops:
-                load = sum(share * n for share, n in queue.load_at_drops) / queue.drops
-                yield name, "load_at_drop", "%", 100 * load
+            yield from queue.rows(name, whole)
 
     def _queues(self) -> dict[str, _Queue]:
         found: dict[str, _Queue] = {}
         for (start, shapers, before), (end, _, after) in pairwise(self._readings):
-            for shaper in shapers:
-                _add(found, shaper, end - start, before, after)
+            for shaper in shapers if end > start else ():
+                _add(found, shaper, Moment(start, end), before, after)
         return found
 
 
@@ -107,9 +131,9 @@ def _limited(shaper: ShaperPlan) -> bool:
 
 
 def _add(
-    found: dict[str, _Queue], shaper: ShaperPlan, seconds: float, before: Counts, after: Counts
+    found: dict[str, _Queue], shaper: ShaperPlan, when: Moment, before: Counts, after: Counts
 ) -> None:
-    """Add what a shaper and its classes did in so many seconds.
+    """Add what a shaper and its classes did in a moment.
 
     What a class drops while the whole is full is the whole's doing.
     """
@@ -118,16 +142,16 @@ def _add(
     drops = sum(each["drop_queue"] for each in moved.values())
     apart = [each for each in shaper.classes if each.rate is not None and len(moved) > 1]
     full = False
-    if shaper.rate is not None and seconds > 0:
-        full = 8 * total["bytes"] >= FULL * shaper.rate * seconds
+    if shaper.rate is not None:
+        full = 8 * total["bytes"] >= FULL * shaper.rate * when.seconds
         own = drops if full or not apart else 0
-        found.setdefault(shaper.name, _Queue()).add(shaper.rate, seconds, total, own)
+        found.setdefault(shaper.name, _Queue()).add(shaper.rate, when, total, own)
     elif len(moved) == 1:
         apart = list(shaper.classes)
-    for each in apart if seconds > 0 else ():
+    for each in apart:
         if each.rate is not None:
             lost = 0 if full else moved[each.name]["drop_queue"]
-            found.setdefault(each.name, _Queue()).add(each.rate, seconds, moved[each.name], lost)
+            found.setdefault(each.name, _Queue()).add(each.rate, when, moved[each.name], lost)
 
 
 def _moved(before: Counts, after: Counts, name: str) -> dict[str, int]:

@@ -14,6 +14,8 @@ from hawser.node.base import Node
 
 _TIME = re.compile(r"\b(busy|rwnd_limited|sndbuf_limited):(\d+(?:\.\d+)?)ms")
 _SENT = re.compile(r"\bbytes_sent:(\d+)")
+_RECEIVED = re.compile(r"\bbytes_received:(\d+)")
+_MEMORY = re.compile(r"\bskmem:\(r(\d+),rb(\d+),")
 _LEAST_BYTES = 100_000
 """Of a connection that counts; others carry control."""
 
@@ -30,17 +32,27 @@ class Connection:
     """Of this: while the sender's own buffer was too small."""
 
 
-def connections(node: Node) -> Mapping[str, Connection]:
-    """TCP connections of a node that send, by their two ends.
+@dataclass(frozen=True)
+class Sockets:
+    """The TCP connections of a node that carry data, by their two ends."""
+
+    sending: Mapping[str, Connection]
+    receiving: Mapping[str, float]
+    """Share of the receive buffer that holds unread data."""
+
+
+def connections(node: Node) -> Sockets:
+    """TCP connections of a node.
 
     Raises:
         NodeError: `ss` could not be run.
     """
-    return parse(node.run(["ss", "-tinOH"], timeout=10).stdout)
+    text = node.run(["ss", "-tinmOH"], timeout=10).stdout
+    return Sockets(parse(text), unread(text))
 
 
 def parse(text: str) -> dict[str, Connection]:
-    """Read the output of `ss -tinOH`: a connection a line."""
+    """Read what `ss -tinmOH` says of connections that send, a line each."""
     found = {}
     for line in text.splitlines():
         columns, sent = line.split(), _SENT.search(line)
@@ -52,4 +64,16 @@ def parse(text: str) -> dict[str, Connection]:
             times.get("rwnd_limited", 0.0),
             times.get("sndbuf_limited", 0.0),
         )
+    return found
+
+
+def unread(text: str) -> dict[str, float]:
+    """Read what `ss -tinmOH` says of connections that receive."""
+    found = {}
+    for line in text.splitlines():
+        columns, received, memory = line.split(), _RECEIVED.search(line), _MEMORY.search(line)
+        if len(columns) < 5 or received is None or memory is None or not int(memory[2]):
+            continue
+        if int(received[1]) >= _LEAST_BYTES:
+            found[f"{columns[3]} {columns[4]}"] = int(memory[1]) / int(memory[2])
     return found

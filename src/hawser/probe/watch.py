@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final
 
 from hawser.driver.base import Lab
@@ -14,8 +14,6 @@ from hawser.node.base import NodeError, ThreadTimes
 from hawser.probe import sockets
 from hawser.probe.queues import Queues, Row
 
-_LOOKS: Final = 8
-"""In a measurement, but none more than once in 0.25 s and at least one a second."""
 _LONG_ENOUGH: Final = 0.3
 """Share of the time that a thread must have been seen for, to say how busy it was."""
 
@@ -31,58 +29,66 @@ class _Seen:
     times: ThreadTimes
 
 
-class Watch:
-    """Looks at programs, sockets and queues, in a thread of its own, from `start` to `stop`."""
+@dataclass
+class _Socket:
+    """A connection that sends, at the first look and the last."""
 
-    def __init__(self, lab: Lab, ends: tuple[str, str], queues: Queues, seconds: float) -> None:
+    first: tuple[float, sockets.Connection]
+    last: tuple[float, sockets.Connection]
+
+    def waited(self) -> sockets.Connection:
+        """Give the milliseconds between both looks."""
+        one, other = self.first[1], self.last[1]
+        return sockets.Connection(
+            other.busy - one.busy,
+            other.receive_window - one.receive_window,
+            other.send_buffer - one.send_buffer,
+        )
+
+    @property
+    def milliseconds(self) -> float:
+        """Time between both looks."""
+        return 1000 * (self.last[0] - self.first[0])
+
+
+class Watch:
+    """Looks at programs, sockets and queues whenever it is told to."""
+
+    def __init__(self, lab: Lab, ends: tuple[str, str]) -> None:
         """Prepare to watch a lab.
 
         Args:
             lab: where.
             ends: nodes whose TCP connections are looked at.
-            queues: read at every look.
-            seconds: how long it will take.
         """
         self._lab = lab
         self._ends = tuple(end for end in ends if end in lab.nodes)
         self._others = {
             end for each in lab.plan.cross_traffic for end in (each.source, each.target)
         }
-        self._queues = queues
-        self._interval = min(1.0, max(0.25, seconds / _LOOKS))
-        self._began = self._ended = 0.0
+        self._queues = Queues(lab)
+        self._looks: list[float] = []
         self._threads: dict[_Thread, tuple[_Seen, _Seen]] = {}
-        self._connections = {end: dict[str, sockets.Connection]() for end in self._ends}
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._sending = {end: dict[str, _Socket]() for end in self._ends}
+        self._unread = {end: list[float]() for end in self._ends}
 
-    def start(self) -> None:
-        """Begin."""
-        self._began = time.monotonic()
-        self._look()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End, with a last look. Idempotent."""
-        if self._thread is not None and not self._over.is_set():
-            self._over.set()
-            self._thread.join()
-            self._look()
-            self._ended = time.monotonic()
-
-    def _run(self) -> None:
-        while not self._over.wait(self._interval):
-            self._look()
-
-    def _look(self) -> None:
+    def look(self) -> None:
         """Look once; what cannot be read now is looked at the next time."""
         with contextlib.suppress(NodeError):
             self._queues.read()
         self._look_at_programs()
         for end in self._ends:
             with contextlib.suppress(NodeError):
-                self._connections[end] |= sockets.connections(self._lab.nodes[end])
+                self._look_at_sockets(end)
+        self._looks.append(time.monotonic())
+
+    def _look_at_sockets(self, end: str) -> None:
+        seen, now = sockets.connections(self._lab.nodes[end]), time.monotonic()
+        for name, each in seen.sending.items():
+            known = self._sending[end].setdefault(name, _Socket((now, each), (now, each)))
+            known.last = (now, each)
+        if seen.receiving:
+            self._unread[end].append(fmean(seen.receiving.values()))
 
     def _look_at_programs(self) -> None:
         owners = {}
@@ -100,19 +106,29 @@ class Watch:
                     self._threads[subject, tid] = (first, seen)
 
     def rows(self) -> Iterator[Row]:
-        """Say how busy programs were, and what connections waited for."""
+        """Say how full queues were, how busy programs, and what connections waited for."""
+        yield from self._queues.rows()
         yield from self._program_rows()
-        for end, found in self._connections.items():
-            busy = sum(each.busy for each in found.values())
-            if busy > 0:
-                window = sum(each.receive_window for each in found.values())
-                buffer = sum(each.send_buffer for each in found.values())
-                yield f"socket:{end}", "receive_window_limited", "%", 100 * window / busy
-                yield f"socket:{end}", "send_buffer_limited", "%", 100 * buffer / busy
+        for end in self._ends:
+            yield from self._socket_rows(end)
+
+    def _socket_rows(self, end: str) -> Iterator[Row]:
+        twice = [each for each in self._sending[end].values() if each.milliseconds > 0]
+        waited = [each.waited() for each in twice]
+        busy = sum(each.busy for each in waited)
+        if busy > 0:
+            window = sum(each.receive_window for each in waited)
+            buffer = sum(each.send_buffer for each in waited)
+            busiest = max(w.busy / each.milliseconds for w, each in zip(waited, twice, strict=True))
+            yield f"socket:{end}", "busy", "%", 100 * min(1.0, busiest)
+            yield f"socket:{end}", "receive_window_limited", "%", 100 * window / busy
+            yield f"socket:{end}", "send_buffer_limited", "%", 100 * buffer / busy
+        if self._unread[end]:
+            yield f"socket:{end}", "receive_buffer_unread", "%", 100 * fmean(self._unread[end])
 
     def _program_rows(self) -> Iterator[Row]:
         """Of each program its busiest thread: how long it ran, and how long it would have run."""
-        least = _LONG_ENOUGH * (self._ended - self._began)
+        least = _LONG_ENOUGH * (self._looks[-1] - self._looks[0]) if self._looks else 0.0
         busiest: dict[str, tuple[float, float]] = {}
         for (subject, _), (first, last) in self._threads.items():
             seconds = last.at - first.at

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
 import pytest
+from pydantic import TypeAdapter
 
 from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
-from hawser.probe import queues, sockets
+from hawser.probe import evidence, queues, sockets
 from hawser.probe.evidence import vanished
+from hawser.spec.measurement import Measurement
 from hawser.spec.units import Rate
+from lab.waiting import until
 
 SS = """\
 ESTAB 0 0 10.0.0.1:60040 10.0.0.2:5201 cubic rto:204 bytes_sent:164 busy:4ms snd_wnd:65536
@@ -70,7 +78,7 @@ def moved(*values: tuple[int, int]) -> dict[str, dict[str, int]]:
 
 def rows(plan: ShaperPlan, after: queues.Counts) -> dict[tuple[str, str], float]:
     found: dict[str, queues._Queue] = {}
-    queues._add(found, plan, 1.0, {}, after)
+    queues._add(found, plan, queues.Moment(0.0, 1.0), {}, after)
     return {
         (name.split(":")[1], what): value
         for name, queue in found.items()
@@ -103,3 +111,91 @@ def test_a_direction_with_one_class_is_one_queue() -> None:
 
 def test_a_path_alone_behind_a_port_without_a_rate() -> None:
     assert rows(shaper(None, 8e6), moved((500_000, 3)))["p0", "drops"] == 3
+
+
+def test_what_a_reader_left_in_its_buffer_is_read() -> None:
+    text = (
+        "ESTAB 131072 0 10.0.0.2:5201 10.0.0.1:60042 skmem:(r98304,rb131072,t0,tb87040,f0)"
+        " cubic bytes_received:1744437285\n"
+        "ESTAB 0 0 10.0.0.2:5201 10.0.0.1:60040 skmem:(r0,rb131072,t0,tb87040) bytes_received:40\n"
+    )
+    assert sockets.unread(text) == {"10.0.0.2:5201 10.0.0.1:60042": 0.75}
+
+
+def test_drops_of_the_start_alone_span_little_of_the_time() -> None:
+    plan, found = shaper(None, 8e6), dict[str, queues._Queue]()
+    counts: list[queues.Counts] = [moved((500_000 * n, 30 if n else 0)) for n in range(11)]
+    for n, (before, after) in enumerate(itertools.pairwise(counts)):
+        queues._add(found, plan, queues.Moment(n, n + 1.0), before, after)
+    rows = {metric: value for _, metric, _, value in found["path:p0:forward"].rows("p0", 10.0)}
+    assert (rows["drop_queue"], rows["drop_span"]) == (30, 10)
+
+
+def test_the_time_before_traffic_begins_is_no_time_of_low_load() -> None:
+    plan, found = shaper(None, 8e6), dict[str, queues._Queue]()
+    counts: list[queues.Counts] = [moved((0, 0)), moved((1000, 0)), moved((1_001_000, 0))]
+    for n, (before, after) in enumerate(itertools.pairwise(counts)):
+        queues._add(found, plan, queues.Moment(n, n + 1.0), before, after)
+    rows = {metric: value for _, metric, _, value in found["path:p0:forward"].rows("p0", 2.0)}
+    assert rows["load"] == 100
+
+
+def test_only_the_measured_window_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+
+    class Watch:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def look(self) -> None:
+            looks.append(time.monotonic())
+
+        def rows(self) -> Iterator[queues.Row]:
+            yield "link:x:forward", "load", "%", 50.0
+
+    def state(_: object) -> evidence._State:
+        return evidence._State(time.monotonic(), {}, {}, ())
+
+    monkeypatch.setattr(evidence, "Watch", Watch)
+    monkeypatch.setattr(evidence, "_state", state)
+    lab = SimpleNamespace(plan=SimpleNamespace(nodes=()))
+    window = evidence.Window(after=0.2, seconds=0.3)
+    with evidence.EvidenceRecorder(lab, "m", ("h1", "h2"), window) as recorder:  # type: ignore[arg-type]
+        began = time.monotonic()
+        recorder.begin()
+        until(lambda: len(recorder._states) == 2)
+        seen = len(looks)
+        time.sleep(0.3)  # the measurement goes on, but counts no more
+        samples = recorder.finish()
+    early, late = recorder._states
+    assert early.at - began >= 0.2
+    assert late.at - early.at >= 0.3
+    assert len(looks) == seen
+    assert [sample.value for sample in samples] == [50.0]
+
+
+def test_a_measurement_that_ends_before_its_window_leaves_no_evidence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def state(_: object) -> evidence._State:
+        raise AssertionError("nothing is to be read in the warm-up")
+
+    monkeypatch.setattr(evidence, "_state", state)
+    lab = SimpleNamespace(plan=SimpleNamespace(cross_traffic=(), shapers=()), nodes={})
+    recorder = evidence.EvidenceRecorder(lab, "m", ("h1", "h2"), evidence.Window(60, 10))  # type: ignore[arg-type]
+    with recorder:
+        recorder.begin()
+        assert recorder.finish() == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ({"probe": "iperf3", "duration": "10 s", "warmup": "2 s"}, evidence.Window(2, 10)),
+        ({"probe": "http", "duration": "4 s", "warmup": "0 s"}, evidence.Window(0, 4)),
+        ({"probe": "throughput", "sizes": {"fixed": "100 B"}}, evidence.Window()),
+    ],
+)
+def test_each_measurement_has_its_window(text: dict[str, object], window: evidence.Window) -> None:
+    given = TypeAdapter[Measurement](Measurement).validate_python(text | {"from": "h1", "to": "h2"})
+    assert evidence.counted(given) == window
