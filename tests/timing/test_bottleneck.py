@@ -29,10 +29,10 @@ def test_only_the_limit_is_named(
 
 
 @pytest.mark.parametrize("name", FREE)
-def test_nothing_is_named_where_nothing_limits(
+def test_only_the_offered_load_is_named_where_nothing_else_limits(
     name: str, driver: LocalDriver, lab_name: str, tmp_path: Path
 ) -> None:
     overrides, setups = FREE[name]
     verdict = judged(driver, lab_name, tmp_path, scenario(*overrides), *setups)
-    assert verdict.limits == ()
+    assert [(cause.kind, cause.element) for cause in verdict.limits] == [("load", "h1")]
     assert verdict.nearest is not None

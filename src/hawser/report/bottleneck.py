@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from hawser.report.collect import Collected, label_key
-from hawser.report.evidence import gather
+from hawser.report.evidence import gather, ways
 from hawser.report.model import Bottleneck
 from hawser.report.words import join, number
 from hawser.spec.measurement import Iperf3, Measurement, PathMtu, Ping
 from hawser.spec.workflow import Labels, Workflow
-from hawser.stats.bottleneck import Cause, Diagnosis, find
-from hawser.stats.evidence import Connection, CpuQuota, DropPoint, Loss, Program, Queue, share
-from hawser.store import Sample
+from hawser.stats.bottleneck import BUFFER_LIMITED, Cause, Diagnosis, find
+from hawser.stats.evidence import (
+    Connection,
+    CpuQuota,
+    DropPoint,
+    Loss,
+    Offered,
+    Program,
+    Queue,
+    share,
+)
 
 _WHO = {"generator": "the generator", "receiver": "the receiver", "function": "the function"}
 _WAITED = 0.1
@@ -27,17 +35,31 @@ def bottlenecks(found: Iterable[Collected], workflow: Workflow) -> tuple[Bottlen
         scenario = scenarios.get(label_key(one.variant))
         for name, measurement in scenario.measurements.items() if scenario else ():
             trials = one.evidence.get(name)
-            if trials and not isinstance(measurement, Ping | PathMtu):
-                made.append(_judged(one.variant, name, measurement, trials))
+            if scenario and trials and not isinstance(measurement, Ping | PathMtu):
+                passed, delivered = ways(scenario, measurement), _delivered(one, name)
+                diagnoses = [
+                    find(gather(samples, measurement, passed, delivered.get(trial)))
+                    for trial, samples in trials.items()
+                ]
+                made.append(_judged(one.variant, name, measurement, diagnoses))
     return tuple(made)
 
 
+def _delivered(one: Collected, measurement: str) -> dict[int, float]:
+    """Give what arrived in each trial, Mbit/s."""
+    return {
+        run.trial: run.value
+        for key, runs in one.runs.items()
+        if key[0] == measurement and key[1] in ("goodput", "received")
+        for run in runs
+    }
+
+
 def _judged(
-    variant: Labels, name: str, measurement: Measurement, trials: Mapping[int, Sequence[Sample]]
+    variant: Labels, name: str, measurement: Measurement, diagnoses: Sequence[Diagnosis]
 ) -> Bottleneck:
     groups: dict[tuple[str, ...], list[Diagnosis]] = {}
-    for samples in trials.values():
-        diagnosis = find(gather(samples, measurement))
+    for diagnosis in diagnoses:
         named = sorted(f"{cause.kind} {cause.element}" for cause in diagnosis.limits)
         groups.setdefault(tuple(named), []).append(diagnosis)
     most = max(groups.values(), key=len)
@@ -49,7 +71,7 @@ def _judged(
         elements=tuple(cause.element for cause in typical.limits),
         text=described(typical, measurement),
         runs=len(most),
-        of=len(trials),
+        of=len(diagnoses),
         next=_next(typical.nearest),
     )
 
@@ -63,7 +85,7 @@ def described(diagnosis: Diagnosis, measurement: Measurement) -> str:
     if diagnosis.limits:
         return join([cause_text(cause) for cause in diagnosis.limits])
     if isinstance(measurement, Iperf3) and measurement.rate is not None:
-        return f"nothing was at its limit; the offered load was {measurement.rate}"
+        return f"unknown: nothing was at its limit; the offered load was {measurement.rate}"
     return "unknown: nothing was at its limit"
 
 
@@ -83,7 +105,14 @@ def cause_text(cause: Cause) -> str:
         case Connection():
             return _connection(cause, who, seen)
         case Loss():
-            return f"{cause.element} lost {seen.packets} packets by its configured loss"
+            return _loss(cause, seen)
+        case Offered():
+            return f"the offered load of {number(seen.rate)} Mbit/s, which the network carried"
+
+
+def _loss(cause: Cause, loss: Loss) -> str:
+    lost = f"{_percent(share(loss.packets, loss.sent))} of" if loss.sent else f"{loss.packets}"
+    return f"{cause.element} lost {lost} packets by its configured loss"
 
 
 def _queue(cause: Cause, queue: Queue) -> str:
@@ -113,12 +142,16 @@ def _drop_point(cause: Cause, who: str, point: DropPoint) -> str:
 
 
 def _connection(cause: Cause, who: str, connection: Connection) -> str:
-    if connection.window >= connection.buffer:
-        percent = _percent(connection.window)
-        return f"{who}: its receive window limited the connection {percent} of the time"
-    return (
-        f"{who}: its send buffer limited the connection {_percent(connection.buffer)} of the time"
-    )
+    if cause.element == connection.sender:
+        if connection.buffer_limited >= BUFFER_LIMITED:
+            percent = _percent(connection.buffer)
+            return f"{who}: its send buffer limited the connection {percent} of the time"
+        return f"{who}: its program had nothing to send {_percent(1 - connection.busy)} of the time"
+    percent = _percent(connection.window_limited)
+    if cause.kind == "window":
+        window = f"the receive window of {cause.element}"
+        return f"{window} was too small: it limited the connection {percent} of the time"
+    return f"{who} read too slowly: its receive window was full {percent} of the time"
 
 
 def _next(cause: Cause | None) -> str:

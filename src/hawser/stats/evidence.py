@@ -29,6 +29,13 @@ class Queue(Model):
     drops: int
     load_at_drop: float = 0.0
     """Share of the rate used when packets were dropped."""
+    drop_span: float = 1.0
+    """Share of the time from the first drop to the last. Short if only the start of a connection
+    overflowed the queue."""
+    acks: bool = False
+    """Whether the measurement sends only acknowledgements this way."""
+    frame: float = 0.0
+    """Mean frame, bytes; 0 if unknown."""
 
     @property
     def drop_ratio(self) -> float:
@@ -71,16 +78,36 @@ class DropPoint(Model):
 
 
 class Connection(Model):
-    """The TCP connections of a sending node and what limited them, in shares of the time."""
+    """The TCP connections of a sending node and what limited them."""
 
     sender: str
     sender_role: Role
     receiver: str
     receiver_role: Role
+    busy: float = 1.0
+    """Share of the time with data that was not acknowledged yet, of the busiest connection. In the
+    rest the program supplied nothing."""
     window: float
-    """Limited by the receive window."""
+    """Share of the busy time limited by the receive window."""
     buffer: float
-    """Limited by the send buffer, which is too small for the path."""
+    """Share of the busy time limited by the send buffer, which is too small for the path."""
+    unread: float = 0.0
+    """Share of the receive buffer that the receiving program left unread, on average."""
+
+    @property
+    def window_limited(self) -> float:
+        """Share of the time limited by the receive window."""
+        return self.busy * self.window
+
+    @property
+    def buffer_limited(self) -> float:
+        """Share of the time limited by the send buffer."""
+        return self.busy * self.buffer
+
+    @property
+    def network_limited(self) -> float:
+        """Share of the time limited by congestion control, that is, by the network."""
+        return self.busy * max(0.0, 1 - self.window - self.buffer)
 
 
 class Loss(Model):
@@ -89,10 +116,23 @@ class Loss(Model):
     name: str
     packets: int
     """Lost."""
+    sent: int = 0
+    """Lost or not; 0 if unknown."""
+
+
+class Offered(Model):
+    """The load that a measurement offers, if it does not send as fast as it can."""
+
+    generator: str
+    """The node that offers it."""
+    rate: float
+    """Mbit/s."""
+    delivered: float | None = None
+    """Share that arrived; None if unknown."""
 
 
 class Evidence(Model):
-    """What was recorded during one measurement."""
+    """What was recorded during one measurement, of elements that its packets pass."""
 
     queues: tuple[Queue, ...] = ()
     programs: tuple[Program, ...] = ()
@@ -102,6 +142,10 @@ class Evidence(Model):
     sockets: tuple[DropPoint, ...] = ()
     connections: tuple[Connection, ...] = ()
     losses: tuple[Loss, ...] = ()
+    offered: Offered | None = None
+    reacts: bool = True
+    """Whether the sender slows down if packets are lost, as TCP does."""
 
 
-Observation = Queue | Program | CpuQuota | DropPoint | Connection | Loss
+Observation = Queue | Program | CpuQuota | DropPoint | Connection | Loss | Offered
+"""What was recorded of one element."""

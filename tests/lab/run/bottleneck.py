@@ -19,9 +19,9 @@ from typing import Any
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.overlay.lab import network
 from hawser.probe.base import Context
-from hawser.probe.evidence import EvidenceRecorder
+from hawser.probe.evidence import EvidenceRecorder, counted
 from hawser.probe.iperf3 import Iperf3Probe
-from hawser.report.evidence import gather
+from hawser.report.evidence import gather, ways
 from hawser.spec import load
 from hawser.spec.measurement import Iperf3
 from hawser.spec.workflow import Scenario
@@ -97,6 +97,21 @@ def function(lab: LocalLab, microseconds: int) -> Iterator[None]:
         process.stop()
 
 
+@contextmanager
+def full_reverse(lab: LocalLab) -> Iterator[None]:
+    """Other traffic fills the direction from h2 to h1."""
+    h1, h2 = lab.nodes["h1"], lab.nodes["h2"]
+    server = h1.start(["iperf3", "-s", "-p", "5999"])
+    until(lambda: "5999" in h1.run(["ss", "-Hltn"], timeout=60).stdout)
+    options = ["-p", "5999", "-u", "-b", "60M", "-l", "1400", "-t", "60"]
+    client = h2.start(["iperf3", "-c", "10.255.0.1", *options])
+    try:
+        yield
+    finally:
+        client.stop()
+        server.stop()
+
+
 class SlowGenerator:
     """Measures nothing, but sends."""
 
@@ -121,8 +136,8 @@ Setup = Callable[[LocalLab], Any]
 
 def measured(
     driver: LocalDriver, name: str, raw: Path, about: Scenario, *setups: Setup
-) -> tuple[Iperf3, tuple[Sample, ...]]:
-    """Deploy and measure; return the measurement and its evidence."""
+) -> tuple[Iperf3, tuple[Sample, ...], float | None]:
+    """Deploy and measure; return the measurement, its evidence, and its goodput, Mbit/s."""
     measurement = about.measurements["m"]
     assert isinstance(measurement, Iperf3)
     lab = driver.deploy(name, network(about, driver.facts()))
@@ -131,17 +146,18 @@ def measured(
         for setup in setups:
             stack.enter_context(setup(lab))
         probe = SlowGenerator() if slow_generator in setups else Iperf3Probe(measurement)
-        with EvidenceRecorder(lab, "m", ("h1", "h2"), probe.seconds()) as evidence:
-            probe.measure(Context(lab, "m", raw, evidence.begin))
+        with EvidenceRecorder(lab, "m", ("h1", "h2"), counted(measurement)) as evidence:
+            found = probe.measure(Context(lab, "m", raw, evidence.begin))
             samples = evidence.finish()
     (raw / "evidence.jsonl").write_text("\n".join(s.model_dump_json() for s in samples))
-    return measurement, samples
+    summaries = [s.value for s in found if (s.kind, s.metric) == ("summary", "goodput")]
+    return measurement, samples, next(iter(summaries), None)
 
 
 def judged(driver: LocalDriver, name: str, raw: Path, about: Scenario, *setups: Setup) -> Diagnosis:
     """Deploy, measure, and find the bottleneck."""
-    measurement, samples = measured(driver, name, raw, about, *setups)
-    return find(gather(samples, measurement))
+    measurement, samples, goodput = measured(driver, name, raw, about, *setups)
+    return find(gather(samples, measurement, ways(about, measurement), goodput))
 
 
 REVERSE = ("measurements.m.reverse=true",)
@@ -214,17 +230,27 @@ LIMITED: dict[str, tuple[str, str, tuple[str, ...], tuple[Setup, ...]]] = {
         (),
     ),
     "receiver with a small window": (
-        "receiver",
+        "window",
         "h2",
         (*TCP, *FAR, "topology.nodes.h2.sysctl={net.ipv4.tcp_rmem: 4096 16384 16384}"),
         (),
     ),
 }
 FREE: dict[str, tuple[tuple[str, ...], tuple[Setup, ...]]] = {
+    # where only the offered load limits
     "UDP at a quarter of the rate": ((*udp("5 Mbit/s"), *SLOW_LINK), ()),
     "TCP at a quarter of the rate": (
         (*TCP, *SLOW_LINK, "measurements.m.rate=5 Mbit/s", "measurements.m.length=4 kB"),
         (),
+    ),
+    "TCP beside other traffic that fills the direction of its acknowledgements": (
+        (
+            *TCP,
+            "measurements.m.rate=2 Mbit/s",
+            "measurements.m.length=4 kB",
+            "topology.links.y.reverse={rate: 20 Mbit/s, queue: 60 kB}",
+        ),
+        (full_reverse,),
     ),
     "a function with little to do": (udp("2 Mbit/s"), (lambda lab: function(lab, 20),)),
     "a policer that nothing exceeds, and processor time enough": (
