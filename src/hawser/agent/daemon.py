@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -17,6 +18,8 @@ from hawser.overlay.config.gateway import GatewayConfig, QuicTransport
 
 _START_S = 15.0
 _STOP_S = 10.0
+LOG_MOST = 4 * 1024 * 1024
+"""Bytes of `hawserd.log` at which it begins anew; the one before stays as `hawserd.log.1`."""
 _QUIC_FIXED = ("tcp_proxy", "congestion", "recovery", "resequence", "header_compression")
 
 
@@ -91,7 +94,8 @@ class GatewayDaemon:
             ControlError: it has ended, or does not answer.
         """
         path = self._state.write_daemon(config)
-        log = self._state.path / "hawserd.log"
+        log = self._log()
+        self.bound_log()
         command = [str(self._program), "gateway", "--config", str(path)]
         with log.open("ab") as output:
             process = subprocess.Popen(
@@ -110,6 +114,18 @@ class GatewayDaemon:
                 raise ControlError(f"the daemon does not answer after {_START_S:g} s")
             time.sleep(0.05)
 
+    def bound_log(self) -> None:
+        """Let the log begin anew if it is too long.
+
+        The daemon keeps its file open and appends, so the file is copied and emptied: what is
+        written in between is lost.
+        """
+        log = self._log()
+        with contextlib.suppress(FileNotFoundError):
+            if log.stat().st_size > LOG_MOST:
+                shutil.copyfile(log, log.with_name("hawserd.log.1"))
+                os.truncate(log, 0)
+
     def stop(self) -> None:
         """End it, whoever has started it."""
         pid = self._pid()
@@ -123,6 +139,9 @@ class GatewayDaemon:
                     os.kill(pid, signal.SIGKILL)
                     break
                 time.sleep(0.05)
+
+    def _log(self) -> Path:
+        return self._state.path / "hawserd.log"
 
     def _pid(self) -> int | None:
         """Process of the daemon; None where it does not run, or the number is another's now."""

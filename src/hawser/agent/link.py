@@ -183,6 +183,7 @@ class Link:
         silent = 0
         while True:
             await asyncio.sleep(_REPORT_S)
+            await asyncio.to_thread(self._daemon.bound_log)
             if self._applier.good is None:
                 continue
             async with self._working:

@@ -4,7 +4,7 @@ joined.json         controller and branch
 pki -> pki.N/       the authority's certificate, the branch's certificate and key
 good.json           the configuration that is kept, also without a controller
 hawserd.json        what the daemon was started with
-hawserd.pid, .log
+hawserd.pid, .log, .log.1
 """
 
 from __future__ import annotations
