@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import ssl
+from collections.abc import Callable
 from http.client import HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,9 @@ DEFAULT_PORT = 8443
 _TIMEOUT = 30.0
 _ANSWER_MAX = 16 * 1024 * 1024
 _FIRST_ERROR = 400
+
+Dial = Callable[[tuple[str, int], float], socket.socket]
+"""Connects to host and port, within so many seconds."""
 
 
 class ApiError(Exception):
@@ -64,10 +68,24 @@ def trusting_anybody() -> ssl.SSLContext:
 class ApiClient:
     """Asks a controller. Each request has a connection of its own."""
 
-    def __init__(self, url: str, trust: ssl.SSLContext, secret: str | None = None) -> None:
-        """Take the controller's URL, whom to trust, and a session's token or an API key."""
+    def __init__(
+        self,
+        url: str,
+        trust: ssl.SSLContext,
+        secret: str | None = None,
+        dial: Dial = socket.create_connection,
+    ) -> None:
+        """Take the controller's URL, whom to trust, and a session's token or an API key.
+
+        Args:
+            url: of the controller.
+            trust: what its certificate is verified by.
+            secret: token of a session, or API key.
+            dial: connects, perhaps from another machine than this one.
+        """
         self.host, self._port = address_of(url)
         self._trust = trust
+        self._dial = dial
         self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
 
     def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 (JSON)
@@ -78,7 +96,7 @@ class ApiClient:
         """
         text = None if body is None else json.dumps(body)
         headers = self._headers | ({"Content-Type": "application/json"} if text else {})
-        connection = _Connection(self.host, self._port, self._trust)
+        connection = _Connection(self.host, self._port, self._trust, self._dial)
         try:
             with contextlib.closing(connection):
                 connection.request(method, path, text, headers)
@@ -97,13 +115,14 @@ class ApiClient:
 class _Connection(HTTPSConnection):
     """TLS to an address whose certificate says what it is rather than where."""
 
-    def __init__(self, host: str, port: int, trust: ssl.SSLContext) -> None:
+    def __init__(self, host: str, port: int, trust: ssl.SSLContext, dial: Dial) -> None:
         super().__init__(host, port, timeout=_TIMEOUT, context=trust)
         self._trust = trust
+        self._dial = dial
 
     def connect(self) -> None:
         """Connect."""
-        plain = socket.create_connection((self.host, self.port), self.timeout)
+        plain = self._dial((self.host, self.port), _TIMEOUT)
         self.sock = self._trust.wrap_socket(plain, server_hostname=SERVER_NAME)
 
 

@@ -106,6 +106,13 @@ class Lab(Protocol):
     def daemons(self) -> Mapping[str, Daemon]:
         """Daemons by name."""
 
+    @property
+    def onboarding(self) -> float | None:
+        """Seconds from the first token until packets passed between all branches.
+
+        None without a controller, or if another process deployed the lab.
+        """
+
     def apply(self, element: str, change: Change) -> float:
         """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`) both ways.
 

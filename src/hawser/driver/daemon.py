@@ -103,6 +103,8 @@ class SupervisedProcess:
         self._stopping = threading.Event()
         self._wanted = threading.Event()
         self._wanted.set()
+        self._killed = False
+        """Whether it was ended on purpose and has not been started since."""
         self._process = self._start(restarts=0)
 
     @property
@@ -143,6 +145,7 @@ class SupervisedProcess:
     def kill(self) -> None:
         """End it as a crash would, until `resume`."""
         self._wanted.clear()
+        self._killed = True
         self._process.kill()
 
     def resume(self) -> None:
@@ -169,7 +172,7 @@ class SupervisedProcess:
         while not self._stopping.is_set():
             begun = time.monotonic()
             self._process.wait()
-            asked = not self._wanted.is_set()
+            asked, self._killed = self._killed, False
             while not self._wanted.wait(_HELD_POLL):
                 if self._stopping.is_set():
                     return

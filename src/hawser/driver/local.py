@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +22,7 @@ from hawser.driver import (
 from hawser.driver.base import Daemon, DriverError, LabInfo, MissingCapability
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon, SupervisedProcess
 from hawser.driver.parts import cross_traffic, openvswitch, programs, tunnels
+from hawser.driver.parts.controller import AgentDaemon, LabController
 from hawser.driver.parts.tunnels import function
 from hawser.driver.parts.tunnels.function import TunnelEnd
 from hawser.node.base import NodeError, Process
@@ -29,7 +30,7 @@ from hawser.node.change import Settings
 from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import emulator
 from hawser.overlay.lab.facts import Facts
-from hawser.overlay.lab.plan import GatewayDaemon, NetworkPlan
+from hawser.overlay.lab.plan import AGENTS, DaemonPlan, GatewayDaemon, NetworkPlan
 from hawser.spec.names import INTERNET
 from hawser.spec.workflow import Change
 from hawser.store.environment import environment
@@ -53,7 +54,7 @@ class LocalLab:
         directory: Path,
         plan: NetworkPlan,
         nodes: dict[str, NamespaceNode],
-        daemons: Mapping[str, SupervisedDaemon | AttachedDaemon],
+        daemons: Mapping[str, SupervisedDaemon | AttachedDaemon | AgentDaemon],
     ) -> None:
         self.name = directory.name
         self.directory = directory
@@ -67,6 +68,12 @@ class LocalLab:
         """Processes of OpenFlow switches that this process started and keeps running."""
         self.programs: dict[str, SupervisedProcess] = {}
         """Functions that are programs of others, by instance."""
+        self.controller = (
+            LabController(directory, plan.controller, nodes) if plan.controller else None
+        )
+        """The controller that gateways have joined."""
+        self.controllers: list[SupervisedProcess] = []
+        """Processes of controller and agents that this process started and keeps running."""
 
     @property
     def hawserd(self) -> Path:
@@ -78,6 +85,11 @@ class LocalLab:
         """Daemons by name: those of the plan, and ends of tunnels between functions."""
         ends = {name: each for name, each in self.programs.items() if isinstance(each, TunnelEnd)}
         return {**self._planned, **ends}
+
+    @property
+    def onboarding(self) -> float | None:
+        """Seconds from the first token to traffic between all branches; see `Lab.onboarding`."""
+        return self.controller.onboarding if self.controller else None
 
     def apply(self, element: str, change: Change) -> float:
         """Change a running element in both directions, each atomically.
@@ -93,6 +105,8 @@ class LocalLab:
             DriverError: there is no such element, or it has no such value; nothing has changed.
         """
         kind, _, name = element.partition(":")
+        if kind == "controller":
+            return self._control(name, change)
         if kind == "function":
             return self._switch(name, change)
         todo = changes.planned(self.plan, element, change)
@@ -109,6 +123,19 @@ class LocalLab:
             record = state.read(self.directory)
             state.write(self.directory, record.model_copy(update={"plan": self.plan}))
         return min(moments)
+
+    def _control(self, node: str, change: Change) -> float:
+        """Change the controller's network, or kill or restart it; gives the time of the change."""
+        if self.controller is None or self.plan.controller is None:
+            raise DriverError(f"no controller {node!r} in this lab")
+        if change.network is not None:
+            return self.controller.change(change.network)
+        process = self.controller.process
+        if process is None or change.up is None:
+            raise DriverError(f"controller {node!r}: not started by this process")
+        moment = time.monotonic()
+        (process.resume if change.up else process.kill)()
+        return moment
 
     def _switch(self, function: str, change: Change) -> float:
         """Kill or restart all instances of a function; gives the time of the change."""
@@ -136,7 +163,7 @@ class LocalLab:
             f"{each.name} died and was restarted (restarts: {each.restarts})"
             if each.running()
             else f"{each.name} died"
-            for each in (*self.switches, *self.programs.values())
+            for each in (*self.switches, *self.controllers, *self.programs.values())
             if each.restarts or (each.wanted and not each.running())
         )
         return (*self.cross_traffic.faults(), *died)
@@ -158,11 +185,15 @@ class LocalLab:
         for name in _KEPT:
             if (self.directory / name).is_dir():
                 shutil.copytree(self.directory / name, folder / name, dirs_exist_ok=True)
+        for name, each in self._planned.items():
+            log = self.directory / AGENTS / name / "hawserd.log"
+            if isinstance(each, AgentDaemon) and log.exists():
+                shutil.copy(log, folder / "logs" / f"{name}.log")
 
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""
         daemons = [each for each in self._planned.values() if isinstance(each, SupervisedDaemon)]
-        supervised = [*daemons, *self.switches, *self.programs.values()]
+        supervised = [*daemons, *self.switches, *self.controllers, *self.programs.values()]
         for each in supervised:
             each.release()
         remains.destroy(self.directory, _LOCK_WAIT)
@@ -217,7 +248,7 @@ class LocalDriver:
         lacking = self.missing(plan)
         if lacking:
             raise MissingCapability("; ".join(lacking))
-        daemons: dict[str, SupervisedDaemon] = {}
+        daemons: dict[str, SupervisedDaemon | AgentDaemon] = {}
         lab = LocalLab(directory, plan, build.nodes(directory, plan), daemons)
         state.create(directory)
         try:
@@ -237,7 +268,7 @@ class LocalDriver:
             doing = "is being made" if record.maker.alive() else "only remains are left: destroy it"
             raise DriverError(f"lab {name}: {doing}")
         plan = record.plan
-        daemons = {each.name: AttachedDaemon(directory, each) for each in plan.daemons}
+        daemons = {each.name: _attached(directory, each) for each in plan.daemons}
         return LocalLab(directory, plan, build.nodes(directory, plan), daemons)
 
     def labs(self) -> tuple[str, ...]:
@@ -253,25 +284,37 @@ class LocalDriver:
         remains.destroy(self._root / names.checked(name), _LOCK_WAIT)
 
 
-def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
+def _attached(directory: Path, plan: DaemonPlan) -> AttachedDaemon | AgentDaemon:
+    if isinstance(plan, GatewayDaemon) and plan.joined:
+        return AgentDaemon(directory, plan)
+    return AttachedDaemon(directory, plan)
+
+
+def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon | AgentDaemon]) -> None:
     """Make everything of a lab whose directory exists; daemons are put into `daemons`."""
     directory, plan = lab.directory, lab.plan
     record = _record(lab.name, plan)
+    own: dict[str, SupervisedDaemon] = {}
     with state.locked(directory, 0):
         state.write(directory, record)
         build.network(lab.nodes, plan)
         _certificates(directory, plan)
         openvswitch.prepare(directory, plan)
-        gateways = (each for each in plan.daemons if isinstance(each, GatewayDaemon))
-        switched = tuple(each.name for each in gateways if each.config.switch)
+        switched = tuple(each.name for each in _gateways(plan, joined=False) if each.config.switch)
         _forward(lab, allowed=not switched)
         for each in plan.daemons:
-            daemons[each.name] = SupervisedDaemon(directory, each, lab.nodes[each.node])
+            if not (isinstance(each, GatewayDaemon) and each.joined):
+                own[each.name] = SupervisedDaemon(directory, each, lab.nodes[each.node])
+                daemons[each.name] = own[each.name]
         openvswitch.start(directory, plan, lab.nodes, lab.switches.append)
     if switched:
-        daemon.wait_started(tuple(daemons[name] for name in switched))
+        daemon.wait_started(tuple(own[name] for name in switched))
         _forward(lab, allowed=True)
-    daemon.wait_ready(tuple(daemons.values()))
+    daemon.wait_ready(tuple(own.values()))
+    if lab.controller is not None:
+        agents = {each.name: AgentDaemon(directory, each) for each in _gateways(plan, joined=True)}
+        daemons.update(agents)
+        lab.controller.start(agents, lab.controllers.append)
     with state.locked(directory, _LOCK_WAIT):
         tunnels.start(directory, plan, lab.nodes, lab.tunnels.append)
         for program in programs.start(directory, plan, lab.nodes):
@@ -280,9 +323,16 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon]) -> None:
             lab.programs[end.name] = end
         lab.cross_traffic.start(lab.nodes)
         state.write(directory, record.model_copy(update={"complete": True}))
-    daemon.wait_healthy(tuple(daemons.values()))
-    for running in (*daemons.values(), *lab.switches, *lab.programs.values()):
+    daemon.wait_healthy(tuple(own.values()))
+    for running in (*own.values(), *lab.switches, *lab.controllers, *lab.programs.values()):
         running.supervise()
+
+
+def _gateways(plan: NetworkPlan, *, joined: bool) -> Iterator[GatewayDaemon]:
+    """Give the daemons of gateways that have joined a controller, or of those that have not."""
+    for each in plan.daemons:
+        if isinstance(each, GatewayDaemon) and each.joined == joined:
+            yield each
 
 
 def _forward(lab: LocalLab, *, allowed: bool) -> None:
@@ -304,7 +354,7 @@ def _record(name: str, plan: NetworkPlan) -> state.LabRecord:
 
 
 def _certificates(directory: Path, plan: NetworkPlan) -> None:
-    gateways = (each.config for each in plan.daemons if isinstance(each, GatewayDaemon))
+    gateways = (each.config for each in _gateways(plan, joined=False))
     branches = {config.branch for config in gateways if config.tls is not None}
     if branches:
         from hawser.driver.parts import pki  # cryptography takes long to import

@@ -65,8 +65,13 @@ def _hawserd(*arguments: str) -> Callable[[], Program]:
 
 def _python(module: str) -> Callable[[], Program]:
     """A program in Python, from where this very code is."""
-    program = Program((sys.executable, "-m", module), {"PYTHONPATH": str(_sources())})
+    program = Program((sys.executable, "-m", module), python_environment())
     return lambda: program
+
+
+def python_environment() -> Mapping[str, str]:
+    """What a program in Python needs to be this very code."""
+    return {"PYTHONPATH": str(_sources())}
 
 
 def _sources() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket as sockets
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -164,6 +165,13 @@ class Node(Protocol):
 
     def socket(self, path: Path) -> Path:
         """Where to connect here to reach a Unix socket of the node."""
+
+    def dial(self, address: tuple[str, int], timeout: float) -> sockets.socket:
+        """Connect by TCP from the node, to host and port, within `timeout` seconds.
+
+        Raises:
+            OSError: nobody answers.
+        """
 
     def apply(self, change: KernelChange) -> float:
         """Change its kernel while traffic flows.

@@ -140,6 +140,12 @@ def _sample(metric: str, unit: str, value: float, subject: str) -> Sample:
     )
 
 
+def _onboarding(lab: Lab) -> Iterator[Sample]:
+    """Time from the first token to traffic between all branches, with a controller."""
+    if lab.onboarding is not None:
+        yield _sample("onboarding_time", "s", lab.onboarding, "controller")
+
+
 class Passive:
     """Counts for as long as its block runs; `finish` within the block reads the result."""
 
@@ -189,6 +195,7 @@ class Passive:
             for sample in self._chained(name, before.daemons[name], late)
         )
         return [
+            *_onboarding(self._lab),
             *network(before.network, after.network),
             *links(cables, before.network, after.network),
             *processors(readings),

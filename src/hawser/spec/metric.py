@@ -50,6 +50,7 @@ PASSIVE = {
     "served_packets": "packets",
     "cpu": "%",
     "memory": "MiB",
+    "onboarding_time": "s",
 }
 """Counters of elements and daemons, read in every trial."""
 

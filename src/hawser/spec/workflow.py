@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from hawser.spec.chain import Chain, Function
+from hawser.spec.controller import Controller
 from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
 from hawser.spec.overlay import Overlay
@@ -18,7 +19,7 @@ Labels = dict[str, str]
 """Which value a variant takes on each axis: axis name -> value name."""
 
 
-ELEMENT = r"^(link|path|port|bottleneck|function):.+$"
+ELEMENT = r"^(link|path|port|bottleneck|function|controller):.+$"
 
 
 class Change(Model):
@@ -35,7 +36,9 @@ class Change(Model):
     loss: Ratio | None = None
     """New loss ratio of a link or path."""
     up: bool | None = None
-    """False takes the element down, or kills a function; true brings it back."""
+    """False takes the element down, or kills a function or controller; true brings it back."""
+    network: dict[str, JsonValue] | None = None
+    """Change of a controller's network by a call of its API, as a JSON merge patch (RFC 7396)."""
 
 
 class Event(Model):
@@ -44,9 +47,15 @@ class Event(Model):
     at: Duration
     """Time since the start of the trial's first measurement."""
     element: Annotated[str, Field(pattern=ELEMENT)]
-    """`link:NAME`, `path:NAME`, `port:NODE.PORT`, `bottleneck:NAME` or `function:NAME`."""
+    """`link:NAME`, `path:NAME`, `port:NODE.PORT`, `bottleneck:NAME`, `function:NAME` or
+    `controller:NODE`."""
     change: Change
     """New values of the element."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of the element."""
+        return self.element.partition(":")[0]
 
 
 class Scenario(Model):
@@ -56,6 +65,8 @@ class Scenario(Model):
     """Nodes and the links between them."""
     overlay: Overlay | None = None
     """The SD-WAN over the topology."""
+    controller: Controller | None = None
+    """The controller that the SD-WAN's gateways join. Default: the lab configures them."""
     measurements: Annotated[dict[Name, Measurement], Field(min_length=1)]
     """Measurements by name, in the order in which they run."""
     events: tuple[Event, ...] = ()
@@ -69,8 +80,8 @@ class Scenario(Model):
 
     @property
     def disrupted(self) -> bool:
-        """Whether events take something down."""
-        return any(event.change.up is False for event in self.events)
+        """Whether events take something down that packets pass."""
+        return any(event.change.up is False and event.kind != "controller" for event in self.events)
 
 
 class Variant(Model):

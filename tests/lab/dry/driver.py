@@ -82,6 +82,10 @@ class DryLab:
     def hawserd(self) -> Path:
         return Path("hawserd")
 
+    @property
+    def onboarding(self) -> float | None:
+        return None if self.plan.controller is None else 1.0
+
     def apply(self, element: str, change: Change) -> float:
         raise DriverError("a dry lab does not change")
 

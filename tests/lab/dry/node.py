@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket as sockets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -111,6 +112,9 @@ class DryNode:
 
     def socket(self, path: Path) -> Path:
         return path
+
+    def dial(self, address: tuple[str, int], timeout: float) -> sockets.socket:
+        raise ConnectionRefusedError(f"node {self.name}: nobody listens at a dry node's {address}")
 
     def apply(self, change: KernelChange) -> float:
         self.changes.append(change)

@@ -51,6 +51,8 @@ class FakeLab:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     daemons: Mapping[str, Daemon] = field(default_factory=dict)
 
+    onboarding: float | None = None
+
     def apply(self, element: str, change: Change) -> float:
         self.driver.applied.append((element, change))
         if self.driver.apply_error:

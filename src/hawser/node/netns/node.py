@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket as sockets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -125,6 +126,10 @@ class NamespaceNode:
     def socket(self, path: Path) -> Path:
         """The socket itself: a namespace has this machine's files."""
         return path
+
+    def dial(self, address: tuple[str, int], timeout: float) -> sockets.socket:
+        """Connect from inside the namespace, to which the socket then belongs; see `Node.dial`."""
+        return self._inside(lambda: sockets.create_connection(address, timeout))
 
     def apply(self, change: KernelChange) -> float:
         """Change the namespace; see `Node.apply`."""

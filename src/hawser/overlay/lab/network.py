@@ -6,6 +6,7 @@ from hawser.overlay.lab import openflow
 from hawser.overlay.lab.bottleneck import bottlenecks
 from hawser.overlay.lab.chain import chained
 from hawser.overlay.lab.channel import shapers
+from hawser.overlay.lab.controller import controlled
 from hawser.overlay.lab.emulator import realised
 from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.gateway import daemons
@@ -40,5 +41,5 @@ def network(scenario: Scenario, facts: Facts | None = None) -> NetworkPlan:
         tunnels=tuple(tunnels(lab.topology, lab.tunnels, lab.addresses)),
         cross_traffic=added.cross_traffic,
     )
-    whole = chained(lab, openflow.switched(made))
+    whole = chained(lab, openflow.switched(controlled(scenario, lab, made)))
     return whole if facts is None else realised(whole, facts)

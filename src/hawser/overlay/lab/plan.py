@@ -32,6 +32,7 @@ from hawser.overlay.config.srv6_proxy import Srv6ProxyConfig
 from hawser.overlay.config.wan import WanConfig
 from hawser.spec.chain import Encapsulation, Proxy, Steering
 from hawser.spec.model import Model
+from hawser.spec.network import Network
 from hawser.spec.topology import Impairment
 from hawser.spec.tunnel import TunnelKind
 from hawser.spec.units import Rate, Size
@@ -236,6 +237,8 @@ class GatewayDaemon(DaemonPlan):
 
     role: Literal["gateway"] = "gateway"
     config: GatewayConfig
+    joined: bool = False
+    """Whether it is started by an agent, which gets this configuration from the controller."""
 
 
 class WanDaemon(DaemonPlan):
@@ -299,6 +302,22 @@ Daemon = Annotated[
     Field(discriminator="role"),
 ]
 """A daemon of a plan: its role says which configuration it has."""
+
+
+AGENTS = PurePosixPath("agents")
+"""Folder of the lab in which every agent has a directory, named after its gateway."""
+
+
+class ControllerPlan(Model):
+    """The controller, and the agents that join it."""
+
+    node: str
+    address: IPv4Address
+    """Where the agents reach it."""
+    network: Network
+    """The network that it is started with."""
+    gateways: dict[str, str]
+    """Gateway of every branch."""
 
 
 def pid_file(process: str) -> PurePosixPath:
@@ -426,6 +445,8 @@ class NetworkPlan(Model):
     programs: tuple[ProgramPlan, ...] = ()
     """Third-party programs as functions."""
     chains: tuple[ChainPlan, ...] = ()
+    controller: ControllerPlan | None = None
+    """The controller that gateways join; None if the lab configures them."""
     instances: dict[str, tuple[str, ...]] = {}
     """Nodes that are instances of each function of a chain."""
     seed: int = 1

@@ -11,10 +11,7 @@ from hawser.spec.route import switch_kind
 
 
 def fabric_of(network: Network) -> Fabric:
-    """Resolve the SD-WAN of a checked network (`spec.check.network`).
-
-    No port counts as limited, because Hawser shapes ports only in a lab.
-    """
+    """Resolve the SD-WAN of a checked network (`spec.check.network`)."""
     overlay = network.overlay
     return fabric(
         {name: _branch(network, name, each) for name, each in overlay.branches.items()},
@@ -43,4 +40,5 @@ def _port(port: Port, line: AccessLine) -> WanPort:
         second=line.second,
         next_hop=line.next_hop,
         type=line.type,
+        limited=line.rate is not None,
     )

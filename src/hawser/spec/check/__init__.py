@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hawser.spec.check.bottleneck import bottlenecks
 from hawser.spec.check.chain import chains, functions
 from hawser.spec.check.classifier import classifier
+from hawser.spec.check.controller import controller
 from hawser.spec.check.event import events, times
 from hawser.spec.check.measurement import ends, nodes, roles, settings, sound_ends
 from hawser.spec.check.overlay import overlay, overlay_on
@@ -63,6 +64,7 @@ def _together(parts: Parts) -> Iterator[Issue]:
     yield from events(parts.events, parts.topology, parts.functions, parts.chains)
     if parts.whole is not None:
         yield from tunnels(parts.whole)
+        yield from controller(parts.whole)
     if parts.overlay is not None:
         misfits = list(overlay_on(parts.topology, parts.overlay))
         yield from misfits

@@ -25,9 +25,9 @@ def events(
     if len(events) > MAX_EVENTS:
         yield Issue(("events",), f"found {len(events)}, expected at most {MAX_EVENTS}")
     for index, event in events.items():
-        if event.element.startswith("function:"):
+        if event.kind == "function":
             yield from _function(functions, chains, event, ("events", index))
-        else:
+        elif event.kind != "controller":
             yield from _event(topology, event, ("events", index))
 
 
@@ -72,6 +72,9 @@ def _event(topology: Topology, event: Event, loc: Loc) -> Iterator[Issue]:
     if not changed:
         message = "found no change, expected rate, queue, delay, jitter, loss or up"
         yield Issue((*loc, "change"), message)
+    if "network" in changed:
+        message = "found network, which only a controller has"
+        yield Issue((*loc, "change", "network"), message)
     if kind == "port" and "queue" in changed:
         message = "found a queue, but packets to a port are queued at its paths"
         yield Issue((*loc, "change", "queue"), message)

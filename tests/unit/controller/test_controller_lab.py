@@ -1,0 +1,56 @@
+"""A lab with a controller: its plan says what the controller then computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hawser.controller.policy.configuration import desired, digest_of
+from hawser.controller.policy.version import document_of, network_of
+from hawser.overlay.config.gateway import GatewayConfig
+from hawser.overlay.lab import network
+from hawser.overlay.lab.plan import GatewayDaemon
+from hawser.spec import load
+from hawser.spec.workflow import Scenario
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def scenario(**overlay: Any) -> Scenario:  # noqa: ANN401
+    path = ROOT / "workflows" / "controller-five-branches.yaml"
+    found = load(str(path), lambda name: Path(name).read_bytes()).variants[0].scenario
+    assert found.overlay
+    changed = found.overlay.model_copy(update=overlay)
+    return found.model_copy(update={"overlay": changed})
+
+
+@pytest.mark.parametrize("transport", ["quic", "mptcp"])
+def test_gateways_get_what_the_plan_says(transport: str) -> None:
+    """Only the control socket is elsewhere, which agents choose themselves."""
+    whole = Scenario.model_validate(
+        scenario().model_dump(by_alias=True)
+        | {
+            "overlay": scenario().model_dump(by_alias=True)["overlay"]
+            | {"transport": transport, "path_groups": {}}
+        }
+    )
+    plan = network(whole)
+    assert plan.controller
+    checked = network_of(document_of(plan.controller.network))
+    made = desired(checked, 1, ())
+    daemons = [each for each in plan.daemons if isinstance(each, GatewayDaemon)]
+    assert len(daemons) == 5
+    for daemon in daemons:
+        assert daemon.joined
+        assert str(daemon.config.control) == f"agents/{daemon.name}/gateway.sock"
+        config = GatewayConfig.model_validate_json(made[daemon.config.branch].document)
+        same = daemon.config.model_copy(update={"control": config.control})
+        assert digest_of(same.model_dump_json()) == made[daemon.config.branch].digest
+
+
+def test_a_lab_without_a_controller_configures_its_gateways() -> None:
+    plan = network(scenario().model_copy(update={"controller": None}))
+    assert plan.controller is None
+    assert not any(isinstance(each, GatewayDaemon) and each.joined for each in plan.daemons)
