@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hawser.cli import audit, options, output, remote
+from hawser.cli import audit, history, options, output, remote
 
 app = typer.Typer(
     name="controller",
@@ -17,6 +17,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(audit.app)
+history.add_to(app)
 
 _DirectoryArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="Directory of the controller.")
@@ -196,6 +197,9 @@ def apply(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only tell what would change.")
     ] = False,
+    canary: history.CanaryOption = None,
+    observe: history.ObserveOption = 10.0,
+    wait: history.WaitOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Put a network in force."""
@@ -204,7 +208,7 @@ def apply(
     found = load_network(file.read_bytes(), str(file))
     network = found.model_dump(mode="json", by_alias=True, exclude_none=True)
     client = remote.client(url, authority)
-    body = {"network": network, "reason": reason}
+    body = {"network": network, "reason": reason, **history.stages(canary, observe)}
     if dry_run:
         answer = client.ask("POST", "/v1/network/try", {"network": network})
     else:
@@ -212,14 +216,11 @@ def apply(
     if as_json:
         output.document(answer)
         return
-    rows = [
-        (each["path"], _short(each["before"]), _short(each["after"])) for each in answer["changes"]
-    ]
-    output.show(output.table(("what", "before", "after"), rows))
+    history.show_changes(answer["changes"])
     if dry_run:
         output.say(f"Configurations that change: {', '.join(answer['branches']) or 'none'}")
     else:
-        output.say(f"Version {answer['number']} is in force.")
+        history.tell(client, answer, staged=canary is not None, wait=wait)
 
 
 @app.command("token")
@@ -287,8 +288,3 @@ def _secret(what: str, file: Path | None) -> str:
         return file.read_text().strip()
     entered: str = typer.prompt(what, hide_input=True, err=True)
     return entered
-
-
-def _short(value: object) -> str:
-    text = "" if value is None else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

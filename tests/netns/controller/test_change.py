@@ -12,12 +12,13 @@ import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hawser.control.https import ApiError
 from hawser.spec.units import Size
-from lab.controller.network import Deployment
+from lab.controller.network import CONTROLLER, Deployment
 from lab.traffic.transfer import Transfer
 from lab.waiting import until
 
@@ -194,3 +195,51 @@ def change(network: Deployment, kill: int, acknowledged: dict[int, int]) -> None
         except ApiError:
             return
         acknowledged[made["number"]] = queue
+
+
+def test_a_staged_roll_out_that_cuts_gateways_off_returns_by_itself(tmp_path: Path) -> None:
+    """Somebody gives a branch the controller's network: gateways look for it in the tunnel."""
+    with Deployment(tmp_path, (1, 2, 3)) as deployed:
+        network = ready(deployed)
+        transfer = Transfer(network.lab, port=7001, pause=0.02)
+        cut = {"prefixes": {"b3": [f"198.18.{CONTROLLER}1.0/24"]}}
+        staged = {"canary": ["b1", "b2"], "observe_s": 5}
+        body = {"patch": cut, "reason": "a mistake", "rollout": staged}
+        began = time.monotonic()
+        network.controller.ask("PATCH", "/v1/network", body)
+        branches = {f"b{n}": each for n, each in network.branches.items()}
+        until(lambda: "trying version 2" in branches["b1"].log(), "the canary tries it")
+        rollout = ended(network, "returned")
+        until(network.controller.settled, "every gateway has what it should have")
+        took = time.monotonic() - began
+        _log.info("returned after %.1f s: %s", took, rollout["detail"])
+        assert took < 60  # 21 s on an idle machine, of which 15 are patience
+        assert "b3" not in str(rollout["stages"][0])
+        assert "trying version 2" not in branches["b3"].log()
+        newest = network.controller.ask("GET", "/v1/network")
+        assert (newest["number"], newest["restores"]) == (3, 1)
+        for branch in branches.values():
+            kept = json.loads((branch.directory / "good.json").read_text())
+            assert f"198.18.{CONTROLLER}1.0" not in kept["document"]
+        transfer.end()
+        # One that does no harm reaches all of them.
+        good = {"patch": {"overlay": {"queue": "2 MB"}}, "reason": "more", "rollout": staged}
+        network.controller.ask("PATCH", "/v1/network", good)
+        ended(network, "done")
+        until(network.controller.settled, "every gateway has what it should have")
+        for branch in branches.values():
+            kept = json.loads((branch.directory / "good.json").read_text())
+            assert json.loads(kept["document"])["queue_bytes"] == 2_000_000
+
+
+def ended(network: Deployment, state: str) -> Any:  # noqa: ANN401 (JSON)
+    """Wait for the end of the newest roll-out."""
+    found: list[Any] = []
+
+    def has_ended() -> bool:
+        found[:] = network.controller.ask("GET", "/v1/rollouts?limit=1")
+        return bool(found[0]["state"] != "running")
+
+    until(has_ended, "the roll-out has ended")
+    assert found[0]["state"] == state, found
+    return found[0]

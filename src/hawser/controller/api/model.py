@@ -20,6 +20,7 @@ from hawser.controller.access.role import Permission
 from hawser.controller.inventory.gateway import State
 from hawser.controller.inventory.token import Approval
 from hawser.controller.policy.difference import Change
+from hawser.controller.policy.rollout import State as RolloutState
 from hawser.controller.policy.sync import Sync
 from hawser.controller.policy.version import read
 from hawser.pki.request import LONGEST as LONGEST_REQUEST
@@ -235,6 +236,15 @@ class VersionAnswer(VersionSummary):
     network: Network
 
 
+class StagedBody(Body):
+    """A roll-out in stages: some gateways get the new version first."""
+
+    canary: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1024)]
+    """Branches whose gateways get it first; then all others do."""
+    observe_s: Annotated[float, Field(ge=1, le=86400)] = 10
+    """Seconds during which the gateways of a stage have to be well before the next ones get it."""
+
+
 class NetworkBody(Body):
     """A whole network in the place of the one in force."""
 
@@ -242,6 +252,8 @@ class NetworkBody(Body):
     reason: Line
     base: Number | None = None
     """Version that the author has seen: another one in force is a conflict."""
+    rollout: StagedBody | None = None
+    """How gateways get it; all at once if left out."""
 
 
 class PatchBody(Body):
@@ -252,12 +264,49 @@ class PatchBody(Body):
     reason: Line
     base: Number | None = None
     """Version that the author has seen: another one in force is a conflict."""
+    rollout: StagedBody | None = None
+    """How gateways get it; all at once if left out."""
 
 
 class RestoreBody(Body):
     """Going back to an older version."""
 
     reason: Line
+    rollout: StagedBody | None = None
+    """How gateways get it; all at once if left out."""
+
+
+class ReasonBody(Body):
+    """Why something is done."""
+
+    reason: Line
+
+
+class RolloutAnswer(Answer):
+    """A roll-out."""
+
+    number: int
+    version: int
+    """The version that gateways get."""
+    base: int
+    """The version that the others still have."""
+    state: RolloutState
+    stages: tuple[tuple[str, ...], ...]
+    """Branches whose gateways get it together."""
+    stage: int
+    """Index of the stage that has begun last."""
+    observe_s: float
+    author: str
+    started: datetime
+    since: datetime
+    """When the stage began."""
+    settled: datetime | None
+    """Since when all its gateways are well."""
+    finished: datetime | None
+    detail: str | None
+    """Why it was returned from."""
+    returned_by: int | None
+    """The version that puts `base` in force again."""
 
 
 class TryBody(Body):

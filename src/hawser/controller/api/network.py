@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from hawser.controller.access.principal import Principal
 from hawser.controller.api.answer import documented
 from hawser.controller.api.depends import BranchChanger, BranchReader, Shared
 from hawser.controller.api.model import (
@@ -19,11 +21,14 @@ from hawser.controller.api.model import (
     VersionAnswer,
     VersionSummary,
 )
+from hawser.controller.api.rollout import stage
 from hawser.controller.context import Context
 from hawser.controller.db.tables import Version
 from hawser.controller.policy import version
 from hawser.controller.policy.configuration import desired
 from hawser.controller.policy.difference import changes, patched
+
+Json = Any
 
 router = APIRouter(tags=["network"])
 
@@ -39,26 +44,23 @@ def read_network(shared: Shared, _who: BranchReader) -> VersionAnswer:
 def replace_network(body: NetworkBody, shared: Shared, who: BranchChanger) -> VersionAnswer:
     """Put another network in force. Where nothing differs, no version is added."""
     wanted = version.document_of(body.network)
-    with shared.database.write() as session:
-        made = version.change(
-            session, who, shared.clock(), body.base, lambda _: wanted, body.reason
-        )
-    shared.changed()
-    return _version(made)
+    return _change(shared, who, body, lambda _: wanted)
 
 
 @router.patch("/network", responses=documented(409))
 def patch_network(body: PatchBody, shared: Shared, who: BranchChanger) -> VersionAnswer:
     """Change a part of the network."""
+    return _change(shared, who, body, lambda current: patched(current, body.patch))
+
+
+def _change(
+    shared: Context, who: Principal, body: NetworkBody | PatchBody, new: Callable[[Json], Json]
+) -> VersionAnswer:
+    now = shared.clock()
     with shared.database.write() as session:
-        made = version.change(
-            session,
-            who,
-            shared.clock(),
-            body.base,
-            lambda current: patched(current, body.patch),
-            body.reason,
-        )
+        before = version.newest(session)
+        made = version.change(session, who, now, body.base, new, body.reason)
+        stage(session, who, now, made, before, body.rollout)
     shared.changed()
     return _version(made)
 
@@ -118,11 +120,14 @@ def difference(
     return DifferenceAnswer(older=older, newer=number, changes=changes(old.document, new.document))
 
 
-@router.post("/versions/{number}/restore", responses=documented(404))
+@router.post("/versions/{number}/restore", responses=documented(404, 409))
 def restore(number: Number, body: RestoreBody, shared: Shared, who: BranchChanger) -> VersionAnswer:
     """Put an older version in force again, as a new version."""
+    now = shared.clock()
     with shared.database.write() as session:
-        made = version.restore(session, who, shared.clock(), number, body.reason)
+        before = version.newest(session)
+        made = version.restore(session, who, now, number, body.reason)
+        stage(session, who, now, made, before, body.rollout)
     shared.changed()
     return _version(made)
 

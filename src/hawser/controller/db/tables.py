@@ -69,6 +69,40 @@ class Version(Table):
     """What differs from the version before."""
 
 
+class Rollout(Table):
+    """A version that gateways get in stages."""
+
+    __tablename__ = "rollout"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    version: Mapped[int]
+    base: Mapped[int]
+    """The version that gateways have until their stage begins."""
+    stages: Mapped[Json]
+    """Lists of branches."""
+    stage: Mapped[int]
+    """Index of the stage that has begun last."""
+    observe_s: Mapped[float]
+    """How long all gateways of a stage have to be well."""
+    author: Mapped[str]
+    started: Mapped[datetime]
+    since: Mapped[datetime]
+    """When the stage began."""
+    settled: Mapped[datetime | None]
+    """Since when all its gateways are well, and have their configurations."""
+    reached: Mapped[Json]
+    """Branches that each connected gateway reached at the start, by branch."""
+    ailing: Mapped[Json]
+    """When a gateway that has moved was first seen without controller or peers, by branch."""
+    state: Mapped[str]
+    """`running`, `done` or `returned`."""
+    detail: Mapped[str | None]
+    """Why it was returned from."""
+    finished: Mapped[datetime | None]
+    returned_by: Mapped[int | None]
+    """The version that puts `base` in force again."""
+
+
 class Token(Table):
     """A token for one gateway to join."""
 

@@ -8,10 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from sqlalchemy.orm import Session
+
 from hawser.controller.db.database import Database
 from hawser.controller.errors import Invalid
 from hawser.controller.inventory.gateway import State, gateways, revoked_fingerprints, state_of
-from hawser.controller.policy.configuration import Desired, desired
+from hawser.controller.policy import rollout
+from hawser.controller.policy.configuration import Desired, desired, desired_in_stages
 from hawser.controller.policy.sync import Observed
 from hawser.controller.policy.version import network_of, newest_number, version
 from hawser.controller.telemetry.observation import is_connected, observations, observed
@@ -33,6 +36,8 @@ class Plan:
     """By the gateways' numbers."""
     connected: frozenset[str]
     """Branches whose gateways are connected."""
+    rollout: tuple[int, int, int] | None = None
+    """Number, stage and base of the roll-out that is running."""
 
 
 class Watch:
@@ -56,10 +61,12 @@ class Watch:
             found, number = gateways(session), newest_number(session)
             revoked = tuple(revoked_fingerprints(session, now))
             seen = {row.gateway: row for row in observations(session)}
-            same = last is not None and (last.version, last.revoked) == (number, revoked)
-            document = None if same else version(session, number).document
+            staged = rollout.running(session)
+            stage = (staged.number, staged.stage, staged.base) if staged else None
+            key = (number, revoked, stage)
+            same = last is not None and (last.version, last.revoked, last.rollout) == key
+            wanted = last.desired if last and same else self._wanted(session, number, revoked)
         approved = {each.id: each.branch for each in found if state_of(each) is State.APPROVED}
-        wanted = last.desired if last and same else _wanted(document, number, revoked)
         return Plan(
             version=number,
             revoked=revoked,
@@ -69,13 +76,21 @@ class Watch:
             connected=frozenset(
                 branch for each, branch in approved.items() if is_connected(seen[each], now)
             ),
+            rollout=stage,
         )
 
-
-def _wanted(document: object, number: int, revoked: tuple[str, ...]) -> Mapping[str, Desired]:
-    try:
-        return desired(network_of(document), number, revoked)
-    except Invalid:
-        # Written by a program that allowed more: gateways keep what they have.
-        _log.exception("version %s of the network cannot be used", number)
-        return {}
+    def _wanted(
+        self, session: Session, number: int, revoked: tuple[str, ...]
+    ) -> Mapping[str, Desired]:
+        try:
+            new = network_of(version(session, number).document)
+            found = rollout.running(session)
+            if found is None:
+                return desired(new, number, revoked)
+            old = network_of(version(session, found.base).document)
+            before, after = (old, found.base), (new, number)
+            return desired_in_stages(before, after, rollout.moved(found), revoked)
+        except Invalid:
+            # Written by a program that allowed more: gateways keep what they have.
+            _log.exception("version %s of the network cannot be used", number)
+            return {}

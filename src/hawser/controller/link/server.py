@@ -22,6 +22,7 @@ from hawser.control.link import MAX_MESSAGE, MISUSED, REPLACED
 from hawser.controller.context import Context
 from hawser.controller.directory import Directory
 from hawser.controller.inventory.gateway import State, of_certificate, state_of
+from hawser.controller.jobs.rollout import advance
 from hawser.controller.jobs.watch import Plan
 from hawser.controller.link.session import Session
 
@@ -122,7 +123,7 @@ class Server:
                 await asyncio.wait_for(self._wake.wait(), _LOOK_EVERY_S)
             self._wake.clear()
             try:
-                self._plan = await asyncio.to_thread(self._context.watch.plan)
+                self._plan = await asyncio.to_thread(self._planned)
             except Exception:  # a database that is away comes back
                 _log.exception("the database cannot be read")
                 await asyncio.sleep(_LOOK_EVERY_S)
@@ -149,6 +150,13 @@ class Server:
             for session, message in found:
                 await session.acknowledge(message)
                 await asyncio.sleep(0)  # others have their turn
+
+    def _planned(self) -> Plan:
+        """Give the plan, after a roll-out has gone on."""
+        plan, now = self._context.watch.plan(), self._context.clock()
+        if advance(self._context.database, plan, now):
+            return self._context.watch.plan()
+        return plan
 
 
 def _tls(directory: Directory) -> ssl.SSLContext:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
 from hawser.overlay.config.gateway import GatewayConfig, IpipTransport, Transport
+from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.gateway import configurations
 from hawser.overlay.sdwan.network import fabric_of
+from hawser.overlay.sdwan.staged import staged
 from hawser.spec.network import Network
 
 
@@ -33,10 +35,36 @@ def desired(network: Network, version: int, revoked: Sequence[str]) -> Mapping[s
         version: its version.
         revoked: fingerprints of certificates that no gateway may accept.
     """
-    made = configurations(fabric_of(network))
+    return _all(fabric_of(network), version, revoked)
+
+
+def desired_in_stages(
+    before: tuple[Network, int],
+    after: tuple[Network, int],
+    moved: Collection[str],
+    revoked: Sequence[str],
+) -> Mapping[str, Desired]:
+    """Compute the configurations of all gateways while some have moved to a new version.
+
+    Args:
+        before: the network that the others still have, and its version.
+        after: the new one.
+        moved: branches whose gateways should have the new one.
+        revoked: fingerprints of certificates that no gateway may accept.
+    """
+    if set(after[0].overlay.branches) <= set(moved):
+        return desired(*after, revoked)
+    old, new = fabric_of(before[0]), fabric_of(after[0])
+    changed = _all(staged(old, new, moved), after[1], revoked)
+    same = _all(old, before[1], revoked)
+    staying = {branch: each for branch, each in same.items() if branch not in moved}
+    return staying | {branch: each for branch, each in changed.items() if branch in moved}
+
+
+def _all(fabric: Fabric, version: int, revoked: Sequence[str]) -> Mapping[str, Desired]:
     return {
         branch: _desired(version, _without(config, tuple(sorted(revoked))))
-        for branch, config in made.items()
+        for branch, config in configurations(fabric).items()
     }
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, load_only
 
 from hawser.controller.access import audit
 from hawser.controller.access.principal import Principal
-from hawser.controller.db.tables import Version
+from hawser.controller.db.tables import Rollout, Version
 from hawser.controller.errors import Conflict, Invalid, NotFound
 from hawser.controller.policy.difference import changes
 from hawser.controller.policy.limit import permit
@@ -118,7 +118,7 @@ def change(
         reason: why, for those who read the history.
 
     Raises:
-        Conflict: another version is in force than `base`.
+        Conflict: another version is in force than `base`, or a roll-out is running.
         Forbidden: it reaches beyond the author's branches.
         Invalid: everything that is wrong with the new document.
     """
@@ -137,6 +137,7 @@ def restore(session: Session, who: Principal, now: datetime, number: int, reason
 
     Raises:
         NotFound: there is no such version.
+        Conflict: a roll-out is running.
         Forbidden: it would change more than the author's branches.
         Invalid: this program does not take its document any more.
     """
@@ -155,6 +156,8 @@ def _add(
     reason: str,
     restores: int | None,
 ) -> Version:
+    if number := session.scalar(select(Rollout.number).where(Rollout.state == "running")):
+        raise Conflict(f"roll-out {number} is running: wait for its end, finish it or return it")
     before = current.document if current else {}
     found = [each.model_dump() for each in changes(before, document)]
     added = Version(
