@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import random
+import socket
 import ssl
 import time
 from datetime import UTC, datetime
@@ -36,6 +38,7 @@ from hawser.control.link import (
     Hello,
     Renew,
     Renewed,
+    Trying,
     from_controller,
 )
 from hawser.pki.key import key_pem, new_key
@@ -47,6 +50,7 @@ _TICK_S = 0.25
 _REPORT_S = 1.0
 _HUNG = 10
 """Questions in a row that the daemon leaves unanswered for 5 s each before it counts as hung."""
+_DIAL_S = 3.0
 _RENEW_EVERY_S = 60.0
 """How often it is looked whether a certificate should be renewed, and then asked."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
@@ -172,11 +176,24 @@ class Link:
             connection = self._connection
             if message is None or connection is None:
                 continue
+            if isinstance(message, Trying) and not await asyncio.to_thread(self._dials):
+                continue
             try:
                 await connection.send(message.model_dump_json())
             except ConnectionClosed:
                 continue
             self._applier.told(message)
+
+    def _dials(self) -> bool:
+        """Tell whether the controller can be reached anew.
+
+        Its connection may outlive a configuration that diverts new ones: it has its source address
+        already, by which the kernel chooses the port.
+        """
+        address = (self._joined.host, self._joined.port)
+        with contextlib.suppress(OSError), socket.create_connection(address, _DIAL_S):
+            return True
+        return False
 
     async def _supervise(self) -> None:
         """Start the daemon again where it has ended or hangs."""

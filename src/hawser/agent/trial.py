@@ -17,7 +17,7 @@ SETTLE_S = 4.0
 """Time during which the gateway has to be healthy. An idle path sends a packet each second, and
 counts as down when its acknowledgement is overdue (docs/design/path-liveness.md); with `mptcp`
 after 3 s. A shorter trial would not see that a path is cut."""
-PATIENCE_S = 20.0
+PATIENCE_S = 15.0
 """Time after which a configuration that is not kept is given up."""
 
 
