@@ -230,7 +230,7 @@ def _checks(samples: Samples) -> list[Check]:
         return at_most(f"{peer} / {_WIREGUARD}, added RTT, at most", found, 0.75)
 
     def small(peer: str) -> Check:
-        found = times("memory_load", peer)
+        found = _relative(samples.largest(peer, "memory_load"), _WIREGUARD, "memory_load", samples)
         return at_most(f"{peer} / {_WIREGUARD}, memory, 4 streams, at most", found, 0.5)
 
     encrypted = (_PLAIN, _TLS)
@@ -256,9 +256,15 @@ def _checks(samples: Samples) -> list[Check]:
 
 
 def _growth(samples: Samples, peer: str) -> float | None:
-    """Memory of a gateway under load, as a multiple of when it is idle."""
-    load, idle = (samples.median(peer, f"memory_branches_{when}") for when in ("load", "idle"))
-    return load / idle if load is not None and idle else None
+    """Memory of a gateway under load, at most, as a multiple of when it is idle."""
+    largest = samples.largest(peer, "memory_branches_load")
+    return _relative(largest, peer, "memory_branches_idle", samples)
+
+
+def _relative(value: float | None, peer: str, metric: str, samples: Samples) -> float | None:
+    """A value as a multiple of a median of the same run."""
+    median = samples.median(peer, metric)
+    return value / median if value is not None and median else None
 
 
 def _use_of_paths(samples: Samples, peer: str) -> float | None:

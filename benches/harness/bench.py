@@ -71,8 +71,8 @@ class Bench:
     metrics: Sequence[Metric]
     peers: Sequence[Peer]
     checks: Callable[[Samples], Sequence[Check]]
-    figures: Callable[[Samples], Sequence[Figure]] = lambda _samples: ()
     derive: Callable[[Samples], None] = lambda _samples: None
+    figures: Callable[[Samples], Sequence[Figure]] = lambda _samples: ()
 
     def cases(self) -> list[Case]:
         """All cases of the available peers."""

@@ -32,6 +32,7 @@ EXAMPLES = {
         "hawser run workflows/quickstart.yaml",
         "hawser run FILE --only transport=ipomp --repeat 10 --set settle='2 s'",
         "hawser run --resume runs/quickstart-20260101T120000-1a2b",
+        "hawser run workflows/quickstart.yaml --against quickstart-20260101T120000-1a2b",
     ),
     "validate": ("hawser validate workflows/quickstart.yaml", "hawser validate FILE --json"),
     "plan": ("hawser plan workflows/quickstart.yaml", "hawser plan FILE --only ipomp --json"),

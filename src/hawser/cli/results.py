@@ -25,6 +25,7 @@ class ReportFormat(StrEnum):
     JSON = "json"
     CSV = "csv"
     PNG = "png"
+    JUNIT = "junit"
 
 
 class AxisScale(StrEnum):
@@ -57,7 +58,7 @@ def report(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="html, md, json, csv, png or text. Default: by the name of the output file.",
+            help="html, md, json, csv, png, junit or text. Default: by the output file's name.",
         ),
     ] = None,
     file: OutputOption = None,
@@ -172,7 +173,7 @@ def _form(given: StrEnum | None, file: Path | None, known: type[StrEnum]) -> str
         return given.value
     if file is None:
         return "text"
-    suffix = file.suffix.removeprefix(".").replace("txt", "text")
+    suffix = file.suffix.removeprefix(".").replace("txt", "text").replace("xml", "junit")
     if suffix not in [form.value for form in known]:
         names = ", ".join(form.value for form in known)
         raise typer.BadParameter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from hawser.cli import options
 
 if TYPE_CHECKING:
     from hawser.engine.source import Source
+    from hawser.spec import Workflow
 
 
 def run(
@@ -34,6 +36,15 @@ def run(
             help="Continue an unfinished run; finished trials are kept.",
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="RUN",
+            help="Interleave the variants of an earlier run, and fail where a metric is worse now."
+            " HAWSERD_BEFORE names its build of hawserd.",
+        ),
+    ] = None,
     tag: Annotated[
         list[str] | None,
         typer.Option("--tag", metavar="TAG", help="Tag the run. May be repeated."),
@@ -51,18 +62,24 @@ def run(
     from hawser.engine.signals import ProcessSignals
 
     chosen.check_tags(tag or ())
+    if against and resume:
+        raise typer.BadParameter("a resumed run cannot be changed", param_hint="--resume")
     source = _source(file, resume, settings, only, repeat, duration)
     extras.need_for(source.workflow)
+    earlier, workflow = _beside(source.workflow, against, out) if against else ("", source.workflow)
+    before = _before(resume, earlier)
     request = Request(
-        workflow=source.workflow,
+        workflow=workflow,
         files=source.files,
         runs=out,
         resume=resume,
         command=("hawser", *sys.argv[1:]),
         tags=tuple(tag or ()),
+        against=earlier or None,
+        before=before,
     )
     with observer() as seen:
-        bundle = execute(request, driver.choose(source.workflow), seen, ProcessSignals())
+        bundle = execute(request, driver.choose(workflow), seen, ProcessSignals())
     raise typer.Exit(present.results(bundle, as_json=as_json))
 
 
@@ -85,3 +102,39 @@ def _source(
     if settings or only or repeat is not None or duration is not None:
         raise typer.BadParameter("a resumed run cannot be changed", param_hint="--resume")
     return Source(Bundle.open(resume).workflow, {})
+
+
+def _beside(workflow: Workflow, against: str, runs: Path) -> tuple[str, Workflow]:
+    """Id of the earlier run, and the workflow with its variants beside."""
+    from hawser.cli import chosen, output
+    from hawser.engine.against import beside
+
+    earlier = chosen.bundle(against, runs)
+    made = beside(workflow, earlier.workflow)
+    for variant in made.left_out:
+        output.say(f"Only one of both has the variant {variant}: it is left out.")
+    return earlier.manifest.run, made.workflow
+
+
+def _before(resume: Path | None, against: str) -> Path | None:
+    """The build of `hawserd` for the variants of an earlier run.
+
+    Raises:
+        BadParameter: it cannot be executed, or is missing in a resumed run that had one.
+    """
+    from hawser.cli import output
+    from hawser.store import Bundle
+
+    resumed = Bundle.open(resume).manifest if resume is not None else None
+    if not against and (resumed is None or resumed.against is None):
+        return None
+    given = os.environ.get("HAWSERD_BEFORE", "")
+    if not given:
+        if resumed is not None and "hawserd (before)" in resumed.tools:
+            expected = f"expected {resumed.tools['hawserd (before)']}, as the run began"
+            raise typer.BadParameter(f"not set, {expected}", param_hint="HAWSERD_BEFORE")
+        output.say("Both versions run with this build of hawserd; HAWSERD_BEFORE names another.")
+        return None
+    if not os.access(given, os.X_OK):
+        raise typer.BadParameter(f"found {given!r}, no program", param_hint="HAWSERD_BEFORE")
+    return Path(given).absolute()

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hawser.cli import output
 from hawser.report.model import Checked, Outcome, Report, Row
-from hawser.report.words import DASH, middle, number
+from hawser.report.words import DASH, effect_interval, effect_value, middle, number
 from hawser.store import label
 
 _DETAILS = ("rtt_min", "rtt_p99")
@@ -30,6 +30,15 @@ def summary(report: Report) -> RenderableType:
         for one in report.excluded
     ]
     parts += [_judged(outcome) for outcome in report.outcomes]
+    parts += [
+        Text(
+            f"worse than before: {one.metric} of {label(one.variant)}: {effect_value(one.effect)}"
+            f" (95 % CI {effect_interval(one.effect)})",
+            style="red",
+        )
+        for one in report.regressions
+        if one.worse
+    ]
     parts += [Text(f"not valid: {problem}", style="red") for problem in report.problems]
     return Group(*parts)
 

@@ -201,13 +201,21 @@ class SupervisedProcess:
 class SupervisedDaemon(SupervisedProcess):
     """A daemon that this process started and keeps running (implements `Daemon`)."""
 
-    def __init__(self, directory: Path, plan: DaemonPlan, node: Node) -> None:
+    def __init__(self, directory: Path, plan: DaemonPlan, node: Node, hawserd: str = "") -> None:
+        """Prepare to start a daemon.
+
+        Args:
+            directory: the lab's.
+            plan: what is started.
+            node: where.
+            hawserd: program of daemons in Rust; by default the machine's own.
+        """
         self.role = plan.role
         self.control = names.control_socket(directory, plan)
         config = state.write_config(directory, plan.name, plan.config.placed(directory))
         for name, content in plan.files.items():
             state.write_file(directory / name, content)
-        program = ROLES[plan.role].program()
+        program = ROLES[plan.role].program(hawserd)
         command = (*program.command, "--config", str(config))
         super().__init__(directory, plan.name, node, command, program.env)
 

@@ -304,7 +304,8 @@ def _make(lab: LocalLab, daemons: dict[str, SupervisedDaemon | AgentDaemon]) -> 
         _forward(lab, allowed=not switched)
         for each in plan.daemons:
             if not (isinstance(each, GatewayDaemon) and each.joined):
-                own[each.name] = SupervisedDaemon(directory, each, lab.nodes[each.node])
+                node = lab.nodes[each.node]
+                own[each.name] = SupervisedDaemon(directory, each, node, plan.hawserd)
                 daemons[each.name] = own[each.name]
         openvswitch.start(directory, plan, lab.nodes, lab.switches.append)
     if switched:

@@ -37,8 +37,9 @@ class Program:
 class RoleEntry:
     """What a role means."""
 
-    program: Callable[[], Program]
-    """Finds the program; raises `DriverError` where it is not there."""
+    program: Callable[[str], Program]
+    """Finds the program, or takes the given build of `hawserd`; raises `DriverError` where it is
+    not there."""
     configuration: type[Configuration]
     counters: Literal["parts", "wan", "function"] = "parts"
     """Form of its counters: those of each part, of a WAN emulator, of a part of service chains."""
@@ -46,27 +47,27 @@ class RoleEntry:
     """Whether it tells the way of packets."""
 
 
-def hawserd() -> Path:
-    """The daemon's program: `$HAWSERD`, or what `cargo build --release` made in this repository.
+def hawserd(chosen: str = "") -> Path:
+    """The daemon's program: that one, `$HAWSERD`, or what `cargo build --release` made here.
 
     Raises:
         DriverError: it is not there.
     """
-    chosen = os.environ.get("HAWSERD")
+    chosen = chosen or os.environ.get("HAWSERD", "")
     path = Path(chosen) if chosen else _sources().parent / "target" / "release" / "hawserd"
     if not os.access(path, os.X_OK):
         raise DriverError(f"hawserd is not built ({path}): run `cargo build --release`")
     return path
 
 
-def _hawserd(*arguments: str) -> Callable[[], Program]:
-    return lambda: Program((str(hawserd()), *arguments))
+def _hawserd(*arguments: str) -> Callable[[str], Program]:
+    return lambda chosen: Program((str(hawserd(chosen)), *arguments))
 
 
-def _python(module: str) -> Callable[[], Program]:
+def _python(module: str) -> Callable[[str], Program]:
     """A program in Python, from where this very code is."""
     program = Program((sys.executable, "-m", module), python_environment())
-    return lambda: program
+    return lambda _: program
 
 
 def python_environment() -> Mapping[str, str]:

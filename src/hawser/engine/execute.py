@@ -11,12 +11,14 @@ from pathlib import Path
 from hawser.driver.base import Driver, Fleet
 from hawser.engine import plan as planning
 from hawser.engine import run as running
+from hawser.engine.against import with_program
 from hawser.engine.errors import Interrupted, LackingError
 from hawser.engine.run import Observer, Runner, lab_name
 from hawser.engine.signals import Signals
 from hawser.engine.trial import Bench
 from hawser.spec import Workflow
 from hawser.store import Bundle, RunWriter, notes
+from hawser.store.environment import version
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class Request:
     """The command line, for the manifest."""
     tags: Sequence[str] = ()
     """Tags that the run gets."""
+    against: str | None = None
+    """Id of the earlier run whose variants the workflow has beside its own."""
+    before: Path | None = None
+    """Build of `hawserd` for these."""
 
 
 def execute(request: Request, driver: Driver, observer: Observer, signals: Signals) -> Bundle:
@@ -52,7 +58,7 @@ def execute(request: Request, driver: Driver, observer: Observer, signals: Signa
         Interrupted: told to end; the lab is removed and the run can be resumed.
         NodeError: a lab could not be removed.
     """
-    planned = planning.plan(request.workflow, driver.facts())
+    planned = with_program(planning.plan(request.workflow, driver.facts()), request.before)
     if lacks := planning.missing(planned, driver):
         raise LackingError(lacks)
     with signals.handled(), _writer(request, planned, driver) as writer:
@@ -87,15 +93,19 @@ def _fleet(driver: Driver, signals: Signals) -> Iterator[Fleet]:
 
 def _writer(request: Request, planned: planning.Plan, driver: Driver) -> RunWriter:
     started = datetime.now(UTC).replace(microsecond=0)
+    environment = driver.environment()
+    if request.before is not None:
+        tools = environment.tools | {"hawserd (before)": version(request.before)}
+        environment = environment.model_copy(update={"tools": tools})
     if request.resume is not None:
-        environment = driver.environment()
         return running.take_up(request.resume, request.workflow, environment, started)
     return running.create(
         request.workflow,
         planned,
-        driver.environment(),
+        environment,
         runs=request.runs,
         sources=request.files,
         command=request.command,
         started=started,
+        against=request.against,
     )

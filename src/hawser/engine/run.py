@@ -50,6 +50,7 @@ def create(
     sources: Mapping[str, bytes],
     command: Sequence[str],
     started: datetime,
+    against: str | None = None,
 ) -> RunWriter:
     """Begin a new run in the folder `runs`.
 
@@ -67,6 +68,7 @@ def create(
         machine=environment.machine,
         tools=environment.tools,
         kernel=environment.kernel,
+        against=against,
         seed=workflow.seed,
         order=planned.order,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hawser.report import assertions, bottleneck, collect, judge
 from hawser.report.finding import finding
 from hawser.report.model import Exclusion, Report
+from hawser.report.regression import regressions
 from hawser.store import Bundle
 
 
@@ -42,6 +43,7 @@ def build(bundle: Bundle) -> Report:
         passive=tuple(passive),
         headline=about,
         comparisons=comparisons,
+        regressions=regressions(rows, workflow.baseline) if bundle.manifest.against else (),
         bottlenecks=bottleneck.bottlenecks(found, workflow),
         excluded=excluded(bundle),
         outcomes=assertions.outcomes(workflow, everything),

@@ -10,10 +10,11 @@ from hawser.report.document import (
     AssertionDocument,
     DifferenceDocument,
     RatioDocument,
+    RegressionDocument,
     ReportDocument,
     RowDocument,
 )
-from hawser.report.model import Comparison, Outcome, Report, Row
+from hawser.report.model import Comparison, Outcome, Regression, Report, Row
 from hawser.report.tables import axes_of
 from hawser.stats import Interval
 from hawser.store import label
@@ -35,6 +36,7 @@ def document(report: Report) -> dict[str, object]:
         rows=tuple(map(_row, report.rows)),
         passive=tuple(map(_row, report.passive)),
         comparisons=tuple(map(_comparison, report.comparisons)),
+        regressions=tuple(map(_regression, report.regressions)),
         bottlenecks=report.bottlenecks,
         assertions=tuple(map(_outcome, report.outcomes)),
         excluded=report.excluded,
@@ -92,6 +94,22 @@ def _comparison(one: Comparison) -> RatioDocument | DifferenceDocument:
             "p_holm": one.effect.adjusted,
             "told_apart": one.effect.verdict,
         }
+    )
+
+
+def _regression(one: Regression) -> RegressionDocument:
+    return RegressionDocument(
+        variant=one.variant,
+        measurement=one.measurement,
+        metric=one.metric,
+        unit=one.unit,
+        direction=one.direction,
+        kind=one.effect.kind,
+        value=one.effect.value,
+        ci95=_pair(one.effect.interval),
+        p_holm=one.effect.adjusted,
+        told_apart=one.effect.verdict,
+        worse=one.worse,
     )
 
 

@@ -92,6 +92,25 @@ class DifferenceDocument(_Compared):
     """Mean difference, in the metric's unit."""
 
 
+class RegressionDocument(Model):
+    """One metric compared with an earlier run that was interleaved."""
+
+    variant: Labels
+    measurement: str
+    metric: str
+    unit: str
+    direction: Direction
+    kind: Literal["ratio", "difference"]
+    value: float
+    """Now to before: geometric mean of ratios within repeats, or mean difference."""
+    ci95: Pair | None
+    p_holm: float | None
+    """Corrected for all metrics and variants."""
+    told_apart: bool | None
+    worse: bool
+    """Whether it is significantly worse than before."""
+
+
 class AssertionDocument(Model):
     """An assertion of the workflow."""
 
@@ -123,6 +142,8 @@ class ReportDocument(Model):
     passive: tuple[RowDocument, ...]
     """Counters of links and daemons."""
     comparisons: tuple[RatioDocument | DifferenceDocument, ...]
+    regressions: tuple[RegressionDocument, ...]
+    """Every metric compared with the run of the manifest's `against`."""
     bottlenecks: tuple[Bottleneck, ...]
     assertions: tuple[AssertionDocument, ...]
     excluded: tuple[Exclusion, ...]

@@ -25,6 +25,7 @@ def markdown(report: Report) -> str:
     parts += ["## Finding", " ".join(map(plain, report.finding)), "## Numbers"]
     parts += (table(one) for one in tables.results(report))
     parts += _optional(tables.comparisons(report))
+    parts += _optional(tables.regressions(report))
     if report.unmatched:
         parts += ["Published values not measured here:", _list(report.unmatched)]
     parts += _optional(tables.bottlenecks(report))

@@ -188,6 +188,20 @@ class Layout(Model):
         return self.name(variant)
 
 
+class Regression(Model):
+    """One metric of one variant compared with the earlier run it was interleaved with."""
+
+    variant: Labels
+    measurement: str
+    metric: str
+    unit: str
+    direction: Direction
+    effect: Effect
+    """Corrected for all of them."""
+    worse: bool
+    """Whether it is significantly worse than before."""
+
+
 class Bottleneck(Model):
     """What limited a measurement in most runs of a variant."""
 
@@ -225,6 +239,8 @@ class Report(Model):
     headline: tuple[Row, ...]
     """Each variant's row of the metric that the run is about."""
     comparisons: tuple[Comparison, ...]
+    regressions: tuple[Regression, ...] = ()
+    """Every metric compared with an earlier run, if the run is made against one."""
     bottlenecks: tuple[Bottleneck, ...]
     excluded: tuple[Exclusion, ...]
     outcomes: tuple[Outcome, ...]
@@ -240,5 +256,6 @@ class Report(Model):
 
     @property
     def passed(self) -> bool:
-        """Whether all assertions pass."""
-        return all(outcome.ok for outcome in self.outcomes)
+        """Whether all assertions pass, and nothing is worse than in an earlier run."""
+        worse = any(one.worse for one in self.regressions)
+        return all(outcome.ok for outcome in self.outcomes) and not worse

@@ -73,6 +73,7 @@ def html(report: Report) -> str:
             measurements=tables.measurements(report),
             results=tables.results(report),
             comparisons=tables.comparisons(report),
+            regressions=tables.regressions(report),
             bottlenecks=tables.bottlenecks(report),
             assertions=tables.assertions(report),
             exclusions=tables.exclusions(report),

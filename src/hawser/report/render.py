@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 from hawser.report.data import dumps, table
+from hawser.report.junit import junit
 from hawser.report.markdown import markdown
 from hawser.report.model import Report
 from hawser.report.page import html
 from hawser.report.text import renderable, text
 
-Format = Literal["html", "md", "json", "csv", "png", "text"]
+Format = Literal["html", "md", "json", "csv", "png", "junit", "text"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 _TEXT: dict[str, Callable[[Report], str]] = {
@@ -19,6 +20,7 @@ _TEXT: dict[str, Callable[[Report], str]] = {
     "md": markdown,
     "json": dumps,
     "csv": table,
+    "junit": junit,
     "text": lambda report: text(renderable(report)),
 }
 

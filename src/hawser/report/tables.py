@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hawser.report.collect import IPSEC, USAGE
-from hawser.report.model import Checked, Comparison, Report, Row
+from hawser.report.model import Checked, Comparison, Regression, Report, Row
 from hawser.report.words import (
     DASH,
     TIMES,
@@ -128,6 +128,32 @@ def comparisons(report: Report) -> Table | None:
         ),
         len(head) + 2,
     )  # fmt: skip
+
+
+def regressions(report: Report) -> Table | None:
+    """Every metric compared with the earlier run that the run is made against."""
+    rows = [
+        (
+            label({name: value for name, value in one.variant.items() if name != "version"}),
+            f"{one.measurement} {one.metric}",
+            effect_value(one.effect),
+            effect_interval(one.effect),
+            probability(one.effect.adjusted),
+            _changed(one),
+        )
+        for one in report.regressions
+    ]
+    caption = f"Compared with {report.manifest.against}, interleaved"
+    columns = ("variant", "metric", "now / before", "95 % CI", "p (Holm)", "now")
+    return _table(caption, columns, rows, 2)
+
+
+def _changed(one: Regression) -> str:
+    if one.effect.verdict is None:
+        return "too few repeats"
+    if one.worse:
+        return "worse"
+    return "better" if one.effect.clear else "no difference shown"
 
 
 def _compared(report: Report, one: Comparison) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ def renderable(report: Report) -> RenderableType:
     shown = [
         *tables.results(report),
         tables.comparisons(report),
+        tables.regressions(report),
         tables.bottlenecks(report),
         tables.assertions(report),
         tables.exclusions(report),

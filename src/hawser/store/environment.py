@@ -64,6 +64,11 @@ def tool_versions(daemon: Path | None) -> dict[str, str]:
     return {name: text for name, text in (found | packages).items() if text}
 
 
+def version(program: Path) -> str:
+    """What a program says of its version; its path if it says nothing."""
+    return first_line([str(program), "--version"]) or str(program)
+
+
 def _version(package: str) -> str:
     try:
         return metadata.version(package)

@@ -103,6 +103,8 @@ class Manifest(Model):
     """Kernel setting -> value while the trials ran."""
     resumed: tuple[Session, ...] = ()
     """Sessions that resumed the run after it ended early; the fields above are the first one's."""
+    against: RunId | None = None
+    """The earlier run whose variants are interleaved, as a regression check."""
     seed: int
     order: tuple[TrialPlan, ...]
     """The trials in the order in which they are run."""

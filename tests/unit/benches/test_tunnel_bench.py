@@ -9,19 +9,19 @@ PEERS = ("hawser mptcp", "hawser mptcp tls")
 
 
 def good() -> dict[tuple[str, str], float]:
+    """Everything at its limit: ratios within the run."""
     values = {("wireguard-go", "goodput_1"): 2.0, ("bare veth", "rtt"): 20.0}
+    values |= {("wireguard-go", "rtt"): 420.0, ("wireguard-go", "memory_load"): 400.0}
     for peer, goodput in zip(PEERS, (6.0, 3.0), strict=True):
         values[peer, "goodput_1"] = goodput
-        values[peer, "rtt"] = 170.0
-        values[peer, "memory_load"] = 256.0
+        values[peer, "rtt"] = 320.0
+        values[peer, "memory_load"] = 200.0
         values[peer, "memory_branches_idle"] = 64.0
         values[peer, "memory_branches_load"] = 256.0
-    quic = {"goodput_1": 3.0, "goodput_paths": 0.9}
-    quic |= {"memory_load": 128.0, "memory_branches_load": 128.0}
-    values |= {("hawser quic", metric): value for metric, value in quic.items()}
-    return values | {
-        ("hawser quic lane", metric): quic[metric] for metric in ("goodput_paths", "memory_load")
-    }
+    quic = {"goodput_1": 3.0, "goodput_paths": 0.9, "memory_load": 200.0}
+    lane = {("hawser quic lane", metric): value for metric, value in quic.items()}
+    quic |= {"memory_branches_idle": 64.0, "memory_branches_load": 256.0}
+    return values | lane | {("hawser quic", metric): value for metric, value in quic.items()}
 
 
 def sampled(values: dict[tuple[str, str], float]) -> Samples:
@@ -36,7 +36,7 @@ def sampled(values: dict[tuple[str, str], float]) -> Samples:
 def test_all_hold_at_their_limits() -> None:
     checks = tunnel._checks(sampled(good()))
     assert all(check.ok for check in checks)
-    assert len(checks) == 16
+    assert len(checks) == 14
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,16 @@ def test_all_hold_at_their_limits() -> None:
     [
         ("hawser mptcp", "goodput_1", 5.99, "hawser mptcp / wireguard-go"),
         ("hawser mptcp tls", "goodput_1", 2.99, "hawser mptcp tls / wireguard-go"),
-        ("hawser mptcp", "rtt", 170.1, "added RTT"),
-        ("hawser mptcp tls", "memory_branches_idle", 64.1, "4 branches idle"),
-        ("hawser mptcp", "memory_branches_load", 256.1, "4 branches load"),
-        ("hawser mptcp tls", "memory_load", 256.1, "4 streams"),
+        ("hawser mptcp", "rtt", 320.1, "added RTT"),
+        ("hawser mptcp tls", "memory_branches_idle", 63.9, "4 branches"),
+        ("hawser mptcp", "memory_branches_load", 256.1, "4 branches"),
+        ("hawser mptcp tls", "memory_load", 200.1, "4 streams"),
         ("hawser quic", "goodput_1", 2.99, "hawser quic / wireguard-go"),
-        ("hawser quic", "goodput_paths", 0.899, "4 paths of 250 Mbit/s"),
-        ("hawser quic", "memory_load", 128.1, "4 streams"),
-        ("hawser quic", "memory_branches_load", 128.1, "4 branches load"),
-        ("hawser quic lane", "goodput_paths", 0.899, "4 paths of 250 Mbit/s"),
-        ("hawser quic lane", "memory_load", 128.1, "4 streams"),
+        ("hawser quic", "goodput_paths", 0.899, "4 paths"),
+        ("hawser quic", "memory_load", 200.1, "4 streams"),
+        ("hawser quic", "memory_branches_load", 256.1, "4 branches"),
+        ("hawser quic lane", "goodput_paths", 0.899, "4 paths"),
+        ("hawser quic lane", "memory_load", 200.1, "4 streams"),
     ],
 )
 def test_each_fails_beyond_its_limit(peer: str, metric: str, value: float, check: str) -> None:
@@ -74,7 +74,14 @@ def test_memory_is_judged_by_the_largest_sample() -> None:
 def test_without_the_peer_no_claim_holds() -> None:
     without = {key: value for key, value in good().items() if key[0] != "wireguard-go"}
     failed = [check for check in tunnel._checks(sampled(without)) if not check.ok]
-    assert [check.value for check in failed] == [None, None, None]
+    assert [check.value for check in failed] == [None] * 9
+
+
+def test_a_slow_machine_is_judged_by_what_it_can_carry() -> None:
+    """One stream carries less than the paths' rates together: that is the limit then."""
+    slow = {("hawser quic", "goodput_1"): 0.8, ("hawser quic", "goodput_paths"): 0.73}
+    slow[("wireguard-go", "goodput_1")] = 0.5
+    assert all(check.ok for check in tunnel._checks(sampled({**good(), **slow})))
 
 
 def test_added_time_is_over_bare_in_the_same_round() -> None:

@@ -34,10 +34,18 @@ def test_programs_are_named_and_not_imported(
     program = tmp_path / "hawserd"
     program.touch(mode=0o700)
     monkeypatch.setenv("HAWSERD", str(program))
-    commands = {role: entry.program().command for role, entry in ROLES.items()}
+    commands = {role: entry.program("").command for role, entry in ROLES.items()}
     assert commands["gateway"] == (str(program), "gateway")
     assert commands["sff"] == (str(program), "function", "sff")
     assert commands["openflow"] == (sys.executable, "-m", "hawser.openflow")
+
+
+def test_a_plan_may_name_another_build(tmp_path: Path) -> None:
+    program = tmp_path / "earlier"
+    program.touch(mode=0o700)
+    assert ROLES["gateway"].program(str(program)).command == (str(program), "gateway")
+    command = (sys.executable, "-m", "hawser.openflow")
+    assert ROLES["openflow"].program(str(program)).command == command
 
 
 def test_a_program_that_is_not_there_is_an_error(

@@ -451,3 +451,5 @@ class NetworkPlan(Model):
     """Nodes that are instances of each function of a chain."""
     seed: int = 1
     """Seed of random impairments: with equal seeds the same packets are lost."""
+    hawserd: str = ""
+    """Program of its daemons in Rust. Default: the machine's own."""

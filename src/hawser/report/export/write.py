@@ -179,6 +179,7 @@ def _tables(report: Report) -> Iterator[tuple[str, Table]]:
     yield from ((f"results-{number}", found) for number, found in numbered)
     others = {
         "comparisons": tables.comparisons(report),
+        "regressions": tables.regressions(report),
         "assertions": tables.assertions(report),
         "bottlenecks": tables.bottlenecks(report),
         "exclusions": tables.exclusions(report),

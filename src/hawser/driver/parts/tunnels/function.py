@@ -45,6 +45,7 @@ class TunnelEnd(SupervisedProcess):
         node: Node,
         secret: str,
         rekey_after: int | None = None,
+        hawserd: str = "",
     ) -> None:
         """Start it; it is not connected yet.
 
@@ -55,6 +56,7 @@ class TunnelEnd(SupervisedProcess):
             node: where it runs.
             secret: that both ends share.
             rekey_after: packets sealed with one key; half of all there can be if left out.
+            hawserd: program; by default the machine's own.
 
         Raises:
             NodeError: it cannot be started.
@@ -67,7 +69,7 @@ class TunnelEnd(SupervisedProcess):
         strongswan.write(folder, plan, node, secret)
         config = folder / "ipsec.json"
         node.put(config, self._config().model_dump_json().encode())
-        program = ROLES[self.role].program()
+        program = ROLES[self.role].program(hawserd)
         command = (*program.command, "--config", str(config))
         env = {**program.env, **strongswan.environment(folder)}
         super().__init__(directory, plan.node, node, command, env=env)
@@ -162,7 +164,8 @@ def start(directory: Path, plan: NetworkPlan, nodes: Mapping[str, Node]) -> Iter
         ends = []
         for end in pair:
             folder = (directory / end.control).parent
-            ends.append(TunnelEnd(directory, folder, end, nodes[end.node], secret))
+            node, program = nodes[end.node], plan.hawserd
+            ends.append(TunnelEnd(directory, folder, end, node, secret, hawserd=program))
             yield ends[-1]
         for each in ends:
             each.load()

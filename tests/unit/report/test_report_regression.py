@@ -1,0 +1,151 @@
+"""Runs against an earlier one: what is worse, and how continuous integration learns of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import jsonschema
+import numpy as np
+import pytest
+
+import synthetic
+from hawser.engine.against import beside
+from hawser.report import document
+from hawser.report.build import build
+from hawser.report.model import Report
+from hawser.report.render import render
+from hawser.spec.workflow import Labels
+from hawser.store import Bundle, RunWriter, Sample
+
+EARLIER = "quickstart-20250101T000000-abcd"
+
+
+def made(folder: Path, factor: float, repeat: int = 6) -> Report:
+    """A run whose present variants have `factor` times the goodput, and the rest alike."""
+    both = beside(synthetic.quickstart(repeat), synthetic.quickstart(repeat)).workflow
+    plan = synthetic.manifest(both).model_copy(update={"against": EARLIER})
+    random = np.random.default_rng(1)
+    with RunWriter.create(folder, plan, both, {"workflow.yaml": b""}) as run:
+        for place in plan.order:
+            with run.trial(place.trial, place.variant, place.repeat) as trial:
+                trial.add(_samples(place.variant, random, factor))
+        run.finish("done")
+    return build(Bundle.open(run.path))
+
+
+def _samples(labels: Labels, random: np.random.Generator, factor: float) -> list[Sample]:
+    plain = {"transport": labels["transport"]}
+    return synthetic.samples(plain, random, scale=factor if labels["version"] == "now" else 1)
+
+
+@pytest.fixture(scope="module")
+def slower(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return made(tmp_path_factory.mktemp("runs"), 0.8)
+
+
+@pytest.fixture(scope="module")
+def same(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return made(tmp_path_factory.mktemp("runs"), 1.0)
+
+
+def test_a_loss_of_goodput_is_a_regression(slower: Report) -> None:
+    worse = [one for one in slower.regressions if one.worse]
+    assert {one.metric for one in worse} == {"goodput"}
+    assert len(worse) == 3
+    assert worse[0].effect.value == pytest.approx(0.8, rel=0.05)
+    assert worse[0].effect.paired
+    assert slower.valid
+    assert not slower.passed
+
+
+def test_more_goodput_is_none(tmp_path: Path) -> None:
+    report = made(tmp_path, 1.25)
+    assert any(one.effect.clear for one in report.regressions)
+    assert not any(one.worse for one in report.regressions)
+
+
+def test_equal_runs_pass(same: Report) -> None:
+    assert not any(one.worse for one in same.regressions)
+    assert {one.metric for one in same.regressions} >= {"goodput", "rtt", "retransmissions"}
+
+
+def test_too_few_repeats_judge_nothing(tmp_path: Path) -> None:
+    report = made(tmp_path, 0.8, repeat=2)
+    assert all(one.effect.verdict is None for one in report.regressions)
+    assert report.passed == all(outcome.ok for outcome in report.outcomes)
+
+
+@pytest.mark.parametrize("form", ["text", "md", "html"])
+def test_every_form_names_it(slower: Report, form: str) -> None:
+    text = render(slower, form).decode()  # type: ignore[arg-type]  # the test names a form
+    assert EARLIER in text
+    assert "worse" in text
+
+
+def test_json_fits_the_schema(slower: Report) -> None:
+    found = json.loads(render(slower, "json"))
+    jsonschema.Draft202012Validator(document.schema()).validate(found)
+    assert found["manifest"]["against"] == EARLIER
+    assert sum(one["worse"] for one in found["regressions"]) == 3
+    assert not found["passed"]
+
+
+def suite(report: Report) -> Xml.Element:
+    found = Xml.fromstring(render(report, "junit"))  # noqa: S314 (our own)
+    assert found.tag == "testsuites"
+    (one,) = found
+    cases = one.findall("testcase")
+    assert int(one.attrib["tests"]) == len(cases)
+    for kind in ("failure", "skipped"):
+        plural = "failures" if kind == "failure" else kind
+        assert int(one.attrib[plural]) == sum(case.find(kind) is not None for case in cases)
+    return one
+
+
+def test_junit_fails_where_a_metric_is_worse(slower: Report) -> None:
+    failed = [
+        case.attrib["name"]
+        for case in suite(slower).findall("testcase")
+        if case.find("failure") is not None
+    ]
+    assert "Goodput of tcp is not worse [ipomp / now]" in failed
+    assert len(failed) >= 3
+
+
+def test_junit_has_a_case_for_each_judgement(same: Report) -> None:
+    found = suite(same)
+    groups = [case.attrib["classname"].partition(".")[2] for case in found.findall("testcase")]
+    checked = sum(len(outcome.checked) for outcome in same.outcomes)
+    assert groups.count("run") == 1
+    assert groups.count("assertion") == checked
+    assert groups.count("regression") == len(same.regressions)
+
+
+def test_a_run_that_is_not_valid_fails(tmp_path: Path) -> None:
+    void = dict.fromkeys(range(1, 9), "tool failed")
+    report = build(Bundle.open(synthetic.write(tmp_path, synthetic.quickstart(3), void=void)))
+    (first, *_) = suite(report).findall("testcase")
+    assert first.attrib["name"] == "the run is valid"
+    assert first.find("failure") is not None
+
+
+def test_hostile_names_stay_text(hostile: Report) -> None:
+    suite(hostile)
+
+
+def test_an_undecided_assertion_that_passes_is_skipped(tmp_path: Path) -> None:
+    report = build(Bundle.open(synthetic.write(tmp_path, synthetic.quickstart(2))))
+    verdicts = {one.verdict for outcome in report.outcomes for one in outcome.checked}
+    assert verdicts == {"undecided"}
+    assert len(suite(report).findall("testcase/skipped")) == 4
+
+
+def test_trials_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    """The manifest's new field has a default."""
+    path = synthetic.write(tmp_path, synthetic.quickstart(1))
+    content = json.loads((path / "manifest.json").read_text())
+    del content["against"]
+    (path / "manifest.json").write_text(json.dumps(content))
+    assert Bundle.open(path).manifest.against is None
