@@ -9,6 +9,7 @@ from datetime import datetime
 from hawser.controller.db.database import Database
 from hawser.controller.inventory.gateway import Signer
 from hawser.controller.jobs.watch import Watch
+from hawser.controller.telemetry.exposition import Exposition
 from hawser.controller.telemetry.latest import Latest
 from hawser.store.statistics.store import StatisticsStore
 
@@ -25,7 +26,13 @@ class Context:
     watch: Watch
     latest: Latest
     statistics: StatisticsStore
+    exposition: Exposition
     gateways_port: int
     """TCP port to which gateways connect."""
     changed: Callable[[], None] = lambda: None
     """Told of every change, so that gateways need not wait until the database is looked at."""
+
+    def close(self) -> None:
+        """Close database and statistics."""
+        self.statistics.close()
+        self.database.close()

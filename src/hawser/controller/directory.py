@@ -32,8 +32,10 @@ from hawser.controller.db.database import Database
 from hawser.controller.errors import DirectoryError
 from hawser.controller.inventory import authority
 from hawser.controller.inventory.gateway import Signer
+from hawser.controller.jobs.remote_write import Target
 from hawser.controller.jobs.watch import Watch
 from hawser.controller.policy import version
+from hawser.controller.telemetry.exposition import Exposition
 from hawser.controller.telemetry.latest import Latest
 from hawser.pki.authority import Authority, Name, pem
 from hawser.pki.file import create_private, replace_private
@@ -66,6 +68,8 @@ class Settings(Model):
     """DNS names and addresses by which users reach the API."""
     certificate_lifetime: Duration = Duration(720 * 3600)
     """Of gateways' certificates, which are renewed after two thirds of it."""
+    remote_write: Target | None = None
+    """Where statistics are sent, besides being stored here."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,11 @@ class Directory:
     def key(self) -> Path:
         """Its key."""
         return self.path / _KEY
+
+    @property
+    def statistics(self) -> Path:
+        """The folder of statistics."""
+        return self.path / _STATISTICS
 
     @property
     def authority(self) -> Path:
@@ -205,7 +214,8 @@ def open_context(
         clock=clock,
         watch=Watch(database, clock),
         latest=Latest(),
-        statistics=StatisticsStore(directory.path / _STATISTICS, lambda: clock().timestamp()),
+        statistics=StatisticsStore(directory.statistics, lambda: clock().timestamp()),
+        exposition=Exposition(),
         gateways_port=settings.gateways_port,
         changed=changed,
     )

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from hawser.controller.api.app import create
 from hawser.controller.directory import Directory, open_context, utc_now
+from hawser.controller.jobs.upkeep import upkeep
 from hawser.controller.link.server import Server
 
 _log = logging.getLogger(__name__)
@@ -43,9 +44,11 @@ async def _serve(directory: Directory) -> None:
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with servers[0].serving(directory):
+        file = directory.statistics / "remote-write.json"
+        jobs = upkeep(context.statistics, settings.remote_write, file)
+        async with servers[0].serving(directory), jobs:
             yield
-        context.database.close()
+        context.close()
 
     config = uvicorn.Config(
         create(context, lifespan),

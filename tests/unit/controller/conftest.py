@@ -28,7 +28,7 @@ def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 def context(tmp_path: Path, clock: Clock, _quick_passwords: None) -> Iterator[Context]:
     made = controller(tmp_path / "acme", clock)
     yield made
-    made.database.close()
+    made.close()
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_everything_works_on_both(tmp_path: Path, url: str) -> None:
     api.do("POST", "/v1/versions/1/restore", {"reason": "back"})
     assert api.get("/v1/audit/check")["broken"] is None
     assert api.get(f"/v1/gateways/{second}")["configuration"]["state"] == "offline"
-    context.database.close()
+    context.close()
 
 
 @pytest.mark.usefixtures("_quick_passwords")
@@ -120,7 +120,7 @@ def test_changes_made_at_once_all_become_versions(tmp_path: Path, url: str) -> N
     assert numbers == list(range(21, 0, -1))
     check = api.get("/v1/audit/check")
     assert check["broken"] is None
-    context.database.close()
+    context.close()
 
 
 @pytest.mark.usefixtures("_quick_passwords")
@@ -138,7 +138,7 @@ def test_a_backup_is_restored_to_another_machine_and_database(
     save(Directory(tmp_path / "one"), tmp_path / "backup")
     assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
     assert b"PRIVATE KEY" not in (tmp_path / "backup").read_bytes()
-    context.database.close()
+    context.close()
     # What SQLite held goes to PostgreSQL, where there is one, and the other way round.
     other = "sqlite:///other.db"
     if url.startswith("sqlite") and _INITDB is not None:
@@ -153,7 +153,7 @@ def test_a_backup_is_restored_to_another_machine_and_database(
     assert api.get("/v1/audit/check")["broken"] is None
     assert machine.join(api, token).json()["certificate"] == joined["certificate"]
     assert Machine().join(api, later).json()["state"] == "approved"
-    again.database.close()
+    again.close()
     with pytest.raises(DirectoryError, match="empty or does not exist"):
         load(tmp_path / "backup", tmp_path / "two", None)
 

@@ -84,7 +84,7 @@ class Controller:
                 await test()
 
         asyncio.run(serve())
-        self.context.database.close()
+        self.context.close()
 
     def gateway(self, branch: str, **token: Any) -> ssl.SSLContext:  # noqa: ANN401 (JSON)
         """Let a machine join, and give what it connects with."""

@@ -48,7 +48,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
             token = made.do("POST", "/v1/tokens", {"branch": branch})["token"]
             assert Machine().join(made, token).status_code == 200
         yield made
-        context.database.close()
+        context.close()
 
 
 def test_answers_are_as_described(api: Api) -> None:

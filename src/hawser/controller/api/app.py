@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import Depends, FastAPI
 
 import hawser
-from hawser.controller.api import access, answer, gateways, network, rollout
+from hawser.controller.api import access, answer, gateways, network, rollout, statistics
 from hawser.controller.api.depends import bearer
 from hawser.controller.api.guard import Guard
 from hawser.controller.context import Context
@@ -33,7 +33,8 @@ def create(context: Context, lifespan: Lifespan | None = None) -> FastAPI:
     for router in (access.open_router, gateways.open_router):
         app.include_router(router, prefix="/v1", responses=common)
     closed = common | answer.documented(401, 403)
-    for router in (access.router, network.router, rollout.router, gateways.router):
+    routers = (access, network, rollout, gateways, statistics)
+    for router in (each.router for each in routers):
         app.include_router(router, prefix="/v1", responses=closed, dependencies=[Depends(bearer)])
 
     @app.get("/v1/openapi.json", responses=closed, dependencies=[Depends(bearer)])
