@@ -206,6 +206,9 @@ class Settings(Model):
     oversize: Oversize = Oversize.ANSWER
     """What the `quic` transport does with packets that exceed the path MTU and must not be
     fragmented."""
+    hubs: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
+    """Branches that all others have a tunnel to. Two others have one only where a path group joins
+    them, and do not reach each other otherwise. Default: every pair of branches has a tunnel."""
     placement: Placement = Placement.FLOW_HASH
     """How inner flows are assigned to the path groups of a branch."""
     priority: Priority = Priority.HOPS

@@ -173,3 +173,20 @@ def test_nothing_of_a_lab_is_needed() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert not [name for name in done.stdout.split() if name.startswith("hawser.overlay.lab")]
+
+
+def test_with_hubs_only_they_have_tunnels_to_all() -> None:
+    branches = {f"b{number}": branch(number) for number in range(1, 7)}
+    joined = PathGroup(paths=("b4.a>b6.a",))
+    settings = Settings(transport=Transport.QUIC, hubs=("b2", "b5"))
+    made = configurations(fabric(branches, settings, [joined]))
+    peers = {name: [peer.branch for peer in config.peers] for name, config in made.items()}
+    assert peers == {
+        "b1": ["b2", "b5"],
+        "b2": ["b1", "b3", "b4", "b5", "b6"],
+        "b3": ["b2", "b5"],
+        "b4": ["b2", "b5", "b6"],
+        "b5": ["b1", "b2", "b3", "b4", "b6"],
+        "b6": ["b2", "b4", "b5"],
+    }
+    assert all(peer.groups for config in made.values() for peer in config.peers)

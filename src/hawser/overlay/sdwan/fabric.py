@@ -47,6 +47,20 @@ class Fabric(Model):
             found.setdefault(frozenset(group.branches), []).append(group)
         return {pair: tuple(groups) for pair, groups in found.items()}
 
+    @cached_property
+    def _peers(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, set[str]] = {name: set() for name in self.branches}
+        for group in self.groups:
+            one, other = group.branches
+            found[one].add(other)
+            found[other].add(one)
+        place = {name: number for number, name in enumerate(self.branches)}
+        return {name: tuple(sorted(peers, key=place.__getitem__)) for name, peers in found.items()}
+
+    def peers(self, branch: str) -> tuple[str, ...]:
+        """Give the branches that a branch has a tunnel to, in the order in which they are given."""
+        return self._peers[branch]
+
     def between(self, one: str, other: str) -> tuple[Group, ...]:
         """Give the groups of two branches."""
         return self._by_pair.get(frozenset((one, other)), ())
@@ -75,5 +89,5 @@ def fabric(
         switch=switch,
         mtu=mtu,
         branches=dict(branches),
-        groups=groups(branches, described, settings.transport, switched=switched),
+        groups=groups(branches, described, settings.transport, switched=switched, hubs=settings.hubs),
     )

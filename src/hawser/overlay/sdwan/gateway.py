@@ -45,7 +45,7 @@ def _configuration(fabric: Fabric, name: str) -> GatewayConfig:
         source=branch.source,
         transport=_transport(settings, name),
         queue_bytes=int(settings.queue),
-        peers=tuple(_peer(fabric, name, other) for other in fabric.branches if other != name),
+        peers=tuple(_peer(fabric, name, other) for other in fabric.peers(name)),
         placement=settings.placement,
         classifier=_classifier(settings, branch),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
 from itertools import combinations, cycle, islice, product
 
@@ -41,15 +41,19 @@ def groups(
     transport: Transport,
     *,
     switched: bool,
+    hubs: Sequence[str] = (),
 ) -> tuple[Group, ...]:
     """Give the groups of every pair of branches: those described, else the default ones.
 
-    They are ordered by the numbers of the branches, then by the number of the group.
+    With hubs, only pairs with one of them have default groups. Groups are ordered by the numbers of
+    the branches, then by the number of the group.
     """
     made = _Groups(branches, transport, switched=switched)
     given = made.given(described)
     by_id = sorted(branches, key=lambda name: branches[name].id)
-    pairs = combinations(by_id, 2)
+    pairs: Iterable[Pair] = combinations(by_id, 2)
+    if hubs:
+        pairs = (pair for pair in pairs if pair in given or not set(hubs).isdisjoint(pair))
     return tuple(group for pair in pairs for group in given.get(pair) or made.default(pair))
 
 

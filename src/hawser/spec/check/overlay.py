@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hawser.spec.address import RESERVED
 from hawser.spec.check.topology import near
-from hawser.spec.errors import found
+from hawser.spec.errors import choices, found
 from hawser.spec.explain import Loc
 from hawser.spec.overlay import (
     MAX_BRANCHES,
@@ -40,6 +40,10 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
         yield from _narrow(overlay)
     yield from _unique(overlay)
     yield from _prefixes(overlay)
+    for place, hub in enumerate(overlay.hubs):
+        if hub not in overlay.branches:
+            message = f"found {found(hub)}, {choices(overlay.branches)}"
+            yield Issue(("overlay", "hubs", place), message)
     if overlay.transport is Transport.QUIC and overlay.encryption is Encryption.NONE:
         message = "found none, expected tls13: the quic transport is always encrypted"
         yield Issue(("overlay", "encryption"), message)
