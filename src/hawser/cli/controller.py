@@ -154,11 +154,16 @@ def login(
         Path | None,
         typer.Option("--new-password-file", metavar="FILE", help="Instead of a one-time password."),
     ] = None,
+    code: Annotated[
+        str | None,
+        typer.Option("--code", metavar="CODE", help="Of the second factor, where there is one."),
+    ] = None,
 ) -> None:
     """Begin a session and print its token, for HAWSER_KEY in the environment."""
     client = remote.client_with(url, authority, None)
     password = _secret("Password", password_file)
-    made = client.ask("POST", "/v1/login", {"user": user, "password": password})
+    body = {"user": user, "password": password} | ({"code": code} if code else {})
+    made = client.ask("POST", "/v1/login", body)
     if made["change_password"]:
         new = _secret("New password", new_password_file)
         session = remote.client_with(url, authority, made["token"])

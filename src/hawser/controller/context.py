@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from hawser.controller.access.vault import Vault
 from hawser.controller.db.database import Database
 from hawser.controller.inventory.gateway import Signer
 from hawser.controller.jobs.watch import Watch
@@ -22,6 +23,7 @@ class Context:
     """This process, among all of all controllers."""
     database: Database
     signer: Signer
+    vault: Vault
     clock: Callable[[], datetime]
     watch: Watch
     latest: Latest

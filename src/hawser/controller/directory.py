@@ -26,6 +26,7 @@ from hawser.control.link import SERVER_NAME
 from hawser.controller.access import user
 from hawser.controller.access.principal import system
 from hawser.controller.access.role import Role
+from hawser.controller.access.vault import Vault
 from hawser.controller.context import Context
 from hawser.controller.db import migrate
 from hawser.controller.db.database import Database
@@ -210,6 +211,7 @@ def open_context(
     return Context(
         instance=secrets.token_hex(8),
         database=database,
+        vault=Vault(directory.sealing_key),
         signer=Signer(found, timedelta(seconds=settings.certificate_lifetime)),
         clock=clock,
         watch=Watch(database, clock),

@@ -1,4 +1,4 @@
-"""Authentication of requests by their bearer token."""
+"""Authentication of requests by their token."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ _LONGEST = 256
 _METHODS = {key.PREFIX: key.principal, login.PREFIX: login.principal}
 
 
-def authenticate(
-    database: Database, authorization: str, address: str, now: datetime
-) -> Principal | None:
-    """Give the principal of an `Authorization` header; None if it is not valid."""
-    scheme, _, text = authorization.partition(" ")
-    if scheme.lower() != "bearer" or len(text) > _LONGEST or not text.isascii():
+def authenticate(database: Database, text: str, address: str, now: datetime) -> Principal | None:
+    """Give the principal of a session's token or an API key; None if it is not valid."""
+    if len(text) > _LONGEST or not text.isascii():
         return None
     method = next((each for prefix, each in _METHODS.items() if text.startswith(prefix)), None)
     if method is None:

@@ -1,4 +1,7 @@
-"""Logging in with a password. A session is a secret that is sent with each request."""
+"""Logging in with a password, and with a second factor where the user has one.
+
+A session is a secret that is sent with each request.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from hawser.controller.access import audit, password
+from hawser.controller.access import audit, password, second_factor
 from hawser.controller.access.own_role import grant_of
 from hawser.controller.access.principal import Principal
 from hawser.controller.access.secret import digest, new_secret
+from hawser.controller.access.vault import Vault
 from hawser.controller.db.database import Database
 from hawser.controller.db.tables import LoginFailure, LoginSession, User
 from hawser.controller.errors import TooMany, Unauthorized
@@ -35,44 +39,86 @@ class Login:
     """Whether the password has to be changed first."""
 
 
-def log_in(database: Database, name: str, given: str, address: str, now: datetime) -> Login:
+@dataclass(frozen=True)
+class Credentials:
+    """What somebody who logs in says."""
+
+    name: str
+    password: str
+    code: str | None
+    """Of the second factor."""
+    address: str
+    """Where the request comes from."""
+
+
+def log_in(database: Database, vault: Vault, given: Credentials, now: datetime) -> Login:
     """Begin a session.
 
     Raises:
-        Unauthorized: user or password are wrong.
+        Unauthorized: user or password are wrong, or the code of the second factor is needed.
         TooMany: there were too many wrong ones.
     """
     with database.read() as session:
-        _wait(session.get(LoginFailure, address), now)
-        user = session.get(User, name)
-        stored = user.password if user else None
-    right = password.verify(stored, given)  # outside of transactions: it takes long
+        _wait(session.get(LoginFailure, given.address), now)
+        user = session.get(User, given.name)
+        stored = user.password if user and user.subject is None else None
+    right = password.verify(stored, given.password)  # outside of transactions: it takes long
     with database.write() as session:
-        login = _begin(session, name, stored, address, now) if right else None
-        if login is None:
-            _failed(session, name, address, now)
-    if login is None:
-        raise Unauthorized("user or password are wrong")
-    return login
+        found = _begin(session, vault, given, stored, now) if right else _WRONG
+        if found is _WRONG:
+            _failed(session, given, given.address, now)
+        if found is _WRONG_CODE:  # of somebody who knows the password: wherever it comes from
+            _failed(session, given, _codes(given.name), now)
+    if not isinstance(found, Login):
+        raise Unauthorized(found)
+    return found
+
+
+_WRONG = "user or password are wrong"
+_WRONG_CODE = "the code of the second factor is wrong, or was used already"
+_NO_CODE = "the code of the second factor is needed"
+
+
+def _codes(name: str) -> str:
+    """Under what wrong codes of a user are counted."""
+    return f"user:{name}"
 
 
 def _begin(
-    session: Session, name: str, stored: str | None, address: str, now: datetime
-) -> Login | None:
-    user = session.get(User, name)
+    session: Session, vault: Vault, given: Credentials, stored: str | None, now: datetime
+) -> Login | str:
+    """Begin a session, or say why not."""
+    user = session.get(User, given.name)
     if user is None or user.password != stored:
-        return None  # it was changed meanwhile
+        return _WRONG  # it was changed meanwhile
+    if user.totp_active:
+        if given.code is None:
+            return _NO_CODE
+        _wait(session.get(LoginFailure, _codes(given.name)), now)
+        if not second_factor.verify(vault, user, now, given.code):
+            return _WRONG_CODE
+    return begin_session(session, user, given.address, now)
+
+
+def begin_session(session: Session, user: User, address: str, now: datetime) -> Login:
+    """Begin a session of a user who has been authenticated."""
     session.execute(delete(LoginSession).where(LoginSession.expires < now))
     token, expires = PREFIX + new_secret(), now + SESSION
-    session.add(LoginSession(digest=digest(token), name=name, created=now, expires=expires))
-    who = Principal(name, frozenset(), address)
-    audit.record(session, who, now, "login", name)
+    session.add(LoginSession(digest=digest(token), name=user.name, created=now, expires=expires))
+    who = Principal(user.name, frozenset(), address)
+    audit.record(session, who, now, "login", user.name)
     return Login(token, expires, user.one_time)
 
 
 def log_out(session: Session, token: str) -> None:
     """End a session."""
     session.execute(delete(LoginSession).where(LoginSession.digest == digest(token)))
+
+
+def end_sessions(session: Session, who: Principal, now: datetime) -> None:
+    """End all sessions of the caller."""
+    session.execute(delete(LoginSession).where(LoginSession.name == who.name))
+    audit.record(session, who, now, "logout", who.name)
 
 
 def principal(session: Session, token: str, address: str, now: datetime) -> Principal | None:
@@ -97,16 +143,20 @@ def _wait(failure: LoginFailure | None, now: datetime) -> None:
         raise TooMany("too many wrong passwords", wait)
 
 
-def _failed(session: Session, name: str, address: str, now: datetime) -> None:
-    """Count a failure; only those of existing users are logged, or anybody could fill the log."""
+def _failed(session: Session, given: Credentials, counted: str, now: datetime) -> None:
+    """Count a failure under an address or a user.
+
+    Only those of existing users are logged, or anybody could fill the log.
+    """
     session.execute(delete(LoginFailure).where(LoginFailure.last < now - _FORGIVEN))
-    failure = session.get(LoginFailure, address)
+    failure = session.get(LoginFailure, counted)
     if failure is None:
-        failure = LoginFailure(address=address, count=0, last=now, until=now)
+        failure = LoginFailure(address=counted, count=0, last=now, until=now)
         session.add(failure)
     failure.count, failure.last = failure.count + 1, now
     excess = min(failure.count - _FREE, 16)
     if excess >= 0:
         failure.until = now + timedelta(seconds=min(2.0**excess, _LONGEST_WAIT_S))
-    if session.get(User, name) is not None:
-        audit.record(session, Principal(name, frozenset(), address), now, "login.failed", name)
+    if session.get(User, given.name) is not None:
+        who = Principal(given.name, frozenset(), given.address)
+        audit.record(session, who, now, "login.failed", given.name)

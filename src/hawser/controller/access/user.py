@@ -71,6 +71,18 @@ def set_role(session: Session, who: Principal, now: datetime, name: str, role: s
     audit.record(session, who, now, "user.role", name, **change)
 
 
+def stored_password(session: Session, who: Principal) -> str | None:
+    """Give the hash that the caller's present password has to match; None if it was one-time.
+
+    Raises:
+        Conflict: the caller has no password here.
+    """
+    user = _user(session, who.name)
+    if user.subject is not None:
+        raise Conflict("you log in at the OpenID provider, and have no password here")
+    return None if user.one_time else user.password
+
+
 def set_password(session: Session, who: Principal, now: datetime, password: str) -> None:
     """Change the caller's password and end its sessions.
 
@@ -88,8 +100,11 @@ def reset_password(session: Session, who: Principal, now: datetime, name: str) -
 
     Raises:
         NotFound: there is no such user.
+        Conflict: it logs in elsewhere.
     """
     user, chosen = _user(session, name), one_time_password()
+    if user.subject is not None:
+        raise Conflict(f"{name} logs in at the OpenID provider")
     user.password, user.one_time = hash_password(chosen), True
     session.execute(delete(LoginSession).where(LoginSession.name == name))
     audit.record(session, who, now, "user.reset", name)
@@ -118,6 +133,8 @@ def _user(session: Session, name: str) -> User:
 
 
 def _somebody_manages(session: Session) -> None:
-    admins = select(func.count()).select_from(User).where(User.role == Role.ADMIN.value)
+    # One who can log in without any provider.
+    local = (User.role == Role.ADMIN.value, User.subject.is_(None))
+    admins = select(func.count()).select_from(User).where(*local)
     if not session.scalar(admins):
         raise Conflict("this is the last admin")

@@ -5,9 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 
-from hawser.controller.access import audit, key, login, own_role, user
+from hawser.controller.access import (
+    audit,
+    browser,
+    key,
+    login,
+    own_role,
+    password,
+    second_factor,
+    user,
+)
+from hawser.controller.access.principal import Principal
 from hawser.controller.access.role import Permission
 from hawser.controller.api.answer import documented
 from hawser.controller.api.depends import Auditor, Manager, Shared, Who
@@ -15,6 +25,8 @@ from hawser.controller.api.guard import address_of
 from hawser.controller.api.model import (
     AuditAnswer,
     AuditCheck,
+    FactorAnswer,
+    FactorBody,
     Id,
     KeyAnswer,
     KeyBody,
@@ -33,43 +45,117 @@ from hawser.controller.api.model import (
     UserName,
 )
 from hawser.controller.db.tables import ApiKey, AuditEntry, OwnRole, User
-from hawser.controller.errors import Forbidden
+from hawser.controller.errors import Forbidden, Invalid
 from hawser.controller.policy import version
+from hawser.spec.validate import Issue
 
 open_router = APIRouter(tags=["access"])
 router = APIRouter(tags=["access"])
 
 
 @open_router.post("/login", responses=documented(401, 429))
-def log_in(body: LoginBody, request: Request, shared: Shared) -> LoginAnswer:
+def log_in(body: LoginBody, request: Request, response: Response, shared: Shared) -> LoginAnswer:
     """Begin a session of twelve hours."""
-    address, now = address_of(request.scope), shared.clock()
-    made = login.log_in(shared.database, body.user, body.password, address, now)
-    return LoginAnswer(token=made.token, expires=made.expires, change_password=made.one_time)
+    address = address_of(request.scope)
+    given = login.Credentials(body.user, body.password, body.code, address)
+    made = login.log_in(shared.database, shared.vault, given, shared.clock())
+    return begun(made, response, cookie=body.cookie)
+
+
+def begun(made: login.Login, response: Response, *, cookie: bool) -> LoginAnswer:
+    """Hand over a session."""
+    change = made.one_time
+    if not cookie:
+        return LoginAnswer(token=made.token, expires=made.expires, change_password=change)
+    response.set_cookie(
+        browser.COOKIE,
+        made.token,
+        max_age=int(login.SESSION.total_seconds()),
+        secure=True,
+        httponly=True,
+        samesite="strict",
+    )
+    csrf = browser.csrf_token(made.token)
+    return LoginAnswer(token=None, csrf=csrf, expires=made.expires, change_password=change)
 
 
 @router.post("/logout", status_code=204)
-def log_out(request: Request, shared: Shared, _who: Who) -> None:
+def log_out(request: Request, response: Response, shared: Shared, _who: Who) -> None:
     """End the session whose token is sent. An API key stays."""
-    token = request.headers.get("authorization", "").partition(" ")[2]
+    token = request.state.token
     with shared.database.write() as session:
         login.log_out(session, token)
+    response.delete_cookie(browser.COOKIE, secure=True, httponly=True, samesite="strict")
 
 
 @router.get("/me")
-def me(who: Who) -> Me:
+def me(request: Request, who: Who) -> Me:
     """Give the caller's name and permissions."""
     branches = None if who.branches is None else tuple(sorted(who.branches))
-    return Me(name=who.name, permissions=tuple(sorted(who.permissions)), branches=branches)
+    return Me(
+        name=who.name,
+        permissions=tuple(sorted(who.permissions)),
+        branches=branches,
+        csrf=browser.csrf_token(request.state.token) if request.state.cookie else None,
+    )
 
 
-@router.put("/me/password", status_code=204)
+@router.put("/me/password", status_code=204, responses=documented(409))
 def set_password(body: PasswordBody, shared: Shared, who: Who) -> None:
     """Change the caller's password, which ends all of its sessions."""
     if who.key is not None:
         raise Forbidden("a key cannot change the password of its owner")
+    with shared.database.read() as session:
+        stored = user.stored_password(session, who)
+    if stored is not None and not password.verify(stored, body.current or ""):
+        raise Invalid([Issue(("current",), "this is not the present password")])
     with shared.database.write() as session:
         user.set_password(session, who, shared.clock(), body.password)
+
+
+@router.delete("/me/sessions", status_code=204)
+def end_sessions(shared: Shared, who: Who) -> None:
+    """End all sessions of the caller, this one too."""
+    if who.key is not None:
+        raise Forbidden("a key cannot end sessions of its owner")
+    with shared.database.write() as session:
+        login.end_sessions(session, who, shared.clock())
+
+
+@router.post("/me/factor", responses=documented(409))
+def begin_factor(shared: Shared, who: Who) -> FactorAnswer:
+    """Give a secret for an authenticator (RFC 6238). A code of it has to be shown next."""
+    _no_key(who)
+    with shared.database.write() as session:
+        return FactorAnswer(uri=second_factor.begin(session, shared.vault, who))
+
+
+@router.put("/me/factor", status_code=204, responses=documented(409))
+def confirm_factor(body: FactorBody, shared: Shared, who: Who) -> None:
+    """Ask for a code at each login from now on, and end the caller's sessions."""
+    _no_key(who)
+    with shared.database.write() as session:
+        second_factor.confirm(session, shared.vault, who, shared.clock(), body.code)
+
+
+@router.post("/me/factor/remove", status_code=204, responses=documented(409))
+def remove_factor(body: FactorBody, shared: Shared, who: Who) -> None:
+    """Ask for no code any more."""
+    _no_key(who)
+    with shared.database.write() as session:
+        second_factor.remove(session, shared.vault, who, shared.clock(), body.code)
+
+
+def _no_key(who: Principal) -> None:
+    if who.key is not None:
+        raise Forbidden("a key cannot change how its owner logs in")
+
+
+@router.delete("/users/{name}/factor", status_code=204, responses=documented(404))
+def reset_factor(name: UserName, shared: Shared, who: Manager) -> None:
+    """Remove the second factor of a user who has lost it."""
+    with shared.database.write() as session:
+        second_factor.reset(session, who, shared.clock(), name)
 
 
 @router.get("/users")
@@ -98,7 +184,7 @@ def set_role(name: UserName, body: RoleBody, shared: Shared, who: Manager) -> No
         user.set_role(session, who, shared.clock(), name, body.role)
 
 
-@router.post("/users/{name}/password", responses=documented(404))
+@router.post("/users/{name}/password", responses=documented(404, 409))
 def reset_password(name: UserName, shared: Shared, who: Manager) -> NewPassword:
     """Make a password for the next login, and end all sessions of the user."""
     with shared.database.write() as session:

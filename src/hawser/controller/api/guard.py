@@ -10,9 +10,11 @@ from typing import Final
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hawser.controller.access.authenticate import authenticate
+from hawser.controller.access.browser import HEADER, is_foreign, is_forged, session_of
 from hawser.controller.access.principal import Principal
 from hawser.controller.api.answer import problem
 from hawser.controller.context import Context
@@ -43,33 +45,56 @@ class Guard:
         if scope["type"] != "http":  # no route is a WebSocket
             await send({"type": "websocket.close", "code": 1008})
             return
-        route = (scope["method"], scope["path"])
         headers = Headers(scope=scope)
-        most = _MOST_OPEN
-        if route not in OPEN:
-            who = await self._who(headers.get("authorization", ""), address_of(scope))
-            if who is None:
-                answer = problem(401, "log in, or send an API key")
-                answer.headers["WWW-Authenticate"] = "Bearer"
-                await answer(scope, receive, send)
-                return
-            if who.one_time and route not in _PASSWORD:
-                await problem(403, "change the password first")(scope, receive, send)
-                return
-            scope.setdefault("state", {})["principal"], most = who, _MOST
+        refused = await self._refused(scope, headers)
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        most = _MOST_OPEN if _route(scope) in OPEN else _MOST
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > most:
             await problem(413, f"expected at most {most} bytes")(scope, receive, send)
             return
         await self._app(scope, _Limited(receive, most), send)
 
-    async def _who(self, authorization: str, address: str) -> Principal | None:
-        if not authorization:
+    async def _refused(self, scope: Scope, headers: Headers) -> Response | None:
+        """Give the answer to a request that is refused; else put the principal into its state."""
+        method, origin = scope["method"], headers.get("origin")
+        if is_foreign(method, origin, headers.get("host", "")):
+            return problem(403, f"found a request from a page of {origin}")
+        if _route(scope) in OPEN:
             return None
+        token, cookie = _token(headers)
+        who = await self._who(token, address_of(scope)) if token else None
+        if token is None or who is None:
+            answer = problem(401, "log in, or send an API key")
+            answer.headers["WWW-Authenticate"] = "Bearer"
+            return answer
+        if cookie and is_forged(method, token, headers.get(HEADER, "")):
+            return problem(403, "expected the session's CSRF token in X-CSRF-Token")
+        if who.one_time and _route(scope) not in _PASSWORD:
+            return problem(403, "change the password first")
+        scope.setdefault("state", {}).update(principal=who, token=token, cookie=cookie)
+        return None
+
+    async def _who(self, token: str, address: str) -> Principal | None:
         context = self._context
         return await run_in_threadpool(
-            authenticate, context.database, authorization, address, context.clock()
+            authenticate, context.database, token, address, context.clock()
         )
+
+
+def _route(scope: Scope) -> tuple[str, str]:
+    return scope["method"], scope["path"]
+
+
+def _token(headers: Headers) -> tuple[str | None, bool]:
+    """Give the token that a request carries, and whether it is in a cookie."""
+    authorization = headers.get("authorization")
+    if authorization is None:
+        return session_of(headers.get("cookie", "")), True
+    scheme, _, token = authorization.partition(" ")
+    return token if scheme.lower() == "bearer" else None, False
 
 
 def address_of(scope: Scope) -> str:

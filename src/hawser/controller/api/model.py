@@ -32,6 +32,7 @@ _PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
 Line = Annotated[str, StringConstraints(pattern=_PRINTABLE, max_length=500)]
 """Text without control characters."""
 Password = Annotated[str, StringConstraints(max_length=256)]
+Code = Annotated[str, StringConstraints(max_length=16)]
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9._@-]{0,63}$")]
 RoleName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 Branches = Annotated[tuple[Name, ...], Field(min_length=1, max_length=960)] | None
@@ -85,12 +86,19 @@ class LoginBody(Body):
 
     user: Annotated[str, StringConstraints(max_length=64)]
     password: Password
+    code: Code | None = None
+    """Of the second factor, where the user has one."""
+    cookie: bool = False
+    """Whether a browser logs in: the session's token comes as a cookie that no script can read."""
 
 
 class LoginAnswer(Answer):
     """A session; its token is sent as `Authorization: Bearer TOKEN`."""
 
-    token: str
+    token: str | None
+    """Null where it is in the cookie."""
+    csrf: str | None = None
+    """With the cookie, to be sent in `X-CSRF-Token` with every request that changes something."""
     expires: datetime
     change_password: bool
     """Whether the password has to be changed before anything else."""
@@ -100,6 +108,21 @@ class PasswordBody(Body):
     """Another password."""
 
     password: Password
+    current: Password | None = None
+    """The present password, unless that is a one-time one."""
+
+
+class FactorBody(Body):
+    """A code of the second factor."""
+
+    code: Code
+
+
+class FactorAnswer(Answer):
+    """A secret for an authenticator, shown this once."""
+
+    uri: str
+    """`otpauth` URI, to be entered or shown as a QR code."""
 
 
 class Me(Answer):
@@ -109,6 +132,8 @@ class Me(Answer):
     permissions: tuple[Permission, ...]
     branches: tuple[str, ...] | None
     """Branches to which they are limited; null for all."""
+    csrf: str | None
+    """CSRF token of the session, where its token is a cookie."""
 
 
 class UserBody(Body):

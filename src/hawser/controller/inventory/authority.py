@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from hawser.controller.db.tables import Secret
+from hawser.controller.access.vault import Vault
 from hawser.pki.authority import Authority
-from hawser.pki.seal import seal, unseal
 
 _LIFETIME = timedelta(days=3650)
 _CERTIFICATE, _KEY = "authority.certificate", "authority.key"
@@ -18,7 +17,7 @@ def create(session: Session, sealing_key: bytes, name: str, now: datetime) -> Au
     """Make the authority of a new network."""
     authority = Authority.create(f"Hawser {name}", now, _LIFETIME)
     for secret, content in ((_CERTIFICATE, authority.pem), (_KEY, authority.key_pem)):
-        session.add(Secret(name=secret, sealed=seal(sealing_key, secret, content)))
+        Vault(sealing_key).write(session, secret, content)
     return authority
 
 
@@ -29,7 +28,6 @@ def load(session: Session, sealing_key: bytes) -> Authority:
         ValueError: it was sealed with another key.
     """
     certificate, key = (
-        unseal(sealing_key, name, session.get_one(Secret, name).sealed)
-        for name in (_CERTIFICATE, _KEY)
+        Vault(sealing_key).read(session, name) or b"" for name in (_CERTIFICATE, _KEY)
     )
     return Authority.load(certificate, key)
