@@ -224,7 +224,7 @@ def apply(
         return
     history.show_changes(answer["changes"])
     if dry_run:
-        output.say(f"Configurations that change: {', '.join(answer['branches']) or 'none'}")
+        history.show_moves(answer)
     else:
         history.tell(client, answer, staged=canary is not None, wait=wait)
 

@@ -32,6 +32,7 @@ WaitOption = Annotated[
 ]
 _ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="For the history.")]
 _POLL_S = 0.5
+_MOST_MOVES = 50
 
 
 def stages(canary: str | None, observe: float) -> dict[str, Any]:
@@ -160,6 +161,28 @@ def show_changes(changes: list[Any]) -> None:
     """Show what differs between two networks."""
     rows = [(each["path"], _short(each["before"]), _short(each["after"])) for each in changes]
     output.show(output.table(("what", "before", "after"), rows))
+
+
+def show_moves(answer: Any) -> None:  # noqa: ANN401 (JSON)
+    """Show what a change would do: where configurations change, and what traffic moves."""
+    paths = [
+        (
+            " - ".join(each["branches"]),
+            f"type {each['traffic']}",
+            "\n".join(each["before"]) or "no path",
+            "\n".join(each["after"]) or "no path",
+        )
+        for each in answer["paths"][:_MOST_MOVES]
+    ]
+    classes = [
+        (f"class {each['name']}", "", each["before"] or "no class", each["after"] or "no class")
+        for each in answer["classes"]
+    ]
+    if paths or classes:
+        output.show(output.table(("traffic", "", "before", "after"), [*classes, *paths]))
+    if (more := len(answer["paths"]) - len(paths)) > 0:
+        output.say(f"and {more} more (--json lists all)")
+    output.say(f"Configurations that change: {', '.join(answer['branches']) or 'none'}")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -278,6 +278,28 @@ def token(api: Api, branch: str = "b1", **more: Any) -> str:  # noqa: ANN401 (JS
     return text
 
 
+def test_which_traffic_a_change_would_move(api: Api) -> None:
+    groups = {"far": {"paths": ["b1.a>b3.a>b3.b>b2.b", "b1.b>b2.a"]}}
+    rule = {"protocol": "udp", "type": "II"}
+    api.do(
+        "PATCH", "/v1/network", {"patch": {"overlay": {"classes": {"calls": rule}}}, "reason": "x"}
+    )
+    patch = {"overlay": {"path_groups": groups, "classes": {"calls": {"type": "I"}}}}
+    found = api.do("POST", "/v1/network/try", {"patch": patch})
+    assert [(each["branches"], each["traffic"]) for each in found["paths"]] == [
+        (["b1", "b2"], "I"),
+        (["b1", "b2"], "II"),
+    ]
+    assert found["paths"][0]["before"] == ["b1.a>b2.a", "b1.a>b2.b", "b1.b>b2.a", "b1.b>b2.b"]
+    assert found["paths"][0]["after"] == groups["far"]["paths"]
+    (moved,) = found["classes"]
+    assert moved == {"name": "calls", "before": "II", "after": "I", "matches": False}
+    urgent = {"fast": {"class": "I", "paths": ["b1.a>b2.a"]}, "slow": {"paths": ["b1.b>b2.b"]}}
+    found = api.do("POST", "/v1/network/try", {"patch": {"overlay": {"path_groups": urgent}}})
+    assert [each["after"] for each in found["paths"]] == [["b1.a>b2.a"], ["b1.b>b2.b"]]
+    assert found["classes"] == []
+
+
 def test_a_token_lets_one_gateway_in(api: Api, clock: Clock) -> None:
     text, machine = token(api), Machine()
     answer = machine.join(Api(api.app.state.context), text).json()

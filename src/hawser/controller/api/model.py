@@ -23,6 +23,7 @@ from hawser.controller.policy.difference import Change
 from hawser.controller.policy.rollout import State as RolloutState
 from hawser.controller.policy.sync import Sync
 from hawser.controller.policy.version import read
+from hawser.overlay.sdwan.moves import ClassMove, PathMove
 from hawser.pki.request import LONGEST as LONGEST_REQUEST
 from hawser.spec.model import Name
 from hawser.spec.network import Network
@@ -356,6 +357,10 @@ class TryAnswer(Answer):
     changes: tuple[Change, ...]
     branches: tuple[str, ...]
     """Branches whose gateways would get another configuration."""
+    paths: tuple[PathMove, ...]
+    """Traffic that would move to other paths, by branches and type."""
+    classes: tuple[ClassMove, ...]
+    """Classes whose packets would be of another type, or which would match other packets."""
 
 
 class DifferenceAnswer(Answer):

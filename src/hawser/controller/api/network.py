@@ -27,6 +27,8 @@ from hawser.controller.db.tables import Version
 from hawser.controller.policy import version
 from hawser.controller.policy.configuration import desired
 from hawser.controller.policy.difference import changes, patched
+from hawser.overlay.sdwan.moves import class_moves, path_moves
+from hawser.overlay.sdwan.network import fabric_of
 
 Json = Any
 
@@ -74,10 +76,13 @@ def try_change(body: TryBody, shared: Shared, _who: BranchReader) -> TryAnswer:
         new = version.network_of(version.document_of(body.network))
     else:
         new = version.network_of(patched(current.document, body.patch))
+    old = fabric_of(version.network_of(current.document))
     return TryAnswer(
         base=current.number,
         changes=changes(current.document, version.document_of(new)),
         branches=_changed(shared, new),
+        paths=tuple(path_moves(old, fabric_of(new))),
+        classes=tuple(class_moves(old.settings.classes, new.overlay.classes)),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from hawser.overlay.sdwan.branch import Branch, WanPort
-from hawser.overlay.sdwan.group import Group, groups
+from hawser.overlay.sdwan.group import Group, Pair, groups
 from hawser.overlay.sdwan.priority import Levels, levels
 from hawser.spec.model import Model
 from hawser.spec.overlay import PathGroup, Settings, SwitchKind
@@ -40,11 +40,11 @@ class Fabric(Model):
         return self.branches[stop.branch].ports[stop.port]
 
     @cached_property
-    def _by_pair(self) -> Mapping[frozenset[str], tuple[Group, ...]]:
+    def by_pair(self) -> Mapping[Pair, tuple[Group, ...]]:
         """Groups by the branches that they join; an index, since 100 branches have 4950 pairs."""
-        found: dict[frozenset[str], list[Group]] = {}
+        found: dict[Pair, list[Group]] = {}
         for group in self.groups:
-            found.setdefault(frozenset(group.branches), []).append(group)
+            found.setdefault(group.branches, []).append(group)
         return {pair: tuple(groups) for pair, groups in found.items()}
 
     @cached_property
@@ -63,7 +63,7 @@ class Fabric(Model):
 
     def between(self, one: str, other: str) -> tuple[Group, ...]:
         """Give the groups of two branches."""
-        return self._by_pair.get(frozenset((one, other)), ())
+        return self.by_pair.get((one, other)) or self.by_pair.get((other, one), ())
 
 
 def fabric(

@@ -22,7 +22,7 @@ def staged(old: Fabric, new: Fabric, moved: Collection[str]) -> Fabric:
     """
     there = {name for name in moved if name in new.branches}
     branches = _branches(old, new, there)
-    before, after = _by_pair(old), _by_pair(new)
+    before, after = old.by_pair, new.by_pair
     groups: dict[Pair, tuple[Group, ...]] = {}
     for pair in before.keys() | after.keys():
         was, becomes = before.get(pair, ()), after.get(pair, ())
@@ -44,13 +44,6 @@ def _branches(old: Fabric, new: Fabric, moved: Collection[str]) -> dict[str, Bra
         name: new.branches[name] if name in moved else old.branches.get(name) for name in order
     }
     return {name: branch for name, branch in found.items() if branch is not None}
-
-
-def _by_pair(fabric: Fabric) -> dict[Pair, tuple[Group, ...]]:
-    found: dict[Pair, list[Group]] = {}
-    for group in fabric.groups:
-        found.setdefault(group.branches, []).append(group)
-    return {pair: tuple(groups) for pair, groups in found.items()}
 
 
 def _involved(pair: Pair, groups: Collection[Group]) -> set[str]:
