@@ -1,7 +1,7 @@
 # The only list of commands. CI calls `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-fast test-rust test-unit test-netns test-browser test-timing fuzz lock schemas clean
+.PHONY: help setup demo check format test test-fast test-rust test-unit test-netns test-browser test-timing fuzz soak-controller lock schemas clean
 
 export PYTHONPATH := src
 export UV_PYTHON_DOWNLOADS := never
@@ -63,6 +63,9 @@ test-browser: setup
 
 test-timing: setup ## tests of speed and punctuality, one by one: skipped where the machine is disturbed
 	$(BIN)/pytest tests/timing
+
+soak-controller: setup ## kill a controller at 50 moments of changes and roll-outs
+	HAWSER_KILLS=50 $(PY) -m pytest tests/netns/controller/test_change.py -k killed_at_any_moment -o log_cli=true -o log_cli_level=INFO
 
 bench-%: setup ## run one same-run comparison, such as bench-tunnel
 	$(PY) benches/$*.py

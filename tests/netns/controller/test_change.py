@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import random
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +157,11 @@ def test_certificates_are_renewed(tmp_path: Path) -> None:
         assert "gateway.renew" in actions
 
 
-KILLS = 8
+KILLS = int(os.environ.get("HAWSER_KILLS", "6"))
+"""`make soak-controller` has 50."""
+_LONGEST_S = (1.0, 8.0)
+"""How long the controller lives while changes are made all the time, and while they are rolled out
+in stages, which takes some 12 s."""
 
 
 def test_a_controller_killed_at_any_moment_leaves_nothing_half_done(tmp_path: Path) -> None:
@@ -163,37 +170,74 @@ def test_a_controller_killed_at_any_moment_leaves_nothing_half_done(tmp_path: Pa
         network = ready(deployed)
         acknowledged: dict[int, int] = {}
         for kill in range(KILLS):
-            changes = threading.Thread(target=change, args=(network, kill, acknowledged))
+            staged = bool(kill % 2)
+            changes = threading.Thread(target=change, args=(network, kill, acknowledged, staged))
             changes.start()
-            time.sleep(chance.uniform(0, 1.0))
+            time.sleep(chance.uniform(0, _LONGEST_S[staged]))
             network.controller.stop(signal.SIGKILL)
             changes.join()
             network.controller.begin()
+        until(lambda: not rolling(network), "the last roll-out has ended")
         until(network.controller.settled, "database, gateways and API agree")
         until(network.connected, "every branch reaches every other")
-        ask = network.controller.ask
-        versions = {each["number"]: each for each in ask("GET", "/v1/versions?limit=200")}
-        assert sorted(versions) == list(range(1, len(versions) + 1))
-        _log.info("%s versions, %s acknowledged", len(versions), len(acknowledged))
-        for number, queue in acknowledged.items():
-            found = ask("GET", f"/v1/versions/{number}")
-            assert Size.parse(found["network"]["overlay"]["queue"]) == queue * 1000
-        assert ask("GET", "/v1/audit/check")["broken"] is None
-        desired = Size.parse(ask("GET", "/v1/network")["network"]["overlay"]["queue"])
-        for branch in network.branches.values():
-            kept = json.loads((branch.directory / "good.json").read_text())
-            assert json.loads(kept["document"])["queue_bytes"] == desired
+        agree(network, acknowledged)
         network.ping(1, 2)
 
 
-def change(network: Deployment, kill: int, acknowledged: dict[int, int]) -> None:
-    """Change the network until the controller is gone."""
+def agree(network: Deployment, acknowledged: dict[int, int]) -> None:
+    """Check that database, gateways and API say the same."""
+    ask = network.controller.ask
+    versions = {each["number"]: each for each in all_versions(network)}
+    assert sorted(versions) == list(range(1, len(versions) + 1))
+    for number, queue in acknowledged.items():
+        found = ask("GET", f"/v1/versions/{number}")
+        assert Size.parse(found["network"]["overlay"]["queue"]) == queue * 1000
+    rollouts = ask("GET", "/v1/rollouts?limit=200")
+    _log.info(
+        "%s versions, %s acknowledged, roll-outs: %s",
+        len(versions),
+        len(acknowledged),
+        [each["state"] for each in rollouts],
+    )
+    for each in rollouts:
+        assert each["version"] in versions
+        returned = each["state"] == "returned"
+        assert returned == (each["returned_by"] is not None)
+        if returned:
+            assert versions[each["returned_by"]]["restores"] == each["base"]
+    assert ask("GET", "/v1/audit/check")["broken"] is None
+    desired = Size.parse(ask("GET", "/v1/network")["network"]["overlay"]["queue"])
+    for branch in network.branches.values():
+        kept = json.loads((branch.directory / "good.json").read_text())
+        assert json.loads(kept["document"])["queue_bytes"] == desired
+
+
+def all_versions(network: Deployment) -> Iterator[Any]:
+    before = 2**31 - 1
+    while page := network.controller.ask("GET", f"/v1/versions?limit=200&before={before}"):
+        yield from page
+        before = page[-1]["number"]
+
+
+def rolling(network: Deployment) -> bool:
+    found = network.controller.ask("GET", "/v1/rollouts?limit=1")
+    return bool(found) and found[0]["state"] == "running"
+
+
+def change(network: Deployment, kill: int, acknowledged: dict[int, int], staged: bool) -> None:
+    """Change the network until the controller is gone; a roll-out that runs lets nobody."""
+    rollout = {"canary": ["b1"], "observe_s": 1} if staged else None
     for number in range(1, 1000):
         queue = 1000 * (kill + 1) + number
+        patch = {"overlay": {"queue": f"{queue} kB"}}
+        body = {"patch": patch, "reason": "a test", "rollout": rollout}
         try:
-            made = network.controller.patch({"overlay": {"queue": f"{queue} kB"}})
-        except ApiError:
-            return
+            made = network.controller.ask("PATCH", "/v1/network", body)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                return
+            time.sleep(0.05)
+            continue
         acknowledged[made["number"]] = queue
 
 

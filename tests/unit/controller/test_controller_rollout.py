@@ -10,7 +10,8 @@ from controller_sample import Api, Clock, Machine, network
 
 from hawser.control.link import Hello, Outcome
 from hawser.controller.context import Context
-from hawser.controller.jobs.rollout import advance
+from hawser.controller.db.tables import Observation
+from hawser.controller.jobs.rollout import RECONNECT, advance
 from hawser.controller.policy.configuration import Desired, desired, desired_in_stages
 from hawser.controller.policy.judgement import GRACE, PATIENCE, Member, Stage, Verdict, judge
 from hawser.controller.policy.sync import Sync
@@ -144,6 +145,7 @@ class Gateways:
 
     def __init__(self, context: Context, api: Api) -> None:
         self.context = context
+        self.began = context.clock() - RECONNECT
         self.numbers: dict[str, int] = {}
         for branch in ("b1", "b2", "b3"):
             token = api.do("POST", "/v1/tokens", {"branch": branch})["token"]
@@ -160,10 +162,15 @@ class Gateways:
             write(session)
 
     def connect(self, branch: str) -> None:
-        hello = Hello(protocol=1, software="1", time=0)
-        now = self.context.clock()
-        number = self.numbers[branch]
+        now, number = self.context.clock(), self.numbers[branch]
+        with self.context.database.read() as session:
+            applied = session.get_one(Observation, number).applied
+        hello = Hello(protocol=1, software="1", time=0, applied=applied)
         self._note(lambda s: observation.connected(s, number, branch, hello, now))
+
+    def disconnect(self, branch: str) -> None:
+        now, number = self.context.clock(), self.numbers[branch]
+        self._note(lambda s: observation.disconnected(s, number, branch, now))
 
     def reach(self, branch: str, peers: set[str]) -> None:
         up = {name: name in peers for name in self.numbers if name != branch}
@@ -187,7 +194,7 @@ class Gateways:
 
     def tick(self) -> bool:
         plan = self.context.watch.plan()
-        return advance(self.context.database, plan, self.context.clock())
+        return advance(self.context.database, plan, self.began, self.context.clock())
 
 
 CHANGE = {"patch": {"overlay": {"queue": "2 MB"}}, "reason": "more", "rollout": {"canary": ["b2"]}}
@@ -246,6 +253,27 @@ def test_a_canary_that_loses_its_peers_returns(api: Api, context: Context, clock
     clock.turn(seconds=GRACE.total_seconds())
     assert gateways.tick()
     assert api.get("/v1/rollouts/1")["detail"] == "b2: reaches none of b1, b3 any more"
+
+
+def test_gateways_get_time_to_connect_to_a_controller_that_has_started(
+    api: Api, context: Context, clock: Clock
+) -> None:
+    gateways = Gateways(context, api)
+    api.do("PATCH", "/v1/network", CHANGE)
+    gateways.keep("b2")
+    gateways.disconnect("b2")
+    clock.turn(minutes=10)
+    gateways.began = clock()
+    assert not gateways.tick()
+    clock.turn(seconds=RECONNECT.total_seconds() - 6)
+    gateways.connect("b2")  # it has not said yet whom it reaches
+    assert not gateways.tick()
+    gateways.disconnect("b2")
+    clock.turn(seconds=6)
+    assert not gateways.tick()
+    clock.turn(seconds=GRACE.total_seconds())
+    assert gateways.tick()
+    assert api.get("/v1/rollouts/1")["detail"] == "b2: lost the controller"
 
 
 def test_nothing_is_changed_while_a_roll_out_runs(api: Api, context: Context) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
@@ -20,16 +21,26 @@ from hawser.controller.telemetry.observation import is_connected, observations, 
 def reached(session: Session, approved: Mapping[int, str], now: datetime) -> dict[str, list[str]]:
     """Give the branches that each connected gateway reaches, by its branch."""
     return {
-        approved[row.gateway]: sorted(_reaches(row))
+        approved[row.gateway]: sorted(_reaches(row) or ())
         for row in observations(session)
         if row.gateway in approved and is_connected(row, now)
     }
 
 
-def advance(database: Database, plan: Plan, now: datetime) -> bool:
+RECONNECT = timedelta(seconds=15)
+"""How long gateways take to connect to a controller that has started."""
+
+
+def advance(database: Database, plan: Plan, began: datetime, now: datetime) -> bool:
     """Judge the roll-out that is running, if any; tell whether that changed anything.
 
     Several controllers may do so at once: what one has changed meanwhile, another leaves alone.
+
+    Args:
+        database: of the controller.
+        plan: what gateways should have, and what they have.
+        began: when this controller started; who is not connected right after that is not lost.
+        now: the time.
     """
     if plan.rollout is None:
         return False
@@ -38,7 +49,8 @@ def advance(database: Database, plan: Plan, now: datetime) -> bool:
         if found is None or (found.number, found.stage) != plan.rollout[:2]:
             return False
         stage, names = rollout.stage_of(found), rollout.moved(found)
-        judgement = judge(stage, _members(session, plan, names, now), now)
+        lately = replace(stage, since=max(stage.since, began))
+        judgement = judge(lately, _members(session, plan, names, began, now), now)
     if not _is_news(judgement, stage.settled, stage.ailing):
         return False
     with database.write() as session:
@@ -57,12 +69,15 @@ def _is_news(
     return found.verdict is not Verdict.WAIT or (found.settled, found.ailing or {}) != remembered
 
 
-def _members(session: Session, plan: Plan, moved: frozenset[str], now: datetime) -> list[Member]:
+def _members(
+    session: Session, plan: Plan, moved: frozenset[str], began: datetime, now: datetime
+) -> list[Member]:
+    early = now - began < RECONNECT
     rows = {row.gateway: row for row in observations(session)}
     return [
         Member(
             branch=branch,
-            connected=is_connected(rows[number], now),
+            connected=early or is_connected(rows[number], now),
             sync=sync(plan.desired.get(branch), observed(rows[number], now), now),
             reaches=_reaches(rows[number]),
             detail=rows[number].detail,
@@ -72,5 +87,8 @@ def _members(session: Session, plan: Plan, moved: frozenset[str], now: datetime)
     ]
 
 
-def _reaches(row: Observation) -> frozenset[str]:
-    return frozenset(name for name, up in (row.peers or {}).items() if up)
+def _reaches(row: Observation) -> frozenset[str] | None:
+    """Give whom a gateway reaches; None where it has not said so since it connected."""
+    if row.peers is None:
+        return None
+    return frozenset(name for name, up in row.peers.items() if up)

@@ -39,6 +39,7 @@ class Server:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._began = context.clock()
         self._sessions: dict[int, Session] = {}
         self._wake = asyncio.Event()
         self._plan: Plan | None = None
@@ -154,7 +155,7 @@ class Server:
     def _planned(self) -> Plan:
         """Give the plan, after a roll-out has gone on."""
         plan, now = self._context.watch.plan(), self._context.clock()
-        if advance(self._context.database, plan, now):
+        if advance(self._context.database, plan, self._began, now):
             return self._context.watch.plan()
         return plan
 

@@ -25,8 +25,8 @@ class Member:
     connected: bool
     """Whether it is connected to a controller."""
     sync: Sync
-    reaches: frozenset[str]
-    """Branches that packets reach from it."""
+    reaches: frozenset[str] | None
+    """Branches that packets reach from it; None where that is not known."""
     detail: str | None = None
     """What became of its configuration, if that failed."""
 
@@ -100,8 +100,7 @@ def _lack(stage: Stage, member: Member, members: Sequence[Member]) -> str:
         return ""
     if not member.connected:
         return "lost the controller"
-    gone = {each.branch for each in members if not each.connected}
-    expected = before - gone
-    if expected and not expected & member.reaches:
+    expected = before - {each.branch for each in members if not each.connected}
+    if expected and member.reaches is not None and not expected & member.reaches:
         return f"reaches none of {', '.join(sorted(expected))} any more"
     return ""
