@@ -3,6 +3,7 @@
 //!
 //! Besides `hawser-bpf`, the only crate with `unsafe` code, behind a small safe API.
 
+pub mod addresses;
 pub mod interface;
 pub mod ipip;
 pub mod mptcp;
@@ -20,3 +21,5 @@ pub mod transparent;
 pub mod tun;
 pub mod udp;
 pub mod udp_offload;
+
+pub use self::options::bind_to_interface;

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// Types of the kernel's ABI for which every bit pattern is valid.
 ///
@@ -30,6 +30,15 @@ pub(crate) fn set<T: Plain>(
     check(unsafe {
         libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), length::<T>())
     })
+}
+
+/// Binds a socket to the interface with this index, so that it sends and receives there only.
+///
+/// # Errors
+/// The kernel's, such as that there is no such interface.
+pub fn bind_to_interface(socket: impl AsFd, interface: u32) -> io::Result<()> {
+    let index = c_int::try_from(interface).map_err(io::Error::other)?;
+    set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, index)
 }
 
 /// Reads a socket option.
