@@ -13,19 +13,22 @@ use hawser_tunnel::counters::TunCounters;
 use crate::{
     command::{Apply, Command, Inbox},
     config::Config,
-    status::{Counters, Status},
+    locate::Locator,
+    status::{Counters, PeerStatus, Status, WaitingPath},
     transport::{Host, Transport},
 };
 
 /// Poller tokens of the loop itself; those of transports are lower.
 const TUN: u64 = u64::MAX;
 const INBOX: u64 = u64::MAX - 1;
+const ADDRESSES: u64 = u64::MAX - 4;
 
 /// State of the event loop.
 pub(crate) struct Agent<T> {
     started: Instant,
     host: Host,
     transport: T,
+    locator: Locator,
     inbox: Inbox,
     stopping: bool,
 }
@@ -41,9 +44,11 @@ impl<T: Transport> Agent<T> {
         let poller = Poller::new()?;
         poller.add(&tun, TUN, Interest::Read)?;
         poller.add(&inbox.waker, INBOX, Interest::Read)?;
+        let locator = Locator::new(inbox.waker.clone())?;
+        poller.add(&locator, ADDRESSES, Interest::Read)?;
         let host = Host { config: config.clone(), tun, poller, device: TunCounters::default() };
         let (transport, started) = (make(&host)?, Instant::now());
-        let mut this = Self { started, host, transport, inbox, stopping: false };
+        let mut this = Self { started, host, transport, locator, inbox, stopping: false };
         this.configure(config.clone(), identity, started)?;
         Ok(this)
     }
@@ -58,25 +63,41 @@ impl<T: Transport> Agent<T> {
         let mut ready = Vec::new();
         while !self.stopping {
             let now = Instant::now();
-            let wake = self.transport.poll_timeout(now);
+            let wake = self.transport.poll_timeout(now).min(self.locator.poll_timeout());
             self.host.poller.wait(wake.saturating_duration_since(now), &mut ready)?;
             let now = Instant::now();
             for event in &ready {
                 match event.token {
                     TUN => self.transport.handle_device(&mut self.host, now)?,
                     INBOX => self.handle_commands(now),
+                    ADDRESSES => self.locator.handle_event(now),
                     _ => self.transport.handle_ready(&mut self.host, *event, now),
                 }
             }
+            self.locate_paths(now);
             self.transport.advance(&mut self.host, now);
         }
         self.transport.close(&mut self.host, Instant::now());
         Ok(())
     }
 
+    /// Lets paths follow their addresses.
+    fn locate_paths(&mut self, now: Instant) {
+        let mut again = false;
+        if self.locator.is_tick(now) {
+            self.locator.tick(&self.transport.silent_paths(now), now);
+            again = !self.transport.problems().is_empty();
+        }
+        let moved = self.locator.handle_timeout(&mut self.host.config.peers, now);
+        if moved || again {
+            self.transport.relocate(&mut self.host, now);
+        }
+    }
+
     /// Executes the commands of the control API.
     fn handle_commands(&mut self, now: Instant) {
         self.inbox.waker.clear();
+        self.locator.handle_answers(now);
         while let Some(command) = self.inbox.next() {
             // The client may have gone away; its reply is then dropped.
             match command {
@@ -95,19 +116,45 @@ impl<T: Transport> Agent<T> {
 
     fn configure(
         &mut self,
-        config: Config,
+        mut config: Config,
         identity: Option<&Identity>,
         now: Instant,
     ) -> io::Result<()> {
-        self.transport.configure(&mut self.host, &config, identity, now)?;
+        self.locator.configure(&mut config, now);
+        let done = self.transport.configure(&mut self.host, &config, identity, now);
+        if let Err(error) = done {
+            self.locator.configure(&mut self.host.config, now);
+            return Err(error);
+        }
         self.host.config = config;
         Ok(())
     }
 
     fn status(&self, now: Instant) -> Status {
         let branch = self.host.config.document.branch.clone();
-        let peers = self.transport.status(now);
+        let mut peers = self.transport.status(now);
+        self.add_waiting(&mut peers);
         Status::new(branch, now - self.started, self.host.tun.offload(), peers)
+    }
+
+    /// Adds the paths that cannot be used at present.
+    fn add_waiting(&self, status: &mut [PeerStatus]) {
+        let problems = self.transport.problems();
+        for (peer, config) in status.iter_mut().zip(&self.host.config.peers) {
+            for (group, of) in peer.groups.iter_mut().zip(&config.groups) {
+                let waiting = |(member, reason): (u8, &str)| WaitingPath {
+                    member,
+                    reason: reason.to_owned(),
+                };
+                group.waiting = self.locator.waiting(config.id, of.id).map(waiting).collect();
+                for (member, path) in (0..).zip(&of.paths) {
+                    let problem = problems.iter().find(|(local, _)| path.local == Some(*local));
+                    if let Some((_, reason)) = problem {
+                        group.waiting.push(WaitingPath { member, reason: reason.clone() });
+                    }
+                }
+            }
+        }
     }
 
     fn counters(&self) -> Counters {

@@ -2,6 +2,7 @@
 
 mod check;
 pub(crate) mod classifier;
+pub(crate) mod ends;
 mod renamed;
 pub(crate) mod switch;
 mod transport;
@@ -15,7 +16,7 @@ use std::{
 use hawser_daemon::config::{FieldError, Invalid, typed};
 use hawser_netdev::tun;
 use hawser_tunnel::{
-    INNER_MTU,
+    INNER_MTU, PathId,
     config::{Class, Group, Oversize, Path, Peer, Placement},
 };
 use hawser_wire::label;
@@ -28,6 +29,7 @@ pub(crate) use self::transport::{Kind, TcpProxyDocument, TlsDocument, TransportD
 use self::{
     check::{Check, INTERFACE, is_default},
     classifier::{Classifier, ClassifierDocument},
+    ends::{Ends, PathDocument},
     renamed::{Renamed, replace_old_names},
     switch::{Switch, SwitchDocument},
 };
@@ -132,16 +134,6 @@ pub(crate) struct GroupDocument {
     pub(crate) paths: Vec<PathDocument>,
 }
 
-/// A member path, as a pair of WAN addresses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PathDocument {
-    /// Address of this gateway.
-    pub(crate) local: String,
-    /// Address of the peer.
-    pub(crate) remote: String,
-}
-
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
@@ -149,7 +141,10 @@ pub(crate) struct Config {
     pub(crate) address: Option<IpNet>,
     pub(crate) source: Option<Ipv4Addr>,
     pub(crate) source6: Option<Ipv6Addr>,
+    /// With the addresses that are known at present.
     pub(crate) peers: Vec<Peer>,
+    /// Ends of the paths of all peers' groups, in their order.
+    pub(crate) ends: Vec<Ends>,
     pub(crate) switch: Option<Switch>,
     pub(crate) classifier: Option<Classifier>,
 }
@@ -173,16 +168,18 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
         check.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
     }
     check.identities(&document);
-    let peers: Vec<Peer> =
-        document.peers.iter().enumerate().map(|(i, peer)| check.peer(i, peer)).collect();
+    let mut ends = Vec::new();
+    let numbered = document.peers.iter().enumerate();
+    let peers = numbered.map(|(i, peer)| check.peer(&document, i, peer, &mut ends));
+    let peers: Vec<Peer> = peers.collect();
     let agents = agents(&peers);
     let switch = document.switch.as_ref();
     let switch = switch.map(|section| switch::check(&mut check, section, &agents));
     let classifier = document.classifier.as_ref();
     let classifier = classifier.map(|section| classifier::check(&mut check, section));
-    let config = Config { document, address, source, source6, peers, switch, classifier };
+    let config = Config { document, address, source, source6, peers, ends, switch, classifier };
     match config.document.transport.kind {
-        Kind::Ipip => check.ipip(&config.peers),
+        Kind::Ipip => check.ipip(&config),
         Kind::Mptcp => check.narrow_labels(&config),
         Kind::Quic => {}
     }
@@ -193,8 +190,8 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
 fn agents(peers: &[Peer]) -> BTreeSet<Ipv4Addr> {
     let paths = peers.iter().flat_map(|peer| &peer.groups).flat_map(|group| &group.paths);
     let locals = paths.filter_map(|path| match path.local {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
+        Some(IpAddr::V4(address)) => Some(address),
+        _ => None,
     });
     locals.collect()
 }
@@ -259,7 +256,13 @@ impl Check {
         }
     }
 
-    fn peer(&mut self, i: usize, document: &PeerDocument) -> Peer {
+    fn peer(
+        &mut self,
+        own: &Document,
+        i: usize,
+        document: &PeerDocument,
+        ends: &mut Vec<Ends>,
+    ) -> Peer {
         let mut prefixes = Vec::new();
         for (j, text) in document.prefixes.iter().enumerate() {
             prefixes.extend(self.prefix(&format!("peers[{i}].prefixes[{j}]"), text));
@@ -271,33 +274,28 @@ impl Check {
             if !ids.insert(group.id) {
                 self.error(&format!("{field}.id"), group.id, "a number that no other group has");
             }
-            groups.push(self.group(&field, group));
+            let needs_remote = own.id < document.id || own.transport.tls.is_none();
+            let (paths, found) = self.paths(&field, group, document.id, needs_remote);
+            groups.push(Group { id: group.id, class: group.class, paths });
+            ends.extend(found);
         }
         Peer { branch: document.branch.clone(), id: document.id, prefixes, groups }
     }
 
-    fn group(&mut self, field: &str, document: &GroupDocument) -> Group {
-        let mut paths = Vec::new();
-        for (k, path) in document.paths.iter().enumerate() {
-            paths.extend(self.path(&format!("{field}.paths[{k}]"), path));
-        }
-        Group { id: document.id, class: document.class, paths }
-    }
-
-    fn path(&mut self, field: &str, document: &PathDocument) -> Option<Path> {
-        let local = self.host(&format!("{field}.local"), &document.local);
-        let remote = self.host(&format!("{field}.remote"), &document.remote);
-        let (local, remote) = (local?, remote?);
-        if local.is_ipv4() != remote.is_ipv4() {
-            let found = document.remote.as_str();
-            self.error(
-                &format!("{field}.remote"),
-                found,
-                "an address of the same family as `local`",
-            );
-            return None;
-        }
-        Some(Path { local, remote })
+    /// Paths of a group, with the addresses that are known, and where their addresses come from.
+    fn paths(
+        &mut self,
+        field: &str,
+        of: &GroupDocument,
+        peer: u16,
+        needs_remote: bool,
+    ) -> (Vec<Path>, Vec<Ends>) {
+        let parse = |(member, path): (u8, &PathDocument)| {
+            let id = PathId { peer, group: of.id, member };
+            ends::parse(self, &format!("{field}.paths[{member}]"), path, id, needs_remote)
+        };
+        let ends: Vec<_> = (0..).zip(&of.paths).filter_map(parse).collect();
+        (ends.iter().map(Ends::fixed).collect(), ends)
     }
 
     /// The path labels of `mptcp` have four bits for branches and for groups.
@@ -320,17 +318,24 @@ impl Check {
     }
 
     /// The `ipip` transport carries IPv4 in IPv4 and identifies peers by address.
-    fn ipip(&mut self, peers: &[Peer]) {
+    fn ipip(&mut self, config: &Config) {
         let mut pairs = BTreeSet::new();
-        for (i, peer) in peers.iter().enumerate() {
+        let mut ends = config.ends.iter();
+        for (i, peer) in config.peers.iter().enumerate() {
             for (k, group) in peer.groups.iter().enumerate() {
-                let Some(path) = group.paths.first() else { continue };
+                let all: Vec<_> = ends.by_ref().take(group.paths.len()).collect();
+                let Some(first) = all.first() else { continue };
                 let field = format!("peers[{i}].groups[{k}].paths[0].remote");
-                let found = path.remote.to_string();
-                if path.remote.is_ipv6() {
+                let Path { local, remote, .. } = first.fixed();
+                let Some(remote) = remote else {
+                    self.error(&field, Value::Null, "an address, for ipip");
+                    continue;
+                };
+                let found = remote.to_string();
+                if remote.is_ipv6() {
                     self.error(&field, found.as_str(), "an IPv4 address, for ipip");
                 }
-                if !pairs.insert((path.local, path.remote)) {
+                if !pairs.insert((local, first.interface.as_deref(), remote)) {
                     self.error(&field, found, "a path that no other group has, for ipip");
                 }
             }
@@ -377,7 +382,7 @@ pub(crate) mod tests {
     #[test]
     fn the_sample_is_good() {
         let config = parse(&sample()).unwrap();
-        assert_eq!(config.peers[0].groups[0].paths[0].remote, IpAddr::from([198, 18, 0, 10]));
+        assert_eq!(config.peers[0].groups[0].paths[0].remote, Some([198, 18, 0, 10].into()));
         assert_eq!(config.source, Some(Ipv4Addr::new(10, 1, 0, 1)));
     }
 

@@ -8,6 +8,7 @@ mod causes;
 mod classify;
 mod command;
 mod config;
+mod locate;
 mod nft;
 mod setup;
 mod status;

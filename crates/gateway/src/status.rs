@@ -92,8 +92,19 @@ pub(super) struct GroupStatus {
     /// Largest packet, bytes, that goes whole over every path in use (`quic`); null until it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mtu: Option<u16>,
+    /// Member paths that cannot be used at present, such as one whose interface has no address.
+    pub(super) waiting: Vec<WaitingPath>,
     /// Member paths of the `quic` transport; empty for others.
     pub(super) paths: Vec<PathStatus>,
+}
+
+/// A member path that cannot be used at present.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct WaitingPath {
+    /// Its index in the group, from 0.
+    pub(super) member: u8,
+    /// What is missing.
+    pub(super) reason: String,
 }
 
 /// One member path, in the direction to the peer.

@@ -15,6 +15,8 @@ use hawser_wire::ipv4::{Packet, protocol};
 use libc::c_int;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::options::bind_to_interface;
+
 /// Packets per system call.
 pub const BATCH: usize = BATCH_C as usize;
 const BATCH_C: libc::c_uint = 64;
@@ -27,11 +29,20 @@ pub const OVERHEAD: u16 = 20;
 pub struct Tunnel(Socket);
 
 impl Tunnel {
-    /// Opens a tunnel from `local` to `remote`, which receives from `remote` only.
-    pub fn open(local: Ipv4Addr, remote: Ipv4Addr, buffer: usize) -> io::Result<Self> {
+    /// Opens a tunnel from `local` to `remote`, which receives from `remote` only, at an interface
+    /// if one is given.
+    pub fn open(
+        local: Ipv4Addr,
+        remote: Ipv4Addr,
+        interface: Option<u32>,
+        buffer: usize,
+    ) -> io::Result<Self> {
         let kind = Type::RAW.nonblocking().cloexec();
         let socket =
             Socket::new(Domain::IPV4, kind, Some(Protocol::from(c_int::from(protocol::IPIP))))?;
+        if let Some(interface) = interface {
+            bind_to_interface(&socket, interface)?;
+        }
         socket.set_recv_buffer_size(buffer)?;
         socket.set_send_buffer_size(buffer)?;
         socket.bind(&SocketAddrV4::new(local, 0).into())?;

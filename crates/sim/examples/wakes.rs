@@ -131,8 +131,9 @@ fn address(node: u8, peer: u8, path: u8) -> Ipv4Addr {
 fn node(authority: &Authority, own: u8, others: &[u8], paths: u8, now: Instant) -> Node {
     let peer = |other: &u8| {
         let path = |path: u8| Path {
-            local: address(own, *other, path).into(),
-            remote: address(*other, own, path).into(),
+            local: Some(address(own, *other, path).into()),
+            remote: Some(address(*other, own, path).into()),
+            interface: None,
         };
         let group = Group { id: 0, class: Class::II, paths: (0..paths).map(path).collect() };
         let prefix = format!("10.{other}.0.0/16").parse().unwrap();

@@ -75,6 +75,46 @@ fn a_cut_path_loses_nothing_and_recovers() {
 }
 
 #[test]
+fn a_path_moves_with_its_address() {
+    let mut gateways = gateways(&[Wire::new(20.0, 10.0)], 4);
+    for (turn, host) in (0..4).zip([11, 12, 13, 1]) {
+        gateways.set_address(0, 0, Some(host));
+        let first = turn * 500;
+        let received_numbers = carry(&mut gateways, 9, first..first + 500);
+        assert_eq!(received_numbers, (first..first + 500).collect::<Vec<_>>(), "host {host}");
+    }
+    assert_eq!(gateways.path_changes(0), (1, 0), "the first connection is still there");
+    assert_eq!(gateways.path_changes(1), (1, 0));
+}
+
+#[test]
+fn a_path_without_an_address_waits_while_others_carry() {
+    let mut gateways = gateways(&[Wire::new(20.0, 10.0); 2], 4);
+    for (turn, (host, wait)) in (0..).zip([(None, 0), (Some(9), 0), (None, 15), (Some(1), 0)]) {
+        gateways.set_address(0, 0, host);
+        gateways.run(wait * SECOND);
+        let first = turn * 500;
+        let received_numbers = carry(&mut gateways, 9, first..first + 500);
+        assert_eq!(received_numbers, (first..first + 500).collect::<Vec<_>>(), "turn {turn}");
+    }
+    // It came back as the same connection, and after the idle timeout as another one.
+    assert_eq!(gateways.path_changes(0), (3, 1));
+    assert!(gateways.paths(0).iter().all(Option::is_some));
+}
+
+#[test]
+fn a_listener_without_an_address_ends_its_path() {
+    let mut gateways = gateways(&[Wire::new(20.0, 10.0); 2], 4);
+    gateways.set_address(1, 0, None);
+    let received_numbers = carry(&mut gateways, 9, 0..500);
+    assert_eq!(received_numbers, (0..500).collect::<Vec<_>>());
+    assert_eq!(gateways.path_changes(1), (2, 1));
+    gateways.set_address(1, 0, Some(2));
+    gateways.run(15 * SECOND);
+    assert_eq!(gateways.path_changes(1), (3, 1));
+}
+
+#[test]
 fn either_gateway_may_restart() {
     let mut gateways = gateways(&[Wire::new(20.0, 10.0); 2], 7);
     let mut first = 0;

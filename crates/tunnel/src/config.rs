@@ -61,7 +61,8 @@ pub struct Peer {
     pub groups: Vec<Group>,
 }
 
-/// A path group, with at least one member path.
+/// A path group, with at least one member path. It stays the same group while addresses of its
+/// paths change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its number.
@@ -72,13 +73,32 @@ pub struct Group {
     pub paths: Vec<Path>,
 }
 
-/// Addresses of a member path, both of one family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Group {
+    /// Whether it is the same group, whose member paths may have other addresses now.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let fixed = |group: &Self| (group.id, group.class, group.paths.len());
+        fixed(self) == fixed(other)
+    }
+}
+
+/// Current addresses of a member path, both of one family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// Address of this gateway.
-    pub local: IpAddr,
-    /// Address of the peer.
-    pub remote: IpAddr,
+    /// Address of this gateway; None while it has none.
+    pub local: Option<IpAddr>,
+    /// Address of the peer; None while it is not known. Only the side that connects needs it.
+    pub remote: Option<IpAddr>,
+    /// Index of the interface to which its sockets are bound; None: routing decides.
+    pub interface: Option<u32>,
+}
+
+impl Path {
+    /// Both addresses, if they are known.
+    #[must_use]
+    pub fn ends(&self) -> Option<(IpAddr, IpAddr)> {
+        self.local.zip(self.remote)
+    }
 }
 
 /// Traffic class of a path group. If a peer has no group of a class, any group carries it.

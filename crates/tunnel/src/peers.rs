@@ -29,7 +29,7 @@ impl<G: PathGroup> Peer<G> {
     #[must_use]
     pub fn has_remote(&self, address: IpAddr) -> bool {
         let mut paths = self.config.groups.iter().flat_map(|group| &group.paths);
-        paths.any(|path| path.remote == address)
+        paths.any(|path| path.remote == Some(address))
     }
 
     /// The group with this number.
@@ -48,7 +48,7 @@ impl<G: PathGroup> Peer<G> {
     }
 
     fn same_group(&self, group: &config::Group) -> Option<usize> {
-        self.groups.iter().position(|known| known.config() == group)
+        self.groups.iter().position(|known| known.config().is_same_as(group))
     }
 }
 
@@ -73,8 +73,8 @@ impl<G: PathGroup> Peers<G> {
         }
     }
 
-    /// Reconciles the path groups with a configuration: groups that are the same in both stay,
-    /// `open` creates the others. Returns groups that are no longer wanted, with their peer's
+    /// Reconciles the path groups with a configuration: groups that are the same in both stay and
+    /// take over the addresses of their paths, `open` creates the others. Returns groups that are no longer wanted, with their peer's
     /// number.
     ///
     /// # Errors
@@ -106,6 +106,10 @@ impl<G: PathGroup> Peers<G> {
             for group in &peer.groups {
                 let same = known.as_mut().and_then(|known| {
                     known.same_group(group).map(|index| known.groups.swap_remove(index))
+                });
+                let same = same.map(|mut same| {
+                    same.set_paths(&group.paths);
+                    same
                 });
                 groups.extend(same.or_else(|| opened.next()));
             }

@@ -24,6 +24,9 @@ pub trait PathGroup {
     /// Its configuration.
     fn config(&self) -> &config::Group;
 
+    /// Takes over the addresses of the same group's paths.
+    fn set_paths(&mut self, paths: &[config::Path]);
+
     /// Whether flows should use it.
     fn is_usable(&self, now: Instant) -> bool;
 
@@ -221,6 +224,10 @@ mod tests {
     impl PathGroup for Group {
         fn config(&self) -> &config::Group {
             &self.config
+        }
+
+        fn set_paths(&mut self, paths: &[config::Path]) {
+            self.config.paths = paths.to_vec();
         }
 
         fn is_usable(&self, _: Instant) -> bool {

@@ -11,18 +11,18 @@ use std::{
 use hawser_netdev::{
     ipip::{BATCH, Batch, Tunnel, decapsulate},
     mtu,
-    poll::{Interest, Ready},
+    poll::{Interest, Poller, Ready},
 };
 use hawser_tls::Identity;
 use hawser_tunnel::{
-    PathGroup, Peer, Peers,
+    PathGroup, PathId, Peer, Peers,
     config::{self, Class, Path},
     counters::{GroupCounters, PeerDrops, UnauthenticatedCounters},
 };
 use hawser_wire::{flow, ip, tcp};
 use rustix::io::Errno;
 
-use super::{Host, Transport};
+use super::{Host, Transport, may_change};
 use crate::{
     config::Config,
     status::{GroupStatus, NumberedCounters, PeerCounters, PeerStatus},
@@ -48,30 +48,52 @@ fn path(group: &config::Group) -> Option<Path> {
 /// A path group: a tunnel needs no connection.
 struct Group {
     config: config::Group,
-    tunnel: Tunnel,
+    /// None while its addresses are missing.
+    tunnel: Option<Tunnel>,
+    /// Where the tunnel was opened, and why that failed.
+    opened: Option<Path>,
+    problem: Option<(IpAddr, String)>,
     counters: GroupCounters,
 }
 
 impl Group {
-    fn open(peer: &config::Peer, group: &config::Group) -> io::Result<Self> {
-        let Some(Path { local: IpAddr::V4(local), remote: IpAddr::V4(remote) }) = path(group)
-        else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no IPv4 path"));
-        };
-        let branch = &peer.branch;
-        let tunnel = Tunnel::open(local, remote, BUFFER).map_err(|e| {
-            io::Error::new(e.kind(), format!("tunnel to {branch} ({local} > {remote}): {e}"))
-        })?;
-        Ok(Self { config: group.clone(), tunnel, counters: GroupCounters::default() })
+    fn new(group: &config::Group) -> Self {
+        let counters = GroupCounters::default();
+        Self { config: group.clone(), tunnel: None, opened: None, problem: None, counters }
+    }
+
+    /// Opens the tunnel between the addresses that the path has now, if it is not there.
+    fn open(&mut self, poller: &Poller) -> io::Result<()> {
+        let path = path(&self.config);
+        if self.tunnel.is_some() && self.opened == path {
+            return Ok(());
+        }
+        (self.tunnel, self.opened, self.problem) = (None, path, None);
+        let Some(path) = path else { return Ok(()) };
+        let Some((IpAddr::V4(local), IpAddr::V4(remote))) = path.ends() else { return Ok(()) };
+        match Tunnel::open(local, remote, path.interface, BUFFER) {
+            Ok(tunnel) => {
+                poller.add(&tunnel, 0, Interest::Read)?;
+                self.tunnel = Some(tunnel);
+                Ok(())
+            }
+            Err(error) if may_change(&error) => {
+                self.problem = Some((local.into(), error.to_string()));
+                Ok(())
+            }
+            Err(e) => {
+                Err(io::Error::new(e.kind(), format!("tunnel from {local} to {remote}: {e}")))
+            }
+        }
     }
 
     fn status(&self, flows: u32) -> GroupStatus {
         GroupStatus {
             id: self.config.id,
-            up: true,
-            subflows: 1,
+            up: self.tunnel.is_some(),
+            subflows: self.tunnel.is_some().into(),
             reconnects: 0,
-            remote: path(&self.config).map(|path| path.remote.to_string()),
+            remote: path(&self.config).and_then(|path| path.remote).map(|to| to.to_string()),
             encrypted: false,
             queued_bytes: 0,
             paths: Vec::new(),
@@ -79,6 +101,7 @@ impl Group {
             tcp_proxy: false,
             tcp_proxy_flows: 0,
             mtu: None,
+            waiting: Vec::new(),
         }
     }
 }
@@ -88,8 +111,12 @@ impl PathGroup for Group {
         &self.config
     }
 
+    fn set_paths(&mut self, paths: &[Path]) {
+        self.config.paths = paths.to_vec();
+    }
+
     fn is_usable(&self, _: Instant) -> bool {
-        true
+        self.tunnel.is_some()
     }
 
     fn queued(&self) -> u64 {
@@ -150,7 +177,11 @@ impl Ipip {
             let (peer, group) = run.first().copied().unwrap_or_default();
             let peer = self.peers.get_mut(peer);
             if let Some(group) = peer.and_then(|peer| peer.groups.get_mut(group)) {
-                send(&group.tunnel, &mut self.outgoing, start..end, &mut group.counters);
+                let counters = &mut group.counters;
+                match &group.tunnel {
+                    Some(tunnel) => send(tunnel, &mut self.outgoing, start..end, counters),
+                    None => counters.drops.peer_down += (end - start) as u64,
+                }
             }
             start = end;
         }
@@ -161,7 +192,7 @@ impl Ipip {
     /// of the configuration.
     fn path_mtu(&self, config: &Config) -> u16 {
         let groups = self.peers.iter().flat_map(|peer| &peer.groups);
-        let path = groups.filter_map(|group| group.tunnel.mtu().ok()).min();
+        let path = groups.filter_map(|group| group.tunnel.as_ref()?.mtu().ok()).min();
         path.unwrap_or(u16::MAX).min(config.mtu())
     }
 
@@ -170,8 +201,9 @@ impl Ipip {
         let Some((found, table)) = self.peers.peer_and_table(peer) else { return };
         let Peer { config, groups, .. } = found;
         let Some(group) = groups.get_mut(group) else { return };
+        let Some(tunnel) = &group.tunnel else { return };
         for _ in 0..BUDGET {
-            match group.tunnel.receive(&mut self.incoming) {
+            match tunnel.receive(&mut self.incoming) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
@@ -199,11 +231,25 @@ impl Ipip {
         }
     }
 
+    /// Has the path groups of a configuration, with tunnels between the addresses they have now.
+    fn follow(&mut self, host: &Host, config: &Config) -> io::Result<()> {
+        let poller = &host.poller;
+        let open = |_: &_, group: &_| {
+            let mut group = Group::new(group);
+            group.open(poller)?;
+            Ok::<_, io::Error>(group)
+        };
+        self.peers.reconcile(config.document.id, &config.peers, open)?;
+        self.peers.groups_mut().try_for_each(|group| group.open(poller))?;
+        self.update_tokens(host)
+    }
+
     /// Updates the poller after peers and groups may have changed their indices.
     fn update_tokens(&self, host: &Host) -> io::Result<()> {
         for (place, peer) in self.peers.iter().enumerate() {
             for (index, group) in peer.groups.iter().enumerate() {
-                host.poller.modify(&group.tunnel, token(place, index), Interest::Read)?;
+                let Some(tunnel) = &group.tunnel else { continue };
+                host.poller.modify(tunnel, token(place, index), Interest::Read)?;
             }
         }
         Ok(())
@@ -223,17 +269,26 @@ impl Transport for Ipip {
         _: Option<&Identity>,
         _: Instant,
     ) -> io::Result<()> {
-        let poller = &host.poller;
-        let open = |peer: &_, group: &_| {
-            let group = Group::open(peer, group)?;
-            poller.add(&group.tunnel, 0, Interest::Read)?;
-            Ok::<_, io::Error>(group)
-        };
-        self.peers.reconcile(config.document.id, &config.peers, open)?;
-        self.update_tokens(host)?;
+        self.follow(host, config)?;
         self.peers.set_policy(config.document.placement);
         self.mtu = self.path_mtu(config);
         Ok(())
+    }
+
+    fn relocate(&mut self, host: &mut Host, _: Instant) {
+        let config = host.config.clone();
+        if let Err(error) = self.follow(host, &config) {
+            tracing::warn!(%error, "cannot open the tunnels of paths");
+        }
+    }
+
+    fn problems(&self) -> Vec<(IpAddr, String)> {
+        let groups = self.peers.iter().flat_map(|peer| &peer.groups);
+        groups.filter_map(|group| group.problem.clone()).collect()
+    }
+
+    fn silent_paths(&self, _: Instant) -> Vec<PathId> {
+        Vec::new()
     }
 
     fn mtu(&self, _: &Config) -> u16 {
@@ -290,7 +345,8 @@ impl Transport for Ipip {
             let flows = |group: &Group| self.peers.flows(peer.config.id, group.config.id);
             let status = |group: &Group| group.status(flows(group));
             let branch = peer.config.branch.clone();
-            PeerStatus { branch, up: true, groups: peer.groups.iter().map(status).collect() }
+            let groups: Vec<_> = peer.groups.iter().map(status).collect();
+            PeerStatus { branch, up: groups.iter().any(|group| group.up), groups }
         });
         peers.collect()
     }

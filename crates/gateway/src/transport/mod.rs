@@ -7,6 +7,7 @@ pub(crate) mod quic;
 
 use std::{
     io,
+    net::IpAddr,
     time::{Duration, Instant},
 };
 
@@ -15,7 +16,12 @@ use hawser_netdev::{
     tun::Tun,
 };
 use hawser_tls::Identity;
-use hawser_tunnel::counters::{TunCounters, UnauthenticatedCounters};
+use hawser_tunnel::{
+    PathId,
+    counters::{TunCounters, UnauthenticatedCounters},
+};
+
+use rustix::io::Errno;
 
 use crate::{
     config::Config,
@@ -34,6 +40,19 @@ pub(crate) struct Host {
     pub(crate) device: TunCounters,
 }
 
+/// Whether a socket could not be opened for something that may change: an address, an interface or a
+/// route is missing.
+pub(crate) fn may_change(error: &io::Error) -> bool {
+    let missing = [Errno::ADDRNOTAVAIL, Errno::NODEV, Errno::NETUNREACH, Errno::HOSTUNREACH];
+    Errno::from_io_error(error).is_some_and(|error| missing.contains(&error))
+        || matches!(
+            error.kind(),
+            io::ErrorKind::AddrNotAvailable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::HostUnreachable
+        )
+}
+
 /// A transport. Everything it owns belongs to the agent's loop.
 pub(crate) trait Transport {
     /// Applies a configuration with the same fixed fields: path groups that are the same in both
@@ -45,6 +64,16 @@ pub(crate) trait Transport {
         identity: Option<&Identity>,
         now: Instant,
     ) -> io::Result<()>;
+
+    /// The paths of the configuration in force have other addresses, or what kept a socket from being
+    /// opened may be gone.
+    fn relocate(&mut self, host: &mut Host, now: Instant);
+
+    /// Local addresses whose sockets cannot be opened at present, and why.
+    fn problems(&self) -> Vec<(IpAddr, String)>;
+
+    /// Paths that this side connects and on which nothing arrives.
+    fn silent_paths(&self, now: Instant) -> Vec<PathId>;
 
     /// MTU that the device and, as far as known, all paths support.
     fn mtu(&self, config: &Config) -> u16 {

@@ -3,13 +3,16 @@
 
 use std::{
     fs, io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
 };
 
 use rtnetlink::sys::{Socket, SocketAddr as Port, constants::NETLINK_GENERIC};
 
-use super::message::{self, Family, Part, Request};
+use super::{
+    Local,
+    message::{self, Address, Family, Part, Request},
+};
 
 /// Path manager of new connections of the network namespace: 1 is the user-space one.
 const TYPE: &str = "/proc/sys/net/mptcp/pm_type";
@@ -55,15 +58,23 @@ impl Manager {
 
     /// Creates a subflow of the connection with this token.
     ///
-    /// `address_id` identifies the local address within the connection (RFC 8684 section 3.2); not 0.
-    pub fn create(&self, token: u32, address_id: u8, ends: Ends) -> io::Result<()> {
-        let local = (ends.local.ip(), None, Some(address_id));
-        self.command(message::SUBFLOW_CREATE, token, local, ends.remote)
+    /// `address_id` identifies the local address within the connection (RFC 8684 section 3.2); not
+    /// 0, and not one that has stood for another address.
+    pub fn create(
+        &self,
+        token: u32,
+        address_id: u8,
+        local: Local,
+        remote: SocketAddr,
+    ) -> io::Result<()> {
+        let Local { address, interface } = local;
+        let own = Address { id: Some(address_id), interface, ..Address::new(address) };
+        self.command(message::SUBFLOW_CREATE, token, own, remote)
     }
 
     /// Closes a subflow. Its unacknowledged data is sent on others at once.
     pub fn destroy(&self, token: u32, ends: Ends) -> io::Result<()> {
-        let local = (ends.local.ip(), Some(ends.local.port()), None);
+        let local = Address { port: Some(ends.local.port()), ..Address::new(ends.local.ip()) };
         self.command(message::SUBFLOW_DESTROY, token, local, ends.remote)
     }
 
@@ -85,13 +96,14 @@ impl Manager {
         &self,
         command: u8,
         token: u32,
-        (local, port, address_id): (IpAddr, Option<u16>, Option<u8>),
+        local: Address,
         remote: SocketAddr,
     ) -> io::Result<()> {
+        let remote = Address { port: Some(remote.port()), ..Address::new(remote.ip()) };
         let request = Request::new(self.family, command)
             .u32(message::TOKEN, token)
-            .address(message::LOCAL, local, port, address_id)
-            .address(message::REMOTE, remote.ip(), Some(remote.port()), None);
+            .address(message::LOCAL, local)
+            .address(message::REMOTE, remote);
         self::request(&self.commands, &request.finish()).map(|_| ())
     }
 }

@@ -24,6 +24,7 @@ mod address {
     pub(super) const ADDR4: u16 = 3;
     pub(super) const ADDR6: u16 = 4;
     pub(super) const PORT: u16 = 5;
+    pub(super) const INTERFACE: u16 = 7;
 }
 
 /// The generic netlink controller, which resolves family names (`CTRL_*`).
@@ -49,6 +50,22 @@ const NLA_F_NESTED: u16 = 1 << 15;
 const HEADER: usize = 16;
 const GENERIC: usize = 4;
 
+/// An address of a command.
+#[derive(Clone, Copy)]
+pub(super) struct Address {
+    pub(super) ip: IpAddr,
+    pub(super) port: Option<u16>,
+    pub(super) id: Option<u8>,
+    /// Index of the interface that the subflow is bound to.
+    pub(super) interface: Option<u32>,
+}
+
+impl Address {
+    pub(super) fn new(ip: IpAddr) -> Self {
+        Self { ip, port: None, id: None, interface: None }
+    }
+}
+
 /// A request under construction.
 pub(super) struct Request(Vec<u8>);
 
@@ -67,25 +84,23 @@ impl Request {
         self
     }
 
-    pub(super) fn address(
-        mut self,
-        kind: u16,
-        ip: IpAddr,
-        port: Option<u16>,
-        address_id: Option<u8>,
-    ) -> Self {
+    pub(super) fn address(mut self, kind: u16, of: Address) -> Self {
+        let Address { ip, port, id, interface } = of;
         let mut nested = Vec::new();
         let (family, attribute, octets) = match ip {
             IpAddr::V4(v4) => (libc::AF_INET, address::ADDR4, v4.octets().to_vec()),
             IpAddr::V6(v6) => (libc::AF_INET6, address::ADDR6, v6.octets().to_vec()),
         };
         put(&mut nested, address::FAMILY, &u16::try_from(family).unwrap_or(0).to_ne_bytes());
-        if let Some(id) = address_id {
+        if let Some(id) = id {
             put(&mut nested, address::ID, &[id]);
         }
         put(&mut nested, attribute, &octets);
         if let Some(port) = port {
             put(&mut nested, address::PORT, &port.to_ne_bytes());
+        }
+        if let Some(interface) = interface {
+            put(&mut nested, address::INTERFACE, &interface.to_ne_bytes());
         }
         put(&mut self.0, kind | NLA_F_NESTED, &nested);
         self
@@ -182,11 +197,11 @@ mod tests {
 
     #[test]
     fn a_request_is_as_the_kernel_expects_it() {
-        let ip = "198.18.0.2".parse().unwrap();
+        let own = Address::new("198.18.0.2".parse().unwrap());
         let request = Request::new(0x1f, SUBFLOW_CREATE)
             .u32(TOKEN, 0x0102_0304)
-            .address(LOCAL, ip, None, Some(1))
-            .address(REMOTE, ip, Some(8196), None)
+            .address(LOCAL, Address { id: Some(1), ..own })
+            .address(REMOTE, Address { port: Some(8196), ..own })
             .finish();
         let len = u32::try_from(request.len()).unwrap();
         assert_eq!(request[..4], len.to_ne_bytes());

@@ -16,6 +16,8 @@ use std::{
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
+use crate::options::bind_to_interface;
+
 pub use self::{
     manager::{Ends, Manager},
     probe::Probe,
@@ -57,14 +59,23 @@ pub struct Tuning {
     pub keepalive: Duration,
 }
 
+/// Local end of a connection to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// Its address; the kernel chooses the port.
+    pub address: IpAddr,
+    /// Index of the interface that it is bound to; None: routing decides.
+    pub interface: Option<u32>,
+}
+
 /// A listening socket.
 #[derive(Debug)]
 pub struct Listener(Socket);
 
 impl Listener {
-    /// Listens on one address.
-    pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = socket(address.ip())?;
+    /// Listens on one address, for what arrives at an interface if one is given.
+    pub fn bind(address: SocketAddr, interface: Option<u32>) -> io::Result<Self> {
+        let socket = socket(address.ip(), interface)?;
         socket.set_reuse_address(true)?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
@@ -95,11 +106,11 @@ pub struct Stream(Socket);
 
 impl Stream {
     /// Starts to connect. The stream becomes writable when it is connected or has failed.
-    pub fn connect(local: IpAddr, remote: SocketAddr, tuning: &Tuning) -> io::Result<Self> {
-        let socket = socket(local)?;
+    pub fn connect(local: Local, remote: SocketAddr, tuning: &Tuning) -> io::Result<Self> {
+        let socket = socket(local.address, local.interface)?;
         let stream = Self(socket);
         stream.tune(tuning)?;
-        stream.0.bind(&SocketAddr::new(local, 0).into())?;
+        stream.0.bind(&SocketAddr::new(local.address, 0).into())?;
         match stream.0.connect(&remote.into()) {
             Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
             _ => Ok(stream),
@@ -174,10 +185,13 @@ impl AsFd for Stream {
     }
 }
 
-fn socket(address: IpAddr) -> io::Result<Socket> {
+fn socket(address: IpAddr, interface: Option<u32>) -> io::Result<Socket> {
     let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(domain, kind, Some(Protocol::MPTCP))?;
+    if let Some(interface) = interface {
+        bind_to_interface(&socket, interface)?;
+    }
     // Without CAP_NET_ADMIN, auto-tuning remains.
     let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER);
     Ok(socket)

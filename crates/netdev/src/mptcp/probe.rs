@@ -1,12 +1,11 @@
 //! Probing of a path with a plain TCP connection.
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, time::Duration};
 
 use socket2::{Domain, Protocol, Socket, Type};
+
+use super::Local;
+use crate::options::bind_to_interface;
 
 /// A plain TCP connection between the addresses of a subflow, which is reset once it is established. Unlike a
 /// failing subflow it does not affect the MPTCP connection.
@@ -18,12 +17,15 @@ pub struct Probe {
 
 impl Probe {
     /// Starts to connect.
-    pub fn begin(local: IpAddr, remote: SocketAddr) -> io::Result<Self> {
+    pub fn begin(local: Local, remote: SocketAddr) -> io::Result<Self> {
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::for_address(remote), kind, Some(Protocol::TCP))?;
         // Closing sends a reset, and leaves no socket in TIME_WAIT.
         socket.set_linger(Some(Duration::ZERO))?;
-        socket.bind(&SocketAddr::new(local, 0).into())?;
+        if let Some(interface) = local.interface {
+            bind_to_interface(&socket, interface)?;
+        }
+        socket.bind(&SocketAddr::new(local.address, 0).into())?;
         match socket.connect(&remote.into()) {
             Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
             _ => Ok(Self { socket, remote }),
@@ -47,6 +49,10 @@ mod tests {
 
     use super::*;
 
+    fn local(remote: SocketAddr) -> Local {
+        Local { address: remote.ip(), interface: None }
+    }
+
     fn outcome(probe: &Probe) -> Option<bool> {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(5) {
@@ -62,11 +68,11 @@ mod tests {
     fn a_probe_finds_a_listener() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let remote = listener.local_addr().unwrap();
-        let probe = Probe::begin(remote.ip(), remote).unwrap();
+        let probe = Probe::begin(local(remote), remote).unwrap();
         assert_eq!(outcome(&probe), Some(true));
         assert_eq!(outcome(&probe), Some(true), "asked again");
         drop(listener);
-        let probe = Probe::begin(remote.ip(), remote);
+        let probe = Probe::begin(local(remote), remote);
         assert!(probe.map_or(true, |probe| outcome(&probe) == Some(false)));
     }
 }

@@ -56,6 +56,7 @@ pub const OPTIONS: Options = Options {
 
 /// One gateway.
 struct Gateway {
+    config: Config,
     tunnel: Tunnel<Memory>,
     sockets: BTreeMap<usize, Socket>,
     next_socket: usize,
@@ -133,6 +134,19 @@ impl Gateways {
         if let Some(gateway) = self.ends.get_mut(gateway) {
             gateway.configure(config, now);
         }
+    }
+
+    /// Gives a gateway another address on a path, with this last octet, or takes it away.
+    pub fn set_address(&mut self, gateway: usize, path: usize, host: Option<u8>) {
+        let now = self.now();
+        let Some(gateway) = self.ends.get_mut(gateway) else { return };
+        let mut config = gateway.config.clone();
+        let groups = config.peers.iter_mut().flat_map(|peer| &mut peer.groups);
+        if let Some(config) = groups.flat_map(|group| &mut group.paths).nth(path) {
+            let [a, b, c, _] = address(path, 0).octets();
+            config.local = host.map(|host| Ipv4Addr::new(a, b, c, host).into());
+        }
+        gateway.configure(config, now);
     }
 
     /// Makes a path drop everything, or work again.
@@ -323,6 +337,7 @@ impl Gateway {
         #[allow(clippy::expect_used)] // its suites are those that QUIC needs
         let tunnel = Tunnel::new(config, identity, session, now).expect("identity");
         let mut this = Self {
+            config: config.clone(),
             tunnel,
             sockets: BTreeMap::new(),
             next_socket: 0,
@@ -342,11 +357,13 @@ impl Gateway {
         let mut opened = Vec::new();
         for socket in wanted {
             if !self.sockets.values().any(|known| *known == socket) {
-                self.sockets.insert(self.next_socket, socket);
-                opened.push((self.next_socket, socket, (BATCH, MAX_DATAGRAM)));
-                self.next_socket += 1;
+                let number = self.tunnel.connector(&socket).unwrap_or(self.next_socket);
+                self.next_socket = self.next_socket.max(number + 1);
+                self.sockets.insert(number, socket);
+                opened.push((number, socket, (BATCH, MAX_DATAGRAM)));
             }
         }
+        self.config = config.clone();
         self.tunnel.configure(now, config, opened);
     }
 
@@ -403,8 +420,9 @@ fn name(gateway: usize) -> &'static str {
 fn config(gateway: usize, paths: &[usize], options: Options) -> Config {
     let other = 1 - gateway;
     let path = |path: &usize| PathConfig {
-        local: address(*path, gateway).into(),
-        remote: address(*path, other).into(),
+        local: Some(address(*path, gateway).into()),
+        remote: Some(address(*path, other).into()),
+        interface: None,
     };
     let group = Group { id: 0, class: Class::II, paths: paths.iter().map(path).collect() };
     let id = |gateway: usize| if gateway == 0 { 1 } else { 2 };

@@ -289,6 +289,10 @@ impl PathGroup for Group {
         &self.config
     }
 
+    fn set_paths(&mut self, paths: &[config::Path]) {
+        self.config.paths = paths.to_vec();
+    }
+
     fn is_usable(&self, _: Instant) -> bool {
         self.is_answering()
     }

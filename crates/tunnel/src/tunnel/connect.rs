@@ -117,7 +117,7 @@ impl<S: Stream> Tunnel<S> {
     }
 
     /// A path has lost its connection; what was in flight is sent on others, if there are any.
-    fn on_path_lost(&mut self, id: PathId, now: Instant) {
+    pub(super) fn on_path_lost(&mut self, id: PathId, now: Instant) {
         let Some(group) = self.peers.group_mut(id.peer, id.group) else { return };
         let member = group.members.get_mut(usize::from(id.member));
         let Some(mut link) = member.and_then(|member| member.link.take()) else { return };

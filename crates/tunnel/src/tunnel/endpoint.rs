@@ -5,7 +5,10 @@ use std::{net::SocketAddr, sync::Arc};
 use hawser_wire::label::wide;
 use quinn_proto::{ConnectionHandle, EndpointConfig, ServerConfig};
 
-use crate::{config::Config, path::PathId};
+use crate::{
+    config::{Config, Path},
+    path::PathId,
+};
 
 /// Use of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,16 @@ pub enum Purpose {
     },
 }
 
+impl Purpose {
+    /// The path that the socket is for, if it is for one only.
+    pub(super) fn path(self) -> Option<PathId> {
+        match self {
+            Self::Listener { .. } => None,
+            Self::Connector { path, .. } => Some(path),
+        }
+    }
+}
+
 /// A UDP socket. Several share one port: those of paths to different peers or of different groups,
 /// and a listener whose group number equals a member path's number. Their remote addresses tell
 /// them apart.
@@ -31,41 +44,58 @@ pub enum Purpose {
 pub struct Socket {
     /// Local address.
     pub address: SocketAddr,
+    /// Index of the interface that it is bound to; None: routing decides.
+    pub interface: Option<u32>,
     /// Its use.
     pub purpose: Purpose,
 }
 
 impl Config {
-    /// Sockets needed by this configuration: one per listening address and group, one per path that
-    /// this side connects. Their ports are the path label.
+    /// Sockets that this configuration needs and that can be bound, because the local addresses are
+    /// known: one per listening address and group, one per path that this side connects. Their
+    /// ports are the path label.
     #[must_use]
     pub fn sockets(&self) -> Vec<Socket> {
         let mut wanted = Vec::new();
-        for peer in &self.peers {
-            for group in &peer.groups {
-                for (member, path) in (0_u8..).zip(&group.paths) {
-                    let (port, purpose) = if self.id < peer.id {
-                        let remote = wide::listener_port(peer.id, group.id);
-                        let remote = SocketAddr::new(path.remote, remote);
-                        let path = PathId { peer: peer.id, group: group.id, member };
-                        (
-                            wide::connector_port(self.id, member + 1),
-                            Purpose::Connector { path, remote },
-                        )
-                    } else {
-                        (
-                            wide::listener_port(self.id, group.id),
-                            Purpose::Listener { group: group.id },
-                        )
-                    };
-                    let socket = Socket { address: SocketAddr::new(path.local, port), purpose };
-                    if !wanted.contains(&socket) {
-                        wanted.push(socket);
-                    }
-                }
+        for (path, config) in self.paths() {
+            let Some(purpose) = self.purpose(path, &config) else { continue };
+            let Some(local) = config.local else { continue };
+            let port = match purpose {
+                Purpose::Listener { group } => wide::listener_port(self.id, group),
+                Purpose::Connector { .. } => wide::connector_port(self.id, path.member + 1),
+            };
+            let address = SocketAddr::new(local, port);
+            let socket = Socket { address, interface: config.interface, purpose };
+            if !wanted.contains(&socket) {
+                wanted.push(socket);
             }
         }
         wanted
+    }
+
+    /// Uses of the sockets of paths that this side connects, also of those that have no local
+    /// address at present.
+    pub(super) fn connectors(&self) -> Vec<Purpose> {
+        let purposes = self.paths().filter_map(|(path, config)| self.purpose(path, &config));
+        purposes.filter(|purpose| purpose.path().is_some()).collect()
+    }
+
+    fn paths(&self) -> impl Iterator<Item = (PathId, Path)> {
+        let groups = self.peers.iter().flat_map(|peer| peer.groups.iter().map(|g| (peer.id, g)));
+        groups.flat_map(|(peer, group)| {
+            let path = move |member| PathId { peer, group: group.id, member };
+            (0..).map(path).zip(group.paths.iter().copied())
+        })
+    }
+
+    /// None: the remote address is not known.
+    fn purpose(&self, path: PathId, config: &Path) -> Option<Purpose> {
+        let PathId { peer, group, .. } = path;
+        if self.id > peer {
+            return Some(Purpose::Listener { group });
+        }
+        let remote = SocketAddr::new(config.remote?, wide::listener_port(peer, group));
+        Some(Purpose::Connector { path, remote })
     }
 }
 
@@ -82,6 +112,8 @@ pub(super) enum Owner {
 pub(super) struct Endpoint {
     pub(super) quic: quinn_proto::Endpoint,
     pub(super) socket: Socket,
+    /// Whether it has its socket; not while its address is missing.
+    pub(super) bound: bool,
     /// Maximum datagrams of a GSO batch.
     pub(super) max_batch: usize,
     /// UDP payload, bytes, up to which the MTU of its paths is searched for.
@@ -100,7 +132,12 @@ impl Endpoint {
         let may_migrate = true;
         let server = server.map(Arc::new);
         let quic = quinn_proto::Endpoint::new(Arc::new(config), server, may_migrate, None);
-        Self { quic, socket, max_batch, max_datagram, owners: Vec::new() }
+        Self { quic, socket, bound: true, max_batch, max_datagram, owners: Vec::new() }
+    }
+
+    /// Goes on with another socket for the same use.
+    pub(super) fn move_to(&mut self, socket: Socket, max_batch: usize) {
+        (self.socket, self.max_batch) = (socket, max_batch);
     }
 
     pub(super) fn owner(&self, handle: ConnectionHandle) -> Option<Owner> {

@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
-use hawser_multipath::{Path as Model, View};
+use hawser_multipath::{Path as Model, State, View};
 
 use super::state::Tunnel;
 use crate::{
     config,
     counters::{GroupCounters, UnauthenticatedCounters},
     group::{Group, Member},
+    path::PathId,
     placement::PathGroup,
     proxy::Stream,
 };
@@ -39,6 +40,25 @@ impl<S: Stream> Tunnel<S> {
             let view = move |group| GroupView { flows: flows(group), group };
             (&peer.config, peer.groups.iter().map(view))
         })
+    }
+
+    /// Paths that this side connects and on which nothing arrives.
+    #[must_use]
+    pub fn silent_paths(&self, now: Instant) -> Vec<PathId> {
+        let silent = |member: &Member| {
+            let link = member.link.as_ref();
+            link.is_none_or(|link| link.path.get().state(now) == State::Down)
+        };
+        let groups = self
+            .peers
+            .iter()
+            .filter(|peer| peer.we_connect)
+            .flat_map(|peer| peer.groups.iter().map(|group| (peer.config.id, group)));
+        let paths = groups.flat_map(|(peer, group)| {
+            let id = move |member| PathId { peer, group: group.config.id, member };
+            (0..).map(id).zip(group.members.iter())
+        });
+        paths.filter(|(_, member)| silent(member)).map(|(id, _)| id).collect()
     }
 
     /// Counters of unauthenticated connections.

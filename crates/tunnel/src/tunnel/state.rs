@@ -7,7 +7,7 @@ use std::{
 };
 
 use hawser_tls::Identity;
-use quinn_proto::{ConnectionHandle, crypto::rustls::NoInitialCipherSuite};
+use quinn_proto::{ConnectionError, ConnectionHandle, crypto::rustls::NoInitialCipherSuite};
 
 use super::{
     endpoint::{Endpoint, Owner, Purpose, Socket},
@@ -23,6 +23,7 @@ use crate::{
     path::{CLOSED, GsoBatch, Link, PathId, Settings},
     peers::{Peer, Peers},
     proxy::{Proxy, Stream},
+    retry::Retry,
 };
 
 /// Path groups to all peers. `S` is a TCP connection terminated by the proxy.
@@ -114,7 +115,9 @@ impl<S: Stream> Tunnel<S> {
 
     /// Applies a configuration with the same options: connections of groups that are the same in
     /// both stay. `opened` are the new ones of [`Config::sockets`] by number, each with its maximum
-    /// GSO batch and its largest datagram ([`crate::max_datagram`]).
+    /// GSO batch and its largest datagram ([`crate::max_datagram`]). With the number that
+    /// [`Self::connector`] gives for a socket, the connection of its path moves there (RFC 9000
+    /// section 9).
     pub fn configure(
         &mut self,
         now: Instant,
@@ -123,12 +126,21 @@ impl<S: Stream> Tunnel<S> {
     ) {
         self.configurations += 1;
         let session = (self.session ^ self.configurations).to_be_bytes();
+        let mut new = Vec::new();
         for (number, socket, sizes) in opened {
+            new.push((number, socket.purpose));
+            if let Some(endpoint) = self.endpoints.get_mut(&number) {
+                endpoint.move_to(socket, sizes.0);
+                continue;
+            }
             let endpoint = self.endpoint(socket, sizes, now);
             self.endpoints.insert(number, endpoint);
         }
-        let wanted = config.sockets();
-        self.endpoints.retain(|_, endpoint| wanted.contains(&endpoint.socket));
+        let (wanted, connectors) = (config.sockets(), config.connectors());
+        self.endpoints.retain(|_, endpoint| {
+            endpoint.bound = wanted.contains(&endpoint.socket);
+            endpoint.bound || connectors.contains(&endpoint.socket.purpose)
+        });
         let (queue, options) = (config.queue_bytes, config.options);
         let open = |_: &_, group: &crate::config::Group| {
             Ok::<_, Infallible>(Group::new(group.clone(), session, queue, options))
@@ -139,7 +151,10 @@ impl<S: Stream> Tunnel<S> {
         for (peer, group) in removed {
             self.remove(peer, group, now);
         }
-        self.drop_links_without_socket();
+        self.drop_links_without_socket(now);
+        for (number, purpose) in new {
+            self.on_socket(number, purpose);
+        }
         if let Some(proxy) = &mut self.proxy {
             proxy.peers_changed = true;
         }
@@ -191,22 +206,52 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
+    /// Number of the socket of a path that this side connects, which may have lost its address.
+    #[must_use]
+    pub fn connector(&self, wanted: &Socket) -> Option<usize> {
+        let same = |endpoint: &Endpoint| endpoint.socket.purpose == wanted.purpose;
+        wanted.purpose.path()?;
+        self.endpoints.iter().find(|(_, endpoint)| same(endpoint)).map(|(number, _)| *number)
+    }
+
+    /// A path has another socket: its connection tells the peer at once, and one without a
+    /// connection connects at once.
+    fn on_socket(&mut self, number: usize, purpose: Purpose) {
+        let links = self.peers.groups_mut().flat_map(Group::links_mut);
+        let links = links.chain(self.unowned.values_mut());
+        for link in links.filter(|link| link.at.0 == number) {
+            link.connection.local_address_changed();
+            link.active = true;
+        }
+        let Some(id) = purpose.path() else { return };
+        let Some(group) = self.peers.group_mut(id.peer, id.group) else { return };
+        if let Some(member) = group.members.get_mut(usize::from(id.member)) {
+            member.retry = Retry::default();
+        }
+    }
+
     /// Drops connections whose socket is gone, and lets all others try to send.
-    fn drop_links_without_socket(&mut self) {
+    fn drop_links_without_socket(&mut self, now: Instant) {
         self.send_queue.clear();
         self.batch.clear();
         self.unread.clear();
-        for group in self.peers.groups_mut() {
-            for member in group.members.iter_mut() {
-                member.link.take_if(|link| !self.endpoints.contains_key(&link.at.0));
-                if let Some(link) = &mut member.link {
-                    link.wake();
-                    if link.unread {
-                        let Some(id) = link.id else { continue };
-                        self.unread.push_back(id);
-                    }
-                }
+        let mut lost = Vec::new();
+        for link in self.peers.groups_mut().flat_map(Group::links_mut) {
+            let Some(id) = link.id else { continue };
+            if !self.endpoints.contains_key(&link.at.0) {
+                lost.push(id);
+                continue;
             }
+            link.wake();
+            if link.unread {
+                self.unread.push_back(id);
+            }
+        }
+        for id in lost {
+            self.on_path_lost(id, now);
+            let PathId { peer, group, member } = id;
+            let reason = ConnectionError::LocallyClosed;
+            self.events.push_back(Event::PathDown { peer, group, member, reason });
         }
         self.unowned.retain(|(socket, _), _| self.endpoints.contains_key(socket));
         self.unowned.values_mut().for_each(Link::wake);

@@ -59,6 +59,7 @@ impl<S: Stream> Tunnel<S> {
         }
         for (number, endpoint) in &self.endpoints {
             if let Purpose::Connector { path, .. } = endpoint.socket.purpose
+                && endpoint.bound
                 && endpoint.is_idle()
             {
                 due.push((*number, path));

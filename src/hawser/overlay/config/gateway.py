@@ -104,12 +104,16 @@ Transport = Annotated[IpipTransport | MptcpTransport | QuicTransport, Field(disc
 
 
 class Path(Part):
-    """A member path, as a pair of WAN addresses."""
+    """A member path, as a pair of WAN addresses. `local` or `interface` is given, or both."""
 
-    local: Address
-    """Address of this gateway."""
-    remote: Address
-    """Address of the peer."""
+    local: Annotated[Address | None, OMIT_NONE] = None
+    """Address of this gateway; None: that of `interface`, whichever it has."""
+    interface: Annotated[str | None, OMIT_NONE] = None
+    """By which alone its packets leave and arrive; None: routing decides."""
+    family: Annotated[Literal["any", "ipv4", "ipv6"], omit("any")] = "any"
+    """Version of IP, where neither end is an address."""
+    remote: Annotated[Address | str | None, OMIT_NONE] = None
+    """Address of the peer or its DNS name; None: the peer connects, and TLS tells who it is."""
 
 
 class Group(Part):

@@ -23,12 +23,27 @@ impl Mptcp {
         };
         // Dropping removed groups closes their connections.
         let Ok(_) = self.peers.reconcile(config.document.id, &config.peers, open);
-        self.peers.groups_mut().for_each(|group| group.queue.set_limit(queue));
+        for group in self.peers.groups_mut() {
+            group.queue.set_limit(queue);
+            group.paths_moved(now);
+        }
         self.peers.set_policy(config.document.placement);
         self.identity = identity.cloned();
         self.update_tokens(host, now);
         self.end_revoked(host, now);
         Ok(())
+    }
+
+    /// The paths of the configuration in force have other addresses.
+    pub(super) fn move_paths(&mut self, host: &mut Host, now: Instant) {
+        if let Err(error) = self.listeners.listen(&host.config, &host.poller) {
+            tracing::warn!(%error, "cannot listen for peers");
+        }
+        let open = |_: &_, group: &hawser_tunnel::config::Group| {
+            Ok::<_, Infallible>(Group::new(group.clone(), 0))
+        };
+        let Ok(_) = self.peers.reconcile(host.config.document.id, &host.config.peers, open);
+        self.peers.groups_mut().for_each(|group| group.paths_moved(now));
     }
 
     /// Whether the peer's certificate has been revoked.

@@ -287,11 +287,11 @@ impl Mptcp {
     ) -> Result<(), LinkError> {
         let Some(Peer { config, groups, .. }) = self.peers.get_mut(peer) else { return Ok(()) };
         let Some(place) = groups.get_mut(group) else { return Ok(()) };
-        let Some(path) = place.next_path() else { return Ok(()) };
-        let remote = SocketAddr::new(path.remote, label::agent_port(config.id, place.config.id));
+        let Some((local, remote)) = place.next_path() else { return Ok(()) };
+        let remote = SocketAddr::new(remote, label::agent_port(config.id, place.config.id));
         let identity = self.identity.as_ref();
         let handshake = identity.map(|own| Handshake::client(own, &config.branch)).transpose()?;
-        let stream = Stream::connect(path.local, remote, &self.tuning)?;
+        let stream = Stream::connect(local, remote, &self.tuning)?;
         host.poller.add(&stream, Token::Group(peer, group).pack(), Interest::ReadWrite)?;
         place.link = Some(Link::connecting(stream, handshake, now));
         Ok(())

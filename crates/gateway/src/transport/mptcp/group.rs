@@ -1,8 +1,11 @@
 //! A path group: its connection and queue.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
-use hawser_netdev::mptcp::Probe;
+use hawser_netdev::mptcp::{Local, Probe};
 use hawser_tunnel::{PathGroup, Retry, config, counters::GroupCounters};
 
 use super::{link::Link, path_manager::PathManager, queue::Queue};
@@ -27,6 +30,14 @@ pub(super) struct Group {
     pub(super) path_manager: PathManager,
     /// Probes in flight, by member path.
     pub(super) probes: Vec<(usize, Probe)>,
+    /// Address identifiers of the current connection's local addresses.
+    address_ids: Vec<(IpAddr, u8)>,
+}
+
+/// Local end and remote address of a path, if its addresses are known.
+pub(super) fn ends(path: &config::Path) -> Option<(Local, IpAddr)> {
+    let (address, remote) = path.ends()?;
+    Some((Local { address, interface: path.interface }, remote))
 }
 
 impl Group {
@@ -43,6 +54,7 @@ impl Group {
             was_up: false,
             path_manager,
             probes: Vec::new(),
+            address_ids: Vec::new(),
         }
     }
 
@@ -53,17 +65,42 @@ impl Group {
         *(if self.up { &mut drops.queue_full } else { &mut drops.peer_down }) += dropped;
     }
 
-    /// Path for the next attempt: a different one each time.
-    pub(super) fn next_path(&self) -> Option<config::Path> {
-        let paths = &self.config.paths;
+    /// Local end and remote address for the next attempt: of a different path each time, among
+    /// those whose addresses are known.
+    pub(super) fn next_path(&self) -> Option<(Local, IpAddr)> {
+        let paths: Vec<_> = self.config.paths.iter().filter_map(ends).collect();
         let turn = usize::try_from(self.retry.attempts()).unwrap_or(0);
         paths.get(turn.checked_rem(paths.len())?).copied()
+    }
+
+    /// The paths have other addresses now. Without a connection, another attempt is due.
+    pub(super) fn paths_moved(&mut self, now: Instant) {
+        self.path_manager.set_paths(&self.config.paths, now);
+        if self.link.is_none() {
+            self.retry = Retry::default();
+        }
+    }
+
+    /// MPTCP address identifier of a local address, from 1: one that has not stood for another
+    /// address in this connection.
+    pub(super) fn address_id(&mut self, local: IpAddr) -> u8 {
+        if let Some((_, id)) = self.address_ids.iter().find(|(address, _)| *address == local) {
+            return *id;
+        }
+        let last = self.address_ids.last().map_or(0, |(_, id)| *id);
+        if last == u8::MAX - 1 {
+            self.address_ids.clear();
+        }
+        let id = if last == u8::MAX - 1 { 1 } else { last + 1 };
+        self.address_ids.push((local, id));
+        id
     }
 
     /// The connection is up.
     pub(super) fn set_up(&mut self, now: Instant) {
         self.path_manager = PathManager::new(&self.config.paths, now);
         self.probes.clear();
+        self.address_ids.clear();
         self.reconnects += u64::from(self.was_up);
         self.was_up = true;
         self.up = true;
@@ -74,6 +111,10 @@ impl Group {
 impl PathGroup for Group {
     fn config(&self) -> &config::Group {
         &self.config
+    }
+
+    fn set_paths(&mut self, paths: &[config::Path]) {
+        self.config.paths = paths.to_vec();
     }
 
     /// It is up, data gets through, and something was received recently.
@@ -98,15 +139,26 @@ mod tests {
     fn attempts_alternate_between_paths() {
         let peer = parse(&sample()).unwrap().peers.remove(0);
         let mut group = Group::new(peer.groups[0].clone(), 1000);
-        let (first, second) = (
-            group.config.paths[0],
-            config::Path { local: [1, 1, 1, 1].into(), ..group.config.paths[0] },
-        );
-        group.config.paths.push(second);
-        assert_eq!(group.next_path(), Some(first));
+        let first = group.config.paths[0];
+        let second = config::Path { local: Some([1, 1, 1, 1].into()), ..first };
+        group.config.paths.extend([config::Path { local: None, ..first }, second]);
+        assert_eq!(group.next_path(), ends(&first));
         group.retry.failed(Instant::now());
-        assert_eq!(group.next_path(), Some(second));
+        assert_eq!(group.next_path(), ends(&second), "not the one without an address");
         group.retry.failed(Instant::now());
-        assert_eq!(group.next_path(), Some(first));
+        assert_eq!(group.next_path(), ends(&first));
+    }
+
+    #[test]
+    fn an_address_identifier_stands_for_one_address() {
+        let peer = parse(&sample()).unwrap().peers.remove(0);
+        let mut group = Group::new(peer.groups[0].clone(), 1000);
+        let address = |n: u8| IpAddr::from([192, 0, 2, n]);
+        let mut ids = [1, 2, 1, 3].map(|n| group.address_id(address(n)));
+        assert_eq!(ids, [1, 2, 1, 3]);
+        ids = [4, 1, 5, 2].map(|n| group.address_id(address(n)));
+        assert_eq!(ids, [4, 1, 5, 2]);
+        let all: Vec<_> = (0..=255).map(|n| group.address_id([198, 51, 100, n].into())).collect();
+        assert!(all.iter().all(|id| (1..=254).contains(id)));
     }
 }

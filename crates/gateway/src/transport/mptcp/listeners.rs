@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
@@ -15,7 +15,7 @@ use hawser_tunnel::counters::UnauthenticatedCounters;
 use hawser_wire::label;
 
 use super::{link::Link, token::Token};
-use crate::config::Config;
+use crate::{config::Config, transport::may_change};
 
 /// Time within which a connection must be established and both hellos exchanged.
 pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,10 +23,15 @@ pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of unauthenticated connections.
 const MAX_UNAUTHENTICATED: usize = 64;
 
+/// Address and port of a listening socket, and index of the interface that it is bound to.
+pub(super) type Place = (SocketAddr, Option<u32>);
+
 /// Listening sockets, and connections that have not sent a valid hello.
 #[derive(Default)]
 pub(super) struct Listeners {
-    pub(super) sockets: BTreeMap<SocketAddr, (usize, Listener)>,
+    pub(super) sockets: BTreeMap<Place, (usize, Listener)>,
+    /// See [`crate::transport::Transport::problems`].
+    pub(super) problems: Vec<(IpAddr, String)>,
     next_listener: usize,
     unauthenticated: Vec<Option<Unauthenticated>>,
 }
@@ -39,20 +44,32 @@ pub(super) struct Unauthenticated {
 }
 
 impl Listeners {
-    /// Listens exactly where the configuration says. On error nothing has changed.
+    /// Listens exactly where the configuration says, and where the addresses are there. On error
+    /// nothing has changed.
     pub(super) fn listen(&mut self, config: &Config, poller: &Poller) -> io::Result<()> {
         let wanted = addresses(config);
-        let mut new = Vec::new();
-        for address in wanted.iter().filter(|address| !self.sockets.contains_key(address)) {
-            let listener = Listener::bind(*address)
-                .map_err(|e| io::Error::new(e.kind(), format!("listening on {address}: {e}")))?;
-            let number = self.next_listener;
-            poller.add(&listener, Token::Listener(number).pack(), Interest::Read)?;
-            self.next_listener += 1;
-            new.push((*address, (number, listener)));
+        let (mut new, mut problems) = (Vec::new(), Vec::new());
+        for place in wanted.iter().filter(|place| !self.sockets.contains_key(place)) {
+            let (address, interface) = *place;
+            match Listener::bind(address, interface) {
+                Ok(listener) => {
+                    let number = self.next_listener;
+                    poller.add(&listener, Token::Listener(number).pack(), Interest::Read)?;
+                    self.next_listener += 1;
+                    new.push((*place, (number, listener)));
+                }
+                Err(error) if may_change(&error) => {
+                    let reason = format!("listening on {address}: {error}");
+                    problems.push((address.ip(), reason));
+                }
+                Err(e) => {
+                    return Err(io::Error::new(e.kind(), format!("listening on {address}: {e}")));
+                }
+            }
         }
-        self.sockets.retain(|address, _| wanted.contains(address));
+        self.sockets.retain(|place, _| wanted.contains(place));
         self.sockets.extend(new);
+        self.problems = problems;
         Ok(())
     }
 
@@ -82,13 +99,16 @@ impl Listeners {
     }
 }
 
-/// Addresses and ports to which peers connect, namely those with lower numbers.
-fn addresses(config: &Config) -> BTreeSet<SocketAddr> {
+/// Where peers connect, namely those with lower numbers.
+fn addresses(config: &Config) -> BTreeSet<Place> {
     let own = config.document.id;
     let peers = config.peers.iter().filter(|peer| peer.id < own);
     let groups = peers.flat_map(|peer| &peer.groups);
-    groups
-        .flat_map(|group| group.paths.iter().map(|path| (path.local, group.id)))
-        .map(|(local, group)| SocketAddr::new(local, label::agent_port(own, group)))
+    let paths = groups.flat_map(|group| group.paths.iter().map(|path| (path, group.id)));
+    paths
+        .filter_map(|(path, group)| {
+            let address = SocketAddr::new(path.local?, label::agent_port(own, group));
+            Some((address, path.interface))
+        })
         .collect()
 }

@@ -24,6 +24,9 @@ const STUCK_AFTER: Duration = Duration::from_millis(250);
 /// avoided before subflows are closed, so that inner retransmissions already take another.
 const STALLED_AFTER: Duration = Duration::from_millis(150);
 
+/// A path on which nothing arrives for this long may have to be sought elsewhere.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+
 /// Maximum RTT that counts for these, or two RTTs of the idle path: the RTT of a starved path grows
 /// without bound.
 const MAX_STUCK_RTT: Duration = Duration::from_millis(400);
@@ -93,13 +96,18 @@ pub(crate) struct PathManager {
     stalled: bool,
     busy: bool,
     present: u32,
+    /// Addresses that member paths had before, whose subflows are closed once there is another.
+    left: Vec<(IpAddr, IpAddr)>,
 }
 
 /// A member path.
 #[derive(Debug)]
 struct Member {
-    local: IpAddr,
-    remote: IpAddr,
+    /// Its addresses, if both are known.
+    ends: Option<(IpAddr, IpAddr)>,
+    /// Whether it stands for a subflow that the peer opened from an address of which the
+    /// configuration does not know, such as that of a NAT.
+    learned: bool,
     state: State,
     /// Consecutive failed probes and joins.
     refused: u32,
@@ -141,16 +149,10 @@ struct Established {
 impl PathManager {
     /// For a connection on these member paths that has just come up.
     pub(crate) fn new(paths: &[Path], now: Instant) -> Self {
-        let member = |path: &Path| Member {
-            local: path.local,
-            remote: path.remote,
-            state: State::Absent(now),
-            refused: 0,
-            closed: 0,
-            loss: Loss::default(),
-        };
+        let member = |path: &Path| Member::new(path.ends(), now);
         Self {
             members: paths.iter().map(member).collect(),
+            left: Vec::new(),
             last_poll: now,
             window: now,
             fair_share: 0,
@@ -158,6 +160,28 @@ impl PathManager {
             busy: true,
             present: 0,
         }
+    }
+
+    /// Takes over the addresses that the member paths have now. A path that has moved is joined at
+    /// once.
+    pub(crate) fn set_paths(&mut self, paths: &[Path], now: Instant) {
+        for (member, path) in self.members.iter_mut().zip(paths) {
+            if member.ends != path.ends() {
+                self.left.extend(member.ends);
+                *member = Member::new(path.ends(), now);
+                self.busy = true;
+            }
+        }
+        let members = &self.members;
+        self.left.retain(|ends| members.iter().all(|member| member.ends != Some(*ends)));
+    }
+
+    /// Whether the member path with this index has a subflow on which something arrives.
+    pub(crate) fn is_answering(&self, place: usize) -> bool {
+        self.members.get(place).is_some_and(|member| match member.state {
+            State::Established(established) => established.silence < ANSWERS_WITHIN,
+            _ => false,
+        })
     }
 
     /// Whether nothing gets through on any path.
@@ -196,7 +220,14 @@ impl PathManager {
         if window_ends {
             self.window = now;
         }
-        let found = self.assign(subflows);
+        let (mut found, others) = self.assign(subflows);
+        if !connects {
+            for subflow in &others {
+                let ends = Some((subflow.local.ip(), subflow.remote.ip()));
+                self.members.push(Member { learned: true, ..Member::new(ends, now) });
+                found.push(Some(*subflow));
+            }
+        }
         let mut actions = Vec::new();
         for (place, (member, subflow)) in self.members.iter_mut().zip(&found).enumerate() {
             match subflow {
@@ -211,7 +242,24 @@ impl PathManager {
             }
         }
         self.close_blocking(now, &found, &mut actions);
+        self.close_left(&others, &mut actions);
+        let gone = |member: &Member| member.learned && matches!(member.state, State::Absent(_));
+        self.members.retain(|member| !gone(member));
         actions
+    }
+
+    /// Closes subflows of addresses that paths no longer have, once there is another one.
+    fn close_left(&mut self, others: &[Subflow], actions: &mut Vec<Action>) {
+        if self.present == 0 {
+            return;
+        }
+        for Subflow { local, remote, .. } in others {
+            let left = self.left.iter().position(|ends| *ends == (local.ip(), remote.ip()));
+            if let Some(place) = left {
+                self.left.swap_remove(place);
+                actions.push(Action::Close(Ends { local: *local, remote: *remote }));
+            }
+        }
     }
 
     /// A probe was answered or refused; returns what to do.
@@ -228,15 +276,16 @@ impl PathManager {
         None
     }
 
-    /// Subflow of each member path. A path may have several.
-    fn assign(&self, subflows: &[Subflow]) -> Vec<Option<Subflow>> {
+    /// Subflow of each member path, and those of none. A path may have several.
+    fn assign(&self, subflows: &[Subflow]) -> (Vec<Option<Subflow>>, Vec<Subflow>) {
         let mut rest: Vec<_> = subflows.to_vec();
         rest.sort_by_key(|subflow| !subflow.established);
         let mut take = |member: &Member| {
             let at = rest.iter().position(|subflow| member.is_of(subflow))?;
             Some(rest.remove(at))
         };
-        self.members.iter().map(&mut take).collect()
+        let found = self.members.iter().map(&mut take).collect();
+        (found, rest)
     }
 
     /// Closes subflows that block the others; at least one stays.
@@ -255,7 +304,8 @@ impl PathManager {
                 _ => None,
             })
         };
-        self.busy = self.members.len() > established_subflows().count()
+        let known = self.members.iter().filter(|member| member.ends.is_some()).count();
+        self.busy = known > established_subflows().count()
             || established_subflows().any(|(_, _, subflow)| subflow.unacked > 0);
         self.present = u32::try_from(established_subflows().count()).unwrap_or(u32::MAX);
         self.stalled = established_subflows()
@@ -288,8 +338,13 @@ impl PathManager {
 }
 
 impl Member {
+    fn new(ends: Option<(IpAddr, IpAddr)>, now: Instant) -> Self {
+        let (state, loss) = (State::Absent(now), Loss::default());
+        Self { ends, learned: false, state, refused: 0, closed: 0, loss }
+    }
+
     fn is_of(&self, subflow: &Subflow) -> bool {
-        (self.local, self.remote) == (subflow.local.ip(), subflow.remote.ip())
+        self.ends == Some((subflow.local.ip(), subflow.remote.ip()))
     }
 
     /// Its subflow is established; `fair_share` is in segments per interval.
@@ -360,7 +415,7 @@ impl Member {
     /// It has no subflow; returns whether to probe the path.
     fn on_missing(&mut self, now: Instant, connects: bool) -> bool {
         match self.state {
-            State::Absent(until) if now >= until && connects => {
+            State::Absent(until) if now >= until && connects && self.ends.is_some() => {
                 self.state = State::Probing(now);
                 return true;
             }

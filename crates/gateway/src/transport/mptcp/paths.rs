@@ -2,15 +2,19 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
-use hawser_netdev::mptcp::{Ends, Manager, Probe};
-use hawser_tunnel::{Peer, config};
+use hawser_netdev::mptcp::{Manager, Probe};
+use hawser_tunnel::Peer;
 use hawser_wire::label;
 
-use super::{group::Group, path_manager::Action, state::Mptcp};
+use super::{
+    group::{Group, ends},
+    path_manager::Action,
+    state::Mptcp,
+};
 
 /// Polling interval while nothing is in flight.
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
@@ -69,28 +73,22 @@ impl Group {
     /// Performs one action, with subflows to this port.
     fn perform(&mut self, manager: &Manager, port: u16, action: Action) -> io::Result<()> {
         let Some(link) = &self.link else { return Ok(()) };
-        let paths = &self.config.paths;
+        let token = link.stream.token();
+        let path = |member: usize| self.config.paths.get(member).and_then(ends);
         match action {
-            Action::Close(ends) => manager.destroy(link.stream.token()?, ends),
+            Action::Close(ends) => manager.destroy(token?, ends),
             Action::Probe(member) => {
-                let Some(path) = paths.get(member) else { return Ok(()) };
+                let Some((local, remote)) = path(member) else { return Ok(()) };
                 self.probes.retain(|(other, _)| *other != member);
-                let remote = SocketAddr::new(path.remote, port);
-                self.probes.push((member, Probe::begin(path.local, remote)?));
+                let probe = Probe::begin(local, SocketAddr::new(remote, port))?;
+                self.probes.push((member, probe));
                 Ok(())
             }
             Action::Join(member) => {
-                let Some(path) = paths.get(member) else { return Ok(()) };
-                let local = SocketAddr::new(path.local, 0);
-                let ends = Ends { local, remote: SocketAddr::new(path.remote, port) };
-                manager.create(link.stream.token()?, number(paths, path.local), ends)
+                let Some((local, remote)) = path(member) else { return Ok(()) };
+                let id = self.address_id(local.address);
+                manager.create(token?, id, local, SocketAddr::new(remote, port))
             }
         }
     }
-}
-
-/// MPTCP address identifier of a local address, from 1.
-fn number(paths: &[config::Path], local: IpAddr) -> u8 {
-    let first = paths.iter().position(|path| path.local == local).unwrap_or(0);
-    u8::try_from(first + 1).unwrap_or(u8::MAX)
 }

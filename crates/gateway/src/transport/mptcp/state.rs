@@ -1,13 +1,13 @@
 //! State of the transport, and its interface to the agent.
 
-use std::{io, time::Instant};
+use std::{io, net::IpAddr, time::Instant};
 
 use hawser_netdev::{
     mptcp::{Manager, Tuning},
     poll::{Interest, Ready},
 };
 use hawser_tls::Identity;
-use hawser_tunnel::{Peer, Peers, counters::UnauthenticatedCounters};
+use hawser_tunnel::{PathId, Peer, Peers, counters::UnauthenticatedCounters};
 
 use super::{group::Group, listeners::Listeners, staging::Staging, token::Token};
 use crate::{
@@ -86,6 +86,7 @@ impl Mptcp {
             tcp_proxy: false,
             tcp_proxy_flows: 0,
             mtu: None,
+            waiting: Vec::new(),
         }
     }
 }
@@ -99,6 +100,28 @@ impl Transport for Mptcp {
         now: Instant,
     ) -> io::Result<()> {
         self.reconfigure(host, config, identity, now)
+    }
+
+    fn relocate(&mut self, host: &mut Host, now: Instant) {
+        self.move_paths(host, now);
+    }
+
+    fn problems(&self) -> Vec<(IpAddr, String)> {
+        self.listeners.problems.clone()
+    }
+
+    fn silent_paths(&self, _: Instant) -> Vec<PathId> {
+        let peers = self.peers.iter().filter(|peer| peer.we_connect);
+        let groups = peers.flat_map(|peer| peer.groups.iter().map(|group| (peer.config.id, group)));
+        let paths = groups.flat_map(|(peer, group)| {
+            let id = move |member| PathId { peer, group: group.config.id, member };
+            let silent = |place: &usize| !(group.up && group.path_manager.is_answering(*place));
+            (0..group.config.paths.len())
+                .filter(silent)
+                .map(move |place| id(u8::try_from(place).unwrap_or(u8::MAX)))
+                .collect::<Vec<_>>()
+        });
+        paths.collect()
     }
 
     fn handle_device(&mut self, host: &mut Host, now: Instant) -> io::Result<()> {

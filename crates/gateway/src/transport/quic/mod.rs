@@ -6,7 +6,7 @@ mod proxy;
 mod report;
 mod socket;
 
-use std::{collections::BTreeMap, io, time::Instant};
+use std::{collections::BTreeMap, io, net::IpAddr, time::Instant};
 
 use hawser_netdev::{
     poll::{Interest, Ready},
@@ -14,7 +14,7 @@ use hawser_netdev::{
 };
 use hawser_tls::Identity;
 use hawser_tunnel::{
-    Event, Tunnel,
+    Event, PathId, Tunnel,
     config::{self as tunnel, Options},
     counters::UnauthenticatedCounters,
 };
@@ -26,7 +26,7 @@ use self::{
     proxy::Proxy,
     socket::{ReceiveBuffer, Socket},
 };
-use super::{Host, Transport};
+use super::{Host, Transport, may_change};
 use crate::{
     config::Config,
     status::{PeerCounters, PeerStatus},
@@ -42,6 +42,8 @@ pub(crate) struct Quic {
     tunnel: Tunnel<proxy::Connection>,
     sockets: BTreeMap<usize, Socket>,
     next_socket: usize,
+    /// See [`Transport::problems`].
+    problems: Vec<(IpAddr, String)>,
     buffer: ReceiveBuffer,
     device: Device,
     mtu: DeviceMtu,
@@ -49,6 +51,16 @@ pub(crate) struct Quic {
     proxy: Option<Proxy>,
     /// Result of the UDP GSO self-test, once it has run.
     offload: Option<bool>,
+}
+
+/// Sockets that have been opened.
+#[derive(Default)]
+struct Opened {
+    sockets: Vec<Socket>,
+    /// Their numbers.
+    numbers: Vec<usize>,
+    /// See [`Transport::problems`].
+    problems: Vec<(IpAddr, String)>,
 }
 
 impl Quic {
@@ -68,12 +80,54 @@ impl Quic {
             tunnel,
             sockets: BTreeMap::new(),
             next_socket: 0,
+            problems: Vec::new(),
             buffer: ReceiveBuffer::new(),
             device: Device::new(),
             mtu: DeviceMtu::default(),
             proxy,
             offload,
         })
+    }
+
+    /// Opens the sockets that a configuration needs and that are not there yet. What is missing for
+    /// some of them, and may come, is noted.
+    fn open(&mut self, host: &Host, settings: &tunnel::Config) -> io::Result<Opened> {
+        let mut opened = Opened::default();
+        for wanted in settings.sockets() {
+            if self.sockets.values().any(|socket| socket.matches(&wanted)) {
+                continue;
+            }
+            match Socket::bind(wanted) {
+                Ok(socket) => opened.sockets.push(socket),
+                Err(error) if may_change(&error) => {
+                    opened.problems.push((wanted.address.ip(), error.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        for socket in &opened.sockets {
+            let number = self.tunnel.connector(&socket.spec).unwrap_or_else(|| {
+                self.next_socket += 1;
+                self.next_socket - 1
+            });
+            host.poller.add(socket, number as u64, Interest::Read)?;
+            opened.numbers.push(number);
+        }
+        Ok(opened)
+    }
+
+    /// Puts a configuration in force, with the sockets opened for it.
+    fn apply(&mut self, settings: tunnel::Config, opened: Opened, now: Instant) {
+        let Opened { sockets, numbers, problems } = opened;
+        let wanted = settings.sockets();
+        self.sockets.retain(|_, socket| wanted.iter().any(|wanted| socket.matches(wanted)));
+        let sizes = |socket: &Socket| (socket.max_batch(), socket.max_datagram());
+        let new: Vec<_> = numbers.iter().zip(&sockets).collect();
+        let new = new.into_iter().map(|(number, s)| (*number, s.spec, sizes(s)));
+        self.tunnel.configure(now, settings, new.collect::<Vec<_>>());
+        self.sockets.extend(numbers.into_iter().zip(sockets));
+        self.problems = problems;
+        self.mtu.forget();
     }
 
     /// Receives from a socket.
@@ -141,27 +195,28 @@ impl Transport for Quic {
     ) -> io::Result<()> {
         let settings = tunnel_config(config, &mut self.offload);
         tracing::info!(offload = settings.options.udp_offload, "UDP segmentation");
-        let wanted = settings.sockets();
-        let new = wanted.iter().filter(|wanted| !self.sockets.values().any(|s| s.matches(wanted)));
-        let new = new.map(|wanted| Socket::bind(*wanted)).collect::<io::Result<Vec<_>>>()?;
-        for (number, socket) in (self.next_socket..).zip(&new) {
-            host.poller.add(socket, number as u64, Interest::Read)?;
-        }
+        let opened = self.open(host, &settings)?;
         if let Some(identity) = identity {
             self.tunnel.set_identity(identity, settings.options).map_err(io::Error::other)?;
         }
-        self.sockets.retain(|_, socket| wanted.iter().any(|wanted| socket.matches(wanted)));
-        let first = self.next_socket;
-        for socket in new {
-            self.sockets.insert(self.next_socket, socket);
-            self.next_socket += 1;
-        }
-        let opened = self.sockets.range(first..);
-        let sizes = |socket: &Socket| (socket.max_batch(), socket.max_datagram());
-        let opened = opened.map(|(number, socket)| (*number, socket.spec, sizes(socket)));
-        self.tunnel.configure(now, settings, opened);
-        self.mtu.forget();
+        self.apply(settings, opened, now);
         Ok(())
+    }
+
+    fn relocate(&mut self, host: &mut Host, now: Instant) {
+        let settings = tunnel_config(&host.config, &mut self.offload);
+        match self.open(host, &settings) {
+            Ok(opened) => self.apply(settings, opened, now),
+            Err(error) => tracing::warn!(%error, "cannot open the sockets of paths"),
+        }
+    }
+
+    fn problems(&self) -> Vec<(IpAddr, String)> {
+        self.problems.clone()
+    }
+
+    fn silent_paths(&self, now: Instant) -> Vec<PathId> {
+        self.tunnel.silent_paths(now)
     }
 
     fn handle_device(&mut self, host: &mut Host, now: Instant) -> io::Result<()> {

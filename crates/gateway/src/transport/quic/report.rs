@@ -1,6 +1,9 @@
 //! Status and counters for the control API.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use hawser_multipath::State;
 use hawser_tunnel::{GroupView, PathView, Stream, Tunnel};
@@ -21,20 +24,21 @@ pub(super) fn status<S: Stream>(tunnel: &Tunnel<S>, now: Instant) -> Vec<PeerSta
 
 fn group_status(group: &GroupView<'_>, now: Instant) -> GroupStatus {
     let (present, made) = group.connections();
-    let remote = group.config().paths.first().map(|path| path.remote.to_string());
+    let remote = group.config().paths.first().and_then(|path| path.remote);
     let (tcp_proxy, tcp_proxy_flows) = group.proxy();
     GroupStatus {
         id: group.config().id,
         up: group.is_up(),
         subflows: u32::try_from(present).unwrap_or(u32::MAX),
         reconnects: made.saturating_sub(present as u64),
-        remote: remote.filter(|_| group.is_up()),
+        remote: remote.filter(|_| group.is_up()).map(|remote| remote.to_string()),
         encrypted: group.is_up(),
         queued_bytes: usize::try_from(group.queued_bytes()).unwrap_or(usize::MAX),
         flows: group.flows,
         tcp_proxy,
         tcp_proxy_flows,
         mtu: group.mtu(),
+        waiting: Vec::new(),
         paths: paths(group, now),
     }
 }
@@ -43,7 +47,8 @@ fn paths(group: &GroupView<'_>, now: Instant) -> Vec<PathStatus> {
     let total: u64 = group.paths().map(|path| path.assigned_bytes()).sum();
     let status = (0_u8..).zip(group.paths()).map(|(member, path)| {
         let share = path.assigned_bytes() as f64 / total.max(1) as f64;
-        let (local, remote) = (path.config.local.to_string(), path.config.remote.to_string());
+        let text = |address: Option<IpAddr>| address.map_or_else(String::new, |a| a.to_string());
+        let (local, remote) = (text(path.config.local), text(path.config.remote));
         let unmeasured = PathStatus { member, local, remote, share, ..PathStatus::unconnected() };
         measured(unmeasured.clone(), &path, now).unwrap_or(unmeasured)
     });

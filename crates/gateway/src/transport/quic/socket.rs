@@ -45,7 +45,7 @@ impl Socket {
     pub(super) fn bind(spec: tunnel::Socket) -> io::Result<Self> {
         let address = spec.address;
         let named = |e: io::Error| io::Error::new(e.kind(), format!("UDP socket {address}: {e}"));
-        let udp = bind(address, spec.purpose).map_err(named)?;
+        let udp = bind(spec).map_err(named)?;
         let state = UdpSocketState::new((&udp).into()).map_err(named)?;
         // Exceeds the system's limit where permitted.
         let _ = sockopt::set_socket_recv_buffer_size_force(&udp, BUFFER);
@@ -107,7 +107,8 @@ impl Socket {
     }
 }
 
-fn bind(address: SocketAddr, purpose: Purpose) -> io::Result<UdpSocket> {
+fn bind(spec: tunnel::Socket) -> io::Result<UdpSocket> {
+    let tunnel::Socket { address, interface, purpose } = spec;
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
@@ -115,6 +116,9 @@ fn bind(address: SocketAddr, purpose: Purpose) -> io::Result<UdpSocket> {
     let flags = SocketFlags::CLOEXEC;
     let udp = net::socket_with(family, SocketType::DGRAM, flags, Some(net::ipproto::UDP))?;
     sockopt::set_socket_reuseport(&udp, true)?;
+    if let Some(interface) = interface {
+        hawser_netdev::bind_to_interface(&udp, interface)?;
+    }
     net::bind(&udp, &address)?;
     if let Purpose::Connector { remote, .. } = purpose {
         net::connect(&udp, &remote)?;

@@ -7,12 +7,16 @@ use super::*;
 const TICK: Duration = Duration::from_millis(50);
 
 fn path(n: u8) -> Path {
-    Path { local: [198, 18, 1, n].into(), remote: [198, 18, 2, n].into() }
+    Path {
+        local: Some([198, 18, 1, n].into()),
+        remote: Some([198, 18, 2, n].into()),
+        interface: None,
+    }
 }
 
 /// Subflow of a path after `delivered` segments.
 fn subflow(n: u8, unacked: u32, delivered: u32, rtt_ms: u64) -> Subflow {
-    let Path { local, remote } = path(n);
+    let (local, remote) = path(n).ends().unwrap();
     Subflow {
         local: SocketAddr::new(local, 1024),
         remote: SocketAddr::new(remote, 0x2000),
@@ -332,4 +336,39 @@ proptest! {
             prop_assert!(established_subflows == 0 || closed < established_subflows);
         }
     }
+}
+
+#[test]
+fn a_path_that_moves_is_joined_at_once_and_then_left() {
+    let mut run = Run::new(1);
+    run.see(5 * TICK, |_| vec![subflow(0, 0, 0, 10)]);
+    run.path_manager.set_paths(&[path(1)], run.now);
+    run.actions.clear();
+    run.see(1 * TICK, |_| vec![subflow(0, 0, 0, 10)]);
+    let actions: Vec<_> = run.actions.drain(..).map(|(_, action)| action).collect();
+    assert_eq!(actions, [Action::Join(0)], "the old one stays until then");
+    run.see(2 * TICK, |_| vec![subflow(0, 0, 0, 10), subflow(1, 0, 0, 10)]);
+    let actions: Vec<_> = run.actions.drain(..).map(|(_, action)| action).collect();
+    assert_eq!(actions, [close(0)]);
+}
+
+#[test]
+fn nothing_is_joined_without_an_address() {
+    let mut run = Run::new(2);
+    run.path_manager.set_paths(&[path(0), Path { local: None, ..path(1) }], run.now);
+    run.see(20 * TICK, |_| vec![subflow(0, 0, 0, 10)]);
+    assert_eq!(run.actions, []);
+}
+
+#[test]
+fn subflows_from_unknown_addresses_are_watched_too() {
+    let mut run = Run::new(1);
+    run.connects = false;
+    run.path_manager.set_paths(&[Path { remote: None, ..path(0) }], run.now);
+    run.see(3 * TICK, |_| vec![subflow(7, 0, 0, 10), subflow(8, 1, 0, 10)]);
+    assert_eq!(run.path_manager.present(), 2);
+    run.see(20 * TICK, |_| vec![subflow(7, 0, 0, 10), subflow(8, 1, 0, 10)]);
+    assert_eq!(run.actions.first().map(|(_, action)| *action), Some(close(8)), "it is stuck");
+    run.see(2 * TICK, |_| vec![subflow(7, 0, 0, 10)]);
+    assert_eq!(run.path_manager.present(), 1);
 }
