@@ -1,0 +1,165 @@
+"""Addresses that come late, change and go away, while a connection is carried.
+
+b1 -- wa, wb -- router -- wa -- b2          drawn with addresses in lab/gateway/addresses.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.gateway.addresses import (
+    B2,
+    accesses,
+    both_up,
+    give,
+    goes_on,
+    group,
+    leaves_by,
+    mobile_pair,
+    take,
+    waiting,
+)
+from lab.gateway.pair import Lab
+from lab.traffic.transfer import Transfer
+from lab.waiting import until
+
+pytestmark = pytest.mark.root
+
+KINDS = pytest.mark.parametrize("kind", ["quic", "mptcp"])
+BOTH = [{"interface": "wa", "remote": B2}, {"interface": "wb", "remote": B2}]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with Lab(tmp_path) as lab:
+        yield lab
+
+
+@KINDS
+def test_a_missing_address_costs_its_path_only(lab: Lab, kind: str) -> None:
+    one, two = mobile_pair(accesses(lab, "wa"), kind, BOTH)
+    both_up(one, two, 1)
+    assert waiting(one) == {1: "no IPv4 address on wb"}
+    transfer = Transfer(lab, pause=0.002)
+    goes_on(two)
+    give(lab, "wb")
+    both_up(one, two, 2)
+    until(lambda: waiting(one) == {}, "nothing is missing")
+    take(lab, "wa")
+    until(lambda: waiting(one) == {0: "no IPv4 address on wa"}, "it is missed")
+    goes_on(two)
+    give(lab, "wa", host=3)
+    both_up(one, two, 2)
+    goes_on(two)
+    transfer.end()
+    assert group(one)["reconnects"] == 0
+
+
+@KINDS
+def test_the_only_path_moves_with_its_address(lab: Lab, kind: str) -> None:
+    """As the same connection: by migration (RFC 9000 section 9), or with a new subflow."""
+    one, two = mobile_pair(accesses(lab, "wa"), kind, BOTH[:1])
+    both_up(one, two, 1)
+    transfer = Transfer(lab, pause=0.002)
+    for host in (7, 8):
+        goes_on(two)
+        take(lab, "wa")
+        give(lab, "wa", host)
+        goes_on(two)
+    transfer.end()
+    assert group(one)["reconnects"] == group(two)["reconnects"] == 0
+    if kind == "quic":
+        assert [path["local"] for path in group(one)["paths"]] == ["198.18.1.8"]
+
+
+@KINDS
+def test_no_address_at_the_start_and_for_long(lab: Lab, kind: str) -> None:
+    """Neither end has one; later, the idle timeout passes without one."""
+    theirs = [{"interface": "wa"}]
+    lab = accesses(lab)
+    lab.at(2, "ip", "addr", "flush", "dev", "wa", "scope", "global")
+    one, two = mobile_pair(lab, kind, BOTH[:1], theirs)
+    assert waiting(one) == {0: "no IPv4 address on wa"} == waiting(two)
+    lab.at(2, "ip", "addr", "add", f"{B2}/24", "dev", "wa")
+    lab.at(2, "ip", "route", "add", "default", "via", "198.18.3.1")
+    give(lab, "wa")
+    both_up(one, two, 1)
+    take(lab, "wa")
+    until(lambda: not one.up() and not two.up(), "both have given up")
+    give(lab, "wa", host=9)
+    both_up(one, two, 1)
+    assert len(lab.ping(5)) == 5
+
+
+@KINDS
+def test_each_access_sends_by_its_own_interface(lab: Lab, kind: str) -> None:
+    """Without rules, whatever the main table prefers."""
+    one, two = mobile_pair(accesses(lab, "wa", "wb"), kind, BOTH)
+    both_up(one, two, 2)
+    before = {wan: leaves_by(lab, wan) for wan in ("wa", "wb")}
+    transfer = Transfer(lab, pause=0.001)
+    goes_on(two, 4e6)
+    lab.at(0, "ip", "link", "set", "ia", "down")
+    goes_on(two)
+    transfer.end()
+    assert all(leaves_by(lab, wan) > sent + 200 for wan, sent in before.items())
+    rules = lab.at(1, "ip", "rule").splitlines()
+    assert len(rules) == 3, "the kernel's own"
+
+
+@pytest.mark.parametrize("kind", ["quic", "mptcp", "ipip"])
+def test_addresses_of_the_configuration_may_come_late(lab: Lab, kind: str) -> None:
+    """Where paths name addresses, not interfaces."""
+    lab.direct()
+    lab.at(1, "ip", "addr", "flush", "dev", "wa", "scope", "global")
+    changes = {"transport": {"kind": kind, "tls": None}} if kind == "ipip" else {}
+    if kind == "ipip":
+        one, two = lab.gateway(1, 2, **changes), lab.gateway(2, 1, **changes)
+        one.start()
+        two.start()
+    else:
+        path = [{"local": "198.18.0.1", "remote": "198.18.0.2"}]
+        theirs = [{"local": "198.18.0.2", "remote": "198.18.0.1"}]
+        one, two = mobile_pair(lab, kind, path, theirs)
+    assert waiting(one) == {0: "no interface has the address 198.18.0.1"}
+    assert not one.up()
+    lab.at(1, "ip", "addr", "add", "198.18.0.1/24", "dev", "wa")
+    until(lambda: one.up() and two.up(), "both are up")
+    until(lambda: len(lab.ping(1)) == 1, "echoes pass")
+
+
+@KINDS
+def test_an_ipv6_address_is_used_once_it_is_not_tentative(lab: Lab, kind: str) -> None:
+    remote = {"interface": "wa", "remote": "fd00:3::2"}
+    one, two = mobile_pair(accesses(lab, v6=True), kind, [remote], [{"local": "fd00:3::2"}])
+    assert waiting(one) == {0: "no IPv6 address on wa"}
+    lab.at(1, "ip", "addr", "add", "fd00:1::2/64", "dev", "wa")
+    lab.at(1, "ip", "-6", "route", "add", "default", "via", "fd00:1::1", "dev", "wa")
+    both_up(one, two, 1)
+    transfer = Transfer(lab, pause=0.002)
+    goes_on(two)
+    lab.at(1, "ip", "addr", "add", "fd00:1::3/64", "dev", "wa")
+    lab.at(1, "ip", "addr", "del", "fd00:1::2/64", "dev", "wa")
+    goes_on(two)
+    transfer.end()
+    assert group(one)["reconnects"] == 0
+
+
+@KINDS
+def test_a_path_follows_its_interface_when_that_is_made_anew(lab: Lab, kind: str) -> None:
+    """As PPP and modems do: the name is the same, the index is not."""
+    one, two = mobile_pair(accesses(lab, "wa", "wb"), kind, BOTH)
+    both_up(one, two, 2)
+    transfer = Transfer(lab, pause=0.002)
+    lab.at(1, "ip", "link", "del", "wb")
+    until(lambda: waiting(one) == {1: "there is no interface wb"}, "it is missed")
+    goes_on(two)
+    lab.cable((1, "wb", "198.18.2.5/24"), (0, "ib", "198.18.2.1/24"))
+    lab.at(1, "ip", "route", "add", "default", "via", "198.18.2.1", "dev", "wb", "metric", "2")
+    both_up(one, two, 2)
+    until(lambda: waiting(one) == {}, "nothing is missing")
+    goes_on(two)
+    transfer.end()
