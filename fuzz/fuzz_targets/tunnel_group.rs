@@ -79,6 +79,10 @@ impl World {
                 }
             }
             3 => gateways.send(side, &[a, b, 0x45, what].repeat(b.into())),
+            4 if b & 6 == 6 => {
+                let own = if side == 0 { 1 } else { 2 };
+                gateways.set_address(side, path, (b & 1 == 0).then_some(own));
+            }
             4 => gateways.cut(path, b & 1 == 0),
             5 => gateways.set_mtu(path, 1200 + usize::from(b) * 2),
             6 if b & 7 == 0 => gateways.restart(side),
