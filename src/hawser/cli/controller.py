@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -263,6 +263,8 @@ def gateways(
         "connected",
         "configuration",
         "version ",
+        "software",
+        "clock ",
         "reaches",
         "detail",
     )
@@ -274,12 +276,19 @@ def gateways(
             "yes" if each["connected"] else "no",
             each["configuration"]["state"],
             str(each["configuration"]["applied_version"] or ""),
+            each["software"] or "",
+            "" if each["clock_offset_s"] is None else f"{each['clock_offset_s']:+.1f} s",
             ", ".join(name for name, up in each["peers"].items() if up),
-            each["configuration"]["detail"] or each["reason"] or "",
+            "; ".join(filter(None, (*each["warnings"], _detail(each)))),
         )
         for each in found
     ]
     output.show(output.table(columns, rows))
+
+
+def _detail(gateway: dict[str, Any]) -> str | None:
+    found: str | None = gateway["configuration"]["detail"] or gateway["reason"]
+    return found
 
 
 def _given(value: object) -> object:

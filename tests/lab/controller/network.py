@@ -41,6 +41,8 @@ from lab.namespace import run
 from lab.waiting import until
 
 CONTROLLER = 9
+OTHER = 8
+"""A machine to which the controller moves."""
 URL = f"https://{address(f'{CONTROLLER}a')}:8443"
 PASSWORD = "correct horse battery"  # noqa: S105 (of a test)
 
@@ -93,6 +95,12 @@ class Program:
         return self._log.read_text()
 
 
+def _inside(lab: Lab, number: int) -> ThreadPoolExecutor:
+    """Give a thread in a namespace."""
+    name = lab.namespaces.name(number)
+    return ThreadPoolExecutor(1, initializer=lambda: netns.setns(name))
+
+
 def environment() -> dict[str, str]:
     """What `hawser` is started with."""
     return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HAWSERD": str(hawserd())}
@@ -103,8 +111,9 @@ class Controller(Program):
 
     def __init__(self, lab: Lab, branches: Sequence[int]) -> None:
         super().__init__(lab, CONTROLLER, lab.folder / "controller.log")
+        self._lab = lab
         self.directory = lab.folder / "controller"
-        self._threads = ThreadPoolExecutor(1, initializer=lambda: netns.setns(lab.prefix + "-9"))
+        self._threads = _inside(lab, CONTROLLER)
         (lab.folder / "password").write_text(PASSWORD)
         document = lab.folder / "network.json"
         document.write_text(network(branches).model_dump_json(by_alias=True, exclude_none=True))
@@ -114,6 +123,20 @@ class Controller(Program):
             *("--network", str(document), "--host", "0.0.0.0"),  # noqa: S104 (of a namespace)
             *("--password-file", str(lab.folder / "password")),
         )
+
+    def moved(self, backup: Path) -> None:
+        """Restore a backup on another machine, which gets the cable and the address."""
+        lab = self._lab
+        other = lab.namespace(OTHER)
+        old, port = lab.namespaces.name(CONTROLLER), f"{CONTROLLER}a"
+        run("ip", "-n", old, "link", "set", "wa", "netns", other)
+        run("ip", "-n", other, "address", "add", f"{address(port)}/24", "dev", "wa")
+        run("ip", "-n", other, "link", "set", "wa", "up")
+        run("ip", "-n", other, "route", "add", "default", "via", next_hop(port))
+        self._inside, self._threads = lab.namespaces.inside(OTHER), _inside(lab, OTHER)
+        self.directory, self._session = lab.folder / "restored", ""
+        command = (sys.executable, "-m", "hawser.cli", "controller", "restore")
+        run(*command, str(backup), str(self.directory))
 
     def begin(self) -> None:
         """Start it, and log in."""

@@ -5,9 +5,12 @@ See tests/lab/controller/network.py for the topology.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import shutil
 import signal
+import sys
 import time
 from itertools import permutations
 from pathlib import Path
@@ -16,6 +19,7 @@ import pytest
 
 from hawser.control.https import ApiError
 from lab.controller.network import Deployment
+from lab.namespace import run
 from lab.waiting import until
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -78,6 +82,43 @@ def test_a_daemon_that_ends_is_started_again(tmp_path: Path) -> None:
         until(lambda: network.controller.gateways()["b1"]["connected"], "the agent is back")
         assert one.daemon() != before
         network.ping(1, 2)
+
+
+def test_gateways_reconnect_to_a_backup_on_another_machine(tmp_path: Path) -> None:
+    """The controller's machine burns down; its address goes to another one."""
+    with Deployment(tmp_path, (1, 2, 3)) as network:
+        controller = network.controller
+        controller.begin()
+        network.branches[1].join(controller.token("b1"))
+        network.branches[2].join(controller.token("b2"))
+        until(lambda: reached(network, 1, 2), "two branches reach each other")
+        until(controller.settled, "the controller knows that it is so")
+        later, before = controller.token("b3"), controller.ask("GET", "/v1/versions")
+        backup = tmp_path / "backup"
+        command = (sys.executable, "-m", "hawser.cli", "controller", "backup")
+        run(*command, str(controller.directory), str(backup))
+        controller.stop(signal.SIGKILL)
+        shutil.rmtree(controller.directory)
+        controller.moved(backup)
+        began = time.monotonic()
+        controller.begin()
+        until(lambda: all(each["connected"] for each in controller.gateways().values()))
+        _log.info("reconnected after %.1f s", time.monotonic() - began)
+        until(controller.settled, "they have the configurations that they should have")
+        assert controller.ask("GET", "/v1/versions") == before
+        assert controller.ask("GET", "/v1/audit/check")["broken"] is None
+        # It is the same controller: it changes the network, and takes the token it gave out.
+        controller.patch({"overlay": {"placement": "least_loaded"}})
+        network.branches[3].join(later)
+        until(network.connected, "every branch reaches every other")
+        until(controller.settled, "the change is in force")
+        assert all(not each["warnings"] for each in controller.gateways().values())
+
+
+def reached(network: Deployment, one: int, other: int) -> bool:
+    with contextlib.suppress(OSError):
+        return f"b{other}" in network.branches[one].reaches()
+    return False
 
 
 def test_gateways_work_without_their_controller(tmp_path: Path) -> None:

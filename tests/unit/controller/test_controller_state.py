@@ -28,6 +28,7 @@ from hawser.control.series import (
 from hawser.controller.policy.configuration import Desired, desired, digest_of
 from hawser.controller.policy.difference import Change, changes, patched
 from hawser.controller.policy.sync import Observed, Sync, sync
+from hawser.controller.telemetry.compatibility import warnings
 
 _KEY = st.text("ab/~", max_size=2)
 _JSON = st.recursive(
@@ -95,6 +96,23 @@ def test_a_configuration_is_known_by_its_digest() -> None:
     revoked = desired(network(), 2, ["a" * 64])
     assert all(revoked[branch].digest != first[branch].digest for branch in first)
     assert digest_of('{"a": 1, "b": 2}') == digest_of('{ "b":2,"a":1}')
+
+
+@pytest.mark.parametrize(
+    ("software", "clock", "capabilities", "found"),
+    [
+        (None, None, None, []),
+        ("1", 4.9, ["tun", "mptcp"], []),
+        ("1", -61.0, ["tun", "mptcp"], ["its clock is 61 s behind"]),
+        ("1", 5.0, ["tun", "mptcp"], ["its clock is 5 s ahead"]),
+        ("2", 0.0, ["tun", "mptcp"], ["it runs version 2, the controller 1"]),
+        ("1", 0.0, ["xdp"], ["it lacks mptcp, tun, which its configuration needs"]),
+    ],
+)
+def test_what_may_be_wrong_with_a_gateway(
+    software: str | None, clock: float | None, capabilities: list[str] | None, found: list[str]
+) -> None:
+    assert list(warnings("1", software, clock, capabilities, {"hawserd", "mptcp", "tun"})) == found
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
 
+import hawser
 from hawser.controller.access.principal import Principal
 from hawser.controller.api.answer import documented
 from hawser.controller.api.depends import BranchAdmitter, BranchReader, Shared
@@ -39,7 +40,9 @@ from hawser.controller.jobs.watch import Plan
 from hawser.controller.policy import version
 from hawser.controller.policy.sync import sync
 from hawser.controller.telemetry import observation
+from hawser.controller.telemetry.compatibility import warnings
 from hawser.controller.telemetry.observation import is_connected, observed
+from hawser.overlay.config.base import Need
 from hawser.pki.token import JoinToken, pin
 
 open_router = APIRouter(tags=["gateways"])
@@ -209,10 +212,18 @@ def _gateway(session: Session, shared: Context, plan: Plan, found: Gateway) -> G
         software=row.software,
         clock_offset_s=row.clock_offset_s,
         capabilities=tuple(row.capabilities or ()),
+        warnings=_warnings(plan, found, row),
         peers=row.peers or {},
         configuration=_configuration(plan, found, row, now),
         **_columns(found),
     )
+
+
+def _warnings(plan: Plan, found: Gateway, row: Observation) -> tuple[str, ...]:
+    wanted = plan.desired.get(found.branch)
+    needs = wanted.needs if wanted else frozenset[Need]()
+    ours, clock = hawser.__version__, row.clock_offset_s
+    return tuple(warnings(ours, row.software, clock, row.capabilities, needs))
 
 
 def _columns(found: Gateway) -> Mapping[str, Any]:

@@ -463,6 +463,8 @@ class GatewayAnswer(Answer):
     clock_offset_s: float | None
     """How far its clock was ahead when it connected."""
     capabilities: tuple[str, ...]
+    warnings: tuple[str, ...]
+    """What may be wrong with its clock, its version, or what its configuration needs."""
     peers: dict[str, bool]
     """Other branches, and whether packets reach them."""
     configuration: Configuration

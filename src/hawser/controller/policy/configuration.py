@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from hawser.overlay.config.base import Need
 from hawser.overlay.config.gateway import GatewayConfig, IpipTransport, Transport
 from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.gateway import configurations
@@ -25,6 +26,8 @@ class Desired:
     """JSON (schemas/gateway-config.schema.json)."""
     digest: str
     """SHA-256 of the document: two that are equal need no change."""
+    needs: frozenset[Need] = frozenset()
+    """What the gateway's machine must have for it."""
 
 
 def desired(network: Network, version: int, revoked: Sequence[str]) -> Mapping[str, Desired]:
@@ -79,7 +82,7 @@ def _without(config: GatewayConfig, revoked: tuple[str, ...]) -> GatewayConfig:
 
 def _desired(version: int, config: GatewayConfig) -> Desired:
     document = config.model_dump_json()
-    return Desired(version, document, digest_of(document))
+    return Desired(version, document, digest_of(document), config.needs())
 
 
 def digest_of(document: str) -> str:

@@ -89,5 +89,7 @@ def fabric(
         switch=switch,
         mtu=mtu,
         branches=dict(branches),
-        groups=groups(branches, described, settings.transport, switched=switched, hubs=settings.hubs),
+        groups=groups(
+            branches, described, settings.transport, switched=switched, hubs=settings.hubs
+        ),
     )
