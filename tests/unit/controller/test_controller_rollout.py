@@ -12,7 +12,7 @@ from hawser.control.link import Hello, Outcome
 from hawser.controller.context import Context
 from hawser.controller.db.tables import Observation
 from hawser.controller.jobs.rollout import RECONNECT, advance
-from hawser.controller.policy.configuration import Desired, desired, desired_in_stages
+from hawser.controller.policy.configuration import Computer, Desired, desired
 from hawser.controller.policy.judgement import GRACE, PATIENCE, Member, Stage, Verdict, judge
 from hawser.controller.policy.sync import Sync
 from hawser.controller.telemetry import observation
@@ -102,25 +102,27 @@ def test_both_ends_of_a_group_agree_in_every_stage() -> None:
         },
         queue="2 MB",
     )
-    canary = desired_in_stages((old, 1), (new, 2), {"b1"}, ())
+    canary = Computer().desired_in_stages((old, 1), (new, 2), {"b1"}, ())
     assert groups(canary["b1"]) == {"b2": (0,), "b3": (0,)}
     assert config(canary["b1"]).queue_bytes == 2_000_000  # all that concerns it alone is new
     assert canary["b1"].version == 2
     before = desired(old, 1, ())
     assert canary["b2"] == before["b2"]
     assert canary["b3"] == before["b3"]
-    two = desired_in_stages((old, 1), (new, 2), {"b1", "b2"}, ())
+    two = Computer().desired_in_stages((old, 1), (new, 2), {"b1", "b2"}, ())
     assert groups(two["b1"]) == {"b2": (5,), "b3": (0,)}
     assert groups(two["b2"]) == {"b1": (5,), "b3": (0,)}
     assert two["b3"] == before["b3"]
-    assert desired_in_stages((old, 1), (new, 2), {"b1", "b2", "b3"}, ()) == desired(new, 2, ())
+    assert Computer().desired_in_stages((old, 1), (new, 2), {"b1", "b2", "b3"}, ()) == desired(
+        new, 2, ()
+    )
 
 
 def test_a_path_through_a_branch_waits_for_its_gateway() -> None:
     """Both have a switch before and after, as in a network with another path through a branch."""
     old = changed(path_groups={"far": {"id": 1, "paths": ["b1.b>b3.b>b3.a>b2.a"]}})
     new = changed(path_groups={"far": {"id": 2, "paths": VIA_3}})
-    ends = desired_in_stages((old, 1), (new, 2), {"b1", "b2"}, ())
+    ends = Computer().desired_in_stages((old, 1), (new, 2), {"b1", "b2"}, ())
     assert groups(ends["b1"])["b2"] == (1,)
     transit = config(ends["b1"]).switch
     assert transit
@@ -132,10 +134,10 @@ def test_branches_that_come_and_go() -> None:
     del less["overlay"]["branches"]["b3"]
     less["ports"] = {name: each for name, each in less["ports"].items() if "gw3" not in name}
     two = Network.model_validate(less)
-    going = desired_in_stages((network(), 1), (two, 2), {"b1"}, ())
+    going = Computer().desired_in_stages((network(), 1), (two, 2), {"b1"}, ())
     assert sorted(going) == ["b1", "b2", "b3"]
     assert sorted(groups(going["b1"])) == ["b2", "b3"]
-    coming = desired_in_stages((two, 1), (network(), 2), {"b1"}, ())
+    coming = Computer().desired_in_stages((two, 1), (network(), 2), {"b1"}, ())
     assert sorted(coming) == ["b1", "b2"]
     assert sorted(groups(coming["b1"])) == ["b2"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import re
@@ -25,10 +26,15 @@ from hawser.control.series import (
     pack,
     unpack,
 )
-from hawser.controller.policy.configuration import Desired, desired, digest_of
+from hawser.controller.errors import Invalid
+from hawser.controller.policy.configuration import Computer, Desired, desired, digest_of
 from hawser.controller.policy.difference import Change, changes, patched
 from hawser.controller.policy.sync import Observed, Sync, sync
 from hawser.controller.telemetry.compatibility import warnings
+from hawser.controller.policy.version import document_of, network_of
+from hawser.overlay.config.gateway import GatewayConfig
+from hawser.overlay.sdwan.gateway import configurations
+from hawser.overlay.sdwan.network import fabric_of
 
 _KEY = st.text("ab/~", max_size=2)
 _JSON = st.recursive(
@@ -58,6 +64,50 @@ def applied(document: Any, found: tuple[Change, ...]) -> Any:  # noqa: ANN401 (J
 @given(_DOCUMENT, _DOCUMENT)
 def test_the_changes_lead_from_one_document_to_the_other(old: Any, new: Any) -> None:  # noqa: ANN401
     assert applied(copy.deepcopy(old), changes(old, new)) == new
+
+
+_LINE = st.builds(
+    lambda port, host: {"ports": {port: {"address": f"198.51.100.{host}"}}},
+    st.sampled_from(sorted(network().ports)),
+    st.integers(1, 250),
+)
+_GROUPS = st.sampled_from(
+    [
+        None,
+        {"far": {"id": 3, "paths": ["b1.a>b2.a"]}},
+        {"far": {"id": 3, "paths": ["b2.b>b1.a"]}, "near": {"paths": ["b3.a>b2.a"]}},
+        {"far": {"paths": ["b1.a>b3.a>b3.b>b2.b", "b1.b>b2.a"]}},
+    ]
+).map(lambda groups: {"overlay": {"path_groups": groups or {"far": None, "near": None}}})
+_OTHER = st.sampled_from(
+    [
+        {"overlay": {"queue": "2 MB"}},
+        {"overlay": {"switch": "bpf"}},
+        {"overlay": {"switch": None}},
+        {"ports": {"gw1.a": {"rate": "5 Mbit/s"}}},
+        {"ports": {"gw1.a": {"type": "leased"}, "gw2.a": {"type": "leased"}}},
+        {"prefixes": {"b2": ["10.9.0.0/16"]}},
+        {"overlay": {"branches": {"b3": None}}, "ports": {"gw3.a": None, "gw3.b": None}},
+    ]
+)
+
+
+@given(st.lists(_LINE | _GROUPS | _OTHER, min_size=1, max_size=5))
+def test_what_is_computed_of_changes_is_what_is_computed_anew(patches: list[Any]) -> None:
+    computer, document = Computer(), document_of(network())
+    for number, patch in enumerate(patches, 1):
+        document = patched(document, patch)
+        with contextlib.suppress(Invalid):
+            checked = network_of(document)
+            found = computer.desired(checked, number, ("ab",))
+            assert found == desired(checked, number, ("ab",))
+            for name, config in configurations(fabric_of(checked)).items():
+                tls = getattr(config.transport, "tls")  # noqa: B009 (of the union only some have it)
+                refusing = tls.model_copy(update={"revoked": ("ab",)})
+                transport = config.transport.model_copy(update={"tls": refusing})
+                whole = config.model_copy(update={"transport": transport})
+                assert found[name].digest == digest_of(whole.model_dump_json())
+                assert GatewayConfig.model_validate_json(found[name].document) == whole
 
 
 @given(_DOCUMENT)

@@ -25,7 +25,6 @@ from hawser.controller.api.rollout import stage
 from hawser.controller.context import Context
 from hawser.controller.db.tables import Version
 from hawser.controller.policy import version
-from hawser.controller.policy.configuration import desired
 from hawser.controller.policy.difference import changes, patched
 from hawser.overlay.sdwan.moves import class_moves, path_moves
 from hawser.overlay.sdwan.network import fabric_of
@@ -88,7 +87,7 @@ def try_change(body: TryBody, shared: Shared, _who: BranchReader) -> TryAnswer:
 
 def _changed(shared: Context, new: Any) -> tuple[str, ...]:  # noqa: ANN401 (a Network)
     plan = shared.watch.plan()
-    made = desired(new, plan.version + 1, plan.revoked)
+    made = shared.watch.tried(new)
     before = {branch: each.digest for branch, each in plan.desired.items()}
     after = {branch: each.digest for branch, each in made.items()}
     branches = (*before, *(branch for branch in after if branch not in before))

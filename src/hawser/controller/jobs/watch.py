@@ -14,10 +14,11 @@ from hawser.controller.db.database import Database
 from hawser.controller.errors import Invalid
 from hawser.controller.inventory.gateway import State, gateways, revoked_fingerprints, state_of
 from hawser.controller.policy import rollout
-from hawser.controller.policy.configuration import Desired, desired, desired_in_stages
+from hawser.controller.policy.configuration import Computer, Desired
 from hawser.controller.policy.sync import Observed
 from hawser.controller.policy.version import network_of, newest_number, version
 from hawser.controller.telemetry.observation import is_connected, observations, observed
+from hawser.spec.network import Network
 
 _log = logging.getLogger(__name__)
 
@@ -48,12 +49,19 @@ class Watch:
         self._clock = clock
         self._lock = threading.Lock()
         self._plan: Plan | None = None
+        self._computer = Computer()
 
     def plan(self) -> Plan:
         """Give the plan as of now."""
         with self._lock:
             self._plan = self._read(self._plan)
             return self._plan
+
+    def tried(self, network: Network) -> Mapping[str, Desired]:
+        """Compute what gateways should have if a checked network were in force."""
+        plan = self.plan()
+        with self._lock:
+            return self._computer.desired(network, plan.version + 1, plan.revoked)
 
     def _read(self, last: Plan | None) -> Plan:
         now = self._clock()
@@ -86,10 +94,11 @@ class Watch:
             new = network_of(version(session, number).document)
             found = rollout.running(session)
             if found is None:
-                return desired(new, number, revoked)
+                return self._computer.desired(new, number, revoked)
             old = network_of(version(session, found.base).document)
-            before, after = (old, found.base), (new, number)
-            return desired_in_stages(before, after, rollout.moved(found), revoked)
+            return self._computer.desired_in_stages(
+                (old, found.base), (new, number), rollout.moved(found), revoked
+            )
         except Invalid:
             # Written by a program that allowed more: gateways keep what they have.
             _log.exception("version %s of the network cannot be used", number)

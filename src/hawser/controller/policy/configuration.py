@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
 from hawser.overlay.config.base import Need
 from hawser.overlay.config.gateway import GatewayConfig, IpipTransport, Transport
+from hawser.overlay.sdwan.branch import Branch
 from hawser.overlay.sdwan.fabric import Fabric
-from hawser.overlay.sdwan.gateway import configurations
+from hawser.overlay.sdwan.gateway import peer, without_peers
+from hawser.overlay.sdwan.group import Group
 from hawser.overlay.sdwan.network import fabric_of
 from hawser.overlay.sdwan.staged import staged
 from hawser.spec.network import Network
@@ -30,45 +34,120 @@ class Desired:
     """What the gateway's machine must have for it."""
 
 
+class Computer:
+    """Computes configurations; what is the same as before is not computed again.
+
+    A network of 400 branches in a full mesh has 160 000 peers, of which a change of one branch's
+    line concerns 800: 7.7 s of a core for all of them, 0.6 s for these.
+    """
+
+    def __init__(self) -> None:
+        self._fabric: Fabric | None = None
+        """The newest."""
+        self._peers: dict[tuple[str, str], _Known] = {}
+
+    def fabric(self, network: Network) -> Fabric:
+        """Resolve a network without issues (`spec.check.network`)."""
+        with _uncollected():
+            self._fabric = fabric_of(network, self._fabric)
+        return self._fabric
+
+    def desired(
+        self, network: Network, version: int, revoked: Sequence[str]
+    ) -> Mapping[str, Desired]:
+        """Compute the configurations of all gateways, by branch.
+
+        Args:
+            network: a network without issues.
+            version: its version.
+            revoked: fingerprints of certificates that no gateway may accept.
+        """
+        return self._all(self.fabric(network), version, revoked)
+
+    def desired_in_stages(
+        self,
+        before: tuple[Network, int],
+        after: tuple[Network, int],
+        moved: Collection[str],
+        revoked: Sequence[str],
+    ) -> Mapping[str, Desired]:
+        """Compute the configurations of all gateways while some have moved to a new version.
+
+        Args:
+            before: the network that the others still have, and its version.
+            after: the new one.
+            moved: branches whose gateways should have the new one.
+            revoked: fingerprints of certificates that no gateway may accept.
+        """
+        if set(after[0].overlay.branches) <= set(moved):
+            return self.desired(*after, revoked)
+        old, new = self.fabric(before[0]), self.fabric(after[0])
+        same = self._all(old, before[1], revoked)
+        changed = self._all(staged(old, new, moved), after[1], revoked)
+        staying = {branch: each for branch, each in same.items() if branch not in moved}
+        return staying | {branch: each for branch, each in changed.items() if branch in moved}
+
+    def _all(self, fabric: Fabric, version: int, revoked: Sequence[str]) -> dict[str, Desired]:
+        refused = tuple(sorted(revoked))
+        with _uncollected():
+            made = {
+                name: self._desired(fabric, name, version, _without(config, refused))
+                for name, config in without_peers(fabric)
+            }
+        self._forget(fabric)
+        return made
+
+    def _desired(self, fabric: Fabric, name: str, version: int, config: GatewayConfig) -> Desired:
+        """Put a configuration together from its own part and those of its peers."""
+        own = json.loads(config.model_dump_json()) | {"peers": _PLACE}
+        peers = ",".join(self._peer(fabric, name, other) for other in fabric.peers(name))
+        document = _canonical(own).replace(f'"{_PLACE}"', f"[{peers}]", 1)
+        return Desired(version, document, sha256(document.encode()).hexdigest())
+
+    def _peer(self, fabric: Fabric, name: str, other: str) -> str:
+        branch, groups = fabric.branches[other], fabric.between(name, other)
+        known = self._peers.get((name, other))
+        if known is None or known.branch is not branch or known.groups != groups:
+            text = _canonical(json.loads(peer(fabric, name, other).model_dump_json()))
+            known = self._peers[name, other] = _Known(branch, groups, text)
+        return known.text
+
+    def _forget(self, fabric: Fabric) -> None:
+        """Drop peers of branches that are no more, once they are many."""
+        if len(self._peers) > 2 * sum(len(fabric.peers(name)) for name in fabric.branches) + 100:
+            self._peers.clear()
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A peer that was computed."""
+
+    branch: Branch
+    groups: tuple[Group, ...]
+    text: str
+
+
+_PLACE = "peers go here"
+
+
 def desired(network: Network, version: int, revoked: Sequence[str]) -> Mapping[str, Desired]:
-    """Compute the configurations of all gateways, by branch.
+    """Compute the configurations of all gateways once; see `Computer.desired`."""
+    return Computer().desired(network, version, revoked)
 
-    Args:
-        network: a network without issues (`spec.check.network`).
-        version: its version.
-        revoked: fingerprints of certificates that no gateway may accept.
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the cycle collector away from millions of objects that are in no cycle.
+
+    It took half of the time for 400 branches in a full mesh.
     """
-    return _all(fabric_of(network), version, revoked)
-
-
-def desired_in_stages(
-    before: tuple[Network, int],
-    after: tuple[Network, int],
-    moved: Collection[str],
-    revoked: Sequence[str],
-) -> Mapping[str, Desired]:
-    """Compute the configurations of all gateways while some have moved to a new version.
-
-    Args:
-        before: the network that the others still have, and its version.
-        after: the new one.
-        moved: branches whose gateways should have the new one.
-        revoked: fingerprints of certificates that no gateway may accept.
-    """
-    if set(after[0].overlay.branches) <= set(moved):
-        return desired(*after, revoked)
-    old, new = fabric_of(before[0]), fabric_of(after[0])
-    changed = _all(staged(old, new, moved), after[1], revoked)
-    same = _all(old, before[1], revoked)
-    staying = {branch: each for branch, each in same.items() if branch not in moved}
-    return staying | {branch: each for branch, each in changed.items() if branch in moved}
-
-
-def _all(fabric: Fabric, version: int, revoked: Sequence[str]) -> Mapping[str, Desired]:
-    return {
-        branch: _desired(version, _without(config, tuple(sorted(revoked))))
-        for branch, config in configurations(fabric).items()
-    }
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _without(config: GatewayConfig, revoked: tuple[str, ...]) -> GatewayConfig:
@@ -80,12 +159,18 @@ def _without(config: GatewayConfig, revoked: tuple[str, ...]) -> GatewayConfig:
     return config.model_copy(update={"transport": transport.model_copy(update={"tls": tls})})
 
 
+<<<<<<< HEAD
 def _desired(version: int, config: GatewayConfig) -> Desired:
     document = config.model_dump_json()
     return Desired(version, document, digest_of(document), config.needs())
 
 
+=======
+>>>>>>> d0cf88bf (controller: compute only what a change concerns)
 def digest_of(document: str) -> str:
     """Give the digest of a configuration, however it is laid out."""
-    text = json.dumps(json.loads(document), sort_keys=True, separators=(",", ":"))
-    return sha256(text.encode()).hexdigest()
+    return sha256(_canonical(json.loads(document)).encode()).hexdigest()
+
+
+def _canonical(document: object) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))

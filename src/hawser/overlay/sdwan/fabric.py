@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from hawser.overlay.sdwan.branch import Branch, WanPort
-from hawser.overlay.sdwan.group import Group, Pair, groups
+from hawser.overlay.sdwan.group import Group, Pair, described_pairs, groups
 from hawser.overlay.sdwan.priority import Levels, levels
 from hawser.spec.model import Model
 from hawser.spec.overlay import PathGroup, Settings, SwitchKind
@@ -24,6 +24,8 @@ class Fabric(Model):
     branches: dict[str, Branch]
     groups: tuple[Group, ...]
     """Path groups of every pair of branches, in the order of the branches' numbers."""
+    described: frozenset[Pair] = frozenset()
+    """Pairs whose groups are not the default ones."""
 
     @property
     def switched(self) -> bool:
@@ -73,6 +75,7 @@ def fabric(
     *,
     switch: SwitchKind = SwitchKind.NONE,
     mtu: int = 1500,
+    like: Fabric | None = None,
 ) -> Fabric:
     """Resolve the path groups of an SD-WAN.
 
@@ -82,14 +85,46 @@ def fabric(
         described: path groups; pairs of branches without any get the default ones.
         switch: kind of switch that forwards packets on paths through other branches.
         mtu: largest IP packet of the WAN, bytes.
+        like: an SD-WAN that may be alike; what is equal is taken from it.
     """
+    described = tuple(described)
+    if like is not None:
+        before = like.branches
+        same = {name for name, each in branches.items() if before.get(name) == each}
+        branches = {name: before[name] if name in same else each for name, each in branches.items()}
     switched = switch is not SwitchKind.NONE
+    known = _known(like, branches, settings, switch) if like is not None else {}
     return Fabric(
         settings=settings,
         switch=switch,
         mtu=mtu,
         branches=dict(branches),
         groups=groups(
+<<<<<<< HEAD
             branches, described, settings.transport, switched=switched, hubs=settings.hubs
         ),
+=======
+            branches,
+            described,
+            settings.transport,
+            switched=switched,
+            hubs=settings.hubs,
+            known=known,
+        ),
+        described=described_pairs(branches, described),
+>>>>>>> d0cf88bf (controller: compute only what a change concerns)
     )
+
+
+def _known(
+    like: Fabric, branches: Mapping[str, Branch], settings: Settings, switch: SwitchKind
+) -> Mapping[Pair, tuple[Group, ...]]:
+    """Give the default groups that are still the same: those of pairs that have not changed."""
+    if (like.settings.transport, like.switch) != (settings.transport, switch):
+        return {}
+    same = {name for name, each in branches.items() if like.branches.get(name) is each}
+    return {
+        pair: found
+        for pair, found in like.by_pair.items()
+        if pair not in like.described and same.issuperset(pair)
+    }

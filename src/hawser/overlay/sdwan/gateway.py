@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from hawser.overlay.config import gateway as config
@@ -26,16 +27,24 @@ def configurations(fabric: Fabric) -> dict[str, GatewayConfig]:
     """
     if fabric.settings.transport is Transport.NONE:
         return {}
-    plain = {name: _configuration(fabric, name) for name in fabric.branches}
     switching = switches(fabric)
-    return {
-        name: config.model_copy(update={"switch": switching.get(name)})
-        for name, config in plain.items()
-    }
+    return {name: _configuration(fabric, name, switching.get(name)) for name in fabric.branches}
 
 
-def _configuration(fabric: Fabric, name: str) -> GatewayConfig:
-    """Give a branch's configuration without a switch."""
+def without_peers(fabric: Fabric) -> Iterator[tuple[str, GatewayConfig]]:
+    """Give the branches' configurations, each without its peers; see `peer`."""
+    if fabric.settings.transport is not Transport.NONE:
+        switching = switches(fabric)
+        for name in fabric.branches:
+            yield name, _without_peers(fabric, name, switching.get(name))
+
+
+def _configuration(fabric: Fabric, name: str, switch: config.Switch | None) -> GatewayConfig:
+    peers = tuple(peer(fabric, name, other) for other in fabric.peers(name))
+    return _without_peers(fabric, name, switch).model_copy(update={"peers": peers})
+
+
+def _without_peers(fabric: Fabric, name: str, switch: config.Switch | None) -> GatewayConfig:
     branch, settings = fabric.branches[name], fabric.settings
     return GatewayConfig(
         branch=name,
@@ -45,9 +54,10 @@ def _configuration(fabric: Fabric, name: str) -> GatewayConfig:
         source=branch.source,
         transport=_transport(settings, name),
         queue_bytes=int(settings.queue),
-        peers=tuple(_peer(fabric, name, other) for other in fabric.peers(name)),
+        peers=(),
         placement=settings.placement,
         classifier=_classifier(settings, branch),
+        switch=switch,
     )
 
 
@@ -78,7 +88,11 @@ def _transport(settings: Settings, branch: str) -> config.Transport:
     )
 
 
-def _peer(fabric: Fabric, name: str, other: str) -> config.Peer:
+def peer(fabric: Fabric, name: str, other: str) -> config.Peer:
+    """Give another branch as one branch is configured to reach it.
+
+    It follows from the other branch, and from the groups between both.
+    """
     branch = fabric.branches[other]
     return config.Peer(
         branch=other,

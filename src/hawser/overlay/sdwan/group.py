@@ -42,11 +42,12 @@ def groups(
     *,
     switched: bool,
     hubs: Sequence[str] = (),
+    known: Mapping[Pair, tuple[Group, ...]] | None = None,
 ) -> tuple[Group, ...]:
     """Give the groups of every pair of branches: those described, else the default ones.
 
     With hubs, only pairs with one of them have default groups. Groups are ordered by the numbers of
-    the branches, then by the number of the group.
+    the branches, then by the number of the group. Default groups that are `known` are not made.
     """
     made = _Groups(branches, transport, switched=switched)
     given = made.given(described)
@@ -54,7 +55,21 @@ def groups(
     pairs: Iterable[Pair] = combinations(by_id, 2)
     if hubs:
         pairs = (pair for pair in pairs if pair in given or not set(hubs).isdisjoint(pair))
-    return tuple(group for pair in pairs for group in given.get(pair) or made.default(pair))
+    old = known or {}
+    return tuple(
+        group for pair in pairs for group in given.get(pair) or old.get(pair) or made.default(pair)
+    )
+
+
+def described_pairs(
+    branches: Mapping[str, Branch], described: Iterable[PathGroup]
+) -> frozenset[Pair]:
+    """Give the pairs of branches that have groups of their own."""
+    ends = (route_branches(group.paths[0]) for group in described)
+    return frozenset(
+        (one, other) if branches[one].id < branches[other].id else (other, one)
+        for one, other in ends
+    )
 
 
 class _Groups:

@@ -10,8 +10,13 @@ from hawser.spec.port import Port
 from hawser.spec.route import switch_kind
 
 
-def fabric_of(network: Network) -> Fabric:
-    """Resolve the SD-WAN of a checked network (`spec.check.network`)."""
+def fabric_of(network: Network, like: Fabric | None = None) -> Fabric:
+    """Resolve the SD-WAN of a checked network (`spec.check.network`).
+
+    Args:
+        network: the network.
+        like: an SD-WAN that may be alike, such as that of the version before.
+    """
     overlay = network.overlay
     return fabric(
         {name: _branch(network, name, each) for name, each in overlay.branches.items()},
@@ -19,6 +24,7 @@ def fabric_of(network: Network) -> Fabric:
         overlay.path_groups.values(),
         switch=switch_kind(topology(network), overlay),
         mtu=network.mtu,
+        like=like,
     )
 
 
