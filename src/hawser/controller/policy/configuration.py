@@ -102,7 +102,8 @@ class Computer:
         own = json.loads(config.model_dump_json()) | {"peers": _PLACE}
         peers = ",".join(self._peer(fabric, name, other) for other in fabric.peers(name))
         document = _canonical(own).replace(f'"{_PLACE}"', f"[{peers}]", 1)
-        return Desired(version, document, sha256(document.encode()).hexdigest())
+        digest = sha256(document.encode()).hexdigest()
+        return Desired(version, document, digest, config.needs())
 
     def _peer(self, fabric: Fabric, name: str, other: str) -> str:
         branch, groups = fabric.branches[other], fabric.between(name, other)
@@ -159,14 +160,6 @@ def _without(config: GatewayConfig, revoked: tuple[str, ...]) -> GatewayConfig:
     return config.model_copy(update={"transport": transport.model_copy(update={"tls": tls})})
 
 
-<<<<<<< HEAD
-def _desired(version: int, config: GatewayConfig) -> Desired:
-    document = config.model_dump_json()
-    return Desired(version, document, digest_of(document), config.needs())
-
-
-=======
->>>>>>> d0cf88bf (controller: compute only what a change concerns)
 def digest_of(document: str) -> str:
     """Give the digest of a configuration, however it is laid out."""
     return sha256(_canonical(json.loads(document)).encode()).hexdigest()

@@ -100,10 +100,6 @@ def fabric(
         mtu=mtu,
         branches=dict(branches),
         groups=groups(
-<<<<<<< HEAD
-            branches, described, settings.transport, switched=switched, hubs=settings.hubs
-        ),
-=======
             branches,
             described,
             settings.transport,
@@ -112,7 +108,6 @@ def fabric(
             known=known,
         ),
         described=described_pairs(branches, described),
->>>>>>> d0cf88bf (controller: compute only what a change concerns)
     )
 
 
