@@ -30,8 +30,8 @@ from hawser.controller.errors import Invalid
 from hawser.controller.policy.configuration import Computer, Desired, desired, digest_of
 from hawser.controller.policy.difference import Change, changes, patched
 from hawser.controller.policy.sync import Observed, Sync, sync
-from hawser.controller.telemetry.compatibility import warnings
 from hawser.controller.policy.version import document_of, network_of
+from hawser.controller.telemetry.compatibility import warnings
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.sdwan.gateway import configurations
 from hawser.overlay.sdwan.network import fabric_of

@@ -40,10 +40,7 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
         yield from _narrow(overlay)
     yield from _unique(overlay)
     yield from _prefixes(overlay)
-    for place, hub in enumerate(overlay.hubs):
-        if hub not in overlay.branches:
-            message = f"found {found(hub)}, {choices(overlay.branches)}"
-            yield Issue(("overlay", "hubs", place), message)
+    yield from _hubs(overlay)
     if overlay.transport is Transport.QUIC and overlay.encryption is Encryption.NONE:
         message = "found none, expected tls13: the quic transport is always encrypted"
         yield Issue(("overlay", "encryption"), message)
@@ -63,6 +60,13 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
         message = f"found false with the {overlay.transport.value} transport"
         yield Issue(("overlay", "header_compression"), f"{message}, expected it only with quic")
     yield from _oversize(overlay)
+
+
+def _hubs(overlay: Overlay) -> Iterator[Issue]:
+    for place, hub in enumerate(overlay.hubs):
+        if hub not in overlay.branches:
+            message = f"found {found(hub)}, {choices(overlay.branches)}"
+            yield Issue(("overlay", "hubs", place), message)
 
 
 def _oversize(overlay: Overlay) -> Iterator[Issue]:
