@@ -1,11 +1,11 @@
-//! IP in IP (RFC 2003) through a raw socket, for kernels without the tunnel device.
+//! IPv4 in IPv4 (RFC 2003) or IPv6 (RFC 2473) through a raw socket, for kernels without the tunnel device.
 //!
 //! The kernel builds the outer header of sent packets. Packets are sent and received in batches.
 #![allow(unsafe_code)] // sendmmsg and recvmmsg have no safe form
 
 use std::{
     io, mem,
-    net::{Ipv4Addr, SocketAddrV4},
+    net::{IpAddr, SocketAddr},
     ops::Range,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     ptr,
@@ -15,47 +15,57 @@ use hawser_wire::ipv4::{Packet, protocol};
 use libc::c_int;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::options::bind_to_interface;
+use crate::options::{self, bind_to_interface};
 
 /// Packets per system call.
 pub const BATCH: usize = BATCH_C as usize;
 const BATCH_C: libc::c_uint = 64;
 
-/// Length of the outer header, bytes.
-pub const OVERHEAD: u16 = 20;
-
 /// One end of a tunnel between two addresses.
 #[derive(Debug)]
-pub struct Tunnel(Socket);
+pub struct Tunnel {
+    socket: Socket,
+    ipv6: bool,
+}
 
 impl Tunnel {
-    /// Opens a tunnel from `local` to `remote`, which receives from `remote` only, at an interface
-    /// if one is given.
+    /// Opens a tunnel from `local` to `remote`, of one family, which receives from `remote` only, at
+    /// an interface if one is given.
     pub fn open(
-        local: Ipv4Addr,
-        remote: Ipv4Addr,
+        local: IpAddr,
+        remote: IpAddr,
         interface: Option<u32>,
         buffer: usize,
     ) -> io::Result<Self> {
-        let kind = Type::RAW.nonblocking().cloexec();
-        let socket =
-            Socket::new(Domain::IPV4, kind, Some(Protocol::from(c_int::from(protocol::IPIP))))?;
+        let (kind, ipv6) = (Type::RAW.nonblocking().cloexec(), local.is_ipv6());
+        let domain = if ipv6 { Domain::IPV6 } else { Domain::IPV4 };
+        let protocol = Protocol::from(c_int::from(protocol::IPIP));
+        let socket = Socket::new(domain, kind, Some(protocol))?;
+        if ipv6 {
+            // As with IPv4, what is too long is refused, not fragmented.
+            options::set(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
+        }
         if let Some(interface) = interface {
             bind_to_interface(&socket, interface)?;
         }
         socket.set_recv_buffer_size(buffer)?;
         socket.set_send_buffer_size(buffer)?;
-        socket.bind(&SocketAddrV4::new(local, 0).into())?;
-        socket.connect(&SocketAddrV4::new(remote, 0).into())?;
-        let this = Self(socket);
+        socket.bind(&SocketAddr::new(local, 0).into())?;
+        socket.connect(&SocketAddr::new(remote, 0).into())?;
+        let this = Self { socket, ipv6 };
         this.drain()?;
         Ok(this)
+    }
+
+    /// Length of the outer header, bytes.
+    fn overhead(&self) -> u16 {
+        if self.ipv6 { 40 } else { 20 }
     }
 
     /// Discards packets of other sources that arrived before the socket was connected.
     fn drain(&self) -> io::Result<()> {
         loop {
-            match rustix::net::recv(&self.0, &mut [0; 1], rustix::net::RecvFlags::empty()) {
+            match rustix::net::recv(&self.socket, &mut [0; 1], rustix::net::RecvFlags::empty()) {
                 Ok(_) => {}
                 Err(rustix::io::Errno::AGAIN) => return Ok(()),
                 Err(error) => return Err(error.into()),
@@ -65,23 +75,20 @@ impl Tunnel {
 
     /// Largest inner packet for the path MTU that the kernel knows, bytes.
     pub fn mtu(&self) -> io::Result<u16> {
-        let mut mtu: c_int = 0;
-        let mut len: libc::socklen_t = 4; // bytes of an int
-        // SAFETY: IP_MTU writes one int, and `len` says that there is room for one.
-        let result = unsafe {
-            let value = (&raw mut mtu).cast();
-            libc::getsockopt(
-                self.0.as_raw_fd(),
-                libc::IPPROTO_IP,
-                libc::IP_MTU,
-                value,
-                &raw mut len,
-            )
+        let (level, name) = if self.ipv6 {
+            (libc::IPPROTO_IPV6, libc::IPV6_MTU)
+        } else {
+            (libc::IPPROTO_IP, libc::IP_MTU)
         };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(u16::try_from(mtu).unwrap_or(u16::MAX).saturating_sub(OVERHEAD))
+        let mtu: c_int = options::get(self.socket.as_fd(), level, name)?;
+        Ok(u16::try_from(mtu).unwrap_or(u16::MAX).saturating_sub(self.overhead()))
+    }
+
+    /// The inner packet of a received packet; `None` if it is not IPv4 in IP.
+    #[must_use]
+    pub fn decapsulate<'a>(&self, received: &'a [u8]) -> Option<&'a [u8]> {
+        // Without the outer header (RFC 3542 section 3).
+        if self.ipv6 { Some(received) } else { decapsulate(received) }
     }
 
     /// Sends the packets of `batch` with these numbers, and returns how many the kernel accepted.
@@ -94,12 +101,12 @@ impl Tunnel {
         // SAFETY: `headers` has `count` messages, each with one part that lies inside of the batch;
         // all of them outlive the call.
         message_count(unsafe {
-            libc::sendmmsg(self.0.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
+            libc::sendmmsg(self.socket.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
         })
     }
 
-    /// Replaces the packets of `batch` by received ones, outer headers included. `WouldBlock` if there are
-    /// none.
+    /// Replaces the packets of `batch` by received ones, for [`Self::decapsulate`]. `WouldBlock` if
+    /// there are none.
     pub fn receive(&self, batch: &mut Batch) -> io::Result<()> {
         batch.len = 0;
         batch.lens = [batch.slot; BATCH];
@@ -108,7 +115,7 @@ impl Tunnel {
         // SAFETY: there are BATCH messages, each with one part that lies inside of the batch, and no
         // two overlap; all of them outlive the call.
         let count = message_count(unsafe {
-            let (socket, flags) = (self.0.as_raw_fd(), libc::MSG_DONTWAIT);
+            let (socket, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
             libc::recvmmsg(socket, headers.as_mut_ptr(), BATCH_C, flags, ptr::null_mut())
         })?;
         for (len, header) in batch.lens.iter_mut().zip(&headers) {
@@ -121,7 +128,7 @@ impl Tunnel {
 
 impl AsFd for Tunnel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
@@ -129,9 +136,8 @@ fn message_count(count: c_int) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// The inner packet of a received packet; `None` if it is not IP in IP.
-#[must_use]
-pub fn decapsulate(outer: &[u8]) -> Option<&[u8]> {
+/// The inner packet of an IPv4 packet.
+fn decapsulate(outer: &[u8]) -> Option<&[u8]> {
     let outer = Packet::parse(outer).ok()?;
     (outer.protocol() == protocol::IPIP && !outer.is_fragment()).then_some(outer.payload())
 }
@@ -222,6 +228,8 @@ fn messages(parts: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]

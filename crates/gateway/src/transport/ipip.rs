@@ -9,7 +9,7 @@ use std::{
 };
 
 use hawser_netdev::{
-    ipip::{BATCH, Batch, Tunnel, decapsulate},
+    ipip::{BATCH, Batch, Tunnel},
     mtu,
     poll::{Interest, Poller, Ready},
 };
@@ -70,7 +70,7 @@ impl Group {
         }
         (self.tunnel, self.opened, self.problem) = (None, path, None);
         let Some(path) = path else { return Ok(()) };
-        let Some((IpAddr::V4(local), IpAddr::V4(remote))) = path.ends() else { return Ok(()) };
+        let Some((local, remote)) = path.ends() else { return Ok(()) };
         match Tunnel::open(local, remote, path.interface, BUFFER) {
             Ok(tunnel) => {
                 poller.add(&tunnel, 0, Interest::Read)?;
@@ -78,7 +78,7 @@ impl Group {
                 Ok(())
             }
             Err(error) if may_change(&error) => {
-                self.problem = Some((local.into(), error.to_string()));
+                self.problem = Some((local, error.to_string()));
                 Ok(())
             }
             Err(e) => {
@@ -213,7 +213,8 @@ impl Ipip {
                 }
             }
             for outer in self.incoming.iter() {
-                let inner = decapsulate(outer).and_then(|inner| ip::Packet::parse(inner).ok());
+                let inner =
+                    tunnel.decapsulate(outer).and_then(|inner| ip::Packet::parse(inner).ok());
                 let Some(packet) = inner else {
                     group.counters.drops.malformed += 1;
                     continue;
@@ -275,7 +276,8 @@ impl Transport for Ipip {
         Ok(())
     }
 
-    fn relocate(&mut self, host: &mut Host, _: Instant) {
+    fn relocate(&mut self, host: &mut Host, now: Instant) {
+        self.next_mtu_check = now;
         let config = host.config.clone();
         if let Err(error) = self.follow(host, &config) {
             tracing::warn!(%error, "cannot open the tunnels of paths");
