@@ -22,8 +22,9 @@ from lab.gateway.addresses import (
     take,
     waiting,
 )
+from lab.gateway.mtu import device_mtu
 from lab.gateway.pair import Lab
-from lab.traffic.transfer import Transfer
+from lab.traffic.transfer import Transfer, send_bytes
 from lab.waiting import until
 
 pytestmark = pytest.mark.root
@@ -146,6 +147,28 @@ def test_an_ipv6_address_is_used_once_it_is_not_tentative(lab: Lab, kind: str) -
     goes_on(two)
     transfer.end()
     assert group(one)["reconnects"] == 0
+
+
+def test_ipip_over_ipv6(lab: Lab) -> None:
+    """IPv4 in IPv6 (RFC 2473): the device leaves room for 40 bytes more, and all sizes pass."""
+    lab.direct()
+    for number in (1, 2):
+        lab.at(number, "ip", "addr", "add", f"fd00::{number}/64", "dev", "wa")
+    lab.wans = {1: ["fd00::1"], 2: ["fd00::2"]}
+    one, two = lab.pair(transport={"kind": "ipip", "tls": None})
+    until(lambda: device_mtu(lab, 1) == device_mtu(lab, 2) == 1460, "the MTU is known")
+    send_bytes(lab, 4 << 20)
+    assert len(lab.ping(5)) == 5
+    assert "2 received" in lab.at(1, "ping", "-c2", "-M", "do", "-s", "1432", "10.2.0.1")
+    for gateway in (one, two):
+        assert not any(gateway.group()["drops"].values())
+
+
+def test_who_does_not_answer_is_named(lab: Lab) -> None:
+    one, _ = mobile_pair(accesses(lab, "wa"), "quic", [{"interface": "wa", "remote": "198.18.3.7"}])
+    until(lambda: waiting(one) == {0: "no answer from 198.18.3.7"}, "it is said")
+    lab.at(1, "sysctl", "-qw", "net.ipv4.conf.wa.rp_filter=1")
+    until(lambda: "net.ipv4.conf.wa.rp_filter is 1" in waiting(one)[0], "it is said too")
 
 
 @KINDS

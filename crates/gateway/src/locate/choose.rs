@@ -1,6 +1,6 @@
 //! Which addresses a member path should have.
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use hawser_netdev::{
     addresses::{AddressState, Link, Snapshot, is_local},
@@ -13,6 +13,23 @@ use crate::config::ends::{Ends, Remote};
 /// Time without an answer from an address of a name, after which the next one is tried.
 const NEXT_ADDRESS: Duration = Duration::from_secs(5);
 
+/// What this host has at one moment.
+pub(super) struct Here {
+    snapshot: Snapshot,
+    /// Whether sockets can be bound to these addresses. Asked once each, for many paths share one.
+    local: BTreeMap<IpAddr, bool>,
+}
+
+impl Here {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        Self { snapshot, local: BTreeMap::new() }
+    }
+
+    fn has(&mut self, address: IpAddr) -> bool {
+        *self.local.entry(address).or_insert_with(|| is_local(address))
+    }
+}
+
 /// Addresses of a path, and why it cannot be used, if it cannot. `current` are those so far, on
 /// which nothing has arrived for `silent`; `candidates` those of the peer's name, or why there are
 /// none.
@@ -21,7 +38,7 @@ pub(super) fn choose(
     current: Path,
     silent: Option<Duration>,
     candidates: Result<&[IpAddr], &str>,
-    snapshot: &Snapshot,
+    here: &mut Here,
 ) -> (Path, Option<String>) {
     let mut waits = None;
     let remotes = match (&ends.remote, candidates) {
@@ -42,9 +59,9 @@ pub(super) fn choose(
         waits = Some("the name has no address of this version of IP".to_owned());
     }
     let found = match &ends.interface {
-        None => of_routing(ends, &remotes),
-        Some(name) => match snapshot.link(name) {
-            Some(link) => of_interface(ends, link, current, &remotes, snapshot),
+        None => of_routing(ends, &remotes, here),
+        Some(name) => match here.snapshot.link(name) {
+            Some(link) => of_interface(ends, link, current, &remotes, &here.snapshot),
             None => Err(format!("there is no interface {name}")),
         },
     };
@@ -75,10 +92,10 @@ fn ordered(found: &[IpAddr], current: Option<IpAddr>, silent: Option<Duration>) 
     all
 }
 
-fn of_routing(ends: &Ends, remotes: &[IpAddr]) -> Result<Path, String> {
+fn of_routing(ends: &Ends, remotes: &[IpAddr], here: &mut Here) -> Result<Path, String> {
     let remote = remotes.first().copied();
     match ends.local {
-        Some(local) if is_local(local) => Ok(Path { local: Some(local), remote, interface: None }),
+        Some(local) if here.has(local) => Ok(Path { local: Some(local), remote, interface: None }),
         Some(local) => Err(format!("no interface has the address {local}")),
         None => Err("no address".to_owned()),
     }
@@ -157,6 +174,17 @@ mod tests {
     fn ends(remote: Remote) -> Ends {
         let path = PathId { peer: 2, group: 0, member: 0 };
         Ends { path, interface: Some("wan1".into()), local: None, remote, family: None }
+    }
+
+    /// [`super::choose`] on a host of which only the snapshot matters.
+    fn choose(
+        ends: &Ends,
+        current: Path,
+        silent: Option<Duration>,
+        candidates: Result<&[IpAddr], &str>,
+        snapshot: &Snapshot,
+    ) -> (Path, Option<String>) {
+        super::choose(ends, current, silent, candidates, &mut Here::new(snapshot.clone()))
     }
 
     fn bound(local: &str, remote: Option<&str>) -> Path {

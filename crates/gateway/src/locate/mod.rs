@@ -5,6 +5,7 @@ mod choose;
 mod names;
 
 use std::{
+    collections::HashSet,
     io,
     os::fd::{AsFd, BorrowedFd},
     time::{Duration, Instant},
@@ -19,7 +20,10 @@ use hawser_tunnel::{
     config::{Path, Peer},
 };
 
-use self::{choose::choose, names::Names};
+use self::{
+    choose::{Here, choose},
+    names::Names,
+};
 use crate::config::{Config, ends::Ends};
 
 /// Pause after a change, in which further ones may follow: an address is taken away before the next
@@ -28,6 +32,9 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// Interval at which paths that wait are looked at without an event.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Silence after which the status says that the peer does not answer.
+const UNANSWERED: Duration = Duration::from_secs(5);
 
 /// A member path.
 struct Place {
@@ -78,7 +85,7 @@ impl Locator {
 
     /// Names may have been resolved.
     pub(crate) fn handle_answers(&mut self, now: Instant) {
-        if self.names.take_answers(now) {
+        if self.names.take_answers() {
             self.due = Some(now);
         }
     }
@@ -96,6 +103,7 @@ impl Locator {
     /// Takes note of the paths on which nothing arrives: their names are resolved again.
     pub(crate) fn tick(&mut self, silent: &[PathId], now: Instant) {
         self.next_tick = now + TICK;
+        let silent: HashSet<_> = silent.iter().collect();
         for place in &mut self.places {
             if silent.contains(&place.ends.path) {
                 place.silent_since.get_or_insert(now);
@@ -136,11 +144,13 @@ impl Locator {
             let id = group.id;
             group.paths.iter_mut().map(move |path| (branch, id, path))
         });
-        let mut changed = false;
+        let (mut changed, mut here) = (false, Here::new(snapshot));
         for ((branch, group, path), place) in paths.zip(&mut self.places) {
             let silent = place.silent_since.map(|since| now.saturating_duration_since(since));
             let candidates = self.names.candidates(&place.ends.remote);
-            let (found, waits) = choose(&place.ends, place.path, silent, candidates, &snapshot);
+            let (found, waits) = choose(&place.ends, place.path, silent, candidates, &mut here);
+            let silent = silent.is_some_and(|silent| silent >= UNANSWERED);
+            let waits = waits.or_else(|| silent.then(|| unanswered(&place.ends, found)).flatten());
             if place.path.remote != found.remote {
                 place.silent_since = place.silent_since.map(|_| now);
             }
@@ -165,6 +175,27 @@ impl AsFd for Locator {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.watch.as_fd()
     }
+}
+
+/// What is known of why nothing arrives.
+fn unanswered(ends: &Ends, path: Path) -> Option<String> {
+    let remote = path.remote?;
+    let strict = ends.interface.as_deref().filter(|name| remote.is_ipv4() && is_strict(name));
+    Some(match strict {
+        None => format!("no answer from {remote}"),
+        Some(name) => {
+            format!("no answer from {remote}; net.ipv4.conf.{name}.rp_filter is 1, or all's")
+        }
+    })
+}
+
+/// Whether an interface drops packets that would not leave by it (RFC 3704 section 2.2).
+fn is_strict(interface: &str) -> bool {
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));
+        text.ok().and_then(|text| text.trim().parse::<u8>().ok())
+    };
+    read(interface).max(read("all")) == Some(1)
 }
 
 fn log(peer: &str, group: u8, place: &Place, found: Path, waits: Option<&str>) {

@@ -24,6 +24,9 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// Names that are resolved at the same time: one that gets no answer must not hold up others.
 const WORKERS: usize = 4;
 
+/// Addresses of a name that are tried.
+const MAX_ADDRESSES: usize = 16;
+
 /// What is known of a name.
 #[derive(Default)]
 struct Entry {
@@ -101,7 +104,7 @@ impl Names {
     }
 
     /// Takes over what was resolved; returns whether anything was.
-    pub(super) fn take_answers(&mut self, _: Instant) -> bool {
+    pub(super) fn take_answers(&mut self) -> bool {
         let Some((_, answers)) = &self.workers else { return false };
         let mut any = false;
         while let Ok((name, answer)) = answers.try_recv() {
@@ -157,7 +160,9 @@ fn next(asked: &Mutex<Receiver<String>>) -> Option<String> {
 
 fn resolve(name: &str) -> Result<Vec<IpAddr>, String> {
     let found = (name, 0).to_socket_addrs().map_err(|error| error.to_string())?;
-    Ok(found.map(|address| address.ip()).collect())
+    let found = found.map(|address| address.ip());
+    let usable = found.filter(|address| !address.is_unspecified() && !address.is_multicast());
+    Ok(usable.take(MAX_ADDRESSES).collect())
 }
 
 #[cfg(test)]
@@ -174,7 +179,7 @@ mod tests {
         assert_eq!(names.candidates(&good), Err("no answer yet"));
         let pending = |names: &Names| names.entries.values().any(|entry| entry.pending);
         while pending(&names) && now.elapsed() < Duration::from_mins(1) {
-            names.take_answers(now);
+            names.take_answers();
             thread::sleep(Duration::from_millis(1));
         }
         assert!(names.candidates(&good).unwrap().iter().all(IpAddr::is_loopback));
