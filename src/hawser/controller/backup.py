@@ -26,7 +26,7 @@ from hawser.controller.errors import DirectoryError
 from hawser.pki.file import create_private, replace_private
 from hawser.spec.model import Model
 
-_LEFT_OUT: Final = frozenset({"login_session", "login_failure"})
+_LEFT_OUT: Final = frozenset({"login_session", "login_failure", "oidc_login"})
 """Nobody stays logged in over a restore."""
 _SEALING_KEY: Final = "sealing.key"
 _SEQUENCES: Final = (("gateway", "id"),)

@@ -13,6 +13,7 @@ from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 
 from hawser.controller import errors
+from hawser.controller.access.oidc_provider import ProviderError
 from hawser.controller.api.model import FieldProblem, Problem
 from hawser.spec.validate import Issue
 
@@ -25,6 +26,7 @@ _CODES: Final[Mapping[type[errors.Refused], int]] = {
     errors.Conflict: 409,
     errors.Invalid: 422,
     errors.TooMany: 429,
+    ProviderError: 502,
 }
 _MEANINGS: Final = {
     400: "The request is not JSON.",
@@ -35,6 +37,7 @@ _MEANINGS: Final = {
     413: "The body is too large.",
     422: "Fields are wrong.",
     429: "Too many attempts: `Retry-After` says when to try again.",
+    502: "The OpenID provider does not answer as it should.",
     503: "The database does not answer.",
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import Depends, FastAPI
 
 import hawser
-from hawser.controller.api import access, answer, gateways, network, rollout, statistics
+from hawser.controller.api import access, answer, gateways, network, oidc, rollout, statistics
 from hawser.controller.api.depends import bearer
 from hawser.controller.api.guard import Guard
 from hawser.controller.context import Context
@@ -30,10 +30,10 @@ def create(context: Context, lifespan: Lifespan | None = None) -> FastAPI:
     app.state.context = context
     answer.install(app)
     common = answer.documented(400, 413, 422, 503)
-    for router in (access.open_router, gateways.open_router):
+    for router in (access.open_router, oidc.open_router, gateways.open_router):
         app.include_router(router, prefix="/v1", responses=common)
     closed = common | answer.documented(401, 403)
-    routers = (access, network, rollout, gateways, statistics)
+    routers = (access, oidc, network, rollout, gateways, statistics)
     for router in (each.router for each in routers):
         app.include_router(router, prefix="/v1", responses=closed, dependencies=[Depends(bearer)])
 

@@ -20,7 +20,14 @@ from hawser.controller.api.answer import problem
 from hawser.controller.context import Context
 
 OPEN: Final = frozenset(
-    {("GET", "/v1/health"), ("POST", "/v1/login"), ("GET", "/v1/join"), ("POST", "/v1/join")}
+    {
+        ("GET", "/v1/health"),
+        ("POST", "/v1/login"),
+        ("GET", "/v1/login/oidc"),
+        ("GET", "/v1/login/oidc/callback"),
+        ("GET", "/v1/join"),
+        ("POST", "/v1/join"),
+    }
 )
 """Routes that need no authentication."""
 _PASSWORD: Final = frozenset({("PUT", "/v1/me/password"), ("POST", "/v1/logout")})

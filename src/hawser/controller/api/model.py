@@ -105,6 +105,19 @@ class LoginAnswer(Answer):
     """Whether the password has to be changed before anything else."""
 
 
+class OidcAnswer(Answer):
+    """How users log in at an OpenID provider, without the client secret."""
+
+    issuer: str
+    client_id: str
+    url: str
+    scopes: tuple[str, ...]
+    claim: str
+    roles: dict[str, str]
+    default_role: str | None
+    authority: str | None
+
+
 class PasswordBody(Body):
     """Another password."""
 
