@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hawser.cli import audit, history, options, output, remote, statistics
+from hawser.cli import audit, demo, history, options, output, remote, statistics
 
 app = typer.Typer(
     name="controller",
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.add_typer(audit.app)
 history.add_to(app)
+app.command("demo")(demo.demo)
 app.add_typer(statistics.app)
 
 _DirectoryArgument = Annotated[

@@ -79,6 +79,19 @@ class LabInfo:
     daemons: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class ControllerAccess:
+    """How to use the API of a lab's controller."""
+
+    node: str
+    """From which it is reached."""
+    address: tuple[str, int]
+    authority: Path
+    """Certificate by which its own is verified."""
+    user: str
+    password: str
+
+
 class Lab(Protocol):
     """A deployed plan."""
 
@@ -112,6 +125,10 @@ class Lab(Protocol):
 
         None without a controller, or if another process deployed the lab.
         """
+
+    @property
+    def access(self) -> ControllerAccess | None:
+        """How to use the API of its controller, if it has one."""
 
     def apply(self, element: str, change: Change) -> float:
         """Change a running element (`link:NAME`, `path:NAME`, `port:NODE.PORT`) both ways.

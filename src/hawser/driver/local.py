@@ -19,7 +19,13 @@ from hawser.driver import (
     roles,
     state,
 )
-from hawser.driver.base import Daemon, DriverError, LabInfo, MissingCapability
+from hawser.driver.base import (
+    ControllerAccess,
+    Daemon,
+    DriverError,
+    LabInfo,
+    MissingCapability,
+)
 from hawser.driver.daemon import AttachedDaemon, SupervisedDaemon, SupervisedProcess
 from hawser.driver.parts import cross_traffic, openvswitch, programs, tunnels
 from hawser.driver.parts.controller import AgentDaemon, LabController
@@ -90,6 +96,11 @@ class LocalLab:
     def onboarding(self) -> float | None:
         """Seconds from the first token to traffic between all branches; see `Lab.onboarding`."""
         return self.controller.onboarding if self.controller else None
+
+    @property
+    def access(self) -> ControllerAccess | None:
+        """How to use the API of its controller; see `Lab.access`."""
+        return self.controller.access if self.controller else None
 
     def apply(self, element: str, change: Change) -> float:
         """Change a running element in both directions, each atomically.

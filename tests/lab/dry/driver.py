@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hawser.control.client import DaemonClient
-from hawser.driver.base import DriverError, LabInfo
+from hawser.driver.base import ControllerAccess, DriverError, LabInfo
 from hawser.driver.roles import ROLES
 from hawser.node.base import ProcessUsage
 from hawser.overlay.lab.facts import Facts
@@ -85,6 +85,10 @@ class DryLab:
     @property
     def onboarding(self) -> float | None:
         return None if self.plan.controller is None else 1.0
+
+    @property
+    def access(self) -> ControllerAccess | None:
+        return None
 
     def apply(self, element: str, change: Change) -> float:
         raise DriverError("a dry lab does not change")

@@ -26,22 +26,38 @@ def scenario(**overlay: Any) -> Scenario:  # noqa: ANN401
     return found.model_copy(update={"overlay": changed})
 
 
-@pytest.mark.parametrize("transport", ["quic", "mptcp"])
-def test_gateways_get_what_the_plan_says(transport: str) -> None:
-    """Only the control socket is elsewhere, which agents choose themselves."""
-    whole = Scenario.model_validate(
-        scenario().model_dump(by_alias=True)
-        | {
-            "overlay": scenario().model_dump(by_alias=True)["overlay"]
-            | {"transport": transport, "path_groups": {}}
-        }
-    )
+VIA_3 = {
+    "bulk": {"class": "II", "paths": ["b1.a>b3.a>b3.b>b2.b", "b1.b>b2.b"]},
+    "urgent": {"class": "I", "paths": ["b1.a>b2.a"]},
+}
+
+
+@pytest.mark.parametrize(
+    "overlay",
+    [
+        {},
+        {"transport": "mptcp", "path_groups": {}},
+        {"path_groups": VIA_3},
+        {"transport": "mptcp", "path_groups": {}, "switch": "bpf"},
+    ],
+)
+def test_gateways_get_what_the_plan_says(overlay: dict[str, Any]) -> None:
+    """Only the control socket is elsewhere, which agents choose themselves.
+
+    Ports have rates, so flow entries carry the priority classes of 004 as they do in a lab.
+    """
+    document = scenario().model_dump(by_alias=True)
+    whole = Scenario.model_validate(document | {"overlay": document["overlay"] | overlay})
     plan = network(whole)
     assert plan.controller
     checked = network_of(document_of(plan.controller.network))
     made = desired(checked, 1, ())
     daemons = [each for each in plan.daemons if isinstance(each, GatewayDaemon)]
     assert len(daemons) == 5
+    entries = [each for d in daemons if d.config.switch for each in d.config.switch.entries]
+    classes = {each.output.class_ for each in entries if each.output != "agent"}
+    assert None not in classes
+    assert len(classes) == (3 if overlay.get("path_groups") == VIA_3 else 1 if entries else 0)
     for daemon in daemons:
         assert daemon.joined
         assert str(daemon.config.control) == f"agents/{daemon.name}/gateway.sock"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hawser.driver.base import Daemon, DriverError, LabInfo
+from hawser.driver.base import ControllerAccess, Daemon, DriverError, LabInfo
 from hawser.engine.signals import ProcessSignals
 from hawser.engine.trial import Bench
 from hawser.node.base import Node
@@ -52,6 +52,7 @@ class FakeLab:
     daemons: Mapping[str, Daemon] = field(default_factory=dict)
 
     onboarding: float | None = None
+    access: ControllerAccess | None = None
 
     def apply(self, element: str, change: Change) -> float:
         self.driver.applied.append((element, change))

@@ -20,7 +20,7 @@ from typing import Any
 from hawser.control.client import ControlError, DaemonClient
 from hawser.control.https import ApiClient, ApiError, trusting
 from hawser.driver import names
-from hawser.driver.base import DriverError
+from hawser.driver.base import ControllerAccess, DriverError
 from hawser.driver.daemon import SupervisedProcess
 from hawser.driver.roles import hawserd, python_environment
 from hawser.node import process
@@ -117,6 +117,17 @@ class LabController:
         """Where its API is."""
         return f"https://{self._plan.address}:{_PORT}"
 
+    @property
+    def access(self) -> ControllerAccess:
+        """How to use its API."""
+        return ControllerAccess(
+            node=self._plan.node,
+            address=(str(self._plan.address), _PORT),
+            authority=self._home / "ca.pem",
+            user=_USER,
+            password=self._password().read_text(),
+        )
+
     def start(
         self, daemons: Mapping[str, AgentDaemon], started: Callable[[SupervisedProcess], None]
     ) -> None:
@@ -152,7 +163,7 @@ class LabController:
         Raises:
             ApiError: it does not answer, or refuses.
         """
-        trust = trusting((self._home / "ca.pem").read_bytes())
+        trust = trusting(self.access.authority.read_bytes())
         dial = self._nodes[self._plan.node].dial
         return ApiClient(self.url, trust, self._session, dial).ask(method, path, body)
 
