@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _WORKFLOW = Path(__file__).resolve().parents[3] / "workflows" / "controller-demo.yaml"
 _LAB = "controller-demo"
+_PAUSE_S = 2.0
 
 
 def demo(
@@ -42,20 +44,16 @@ def demo(
     signals = ProcessSignals()
     output.say("Making five branches, a controller and an internet between them ...")
     lab = labs.deploy(drivers.choose(workflow), workflow, _LAB, signals)
-    try:
-        access = lab.access
-        assert access is not None  # noqa: S101 (the workflow has a controller)
-        dial = lab.nodes[access.node].dial
-        with (
-            contextlib.suppress(Interrupted),
-            signals.handled(),
-            relay(port, dial, access.address) as there,
-        ):
-            _introduce(lab, access, there)
-            _days(lab, workflow, days)
-    finally:
-        with signals.shielded():
-            lab.destroy()
+    with contextlib.suppress(Interrupted), signals.handled():
+        try:
+            access = lab.access
+            assert access is not None  # noqa: S101 (the workflow has a controller)
+            with relay(port, lab.nodes[access.node].dial, access.address) as there:
+                _introduce(lab, access, there)
+                _days(lab, workflow, days)
+        finally:
+            with signals.shielded():
+                lab.destroy()
 
 
 def _introduce(lab: Lab, access: ControllerAccess, port: int) -> None:
@@ -78,13 +76,19 @@ def _introduce(lab: Lab, access: ControllerAccess, port: int) -> None:
 
 def _days(lab: Lab, workflow: Workflow, days: int | None) -> None:
     from hawser.engine import demo as engine
+    from hawser.probe.base import ProbeError
 
     scenario = workflow.variants[0].scenario
     number = 0
     while days is None or number < days:
         number += 1
         output.say(f"Day {number}")
-        with tempfile.TemporaryDirectory(prefix="hawser-demo-") as raw:
-            samples = engine.day(lab, scenario, Path(raw), output.say)
+        try:
+            with tempfile.TemporaryDirectory(prefix="hawser-demo-") as raw:
+                samples = engine.day(lab, scenario, Path(raw), output.say)
+        except ProbeError as error:
+            output.say(f"The day is over early: {error}")
+            time.sleep(_PAUSE_S)
+            continue
         for line in engine.results(samples):
             output.say(f"  {line}")

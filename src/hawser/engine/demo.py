@@ -47,11 +47,12 @@ def day(lab: Lab, scenario: Scenario, raw: Path, say: Say) -> list[Sample]:
         return probe.measure(Context(lab, name, raw, begun, disrupted=True))
 
     try:
-        return together([partial(measure, name) for name in scenario.measurements])
+        found = together([partial(measure, name) for name in scenario.measurements])
     finally:
         timeline.stop()
-        for problem in timeline.problems():
-            say(problem)
+    for problem in timeline.problems():
+        say(problem)
+    return found
 
 
 def told(change: Change) -> str:
