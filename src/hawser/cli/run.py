@@ -16,6 +16,29 @@ if TYPE_CHECKING:
     from hawser.spec import Workflow
 
 
+_OutOption = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Folder in which to create the run's folder.")
+]
+_ResumeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--resume", metavar="DIR", help="Continue an unfinished run; finished trials are kept."
+    ),
+]
+_AgainstOption = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="RUN",
+        help="Interleave the variants of an earlier run, and fail where a metric is worse now."
+        " HAWSERD_BEFORE names its build of hawserd.",
+    ),
+]
+_TagOption = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Tag the run. May be repeated.")
+]
+
+
 def run(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="Workflow file.", show_default=False)
@@ -24,31 +47,10 @@ def run(
     only: options.OnlyOption = None,
     repeat: options.RepeatOption = None,
     duration: options.DurationOption = None,
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="Folder in which to create the run's folder."),
-    ] = options.RUNS,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume",
-            metavar="DIR",
-            help="Continue an unfinished run; finished trials are kept.",
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="RUN",
-            help="Interleave the variants of an earlier run, and fail where a metric is worse now."
-            " HAWSERD_BEFORE names its build of hawserd.",
-        ),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option("--tag", metavar="TAG", help="Tag the run. May be repeated."),
-    ] = None,
+    out: _OutOption = options.RUNS,
+    resume: _ResumeOption = None,
+    against: _AgainstOption = None,
+    tag: _TagOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run an experiment: deploy, measure, report, tear down.
@@ -65,9 +67,8 @@ def run(
     if against and resume:
         raise typer.BadParameter("a resumed run cannot be changed", param_hint="--resume")
     source = _source(file, resume, settings, only, repeat, duration)
-    extras.need_for(source.workflow)
-    earlier, workflow = _beside(source.workflow, against, out) if against else ("", source.workflow)
-    before = _before(resume, earlier)
+    earlier, workflow = _beside(source.workflow, against, out)
+    extras.need_for(workflow)
     request = Request(
         workflow=workflow,
         files=source.files,
@@ -75,8 +76,8 @@ def run(
         resume=resume,
         command=("hawser", *sys.argv[1:]),
         tags=tuple(tag or ()),
-        against=earlier or None,
-        before=before,
+        against=earlier,
+        before=_before(resume, earlier),
     )
     with observer() as seen:
         bundle = execute(request, driver.choose(workflow), seen, ProcessSignals())
@@ -104,8 +105,10 @@ def _source(
     return Source(Bundle.open(resume).workflow, {})
 
 
-def _beside(workflow: Workflow, against: str, runs: Path) -> tuple[str, Workflow]:
-    """Id of the earlier run, and the workflow with its variants beside."""
+def _beside(workflow: Workflow, against: str | None, runs: Path) -> tuple[str | None, Workflow]:
+    """Id of the earlier run if there is one, and the workflow with its variants beside."""
+    if against is None:
+        return None, workflow
     from hawser.cli import chosen, output
     from hawser.engine.against import beside
 
@@ -116,7 +119,7 @@ def _beside(workflow: Workflow, against: str, runs: Path) -> tuple[str, Workflow
     return earlier.manifest.run, made.workflow
 
 
-def _before(resume: Path | None, against: str) -> Path | None:
+def _before(resume: Path | None, against: str | None) -> Path | None:
     """The build of `hawserd` for the variants of an earlier run.
 
     Raises:
