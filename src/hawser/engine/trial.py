@@ -16,12 +16,14 @@ from hawser.engine.plan import Prepared
 from hawser.engine.rounds import together
 from hawser.engine.signals import Signals, StopRequest
 from hawser.node.base import NodeError
+from hawser.probe import fairness
+from hawser.probe.backlog import Backlog
 from hawser.probe.base import Context, Probe, ProbeError
 from hawser.probe.convergence import Convergence, Switched
 from hawser.probe.evidence import EvidenceRecorder, counted
 from hawser.probe.passive import Passive
 from hawser.probe.registry import probe_for
-from hawser.spec.measurement import Iperf3, Measurement, rounds
+from hawser.spec.measurement import Iperf3, Measurement, fitted, offset, rounds
 from hawser.spec.metric import depends_on_delay
 from hawser.spec.workflow import Scenario
 from hawser.store.sample import Sample
@@ -102,7 +104,8 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
             for names in rounds(scenario.measurements):
                 bench.begin(" + ".join(names))
                 one = _One(bench, scenario, lab, writer.raw, timeline)
-                writer.add(together([partial(one.measure, name) for name in names]))
+                found = together([partial(one.measure, name) for name in names])
+                writer.add([*found, *fairness.between(scenario.measurements, names, found)])
             writer.add(passive.finish())
     except (ProbeError, NodeError) as error:
         raise _VoidTrialError("; ".join((*_died(lab), str(error)))) from error
@@ -131,18 +134,25 @@ class _One:
 
     def measure(self, name: str, ready: Callable[[], None]) -> list[Sample]:
         """Measure, and record evidence of the bottleneck; calls `ready` before traffic starts."""
-        measurement = self.scenario.measurements[name]
+        measurement = fitted(self.scenario.measurements, name)
         probe = self.bench.probes(measurement)
         with ExitStack() as stack:
             evidence = EvidenceRecorder(self.lab, name, _ends(measurement), counted(measurement))
             stack.enter_context(evidence)
+            backlog = self._backlog(name, measurement)
+            if backlog is not None:
+                stack.enter_context(backlog)
             convergence = self._convergence(name, measurement)
             if convergence is not None:
                 stack.enter_context(convergence)
 
             def begun() -> None:
                 ready()
+                if (later := offset(self.scenario.measurements, name)) > 0:
+                    self.bench.sleep(later)
                 evidence.begin()
+                if backlog is not None:
+                    backlog.begin()
                 if convergence is not None:
                     convergence.begin()
                 self.timeline.start()
@@ -150,7 +160,14 @@ class _One:
             found = probe.measure(Context(self.lab, name, self.raw, begun, self.scenario.disrupted))
             if convergence is not None:
                 found += convergence.finish(_switched(self.timeline))
-            return [*found, *evidence.finish()]
+            waiting = backlog.finish() if backlog is not None else ()
+            return [*found, *waiting, *evidence.finish()]
+
+    def _backlog(self, name: str, measurement: Measurement) -> Backlog | None:
+        """The recorder of queues, where a time series finer than a second is wanted."""
+        if isinstance(measurement, Iperf3) and measurement.interval < 1:
+            return Backlog(self.lab, name, float(measurement.interval), measurement.seconds)
+        return None
 
     def _convergence(self, name: str, measurement: Measurement) -> Convergence | None:
         """The recorder of failover times of a bulk transfer, if events take something down."""

@@ -11,6 +11,7 @@ from hawser.node.base import NodeError, Process
 from hawser.probe import nstat, wrk
 from hawser.probe.base import Context, ProbeError
 from hawser.probe.endpoint import Endpoint, endpoints
+from hawser.probe.ping import FINE
 from hawser.probe.port import Sleep, choosing, until_listening
 from hawser.spec.measurement import Http
 from hawser.store.sample import Sample
@@ -39,6 +40,7 @@ http {{
   sendfile on; tcp_nopush on; tcp_nodelay on;
   open_file_cache max=16;
   keepalive_requests 1000000000; keepalive_timeout 1h;
+  add_header X-Due $http_x_due always;
   server {{ listen {address}:{port} backlog=65535; root objects; }}
 }}
 """
@@ -66,7 +68,7 @@ class HttpProbe:
     def _measure(self, context: Context) -> list[Sample]:
         source, target = endpoints(context.lab, self._spec)
         script = _folder(source, context) / _SCRIPT
-        source.node.put(script, wrk.SCRIPT.encode())
+        source.node.put(script, self._script().encode())
         with self._server(target, _folder(target, context)) as port:
             context.started()
             url = f"http://{target.address}:{port}/{_OBJECT}"
@@ -129,6 +131,12 @@ class HttpProbe:
             raise ProbeError(f"wrk ended with code {done.returncode}: {done.stderr.strip()[-200:]}")
         return done.stdout + done.stderr, wrk.parse(done.stderr)
 
+    def _script(self) -> str:
+        spec = self._spec
+        if spec.request_rate is None:
+            return wrk.CLOSED_LOOP
+        return wrk.open_loop(spec.request_rate, spec.threads)
+
     def _client(self, script: Path, seconds: float) -> list[str]:
         spec = self._spec
         command = [
@@ -163,8 +171,10 @@ def samples(measurement: str, spec: Http, result: wrk.Result, opened: int) -> li
     if not spec.keepalive:
         rows.append(("connections", "1/s", opened / result.seconds))
     if result.requests:
-        percentiles = ("p50", "p90", "p99")
+        percentiles = ["p50", "p90", "p99", *(["p999"] if result.requests >= FINE else [])]
         rows += [(f"http_latency_{p}", "ms", result.latency_ms[p]) for p in percentiles]
+    if spec.request_rate is not None:
+        rows.append(("http_unsent", "requests", result.unsent))
     rows.append(("http_errors", "requests", sum(result.errors.values())))
     return [
         Sample(measurement=measurement, metric=metric, unit=unit, value=value, direction="both")

@@ -78,7 +78,7 @@ class Iperf3Probe:
 
     def _listen(self, target: Endpoint, port: int) -> Process:
         """Start a server and wait until it takes connections."""
-        command = ["iperf3", "-s", "-1", "-J", "-p", str(port)]
+        command = ["iperf3", "-s", "-1", "-J", "-i", self._interval, "-p", str(port)]
         if not self._multipath:  # subflows also join by the server's other addresses
             command += ["-B", target.address]
         process = target.node.start(self._prefix + command)
@@ -92,7 +92,8 @@ class Iperf3Probe:
     def _client(self, source: Endpoint, target: Endpoint, port: int) -> list[str]:
         spec = self._spec
         command = [
-            "iperf3", "-c", target.address, "-B", source.address, "-p", str(port), "-J", "-i", "1",
+            "iperf3", "-c", target.address, "-B", source.address, "-p", str(port), "-J",
+            "-i", self._interval,
             "--connect-timeout", str(1000 * _CONNECT_SECONDS),
             "-t", str(round(spec.duration)),
             "-O", str(round(spec.warmup)),
@@ -109,6 +110,10 @@ class Iperf3Probe:
         if spec.congestion is not None:
             command += ["-C", spec.congestion]
         return self._prefix + command
+
+    @property
+    def _interval(self) -> str:
+        return f"{float(self._spec.interval):g}"
 
     @property
     def _multipath(self) -> bool:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from hawser.probe.base import ProbeError
 from hawser.spec.measurement import Iperf3, Protocol
+from hawser.stats.fairness import jain
 from hawser.store.sample import Direction, Sample
 
 Report = Mapping[str, Any]
@@ -121,7 +123,8 @@ def samples(measurement: str, spec: Iperf3, result: Result) -> list[Sample]:
 
     try:
         summary = [sample(*row) for row in _summary(spec, result)]
-        return summary + [sample(*row) for row in _series(spec, result.receiver)]
+        series = [*_series(spec, result.receiver), *_windows(spec, result.sender)]
+        return summary + [sample(*row) for row in series]
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ProbeError(f"iperf3's result lacks {error}") from error
 
@@ -136,7 +139,17 @@ def _summary(spec: Iperf3, result: Result) -> list[tuple[str, str, float]]:
     if spec.protocol is Protocol.UDP:
         rows.append(("loss", "%", _loss(received, _tail(spec, result))))
         rows.append(("jitter", "ms", received["jitter_ms"]))
+    if spec.streams > 1:
+        index = jain([_received(each) for each in result.receiver["end"]["streams"]])
+        rows += [("fairness", "ratio", index)] if index is not None else []
     return rows
+
+
+def _received(stream: Mapping[str, Mapping[str, float]]) -> float:
+    """What a stream's receiver got: bytes; of UDP datagrams, since a server counts no bytes."""
+    if "udp" in stream:
+        return float(stream["udp"]["packets"] - stream["udp"]["lost_packets"])
+    return float(stream["receiver"]["bytes"])
 
 
 def _tail(spec: Iperf3, result: Result) -> int:
@@ -161,7 +174,7 @@ def _series(spec: Iperf3, receiver: Report) -> list[tuple[str, str, float, float
     rows = []
     for interval in receiver["intervals"]:
         counts = interval["sum"]
-        if counts["omitted"] or not _whole(counts):
+        if counts["omitted"] or not _whole(spec, counts):
             continue
         end = float(counts["end"]) + float(spec.warmup)
         rows.append(("goodput", "Mbit/s", 1e-6 * counts["bits_per_second"], end))
@@ -170,12 +183,28 @@ def _series(spec: Iperf3, receiver: Report) -> list[tuple[str, str, float, float
     return rows
 
 
-def _whole(interval: Mapping[str, float]) -> bool:
-    """Whether an interval is a second, and its fields agree.
+def _windows(spec: Iperf3, sender: Report) -> list[tuple[str, str, float, float]]:
+    """Congestion windows of all streams together, and their mean smoothed round-trip time.
 
-    The first one after the warm-up may claim two seconds (see `_total`); the last one is a rest.
+    Of the sender's `tcp_info` at the end of each interval; MPTCP tells the first subflow's only.
+    """
+    rows: list[tuple[str, str, float, float]] = []
+    for interval in sender["intervals"] if spec.protocol is Protocol.TCP else ():
+        streams = [each for each in interval["streams"] if "snd_cwnd" in each]
+        if interval["sum"]["omitted"] or not streams or not _whole(spec, interval["sum"]):
+            continue
+        end = float(interval["sum"]["end"]) + float(spec.warmup)
+        rows.append(("cwnd", "bytes", float(sum(each["snd_cwnd"] for each in streams)), end))
+        rows.append(("srtt", "ms", fmean(each["rtt"] for each in streams) / 1000, end))
+    return rows
+
+
+def _whole(spec: Iperf3, interval: Mapping[str, float]) -> bool:
+    """Whether an interval is as long as it is to be, and its fields agree.
+
+    The first one after the warm-up may claim two (see `_total`); the last one is a rest.
     """
     return (
-        interval["seconds"] >= 0.5
-        and abs(interval["end"] - interval["start"] - interval["seconds"]) < 0.1
+        interval["seconds"] >= 0.5 * spec.interval
+        and abs(interval["end"] - interval["start"] - interval["seconds"]) < 0.1 * spec.interval
     )

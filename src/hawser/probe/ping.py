@@ -21,6 +21,10 @@ _SUMMARY = re.compile(
     r"^(?P<sent>\d+) packets transmitted, (?P<received>\d+) received(?:, \+\d+ duplicates)?",
     re.MULTILINE,
 )
+FINE = 1000
+"""Values from which their 99.9th percentile is another one than the largest."""
+_SLOWEST = 0.02
+"""Seconds between two echoes when ping falls behind a shorter interval."""
 _LAST_REPLY_SECONDS = 5
 """How long the last reply is waited for where none came at all; else ping waits two round trips."""
 
@@ -65,7 +69,9 @@ class PingProbe:
         try:
             done = source.node.run(
                 self._command(source, target),
-                timeout=self.seconds() + _LAST_REPLY_SECONDS + 10,
+                timeout=max(self.seconds(), _SLOWEST * self._spec.echoes)
+                + _LAST_REPLY_SECONDS
+                + 10,
                 check=False,
                 env={"LC_ALL": "C"},
             )
@@ -81,13 +87,13 @@ class PingProbe:
             )
         echoes = parse(done.stdout)
         self._check(echoes, disrupted=context.disrupted)
-        return samples(context.measurement, echoes)
+        return samples(context.measurement, within(echoes, self._window))
 
     def _command(self, source: Endpoint, target: Endpoint) -> list[str]:
         spec = self._spec
         return [
             "ping", "-n", "-D",
-            "-c", str(spec.count + 1),
+            "-c", str(spec.echoes + 1),
             "-i", f"{spec.interval:.6f}",
             "-s", str(spec.size),
             "-W", str(_LAST_REPLY_SECONDS),
@@ -97,10 +103,27 @@ class PingProbe:
 
     def _check(self, echoes: Echoes, *, disrupted: bool) -> None:
         place = f"ping {self._spec.source} -> {self._spec.target}"
-        if echoes.sent != self._spec.count + 1:
-            raise ProbeError(f"{place} sent {echoes.sent} echoes instead of {self._spec.count + 1}")
+        if self._window is None and echoes.sent != self._spec.echoes + 1:
+            raise ProbeError(
+                f"{place} sent {echoes.sent} echoes instead of {self._spec.echoes + 1}"
+            )
         if not echoes.replies and not disrupted:
             raise ProbeError(f"{place}: none of {echoes.sent} echoes was answered")
+
+    def _slowest(self) -> float:
+        """Seconds it may take to send all echoes."""
+        return max(self.seconds(), _SLOWEST * self._spec.echoes)
+
+    @property
+    def _window(self) -> float | None:
+        """Seconds in which echoes count; None if it does not matter when they are sent.
+
+        ping keeps a short interval only as well as the machine's timers and its round trips let it,
+        and must not measure what is no longer loaded.
+        """
+        if self._spec.during is None:
+            return None
+        return (self._spec.echoes + 1) * float(self._spec.interval)
 
     def seconds(self) -> float:
         """From the first echo to the last."""
@@ -134,14 +157,26 @@ def parse(text: str) -> Echoes:
     return Echoes(sent, tuple(replies.values()))
 
 
+def within(echoes: Echoes, seconds: float | None) -> Echoes:
+    """The echoes of the first seconds: those whose replies came by then, and the lost before."""
+    if seconds is None or not echoes.replies:
+        return echoes
+    first = min(echoes.replies, key=lambda echo: echo.sequence)
+    end = first.at - first.rtt_ms / 1000 + seconds
+    kept = tuple(echo for echo in echoes.replies if echo.at <= end)
+    if len(kept) == len(echoes.replies):
+        return echoes
+    return Echoes(max((echo.sequence for echo in kept), default=first.sequence), kept)
+
+
 def samples(measurement: str, echoes: Echoes) -> list[Sample]:
-    """Median, smallest and 99th percentile of the round-trip times, the loss, and every echo.
+    """Median, smallest and percentiles of the round-trip times, the loss, and every echo.
 
     The first echo is left out of everything.
     """
     kept = [echo for echo in echoes.replies if echo.sequence > 1]
     counted = echoes.sent - 1
-    rows = [("ping_loss", "%", 100 * (counted - len(kept)) / counted)]
+    rows = [("ping_loss", "%", 100 * (counted - len(kept)) / counted)] if counted else []
     if kept:
         rtts = [echo.rtt_ms for echo in kept]
         rows += [
@@ -149,6 +184,8 @@ def samples(measurement: str, echoes: Echoes) -> list[Sample]:
             ("rtt_min", "ms", min(rtts)),
             ("rtt_p99", "ms", percentile(rtts, 99)),
         ]
+        if len(rtts) >= FINE:
+            rows.append(("rtt_p999", "ms", percentile(rtts, 99.9)))
     summary = [
         Sample(measurement=measurement, metric=metric, unit=unit, value=value, direction="both")
         for metric, unit, value in rows

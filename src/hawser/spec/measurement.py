@@ -22,15 +22,25 @@ class Between(Model):
     """Node that receives."""
     beside: Annotated[Name | None, Field(alias="with")] = None
     """An earlier measurement to run at the same time as. Default: after all earlier ones."""
+    during: Name | None = None
+    """An earlier measurement within whose measured time, without its warm-up, this one runs."""
+    start: Duration = Duration(0)
+    """Time after the start of its concurrent measurements; with `during`, of the measured time."""
+
+
+_ECHOES = 20
 
 
 class Ping(Between):
-    """Round-trip time by ICMP echo. Gives `rtt` (median, ms), `rtt_min`, `rtt_p99`, `ping_loss`."""
+    """Round-trip time by ICMP echo. Gives `rtt` (median, ms), `rtt_min`, `rtt_p99`, `ping_loss`.
+
+    From 1000 echoes on also `rtt_p999`.
+    """
 
     probe: Literal["ping"]
     """The tool: ICMP echo."""
-    count: Annotated[int, Field(ge=1, le=100_000)] = 20
-    """Echo requests sent."""
+    count: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    """Echo requests sent. Default: 20; with `during`, as many as its measured time holds."""
     interval: Duration = Duration(0.1)
     """Time between them."""
     size: Annotated[int, Field(ge=8, le=65_507)] = 56
@@ -39,7 +49,12 @@ class Ping(Between):
     @property
     def seconds(self) -> float:
         """From the first echo to the last."""
-        return self.count * float(self.interval)
+        return self.echoes * float(self.interval)
+
+    @property
+    def echoes(self) -> int:
+        """Echo requests sent."""
+        return self.count or _ECHOES
 
 
 class PathMtu(Between):
@@ -70,7 +85,8 @@ class Protocol(StrEnum):
 class Iperf3(Between):
     """Goodput by iperf3.
 
-    Gives `goodput` (Mbit/s of payload), and for TCP `retransmissions`, for UDP `loss` and `jitter`.
+    Gives `goodput` (Mbit/s of payload), and for TCP `retransmissions`, for UDP `loss` and `jitter`;
+    with several streams `fairness` (Jain's index of their goodputs).
     If events take something down, also `failover_time`, `reversion_time` (ms) and `goodput_min`.
     """
 
@@ -90,6 +106,8 @@ class Iperf3(Between):
     """Offered payload rate of all streams together. Required for UDP; default for TCP: no limit."""
     length: Size | None = None
     """Bytes of each write; for UDP, of each datagram."""
+    interval: Duration = Duration(1)
+    """Of the time series: goodput, and for TCP `cwnd` and `srtt`; below 1 s also of queues."""
     congestion: str | None = None
     """Congestion control of the sender, as the kernel names it."""
 
@@ -102,10 +120,10 @@ class Iperf3(Between):
 class Http(Between):
     """Requests per second by wrk, against nginx on the target.
 
-    Each connection sends its next request when the response is complete (closed loop). Gives
-    `requests`
-    (1/s), `http_latency_p50`, `_p90`, `_p99` (ms), `http_errors` (requests), and without
-    `keepalive` also `connections` (1/s, counted by the target's kernel).
+    Each connection sends its next request when the response is complete (closed loop), unless
+    there is a `request_rate`. Gives `requests` (1/s), `http_latency_p50`, `_p90`, `_p99` and, from
+    1000 requests on, `_p999` (ms), `http_errors` (requests); without `keepalive` also `connections`
+    (1/s, counted by the target's kernel); with `request_rate` also `http_unsent` (requests).
     """
 
     probe: Literal["http"]
@@ -118,6 +136,8 @@ class Http(Between):
     """Worker processes of nginx."""
     keepalive: bool = True
     """Whether connections carry many requests each, or only one."""
+    request_rate: Annotated[float | None, Field(gt=0, le=1e6)] = None
+    """Requests per second, sent when they are due, answered or not (open loop)."""
     size: Size = Size(1_000)
     """Bytes of the requested object, without headers."""
     duration: Duration = Duration(10)
@@ -218,10 +238,68 @@ def rounds(measurements: Mapping[str, Measurement]) -> list[list[str]]:
     """Give the names of the measurements in their order, those together that run together."""
     found: dict[str, list[str]] = {}
     for name, measurement in measurements.items():
-        found.setdefault(measurement.beside or name, []).append(name)
+        first = name
+        if measurement.beside or measurement.during:
+            first = _first(measurements, measurement.beside or measurement.during or name)
+        found.setdefault(first, []).append(name)
     return list(found.values())
+
+
+def _first(measurements: Mapping[str, Measurement], name: str) -> str:
+    """The measurement that begins the round of another one.
+
+    Checks call this before they know that names exist and that nothing refers to itself.
+    """
+    for _ in measurements:
+        each = measurements.get(name)
+        if each is None or not (each.beside or each.during):
+            break
+        name = each.beside or each.during or name
+    return name
+
+
+def offset(measurements: Mapping[str, Measurement], name: str) -> float:
+    """Seconds from the start of a round to that of a measurement in it."""
+    begins = 0.0
+    for _ in measurements:
+        measurement = measurements[name]
+        begins += float(measurement.start)
+        within = measurements.get(measurement.during or "")
+        if measurement.during is None or within is None:
+            break
+        begins += float(warmup(within))
+        name = measurement.during
+    return begins
+
+
+def warmup(measurement: Measurement) -> Duration:
+    """Time at the start of a measurement that does not count."""
+    return measurement.warmup if isinstance(measurement, Iperf3 | Http) else Duration(0)
+
+
+def window(measurements: Mapping[str, Measurement], name: str) -> float | None:
+    """Seconds that a measurement with `during` may take; None if there is no such limit."""
+    measurement = measurements[name]
+    within = measurements.get(measurement.during or "")
+    if not isinstance(within, Iperf3 | Http | Load):
+        return None
+    return float(within.duration) - float(measurement.start)
+
+
+def fitted(measurements: Mapping[str, Measurement], name: str) -> Measurement:
+    """A measurement as it is carried out: echoes without a count fill the time they are given."""
+    measurement, seconds = measurements[name], window(measurements, name)
+    if not isinstance(measurement, Ping) or measurement.count is not None or seconds is None:
+        return measurement
+    # The first echo is one more than is counted, and the last one is to come back in time.
+    count = max(1, int(seconds / float(measurement.interval) + 1e-9) - 1)
+    return measurement.model_copy(update={"count": count})
 
 
 def expected_seconds(measurements: Mapping[str, Measurement]) -> float:
     """How long the measurements of a trial are expected to take."""
-    return sum(max(measurements[name].seconds for name in names) for names in rounds(measurements))
+
+    def end(name: str) -> float:
+        return offset(measurements, name) + fitted(measurements, name).seconds
+
+    return sum(max(map(end, names)) for names in rounds(measurements))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "ping_loss": "%"}
+PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "rtt_p999": "ms", "ping_loss": "%"}
 PATH_MTU = {"path_mtu": "bytes"}
 IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
 IPERF3_MPTCP = {"goodput": "Mbit/s"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
+FAIRNESS = {"fairness": "ratio"}
+"""In addition, of iperf3 with several streams, or several measurements of it side by side."""
 CONVERGENCE = {"failover_time": "ms", "reversion_time": "ms", "goodput_min": "Mbit/s"}
 """In addition, of iperf3 if events take something down; the times once for each event."""
 HTTP = {
@@ -16,11 +18,14 @@ HTTP = {
     "http_latency_p50": "ms",
     "http_latency_p90": "ms",
     "http_latency_p99": "ms",
+    "http_latency_p999": "ms",
     "http_errors": "requests",
 }
+HTTP_OPEN_LOOP = {"http_unsent": "requests"}
+"""In addition, with a rate of requests."""
 HTTP_CONNECTIONS = {"connections": "1/s"}
 """In addition, if each request has its own connection."""
-_DELAY = {"delay": "ms", "delay_p99": "ms", "variation_p99": "ms"}
+_DELAY = {"delay": "ms", "delay_p99": "ms", "delay_p999": "ms", "variation_p99": "ms"}
 PART_LOAD = {f"part_load_{metric}": unit for metric, unit in _DELAY.items()}
 """The same at a share of the throughput."""
 _SHARES = dict.fromkeys(("loss", "duplicated", "reordered", "unsent"), "%")
@@ -59,8 +64,10 @@ MEASURED = {
     **PATH_MTU,
     **HTTP,
     **HTTP_CONNECTIONS,
+    **HTTP_OPEN_LOOP,
     **IPERF3_TCP,
     **IPERF3_UDP,
+    **FAIRNESS,
     **CONVERGENCE,
     **LOAD,
     **THROUGHPUT,

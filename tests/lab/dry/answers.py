@@ -52,11 +52,13 @@ def _options(words: list[str]) -> dict[str, str]:
 def _report(options: Mapping[str, str], *, udp: bool) -> str:
     seconds, warmup, streams = (int(options[name]) for name in ("-t", "-O", "-P"))
     intervals = [
-        {"sum": _counts(at, 1, streams, udp=udp) | {"omitted": at < warmup}}
+        {"sum": _counts(at, 1, streams, udp=udp) | {"omitted": at < warmup}, "streams": []}
         for at in range(warmup + seconds)
     ]
     whole = _counts(0, seconds, streams, udp=udp)
-    end = {"sum_sent": whole, "sum_received": whole, "streams": [{}] * streams}
+    each = _counts(0, seconds, 1, udp=udp)
+    stream = {"udp": each} if udp else {"receiver": each}
+    end = {"sum_sent": whole, "sum_received": whole, "streams": [stream] * streams}
     return json.dumps({"start": {"cookie": "dry"}, "intervals": intervals, "end": end})
 
 
@@ -92,7 +94,7 @@ def wrk(words: list[str]) -> str:
             "duration_us": seconds * 1_000_000,
             "requests": seconds * REQUESTS,
             "bytes": seconds * REQUESTS * 1000,
-            "latency_us": {"p50": 100, "p90": 200, "p99": 300, "max": 400},
+            "latency_us": {"p50": 100, "p90": 200, "p99": 300, "p999": 350, "max": 400},
             "errors": dict.fromkeys(("connect", "read", "write", "status", "timeout"), 0),
         }
     )

@@ -62,3 +62,27 @@ def test_all_it_writes_is_in_the_labs_directory(deploy: Deploy, tmp_path: Path) 
     }  # fmt: skip
     lab.destroy()
     assert not lab.directory.exists()
+
+
+def test_an_open_loop_keeps_its_rate(deploy: Deploy, tmp_path: Path) -> None:
+    lab = deploy(pair())
+    found = http(lab, tmp_path, request_rate=500, connections=16, threads=2, duration="3 s")
+    assert found["requests"] == pytest.approx(500, rel=0.05)
+    assert found["http_errors"] == 0
+    assert found["http_unsent"] <= 25
+    assert 0 < found["http_latency_p50"] <= found["http_latency_p999"]
+
+
+def test_what_waits_for_a_slow_server_counts_as_slow(deploy: Deploy, tmp_path: Path) -> None:
+    """Each takes 40 ms on the link, and twice as many are due as fit: they pile up by the second.
+
+    A closed loop with one connection would show 40 ms.
+    """
+    lab = deploy(limited_pair())
+    found = http(
+        lab, tmp_path, size="100 kB", connections=1, request_rate=50, warmup="0 s", duration="3 s"
+    )
+    assert found["requests"] < 30
+    assert found["http_latency_p50"] > 300
+    assert found["http_latency_p99"] > 1000
+    assert found["http_unsent"] > 40

@@ -56,7 +56,7 @@ def test_lasting_changes_what_has_a_duration() -> None:
         tcp, rtt = variant.scenario.measurements["tcp"], variant.scenario.measurements["rtt"]
         assert isinstance(tcp, Iperf3)
         assert isinstance(rtt, Ping)
-        assert (tcp.duration, tcp.warmup, rtt.count) == (3, 2, 20)
+        assert (tcp.duration, tcp.warmup, rtt.echoes) == (3, 2, 20)
 
 
 def test_a_workflow_without_axes_has_nothing_to_select() -> None:

@@ -45,7 +45,8 @@ def summary(measured: Iperf3, name: str) -> dict[str, float]:
 
 def test_tcp_goodput_is_what_was_received() -> None:
     found = summary(TCP, "tcp")
-    assert found.keys() == {"goodput", "retransmissions"}
+    assert found.keys() == {"goodput", "retransmissions", "fairness"}
+    assert 0.5 < found["fairness"] <= 1
     assert found["goodput"] == pytest.approx(19.12, abs=0.01)  # 20 Mbit/s x 1448/1514
     assert found["retransmissions"] == 0  # 903 in the warm-up
 
@@ -54,6 +55,9 @@ def test_udp_loss_is_the_receivers_and_not_the_senders_view_of_it() -> None:
     found = summary(UDP, "udp")
     assert found["goodput"] == pytest.approx(19.44, abs=0.01)
     assert found["loss"] == pytest.approx(100 * (1 - 19.44 / 39.99), abs=0.5)
+    arrived = [3503 - 1462, 3501 - 2138]  # datagrams of each stream
+    squares = sum(each * each for each in arrived)
+    assert found["fairness"] == pytest.approx(sum(arrived) ** 2 / (2 * squares))
     wrong = report("udp-client")["end"]["sum_received"]["lost_percent"]
     assert wrong > 76
 
@@ -74,7 +78,7 @@ def test_reverse_is_measured_by_the_client() -> None:
 
 
 def test_the_time_series_leaves_the_warm_up_out() -> None:
-    series = [s for s in samples(TCP, "tcp") if s.kind == "interval"]
+    series = [s for s in samples(TCP, "tcp") if s.kind == "interval" and s.metric == "goodput"]
     assert [round(s.time or 0) for s in series] == [2, 3]
     assert all(s.value == pytest.approx(19.1, abs=0.2) for s in series)
 
@@ -101,8 +105,36 @@ def test_an_interval_that_contradicts_itself_is_left_out_of_the_series() -> None
     server = report("tcp-server")
     server["intervals"][1]["sum"] |= {"start": 1.001, "end": 1.0, "seconds": 2.0}
     pair = result.pair(TCP, report("tcp-client"), server)
-    series = [s for s in result.samples("m", TCP, pair) if s.kind == "interval"]
+    found = result.samples("m", TCP, pair)
+    series = [s for s in found if s.kind == "interval" and s.metric == "goodput"]
     assert [round(s.time or 0) for s in series] == [3]
+
+
+def test_windows_and_round_trip_times_are_the_senders() -> None:
+    found = [s for s in samples(TCP, "tcp") if s.kind == "interval"]
+    windows = [s.value for s in found if s.metric == "cwnd"]
+    times = [s.value for s in found if s.metric == "srtt"]
+    sender = report("tcp-client")["intervals"][1:]
+    assert windows == [sum(s["snd_cwnd"] for s in each["streams"]) for each in sender[:2]]
+    assert len(times) == 2
+    assert all(1 < srtt < 1000 for srtt in times)
+    assert not [s for s in samples(UDP, "udp") if s.metric in ("cwnd", "srtt")]
+
+
+def test_one_stream_is_not_fair_or_unfair() -> None:
+    assert "fairness" not in summary(TCP_REVERSE, "tcp-reverse")
+
+
+def test_a_finer_series_has_intervals_as_fine() -> None:
+    server = report("tcp-server")
+    whole = {"omitted": False, "bytes": 1, "bits_per_second": 8e6}
+    server["intervals"] = [
+        {"streams": [], "sum": {"start": at / 10, "end": at / 10 + size, "seconds": size, **whole}}
+        for at, size in ((0, 0.1), (1, 0.1), (2, 0.01))
+    ]
+    fine = spec(interval="100 ms")
+    rows = result._series(fine, server)
+    assert [round(time, 3) for _, _, _, time in rows] == [1.1, 1.2]  # not the rest at the end
 
 
 def broken(name: str, *path: str | int, value: object = None, drop: bool = False) -> dict[str, Any]:

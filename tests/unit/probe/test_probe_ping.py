@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hawser.probe.base import ProbeError
-from hawser.probe.ping import parse, percentile, samples
+from hawser.probe.ping import parse, percentile, samples, within
 
 HEAD = "PING 10.2.0.2 (10.2.0.2) from 10.1.0.2 : 56(84) bytes of data.\n"
 
@@ -91,3 +91,29 @@ def test_percentile_is_a_value_that_enough_do_not_exceed(
     assert found in values
     assert sum(value <= found for value in values) * 100 >= percent * len(values) - 1e-6
     assert sum(value < found for value in values) * 100 <= percent * len(values)
+
+
+def test_echoes_after_the_window_do_not_count() -> None:
+    """ping fell behind: from the third second on nothing is loaded any more."""
+    echoes = within(parse(output({1: 500.0, 2: 9.0, 3: 8.0, 4: 0.1, 5: 0.1}, 5)), 2.6)
+    found = {s.metric: s.value for s in samples("m", echoes) if s.kind == "summary"}
+    assert found == {"rtt": 8.5, "rtt_min": 8.0, "rtt_p99": 9.0, "ping_loss": 0.0}
+
+
+def test_what_was_lost_within_the_window_is_lost() -> None:
+    echoes = within(parse(output({1: 1.0, 2: 9.0, 4: 9.0, 9: 0.1}, 9)), 4.0)
+    found = {s.metric: s.value for s in samples("m", echoes) if s.kind == "summary"}
+    assert found["ping_loss"] == pytest.approx(100 / 3)
+
+
+def test_a_window_that_holds_all_changes_nothing() -> None:
+    echoes = parse(output({1: 1.0, 3: 1.0}, 9))
+    assert within(echoes, 1000.0) == echoes == within(echoes, None)
+    nothing = parse(output({}, 3))
+    assert within(nothing, 1.0) == nothing
+
+
+def test_many_echoes_have_a_thousandth() -> None:
+    few, many = ({at: float(at) for at in range(1, n + 2)} for n in (999, 1000))
+    assert "rtt_p999" not in summary(output(few, 1000))
+    assert summary(output(many, 1001))["rtt_p999"] == 1000.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hawser.probe.load.daemon import Received
 from hawser.probe.load.generator import Outcome
+from hawser.probe.ping import FINE
 from hawser.spec.metric import METRICS
 from hawser.store.sample import Sample
 
@@ -26,6 +27,7 @@ def delays(measurement: str, received: Received, prefix: str = "") -> list[Sampl
     found = {
         "delay": stream.delay.p50_ns,
         "delay_p99": stream.delay.p99_ns,
+        "delay_p999": stream.delay.p999_ns if received.unique >= FINE else None,
         "variation_p99": stream.variation.p99_ns,
     }
     return [

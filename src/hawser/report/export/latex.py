@@ -207,4 +207,6 @@ def is_formula(text: str) -> bool:
 
 def in_figure(text: str) -> str:
     """Text of a figure as LaTeX. Formulas stay."""
-    return text if is_formula(text) else escape(text.replace(r"\$", "$"))
+    if is_formula(text):
+        return text
+    return "\n".join(escape(line.replace(r"\$", "$")) for line in text.split("\n"))

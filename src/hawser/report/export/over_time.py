@@ -14,6 +14,7 @@ from hawser.report.export.style import (
     LINES,
     PAGE,
     Scale,
+    axis_title,
     colour,
     drawing,
     figure,
@@ -24,6 +25,8 @@ from hawser.report.export.style import (
 from hawser.report.figures.colours import colours
 from hawser.report.figures.facets import median_of
 
+_HEIGHT = 1.9
+"""Inches of a row of panels."""
 _MOST_THIN = 12
 """Runs of a variant drawn singly; more would blur into one."""
 
@@ -48,7 +51,7 @@ def over_time(
         scale: of the axis of values.
     """
     with drawing():
-        made, axes = figure(len(panels), COLUMN if len(panels) == 1 else PAGE, 1.9)
+        made, axes = figure(len(panels), COLUMN if len(panels) == 1 else PAGE, _HEIGHT)
         values = [v for p in panels for runs in p.series.values() for run in runs for _, v in run]
         log = logarithmic(values, scale)
         for panel, axis in zip(panels, axes, strict=True):
@@ -67,7 +70,7 @@ def over_time(
         elif min(values) >= 0:
             axes[0].set_ylim(bottom=0)
         made.supxlabel("Seconds since the measurement began", fontsize=8)
-        made.supylabel(said(quantity.title), fontsize=8)
+        made.supylabel(axis_title(quantity.title, _HEIGHT), fontsize=8)
         shown = [name for name in names if any(name in panel.series for panel in panels)]
         legend(made, shown, [_key(names.index(name)) for name in shown])
         return made

@@ -14,6 +14,7 @@ from hawser.report.export.style import (
     MARKERS,
     PAGE,
     Scale,
+    axis_title,
     colour,
     drawing,
     figure,
@@ -26,6 +27,8 @@ from hawser.report.model import Layout, Row
 
 _WIDTH = 0.8
 """Share of a group's width that its series take."""
+_HEIGHT = 2.2
+"""Inches."""
 _WIDE = 8
 """Variants from which the figure is as wide as a page."""
 
@@ -36,7 +39,7 @@ def strip(quantity: Quantity, rows: Sequence[Row], layout: Layout, scale: Scale)
     The bar is the 95 % interval of the median, or the range of the runs where there is none.
     """
     with drawing():
-        made, (axes,) = figure(1, PAGE if len(rows) >= _WIDE else COLUMN, 2.2)
+        made, (axes,) = figure(1, PAGE if len(rows) >= _WIDE else COLUMN, _HEIGHT)
         alone = len(layout.groups) == 1
         names = layout.series
         step = 1.0 if alone else _WIDTH / len(names)
@@ -49,7 +52,7 @@ def strip(quantity: Quantity, rows: Sequence[Row], layout: Layout, scale: Scale)
         axes.set_xticks(range(len(ticks)), [said(tick) for tick in ticks])
         if sum(map(len, ticks)) > 12 * made.get_size_inches()[0]:
             axes.tick_params(axis="x", labelrotation=30)
-        axes.set_ylabel(said(quantity.title))
+        axes.set_ylabel(axis_title(quantity.title, _HEIGHT))
         axes.grid(axis="y", color=colours()["grid"])
         axes.set_axisbelow(True)
         if logarithmic([v for row in rows for v in row.values], scale):

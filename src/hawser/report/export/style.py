@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -91,6 +92,11 @@ def logarithmic(values: Iterable[float], scale: Scale) -> bool:
 def said(text: str) -> str:
     """Text from a file, as it may stand in a figure: a dollar sign begins no formula."""
     return clean(text, 60).replace("$", r"\$")
+
+
+def axis_title(text: str, height: float) -> str:
+    """Title of an axis in lines that fit the height of its panel, inches."""
+    return "\n".join(textwrap.wrap(said(text), max(10, int(16 * height))))
 
 
 def legend(made: Figure, names: Sequence[str], handles: Sequence[Line2D]) -> None:

@@ -17,6 +17,8 @@ from hawser.spec.measurement import (
     Ping,
     Protocol,
     Throughput,
+    fitted,
+    window,
 )
 from hawser.spec.multipath import measured_ends, tunnel_ends
 from hawser.spec.port import Port, node_of
@@ -31,6 +33,8 @@ _CONGESTION = re.compile(r"[a-z0-9_-]{1,15}")
 _MAX_UDP = 65_507
 """Payload of the largest UDP datagram over IPv4."""
 _PORTS = 65_536
+_SHORTEST = 0.1
+"""Interval of iperf3's reports, seconds: its smallest."""
 _MAX_WRITE = 1 << 20
 """iperf3's largest block."""
 
@@ -67,7 +71,8 @@ def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
     for name, measurement in measurements.items():
         loc: Loc = ("measurements", name)
         yield from _beside((*loc, "with"), measurement, before)
-        if measurement.beside is None:
+        yield from _during(loc, measurements, name)
+        if measurement.beside is None and measurement.during is None:
             before.add(name)
         if node_of(measurement.source) == node_of(measurement.target):
             yield Issue((*loc, "to"), "found the same node as from, expected another")
@@ -88,6 +93,33 @@ def _beside(loc: Loc, measurement: Measurement, before: set[str]) -> Iterator[Is
     if measurement.beside is not None and measurement.beside not in before:
         what = "measurement before this one that waits for the one before it"
         yield Issue(loc, near(sorted(before), measurement.beside, what))
+
+
+def _during(loc: Loc, measurements: Mapping[str, Measurement], name: str) -> Iterator[Issue]:
+    """Check that a measurement fits into the measured time of another one."""
+    measurement = measurements[name]
+    if measurement.during is None:
+        if measurement.start and measurement.beside is None:
+            yield Issue((*loc, "start"), "found a start, which needs `with` or `during`")
+        return
+    if measurement.beside is not None:
+        yield Issue((*loc, "during"), "found `with` as well, expected one of both")
+        return
+    names = list(measurements)
+    earlier = {
+        each: measurements[each]
+        for each in names[: names.index(name)]
+        if isinstance(measurements[each], Iperf3 | Http | Load) and not measurements[each].during
+    }
+    if measurement.during not in earlier:
+        what = "measurement before this one by iperf3, http or load"
+        yield Issue((*loc, "during"), near(sorted(earlier), measurement.during, what))
+        return
+    seconds = window(measurements, name)
+    needed = fitted(measurements, name).seconds
+    if seconds is not None and needed > seconds:
+        message = f"found {needed:g} s, expected at most the {seconds:g} s that are measured there"
+        yield Issue((*loc, "during"), message)
 
 
 def _end(loc: Loc, end: str, ports: dict[str, list[Port]]) -> Iterator[Issue]:
@@ -127,6 +159,9 @@ def _positive(loc: Loc, value: Duration) -> Iterator[Issue]:
 def _iperf3(loc: Loc, measurement: Iperf3) -> Iterator[Issue]:
     yield from _whole((*loc, "duration"), measurement.duration, 1)
     yield from _whole((*loc, "warmup"), measurement.warmup, 0)
+    if not _SHORTEST <= measurement.interval <= 1:
+        expected = f"{_SHORTEST:g} s to 1 s"
+        yield Issue((*loc, "interval"), f"found {str(measurement.interval)!r}, expected {expected}")
     if measurement.protocol is Protocol.UDP:
         yield from _udp(loc, measurement)
     if measurement.congestion and not _CONGESTION.fullmatch(measurement.congestion):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from hawser.spec.explain import Loc
-from hawser.spec.measurement import Iperf3, rounds
+from hawser.spec.measurement import Iperf3, offset, rounds
 from hawser.spec.metric import CONVERGENCE
 from hawser.spec.validate import Issue
 from hawser.spec.workflow import Assertion, Event, Scenario
@@ -49,7 +49,7 @@ def _end(scenario: Scenario, item: Assertion) -> float | None:
     """End of the measurement by the events' clock; None if others run before it."""
     first = rounds(scenario.measurements)[0]
     ends = [
-        float(each.warmup) + float(each.duration)
+        offset(scenario.measurements, name) + float(each.warmup) + float(each.duration)
         for name, each in scenario.measurements.items()
         if name in first and isinstance(each, Iperf3) and item.measurement in (None, name)
     ]
