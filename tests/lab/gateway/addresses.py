@@ -102,7 +102,7 @@ def goes_on(gateway: Gateway, amount: float = 1e6) -> None:
     until(lambda: received(gateway) > came + amount, "the transfer goes on", 60)
 
 
-def leaves_by(lab: Lab, interface: str) -> int:
-    """Packets that an interface of b1 has sent."""
-    path = f"/sys/class/net/{interface}/statistics/tx_packets"
+def sent_by(lab: Lab, interface: str) -> int:
+    """Bytes that an interface of b1 has sent."""
+    path = f"/sys/class/net/{interface}/statistics/tx_bytes"
     return int(lab.at(1, "cat", path))

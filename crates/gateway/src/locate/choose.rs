@@ -65,11 +65,17 @@ pub(super) fn choose(
             None => Err(format!("there is no interface {name}")),
         },
     };
+    // Its addresses stay while a cable is out for a moment, and so do the sockets.
+    let link = ends.interface.as_deref().and_then(|name| here.snapshot.link(name));
+    let down = link.filter(|link| !link.up).map(|link| format!("{} is down", link.name));
     match found {
-        Ok(path) => (path, waits.filter(|_| path.remote.is_none() || silent.is_some())),
+        Ok(path) => {
+            let unknown = waits.filter(|_| path.remote.is_none() || silent.is_some());
+            (path, down.or(unknown))
+        }
         Err(reason) => {
             let remote = remotes.first().copied();
-            (Path { local: None, remote, interface: None }, Some(reason))
+            (Path { local: None, remote, interface: None }, Some(down.unwrap_or(reason)))
         }
     }
 }
@@ -108,10 +114,7 @@ fn of_interface(
     remotes: &[IpAddr],
     snapshot: &Snapshot,
 ) -> Result<Path, String> {
-    let Link { index, name, up } = link;
-    if !up {
-        return Err(format!("{name} is down"));
-    }
+    let Link { index, name, .. } = link;
     let path = |local, remote| Path { local: Some(local), remote, interface: Some(*index) };
     if let Some(local) = ends.local {
         let owns = snapshot.of(*index, local.is_ipv6()).find(|own| own.address == local);
@@ -204,8 +207,11 @@ mod tests {
         assert_eq!(find(&tentative), waits("the IPv4 address on wan1 is tentative"));
         tentative.links[0].up = false;
         assert_eq!(find(&tentative), waits("wan1 is down"));
-        let found = (bound("198.51.100.1", Some("192.0.2.9")), None);
-        assert_eq!(find(&snapshot(&["198.51.100.1"])), found);
+        let (mut own, path) =
+            (snapshot(&["198.51.100.1"]), bound("198.51.100.1", Some("192.0.2.9")));
+        assert_eq!(find(&own), (path, None));
+        own.links[0].up = false;
+        assert_eq!(find(&own), (path, Some("wan1 is down".to_owned())), "its socket stays");
     }
 
     #[test]

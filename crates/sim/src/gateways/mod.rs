@@ -357,7 +357,7 @@ impl Gateway {
         let mut opened = Vec::new();
         for socket in wanted {
             if !self.sockets.values().any(|known| *known == socket) {
-                let number = self.tunnel.connector(&socket).unwrap_or(self.next_socket);
+                let number = self.tunnel.endpoint_for(&socket).unwrap_or(self.next_socket);
                 self.next_socket = self.next_socket.max(number + 1);
                 self.sockets.insert(number, socket);
                 opened.push((number, socket, (BATCH, MAX_DATAGRAM)));

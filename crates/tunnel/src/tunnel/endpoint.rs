@@ -73,11 +73,9 @@ impl Config {
         wanted
     }
 
-    /// Uses of the sockets of paths that this side connects, also of those that have no local
-    /// address at present.
-    pub(super) fn connectors(&self) -> Vec<Purpose> {
-        let purposes = self.paths().filter_map(|(path, config)| self.purpose(path, &config));
-        purposes.filter(|purpose| purpose.path().is_some()).collect()
+    /// Uses of all sockets, also of those that have no local address at present.
+    pub(super) fn purposes(&self) -> Vec<Purpose> {
+        self.paths().filter_map(|(path, config)| self.purpose(path, &config)).collect()
     }
 
     fn paths(&self) -> impl Iterator<Item = (PathId, Path)> {

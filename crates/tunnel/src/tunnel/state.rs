@@ -116,8 +116,8 @@ impl<S: Stream> Tunnel<S> {
     /// Applies a configuration with the same options: connections of groups that are the same in
     /// both stay. `opened` are the new ones of [`Config::sockets`] by number, each with its maximum
     /// GSO batch and its largest datagram ([`crate::max_datagram`]). With the number that
-    /// [`Self::connector`] gives for a socket, the connection of its path moves there (RFC 9000
-    /// section 9).
+    /// [`Self::endpoint_for`] gives for a socket, its connections go on there (RFC 9000 section 9).
+    /// Without a socket they stay until they time out.
     pub fn configure(
         &mut self,
         now: Instant,
@@ -136,10 +136,11 @@ impl<S: Stream> Tunnel<S> {
             let endpoint = self.endpoint(socket, sizes, now);
             self.endpoints.insert(number, endpoint);
         }
-        let (wanted, connectors) = (config.sockets(), config.connectors());
+        let (wanted, purposes) = (config.sockets(), config.purposes());
         self.endpoints.retain(|_, endpoint| {
             endpoint.bound = wanted.contains(&endpoint.socket);
-            endpoint.bound || connectors.contains(&endpoint.socket.purpose)
+            let is_used = endpoint.socket.purpose.path().is_some() || !endpoint.is_idle();
+            endpoint.bound || is_used && purposes.contains(&endpoint.socket.purpose)
         });
         let (queue, options) = (config.queue_bytes, config.options);
         let open = |_: &_, group: &crate::config::Group| {
@@ -206,11 +207,14 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// Number of the socket of a path that this side connects, which may have lost its address.
+    /// Number of an endpoint that can go on with this socket: that of the same path, or one that
+    /// listened at the same address.
     #[must_use]
-    pub fn connector(&self, wanted: &Socket) -> Option<usize> {
-        let same = |endpoint: &Endpoint| endpoint.socket.purpose == wanted.purpose;
-        wanted.purpose.path()?;
+    pub fn endpoint_for(&self, wanted: &Socket) -> Option<usize> {
+        let same = |endpoint: &Endpoint| {
+            let Socket { address, purpose, .. } = endpoint.socket;
+            purpose == wanted.purpose && (purpose.path().is_some() || address == wanted.address)
+        };
         self.endpoints.iter().find(|(_, endpoint)| same(endpoint)).map(|(number, _)| *number)
     }
 
@@ -220,7 +224,9 @@ impl<S: Stream> Tunnel<S> {
         let links = self.peers.groups_mut().flat_map(Group::links_mut);
         let links = links.chain(self.unowned.values_mut());
         for link in links.filter(|link| link.at.0 == number) {
-            link.connection.local_address_changed();
+            if link.is_client {
+                link.connection.local_address_changed();
+            }
             link.active = true;
         }
         let Some(id) = purpose.path() else { return };

@@ -106,7 +106,7 @@ impl Quic {
             }
         }
         for socket in &opened.sockets {
-            let number = self.tunnel.connector(&socket.spec).unwrap_or_else(|| {
+            let number = self.tunnel.endpoint_for(&socket.spec).unwrap_or_else(|| {
                 self.next_socket += 1;
                 self.next_socket - 1
             });
