@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from hawser.controller.access.limit import RateLimit
 from hawser.controller.access.vault import Vault
 from hawser.controller.db.database import Database
 from hawser.controller.inventory.gateway import Signer
@@ -24,6 +25,10 @@ class Context:
     database: Database
     signer: Signer
     vault: Vault
+    known: RateLimit
+    """Of requests by users and API keys."""
+    unknown: RateLimit
+    """Of requests without authentication, or with a wrong one, by address."""
     clock: Callable[[], datetime]
     watch: Watch
     latest: Latest

@@ -24,6 +24,7 @@ from pydantic import Field, ValidationError
 
 from hawser.control.link import SERVER_NAME
 from hawser.controller.access import user
+from hawser.controller.access.limit import RateLimit
 from hawser.controller.access.principal import system
 from hawser.controller.access.role import Role
 from hawser.controller.access.vault import Vault
@@ -53,6 +54,11 @@ _STATISTICS = "statistics"
 _SERVER_LIFETIME = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=60)
 
+_BURST_S = 10.0
+"""For how many seconds' worth of requests may come at once."""
+_STRANGERS_PER_S = 20.0
+"""Requests of one address without authentication. Many gateways may join from behind one NAT."""
+
 TcpPort = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -69,6 +75,8 @@ class Settings(Model):
     """DNS names and addresses by which users reach the API."""
     certificate_lifetime: Duration = Duration(720 * 3600)
     """Of gateways' certificates, which are renewed after two thirds of it."""
+    requests_per_s: Annotated[float, Field(gt=0, le=1e6)] = 100
+    """Requests of one user or API key to the API, on average over ten seconds."""
     remote_write: Target | None = None
     """Where statistics are sent, besides being stored here."""
 
@@ -212,6 +220,8 @@ def open_context(
         instance=secrets.token_hex(8),
         database=database,
         vault=Vault(directory.sealing_key),
+        known=RateLimit(settings.requests_per_s, _BURST_S * settings.requests_per_s),
+        unknown=RateLimit(_STRANGERS_PER_S, _BURST_S * _STRANGERS_PER_S),
         signer=Signer(found, timedelta(seconds=settings.certificate_lifetime)),
         clock=clock,
         watch=Watch(database, clock),

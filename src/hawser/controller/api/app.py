@@ -29,7 +29,7 @@ def create(context: Context, lifespan: Lifespan | None = None) -> FastAPI:
     )
     app.state.context = context
     answer.install(app)
-    common = answer.documented(400, 413, 422, 503)
+    common = answer.documented(400, 413, 422, 429, 503)
     for router in (access.open_router, oidc.open_router, gateways.open_router):
         app.include_router(router, prefix="/v1", responses=common)
     closed = common | answer.documented(401, 403)

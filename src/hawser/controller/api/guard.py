@@ -5,6 +5,7 @@ A request is refused before any of its body is read. A route is open only if `OP
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hawser.controller.access.authenticate import authenticate
 from hawser.controller.access.browser import HEADER, is_foreign, is_forged, session_of
+from hawser.controller.access.limit import RateLimit
 from hawser.controller.access.principal import Principal
 from hawser.controller.api.answer import problem
 from hawser.controller.context import Context
@@ -38,7 +40,7 @@ _MOST: Final = 8 * 1024 * 1024
 
 
 class Guard:
-    """ASGI middleware that authenticates requests and limits their bodies."""
+    """ASGI middleware that authenticates requests, and limits their number and their bodies."""
 
     def __init__(self, app: ASGIApp, context: Context) -> None:
         self._app = app
@@ -70,25 +72,34 @@ class Guard:
         if is_foreign(method, origin, headers.get("host", "")):
             return problem(403, f"found a request from a page of {origin}")
         if _route(scope) in OPEN:
-            return None
+            return _too_many(self._context.unknown, address_of(scope))
         token, cookie = _token(headers)
         who = await self._who(token, address_of(scope)) if token else None
         if token is None or who is None:
             answer = problem(401, "log in, or send an API key")
             answer.headers["WWW-Authenticate"] = "Bearer"
-            return answer
+            return _too_many(self._context.unknown, address_of(scope)) or answer
         if cookie and is_forged(method, token, headers.get(HEADER, "")):
             return problem(403, "expected the session's CSRF token in X-CSRF-Token")
         if who.one_time and _route(scope) not in _PASSWORD:
             return problem(403, "change the password first")
         scope.setdefault("state", {}).update(principal=who, token=token, cookie=cookie)
-        return None
+        return _too_many(self._context.known, who.key or who.name)
 
     async def _who(self, token: str, address: str) -> Principal | None:
         context = self._context
         return await run_in_threadpool(
             authenticate, context.database, token, address, context.clock()
         )
+
+
+def _too_many(limit: RateLimit, caller: str) -> Response | None:
+    wait = limit.take(caller, time.monotonic())
+    if not wait:
+        return None
+    answer = problem(429, "too many requests")
+    answer.headers["Retry-After"] = str(int(wait) + 1)
+    return answer
 
 
 def _route(scope: Scope) -> tuple[str, str]:
