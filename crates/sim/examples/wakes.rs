@@ -40,9 +40,9 @@ fn main() {
 
 fn measure(peers: u8, paths: u8) {
     let mut now = Instant::now();
-    let authority = Authority::new();
-    let mut nodes = vec![node(&authority, 0, &(1..=peers).collect::<Vec<_>>(), paths, now)];
-    nodes.extend((1..=peers).map(|peer| node(&authority, peer, &[0], paths, now)));
+    let mut authority = Authority::new();
+    let mut nodes = vec![node(&mut authority, 0, &(1..=peers).collect::<Vec<_>>(), paths, now)];
+    nodes.extend((1..=peers).map(|peer| node(&mut authority, peer, &[0], paths, now)));
     let places: HashMap<SocketAddr, Vec<(usize, usize)>> =
         nodes.iter().enumerate().fold(HashMap::new(), |mut places, (at, node)| {
             for (number, address) in node.sockets.iter().enumerate() {
@@ -128,7 +128,7 @@ fn address(node: u8, peer: u8, path: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, node, peer, path)
 }
 
-fn node(authority: &Authority, own: u8, others: &[u8], paths: u8, now: Instant) -> Node {
+fn node(authority: &mut Authority, own: u8, others: &[u8], paths: u8, now: Instant) -> Node {
     let peer = |other: &u8| {
         let path = |path: u8| Path {
             local: Some(address(own, *other, path).into()),

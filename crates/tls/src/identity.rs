@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use ::aws_lc_rs::hmac::{self, HMAC_SHA256};
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     client::{Resumption, WebPkiServerVerifier, danger::ServerCertVerifier},
@@ -26,6 +27,17 @@ pub struct Identity {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
     revoked: Arc<Revoked>,
+    secret: Secret,
+}
+
+/// Pseudorandom key extracted from the private key (RFC 5869 section 2.2).
+#[derive(Clone)]
+struct Secret(hmac::Key);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 /// A file of an identity.
@@ -129,6 +141,14 @@ impl Identity {
         self.revoked.contains(certificate)
     }
 
+    /// A key for a purpose, which only the holder of the private key can compute: the first block of HKDF-Expand (RFC
+    /// 5869 section 2.3). It is the same after a restart.
+    #[must_use]
+    pub fn derived_key(&self, purpose: &[u8]) -> hmac::Key {
+        let block = hmac::sign(&self.secret.0, &[purpose, &[1]].concat());
+        hmac::Key::new(HMAC_SHA256, block.as_ref())
+    }
+
     /// Configurations for QUIC (RFC 9001) as client and as server, with application protocols (RFC 7301), the
     /// preferred first.
     #[must_use]
@@ -177,7 +197,10 @@ impl Identity {
         client.resumption = Resumption::disabled();
         server.enable_secret_extraction = true;
         client.enable_secret_extraction = true;
-        Ok(Self { client: Arc::new(client), server: Arc::new(server), revoked })
+        let salt = hmac::Key::new(HMAC_SHA256, b"hawser identity");
+        let secret = hmac::sign(&salt, key.secret_der());
+        let secret = Secret(hmac::Key::new(HMAC_SHA256, secret.as_ref()));
+        Ok(Self { client: Arc::new(client), server: Arc::new(server), revoked, secret })
     }
 }
 

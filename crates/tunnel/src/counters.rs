@@ -234,6 +234,11 @@ pub struct UnauthenticatedCounters {
     pub foreign_address: u64,
     /// Refused: too many other unauthenticated connections.
     pub too_many: u64,
+    /// Refused: too many other unauthenticated connections from this address (IPv6: /64).
+    pub too_many_from_source: u64,
+    /// Asked to prove their address first, because there were many (`quic`; RFC 9000 section
+    /// 8.1.2).
+    pub retries: u64,
     /// Malformed records.
     pub malformed: u64,
     /// Handshake failed, such as for a certificate of another authority.

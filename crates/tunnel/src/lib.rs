@@ -22,6 +22,7 @@
 pub mod config;
 pub mod counters;
 
+mod admission;
 mod arena;
 mod group;
 mod path;
@@ -33,6 +34,7 @@ mod table;
 mod tunnel;
 
 pub use self::{
+    admission::{Candidate, Verdict, judge},
     arena::Arena,
     config::Config,
     group::Incoming,

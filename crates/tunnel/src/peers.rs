@@ -1,7 +1,7 @@
 //! Other branches and their path groups, for every transport: reconciled with a configuration,
 //! looked up by address, and chosen for flows.
 
-use std::{net::IpAddr, time::Instant};
+use std::{collections::HashMap, net::IpAddr, time::Instant};
 
 use hawser_wire::label::wide;
 
@@ -58,6 +58,8 @@ pub struct Peers<G> {
     /// Index in `list` by the peer's number.
     by_id: Box<[Option<u16>]>,
     table: PrefixTable,
+    /// Number of paths by their remote address.
+    remotes: HashMap<IpAddr, usize>,
     placement: FlowPlacement,
 }
 
@@ -69,6 +71,7 @@ impl<G: PathGroup> Peers<G> {
             list: Vec::new(),
             by_id: vec![None; IDS].into_boxed_slice(),
             table: PrefixTable::default(),
+            remotes: HashMap::new(),
             placement: FlowPlacement::new(policy, now),
         }
     }
@@ -116,6 +119,12 @@ impl<G: PathGroup> Peers<G> {
             self.list.push(Peer { config: peer.clone(), we_connect: own < peer.id, groups });
         }
         self.table = PrefixTable::new(wanted.iter());
+        self.remotes.clear();
+        let groups = wanted.iter().flat_map(|peer| &peer.groups);
+        let paths = groups.flat_map(|group| &group.paths);
+        for remote in paths.filter_map(|path| path.remote) {
+            *self.remotes.entry(remote).or_default() += 1;
+        }
         self.by_id.fill(None);
         for (place, peer) in (0..).zip(&self.list) {
             if let Some(entry) = self.by_id.get_mut(usize::from(peer.config.id)) {
@@ -124,6 +133,12 @@ impl<G: PathGroup> Peers<G> {
         }
         let of = |peer: Peer<G>| peer.groups.into_iter().map(move |group| (peer.config.id, group));
         old.into_iter().flat_map(of).collect()
+    }
+
+    /// Number of paths with this remote address.
+    #[must_use]
+    pub fn paths_from(&self, remote: IpAddr) -> usize {
+        self.remotes.get(&remote).copied().unwrap_or(0)
     }
 
     /// Changes the placement of new flows.

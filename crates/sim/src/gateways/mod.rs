@@ -24,7 +24,7 @@ use hawser_tunnel::{
     config::{
         Class, Congestion, Group, Options, Oversize, Path as PathConfig, Peer, Placement, Recovery,
     },
-    counters::{GroupCounters, TunCounters},
+    counters::{GroupCounters, TunCounters, UnauthenticatedCounters},
 };
 use hawser_wire::tunnel::OwnAddresses;
 
@@ -97,12 +97,12 @@ impl Gateways {
         seed: u64,
         options: Options,
     ) -> Result<Self, ValueError> {
-        let authority = Authority::new();
+        let mut authority = Authority::new();
         let numbered = (0..).zip(wires);
         let paths = numbered.map(|(number, wire)| Path::new(wire, seed.wrapping_mul(31) + number));
         let paths: Vec<_> = paths.collect::<Result<_, _>>()?;
         let all: Vec<usize> = (0..wires.len()).collect();
-        let gateway = |number: usize| {
+        let mut gateway = |number: usize| {
             let config = config(number, &all, options);
             Gateway::new(&config, &authority.identity(name(number)), 1 + number, epoch)
         };
@@ -184,6 +184,22 @@ impl Gateways {
         };
         let to = socket.address;
         gateway.input(now, from, to, bytes.into());
+    }
+
+    /// A datagram from an address arrives at a gateway's socket on a path.
+    pub fn inject_from(&mut self, gateway: usize, path: usize, from: SocketAddr, bytes: &[u8]) {
+        let (now, at) = (self.now(), address(path, gateway));
+        let Some(gateway) = self.ends.get_mut(gateway) else { return };
+        let to = gateway.sockets.values().map(|socket| socket.address).find(|to| to.ip() == at);
+        if let Some(to) = to {
+            gateway.input(now, from, to, bytes.into());
+        }
+    }
+
+    /// A gateway's counters of unauthenticated connections.
+    #[must_use]
+    pub fn unauthenticated(&self, gateway: usize) -> UnauthenticatedCounters {
+        self.ends.get(gateway).map(|gateway| gateway.tunnel.unauthenticated()).unwrap_or_default()
     }
 
     /// Calls one of a tunnel's methods out of turn and discards the result.

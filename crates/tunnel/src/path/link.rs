@@ -79,6 +79,8 @@ pub(crate) struct Link {
     pub(crate) path: SharedPath,
     /// Whether this side opened it.
     pub(crate) is_client: bool,
+    /// Whether the peer had proved its address when it was accepted (RFC 9000 section 8.1.2).
+    pub(crate) validated: bool,
     pub(crate) created: Instant,
     /// Its member path; known from the start to the client, to the server from the hello.
     pub(crate) id: Option<PathId>,
@@ -126,6 +128,7 @@ impl Link {
             at,
             path,
             is_client: id.is_some(),
+            validated: false,
             created: now,
             id,
             hello_stream: None,

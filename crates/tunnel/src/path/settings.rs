@@ -1,6 +1,7 @@
 //! QUIC configuration.
 
 use std::{
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -43,6 +44,10 @@ const ACK_AFTER: VarInt = VarInt::from_u32(9);
 const BLACK_HOLE_COOLDOWN: Duration = Duration::from_millis(250);
 const MTU_PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Interval of stateless resets (RFC 9000 section 10.3). After a restart each peer needs one; and at 500 a second nobody
+/// collects the tokens of all connection IDs in less than three months.
+const RESET_INTERVAL: Duration = Duration::from_millis(2);
+
 /// Limits for messages of the TCP proxy: concurrent streams, bytes per stream, bytes per
 /// connection. The proxy's own memory is bounded in [`crate::proxy`].
 const MAX_STREAMS: u32 = 2048;
@@ -82,10 +87,21 @@ impl Settings {
         SharedPath::new(now, MIN_DATAGRAM, self.options.congestion)
     }
 
-    /// Configuration of an endpoint that listens, or of one that only connects, for datagrams of
-    /// at most `max_datagram` bytes.
-    pub(crate) fn endpoint(takes: bool, max_datagram: u16) -> EndpointConfig {
-        let mut config = EndpointConfig::default();
+    /// Configuration of an endpoint that listens, or of one that only connects, at this address,
+    /// for datagrams of at most `max_datagram` bytes.
+    pub(crate) fn endpoint(
+        &self,
+        takes: bool,
+        address: SocketAddr,
+        max_datagram: u16,
+    ) -> EndpointConfig {
+        // After a restart the tokens are the same, so that peers notice it at once. Each listener
+        // has its own: the reset of one must not reveal a token of another (RFC 9000 section
+        // 21.11).
+        let purpose = format!("stateless reset of {address}");
+        let mut config =
+            EndpointConfig::new(Arc::new(self.identity.derived_key(purpose.as_bytes())));
+        config.min_reset_interval(RESET_INTERVAL);
         // It is refused below the minimum, which no socket has.
         let _ = config.max_udp_payload_size(max_datagram);
         let len = if takes { CID_LEN } else { 0 };

@@ -21,15 +21,13 @@ use quinn_proto::{
 
 use super::{endpoint::Owner, state::Tunnel};
 use crate::{
+    admission::{Candidate, Verdict, judge},
     config::Class,
     counters::TunCounters,
     group::Incoming,
     path::{Link, PathId, PathMtu},
     proxy::Stream,
 };
-
-/// Unauthenticated connections per socket.
-const MAX_UNAUTHENTICATED: usize = 64;
 
 /// Origin of a datagram.
 #[derive(Clone, Copy, Debug)]
@@ -93,35 +91,68 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// Accepts a connection up to its hello.
+    /// Accepts a connection up to its hello, or refuses it.
     fn admit(&mut self, socket: usize, attempt: Attempt, answer: &mut Vec<u8>, now: Instant) {
+        let source = attempt.remote_address().ip();
+        let validated = attempt.remote_address_validated();
+        let verdict = self.judge(Candidate { source, validated });
         let Some(endpoint) = self.endpoints.get_mut(&socket) else { return };
         answer.clear();
-        let at = |handle| (socket, ConnectionHandle(handle));
-        let unauthenticated = self.unowned.range(at(0)..=at(usize::MAX)).count();
-        let transmit = if unauthenticated >= MAX_UNAUTHENTICATED {
-            self.unauthenticated.too_many += 1;
-            Some(endpoint.quic.refuse(attempt, answer))
-        } else {
-            let model = self.settings.model(now);
-            let max_datagram = endpoint.max_datagram;
-            let config = std::sync::Arc::new(self.settings.server(&model, max_datagram));
-            match endpoint.quic.accept(attempt, now, answer, Some(config)) {
-                Ok((handle, connection)) => {
-                    let mut link = Link::new(connection, (socket, handle), model, None, now);
-                    link.mtu = PathMtu::new(max_datagram);
-                    endpoint.set_owner(handle, Owner::Nobody);
-                    self.unowned.insert(link.at, link);
-                    None
-                }
-                Err(error) => {
-                    self.unauthenticated.malformed += 1;
-                    error.response
-                }
+        let transmit = match verdict {
+            Verdict::Accept => self.accept(socket, attempt, answer, now),
+            Verdict::Retry => {
+                self.unauthenticated.retries += 1;
+                endpoint.quic.retry(attempt, answer).ok()
+            }
+            Verdict::TooMany => {
+                self.unauthenticated.too_many += 1;
+                Some(endpoint.quic.refuse(attempt, answer))
+            }
+            Verdict::TooManyFromSource => {
+                self.unauthenticated.too_many_from_source += 1;
+                Some(endpoint.quic.refuse(attempt, answer))
             }
         };
         if let Some(transmit) = transmit {
             self.responses.push_back((socket, transmit, answer.clone()));
+        }
+    }
+
+    fn judge(&self, attempt: Candidate) -> Verdict {
+        let pending = self.unowned.values().filter(|link| !link.is_client && link.id.is_none());
+        let pending = pending.map(|link| Candidate {
+            source: link.connection.remote_address().ip(),
+            validated: link.validated,
+        });
+        judge(attempt, pending, |address| self.peers.paths_from(address))
+    }
+
+    /// Opens a connection whose path is not known yet. On error returns what is to be sent.
+    fn accept(
+        &mut self,
+        socket: usize,
+        attempt: Attempt,
+        answer: &mut Vec<u8>,
+        now: Instant,
+    ) -> Option<quinn_proto::Transmit> {
+        let model = self.settings.model(now);
+        let endpoint = self.endpoints.get_mut(&socket)?;
+        let max_datagram = endpoint.max_datagram;
+        let config = std::sync::Arc::new(self.settings.server(&model, max_datagram));
+        let validated = attempt.remote_address_validated();
+        match endpoint.quic.accept(attempt, now, answer, Some(config)) {
+            Ok((handle, connection)) => {
+                let mut link = Link::new(connection, (socket, handle), model, None, now);
+                link.mtu = PathMtu::new(max_datagram);
+                link.validated = validated;
+                endpoint.set_owner(handle, Owner::Nobody);
+                self.unowned.insert(link.at, link);
+                None
+            }
+            Err(error) => {
+                self.unauthenticated.malformed += 1;
+                error.response
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use hawser_tls::Identity;
+use hawser_wire::flow::mix;
 use quinn_proto::{ConnectionError, ConnectionHandle, crypto::rustls::NoInitialCipherSuite};
 
 use super::{
@@ -34,6 +35,8 @@ pub struct Tunnel<S> {
     /// group's session: a new one tells the peer that sequence numbers start again.
     session: u128,
     configurations: u128,
+    /// State of [`Tunnel::random`].
+    random: u64,
     pub(super) peers: Peers<Group>,
     /// By the number of their socket.
     pub(super) endpoints: BTreeMap<usize, Endpoint>,
@@ -77,6 +80,7 @@ impl<S: Stream> Tunnel<S> {
             settings: Settings::new(identity, config.options)?,
             session: u128::from_be_bytes(session),
             configurations: 0,
+            random: u64::from_be_bytes(*session.last_chunk().unwrap_or(&[0; 8])),
             peers: Peers::new(config.placement, now),
             endpoints: BTreeMap::new(),
             unowned: BTreeMap::new(),
@@ -163,12 +167,19 @@ impl<S: Stream> Tunnel<S> {
         self.end_revoked(now);
     }
 
-    fn endpoint(&self, socket: Socket, sizes: (usize, u16), now: Instant) -> Endpoint {
+    /// A random number, not for secrets.
+    pub(super) fn random(&mut self) -> u64 {
+        self.random = mix(self.random, 1);
+        self.random
+    }
+
+    pub(super) fn endpoint(&self, socket: Socket, sizes: (usize, u16), now: Instant) -> Endpoint {
         let (_, max_datagram) = sizes;
         let listens = matches!(socket.purpose, Purpose::Listener { .. });
         let server = || self.settings.server(&self.settings.model(now), max_datagram);
         let server = listens.then(server);
-        Endpoint::new(socket, sizes, Settings::endpoint(listens, max_datagram), server)
+        let config = self.settings.endpoint(listens, socket.address, max_datagram);
+        Endpoint::new(socket, sizes, config, server)
     }
 
     /// Closes the connections of a removed group. The client side opens new ones as configured.

@@ -16,6 +16,10 @@ use crate::{
 /// Interval at which timers that are not urgent are checked.
 const TICK: Duration = Duration::from_millis(50);
 
+/// Time within which an attempt must be answered. Later Initials come too far apart (RFC 9002
+/// section 6.2.1) to notice soon that the peer is back.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
 impl<S: Stream> Tunnel<S> {
     /// When [`Self::handle_timeout`] is due.
     pub fn poll_timeout(&mut self) -> Instant {
@@ -50,6 +54,7 @@ impl<S: Stream> Tunnel<S> {
 
     /// Opens connections, probes silent paths, and closes what took too long.
     fn tick(&mut self, now: Instant) {
+        self.abandon_unanswered(now);
         let mut due = Vec::new();
         for link in self.unowned.values_mut() {
             if now.saturating_duration_since(link.created) >= HELLO_TIMEOUT {
@@ -81,8 +86,27 @@ impl<S: Stream> Tunnel<S> {
         self.update_mtu();
     }
 
+    /// Forgets attempts that have had no answer in time, with their endpoints: nobody is there to
+    /// drain the connection with (RFC 9000 section 10.2), and it would delay the next attempt.
+    fn abandon_unanswered(&mut self, now: Instant) {
+        let is_late = |link: &&Link| {
+            link.is_client
+                && now.saturating_duration_since(link.created) >= ANSWER_TIMEOUT
+                && link.connection.stats().udp_rx.datagrams == 0
+        };
+        let late: Vec<_> = self.unowned.values().filter(is_late).map(|link| link.at).collect();
+        for at in late {
+            self.unowned.remove(&at);
+            let Some(old) = self.endpoints.get(&at.0) else { continue };
+            let mut new = self.endpoint(old.socket, (old.max_batch, old.max_datagram), now);
+            new.bound = old.bound;
+            self.endpoints.insert(at.0, new);
+        }
+    }
+
     /// Opens the connection of a path, if its backoff has passed.
     fn connect(&mut self, number: usize, path: PathId, now: Instant) {
+        let random = self.random();
         let Some(peer) = self.peers.by_id_mut(path.peer) else { return };
         let name = peer.config.branch.clone();
         let Some(group) = peer.group_mut(path.group) else { return };
@@ -90,7 +114,7 @@ impl<S: Stream> Tunnel<S> {
         if !member.retry.is_due(now) {
             return;
         }
-        member.retry.failed(now);
+        member.retry.failed(now, random);
         let model = self.settings.model(now);
         let Some(endpoint) = self.endpoints.get_mut(&number) else { return };
         let max_datagram = endpoint.max_datagram;

@@ -4,6 +4,7 @@ use std::{io, net::SocketAddr, ops::ControlFlow, time::Instant};
 
 use hawser_netdev::{mptcp::Stream, poll::Interest};
 use hawser_tls::Handshake;
+use hawser_tunnel::{Candidate, Verdict, judge};
 use hawser_wire::record::Record;
 
 use super::{
@@ -49,10 +50,14 @@ impl Mptcp {
             self.unauthenticated.foreign_address += 1;
             return;
         }
-        let Some(index) = self.listeners.free_slot() else {
-            self.unauthenticated.too_many += 1;
-            return;
-        };
+        // TCP's handshake has proved the address.
+        let attempt = Candidate { source: address.ip(), validated: true };
+        match judge(attempt, self.listeners.pending(), |from| self.peers.paths_from(from)) {
+            Verdict::Accept | Verdict::Retry => {}
+            Verdict::TooMany => return self.unauthenticated.too_many += 1,
+            Verdict::TooManyFromSource => return self.unauthenticated.too_many_from_source += 1,
+        }
+        let index = self.listeners.free_slot();
         match self.begin(host, stream, address, index, now) {
             Ok(connection) => {
                 if let Some(place) = self.listeners.slot_mut(index) {

@@ -13,6 +13,7 @@ use hawser_netdev::{
 use hawser_tls::Handshake;
 use hawser_tunnel::{Peer, config};
 use hawser_wire::{
+    flow::mix,
     ip, label,
     record::{Hello, KEEPALIVE_RECORD, Record, Segmentation},
 };
@@ -244,7 +245,8 @@ impl Mptcp {
                 tracing::debug!(peer, group, %error, "no connection");
             }
         }
-        place.retry.failed(now);
+        self.random = mix(self.random, 1);
+        place.retry.failed(now, self.random);
     }
 
     /// Checks the timers of a group.

@@ -143,9 +143,9 @@ mod tests {
         let second = config::Path { local: Some([1, 1, 1, 1].into()), ..first };
         group.config.paths.extend([config::Path { local: None, ..first }, second]);
         assert_eq!(group.next_path(), ends(&first));
-        group.retry.failed(Instant::now());
+        group.retry.failed(Instant::now(), 0);
         assert_eq!(group.next_path(), ends(&second), "not the one without an address");
-        group.retry.failed(Instant::now());
+        group.retry.failed(Instant::now(), 0);
         assert_eq!(group.next_path(), ends(&first));
     }
 

@@ -11,7 +11,7 @@ use hawser_netdev::{
     mptcp::Listener,
     poll::{Interest, Poller},
 };
-use hawser_tunnel::counters::UnauthenticatedCounters;
+use hawser_tunnel::{Candidate, counters::UnauthenticatedCounters};
 use hawser_wire::label;
 
 use super::{link::Link, token::Token};
@@ -19,9 +19,6 @@ use crate::{config::Config, transport::may_change};
 
 /// Time within which a connection must be established and both hellos exchanged.
 pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Maximum number of unauthenticated connections.
-const MAX_UNAUTHENTICATED: usize = 64;
 
 /// Address and port of a listening socket, and index of the interface that it is bound to.
 pub(super) type Place = (SocketAddr, Option<u32>);
@@ -83,15 +80,18 @@ impl Listeners {
     }
 
     /// A free slot for a connection.
-    pub(super) fn free_slot(&mut self) -> Option<usize> {
+    pub(super) fn free_slot(&mut self) -> usize {
         let free = self.unauthenticated.iter().position(Option::is_none);
-        free.or_else(|| {
-            let index = self.unauthenticated.len();
-            (index < MAX_UNAUTHENTICATED).then(|| {
-                self.unauthenticated.push(None);
-                index
-            })
+        free.unwrap_or_else(|| {
+            self.unauthenticated.push(None);
+            self.unauthenticated.len() - 1
         })
+    }
+
+    /// Connections that have not sent a valid hello.
+    pub(super) fn pending(&self) -> impl Iterator<Item = Candidate> {
+        let pending = self.unauthenticated.iter().flatten();
+        pending.map(|known| Candidate { source: known.address.ip(), validated: true })
     }
 
     pub(super) fn slot_mut(&mut self, index: usize) -> Option<&mut Option<Unauthenticated>> {

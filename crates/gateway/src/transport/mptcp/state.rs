@@ -1,6 +1,11 @@
 //! State of the transport, and its interface to the agent.
 
-use std::{io, net::IpAddr, time::Instant};
+use std::{
+    hash::{BuildHasher, RandomState},
+    io,
+    net::IpAddr,
+    time::Instant,
+};
 
 use hawser_netdev::{
     mptcp::{Manager, Tuning},
@@ -32,6 +37,8 @@ pub(crate) struct Mptcp {
     pub(super) unauthenticated: UnauthenticatedCounters,
     /// ICMP errors that may still be sent before the next tick.
     pub(super) icmp_budget: u32,
+    /// Random number for the jitter of reconnections.
+    pub(super) random: u64,
     next_tick: Instant,
 }
 
@@ -52,6 +59,7 @@ impl Mptcp {
             staging: Staging::default(),
             unauthenticated: UnauthenticatedCounters::default(),
             icmp_budget: 0,
+            random: RandomState::new().hash_one(now),
             next_tick: now,
         })
     }
