@@ -1,14 +1,18 @@
 //! The multipath agent: one event loop for TUN device, control API and transport
 //! (docs/design/gateway.md).
 
-use std::{io, time::Instant};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use hawser_netdev::{
+    interface::local_destinations,
     poll::{Interest, Poller},
     tun::Tun,
 };
 use hawser_tls::Identity;
-use hawser_tunnel::counters::TunCounters;
+use hawser_tunnel::{Reach, counters::TunCounters};
 
 use crate::{
     command::{Apply, Command, Inbox},
@@ -23,6 +27,9 @@ const TUN: u64 = u64::MAX;
 const INBOX: u64 = u64::MAX - 1;
 const ADDRESSES: u64 = u64::MAX - 4;
 
+/// Interval at which the gateway's own addresses are read.
+const ADDRESS_INTERVAL: Duration = Duration::from_secs(1);
+
 /// State of the event loop.
 pub(crate) struct Agent<T> {
     started: Instant,
@@ -31,6 +38,7 @@ pub(crate) struct Agent<T> {
     locator: Locator,
     inbox: Inbox,
     stopping: bool,
+    next_address_check: Instant,
 }
 
 impl<T: Transport> Agent<T> {
@@ -46,9 +54,23 @@ impl<T: Transport> Agent<T> {
         poller.add(&inbox.waker, INBOX, Interest::Read)?;
         let locator = Locator::new(inbox.waker.clone())?;
         poller.add(&locator, ADDRESSES, Interest::Read)?;
-        let host = Host { config: config.clone(), tun, poller, device: TunCounters::default() };
+        let host = Host {
+            config: config.clone(),
+            tun,
+            poller,
+            device: TunCounters::default(),
+            reach: Reach::default(),
+        };
         let (transport, started) = (make(&host)?, Instant::now());
-        let mut this = Self { started, host, transport, locator, inbox, stopping: false };
+        let mut this = Self {
+            started,
+            host,
+            transport,
+            locator,
+            inbox,
+            stopping: false,
+            next_address_check: started,
+        };
         this.configure(config.clone(), identity, started)?;
         Ok(this)
     }
@@ -70,12 +92,16 @@ impl<T: Transport> Agent<T> {
                 match event.token {
                     TUN => self.transport.handle_device(&mut self.host, now)?,
                     INBOX => self.handle_commands(now),
-                    ADDRESSES => self.locator.handle_event(now),
+                    ADDRESSES => {
+                        self.locator.handle_event(now);
+                        self.next_address_check = now;
+                    }
                     _ => self.transport.handle_ready(&mut self.host, *event, now),
                 }
             }
             self.locate_paths(now);
             self.transport.advance(&mut self.host, now);
+            self.read_addresses(now);
         }
         self.transport.close(&mut self.host, Instant::now());
         Ok(())
@@ -126,15 +152,30 @@ impl<T: Transport> Agent<T> {
             self.locator.configure(&mut self.host.config, now);
             return Err(error);
         }
+        self.transport.reach(&mut self.host).set(config.permissions.clone());
+        config.warn();
         self.host.config = config;
+        self.next_address_check = now;
+        self.read_addresses(now);
         Ok(())
     }
 
+    /// Reads the gateway's addresses, which peers reach only as far as services are open.
+    fn read_addresses(&mut self, now: Instant) {
+        if now < self.next_address_check || self.host.config.permissions.local.is_none() {
+            return;
+        }
+        self.next_address_check = now + ADDRESS_INTERVAL;
+        match local_destinations() {
+            Ok(own) => self.transport.reach(&mut self.host).set_own(own),
+            Err(error) => tracing::warn!(%error, "cannot read the gateway's addresses"),
+        }
+    }
+
     fn status(&self, now: Instant) -> Status {
-        let branch = self.host.config.document.branch.clone();
         let mut peers = self.transport.status(now);
         self.add_waiting(&mut peers);
-        Status::new(branch, now - self.started, self.host.tun.offload(), peers)
+        Status::new(&self.host.config, now - self.started, self.host.tun.offload(), peers)
     }
 
     /// Adds the paths that cannot be used at present.

@@ -3,6 +3,7 @@
 mod check;
 pub(crate) mod classifier;
 pub(crate) mod ends;
+mod local;
 mod renamed;
 pub(crate) mod switch;
 mod transport;
@@ -16,7 +17,7 @@ use std::{
 use hawser_daemon::config::{FieldError, Invalid, typed};
 use hawser_netdev::tun;
 use hawser_tunnel::{
-    INNER_MTU, PathId,
+    INNER_MTU, PathId, Permissions,
     config::{Class, Group, Oversize, Path, Peer, Placement},
 };
 use hawser_wire::label;
@@ -30,6 +31,7 @@ use self::{
     check::{Check, INTERFACE, is_default},
     classifier::{Classifier, ClassifierDocument},
     ends::{Ends, PathDocument},
+    local::ServiceDocument,
     renamed::{Renamed, replace_old_names},
     switch::{Switch, SwitchDocument},
 };
@@ -59,6 +61,16 @@ pub(crate) struct Document {
     /// The same for IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) source6: Option<String>,
+    /// Prefixes behind this gateway, such as `10.1.0.0/24`: peers reach hosts there and nothing else.
+    /// If left out, they reach whatever the gateway does, itself included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub(crate) local: Option<Vec<String>>,
+    /// Services on the gateway's own addresses in `local` that peers may reach. Echo and errors of
+    /// ICMP, and answers to the gateway itself, always pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub(crate) services: Vec<ServiceDocument>,
     /// How packets are carried.
     pub(crate) transport: TransportDocument,
     /// Limit of each path group's queue, bytes.
@@ -141,6 +153,7 @@ pub(crate) struct Config {
     pub(crate) address: Option<IpNet>,
     pub(crate) source: Option<Ipv4Addr>,
     pub(crate) source6: Option<Ipv6Addr>,
+    pub(crate) permissions: Permissions,
     /// With the addresses that are known at present.
     pub(crate) peers: Vec<Peer>,
     /// Ends of the paths of all peers' groups, in their order.
@@ -168,6 +181,7 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
         check.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
     }
     check.identities(&document);
+    let permissions = local::check(&mut check, &document);
     let mut ends = Vec::new();
     let numbered = document.peers.iter().enumerate();
     let peers = numbered.map(|(i, peer)| check.peer(&document, i, peer, &mut ends));
@@ -177,7 +191,8 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let switch = switch.map(|section| switch::check(&mut check, section, &agents));
     let classifier = document.classifier.as_ref();
     let classifier = classifier.map(|section| classifier::check(&mut check, section));
-    let config = Config { document, address, source, source6, peers, ends, switch, classifier };
+    let config =
+        Config { document, address, source, source6, permissions, peers, ends, switch, classifier };
     match config.document.transport.kind {
         Kind::Ipip => check.ipip(&config),
         Kind::Mptcp => check.narrow_labels(&config),
@@ -225,14 +240,37 @@ impl Config {
                 ("transport.oversize", value(transport.oversize)),
             ]
         };
-        fixed(&self.document)
+        let mut errors = self.lost_encryption(new);
+        let fixed = fixed(&self.document)
             .into_iter()
             .zip(fixed(&new.document))
             .filter(|(old, new)| old != new)
             .map(|((field, old), (_, new))| {
                 FieldError::new(field, new, format!("{old}; a change needs a restart"))
-            })
-            .collect()
+            });
+        errors.extend(fixed);
+        errors
+    }
+
+    /// Logs what leaves the gateway open.
+    pub(crate) fn warn(&self) {
+        if self.document.transport.insecure {
+            tracing::warn!("no TLS: anyone on the way can read packets and forge them");
+        }
+        if self.permissions.local.is_none() {
+            tracing::warn!("no `local` prefixes: peers reach the gateway and all that it reaches");
+        }
+    }
+
+    /// Encryption can be turned on while the gateway runs, but not off.
+    fn lost_encryption(&self, new: &Self) -> Vec<FieldError> {
+        let is_lost = self.document.transport.tls.is_some() && new.document.transport.tls.is_none();
+        let error = FieldError::new(
+            "transport.tls",
+            Value::Null,
+            "files; TLS cannot be turned off without a restart",
+        );
+        Vec::from_iter(is_lost.then_some(error))
     }
 }
 
@@ -357,7 +395,7 @@ pub(crate) mod tests {
             "version": 1, "branch": "b1", "id": 1, "control": "gw1.sock",
             "tun": {"name": "hawser0", "mtu": 1500, "address": null},
             "source": "10.1.0.1",
-            "transport": {"kind": "mptcp", "tls": null},
+            "transport": {"kind": "mptcp", "tls": null, "insecure": true},
             "queue_bytes": 1_000_000,
             "peers": [{
                 "branch": "b2", "id": 2, "prefixes": ["10.2.0.0/24"],
@@ -454,13 +492,28 @@ pub(crate) mod tests {
         (document["id"], document["peers"][0]["id"]) = (json!(700), json!(959));
         document["peers"][0]["groups"][0]["id"] = json!(63);
         assert!(parse(&document).is_ok());
-        document["transport"] = json!({"kind": "mptcp"});
+        document["transport"] = json!({"kind": "mptcp", "insecure": true});
         assert_eq!(fields(&document), ["id", "peers[0].id", "peers[0].groups[0].id"]);
     }
 
     #[test]
     fn quic_is_encrypted() {
         assert_eq!(fields(&with("/transport", json!({"kind": "quic"}))), ["transport.tls"]);
+    }
+
+    #[test]
+    fn plain_transports_are_called_insecure() {
+        let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
+        for kind in ["mptcp", "ipip"] {
+            let plain = with("/transport", json!({"kind": kind}));
+            assert_eq!(fields(&plain), ["transport.insecure"]);
+        }
+        let both = json!({"kind": "mptcp", "tls": tls, "insecure": true});
+        assert_eq!(fields(&with("/transport", both)), ["transport.insecure"]);
+        let sealed = parse(&with("/transport", json!({"kind": "mptcp", "tls": tls}))).unwrap();
+        let plain = parse(&sample()).unwrap();
+        assert_eq!(sealed.fixed_differences(&plain)[0].field, "transport.tls");
+        assert_eq!(plain.fixed_differences(&sealed), []);
     }
 
     #[test]
@@ -499,11 +552,12 @@ pub(crate) mod tests {
 
     #[test]
     fn ipip_is_ipv4_and_plain() {
-        let mut document = with("/transport", json!({"kind": "ipip"}));
+        let mut document = with("/transport", json!({"kind": "ipip", "insecure": true}));
         assert!(parse(&document).is_ok());
         document["transport"]["tls"] = json!({"certificate": "a", "key": "b", "ca": "c"});
         document["peers"][0]["prefixes"] = json!(["2001:db8::/32"]);
-        assert_eq!(fields(&document), ["transport.tls", "peers[0].prefixes[0]"]);
+        let all = ["transport.tls", "transport.insecure", "peers[0].prefixes[0]"];
+        assert_eq!(fields(&document), all);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::{
     causes::{Cause, causes},
+    config::Config,
     switch::{self, SwitchCounters},
 };
 
@@ -32,6 +33,10 @@ pub(super) struct Status {
     pub(super) uptime_s: f64,
     /// Whether packets are carried: the device is up. Peers have a state of their own.
     pub(super) ready: bool,
+    /// Whether packets are carried without TLS: anyone on the way can read and forge them.
+    pub(super) insecure: bool,
+    /// Whether peers reach the local prefixes and open services only; false without `local`.
+    pub(super) restricted: bool,
     /// Offload of the TUN device: `none`, `tcp` or `tcp+udp`.
     pub(super) offload: &'static str,
     /// The other branches.
@@ -40,7 +45,7 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn new(
-        branch: String,
+        config: &Config,
         uptime: Duration,
         offload: Offload,
         peers: Vec<PeerStatus>,
@@ -51,7 +56,17 @@ impl Status {
             Offload::TcpUdp => "tcp+udp",
         };
         let (version, uptime_s) = (env!("CARGO_PKG_VERSION"), uptime.as_secs_f64());
-        Self { version, role: "gateway", branch, uptime_s, ready: true, offload, peers }
+        Self {
+            version,
+            role: "gateway",
+            branch: config.document.branch.clone(),
+            uptime_s,
+            ready: true,
+            insecure: config.document.transport.insecure,
+            restricted: config.permissions.local.is_some(),
+            offload,
+            peers,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeSet,
     ffi::{CStr, c_char},
     io,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     os::fd::AsRawFd,
     ptr,
 };
@@ -28,19 +28,53 @@ pub struct Interface {
 pub fn addresses() -> io::Result<BTreeSet<Ipv4Addr>> {
     let mut found = BTreeSet::new();
     for_each_address(|entry| {
-        if entry.ifa_addr.is_null() {
-            return;
-        }
-        // SAFETY: an address begins with its family, and that of IPv4 is a sockaddr_in; the kernel's
-        // copy may be less aligned than the type.
-        unsafe {
-            if i32::from((*entry.ifa_addr).sa_family) == libc::AF_INET {
-                let address = entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
-                found.insert(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)));
-            }
+        if let Some(IpAddr::V4(address)) = address_at(entry.ifa_addr) {
+            found.insert(address);
         }
     })?;
     Ok(found)
+}
+
+/// All destinations that the network namespace delivers to itself, besides those of the loopback: its addresses,
+/// those for broadcast, and the first of each network (broadcast in older kernels; in IPv6 that of its routers,
+/// RFC 4291 section 2.6.1).
+pub fn local_destinations() -> io::Result<BTreeSet<IpAddr>> {
+    let mut found = BTreeSet::new();
+    for_each_address(|entry| {
+        let address = address_at(entry.ifa_addr);
+        found.extend(address);
+        if entry.ifa_flags & libc::IFF_BROADCAST.cast_unsigned() != 0 {
+            found.extend(address_at(entry.ifa_ifu));
+        }
+        found.extend(match (address, address_at(entry.ifa_netmask)) {
+            (Some(IpAddr::V4(own)), Some(IpAddr::V4(mask))) => Some(IpAddr::V4(own & mask)),
+            (Some(IpAddr::V6(own)), Some(IpAddr::V6(mask))) => Some(IpAddr::V6(own & mask)),
+            _ => None,
+        });
+    })?;
+    Ok(found)
+}
+
+/// The IP address at a pointer of `getifaddrs`, which may be null.
+pub(crate) fn address_at(at: *const libc::sockaddr) -> Option<IpAddr> {
+    if at.is_null() {
+        return None;
+    }
+    // SAFETY: an address begins with its family, which says what it is; the kernel's copy may be less aligned than the
+    // type.
+    unsafe {
+        match i32::from((*at).sa_family) {
+            libc::AF_INET => {
+                let address = at.cast::<libc::sockaddr_in>().read_unaligned();
+                Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
+            }
+            libc::AF_INET6 => {
+                let address = at.cast::<libc::sockaddr_in6>().read_unaligned();
+                Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Names of all interfaces.
@@ -115,6 +149,13 @@ mod tests {
     #[test]
     fn the_loopback_is_listed() {
         assert!(names().expect("there are interfaces").contains("lo"));
+    }
+
+    #[test]
+    fn what_comes_to_the_loopback_is_listed() {
+        let found = local_destinations().expect("there are interfaces");
+        assert!(found.contains(&IpAddr::from([127, 0, 0, 1])), "{found:?}");
+        assert!(found.contains(&IpAddr::from([127, 0, 0, 0])), "{found:?}");
     }
 
     #[test]

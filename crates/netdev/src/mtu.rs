@@ -5,13 +5,13 @@
 use std::{
     ffi::{CStr, c_char},
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::IpAddr,
     os::fd::AsRawFd,
 };
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use crate::interface::{find, for_each_address};
+use crate::interface::{address_at, find, for_each_address};
 
 /// Sets the MTU of an interface.
 ///
@@ -40,34 +40,13 @@ pub fn set(name: &str, mtu: u16) -> io::Result<()> {
 pub fn of(address: IpAddr) -> io::Result<Option<u32>> {
     let mut name = None;
     for_each_address(|entry| {
-        if name.is_none() && address_of(entry) == Some(address) {
+        if name.is_none() && address_at(entry.ifa_addr) == Some(address) {
             // SAFETY: a string of the list, which is not freed yet.
             let found = unsafe { CStr::from_ptr(entry.ifa_name) };
             name = Some(found.to_string_lossy().into_owned());
         }
     })?;
     name.map(|name| find(&name).map(|interface| interface.mtu)).transpose()
-}
-
-fn address_of(entry: &libc::ifaddrs) -> Option<IpAddr> {
-    if entry.ifa_addr.is_null() {
-        return None;
-    }
-    // SAFETY: an address begins with its family, which says what it is; the kernel's copy may be less aligned than the
-    // type.
-    unsafe {
-        match i32::from((*entry.ifa_addr).sa_family) {
-            libc::AF_INET => {
-                let address = entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
-                Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
-            }
-            libc::AF_INET6 => {
-                let address = entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
-                Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
-            }
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

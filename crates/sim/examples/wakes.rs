@@ -143,6 +143,7 @@ fn node(authority: &mut Authority, own: u8, others: &[u8], paths: u8, now: Insta
     let config = Config {
         branch: format!("b{own}"),
         id: own.into(),
+        permissions: hawser_tunnel::Permissions::default(),
         own: OwnAddresses { v4: None, v6: None },
         queue_bytes: 1_000_000,
         placement: Placement::default(),

@@ -94,23 +94,17 @@ impl Handshake {
     pub fn finish(self) -> Result<Session, Error> {
         match self.0 {
             Role::Client(c) => {
-                let certificate = certificate(c.peer_certificates());
+                let chain = c.peer_certificates().unwrap_or_default().to_vec();
                 let (secrets, keys) = c.dangerous_into_kernel_connection()?;
-                Session::new(secrets, Keys::Client(Box::new(keys)), certificate)
+                Session::new(secrets, Keys::Client(Box::new(keys)), chain)
             }
             Role::Server(c) => {
-                let certificate = certificate(c.peer_certificates());
+                let chain = c.peer_certificates().unwrap_or_default().to_vec();
                 let (secrets, keys) = c.dangerous_into_kernel_connection()?;
-                Session::new(secrets, Keys::Server(Box::new(keys)), certificate)
+                Session::new(secrets, Keys::Server(Box::new(keys)), chain)
             }
         }
     }
-}
-
-type Certificates<'a> = Option<&'a [rustls::pki_types::CertificateDer<'static>]>;
-
-fn certificate(chain: Certificates<'_>) -> Vec<u8> {
-    chain.and_then(<[_]>::first).map(|certificate| certificate.to_vec()).unwrap_or_default()
 }
 
 /// Acts on a state of rustls; returns the input it consumed and whether it needs more.

@@ -12,10 +12,10 @@ use rustls::{
     client::{Resumption, WebPkiServerVerifier, danger::ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{
-        CertificateDer, PrivateKeyDer,
+        CertificateDer, PrivateKeyDer, ServerName,
         pem::{self, PemObject},
     },
-    server::{NoServerSessionStorage, WebPkiClientVerifier},
+    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
     version::TLS13,
 };
 
@@ -26,8 +26,18 @@ use crate::revoked::{Revoked, Unrevoked};
 pub struct Identity {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
-    revoked: Arc<Revoked>,
+    clients: Arc<dyn ClientCertVerifier>,
+    servers: Arc<dyn ServerCertVerifier>,
     secret: Secret,
+}
+
+/// The part of the other end in a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer<'a> {
+    /// It connected.
+    Client,
+    /// We connected to the branch of this name.
+    Server(&'a str),
 }
 
 /// Pseudorandom key extracted from the private key (RFC 5869 section 2.2).
@@ -135,10 +145,17 @@ impl Identity {
         Self::new(&chain, &key, Arc::new(roots), Arc::new(revoked))
     }
 
-    /// Whether a certificate (DER) is revoked.
+    /// Whether a peer with this certificate chain, its own first, would be accepted in a handshake now.
     #[must_use]
-    pub fn has_revoked(&self, certificate: &[u8]) -> bool {
-        self.revoked.contains(certificate)
+    pub fn accepts(&self, chain: &[CertificateDer<'_>], peer: Peer<'_>) -> bool {
+        let Some((first, rest)) = chain.split_first() else { return false };
+        let Some(now) = self.client.time_provider.current_time() else { return false };
+        match peer {
+            Peer::Client => self.clients.verify_client_cert(first, rest, now).is_ok(),
+            Peer::Server(name) => ServerName::try_from(name).is_ok_and(|name| {
+                self.servers.verify_server_cert(first, rest, &name, &[], now).is_ok()
+            }),
+        }
     }
 
     /// A key for a purpose, which only the holder of the private key can compute: the first block of HKDF-Expand (RFC
@@ -171,23 +188,24 @@ impl Identity {
         let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
             .build()
             .map_err(|e| unusable(Part::Authority)(&e))?;
-        let clients = Unrevoked { inner: clients, revoked: revoked.clone() };
+        let clients: Arc<dyn ClientCertVerifier> =
+            Arc::new(Unrevoked { inner: clients, revoked: revoked.clone() });
         let servers = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
             .build()
             .map_err(|e| unusable(Part::Authority)(&e))?;
         let servers: Arc<dyn ServerCertVerifier> = servers;
-        let servers = Unrevoked { inner: servers, revoked: revoked.clone() };
+        let servers: Arc<dyn ServerCertVerifier> = Arc::new(Unrevoked { inner: servers, revoked });
         let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13])
             .map_err(|e| unusable(Part::Key)(&e))?
-            .with_client_cert_verifier(Arc::new(clients))
+            .with_client_cert_verifier(clients.clone())
             .with_single_cert(chain.to_vec(), key.clone_key())
             .map_err(|e| unusable(Part::Key)(&e))?;
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|e| unusable(Part::Key)(&e))?
             .dangerous() // rustls calls any verifier but its own so
-            .with_custom_certificate_verifier(Arc::new(servers))
+            .with_custom_certificate_verifier(servers.clone())
             .with_client_auth_cert(chain.to_vec(), key.clone_key())
             .map_err(|e| unusable(Part::Key)(&e))?;
         // Connections last for days, so resumption gains nothing; and without tickets, KeyUpdate is the only
@@ -200,7 +218,7 @@ impl Identity {
         let salt = hmac::Key::new(HMAC_SHA256, b"hawser identity");
         let secret = hmac::sign(&salt, key.secret_der());
         let secret = Secret(hmac::Key::new(HMAC_SHA256, secret.as_ref()));
-        Ok(Self { client: Arc::new(client), server: Arc::new(server), revoked, secret })
+        Ok(Self { client: Arc::new(client), server: Arc::new(server), clients, servers, secret })
     }
 }
 

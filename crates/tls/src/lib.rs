@@ -13,7 +13,7 @@ mod revoked;
 mod session;
 
 pub use handshake::{Handshake, Step};
-pub use identity::{Identity, IdentityError, Part};
+pub use identity::{Identity, IdentityError, Part, Peer};
 pub use protection::{MAX_CIPHERTEXT_LEN, MAX_PLAINTEXT_LEN};
 pub use revoked::Revoked;
 pub use rustls::pki_types::CertificateDer;

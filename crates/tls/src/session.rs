@@ -38,7 +38,7 @@ pub struct Session {
     sealing: Protection,
     opening: Protection,
     keys: Keys,
-    certificate: Vec<u8>,
+    chain: Vec<CertificateDer<'static>>,
     update_due: bool,
     key_lifetime: u64,
 }
@@ -69,13 +69,13 @@ impl Session {
     pub(crate) fn new(
         secrets: ExtractedSecrets,
         keys: Keys,
-        certificate: Vec<u8>,
+        chain: Vec<CertificateDer<'static>>,
     ) -> Result<Self, Error> {
         Ok(Self {
             sealing: Protection::new(secrets.tx)?,
             opening: Protection::new(secrets.rx)?,
             keys,
-            certificate,
+            chain,
             update_due: false,
             key_lifetime: KEY_LIFETIME,
         })
@@ -85,13 +85,13 @@ impl Session {
     /// signature.)
     #[must_use]
     pub fn is_with(&self, name: &str) -> bool {
-        is_certificate_of(&CertificateDer::from(self.certificate.as_slice()), name)
+        self.chain.first().is_some_and(|certificate| is_certificate_of(certificate, name))
     }
 
-    /// The peer's certificate (DER).
+    /// The peer's certificate chain, its own first.
     #[must_use]
-    pub fn certificate(&self) -> &[u8] {
-        &self.certificate
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
     }
 
     /// Writes `plain` as records to the start of `out`, which must have [`sealed_len`] bytes; returns their length.

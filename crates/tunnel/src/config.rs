@@ -7,6 +7,8 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::reach::Permissions;
+
 /// Configuration of a tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -14,6 +16,8 @@ pub struct Config {
     pub branch: String,
     /// Number of this branch. The branch with the lower number connects.
     pub id: u16,
+    /// What peers may reach.
+    pub permissions: Permissions,
     /// Addresses of this gateway itself, to which the TCP proxy does not connect.
     pub own: OwnAddresses,
     /// Limit of each path group's queue, bytes.

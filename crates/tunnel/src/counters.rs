@@ -51,6 +51,10 @@ pub struct PeerDrops {
     pub malformed: u64,
     /// From the peer: source not in the peer's prefix.
     pub foreign_source: u64,
+    /// From the peer: destination not in a local prefix.
+    pub not_local: u64,
+    /// From the peer: to the gateway itself, and neither for an open service nor an answer.
+    pub closed_service: u64,
     /// From the peer: compressed with a context that is unknown here.
     pub unknown_context: u64,
 }

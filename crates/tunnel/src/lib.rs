@@ -29,6 +29,7 @@ mod path;
 mod peers;
 mod placement;
 mod proxy;
+mod reach;
 mod retry;
 mod table;
 mod tunnel;
@@ -42,6 +43,7 @@ pub use self::{
     peers::{Peer, Peers},
     placement::PathGroup,
     proxy::Stream,
+    reach::{Denied, Permissions, Reach, Service},
     retry::Retry,
     table::PrefixTable,
     tunnel::{

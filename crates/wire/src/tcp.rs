@@ -155,6 +155,19 @@ pub fn is_syn(packet: &[u8]) -> bool {
         .is_some_and(|flags| flags & flag::SYN != 0)
 }
 
+/// Whether a packet asks for a new connection: SYN without ACK. `None` if its flags are not there, as in later
+/// fragments and other protocols.
+#[must_use]
+pub fn opens_connection(packet: &ip::Packet<'_>) -> Option<bool> {
+    let segment = match packet {
+        ip::Packet::V4(packet) if packet.is_later_fragment() => return None,
+        ip::Packet::V4(packet) => packet.payload(),
+        ip::Packet::V6(packet) => packet.payload(),
+    };
+    let flags = segment.get(field::FLAGS).filter(|_| packet.protocol() == TCP)?;
+    Some(flags & (flag::SYN | flag::ACK) == flag::SYN)
+}
+
 /// The TCP checksum over pseudo-header and segment of a packet whose TCP header is at `at`: `[0, 0]` if the
 /// checksum field is valid, or the value of the field if that is 0.
 #[must_use]

@@ -17,9 +17,13 @@ pub(crate) struct TransportDocument {
     /// datagrams, one connection per path, over all of them at once; always encrypted. `ipip`: IP
     /// in IP, over the first path of the first group only.
     pub(crate) kind: Kind,
-    /// Encryption with TLS 1.3; null for none, which `quic` does not allow.
+    /// Encryption with TLS 1.3; null for none, which `quic` does not allow, and others only with
+    /// `insecure`.
     #[serde(default)]
     pub(crate) tls: Option<TlsDocument>,
+    /// Must be true for a transport without TLS: anyone on the way can read packets and forge them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) insecure: bool,
     /// Whether the kernel segments batches of `quic` datagrams (UDP GSO). If left out, a self-test
     /// at the start decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,6 +136,14 @@ pub(super) fn check(check: &mut Check, document: &TransportDocument) {
     }
     if document.kind == Kind::Quic && document.tls.is_none() {
         check.error("transport.tls", Value::Null, "files, since quic is always encrypted");
+    }
+    let plain = document.kind != Kind::Quic && document.tls.is_none();
+    if plain && !document.insecure {
+        let expected = "true, since without TLS packets can be read and forged on the way";
+        check.error("transport.insecure", false, expected);
+    }
+    if document.insecure && document.tls.is_some() {
+        check.error("transport.insecure", true, "false, since TLS is on");
     }
     if document.kind != Kind::Quic && document.tcp_proxy.is_used() {
         let found = serde_json::to_value(document.tcp_proxy).unwrap_or_default();

@@ -156,6 +156,7 @@ impl Ipip {
             return;
         };
         host.device.read.add(1, len);
+        host.reach.note(&packet, now);
         let Some(peer) = self.peers.index_by_address(packet.destination()) else {
             host.device.drops.unknown_destination += 1;
             return;
@@ -197,7 +198,7 @@ impl Ipip {
     }
 
     /// Receives from a tunnel and writes to the device.
-    fn deliver(&mut self, host: &mut Host, peer: usize, group: usize) {
+    fn deliver(&mut self, host: &mut Host, peer: usize, group: usize, now: Instant) {
         let Some((found, table)) = self.peers.peer_and_table(peer) else { return };
         let Peer { config, groups, .. } = found;
         let Some(group) = groups.get_mut(group) else { return };
@@ -221,8 +222,11 @@ impl Ipip {
                 };
                 let bytes = packet.bytes();
                 group.counters.received.add(1, bytes.len());
+                let drops = &mut group.counters.drops;
                 if table.peer(packet.source()) != Some(peer) {
-                    group.counters.drops.foreign_source += 1;
+                    drops.foreign_source += 1;
+                } else if let Err(denied) = host.reach.check(&packet, now) {
+                    denied.count(drops);
                 } else if host.tun.write(bytes, None).is_ok() {
                     host.device.written.add(1, bytes.len());
                 } else {
@@ -318,9 +322,9 @@ impl Transport for Ipip {
         Ok(())
     }
 
-    fn handle_ready(&mut self, host: &mut Host, event: Ready, _: Instant) {
+    fn handle_ready(&mut self, host: &mut Host, event: Ready, now: Instant) {
         let part = |part: u64| usize::try_from(part & 0xffff_ffff).unwrap_or(usize::MAX);
-        self.deliver(host, part(event.token >> 32), part(event.token));
+        self.deliver(host, part(event.token >> 32), part(event.token), now);
     }
 
     fn poll_timeout(&mut self, now: Instant) -> Instant {

@@ -17,10 +17,9 @@ use hawser_netdev::{
 };
 use hawser_tls::Identity;
 use hawser_tunnel::{
-    PathId,
+    PathId, Reach,
     counters::{TunCounters, UnauthenticatedCounters},
 };
-
 use rustix::io::Errno;
 
 use crate::{
@@ -38,6 +37,8 @@ pub(crate) struct Host {
     pub(crate) tun: Tun,
     pub(crate) poller: Poller,
     pub(crate) device: TunCounters,
+    /// What peers may reach.
+    pub(crate) reach: Reach,
 }
 
 /// Whether a socket could not be opened for something that may change: an address, an interface or a
@@ -78,6 +79,11 @@ pub(crate) trait Transport {
     /// MTU that the device and, as far as known, all paths support.
     fn mtu(&self, config: &Config) -> u16 {
         config.mtu()
+    }
+
+    /// What peers may reach.
+    fn reach<'a>(&'a mut self, host: &'a mut Host) -> &'a mut Reach {
+        &mut host.reach
     }
 
     /// The device is readable: reads and carries packets, within a budget.

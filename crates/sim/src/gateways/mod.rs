@@ -20,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use hawser_impair::ValueError;
 use hawser_tls::Identity;
 use hawser_tunnel::{
-    Config, Event, MAX_DATAGRAM, Purpose, Socket, Source, StreamReady, Tunnel,
+    Config, Event, MAX_DATAGRAM, Permissions, Purpose, Socket, Source, StreamReady, Tunnel,
     config::{
         Class, Congestion, Group, Options, Oversize, Path as PathConfig, Peer, Placement, Recovery,
     },
@@ -447,6 +447,7 @@ fn config(gateway: usize, paths: &[usize], options: Options) -> Config {
     Config {
         branch: name(gateway).into(),
         id: id(gateway),
+        permissions: Permissions::default(),
         own: OwnAddresses { v4: None, v6: None },
         queue_bytes: 1_000_000,
         placement: Placement::default(),

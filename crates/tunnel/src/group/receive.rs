@@ -1,6 +1,6 @@
 //! Packets from the peer: decompressed, checked, resequenced.
 
-use std::{collections::VecDeque, net::IpAddr, time::Instant};
+use std::{collections::VecDeque, time::Instant};
 
 use bytes::Bytes;
 use hawser_multipath::{DecompressError, Decompressor, Tag};
@@ -13,6 +13,25 @@ use hawser_wire::{
 };
 
 use super::state::{Group, Incoming};
+use crate::{counters::PeerDrops, reach::Denied};
+
+/// Why a well-formed packet from the peer is dropped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dropped {
+    /// Its source is not behind the peer.
+    ForeignSource,
+    /// It may not reach its destination.
+    Denied(Denied),
+}
+
+impl Dropped {
+    fn count(self, drops: &mut PeerDrops) {
+        match self {
+            Self::ForeignSource => drops.foreign_source += 1,
+            Self::Denied(denied) => denied.count(drops),
+        }
+    }
+}
 
 impl Group {
     /// Takes a datagram from a member path; packets in order are appended to `delivered`. Returns
@@ -23,13 +42,13 @@ impl Group {
         datagram: &Bytes,
         now: Instant,
         delivered: &mut VecDeque<Incoming>,
-        owns: impl FnOnce(IpAddr) -> bool,
+        check: impl FnOnce(&ip::Packet<'_>) -> Result<(), Dropped>,
     ) -> Option<u16> {
         if is_fragment(datagram) {
             let whole = self.reassemble(now, member, datagram)?;
-            return self.receive_whole(member, &whole, now, delivered, owns);
+            return self.receive_whole(member, &whole, now, delivered, check);
         }
-        self.receive_whole(member, datagram, now, delivered, owns)
+        self.receive_whole(member, datagram, now, delivered, check)
     }
 
     /// Takes a datagram that is no fragment.
@@ -39,7 +58,7 @@ impl Group {
         datagram: &Bytes,
         now: Instant,
         delivered: &mut VecDeque<Incoming>,
-        owns: impl FnOnce(IpAddr) -> bool,
+        check: impl FnOnce(&ip::Packet<'_>) -> Result<(), Dropped>,
     ) -> Option<u16> {
         if is_padding(datagram) {
             return None;
@@ -55,7 +74,7 @@ impl Group {
             Ok((header, unpack(&mut self.decompressor, header, datagram.slice_ref(packet))?))
         });
         match unpacked {
-            Ok((header, packet)) => self.order(member, header, packet, now, delivered, owns),
+            Ok((header, packet)) => self.order(member, header, packet, now, delivered, check),
             Err(DecompressError::Context(flow)) => {
                 self.counters.drops.unknown_context += 1;
                 return Some(flow);
@@ -73,16 +92,15 @@ impl Group {
         packet: Bytes,
         now: Instant,
         delivered: &mut VecDeque<Incoming>,
-        owns: impl FnOnce(IpAddr) -> bool,
+        check: impl FnOnce(&ip::Packet<'_>) -> Result<(), Dropped>,
     ) {
         let Ok(parsed) = ip::Packet::parse(&packet) else {
             self.counters.drops.malformed += 1;
             return;
         };
         self.counters.received.add(1, packet.len());
-        if !owns(parsed.source()) {
-            self.counters.drops.foreign_source += 1;
-            return;
+        if let Err(dropped) = check(&parsed) {
+            return dropped.count(&mut self.counters.drops);
         }
         let Header { flow, checksum_omitted, retransmittable, sequence, behind, paths, .. } =
             header;

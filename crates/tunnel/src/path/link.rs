@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use hawser_multipath::{Rate, Retransmittable, State, View};
-use hawser_tls::{CertificateDer, Identity, is_certificate_of};
+use hawser_tls::{CertificateDer, Identity, Peer, is_certificate_of};
 use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello, OwnAddresses, PADDING};
 use quinn_proto::{
     Connection, ConnectionHandle, ConnectionStats, Dir, FrameStats, ReadError, StreamId, Transmit,
@@ -196,13 +196,16 @@ impl Link {
         self.chain().first().is_some_and(|first| is_certificate_of(first, name))
     }
 
-    /// Whether one of the peer's certificates is revoked.
-    pub(crate) fn is_revoked(&self, identity: &Identity) -> bool {
-        self.chain().iter().any(|certificate| identity.has_revoked(certificate))
+    /// Whether the peer, a branch of this name, would not be accepted any more. Before the end of
+    /// the handshake it has no certificate to judge.
+    pub(crate) fn is_distrusted(&self, identity: &Identity, branch: &str) -> bool {
+        let (chain, is_client) = (self.chain(), self.is_client);
+        let peer = if is_client { Peer::Server(branch) } else { Peer::Client };
+        !chain.is_empty() && !identity.accepts(&chain, peer)
     }
 
     /// The peer's certificate chain, its own first.
-    fn chain(&self) -> Vec<CertificateDer<'static>> {
+    pub(crate) fn chain(&self) -> Vec<CertificateDer<'static>> {
         let identity = self.connection.crypto_session().peer_identity();
         let chain = identity.and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
         chain.map_or(Vec::new(), |chain| *chain)

@@ -136,18 +136,28 @@ impl<S: Stream> Tunnel<S> {
         }
     }
 
-    /// Closes connections whose certificate has been revoked.
-    pub(super) fn end_revoked(&mut self, now: Instant) {
+    /// Closes connections of peers whose certificate is not valid any more: it has been revoked, or
+    /// another authority is configured. Those without a hello are judged when it arrives.
+    pub(super) fn end_distrusted(&mut self, now: Instant) {
         let identity = self.settings.identity();
-        let mut revoked = Vec::new();
-        let paths = self.peers.groups_mut().flat_map(Group::links_mut);
-        let all = paths.chain(self.unowned.values_mut());
-        for link in all.filter(|link| link.is_revoked(identity)) {
-            link.connection.close(now, REFUSED, "revoked".into());
-            link.active = true;
-            revoked.push(link.at);
+        let mut ended = Vec::new();
+        for peer in self.peers.iter_mut() {
+            // Mostly all paths have the same certificate.
+            let mut last = None;
+            for link in peer.groups.iter_mut().flat_map(Group::links_mut) {
+                let chain = link.chain();
+                let known = last.take().filter(|(known, _)| *known == chain);
+                let judge = || link.is_distrusted(identity, &peer.config.branch);
+                let is_distrusted = known.map_or_else(judge, |(_, verdict)| verdict);
+                last = Some((chain, is_distrusted));
+                if is_distrusted {
+                    link.connection.close(now, REFUSED, "certificate not valid any more".into());
+                    link.active = true;
+                    ended.push(link.at);
+                }
+            }
         }
-        for at in revoked {
+        for at in ended {
             self.on_connection_lost(at, ConnectionError::LocallyClosed, now);
         }
     }

@@ -69,8 +69,8 @@ impl<S: Stream> Tunnel<S> {
     ) -> Result<PeerHello, String> {
         let PathId { peer: id, group, member } = hello.id;
         let identity = self.settings.identity().clone();
-        if self.link_mut(at).is_some_and(|link| link.is_revoked(&identity)) {
-            return Err("its certificate has been revoked".to_owned());
+        if self.link_mut(at).is_some_and(|link| link.is_distrusted(&identity, &hello.branch)) {
+            return Err("its certificate is not valid any more".to_owned());
         }
         let peer = self.peers.by_id(id).filter(|peer| peer.config.branch == hello.branch);
         let peer = peer.ok_or_else(|| format!("there is no peer {:?} ({id})", hello.branch))?;

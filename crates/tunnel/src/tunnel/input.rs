@@ -24,7 +24,7 @@ use crate::{
     admission::{Candidate, Verdict, judge},
     config::Class,
     counters::TunCounters,
-    group::Incoming,
+    group::{Dropped, Incoming},
     path::{Link, PathId, PathMtu},
     proxy::Stream,
 };
@@ -178,7 +178,11 @@ impl<S: Stream> Tunnel<S> {
             let (_, owner) = *last.insert(known.unwrap_or_else(|| (address, table.peer(address))));
             owner == Some(place)
         };
-        let mut owns = owns;
+        let (mut owns, reach) = (owns, &mut self.reach);
+        let mut check = |packet: &ip::Packet<'_>| match owns(packet.source()) {
+            true => reach.check(packet, now).map_err(Dropped::Denied),
+            false => Err(Dropped::ForeignSource),
+        };
         if let Some(link) = group.link_mut(id.member) {
             link.unread = false;
         }
@@ -187,7 +191,7 @@ impl<S: Stream> Tunnel<S> {
         {
             let member = usize::from(id.member);
             let delivered = &mut self.delivered;
-            if let Some(flow) = group.receive(member, &datagram, now, delivered, &mut owns)
+            if let Some(flow) = group.receive(member, &datagram, now, delivered, &mut check)
                 && let Some(link) = group.link_mut(id.member)
             {
                 // If there is no room, the next such packet is answered.
@@ -217,6 +221,7 @@ impl<S: Stream> Tunnel<S> {
             counters.drops.unknown_destination += 1;
             return;
         };
+        self.reach.note(&packet, now);
         let hash = flow::hash(&packet);
         let Some(index) = self.peers.choose(place, hash, class(&packet), now) else { return };
         let peer = self.peers.get_mut(place);

@@ -127,6 +127,7 @@ impl<S: Stream> Tunnel<S> {
             && behind(destination).is_none()
             && source.is_ipv4() == destination.is_ipv4()
             && is_host(own, destination)
+            && self.reach.is_host(destination)
     }
 
     /// A stream is ready.

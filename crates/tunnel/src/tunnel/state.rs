@@ -24,6 +24,7 @@ use crate::{
     path::{CLOSED, GsoBatch, Link, PathId, Settings},
     peers::{Peer, Peers},
     proxy::{Proxy, Stream},
+    reach::Reach,
     retry::Retry,
 };
 
@@ -35,9 +36,12 @@ pub struct Tunnel<S> {
     /// group's session: a new one tells the peer that sequence numbers start again.
     session: u128,
     configurations: u128,
+    /// Whether connections have yet to be checked against the identity.
+    identity_changed: bool,
     /// State of [`Tunnel::random`].
     random: u64,
     pub(super) peers: Peers<Group>,
+    pub(super) reach: Reach,
     /// By the number of their socket.
     pub(super) endpoints: BTreeMap<usize, Endpoint>,
     /// Connections that belong to no path yet, or to none any more.
@@ -80,8 +84,10 @@ impl<S: Stream> Tunnel<S> {
             settings: Settings::new(identity, config.options)?,
             session: u128::from_be_bytes(session),
             configurations: 0,
+            identity_changed: false,
             random: u64::from_be_bytes(*session.last_chunk().unwrap_or(&[0; 8])),
             peers: Peers::new(config.placement, now),
+            reach: Reach::default(),
             endpoints: BTreeMap::new(),
             unowned: BTreeMap::new(),
             proxy: config.options.proxy.then(|| Proxy::new(config.own)),
@@ -103,7 +109,7 @@ impl<S: Stream> Tunnel<S> {
         })
     }
 
-    /// Uses another identity from now on. Connections with certificates that it revokes are closed
+    /// Uses another identity from now on. Connections of peers that it does not accept are closed
     /// by the next [`Self::configure`].
     ///
     /// # Errors
@@ -114,6 +120,7 @@ impl<S: Stream> Tunnel<S> {
         options: Options,
     ) -> Result<(), NoInitialCipherSuite> {
         self.settings = Settings::new(identity, options)?;
+        self.identity_changed = true;
         Ok(())
     }
 
@@ -153,6 +160,7 @@ impl<S: Stream> Tunnel<S> {
         let Ok(removed) = self.peers.reconcile(config.id, &config.peers, open);
         self.peers.groups_mut().for_each(|group| group.backlog.set_limit(queue));
         self.peers.set_policy(config.placement);
+        self.reach.set(config.permissions.clone());
         for (peer, group) in removed {
             self.remove(peer, group, now);
         }
@@ -164,7 +172,9 @@ impl<S: Stream> Tunnel<S> {
             proxy.peers_changed = true;
         }
         self.config = config;
-        self.end_revoked(now);
+        if std::mem::take(&mut self.identity_changed) {
+            self.end_distrusted(now);
+        }
     }
 
     /// A random number, not for secrets.
@@ -180,6 +190,11 @@ impl<S: Stream> Tunnel<S> {
         let server = listens.then(server);
         let config = self.settings.endpoint(listens, socket.address, max_datagram);
         Endpoint::new(socket, sizes, config, server)
+    }
+
+    /// What peers may reach, to be told the gateway's addresses.
+    pub fn reach_mut(&mut self) -> &mut Reach {
+        &mut self.reach
     }
 
     /// Closes the connections of a removed group. The client side opens new ones as configured.

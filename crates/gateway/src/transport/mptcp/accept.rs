@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, ops::ControlFlow, time::Instant};
 
 use hawser_netdev::{mptcp::Stream, poll::Interest};
-use hawser_tls::Handshake;
+use hawser_tls::{self as tls, Handshake};
 use hawser_tunnel::{Candidate, Verdict, judge};
 use hawser_wire::record::Record;
 
@@ -134,8 +134,8 @@ impl Mptcp {
             Some(session) if !session.is_with(branch) => {
                 return Err(mismatch("its certificate is not that branch's"));
             }
-            Some(session) if self.has_revoked(session) => {
-                return Err(mismatch("its certificate has been revoked"));
+            Some(session) if !self.accepts(session, tls::Peer::Client) => {
+                return Err(mismatch("its certificate is not valid any more"));
             }
             None if !peer.has_remote(from.address.ip()) => {
                 return Err(mismatch("the branch has no such address"));

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, io, time::Instant};
 
 use hawser_netdev::poll::Interest;
-use hawser_tls::{Identity, Session};
+use hawser_tls::{self as tls, Identity, Session};
 
 use super::{group::Group, link::LinkError, state::Mptcp, token::Token};
 use crate::{config::Config, transport::Host};
@@ -30,7 +30,7 @@ impl Mptcp {
         self.peers.set_policy(config.document.placement);
         self.identity = identity.cloned();
         self.update_tokens(host, now);
-        self.end_revoked(host, now);
+        self.end_distrusted(host, now);
         Ok(())
     }
 
@@ -46,23 +46,27 @@ impl Mptcp {
         self.peers.groups_mut().for_each(|group| group.paths_moved(now));
     }
 
-    /// Whether the peer's certificate has been revoked.
-    pub(super) fn has_revoked(&self, session: &Session) -> bool {
-        self.identity.as_ref().is_some_and(|own| own.has_revoked(session.certificate()))
+    /// Whether a peer would still be accepted.
+    pub(super) fn accepts(&self, session: &Session, peer: tls::Peer<'_>) -> bool {
+        self.identity.as_ref().is_some_and(|own| own.accepts(session.chain(), peer))
     }
 
-    /// Closes connections whose certificate has been revoked, or is not known yet.
-    fn end_revoked(&mut self, host: &mut Host, now: Instant) {
+    /// Closes connections of peers whose certificate is not valid any more, or is not known yet.
+    fn end_distrusted(&mut self, host: &mut Host, now: Instant) {
         if self.identity.is_none() {
             return;
         }
         for peer in 0..self.peers.len() {
             for group in 0..self.peers.get(peer).map_or(0, |peer| peer.groups.len()) {
-                let place = self.peers.get(peer).and_then(|peer| peer.groups.get(group));
-                let Some(link) = place.and_then(|place| place.link.as_ref()) else { continue };
-                if link.session().is_none_or(|session| self.has_revoked(session)) {
-                    let why =
-                        LinkError::IdentityMismatch("its certificate may have been revoked".into());
+                let Some(known) = self.peers.get(peer) else { continue };
+                let place = known.groups.get(group).and_then(|place| place.link.as_ref());
+                let Some(link) = place else { continue };
+                let name = known.config.branch.as_str();
+                let role =
+                    if known.we_connect { tls::Peer::Server(name) } else { tls::Peer::Client };
+                if link.session().is_none_or(|session| !self.accepts(session, role)) {
+                    let why = "its certificate may not be valid any more".to_owned();
+                    let why = LinkError::IdentityMismatch(why);
                     self.finish_io(host, peer, group, Err(why), now);
                 }
             }

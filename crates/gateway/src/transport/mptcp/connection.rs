@@ -103,7 +103,7 @@ impl Mptcp {
         group: usize,
         now: Instant,
     ) -> Result<(), LinkError> {
-        let Host { tun, device, .. } = host;
+        let Host { tun, device, reach, .. } = host;
         let Some((found, table)) = self.peers.peer_and_table(peer) else { return Ok(()) };
         let Peer { config, groups, .. } = found;
         let Some(place) = groups.get_mut(group) else { return Ok(()) };
@@ -117,6 +117,8 @@ impl Mptcp {
             of_group.received.add(packets, bytes);
             if table.peer(packet.source()) != Some(peer) {
                 of_group.drops.foreign_source += 1;
+            } else if let Err(denied) = reach.check(&packet, now) {
+                denied.count(&mut of_group.drops);
             } else if tun.write(packet.bytes(), cut).is_ok() {
                 device.written.add(packets, bytes);
             } else {

@@ -53,6 +53,7 @@ impl Mptcp {
         };
         let packets = packets(&packet, read.segmentation);
         host.device.read.add(packets, read.len);
+        host.reach.note(&packet, now);
         let Some(index) = self.peers.index_by_address(packet.destination()) else {
             self.refuse(host, read.len);
             return;

@@ -14,7 +14,7 @@ use hawser_netdev::{
 };
 use hawser_tls::Identity;
 use hawser_tunnel::{
-    Event, PathId, Tunnel,
+    Event, PathId, Reach, Tunnel,
     config::{self as tunnel, Options},
     counters::UnauthenticatedCounters,
 };
@@ -219,6 +219,10 @@ impl Transport for Quic {
         self.tunnel.silent_paths(now)
     }
 
+    fn reach<'a>(&'a mut self, _: &'a mut Host) -> &'a mut Reach {
+        self.tunnel.reach_mut()
+    }
+
     fn handle_device(&mut self, host: &mut Host, now: Instant) -> io::Result<()> {
         self.device.read(host, &mut self.tunnel, now)
     }
@@ -272,6 +276,7 @@ fn tunnel_config(config: &Config, offload: &mut Option<bool>) -> tunnel::Config 
     tunnel::Config {
         branch: document.branch.clone(),
         id: document.id,
+        permissions: config.permissions.clone(),
         own: OwnAddresses { v4: config.source, v6: config.source6 },
         queue_bytes: document.queue_bytes.into(),
         placement: document.placement,
