@@ -125,6 +125,15 @@ class TcpProxyMode(StrEnum):
     """TCP connections: gateways terminate them and carry their data in QUIC streams."""
 
 
+class Service(Model):
+    """A service of a gateway itself, on its addresses in its branch's prefixes."""
+
+    protocol: Literal["tcp", "udp", "any"]
+    """`any` means everything."""
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """None: all ports."""
+
+
 class Branch(Model):
     """A site: a LAN behind a gateway with one or more WAN ports."""
 
@@ -138,6 +147,8 @@ class Branch(Model):
     """The gateway's LAN port."""
     prefix: IPv4Network
     """Addresses of the branch's LAN. The gateway gets the first, hosts the following ones."""
+    services: tuple[Service, ...] = ()
+    """Services of the gateway itself that other branches may reach. In a lab, none means all."""
 
     @property
     def lan_port(self) -> Port:

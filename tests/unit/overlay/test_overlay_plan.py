@@ -42,7 +42,7 @@ def test_quickstart_is_as_written_down() -> None:
 def test_the_workflow_has_the_ipip_plan() -> None:
     plan = network(scenario("quickstart", transport="ipip-best"))
     config: Any = emitted(plan.daemons[0])
-    assert config["transport"] == {"kind": "ipip"}
+    assert config["transport"] == {"kind": "ipip", "insecure": True}
     assert config["tun"]["mtu"] == 1480
     assert config["peers"][0]["groups"] == [
         {"id": 0, "paths": [{"local": "198.18.0.10", "remote": "198.18.0.26"}]}

@@ -26,6 +26,7 @@ from hawser.spec.overlay import (
     Oversize,
     Placement,
     Recovery,
+    Service,
     TcpProxyMode,
     TrafficType,
 )
@@ -63,6 +64,8 @@ class IpipTransport(Part):
     """IP in IP (RFC 2003), over the first path of the first group."""
 
     kind: Literal["ipip"] = "ipip"
+    insecure: Annotated[bool, omit(value=False)] = False
+    """Must be true, since it neither encrypts nor authenticates."""
 
 
 class MptcpTransport(Part):
@@ -71,6 +74,8 @@ class MptcpTransport(Part):
     kind: Literal["mptcp"] = "mptcp"
     tls: Tls | None = None
     """None for no encryption."""
+    insecure: Annotated[bool, omit(value=False)] = False
+    """Must be true without encryption."""
 
 
 class QuicTransport(Part):
@@ -197,6 +202,10 @@ class GatewayConfig(Configuration):
     """Source address of the gateway's own packets to other branches: its LAN address."""
     source6: Annotated[IPv6Address | None, OMIT_NONE] = None
     """The same for IPv6."""
+    local: Annotated[tuple[Network, ...] | None, OMIT_NONE] = None
+    """Prefixes behind the gateway: all that peers reach. None: whatever the gateway reaches."""
+    services: Annotated[tuple[Service, ...], OMIT_EMPTY] = ()
+    """Services of the gateway itself that peers may reach."""
     transport: Transport
     queue_bytes: int = 1_000_000
     """Limit of each path group's queue, bytes."""

@@ -6,7 +6,7 @@ from hawser.overlay.lab.address import Addresses
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.overlay.sdwan.fabric import Fabric, fabric
 from hawser.spec.overlay import Branch as Described
-from hawser.spec.overlay import Overlay
+from hawser.spec.overlay import Overlay, Service
 from hawser.spec.port import Port
 from hawser.spec.route import switch_kind
 from hawser.spec.topology import Internet, Topology
@@ -34,6 +34,7 @@ def _branch(branch: Described, internet: Internet, addresses: Addresses) -> Bran
         lan=branch.lan,
         source=addresses.inner[branch.lan_port].ip,
         prefixes=(branch.prefix,),
+        services=branch.services or (Service(protocol="any"),),
         ports={port.name: _port(port, internet, addresses) for port in branch.wan_ports},
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 from hawser.spec.model import Model
+from hawser.spec.overlay import Service
 from hawser.spec.topology import PortType
 
 
@@ -40,6 +41,8 @@ class Branch(Model):
     source: IPv4Address
     """The gateway's address on the LAN."""
     prefixes: tuple[IPv4Network | IPv6Network, ...]
-    """Prefixes behind the gateway."""
+    """Prefixes behind the gateway: all that other branches reach here."""
+    services: tuple[Service, ...] = ()
+    """Services of the gateway itself that they reach."""
     ports: dict[str, WanPort]
     """WAN ports by name, in order of use."""

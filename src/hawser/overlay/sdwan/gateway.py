@@ -52,6 +52,8 @@ def _without_peers(fabric: Fabric, name: str, switch: config.Switch | None) -> G
         control=PurePosixPath(f"{branch.gateway}.sock"),
         tun=config.Tun(name=TUN, mtu=_mtu(fabric)),
         source=branch.source,
+        local=branch.prefixes,
+        services=branch.services,
         transport=_transport(settings, name),
         queue_bytes=int(settings.queue),
         peers=(),
@@ -69,9 +71,9 @@ def _mtu(fabric: Fabric) -> int:
 
 def _transport(settings: Settings, branch: str) -> config.Transport:
     if settings.transport is Transport.IPIP:
-        return config.IpipTransport()
+        return config.IpipTransport(insecure=True)
     if settings.encryption is Encryption.NONE:
-        return config.MptcpTransport()
+        return config.MptcpTransport(insecure=True)
     tls = config.Tls(
         certificate=_PKI / f"{branch}.pem", key=_PKI / f"{branch}.key", ca=_PKI / "ca.pem"
     )

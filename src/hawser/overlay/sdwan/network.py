@@ -35,6 +35,7 @@ def _branch(network: Network, name: str, branch: Described) -> Branch:
         lan=branch.lan,
         source=branch.prefix.network_address + 1,
         prefixes=(branch.prefix, *network.prefixes.get(name, ())),
+        services=branch.services,
         ports={port.name: _port(port, network.ports[port]) for port in branch.wan_ports},
     )
 
