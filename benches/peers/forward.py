@@ -122,7 +122,7 @@ def _gateway(control: Path, addresses: Sequence[str], others: int, turn: str = "
         "id": 3,
         "control": str(control),
         "tun": {"name": "hawser0", "mtu": 1500},
-        "transport": {"kind": "mptcp"},
+        "transport": {"kind": "mptcp", "insecure": True},
         "peers": [],
         "switch": {"kind": "bpf", "ports": ports, "entries": entries},
     }

@@ -58,6 +58,7 @@ def network(branches: Sequence[int]) -> Network:
             "wan": ["wa", "wb"],
             "lan": "lo",
             "prefix": f"10.{n}.0.0/24",
+            "services": [{"protocol": "any"}],
         }
         for n in branches
     }

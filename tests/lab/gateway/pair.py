@@ -226,7 +226,7 @@ class Lab:
             "control": str(self.folder / f"b{number}.sock"),
             "tun": {"name": "hawser0", "mtu": 1500, "address": f"10.{number}.0.1/24"},
             "source": f"10.{number}.0.1",
-            "transport": {"kind": "mptcp", "tls": None},
+            "transport": {"kind": "mptcp", "tls": None, "insecure": True},
             "queue_bytes": 1_000_000,
             "peers": [peer],
         } | changes

@@ -153,7 +153,7 @@ def gateway_daemon(name: str, node: str, tls: str | None = None) -> GatewayDaemo
         id=1,
         control=PurePosixPath(f"{name}.sock"),
         tun=Tun(name="hawser0", mtu=1500),
-        transport=MptcpTransport(tls=files if tls else None),
+        transport=MptcpTransport(tls=files if tls else None, insecure=not tls),
         peers=(),
     )
     return GatewayDaemon(node=node, name=name, config=config)

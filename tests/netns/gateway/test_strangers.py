@@ -71,7 +71,7 @@ def test_a_flood_of_forged_initials_keeps_no_peer_out(lab: Lab) -> None:
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_restart_is_noticed_by_what_the_peer_sends(lab: Lab, number: int) -> None:
-    """The gateway that remains never sees silence: its connection ends by a reset, or another takes its place."""
+    """Its connection ends by a reset, or a new one takes its place; nobody waits for silence."""
     gateways = quic_pair(lab)
     again, other = gateways[number - 1], gateways[2 - number]
     again.stop(9)

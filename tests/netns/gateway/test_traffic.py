@@ -30,8 +30,8 @@ from lab.waiting import PATIENCE, until
 pytestmark = pytest.mark.root
 
 PLAIN: dict[str, dict[str, Any]] = {
-    "mptcp": {"kind": "mptcp", "tls": None},
-    "ipip": {"kind": "ipip"},
+    "mptcp": {"kind": "mptcp", "tls": None, "insecure": True},
+    "ipip": {"kind": "ipip", "insecure": True},
 }
 
 
