@@ -82,7 +82,8 @@ def main(interface: str, source: str, destination: str, port: str, seconds: str,
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
     payloads = [initial() for _ in range(5000)]
-    print("starts", flush=True)
+    sys.stdout.write("starts\n")
+    sys.stdout.flush()
     network, to = socket.inet_aton(source)[:2], socket.inet_aton(destination)
     began, sent = time.monotonic(), 0
     while (passed := time.monotonic() - began) < float(seconds):
@@ -92,7 +93,7 @@ def main(interface: str, source: str, destination: str, port: str, seconds: str,
             raw.sendto(packet(forged, to, int(port), payloads[sent % 5000]), (destination, 0))
             sent += 1
         time.sleep(0.001)
-    print(sent, flush=True)
+    sys.stdout.write(f"{sent}\n")
 
 
 if __name__ == "__main__":

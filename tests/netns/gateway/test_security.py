@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from lab.gateway.encrypted import encrypted_pair, fingerprint, put
-from lab.gateway.pair import Lab
+from lab.gateway.pair import Lab, pki
 from lab.waiting import until
 
 pytestmark = pytest.mark.root
@@ -68,6 +69,44 @@ def test_who_is_revoked_is_out_and_stays_out(lab: Lab, kind: str) -> None:
         assert put(two)[0] == 200
         until(lambda: one.up() and two.up(), "both are up again")
     assert len(lab.ping(5)) == 5
+
+
+@pytest.mark.parametrize("kind", ["quic", "mptcp"])
+def test_another_authority_ends_the_sessions_of_the_old_one(lab: Lab, kind: str) -> None:
+    one, two, files = encrypted_pair(lab, kind)
+    other = pki(lab.folder, ["b2"], authority="other")
+    assert put(two, ca=other["b2"]["ca"])[0] == 200
+    until(lambda: not two.up() and not one.up(), "the connection has ended")
+    time.sleep(1)
+    assert not two.up()
+    assert put(two)[0] == 200
+    until(lambda: one.up() and two.up(), "both are up again")
+    again = one.get("/v1/status")["peers"][0]["groups"][0]
+    assert put(two, ca=files["b1"]["ca"])[0] == 200
+    assert one.get("/v1/status")["peers"][0]["groups"][0]["reconnects"] == again["reconnects"]
+
+
+@pytest.mark.parametrize("kind", ["quic", "mptcp"])
+def test_a_branch_that_has_another_number_is_out(lab: Lab, kind: str) -> None:
+    one, two, _ = encrypted_pair(lab, kind)
+    moved = copy.deepcopy(two.config)
+    moved["peers"][0]["id"] = 0
+    assert two.ask("PUT", "/v1/config", moved)[0] == 200
+    until(lambda: not two.up() and not one.up(), "the session has ended")
+    time.sleep(1)
+    assert not two.up()
+    assert two.ask("PUT", "/v1/config", two.config)[0] == 200
+    until(lambda: one.up() and two.up(), "both are up again")
+
+
+def test_encryption_cannot_be_turned_off(lab: Lab) -> None:
+    one, _, _ = encrypted_pair(lab, "mptcp")
+    plain = one.config | {"transport": {"kind": "mptcp", "insecure": True}}
+    status, text = one.ask("PUT", "/v1/config", plain)
+    assert status == 422
+    assert [error["field"] for error in json.loads(text)["errors"]] == ["transport.tls"]
+    assert one.up()
+    assert one.get("/v1/status")["insecure"] is False
 
 
 def test_what_is_no_fingerprint_is_told_with_its_place(lab: Lab) -> None:
