@@ -31,7 +31,7 @@ impl Retry {
         let (first, longest) = BACKOFF;
         let pause = first.saturating_mul(1 << self.attempts.min(16)).min(longest);
         let share = u32::try_from(random % 1024).unwrap_or(0);
-        let pause = pause - pause / 2 * share / 1024;
+        let pause = pause / 2 + pause / 2 * (1024 - share) / 1024;
         self.attempts = self.attempts.saturating_add(1);
         self.at = Some(now + pause);
     }

@@ -72,6 +72,7 @@ pub struct PathId {
 }
 
 /// Connection of a member path, before, while or after it serves as that.
+#[allow(clippy::struct_excessive_bools)] // independent facts about a connection
 pub(crate) struct Link {
     pub(crate) connection: Connection,
     /// Its socket, and its handle at the endpoint there.

@@ -232,7 +232,8 @@ impl<G: Gateway> Simulation<G> {
 
 impl End {
     fn new(settings: &Settings, now: Instant, takes: bool) -> Self {
-        let config = std::sync::Arc::new(Settings::endpoint(takes, MAX_DATAGRAM));
+        let address = ([192, 0, 2, 1], 1).into();
+        let config = std::sync::Arc::new(settings.endpoint(takes, address, MAX_DATAGRAM));
         let server =
             takes.then(|| std::sync::Arc::new(settings.server(&settings.model(now), MAX_DATAGRAM)));
         Self { endpoint: Endpoint::new(config, server, true, None), link: None }

@@ -179,9 +179,11 @@ impl<S: Stream> Tunnel<S> {
             owner == Some(place)
         };
         let (mut owns, reach) = (owns, &mut self.reach);
-        let mut check = |packet: &ip::Packet<'_>| match owns(packet.source()) {
-            true => reach.check(packet, now).map_err(Dropped::Denied),
-            false => Err(Dropped::ForeignSource),
+        let mut check = |packet: &ip::Packet<'_>| {
+            if !owns(packet.source()) {
+                return Err(Dropped::ForeignSource);
+            }
+            reach.check(packet, now).map_err(Dropped::Denied)
         };
         if let Some(link) = group.link_mut(id.member) {
             link.unread = false;
