@@ -237,6 +237,7 @@ impl Config {
                 ("transport.recovery", value(transport.recovery)),
                 ("transport.resequence", transport.resequence.into()),
                 ("transport.header_compression", transport.header_compression.into()),
+                ("transport.wire_version", transport.wire_version.into()),
                 ("transport.oversize", value(transport.oversize)),
             ]
         };

@@ -109,6 +109,9 @@ pub(super) struct GroupStatus {
     pub(super) mtu: Option<u16>,
     /// Member paths that cannot be used at present, such as one whose interface has no address.
     pub(super) waiting: Vec<WaitingPath>,
+    /// Wire version in use with the peer (`quic`); null without a connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) wire_version: Option<u8>,
     /// Member paths of the `quic` transport; empty for others.
     pub(super) paths: Vec<PathStatus>,
 }

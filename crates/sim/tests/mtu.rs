@@ -186,7 +186,7 @@ fn a_failover_to_a_smaller_path_loses_nothing() {
 
 #[test]
 fn a_peer_that_knows_no_fragments_gets_none() {
-    let options = Options { fragments: false, ..OPTIONS };
+    let options = Options { newest_version: 1, ..OPTIONS };
     let mut gateways = gateways(&[1400], options);
     gateways.run(5 * SECOND);
     assert!(fits(gateways.mtu(0), 1400));

@@ -48,8 +48,8 @@ pub struct Options {
     pub udp_offload: bool,
     /// What happens to packets that exceed the path MTU.
     pub oversize: Oversize,
-    /// Whether tunnel fragmentation is offered to the peer.
-    pub fragments: bool,
+    /// Newest wire version that is spoken ([`hawser_wire::tunnel::WIRE_VERSIONS`]).
+    pub newest_version: u8,
 }
 
 /// Another branch.

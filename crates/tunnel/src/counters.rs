@@ -45,6 +45,8 @@ pub struct PeerDrops {
     pub queue_delay: u64,
     /// To the peer: larger than the path's MTU.
     pub too_long: u64,
+    /// To the peer: of a kind that it does not take (IPv6).
+    pub unsupported: u64,
     /// To the peer: the kernel refused it.
     pub send_failed: u64,
     /// From the peer: not an IP packet, or not one that may be carried.

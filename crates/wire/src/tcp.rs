@@ -155,6 +155,13 @@ pub fn is_syn(packet: &[u8]) -> bool {
         .is_some_and(|flags| flags & flag::SYN != 0)
 }
 
+/// Writes the checksum of a packet whose checksum field is 0. Packets without a TCP header stay as they are.
+pub fn fill_checksum(packet: &mut [u8]) {
+    let Some(at) = header_at(packet) else { return };
+    let sum = checksum(packet, at);
+    put(packet, at + field::CHECKSUM, u16::from_be_bytes(sum));
+}
+
 /// Whether a packet asks for a new connection: SYN without ACK. `None` if its flags are not there, as in later
 /// fragments and other protocols.
 #[must_use]

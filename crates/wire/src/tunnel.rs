@@ -5,7 +5,9 @@
 
 mod hello;
 
-pub use self::hello::{HELLO_MAX_LEN, Hello, MAX_NAME_LEN, OwnAddresses};
+pub use self::hello::{
+    Abilities, Capabilities, HELLO_MAX_LEN, Hello, MAX_NAME_LEN, OwnAddresses, WIRE_VERSIONS,
+};
 use crate::{Malformed, bytes};
 
 /// Length of a [`Header`], bytes.
@@ -185,10 +187,12 @@ mod tests {
         }
 
         #[test]
-        fn an_emitted_hello_parses(id: u16, group: u8, member: u8, session: [u8; 16], proxy: bool, v4 in 1_u32.., v6 in 1_u128.., has: (bool, bool), branch in "[a-z]{1,63}") {
+        fn an_emitted_hello_parses(id: u16, group: u8, member: u8, session: [u8; 16], abilities: bool, versions in (1..=9_u8, 9..20_u8), bits: u32, proxy: bool, v4 in 1_u32.., v6 in 1_u128.., has: (bool, bool), branch in "[a-z]{1,63}") {
             let own = OwnAddresses { v4: has.0.then(|| v4.into()), v6: has.1.then(|| v6.into()) };
             let proxy = proxy.then_some(own);
-            let hello = Hello { id, group, member, session, proxy, branch: &branch };
+            let bits = if proxy.is_some() { bits | 4 } else { bits & !4 };
+            let abilities = abilities.then_some(Abilities { versions, capabilities: Capabilities(bits) });
+            let hello = Hello { id, group, member, session, abilities, proxy, branch: &branch };
             let bytes = hello.emit();
             prop_assert_eq!(Hello::parse(&bytes), Ok(hello));
         }
@@ -210,9 +214,10 @@ mod tests {
 
     #[test]
     fn errors_name_the_field() {
-        let (session, proxy) = ([7; 16], None);
-        let good = Hello { id: 1, group: 0, member: 3, session, proxy, branch: "b1" }.emit();
-        for (byte, field) in [(0, "hello magic"), (4, "hello version"), (25, "branch name")] {
+        let (session, proxy, abilities) = ([7; 16], None, None);
+        let good =
+            Hello { id: 1, group: 0, member: 3, session, abilities, proxy, branch: "b1" }.emit();
+        for (byte, field) in [(0, "hello magic"), (4, "hello form"), (25, "branch name")] {
             let mut bad = good.clone();
             bad[byte] = 0xff;
             assert_eq!(Hello::parse(&bad).unwrap_err().field, field);

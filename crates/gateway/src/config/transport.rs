@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use hawser_tunnel::config::{Class, Congestion, Oversize, Recovery};
+use hawser_wire::tunnel::WIRE_VERSIONS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -45,9 +46,23 @@ pub(crate) struct TransportDocument {
     /// Whether `quic` compresses headers of retransmittable TCP packets; false only for comparison.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub(crate) header_compression: bool,
+    /// Newest wire version that `quic` speaks; with each peer the newest common one is used. Older
+    /// ones are for tests.
+    #[serde(default = "newest_version", skip_serializing_if = "is_newest")]
+    #[schemars(range(min = 1, max = 3))]
+    pub(crate) wire_version: u8,
     /// What happens to packets larger than a `quic` path takes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) oversize: Oversize,
+}
+
+fn newest_version() -> u8 {
+    WIRE_VERSIONS.1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks with a reference
+fn is_newest(version: &u8) -> bool {
+    *version == newest_version()
 }
 
 fn yes() -> bool {
@@ -166,6 +181,10 @@ pub(super) fn check(check: &mut Check, document: &TransportDocument) {
             false,
             "nothing, since only quic has this setting",
         );
+    }
+    if document.kind != Kind::Quic && !is_newest(&document.wire_version) {
+        let found = document.wire_version;
+        check.error("transport.wire_version", found, "nothing, since only quic has this setting");
     }
     if document.kind != Kind::Quic && document.oversize != Oversize::Answer {
         let found = serde_json::to_value(document.oversize).unwrap_or_default();

@@ -102,6 +102,7 @@ impl Group {
             tcp_proxy_flows: 0,
             mtu: None,
             waiting: Vec::new(),
+            wire_version: None,
         }
     }
 }

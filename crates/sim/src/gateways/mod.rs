@@ -26,7 +26,7 @@ use hawser_tunnel::{
     },
     counters::{GroupCounters, TunCounters, UnauthenticatedCounters},
 };
-use hawser_wire::tunnel::OwnAddresses;
+use hawser_wire::tunnel::{OwnAddresses, WIRE_VERSIONS};
 
 use self::wire::Path;
 pub use self::{
@@ -51,7 +51,7 @@ pub const OPTIONS: Options = Options {
     proxy: true,
     udp_offload: true,
     oversize: Oversize::Answer,
-    fragments: true,
+    newest_version: WIRE_VERSIONS.1,
 };
 
 /// One gateway.
@@ -74,7 +74,7 @@ pub struct Gateways {
     epoch: Instant,
     now: Duration,
     authority: Authority,
-    options: Options,
+    options: [Options; 2],
     ends: [Gateway; 2],
     paths: Vec<Path>,
     sessions: u8,
@@ -97,17 +97,37 @@ impl Gateways {
         seed: u64,
         options: Options,
     ) -> Result<Self, ValueError> {
+        Self::with_options(epoch, wires, seed, [options; 2])
+    }
+
+    /// The same with options of each gateway.
+    ///
+    /// # Errors
+    /// A value is out of range.
+    pub fn with_options(
+        epoch: Instant,
+        wires: &[Wire],
+        seed: u64,
+        options: [Options; 2],
+    ) -> Result<Self, ValueError> {
         let mut authority = Authority::new();
         let numbered = (0..).zip(wires);
         let paths = numbered.map(|(number, wire)| Path::new(wire, seed.wrapping_mul(31) + number));
         let paths: Vec<_> = paths.collect::<Result<_, _>>()?;
         let all: Vec<usize> = (0..wires.len()).collect();
         let mut gateway = |number: usize| {
-            let config = config(number, &all, options);
+            let [first, second] = options;
+            let own = if number == 0 { first } else { second };
+            let config = config(number, &all, own);
             Gateway::new(&config, &authority.identity(name(number)), 1 + number, epoch)
         };
         let ends = [gateway(0), gateway(1)];
         Ok(Self { epoch, now: Duration::ZERO, authority, options, ends, paths, sessions: 2 })
+    }
+
+    fn options_of(&self, gateway: usize) -> Options {
+        let [first, second] = self.options;
+        if gateway == 0 { first } else { second }
     }
 
     /// Current time.
@@ -120,7 +140,7 @@ impl Gateways {
     pub fn restart(&mut self, gateway: usize) {
         self.sessions += 1;
         let all: Vec<usize> = (0..self.paths.len()).collect();
-        let config = config(gateway, &all, self.options);
+        let config = config(gateway, &all, self.options_of(gateway));
         let identity = self.authority.identity(name(gateway));
         let new = Gateway::new(&config, &identity, self.sessions.into(), self.now());
         if let Some(old) = self.ends.get_mut(gateway) {
@@ -130,7 +150,7 @@ impl Gateways {
 
     /// Configures a gateway with a group of these paths only.
     pub fn configure(&mut self, gateway: usize, paths: &[usize]) {
-        let (now, config) = (self.now(), config(gateway, paths, self.options));
+        let (now, config) = (self.now(), config(gateway, paths, self.options_of(gateway)));
         if let Some(gateway) = self.ends.get_mut(gateway) {
             gateway.configure(config, now);
         }

@@ -10,7 +10,7 @@ use hawser_multipath::{
 use hawser_wire::{
     segment::GsoPacket,
     tcp,
-    tunnel::{Form, HEADER_LEN},
+    tunnel::{Capabilities, Form, HEADER_LEN},
 };
 
 use super::{known_mtu::GroupMtu, members::Members};
@@ -87,6 +87,8 @@ pub(crate) struct Group {
     pub(super) reassembly: Reassembly,
     /// Connections of the TCP proxy.
     pub(crate) proxy: ProxyQueue,
+    /// Optional parts that the peer takes.
+    takes: Capabilities,
     /// Whether there may be something to send.
     pub(crate) active: bool,
 }
@@ -122,6 +124,7 @@ impl Group {
             mtu: GroupMtu::default(),
             reassembly: Reassembly::default(),
             proxy: ProxyQueue::default(),
+            takes: Capabilities::FIRST,
             active: false,
         }
     }
@@ -209,7 +212,11 @@ impl Group {
             let [headers, payload] = large.parts(number);
             let mut bytes = arena.join(&[&[0; HEADER_LEN], headers, payload]);
             let segment = bytes.get_mut(HEADER_LEN..).unwrap_or_default();
-            let checksum_omitted = large.complete_without_checksum(number, segment);
+            let mut checksum_omitted = large.complete_without_checksum(number, segment);
+            if checksum_omitted && !self.takes.contains(Capabilities::CHECKSUM_OMITTED) {
+                tcp::fill_checksum(segment);
+                checksum_omitted = false;
+            }
             self.enqueue(now, flow, checksum_omitted, retransmittable, bytes);
         }
     }
@@ -243,7 +250,8 @@ impl Group {
         retransmittable: bool,
         bytes: &mut BytesMut,
     ) -> Compression {
-        let Some(compressor) = self.compressor.as_mut().filter(|_| self.stores_packets) else {
+        let may = self.stores_packets && self.takes.contains(Capabilities::HEADER_COMPRESSION);
+        let Some(compressor) = self.compressor.as_mut().filter(|_| may) else {
             return Compression::PLAIN;
         };
         let packet = bytes.get_mut(HEADER_LEN..).unwrap_or_default();
@@ -259,13 +267,26 @@ impl Group {
     /// whether packets are retransmittable.
     pub(super) fn update_limits(&mut self, now: Instant, size: u64) {
         let rate: f64 = self.views.iter().map(|view| view.rate.bits_per_second()).sum();
-        self.stores_packets = self.retransmission_enabled && rate < MAX_STORING_RATE;
+        let may = self.retransmission_enabled && self.takes.contains(Capabilities::RECOVERY);
+        self.stores_packets = may && rate < MAX_STORING_RATE;
         let spread = self.scheduler.spread(&self.views, size);
         let up = self.views.iter().filter(|view| view.state == State::Up);
         let delay = up.map(|view| view.delay).max().unwrap_or_default();
         self.backlog.set_target(spread, delay * 2, self.retransmit_queue.had_recent_loss(now));
         let spread = spread.min(Duration::from_millis(150));
         self.resequencer.set_min_wait(spread, self.max_retransmission_delay);
+    }
+
+    /// Sets which optional parts the peer takes.
+    pub(crate) fn set_capabilities(&mut self, takes: Capabilities) {
+        self.takes = takes;
+        self.mtu.takes_fragments = takes.contains(Capabilities::FRAGMENTS);
+        self.stores_packets &= takes.contains(Capabilities::RECOVERY);
+    }
+
+    /// Whether the peer takes inner packets of IPv6.
+    pub(crate) fn takes_ipv6(&self) -> bool {
+        self.takes.contains(Capabilities::IPV6)
     }
 
     /// Records the peer's session; returns whether it is new, and with it the peer's sequence
@@ -304,6 +325,8 @@ impl PathGroup for Group {
 
 #[cfg(test)]
 mod tests {
+    use hawser_wire::tunnel::WIRE_VERSIONS;
+
     use super::*;
 
     fn group() -> Group {
@@ -316,7 +339,7 @@ mod tests {
             proxy: false,
             udp_offload: false,
             oversize: config::Oversize::default(),
-            fragments: true,
+            newest_version: WIRE_VERSIONS.1,
         };
         Group::new(config, [0; 16], 1 << 20, options)
     }

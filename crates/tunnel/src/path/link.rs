@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use hawser_multipath::{Rate, Retransmittable, State, View};
 use hawser_tls::{CertificateDer, Identity, Peer, is_certificate_of};
-use hawser_wire::tunnel::{HEADER_LEN, HELLO_MAX_LEN, Hello, OwnAddresses, PADDING};
+use hawser_wire::tunnel::{Capabilities, HEADER_LEN, HELLO_MAX_LEN, Hello, OwnAddresses, PADDING};
 use quinn_proto::{
     Connection, ConnectionHandle, ConnectionStats, Dir, FrameStats, ReadError, StreamId, Transmit,
     VarInt, crypto::rustls::HandshakeData,
@@ -20,7 +20,7 @@ use super::{
     in_flight::{Outcomes, Stored},
     messages::{EncodedMessage, MessageStreams},
     mtu::PathMtu,
-    settings::FRAGMENTS,
+    settings::version_of,
     sizes::{MAX_BATCH, MAX_DATAGRAM, SEND_BUFFER},
 };
 
@@ -112,6 +112,7 @@ pub(crate) struct Link {
 pub(crate) struct PeerHello {
     pub(crate) id: PathId,
     pub(crate) session: [u8; 16],
+    pub(crate) capabilities: Capabilities,
     pub(crate) proxy: Option<OwnAddresses>,
     pub(crate) branch: String,
 }
@@ -187,9 +188,16 @@ impl Link {
         if !self.has_certificate_of(hello.branch) {
             return Err(format!("its certificate is not that of branch {:?}", hello.branch));
         }
-        let Hello { id, group, member, session, proxy, branch } = hello;
+        let Hello { id, group, member, session, abilities, proxy, branch } = hello;
         let id = PathId { peer: id, group, member };
-        Ok(PeerHello { id, session, proxy, branch: branch.to_owned() })
+        let capabilities = abilities.map_or_else(
+            || match self.wire_version() {
+                Some(2..) => Capabilities::FIRST.with(Capabilities::FRAGMENTS),
+                _ => Capabilities::FIRST,
+            },
+            |abilities| abilities.capabilities,
+        );
+        Ok(PeerHello { id, session, capabilities, proxy, branch: branch.to_owned() })
     }
 
     /// Whether the peer's certificate is that of a branch.
@@ -212,11 +220,11 @@ impl Link {
         chain.map_or(Vec::new(), |chain| *chain)
     }
 
-    /// Whether both ends know fragments.
-    pub(crate) fn takes_fragments(&self) -> bool {
+    /// The wire version in use, once the handshake has agreed on it.
+    pub(crate) fn wire_version(&self) -> Option<u8> {
         let data = self.connection.crypto_session().handshake_data();
         let data = data.and_then(|any| any.downcast::<HandshakeData>().ok());
-        data.and_then(|data| data.protocol).is_some_and(|protocol| protocol == FRAGMENTS)
+        version_of(&data?.protocol?)
     }
 
     /// Bytes of datagrams queued in the connection.

@@ -8,6 +8,7 @@ use std::{
 
 use hawser_multipath::ACK_DELAY;
 use hawser_tls::Identity;
+use hawser_wire::tunnel::{Abilities, Capabilities, WIRE_VERSIONS};
 use quinn_proto::{
     AckFrequencyConfig, ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig,
     RandomConnectionIdGenerator, ServerConfig, TransportConfig, VarInt,
@@ -20,9 +21,8 @@ use super::{
 };
 use crate::config::Options;
 
-/// ALPN protocols (RFC 7301) of the tunnel. With the second, datagrams may come in fragments.
-const PLAIN: &[u8] = b"hawser/1";
-pub(super) const FRAGMENTS: &[u8] = b"hawser/2";
+/// ALPN protocol (RFC 7301) of a wire version, without its number.
+const PROTOCOL: &str = "hawser/";
 
 /// Idle timeout, milliseconds (RFC 9000 section 10.1). The path is declared silent long before.
 const IDLE_TIMEOUT: VarInt = VarInt::from_u32(10_000);
@@ -54,6 +54,17 @@ const MAX_STREAMS: u32 = 2048;
 const STREAM_WINDOW: u32 = 128 << 10;
 const CONNECTION_WINDOW: u32 = 32 << 20;
 
+/// Oldest and newest wire version that are spoken.
+fn versions(options: Options) -> (u8, u8) {
+    let (oldest, newest) = WIRE_VERSIONS;
+    (oldest, options.newest_version.clamp(oldest, newest))
+}
+
+/// The wire version that an ALPN protocol stands for.
+pub(super) fn version_of(protocol: &[u8]) -> Option<u8> {
+    std::str::from_utf8(protocol).ok()?.strip_prefix(PROTOCOL)?.parse().ok()
+}
+
 /// Shared configuration of all connections.
 pub(crate) struct Settings {
     identity: Identity,
@@ -65,11 +76,20 @@ pub(crate) struct Settings {
 impl Settings {
     /// Settings for this identity.
     pub(crate) fn new(identity: &Identity, options: Options) -> Result<Self, NoInitialCipherSuite> {
-        let all: &[&[u8]] = if options.fragments { &[FRAGMENTS, PLAIN] } else { &[PLAIN] };
-        let (client, server) = identity.for_quic(all);
+        let (oldest, newest) = versions(options);
+        let all = (oldest..=newest).rev().map(|version| format!("{PROTOCOL}{version}"));
+        let all: Vec<String> = all.collect();
+        let all: Vec<&[u8]> = all.iter().map(String::as_bytes).collect();
+        let (client, server) = identity.for_quic(&all);
         let (client, server) = (client.try_into()?, server.try_into()?);
         let identity = identity.clone();
         Ok(Self { identity, client: Arc::new(client), server: Arc::new(server), options })
+    }
+
+    /// What the own hello says, in wire versions that have it.
+    pub(crate) fn abilities(&self) -> Abilities {
+        let capabilities = Capabilities::FIRST.with(Capabilities::FRAGMENTS);
+        Abilities { versions: versions(self.options), capabilities }
     }
 
     /// How packets are carried.

@@ -115,7 +115,7 @@ impl<G: Gateway> Simulation<G> {
             proxy: true,
             udp_offload: true,
             oversize: Oversize::default(),
-            fragments: true,
+            newest_version: hawser_wire::tunnel::WIRE_VERSIONS.1,
         };
         let settings = Settings::new(&identity(), options).unwrap();
         let now = Instant::now();

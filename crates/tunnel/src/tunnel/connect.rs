@@ -60,13 +60,12 @@ impl<S: Stream> Tunnel<S> {
         let Some(mut link) = self.unowned.remove(&at) else { return };
         endpoint.set_owner(at.1, Owner::Path(id));
         link.id = Some(id);
-        let takes_fragments = link.takes_fragments();
         member.retry = Retry::default();
         member.connections += 1;
         let before = member.link.replace(link);
         let anew = group.start_session(hello.session);
         group.proxy.peer = hello.proxy.filter(|_| self.proxy.is_some());
-        group.mtu.takes_fragments = takes_fragments;
+        group.set_capabilities(hello.capabilities);
         group.active = true;
         if let Some(mut old) = before {
             old.connection.close(now, CLOSED, "replaced".into());

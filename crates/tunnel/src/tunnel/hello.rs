@@ -28,8 +28,10 @@ impl<S: Stream> Tunnel<S> {
         };
         let proxy = self.proxy.as_ref().map(|proxy| proxy.own);
         let branch = self.config.branch.clone();
-        let hello = Hello { id: self.config.id, group, member, session, proxy, branch: &branch };
+        let (id, abilities) = (self.config.id, self.settings.abilities());
         if let Some(link) = self.link_mut(at) {
+            let abilities = link.wire_version().filter(|version| *version >= 3).map(|_| abilities);
+            let hello = Hello { id, group, member, session, abilities, proxy, branch: &branch };
             link.send_hello(&hello);
         }
     }

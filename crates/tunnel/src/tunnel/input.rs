@@ -228,6 +228,10 @@ impl<S: Stream> Tunnel<S> {
         let Some(index) = self.peers.choose(place, hash, class(&packet), now) else { return };
         let peer = self.peers.get_mut(place);
         let Some(group) = peer.and_then(|peer| peer.groups.get_mut(index)) else { return };
+        if matches!(packet, ip::Packet::V6(_)) && !group.takes_ipv6() {
+            group.counters.drops.unsupported += 1;
+            return;
+        }
         let flow = flow_bucket(hash);
         let mtu = group.mtu();
         match large {

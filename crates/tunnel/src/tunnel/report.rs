@@ -9,7 +9,7 @@ use crate::{
     config,
     counters::{GroupCounters, UnauthenticatedCounters},
     group::{Group, Member},
-    path::PathId,
+    path::{Link, PathId},
     placement::PathGroup,
     proxy::Stream,
 };
@@ -86,6 +86,12 @@ impl<'a> GroupView<'a> {
     pub fn connections(&self) -> (usize, u64) {
         let made = self.group.members.iter().map(|member| member.connections);
         (self.group.links().count(), made.sum())
+    }
+
+    /// The oldest wire version of its connections.
+    #[must_use]
+    pub fn wire_version(&self) -> Option<u8> {
+        self.group.links().filter_map(Link::wire_version).min()
     }
 
     /// Bytes queued.

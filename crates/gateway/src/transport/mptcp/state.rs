@@ -95,6 +95,7 @@ impl Mptcp {
             tcp_proxy_flows: 0,
             mtu: None,
             waiting: Vec::new(),
+            wire_version: None,
         }
     }
 }

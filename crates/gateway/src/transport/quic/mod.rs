@@ -290,7 +290,7 @@ fn tunnel_config(config: &Config, offload: &mut Option<bool>) -> tunnel::Config 
                 .udp_offload
                 .unwrap_or_else(|| *offload.get_or_insert_with(udp_offload::works)),
             oversize: transport.oversize,
-            fragments: true,
+            newest_version: transport.wire_version,
         },
         peers: config.peers.clone(),
     }

@@ -39,6 +39,7 @@ fn group_status(group: &GroupView<'_>, now: Instant) -> GroupStatus {
         tcp_proxy_flows,
         mtu: group.mtu(),
         waiting: Vec::new(),
+        wire_version: group.wire_version(),
         paths: paths(group, now),
     }
 }
