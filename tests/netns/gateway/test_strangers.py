@@ -20,7 +20,7 @@ import pytest
 from lab import ROOT
 from lab.gateway.pair import Gateway, Lab
 from lab.gateway.quic import quic_pair
-from lab.waiting import PATIENCE, until
+from lab.waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -42,8 +42,8 @@ def unauthenticated(gateway: Gateway) -> dict[str, int]:
     return found
 
 
-def flood(lab: Lab, seconds: int) -> subprocess.Popen[str]:
-    """Send forged Initials to gateway 2 for some time."""
+def flood(lab: Lab, seconds: int = 600) -> subprocess.Popen[str]:
+    """Send forged Initials to gateway 2, for longer than a test needs."""
     lab.at(2, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.wa.rp_filter=0")
     lab.at(2, "ip", "route", "add", "10.66.0.0/16", "via", "198.18.0.1")
     to = ("wa", "10.66.0.0", "198.18.0.2", str(LISTENER), str(seconds), str(RATE))
@@ -56,15 +56,14 @@ def flood(lab: Lab, seconds: int) -> subprocess.Popen[str]:
 def test_a_flood_of_forged_initials_keeps_no_peer_out(lab: Lab) -> None:
     one, two = quic_pair(lab)
     before = two.memory()[0]
-    sender = flood(lab, 5)
+    sender = flood(lab)
     until(lambda: unauthenticated(two)["retries"] > 2000, "addresses have to be proved")
     one.stop(9)
     one.start()
     until(one.up, "a peer that restarts is back")
-    assert sender.poll() is None, "while the flood goes on"
+    assert sender.poll() is None, "the flood goes on"
     assert len(lab.ping(10)) == 10
     assert two.memory()[1] - before < 32 << 10, "KiB: what strangers take is bounded"
-    assert sender.wait(PATIENCE) == 0
     counted = unauthenticated(two)
     assert counted["too_many"] == counted["too_many_from_source"] == 0
 

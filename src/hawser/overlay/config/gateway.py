@@ -97,6 +97,8 @@ class QuicTransport(Part):
     """Whether headers of TCP packets are compressed."""
     oversize: Annotated[Oversize, omit(Oversize.ANSWER)] = Oversize.ANSWER
     """What happens to packets that exceed the path MTU."""
+    wire_version: Annotated[int, omit(value=3), Field(ge=1, le=3)] = 3
+    """Newest wire version that is spoken; older ones are for tests."""
 
     @model_validator(mode="before")
     @classmethod
