@@ -352,6 +352,8 @@ def _described(measurement: Measurement) -> str:
     fields = measurement.model_dump(mode="json", exclude_none=True)
     ends = f"{fields.pop('source')} → {fields.pop('target')}"
     said = [f"{fields.pop('probe')} {ends}"]
+    if not measurement.start:
+        del fields["start"]
     said += (
         key if value is True else f"{key} {value}"
         for key, value in fields.items()

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 DASH = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
+SURE = "95\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}CI\N{NO-BREAK SPACE}"
+"""What stands before a confidence interval."""
+
 _SPACES = frozenset("\t\n\r")
 
 
@@ -116,7 +119,7 @@ def times(effect: Effect, unit: str = "") -> str:
     value = effect_value(effect)
     if effect.kind == "difference":
         value = f"{value} {unit}".strip()
-    return f"{value} (95 % CI {effect_interval(effect)})" if effect.interval else value
+    return f"{value} ({SURE}{effect_interval(effect)})" if effect.interval else value
 
 
 def effect_value(effect: Effect) -> str:

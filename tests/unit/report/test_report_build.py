@@ -10,7 +10,7 @@ import pytest
 import synthetic
 from hawser.report.build import build
 from hawser.report.model import Report
-from hawser.report.words import TIMES
+from hawser.report.words import SURE, TIMES
 from hawser.spec.workflow import Assertion, Reference, Variant, Workflow
 from hawser.store import Bundle, RunWriter, Sample
 
@@ -104,9 +104,9 @@ def test_finding_of_one_group_is_computed(tmp_path: Path) -> None:
     report = run(tmp_path, synthetic.quickstart(3), STEADY)
     first, second = report.finding
     assert first.startswith(
-        f"ipomp had the highest goodput, 30 Mbit/s (median of 3 runs): 2.00{TIMES} (95 % CI 1.87"
+        f"ipomp had the highest goodput, 30 Mbit/s (median of 3 runs): 2.00{TIMES} ({SURE}1.87"
     )
-    assert f"that of ipip-best and 7.50{TIMES} (95 % CI" in first
+    assert f"that of ipip-best and 7.50{TIMES} ({SURE}" in first
     assert first.endswith("that of ipip-direct.")
     assert "75\N{NO-BREAK SPACE}% of the 40 Mbit/s" in second
 

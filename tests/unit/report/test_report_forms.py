@@ -14,9 +14,11 @@ import pytest
 from markdown_it import MarkdownIt
 from matplotlib.image import imread
 
+import synthetic
 from hawser.report.build import build
 from hawser.report.model import Report
 from hawser.report.render import FORMATS, render
+from hawser.spec.workflow import Assertion
 from hawser.store import Bundle
 
 GOLDEN = Path(__file__).with_name("golden") / "quickstart.json"
@@ -186,3 +188,13 @@ def test_text_has_every_headline_figure(quickstart: Report) -> None:
         assert f"{row.summary.median:.3g}" in text
     assert "iperf3: connection reset" in text
     assert max(map(len, text.splitlines())) <= 110
+
+
+def test_an_assertion_that_fails_stands_out(tmp_path: Path) -> None:
+    workflow = synthetic.quickstart(5)
+    hopeless = (Assertion(variant={"transport": "ipomp"}, metric="goodput", at_least=1e6),)
+    workflow = workflow.model_copy(update={"assertions": hopeless})
+    page = rendered(build(Bundle.open(synthetic.write(tmp_path, workflow))), "html")
+    assert '<td class="n fails">fails</td>' in page
+    sheet = page.partition("<style>")[2].partition("</style>")[0]
+    assert "td.fails" in sheet

@@ -10,6 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Patch, PathPatch, Polygon
 from matplotlib.path import Path as Outline
+from matplotlib.patheffects import withStroke
 
 from hawser.report.figures.colours import colours
 from hawser.report.figures.scene import Box, Curve, Disc, Item, Line, Scene, Shape, Text
@@ -84,6 +85,7 @@ def _text(axes: Axes, item: Text, order: int) -> None:
         verticalalignment="baseline",
         parse_math=False,
         zorder=order,
+        path_effects=[withStroke(linewidth=3 * _POINT, foreground=colours()["surface"])],
     )
 
 
