@@ -19,7 +19,7 @@ import synthetic
 from hawser.report import document
 from hawser.report.build import build
 from hawser.report.data import document as report_document
-from hawser.report.export import write
+from hawser.report.export import content, write
 from hawser.report.export.latex import escape, in_figure
 from hawser.report.export.latex import table as latex_table
 from hawser.report.export.style import logarithmic
@@ -42,10 +42,22 @@ def echoes(count: int = 30) -> list[Sample]:
     ]  # fmt: skip
 
 
+LOAD = {
+    "received": {
+        "streams": [{"delay": {"buckets": [[0, 0, 0], [1_000_000, 3_000_000, 9], [4e6, 6e6, 1]]}}]
+    }
+}
+"""What `hawserd load` found: 2 ms nine times, 5 ms once."""
+
+
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     folder = tmp_path_factory.mktemp("runs")
-    return Bundle.open(synthetic.write(folder, synthetic.table1(2), extra=echoes()))
+    bundle = Bundle.open(synthetic.write(folder, synthetic.table1(2), extra=echoes()))
+    for trial in bundle.trials:
+        (trial.path / "raw").mkdir(exist_ok=True)
+        (trial.path / "raw" / "voice.load.json").write_text(json.dumps(LOAD))
+    return bundle
 
 
 def exported(bundle: Bundle, folder: Path, engines: tuple[str, ...] = ()) -> write.Exported:
@@ -68,6 +80,7 @@ def test_every_kind_of_figure_is_there(folder: Path) -> None:
         "map-tcp-goodput-forward",
         "tradeoff-tcp-goodput-forward-rtt-rtt",
         "ecdf-rtt-rtt",
+        "ecdf-voice-delay-forward",
         "time-tcp-goodput-forward",
     ):
         assert {f"{name}.svg", f"{name}.pdf"} <= names
@@ -93,6 +106,21 @@ def test_the_same_run_gives_the_same_files(bundle: Bundle, folder: Path, tmp_pat
         if file.name != "report.tex":
             mine = (folder / file.relative_to(tmp_path)).read_bytes()
             assert file.read_bytes() == mine, file.name
+
+
+def test_delays_of_loads_come_from_their_histograms(bundle: Bundle) -> None:
+    ((quantity, panels),) = content.delays(bundle, build(bundle).layout)
+    assert (quantity.measurement, quantity.metric, quantity.unit) == ("voice", "delay", "ms")
+    assert len(panels) == 4
+    assert panels[0].series["tcp-ipomp"][0] == ((9.0, 2.0), (1.0, 5.0))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '{"received": null}', '{"received": {"streams": [1]}}']
+)
+def test_a_histogram_that_is_damaged_is_left_out(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.load.json").write_text(text)
+    assert content._histogram(tmp_path / "x.load.json") == ()
 
 
 def test_delays_over_three_decades_have_a_logarithmic_axis(folder: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hawser.report.collect import PASSIVE, Collected, Key
 from hawser.report.model import Layout, Report, Row
 from hawser.report.words import term, way
 from hawser.spec.workflow import Labels
+from hawser.store import Bundle, files
 
 Points = tuple[tuple[float, float], ...]
 """Seconds after the measurement began, and value, in order of time."""
@@ -29,6 +32,8 @@ class Quantity:
     unit: str
     direction: str
     subject: str
+    histogram: bool = False
+    """Whether its points are values with their counts, not with times."""
 
     @property
     def title(self) -> str:
@@ -103,6 +108,33 @@ def series(found: Sequence[Collected], layout: Layout) -> Iterator[tuple[Quantit
         filled = [panel for panel in panels.values() if panel.series]
         if filled:
             yield Quantity(*key), filled
+
+
+def delays(bundle: Bundle, layout: Layout) -> Iterator[tuple[Quantity, list[Panel]]]:
+    """One-way delays of loads, from the histograms that `hawserd load` leaves in valid trials."""
+    found: dict[str, dict[str, Panel]] = {}
+    for trial in bundle.trials:
+        files = sorted((trial.path / "raw").glob("*.load.json")) if trial.record.valid else ()
+        for file in files:
+            points = _histogram(file)
+            group = layout.group(trial.record.variant)
+            if points and group in layout.groups:
+                panels = found.setdefault(file.name.removesuffix(".load.json"), {})
+                panel = panels.setdefault(group, Panel(group, {}))
+                panel.series.setdefault(layout.name(trial.record.variant), []).append(points)
+    for name, panels in sorted(found.items()):
+        ordered = [panels[group] for group in layout.groups if group in panels]
+        yield Quantity(name, "delay", "ms", "forward", "", histogram=True), ordered
+
+
+def _histogram(file: Path) -> Points:
+    """Counts, and the middle of each bucket in ms; nothing where the file is not as expected."""
+    try:
+        streams = json.loads(files.read(file))["received"]["streams"]
+        buckets = [bucket for stream in streams for bucket in stream["delay"]["buckets"]]
+        return tuple((float(n), (low + high) / 2e6) for low, high, n in buckets if n > 0)
+    except (ValueError, LookupError, TypeError):
+        return ()
 
 
 def distributed(quantity: Quantity, panels: Sequence[Panel]) -> bool:

@@ -28,7 +28,7 @@ def ecdf(quantity: Quantity, panels: Sequence[Panel], names: Sequence[str], scal
     """Draw the share of values at or below each value, all runs of a variant together.
 
     Args:
-        quantity: what is drawn.
+        quantity: what is drawn; of a histogram, points have counts instead of times.
         panels: one a group.
         names: of all series, in order.
         scale: of the axis of values.
@@ -39,8 +39,10 @@ def ecdf(quantity: Quantity, panels: Sequence[Panel], names: Sequence[str], scal
         for panel, axis in zip(panels, axes, strict=True):
             for name, runs in panel.series.items():
                 index = names.index(name)
-                pooled = np.array([value for run in runs for _, value in run])
-                axis.ecdf(pooled, color=colour(index), linestyle=LINES[index % len(LINES)])
+                pooled = np.array([point for run in runs for point in run])
+                weights = pooled[:, 0] if quantity.histogram else None
+                line = axis.ecdf(pooled[:, 1], weights, color=colour(index))
+                line.set_linestyle(LINES[index % len(LINES)])
             axis.grid(color=colours()["grid"])
             axis.set(title=said(panel.name), ylim=(0, 1.02))
             if logarithmic(values, scale):

@@ -81,7 +81,7 @@ def export(bundle: Bundle, report: Report, folder: Path, scale: Scale = "auto") 
 
 def _export(bundle: Bundle, report: Report, folder: Path, scale: Scale) -> Exported:
     engine = next((name for name in _ENGINES if shutil.which(name)), None)
-    drawn = _figures(report, collect.collect(bundle), scale)
+    drawn = _figures(bundle, report, scale)
     kept = list(itertools.islice(drawn, _MOST))
     files = [file for one in kept for file in _save(one, folder / "figures", engine)]
     shown = list(_tables(report))
@@ -105,7 +105,7 @@ def _export(bundle: Bundle, report: Report, folder: Path, scale: Scale) -> Expor
     return Exported(folder, (document, *files), tuple(remarks))
 
 
-def _figures(report: Report, found: Sequence[collect.Collected], scale: Scale) -> Iterator[_Drawn]:
+def _figures(bundle: Bundle, report: Report, scale: Scale) -> Iterator[_Drawn]:
     layout = report.layout
     for quantity, rows in content.by_metric(report):
         interval = any(row.summary.interval for row in rows)
@@ -118,12 +118,21 @@ def _figures(report: Report, found: Sequence[collect.Collected], scale: Scale) -
                 text = f"{quantity.title} ({quantity.where}), medians of the runs."
                 yield _Drawn(f"map-{quantity.slug}", text, made)
     yield from _tradeoff(report, scale)
-    happened = events(report)
-    for quantity, panels in content.series(found, layout):
-        if content.distributed(quantity, panels):
-            text = f"Distribution of {quantity.name} ({quantity.where}), all runs together."
-            made = ecdf(quantity, panels, layout.series, scale)
-            yield _Drawn(f"ecdf-{quantity.slug}", text, made)
+    yield from _within(bundle, report, scale)
+
+
+def _within(bundle: Bundle, report: Report, scale: Scale) -> Iterator[_Drawn]:
+    """Figures of what happened within runs."""
+    layout, happened = report.layout, events(report)
+    series = list(content.series(collect.collect(bundle), layout))
+    spread = [
+        (quantity, panels) for quantity, panels in series if content.distributed(quantity, panels)
+    ]
+    for quantity, panels in (*spread, *content.delays(bundle, layout)):
+        text = f"Distribution of {quantity.name} ({quantity.where}), all runs together."
+        made = ecdf(quantity, panels, layout.series, scale)
+        yield _Drawn(f"ecdf-{quantity.slug}", text, made)
+    for quantity, panels in series:
         text = f"{quantity.title} ({quantity.where}) over time: runs, and their median."
         made = over_time(quantity, panels, layout.series, happened, scale)
         yield _Drawn(f"time-{quantity.slug}", text, made)
