@@ -5,6 +5,7 @@
     overlay: {transport: quic, branches: {...}, path_groups: {...}, classes: {...}}
     ports:
       gw1.a: {address: 198.51.100.2, next_hop: 198.51.100.1, rate: 40 Mbit/s, label: fibre}
+    policy: {II: {labels: [fibre]}}
 
 `overlay` is a workflow's. A workflow puts it on a topology of the lab, a network on ports that
 exist: so a network can be tried in a lab first, and a lab can become a network.
@@ -18,7 +19,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from hawser.spec.model import Model, Name
-from hawser.spec.overlay import Overlay
+from hawser.spec.overlay import Overlay, TrafficType
+from hawser.spec.policy import Application, ApplicationName, ClassPolicy
 from hawser.spec.port import Port
 from hawser.spec.topology import Channel, Internet, Link, Node, PortType, Topology, WanPort
 from hawser.spec.units import Rate
@@ -68,6 +70,10 @@ class Network(Model):
     """WAN ports of the gateways, `gateway.port`."""
     prefixes: dict[Name, tuple[IPv4Network | IPv6Network, ...]] = {}
     """Further addresses behind branches, by branch."""
+    applications: Annotated[dict[ApplicationName, Application], Field(max_length=256)] = {}
+    """Applications, for `policy`."""
+    policy: dict[TrafficType, ClassPolicy] = {}
+    """What each class is, and the lines that it uses."""
     mtu: Annotated[int, Field(ge=1280, le=9216)] = 1500
     """Largest IP packet that all lines carry, bytes."""
 

@@ -6,6 +6,7 @@ from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.overlay.sdwan.fabric import Fabric, fabric
 from hawser.spec.network import AccessLine, Network, topology
 from hawser.spec.overlay import Branch as Described
+from hawser.spec.policy_groups import policy_classes, policy_groups
 from hawser.spec.port import Port
 from hawser.spec.route import switch_kind
 
@@ -20,8 +21,8 @@ def fabric_of(network: Network, like: Fabric | None = None) -> Fabric:
     overlay = network.overlay
     return fabric(
         {name: _branch(network, name, each) for name, each in overlay.branches.items()},
-        overlay.settings,
-        overlay.path_groups.values(),
+        overlay.settings.model_copy(update={"classes": policy_classes(network)}),
+        (*overlay.path_groups.values(), *policy_groups(network)),
         switch=switch_kind(topology(network), overlay),
         mtu=network.mtu,
         like=like,

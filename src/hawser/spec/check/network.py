@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from hawser.spec.check.classifier import classifier
 from hawser.spec.check.overlay import overlay, overlay_on
 from hawser.spec.check.path_group import path_groups
+from hawser.spec.check.policy import policy
 from hawser.spec.errors import choices, found
 from hawser.spec.network import Network, topology
 from hawser.spec.overlay import Encryption, SwitchKind, Transport
@@ -29,6 +30,7 @@ def network(network: Network) -> Iterator[Issue]:
     yield from path_groups(like, network.overlay)
     if not misfits:
         yield from classifier(like, network.overlay)
+        yield from policy(network)
 
 
 def _transport(network: Network) -> Iterator[Issue]:
