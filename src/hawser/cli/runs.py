@@ -140,7 +140,8 @@ def prune(
     for one in found:
         output.say(one.run)
     removed = "removed" if yes else "would be removed; --yes removes them"
-    output.say(f"{len(found)} runs {removed}." if found else "Nothing to remove.")
+    number = "1 run" if len(found) == 1 else f"{len(found)} runs"
+    output.say(f"{number} {removed}." if found else "Nothing to remove.")
 
 
 @app.command("archive")

@@ -49,9 +49,9 @@ def finding(comparison: Comparison) -> str:
     effects = [one for line in comparison.lines for one in line.effects if one is not None]
     if not comparison.reference:
         return (
-            f"{count(len(effects), 'value')} compared with the first run, without verdicts: what"
-            " one run differs from another may be what runs differ anyway. Compare three runs a"
-            " side (--against), or interleave both in one run (hawser run FILE --against RUN)."
+            f"{count(len(effects), 'value')} compared with the first run, without verdicts: two"
+            " runs of the same system differ, too. For verdicts, compare three runs a side"
+            " (--against), or interleave both in one run (hawser run FILE --against RUN)."
         )
     known = [one for one in effects if one.interval is not None]
     up = sum(_change(one) == "higher" for one in effects)
