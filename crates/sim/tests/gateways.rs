@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::{Duration, Instant};
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
 
 use hawser_sim::gateways::{Gateways, OPTIONS, Wire, number_of, segment};
 use proptest::prelude::*;
@@ -203,7 +206,12 @@ fn a_proxied_connection_outlives_a_path_and_not_a_gateway() {
 fn connections_wait_while_a_path_takes_no_further_messages() {
     let mut gateways = gateways(&[Wire::new(100.0, 50.0)], 12);
     // More at once than a QUIC connection has streams.
-    let clients = (0..3000).map(|port| gateways.connect(0, 4000 + port)).collect::<Vec<_>>();
+    let host = |number: u16| {
+        let [a, b, c, _] = hawser_sim::gateways::host(0).octets();
+        Ipv4Addr::new(a, b, c, 100 + u8::try_from(number % 4).unwrap())
+    };
+    let clients = (0..3000).map(|port| gateways.connect_from(0, host(port), 4000 + port));
+    let clients = clients.collect::<Vec<_>>();
     for client in &clients {
         client.send(&[6; 100]);
         gateways.wake(0, client);

@@ -39,7 +39,7 @@ fn any_two_versions_carry_traffic_both_ways() {
             }
             let client = gateways.connect(0, 4000);
             gateways.run(SECOND);
-            client.send(&[7; 100_000]);
+            client.send(&vec![7; 100_000]);
             gateways.wake(0, &client);
             gateways.run(2 * SECOND);
             let server = gateways.opened_streams(1).first().cloned().unwrap();

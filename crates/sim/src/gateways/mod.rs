@@ -238,8 +238,13 @@ impl Gateways {
 
     /// A client behind a gateway connects to a host behind the other; returns the client's end.
     pub fn connect(&mut self, gateway: usize, port: u16) -> StreamEnd {
-        let (now, ends) = (self.now(), [gateway, 1 - gateway].map(host));
-        let [client, server] = ends.map(|ip| SocketAddr::from((ip, port)));
+        self.connect_from(gateway, host(gateway), port)
+    }
+
+    /// The same for a client with another address behind the gateway.
+    pub fn connect_from(&mut self, gateway: usize, client: Ipv4Addr, port: u16) -> StreamEnd {
+        let now = self.now();
+        let [client, server] = [client, host(1 - gateway)].map(|ip| SocketAddr::from((ip, port)));
         let (stream, end) = stream::pair();
         if let Some(gateway) = self.ends.get_mut(gateway) {
             end.set_number(gateway.tunnel.next_stream());

@@ -1,12 +1,12 @@
 //! One TCP connection terminated by the proxy.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::{Bytes, BytesMut};
 use hawser_multipath::{RecvStream, SendStream};
 use hawser_wire::proxy::{Kind, Message, Reason};
 
-use super::{FULL_PACKET, stream::Stream};
+use super::{FULL_PACKET, quotas::Party, stream::Stream};
 use crate::path::EncodedMessage;
 
 /// Bytes read from a connection before they can be sent: maximum, and while memory is short.
@@ -15,6 +15,10 @@ const MIN_READ_AHEAD: usize = 4 << 10;
 
 /// One connection may take this fraction (1/n) of the remaining memory.
 const MEMORY_SHARE: u64 = 8;
+
+/// Seconds within which a server must have answered, and within which the peer must have said so.
+const CONNECT_TIME: u8 = 30;
+const OPEN_TIME: u8 = 40;
 
 /// Identifies a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +42,10 @@ pub(crate) enum Stage {
 #[allow(clippy::struct_excessive_bools)] // what a socket and each direction have come to
 pub(crate) struct Flow<S> {
     pub(crate) id: FlowId,
+    pub(crate) party: Party,
     pub(crate) stage: Stage,
+    /// Seconds in a stage before it is open.
+    waited: u8,
     pub(crate) stream: S,
     /// To the peer.
     pub(crate) send: SendStream,
@@ -57,10 +64,13 @@ pub(crate) struct Flow<S> {
 
 impl<S: Stream> Flow<S> {
     /// A connection with a receive window of `window` bytes.
-    pub(crate) fn new(id: FlowId, stage: Stage, stream: S, window: u32) -> Self {
+    pub(crate) fn new(id: FlowId, client: IpAddr, stage: Stage, stream: S, window: u32) -> Self {
+        let from = (stage == Stage::Connecting).then_some(id.peer);
         Self {
             id,
+            party: Party { client, from },
             stage,
+            waited: 0,
             stream,
             send: SendStream::new(0),
             unsent: BytesMut::new(),
@@ -72,6 +82,17 @@ impl<S: Stream> Flow<S> {
             failed: None,
             queued: false,
         }
+    }
+
+    /// A second has passed; returns whether it was not opened in time.
+    pub(super) fn is_late(&mut self) -> bool {
+        let limit = match self.stage {
+            Stage::Connecting => CONNECT_TIME,
+            Stage::Opening => OPEN_TIME,
+            Stage::Open => return false,
+        };
+        self.waited = self.waited.saturating_add(1);
+        self.waited > limit
     }
 
     /// Whether it may have something to send.

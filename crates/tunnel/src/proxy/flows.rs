@@ -8,12 +8,10 @@ use super::{
     FULL_PACKET,
     flow::{Flow, FlowId},
     queue::{COUNTED, ProxyQueue},
+    quotas::Quotas,
     stream::Stream,
 };
 use crate::path::{EncodedMessage, PathId};
-
-/// Maximum number of connections.
-const MAX_FLOWS: usize = 4096;
 
 /// Bytes of all connections from peers, and to peers.
 const MEMORY: u64 = 64 << 20;
@@ -36,6 +34,7 @@ pub(crate) struct Proxy<S> {
     flows: Vec<Option<Flow<S>>>,
     free: Vec<usize>,
     slots: HashMap<FlowId, usize>,
+    pub(crate) quotas: Quotas,
     /// Messages received.
     pub(crate) received: Vec<(PathId, Vec<u8>)>,
     /// Connections to be serviced.
@@ -56,6 +55,7 @@ impl<S: Stream> Proxy<S> {
             flows: Vec::new(),
             free: Vec::new(),
             slots: HashMap::new(),
+            quotas: Quotas::default(),
             received: Vec::new(),
             pending: Vec::new(),
             peers_changed: false,
@@ -78,10 +78,6 @@ impl<S: Stream> Proxy<S> {
         MEMORY.saturating_sub(self.granted)
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.slots.len() >= MAX_FLOWS
-    }
-
     pub(crate) fn flow_mut(&mut self, slot: usize) -> Option<&mut Flow<S>> {
         self.flows.get_mut(slot).and_then(Option::as_mut)
     }
@@ -98,6 +94,7 @@ impl<S: Stream> Proxy<S> {
     pub(crate) fn insert(&mut self, flow: Flow<S>) {
         let slot = self.next_slot();
         self.slots.insert(flow.id, slot);
+        self.peers_changed |= self.quotas.add(flow.party);
         if self.free.pop().is_some() {
             if let Some(place) = self.flows.get_mut(slot) {
                 *place = Some(flow);
@@ -110,10 +107,19 @@ impl<S: Stream> Proxy<S> {
     pub(crate) fn take(&mut self, slot: usize) -> Option<Flow<S>> {
         let flow = self.flows.get_mut(slot)?.take()?;
         self.slots.remove(&flow.id);
+        self.peers_changed |= self.quotas.remove(flow.party);
         self.free.push(slot);
         self.granted = self.granted.saturating_sub(flow.recv.window());
         self.unsent = self.unsent.saturating_sub(flow.unsent() as u64);
         Some(flow)
+    }
+
+    /// A second has passed; returns connections that were not opened in time.
+    pub(crate) fn second(&mut self) -> Vec<usize> {
+        self.peers_changed |= self.quotas.second();
+        let flows = self.flows.iter_mut().enumerate();
+        let late = flows.filter_map(|(slot, flow)| flow.as_mut()?.is_late().then_some(slot));
+        late.collect()
     }
 
     /// Slots of the connections that satisfy `wanted`.

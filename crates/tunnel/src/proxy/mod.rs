@@ -7,6 +7,7 @@
 mod flow;
 mod flows;
 mod queue;
+mod quotas;
 #[cfg(test)]
 mod simulation;
 mod stream;
@@ -16,6 +17,7 @@ pub(crate) use self::{
     flow::{Flow, FlowId, Stage},
     flows::{MAX_WINDOW, Proxy},
     queue::ProxyQueue,
+    quotas::Party,
 };
 
 /// Payload of a connection that fills a packet, bytes.

@@ -19,8 +19,11 @@ use super::{
 use crate::{
     config::{self, Class},
     path::PathId,
-    proxy::{Flow, FlowId, MAX_WINDOW, Stage, Stream},
+    proxy::{Flow, FlowId, MAX_WINDOW, Party, Proxy, Stage, Stream},
 };
+
+/// Messages waiting for a peer beyond which it is not told what was refused.
+const MAX_WAITING_RESETS: usize = 8192;
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,7 @@ impl<S: Stream> Tunnel<S> {
     /// [`Self::handle_connecting`].
     #[must_use]
     pub fn next_stream(&self) -> usize {
-        self.proxy.as_ref().map_or(0, crate::proxy::Proxy::next_slot)
+        self.proxy.as_ref().map_or(0, Proxy::next_slot)
     }
 
     /// A client has connected: asks the peer to connect to the server. If that is impossible, the
@@ -58,13 +61,14 @@ impl<S: Stream> Tunnel<S> {
         let (even, id) = (peer.we_connect, peer.config.id);
         let Some(group) = peer.groups.get_mut(index) else { return };
         let Some(proxy) = &mut self.proxy else { return };
-        if group.proxy.peer.is_none() || proxy.is_full() {
+        let party = Party { client: client.ip(), from: None };
+        if group.proxy.peer.is_none() || !proxy.quotas.admits(party) {
             group.proxy.counters.refused += 1;
             return;
         }
         let number = group.proxy.numbers.allocate(even);
         let id = FlowId { peer: id, group: group.config.id, number };
-        let flow = Flow::new(id, Stage::Opening, stream, proxy.grant());
+        let flow = Flow::new(id, client.ip(), Stage::Opening, stream, proxy.grant());
         group.proxy.send_control(&flow.open_message((client, server)));
         group.proxy.counters.opened += 1;
         group.proxy.flows += 1;
@@ -85,9 +89,10 @@ impl<S: Stream> Tunnel<S> {
             }
             let id = FlowId { peer: path.peer, group: path.group, number };
             let connect = Connect { id, window, source, destination };
-            match (may, proxy.is_full()) {
+            let party = Party { client: source.ip(), from: Some(path.peer) };
+            match (may, proxy.quotas.admits(party)) {
                 (false, _) => self.refuse(&connect, Reason::Denied),
-                (_, true) => self.refuse(&connect, Reason::Full),
+                (_, false) => self.refuse(&connect, Reason::Full),
                 _ => return Some(connect),
             }
         }
@@ -100,10 +105,10 @@ impl<S: Stream> Tunnel<S> {
             Ok(stream) => stream,
             Err(reason) => return self.refuse(connect, reason),
         };
-        let Connect { id, window, .. } = *connect;
+        let Connect { id, window, source, .. } = *connect;
         let Some(group) = self.peers.group_mut(id.peer, id.group) else { return };
         let Some(proxy) = &mut self.proxy else { return };
-        let mut flow = Flow::new(id, Stage::Connecting, stream, proxy.grant());
+        let mut flow = Flow::new(id, source.ip(), Stage::Connecting, stream, proxy.grant());
         flow.send = SendStream::new(window.into());
         proxy.insert(flow);
         group.proxy.counters.opened += 1;
@@ -114,8 +119,11 @@ impl<S: Stream> Tunnel<S> {
     fn refuse(&mut self, connect: &Connect, reason: Reason) {
         let FlowId { peer, group, number } = connect.id;
         let Some(group) = self.peers.group_mut(peer, group) else { return };
-        group.proxy.send_control(&Message { flow: number, kind: Kind::Reset(reason) });
         group.proxy.counters.refused += 1;
+        if group.proxy.priority.len() >= MAX_WAITING_RESETS {
+            return; // The peer gives up by itself.
+        }
+        group.proxy.send_control(&Message { flow: number, kind: Kind::Reset(reason) });
         group.active = true;
     }
 
@@ -226,7 +234,12 @@ impl<S: Stream> Tunnel<S> {
                 flow.send.raise_limit(limit);
                 self.queue_if_sendable(slot);
             }
-            Kind::Reset(_) => self.end_flow(slot, Ending::PeerReset),
+            Kind::Reset(reason) => {
+                if reason == Reason::Full && flow.stage == Stage::Opening {
+                    proxy.peers_changed |= proxy.quotas.note_full(path.peer);
+                }
+                self.end_flow(slot, Ending::PeerReset);
+            }
             Kind::Open { .. } => {}
         }
     }
@@ -255,6 +268,14 @@ impl<S: Stream> Tunnel<S> {
         proxy.granted += after - before;
         if done {
             self.end_flow(slot, Ending::Finished);
+        }
+    }
+
+    /// A second has passed: ends connections that were not opened in time.
+    pub(super) fn end_late_flows(&mut self) {
+        let late = self.proxy.as_mut().map(Proxy::second).unwrap_or_default();
+        for slot in late {
+            self.end_flow(slot, Ending::Failed(Reason::TimedOut));
         }
     }
 
@@ -299,9 +320,16 @@ impl<S: Stream> Tunnel<S> {
         self.proxy.as_mut().is_some_and(|proxy| std::mem::take(&mut proxy.peers_changed))
     }
 
-    /// Peers that take part in the proxy, with their own addresses.
+    /// Clients that have too many connections, so that new ones go as datagrams.
+    pub fn proxy_full_clients(&self) -> impl Iterator<Item = IpAddr> {
+        self.proxy.iter().flat_map(|proxy| proxy.quotas.full_clients.iter().copied())
+    }
+
+    /// Peers that take part in the proxy and have room, with their own addresses.
     pub fn proxy_peers(&self) -> impl Iterator<Item = (&config::Peer, OwnAddresses)> + Clone {
-        self.peers.iter().filter_map(|peer| {
+        let takes = |peer: u16| self.proxy.as_ref().is_some_and(|proxy| proxy.quotas.takes(peer));
+        let peers = self.peers.iter().filter(move |peer| takes(peer.config.id));
+        peers.filter_map(|peer| {
             let own = peer.groups.iter().find_map(|group| group.proxy.peer)?;
             Some((&peer.config, own))
         })

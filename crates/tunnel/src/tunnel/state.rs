@@ -66,6 +66,7 @@ pub struct Tunnel<S> {
     pub(super) opens: VecDeque<Open>,
     pub(super) next_tick: Instant,
     pub(super) next_liveness_check: Instant,
+    pub(super) next_second: Instant,
 }
 
 impl<S: Stream> Tunnel<S> {
@@ -105,6 +106,7 @@ impl<S: Stream> Tunnel<S> {
             opens: VecDeque::new(),
             next_tick: now,
             next_liveness_check: now,
+            next_second: now,
             config: Config { peers: Vec::new(), ..config.clone() },
         })
     }

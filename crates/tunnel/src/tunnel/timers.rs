@@ -73,6 +73,10 @@ impl<S: Stream> Tunnel<S> {
         for (number, path) in due {
             self.connect(number, path, now);
         }
+        if now >= self.next_second {
+            self.next_second = now + Duration::from_secs(1);
+            self.end_late_flows();
+        }
         let proxied = self.proxy.is_some();
         for group in self.peers.groups_mut() {
             group.links_mut().for_each(|link| link.probe_if_silent(now));

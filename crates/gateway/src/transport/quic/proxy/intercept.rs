@@ -5,7 +5,7 @@
 //! The table keeps the name `hawser_lane` of earlier versions, so that an upgraded gateway replaces
 //! what the previous one left behind.
 
-use std::{fmt::Write as _, process::Child};
+use std::{fmt::Write as _, net::IpAddr, process::Child};
 
 use hawser_netdev::routes::{self, Family, Routes};
 use hawser_tunnel::config::{Class, Peer};
@@ -92,11 +92,12 @@ impl Intercept {
 }
 
 /// The nftables table, replacing an existing one. Connections to hosts of `peers` are intercepted,
-/// except those to the gateways' own addresses.
+/// except those to the gateways' own addresses and those of `full` clients.
 pub(super) fn ruleset<'a>(
     config: &Config,
     ports: Ports,
     peers: &(impl Iterator<Item = (&'a Peer, OwnAddresses)> + Clone),
+    full: &[IpAddr],
 ) -> String {
     let own = |of: fn(&OwnAddresses) -> Option<String>| {
         list(peers.clone().filter_map(|(_, own)| of(&own)))
@@ -109,7 +110,9 @@ pub(super) fn ruleset<'a>(
         let Some(port) = port.filter(|_| families.contains(&family)) else { continue };
         chains += &tproxy_chains(config, family, port);
         if let Some(peers) = prefixes(family, peers.clone().map(|(peer, _)| peer)) {
-            new += &new_connections(config, family, &peers, own);
+            let of_family = full.iter().filter(|client| client.is_ipv4() == (family == Family::V4));
+            let full = list(of_family.map(ToString::to_string));
+            new += &new_connections(config, family, &peers, (own, full));
         }
     }
     format!(
@@ -127,15 +130,21 @@ pub(super) fn ruleset<'a>(
 }
 
 /// Rule that selects new connections to hosts of peers.
-fn new_connections(config: &Config, family: Family, peers: &str, own: Option<String>) -> String {
+fn new_connections(
+    config: &Config,
+    family: Family,
+    peers: &str,
+    (own, full): (Option<String>, Option<String>),
+) -> String {
     let (ip, tun) = (header(family), &config.document.tun.name);
     let from = config.classifier.as_ref().map_or_else(
         || format!("iifname != {{ \"{tun}\", \"lo\" }}"),
         |classifier| format!("iifname \"{}\"", classifier.lan),
     );
     let own = own.map_or(String::new(), |own| format!("{ip} daddr != {own} "));
+    let full = full.map_or(String::new(), |full| format!("{ip} saddr != {full} "));
     format!(
-        "\t\t{from} {ip} daddr {peers} {own}tcp flags & (fin | syn | rst | ack) == syn jump {ip}_types\n"
+        "\t\t{from} {ip} daddr {peers} {own}{full}tcp flags & (fin | syn | rst | ack) == syn jump {ip}_types\n"
     )
 }
 
@@ -224,13 +233,20 @@ mod tests {
         let own = OwnAddresses { v4: "10.2.0.1".parse().ok(), v6: None };
         let peers = [(&config.peers[0], own)];
         let both = Ports { v4: 5000, v6: Some(5001) };
-        let text = ruleset(&config, both, &peers.into_iter());
+        let text = ruleset(&config, both, &peers.into_iter(), &[]);
         let v4 = "iifname \"lan\" ip daddr { 10.2.0.0/24 } ip daddr != { 10.2.0.1 } tcp flags";
         let v6 = "iifname \"lan\" ip6 daddr { 2001:db8:2::/64 } tcp flags";
         assert!(text.contains(v4) && text.contains(v6), "{text}");
         assert!(text.contains("tproxy ip6 to [::1]:5001"), "{text}");
-        let without = ruleset(&config, Ports { v4: 5000, v6: None }, &peers.into_iter());
+        let full = [[10, 1, 0, 9].into(), "2001:db8:1::9".parse().unwrap()];
+        let text = ruleset(&config, both, &peers.into_iter(), &full);
+        let v4 = "ip daddr != { 10.2.0.1 } ip saddr != { 10.1.0.9 } tcp flags";
+        assert!(text.contains(v4) && text.contains("ip6 saddr != { 2001:db8:1::9 } tcp"), "{text}");
+        let without = ruleset(&config, Ports { v4: 5000, v6: None }, &peers.into_iter(), &[]);
         assert!(!without.contains("ip6"), "{without}");
-        assert!(!ruleset(&config, both, &[].into_iter()).contains("jump"), "no peer takes part");
+        assert!(
+            !ruleset(&config, both, &[].into_iter(), &[]).contains("jump"),
+            "no peer takes part"
+        );
     }
 }

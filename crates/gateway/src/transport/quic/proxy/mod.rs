@@ -56,7 +56,7 @@ impl Proxy {
         let listener6 = Listener::bind(Ipv6Addr::LOCALHOST.into()).ok();
         let v6 = listener6.as_ref().map(Listener::port).transpose()?;
         let ports = Ports { v4: listener.port()?, v6 };
-        let rules = ruleset(config, ports, &std::iter::empty());
+        let rules = ruleset(config, ports, &std::iter::empty(), &[]);
         let intercept = Intercept::new(rules).map_err(unsupported)?;
         raise_limit();
         host.poller.add(&listener, LISTENER, Interest::Read)?;
@@ -97,7 +97,8 @@ impl Proxy {
         self.changed |= tunnel.proxy_peers_changed();
         if self.changed && now >= self.next_look {
             self.next_look = now + TICK;
-            let rules = ruleset(&host.config, self.ports, &tunnel.proxy_peers());
+            let full: Vec<_> = tunnel.proxy_full_clients().collect();
+            let rules = ruleset(&host.config, self.ports, &tunnel.proxy_peers(), &full);
             self.changed = !self.intercept.change(rules);
         }
     }
