@@ -12,6 +12,7 @@ h1 -- gw1 ==a,b== internet ==a,b== gw2 -- h2, ...         (lab/plans/subflows.py
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import time
@@ -24,6 +25,7 @@ from hawser.driver.local import LocalLab
 from hawser.overlay.lab.plan import NetworkPlan
 from lab.gateway import tcp_proxy
 from lab.gateway.encrypted import encrypted_pair, fingerprint, put
+from lab.gateway.flood import flood, unauthenticated
 from lab.gateway.groups import GROUP_PORTS, busiest, two_groups
 from lab.gateway.pair import Gateway, Lab
 from lab.gateway.quic import MTU, paths_of, quic_pair
@@ -45,6 +47,8 @@ from lab.waiting import until
 pytestmark = pytest.mark.root
 
 RATES = (10, 10, 10, 10)
+
+_log = logging.getLogger(__name__)
 
 
 @pytest.fixture
@@ -124,6 +128,45 @@ def test_who_is_revoked_is_out_at_once(lab: Lab, kind: str, by: str) -> None:
     until(lambda: not two.up(), "the connection has ended")
     until(lambda: not one.up(), "the other end knows")
     assert time.monotonic() - begin < 3
+
+
+def test_peers_hardly_notice_a_flood_of_forged_initials(lab: Lab) -> None:
+    """10 000 a second, to one of two addresses: goodput, and the time until a peer connects."""
+    one, two = quic_pair(lab.paths(RATES), paths=len(RATES))
+
+    def goodput() -> float:
+        return float(lab.iperf(seconds=4)["end"]["sum_received"]["bits_per_second"])
+
+    goodput()
+    undisturbed, memory = goodput(), two.memory()[0]
+    sender = flood(lab, 0, "i2a", "198.18.3.2")
+    disturbed = goodput()
+    one.stop(signal.SIGKILL)
+    one.start()
+    begin = time.monotonic()
+    until(lambda: one.up() and one.subflows() == len(RATES), "all paths are up")
+    connected = time.monotonic() - begin
+    grown = two.memory()[1] - memory
+    asked = unauthenticated(two)["retries"]
+    _log.info("goodput %.3f, connected in %.2f s", disturbed / undisturbed, connected)
+    _log.info("memory + %d KiB, %d times Retry", grown, asked)
+    assert sender.poll() is None
+    assert disturbed / undisturbed > 0.9
+    assert connected < 1
+    assert grown < 32 << 10
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_packets_pass_soon_after_a_restart(lab: Lab, number: int) -> None:
+    gateways = quic_pair(lab.paths(RATES), paths=len(RATES))
+    gateways[number - 1].stop(signal.SIGKILL)
+    gateways[number - 1].start()
+    begin = time.monotonic()
+    ping = ("ping", "-c1", "-W0.1", "10.2.0.1")
+    until(lambda: "1 received" in lab.at(1, *ping, check=False), "packets pass")
+    passed = time.monotonic() - begin
+    _log.info("packets pass %.2f s after the restart of gateway %d", passed, number)
+    assert passed < 1
 
 
 @pytest.mark.parametrize("by", ["server", "client"])

@@ -140,7 +140,7 @@ def test_addresses_of_the_configuration_may_come_late(lab: Lab, kind: str) -> No
     """Where paths name addresses, not interfaces."""
     lab.direct()
     lab.at(1, "ip", "addr", "flush", "dev", "wa", "scope", "global")
-    changes = {"transport": {"kind": kind, "tls": None}} if kind == "ipip" else {}
+    changes = {"transport": {"kind": kind, "tls": None, "insecure": True}} if kind == "ipip" else {}
     if kind == "ipip":
         one, two = lab.gateway(1, 2, **changes), lab.gateway(2, 1, **changes)
         one.start()
@@ -179,7 +179,7 @@ def test_ipip_over_ipv6(lab: Lab) -> None:
     for number in (1, 2):
         lab.at(number, "ip", "addr", "add", f"fd00::{number}/64", "dev", "wa")
     lab.wans = {1: ["fd00::1"], 2: ["fd00::2"]}
-    one, two = lab.pair(transport={"kind": "ipip", "tls": None})
+    one, two = lab.pair(transport={"kind": "ipip", "tls": None, "insecure": True})
     until(lambda: device_mtu(lab, 1) == device_mtu(lab, 2) == 1460, "the MTU is known")
     send_bytes(lab, 4 << 20)
     assert len(lab.ping(5)) == 5

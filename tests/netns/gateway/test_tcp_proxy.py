@@ -41,6 +41,7 @@ from lab.gateway.tcp_proxy import (
     line,
     listening,
     proxy_counters,
+    rules,
     said,
     start,
     transfer,
@@ -239,3 +240,54 @@ def test_metrics_count_proxied_connections(lab: Lab) -> None:
     assert f'hawser_gateway_tcp_proxy_connections_total{{{labels},cause="ended"}} 1' in text
     assert f"hawser_gateway_tcp_proxy_sent_bytes_total{{{labels}}} 1004000" in text
     assert f"hawser_gateway_group_tcp_proxy_flows{{{labels}}} 0" in text
+
+
+ECHO_TO_ALL = """
+import asyncio
+async def echo(reader, writer):
+    while part := await reader.read(1 << 16):
+        writer.write(part)
+async def serve():
+    server = await asyncio.start_server(echo, "", port, backlog=1000)
+    print("listens")
+    await server.serve_forever()
+asyncio.run(serve())
+"""
+
+MANY = """
+def ask(number):
+    streams = [socket.create_connection(("10.2.0.2", port), 120) for _ in range(number)]
+    for stream in streams:
+        stream.sendall(b"x")
+        assert stream.recv(1) == b"x"
+    return streams
+streams = ask(520)
+print("first")
+sys.stdin.readline()
+more = ask(100)
+print("more")
+sys.stdin.readline()
+for stream in streams + more:
+    stream.close()
+print("closed")
+"""
+
+
+def test_more_connections_of_a_client_than_its_share_go_as_datagrams(lab: Lab) -> None:
+    one, _ = gateways(lab)
+    server = start(lab, SERVER, ECHO_TO_ALL)
+    assert line(server) == "listens"
+    client = start(lab, CLIENT, MANY, stdin=subprocess.PIPE)
+    assert client.stdin
+    assert line(client) == "first"
+    until(lambda: "saddr != 10.1.0.2" in rules(one), "its connections are not intercepted")
+    before = proxy_counters(one)["opened"]
+    client.stdin.write("\n")
+    client.stdin.flush()
+    assert line(client) == "more"
+    counted = proxy_counters(one)
+    assert (counted["opened"], counted["refused"]) == (before, 0)
+    client.stdin.write("\n")
+    client.stdin.flush()
+    assert line(client) == "closed"
+    until(lambda: "saddr" not in rules(one), "it has its share again")
