@@ -17,6 +17,8 @@ SETTLE_S = 4.0
 """Time during which the gateway has to be healthy. An idle path sends a packet each second, and
 counts as down when its acknowledgement is overdue (docs/design/path-liveness.md); with `mptcp`
 after 3 s. A shorter trial would not see that a path is cut."""
+REASONS = 3
+"""Reasons that are given, at most."""
 PATIENCE_S = 15.0
 """Time after which a configuration that is not kept is given up."""
 
@@ -97,5 +99,6 @@ class Trial:
             return "the daemon is not ready"
         up = {peer.branch for peer in status.peers if peer.answers}
         if self.before and not self.before & up:
-            return f"{', '.join(sorted(self.before))}: reached before, and not any more"
+            why = f" ({'; '.join(status.missing[:REASONS])})" if status.missing else ""
+            return f"{', '.join(sorted(self.before))}: reached before, and not any more{why}"
         return ""

@@ -27,6 +27,14 @@ class PathStatus(Answer):
         return self.state not in ("probing", "down")
 
 
+class WaitingPath(Answer):
+    """A member path that cannot be used at present."""
+
+    member: int
+    reason: str
+    """What is missing, such as an address."""
+
+
 class GroupStatus(Answer):
     """One path group to a peer: one connection of the transport."""
 
@@ -40,6 +48,7 @@ class GroupStatus(Answer):
     remote: str | None = None
     paths: tuple[PathStatus, ...] = ()
     """Empty with other transports than `quic`."""
+    waiting: tuple[WaitingPath, ...] = ()
 
     @property
     def answers(self) -> bool:
@@ -93,6 +102,12 @@ class GatewayStatus(DaemonStatus):
     peers: tuple[PeerStatus, ...] = ()
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """What paths wait for, each once."""
+        groups = [group for peer in self.peers for group in peer.groups]
+        return tuple(dict.fromkeys(path.reason for group in groups for path in group.waiting))
+
+    @property
     def connected(self) -> bool:
         """Whether every group to every peer is up."""
         return self.ready and all(group.up for peer in self.peers for group in peer.groups)
@@ -106,7 +121,10 @@ class GatewayStatus(DaemonStatus):
             for group in peer.groups
             if not group.up
         ]
-        return f"not connected to {', '.join(down)}" if down else super().lacks
+        if not down:
+            return super().lacks
+        why = f": {'; '.join(self.missing)}" if self.missing else ""
+        return f"not connected to {', '.join(down)}{why}"
 
     @property
     def others(self) -> tuple[tuple[str, bool], ...]:

@@ -43,6 +43,19 @@ def test_a_branch_that_is_cut_off_returns() -> None:
     assert trial.reason == "b2, b3: reached before, and not any more"
 
 
+def test_what_paths_wait_for_is_told_once() -> None:
+    path = {"member": 0, "reason": "no IPv4 address on wan0"}
+    groups = [{"id": number, "up": False, "waiting": [path]} for number in range(2)]
+    peer = {"branch": "b2", "up": False, "groups": groups}
+    found = status().model_dump() | {"peers": [peer]}
+    cut_off = GatewayStatus.model_validate(found)
+    trial = Trial.begin(0, status(b2=True), ["b2"], ["b2"])
+    assert trial.judge(PATIENCE_S, cut_off) is Verdict.RETURN
+    lacking = "no IPv4 address on wan0"
+    assert trial.reason == f"b2: reached before, and not any more ({lacking})"
+    assert cut_off.lacks == f"not connected to b2 (group 0), b2 (group 1): {lacking}"
+
+
 def test_without_the_controller_it_returns() -> None:
     trial = Trial.begin(0, None, [], [])
     assert trial.judge(PATIENCE_S - 1, status()) is Verdict.ASK
