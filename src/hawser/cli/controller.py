@@ -211,9 +211,10 @@ def apply(
 ) -> None:
     """Put a network in force."""
     from hawser.spec.network_file import load_network
+    from hawser.spec.site import document_of
 
     found = load_network(file.read_bytes(), str(file))
-    network = found.model_dump(mode="json", by_alias=True, exclude_none=True)
+    network = document_of(found)
     client = remote.client(url, authority)
     body = {"network": network, "reason": reason, **history.stages(canary, observe)}
     if dry_run:

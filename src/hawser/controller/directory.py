@@ -45,6 +45,7 @@ from hawser.pki.key import key_pem, new_key, read_key
 from hawser.pki.seal import new_sealing_key
 from hawser.spec.model import Model
 from hawser.spec.network import Network
+from hawser.spec.site import document_of
 from hawser.spec.units import Duration
 from hawser.store.statistics.store import StatisticsStore
 
@@ -160,7 +161,7 @@ def init(
     for name in (_SETTINGS, _SEALING_KEY):
         if (path / name).exists():
             raise DirectoryError(f"{path / name}: there is a controller already")
-    network = version.network_of(version.document_of(network))
+    network = version.network_of(document_of(network))
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     database = directory.database(settings)
     if migrate.revision(database) is not None:

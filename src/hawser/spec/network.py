@@ -19,9 +19,10 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from hawser.spec.model import Model, Name
-from hawser.spec.overlay import Overlay, TrafficType
+from hawser.spec.overlay import MAX_BRANCHES, Overlay, TrafficType
 from hawser.spec.policy import Application, ApplicationName, ClassPolicy
 from hawser.spec.port import Port
+from hawser.spec.site import Site, Template
 from hawser.spec.topology import Channel, Internet, Link, Node, PortType, Topology, WanPort
 from hawser.spec.units import Rate
 
@@ -70,6 +71,10 @@ class Network(Model):
     """WAN ports of the gateways, `gateway.port`."""
     prefixes: dict[Name, tuple[IPv4Network | IPv6Network, ...]] = {}
     """Further addresses behind branches, by branch."""
+    templates: Annotated[dict[Name, Template], Field(max_length=256)] = {}
+    """What branches have in common, for `sites`."""
+    sites: Annotated[dict[Name, Site], Field(max_length=MAX_BRANCHES)] = {}
+    """Branches that are made of templates."""
     applications: Annotated[dict[ApplicationName, Application], Field(max_length=256)] = {}
     """Applications, for `policy`."""
     policy: dict[TrafficType, ClassPolicy] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hawser.spec.check.network import network as check
 from hawser.spec.errors import Place, Problems
 from hawser.spec.network import Network
+from hawser.spec.site import expanded
 from hawser.spec.syntax import parse
 from hawser.spec.tree import Table
 from hawser.spec.validate import report, validate
@@ -26,6 +27,9 @@ def load_network(text: str | bytes, file: str) -> Network:
         raise problems.failure()
     if not isinstance(tree, Table):
         problems.add(Place(file, 1, 1), "", "expected a mapping")
+        raise problems.failure()
+    tree = expanded(tree, problems)
+    if problems:
         raise problems.failure()
     network, issues = validate(Network, tree)
     report(issues if network is None else check(network), tree, problems)

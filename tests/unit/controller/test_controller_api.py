@@ -275,6 +275,51 @@ def test_a_wrong_network_is_refused_with_every_place(api: Api) -> None:
     assert api.get("/v1/network")["number"] == 1
 
 
+SMALL = {
+    "branch": {
+        "id": "${id}",
+        "gateway": "${gateway}",
+        "wan": ["wa"],
+        "lan": "lan0",
+        "prefix": "${lan}",
+    },
+    "ports": {"wa": {"address": "${address}", "next_hop": "${router}"}},
+}
+SITE = {
+    "template": "small",
+    "variables": {
+        "id": 7,
+        "gateway": "gw7",
+        "lan": "10.7.0.0/24",
+        "address": "192.0.2.202",
+        "router": "192.0.2.201",
+    },
+}
+
+
+def test_a_site_is_a_branch_like_any_other(api: Api) -> None:
+    made = patch(api, {"templates": {"small": SMALL}, "sites": {"b7": SITE}})
+    assert made.status_code == 200, made.text
+    network = api.get("/v1/network")["network"]
+    assert "b7" not in network["overlay"]["branches"]
+    assert "gw7.wa" not in network["ports"]
+    assert Machine().join(api, token(api, "b7")).json()["branch"] == "b7"
+    first = api.get("/v1/gateways")[0]["id"]
+    configuration = api.get(f"/v1/gateways/{first}/configuration")
+    assert configuration["source"] == "10.7.0.1"
+    # A change of the template reaches its sites.
+    other = {"templates": {"small": {"ports": {"wa": {"interface": "eth9"}}}}}
+    assert patch(api, other).status_code == 200
+    answer = patch(api, {"sites": {"b7": {"variables": {"id": None}}}})
+    assert answer.status_code == 422
+    (problem,) = answer.json()["errors"]
+    assert problem["field"] == "sites.b7.branch.id"
+    assert "which is no variable" in problem["message"]
+    whole = {"network": network | {"sites": {"b7": SITE | {"template": "x"}}}, "reason": "x"}
+    assert api.call("PUT", "/v1/network", whole).status_code == 422
+    assert api.call("PUT", "/v1/network", whole | {"network": network}).status_code == 200
+
+
 def test_what_a_change_would_do(api: Api) -> None:
     change = {"overlay": {"path_groups": {"far": {"paths": ["b1.a>b2.b"]}}}}
     found = api.do("POST", "/v1/network/try", {"patch": change})

@@ -28,6 +28,7 @@ from hawser.controller.policy import version
 from hawser.controller.policy.difference import changes, patched
 from hawser.overlay.sdwan.moves import class_moves, path_moves
 from hawser.overlay.sdwan.network import fabric_of
+from hawser.spec.site import document_of
 
 Json = Any
 
@@ -44,7 +45,7 @@ def read_network(shared: Shared, _who: BranchReader) -> VersionAnswer:
 @router.put("/network", responses=documented(409))
 def replace_network(body: NetworkBody, shared: Shared, who: BranchChanger) -> VersionAnswer:
     """Put another network in force. Where nothing differs, no version is added."""
-    wanted = version.document_of(body.network)
+    wanted = document_of(body.network)
     return _change(shared, who, body, lambda _: wanted)
 
 
@@ -72,13 +73,13 @@ def try_change(body: TryBody, shared: Shared, _who: BranchReader) -> TryAnswer:
     with shared.database.read() as session:
         current = version.newest(session)
     if body.network is not None:
-        new = version.network_of(version.document_of(body.network))
+        new = version.network_of(document_of(body.network))
     else:
         new = version.network_of(patched(current.document, body.patch))
     old = fabric_of(version.network_of(current.document))
     return TryAnswer(
         base=current.number,
-        changes=changes(current.document, version.document_of(new)),
+        changes=changes(current.document, document_of(new)),
         branches=_changed(shared, new),
         paths=tuple(path_moves(old, fabric_of(new))),
         classes=tuple(class_moves(old.settings.classes, new.overlay.classes)),

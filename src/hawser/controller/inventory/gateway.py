@@ -110,7 +110,7 @@ def _ask(
     session: Session, token: Token, key: str, request: str, address: str, now: datetime
 ) -> Gateway:
     document = version.newest(session).document
-    if token.branch not in document["overlay"]["branches"]:
+    if not version.has_branch(document, token.branch):
         raise Conflict(f"the network has no branch {token.branch} any more")
     if of_branch(session, token.branch) is not None:
         raise Conflict(f"branch {token.branch} has a gateway, which can be revoked")

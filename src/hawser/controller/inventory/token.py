@@ -51,7 +51,7 @@ def add_token(
     if not who.has(branch):
         raise Forbidden(f"you have no permission for {branch}")
     document = version.newest(session).document
-    if branch not in document["overlay"]["branches"]:
+    if not version.has_branch(document, branch):
         raise Invalid([Issue(("branch",), f"found {branch}, expected a branch of the network")])
     secret = new_secret()
     token = Token(

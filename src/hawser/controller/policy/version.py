@@ -19,7 +19,10 @@ from hawser.controller.errors import Conflict, Invalid, NotFound
 from hawser.controller.policy.difference import changes
 from hawser.controller.policy.limit import permit
 from hawser.spec.check.network import network as check
+from hawser.spec.errors import Problems
 from hawser.spec.network import Network
+from hawser.spec.site import document_of, expanded, tree_of
+from hawser.spec.tree import Table, plain
 from hawser.spec.validate import Issue
 
 Json = Any
@@ -27,18 +30,25 @@ _LONGEST_REASON = 500
 _CHANGED = "network.change"
 
 
-def document_of(network: Network) -> Json:
-    """Write a network as it is stored and exported."""
-    return network.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
 def read(document: Json) -> Network:
     """Read a network as strictly as a file: an address is no number, a number no text.
 
     Raises:
         ValidationError: it is none.
+        Invalid: its sites cannot be made of its templates.
     """
+    if isinstance(document, dict) and document.get("sites"):
+        tree, problems = tree_of(document), Problems()
+        assert isinstance(tree, Table)  # noqa: S101 (of a mapping)
+        document = plain(expanded(tree, problems))
+        if problems:
+            raise Invalid([Issue(tuple(each.field.split(".")), each.message) for each in problems])
     return Network.model_validate_json(json.dumps(document), strict=True)
+
+
+def has_branch(document: Json, branch: str) -> bool:
+    """Tell whether the network of a document has a branch."""
+    return branch in document["overlay"]["branches"] or branch in document.get("sites", ())
 
 
 def network_of(document: Json) -> Network:
