@@ -15,7 +15,6 @@ from typing import Any
 
 from hawser.probe.base import ProbeError
 from hawser.spec.measurement import Iperf3, Protocol
-from hawser.stats.fairness import jain
 from hawser.store.sample import Direction, Sample
 
 Report = Mapping[str, Any]
@@ -140,6 +139,8 @@ def _summary(spec: Iperf3, result: Result) -> list[tuple[str, str, float]]:
         rows.append(("loss", "%", _loss(received, _tail(spec, result))))
         rows.append(("jitter", "ms", received["jitter_ms"]))
     if spec.streams > 1:
+        from hawser.stats.fairness import jain  # imports scipy, which plans do not need
+
         index = jain([_received(each) for each in result.receiver["end"]["streams"]])
         rows += [("fairness", "ratio", index)] if index is not None else []
     return rows
