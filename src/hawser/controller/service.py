@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator
 
 import uvicorn
+import uvloop
 from fastapi import FastAPI
 
 from hawser.controller.api.app import create
@@ -27,7 +28,8 @@ def start(directory: Directory) -> None:
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    asyncio.run(_serve(directory))
+    logging.getLogger("websockets").setLevel(logging.WARNING)  # a line for each connection
+    uvloop.run(_serve(directory))
 
 
 async def _serve(directory: Directory) -> None:

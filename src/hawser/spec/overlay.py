@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from ipaddress import IPv4Network
+from itertools import combinations
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
@@ -241,6 +243,13 @@ class Overlay(Settings):
     switch: SwitchKind | None = None
     """Switch for paths through other branches, with the `mptcp` and `quic` transports. Default:
     `bpf` if a path needs a switch, otherwise none."""
+
+    def default_pairs(self) -> Iterator[tuple[str, str]]:
+        """Give the pairs of branches that have a tunnel though no path group joins them."""
+        hubs = frozenset(self.hubs)
+        for one, other in combinations(self.branches, 2):
+            if not hubs or one in hubs or other in hubs:
+                yield one, other
 
     @property
     def settings(self) -> Settings:

@@ -36,7 +36,7 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OidcProvider]
 def context(tmp_path: Path, _quick_passwords: None) -> Iterator[Context]:
     made = controller(tmp_path / "acme", Clock(datetime.now(UTC)))
     yield made
-    made.database.close()
+    made.close()
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ class Gateways:
     def reach(self, branch: str, peers: set[str]) -> None:
         up = {name: name in peers for name in self.numbers if name != branch}
         now, number = self.context.clock(), self.numbers[branch]
-        self._note(lambda s: observation.seen(s, number, branch, up, now))
+        self._note(lambda s: observation.reaches(s, number, branch, up, now))
 
     def keep(self, *branches: str) -> None:
         """Keep what they should have."""

@@ -31,7 +31,6 @@ from hawser.controller.api.model import (
     TokenAnswer,
     TokenBody,
 )
-from hawser.controller.context import Context
 from hawser.controller.db.tables import Gateway, Observation, Token
 from hawser.controller.errors import NotFound
 from hawser.controller.inventory import gateway, token
@@ -123,7 +122,9 @@ def list_gateways(shared: Shared, who: BranchReader) -> list[GatewayAnswer]:
     plan = shared.watch.plan()
     with shared.database.read() as session:
         found = [each for each in gateway.gateways(session) if who.has(each.branch)]
-        return [_gateway(session, shared, plan, each) for each in found]
+        rows = {row.gateway: row for row in observation.observations(session)}
+        ends, now = gateway.ends(session), shared.clock()
+    return [_gateway(plan, each, rows[each.id], ends.get(each.id), now) for each in found]
 
 
 @router.get("/gateways/{number}", responses=documented(404))
@@ -131,7 +132,11 @@ def read_gateway(number: Number, shared: Shared, who: BranchReader) -> GatewayAn
     """Give a gateway."""
     plan = shared.watch.plan()
     with shared.database.read() as session:
-        return _gateway(session, shared, plan, _own(session, who, number))
+        found = _own(session, who, number)
+        row = session.get_one(Observation, number)
+        certificates = gateway.certificates(session, number)
+    end = certificates[0].expires if certificates else None
+    return _gateway(plan, found, row, end, shared.clock())
 
 
 @router.post("/gateways/{number}/approve", status_code=204, responses=documented(404, 409))
@@ -201,12 +206,12 @@ def _own(session: Session, who: Principal, number: int) -> Gateway:
     return found
 
 
-def _gateway(session: Session, shared: Context, plan: Plan, found: Gateway) -> GatewayAnswer:
-    row, now = session.get_one(Observation, found.id), shared.clock()
-    certificates = gateway.certificates(session, found.id)
+def _gateway(
+    plan: Plan, found: Gateway, row: Observation, end: datetime | None, now: datetime
+) -> GatewayAnswer:
     return GatewayAnswer(
         state=state_of(found),
-        certificate_expires=certificates[0].expires if certificates else None,
+        certificate_expires=end,
         connected=is_connected(row, now),
         seen=row.seen,
         software=row.software,

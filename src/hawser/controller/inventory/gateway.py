@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from hawser.controller.access import audit
@@ -47,6 +47,14 @@ def state_of(gateway: Gateway) -> State:
 def gateways(session: Session) -> Sequence[Gateway]:
     """Give all gateways, those that were revoked too."""
     return session.scalars(select(Gateway).order_by(Gateway.id)).all()
+
+
+def approved(session: Session) -> dict[int, str]:
+    """Give the branches of approved gateways, by the gateways' numbers."""
+    wanted = select(Gateway.id, Gateway.branch).where(
+        Gateway.approved.is_not(None), Gateway.revoked.is_(None)
+    )
+    return {row[0]: row[1] for row in session.execute(wanted.order_by(Gateway.id))}
 
 
 def by_id(session: Session, number: int) -> Gateway:
@@ -206,6 +214,12 @@ def certificates(session: Session, number: int) -> Sequence[Certificate]:
     """Give all certificates of a gateway, the newest first."""
     wanted = select(Certificate).where(Certificate.gateway == number)
     return session.scalars(wanted.order_by(Certificate.issued.desc())).all()
+
+
+def ends(session: Session) -> dict[int, datetime]:
+    """Give when the newest certificate of each gateway expires."""
+    wanted = select(Certificate.gateway, func.max(Certificate.expires))
+    return {row[0]: row[1] for row in session.execute(wanted.group_by(Certificate.gateway))}
 
 
 def revoked_fingerprints(session: Session, now: datetime) -> Sequence[str]:

@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 
 from hawser.controller.db.database import Database
 from hawser.controller.errors import Invalid
-from hawser.controller.inventory.gateway import State, gateways, revoked_fingerprints, state_of
+from hawser.controller.inventory.gateway import approved, revoked_fingerprints
 from hawser.controller.policy import rollout
 from hawser.controller.policy.configuration import Computer, Desired
 from hawser.controller.policy.sync import Observed
 from hawser.controller.policy.version import network_of, newest_number, version
-from hawser.controller.telemetry.observation import is_connected, observations, observed
+from hawser.controller.telemetry.observation import all_observed
 from hawser.spec.network import Network
 
 _log = logging.getLogger(__name__)
@@ -66,24 +66,21 @@ class Watch:
     def _read(self, last: Plan | None) -> Plan:
         now = self._clock()
         with self._database.read() as session:
-            found, number = gateways(session), newest_number(session)
+            members, number = approved(session), newest_number(session)
             revoked = tuple(revoked_fingerprints(session, now))
-            seen = {row.gateway: row for row in observations(session)}
+            seen = all_observed(session, now)
             staged = rollout.running(session)
             stage = (staged.number, staged.stage, staged.base) if staged else None
             key = (number, revoked, stage)
             same = last is not None and (last.version, last.revoked, last.rollout) == key
             wanted = last.desired if last and same else self._wanted(session, number, revoked)
-        approved = {each.id: each.branch for each in found if state_of(each) is State.APPROVED}
         return Plan(
             version=number,
             revoked=revoked,
             desired=wanted,
-            approved=approved,
-            observed={each: observed(row, now) for each, row in seen.items()},
-            connected=frozenset(
-                branch for each, branch in approved.items() if is_connected(seen[each], now)
-            ),
+            approved=members,
+            observed=seen,
+            connected=frozenset(branch for each, branch in members.items() if seen[each].connected),
             rollout=stage,
         )
 

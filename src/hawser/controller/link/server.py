@@ -11,8 +11,10 @@ import contextlib
 import logging
 import ssl
 from collections.abc import AsyncIterator
+from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
+from weakref import WeakKeyDictionary
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -24,13 +26,18 @@ from hawser.controller.directory import Directory
 from hawser.controller.inventory.gateway import State, of_certificate, state_of
 from hawser.controller.jobs.rollout import advance
 from hawser.controller.jobs.watch import Plan
+from hawser.controller.link.notes import Notes
 from hawser.controller.link.session import Session
+from hawser.controller.telemetry import observation
+from hawser.controller.telemetry.observation import SEEN_EVERY
 
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 1.0
 """How often the database is looked at for what another controller has changed."""
 
+_LOOK_SELDOM_S = 0.1
+"""Least time between two looks: many gateways change at once."""
 _ACKNOWLEDGE_EVERY_S = 1.0
 
 
@@ -43,6 +50,10 @@ class Server:
         self._sessions: dict[int, Session] = {}
         self._wake = asyncio.Event()
         self._plan: Plan | None = None
+        self._admitted = WeakKeyDictionary[ServerConnection, tuple[int, str]]()
+        self._waiting: list[asyncio.Future[Plan]] = []
+        self.notes = Notes(context.database)
+        self._ending = False
 
     def changed(self) -> None:
         """Look at the database now. To be called in the event loop."""
@@ -53,7 +64,8 @@ class Server:
         """Serve gateways."""
         settings = directory.settings
         self._wake.set()
-        tasks = [asyncio.create_task(each()) for each in (self._look, self._acknowledge)]
+        work = (self._look, self._acknowledge, self._see, self.notes.work)
+        tasks = [asyncio.create_task(each()) for each in work]
         try:
             async with serve(
                 self._serve,
@@ -64,13 +76,17 @@ class Server:
                 compression=None,  # statistics are packed, and a window of zlib is 100 kB a gateway
                 max_size=MAX_MESSAGE,
                 max_queue=8,
-                ping_interval=5,
-                ping_timeout=10,
+                ping_interval=15,  # gateways ping, too
+                ping_timeout=15,
                 open_timeout=10,
                 close_timeout=2,
                 server_header=None,
             ):
                 yield
+                self._ending = True
+                for future in self._waiting:
+                    future.cancel()
+                self.notes.abandon()
         finally:
             for task in tasks:
                 task.cancel()
@@ -81,6 +97,7 @@ class Server:
         found = await asyncio.to_thread(self._gateway, connection)
         if found is None:
             return connection.respond(HTTPStatus.FORBIDDEN, "this gateway is not approved\n")
+        self._admitted[connection] = found
         return None
 
     def _gateway(self, connection: ServerConnection) -> tuple[int, str] | None:
@@ -93,14 +110,12 @@ class Server:
         return gateway.id, gateway.branch
 
     async def _serve(self, connection: ServerConnection) -> None:
-        found = await asyncio.to_thread(self._gateway, connection)
-        if found is None:
-            return
-        number, branch = found
-        if self._plan is None or number not in self._plan.approved:  # it has only just joined
-            self._plan = await asyncio.to_thread(self._context.watch.plan)
+        number, branch = self._admitted.pop(connection)
+        plan = self._plan
+        if plan is None or number not in plan.approved:  # it has only just joined
+            plan = await self.fresh_plan()
         old = self._sessions.get(number)
-        session = Session(self._context, connection, (number, branch), self._plan, self.changed)
+        session = Session(self._context, connection, (number, branch), plan, self)
         self._sessions[number] = session
         if old is not None:
             await old.close(REPLACED, "the gateway has connected once more")
@@ -123,14 +138,36 @@ class Server:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _LOOK_EVERY_S)
             self._wake.clear()
+            waiting, self._waiting = self._waiting, []
             try:
                 self._plan = await asyncio.to_thread(self._planned)
             except Exception:  # a database that is away comes back
                 _log.exception("the database cannot be read")
+                self._waiting += waiting
                 await asyncio.sleep(_LOOK_EVERY_S)
                 continue
+            for future in waiting:
+                if not future.done():
+                    future.set_result(self._plan)
             for session in tuple(self._sessions.values()):
                 session.take(self._plan)
+            await asyncio.sleep(_LOOK_SELDOM_S)
+
+    async def fresh_plan(self) -> Plan:
+        """Wait for a plan with everything that was written until now."""
+        future: asyncio.Future[Plan] = asyncio.get_running_loop().create_future()
+        if self._ending:
+            future.cancel()
+        self._waiting.append(future)
+        self._wake.set()
+        return await future
+
+    async def _see(self) -> None:
+        """Write down that those who are connected still are."""
+        while True:
+            await asyncio.sleep(SEEN_EVERY.total_seconds())
+            now, instance = self._context.clock(), self._context.instance
+            await self.notes.write(partial(observation.seen, instance=instance, now=now))
 
     async def _acknowledge(self) -> None:
         """Make what gateways have reported safe, then tell them."""

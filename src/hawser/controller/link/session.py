@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol
 
-from sqlalchemy.orm import Session as Transaction
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
@@ -30,14 +28,22 @@ from hawser.control.link import (
 from hawser.controller.context import Context
 from hawser.controller.inventory.gateway import by_id, renew
 from hawser.controller.jobs.watch import Plan
+from hawser.controller.link.notes import Note, Notes
 from hawser.controller.policy.configuration import Desired
 from hawser.controller.policy.sync import Sync, sync
 from hawser.controller.telemetry import observation
 from hawser.controller.telemetry.intake import Intake
-from hawser.controller.telemetry.observation import SEEN_EVERY
 
 _HELLO_S = 10.0
-T = TypeVar("T")
+
+
+class Desk(Protocol):
+    """What a session needs of the server."""
+
+    notes: Notes
+
+    async def fresh_plan(self) -> Plan:
+        """Wait for a plan with everything that was written until now."""
 
 
 class Session:
@@ -49,25 +55,31 @@ class Session:
         connection: ServerConnection,
         gateway: tuple[int, str],
         plan: Plan,
-        changed: Callable[[], None],
+        server: Desk,
     ) -> None:
         self._context = context
+        self._server = server
         self._connection = connection
         self._gateway, self._branch = gateway
         self._plan = plan
-        self._changed = changed
-        self._id = f"{context.instance}/{id(self):x}"
+        self._who = (self._gateway, f"{context.instance}/{id(self):x}")
+        """The gateway, and this connection among all of all controllers."""
         self._wake = asyncio.Event()
         self.intake: Intake | None = None
         """Takes the gateway's reports, once it has said who it is."""
-        self._peers: dict[str, bool] = {}
         self._sent: str | None = None
         """Digest of the configuration that was sent and has no outcome yet."""
 
     def take(self, plan: Plan) -> None:
         """Take a plan that may differ from the last."""
-        self._plan = plan
-        self._wake.set()
+        before, self._plan = self._plan, plan
+        if self._state(before) != self._state(plan) or plan.observed[self._gateway].failed:
+            self._wake.set()
+
+    def _state(self, plan: Plan) -> object:
+        """What of a plan concerns this gateway."""
+        number, branch = self._gateway, self._branch
+        return number in plan.approved, plan.observed.get(number), plan.desired.get(branch)
 
     async def run(self) -> None:
         """Serve the gateway until its connection ends.
@@ -83,9 +95,9 @@ class Session:
         context, now = self._context, self._context.clock()
         gateway = (self._gateway, self._branch)
         self.intake = Intake(context.statistics, context.latest, gateway, hello, now)
-        await self._note(lambda s: observation.connected(s, self._gateway, self._id, hello, now))
-        self._changed()
-        tasks = [asyncio.create_task(each()) for each in (self._push, self._listen, self._seen)]
+        await self._note(lambda s: observation.connected(s, *self._who, hello, now))
+        self._plan = await self._server.fresh_plan()
+        tasks = [asyncio.create_task(each()) for each in (self._push, self._listen)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -102,7 +114,9 @@ class Session:
     async def end(self) -> None:
         """Write down that the connection has ended."""
         now = self._context.clock()
-        await self._note(lambda s: observation.disconnected(s, self._gateway, self._id, now))
+        with contextlib.suppress(TimeoutError):  # it is written when the database is back
+            async with asyncio.timeout(_HELLO_S):
+                await self._note(lambda s: observation.disconnected(s, *self._who, now))
 
     async def _push(self) -> None:
         while True:
@@ -118,7 +132,7 @@ class Session:
                         version=wanted.version,
                         digest=wanted.digest,
                         document=wanted.document,
-                        expected=tuple(sorted(self._plan.connected - {self._branch})),
+                        expected=tuple(sorted(self._plan.connected & wanted.peers)),
                     )
                 )
             await self._wake.wait()
@@ -145,8 +159,8 @@ class Session:
                 if self.intake is not None:
                     self.intake.describe(message)
             case Peers():
-                self._peers = message.up
-                await self._saw()
+                up = message.up
+                await self._note(lambda s: observation.reaches(s, *self._who, up, now))
             case Trying():
                 wanted = self._plan.desired.get(self._branch)
                 if wanted is not None and wanted.digest == message.digest:
@@ -154,9 +168,9 @@ class Session:
             case Outcome():
                 await self._note(lambda s: observation.outcome(s, self._gateway, message, now))
                 # Only then may the same configuration be sent again, where it failed.
-                self._plan = await asyncio.to_thread(self._context.watch.plan)
+                self._plan = await self._server.fresh_plan()
                 self._sent = None
-                self._changed()
+                self._wake.set()
             case Renew():
                 await self._renew(message)
             case _:
@@ -179,21 +193,8 @@ class Session:
 
         await self._send(Renewed(certificate=await asyncio.to_thread(sign)))
 
-    async def _seen(self) -> None:
-        while True:
-            await asyncio.sleep(SEEN_EVERY.total_seconds())
-            await self._saw()
-
-    async def _saw(self) -> None:
-        now, peers = self._context.clock(), self._peers
-        await self._note(lambda s: observation.seen(s, self._gateway, self._id, peers, now))
-
     async def _send(self, message: Message) -> None:
         await self._connection.send(message.model_dump_json())
 
-    async def _note(self, write: Callable[[Transaction], T]) -> None:
-        def note() -> None:
-            with self._context.database.note() as session:
-                write(session)
-
-        await asyncio.to_thread(note)
+    async def _note(self, write: Note) -> None:
+        await self._server.notes.write(write)

@@ -32,6 +32,8 @@ class Desired:
     """SHA-256 of the document: two that are equal need no change."""
     needs: frozenset[Need] = frozenset()
     """What the gateway's machine must have for it."""
+    peers: frozenset[str] = frozenset()
+    """Branches that the gateway has a tunnel to."""
 
 
 class Computer:
@@ -103,7 +105,7 @@ class Computer:
         peers = ",".join(self._peer(fabric, name, other) for other in fabric.peers(name))
         document = _canonical(own).replace(f'"{_PLACE}"', f"[{peers}]", 1)
         digest = sha256(document.encode()).hexdigest()
-        return Desired(version, document, digest, config.needs())
+        return Desired(version, document, digest, config.needs(), frozenset(fabric.peers(name)))
 
     def _peer(self, fabric: Fabric, name: str, other: str) -> str:
         branch, groups = fabric.branches[other], fabric.between(name, other)

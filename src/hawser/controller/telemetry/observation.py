@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from hawser.control.link import Hello, Outcome
@@ -28,9 +28,21 @@ def observations(session: Session) -> Sequence[Observation]:
 
 def is_connected(observation: Observation, now: datetime) -> bool:
     """Tell whether a gateway is connected to some controller."""
-    if observation.connected is None or observation.seen is None:
-        return False
-    return now - observation.seen < _GONE_AFTER
+    return _is_connected(observation.connected, observation.seen, now)
+
+
+def _is_connected(connected: datetime | None, seen: datetime | None, now: datetime) -> bool:
+    return connected is not None and seen is not None and now - seen < _GONE_AFTER
+
+
+def all_observed(session: Session, now: datetime) -> dict[int, Observed]:
+    """Give what is known of the configurations of all gateways, by their numbers."""
+    row = Observation
+    columns = (row.gateway, row.connected, row.seen, row.applied, row.failed, row.retry)
+    return {
+        gateway: Observed(_is_connected(connected, seen, now), applied, failed, retry)
+        for gateway, connected, seen, applied, failed, retry in session.execute(select(*columns))
+    }
 
 
 def observed(observation: Observation, now: datetime) -> Observed:
@@ -60,15 +72,19 @@ def disconnected(session: Session, gateway: int, controller: str, now: datetime)
         row.connected, row.controller, row.peers, row.seen = None, None, None, now
 
 
-def seen(
+def reaches(
     session: Session, gateway: int, controller: str, peers: Mapping[str, bool], now: datetime
 ) -> None:
-    """Note that a connected gateway has said something, and whom it reaches."""
+    """Note whom a connected gateway reaches."""
     row = session.get_one(Observation, gateway)
     if row.controller == controller:
-        row.seen = now
-        if row.peers != peers:
-            row.peers = dict(peers)
+        row.seen, row.peers = now, dict(peers)
+
+
+def seen(session: Session, instance: str, now: datetime) -> None:
+    """Note that all gateways that are connected to a controller's process still are."""
+    mine = Observation.controller.startswith(f"{instance}/", autoescape=True)
+    session.execute(update(Observation).where(mine).values(seen=now))
 
 
 def outcome(session: Session, gateway: int, found: Outcome, now: datetime) -> None:

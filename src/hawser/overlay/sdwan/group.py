@@ -54,7 +54,8 @@ def groups(
     by_id = sorted(branches, key=lambda name: branches[name].id)
     pairs: Iterable[Pair] = combinations(by_id, 2)
     if hubs:
-        pairs = (pair for pair in pairs if pair in given or not set(hubs).isdisjoint(pair))
+        central = frozenset(hubs)
+        pairs = (p for p in pairs if p[0] in central or p[1] in central or p in given)
     old = known or {}
     return tuple(
         group for pair in pairs for group in given.get(pair) or old.get(pair) or made.default(pair)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from ipaddress import IPv4Address
 
 from hawser.spec.check.classifier import classifier
 from hawser.spec.check.overlay import overlay, overlay_on
@@ -13,6 +13,7 @@ from hawser.spec.errors import choices, found
 from hawser.spec.network import Network, topology
 from hawser.spec.overlay import Encryption, SwitchKind, Transport
 from hawser.spec.port import Port
+from hawser.spec.prefixes import Prefixes
 from hawser.spec.validate import Issue
 
 
@@ -97,21 +98,19 @@ def _second_addresses(network: Network) -> Iterator[Issue]:
 
 def _prefixes(network: Network) -> Iterator[Issue]:
     branches = network.overlay.branches
-    taken: list[tuple[str, IPv4Network | IPv6Network]] = [
-        (name, branch.prefix) for name, branch in branches.items()
-    ]
+    taken = Prefixes()
+    for name, branch in branches.items():
+        taken.add(name, branch.prefix)
     for name, prefixes in network.prefixes.items():
         if name not in branches:
             message = f"found {name}, which is no branch; {choices(branches, name)}"
             yield Issue(("prefixes", name), message, key=True)
         for index, prefix in enumerate(prefixes):
-            for owner, other in taken:
-                if prefix.version == other.version and prefix.overlaps(other):
-                    message = f"found {prefix}, which overlaps {other} of branch {owner}"
-                    yield Issue(("prefixes", name, index), message)
-            taken.append((name, prefix))
+            for owner, other in taken.overlapping(prefix):
+                message = f"found {prefix}, which overlaps {other} of branch {owner}"
+                yield Issue(("prefixes", name, index), message)
+            taken.add(name, prefix)
     for port, line in network.ports.items():
-        for owner, prefix in taken:
-            if line.address in prefix:
-                message = f"found {line.address}, which is in {prefix} behind branch {owner}"
-                yield Issue(("ports", port, "address"), message)
+        for owner, other in taken.containing(line.address):
+            message = f"found {line.address}, which is in {other} behind branch {owner}"
+            yield Issue(("ports", port, "address"), message)

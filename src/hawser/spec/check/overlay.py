@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hawser.spec.address import RESERVED
 from hawser.spec.check.topology import near
@@ -19,7 +19,7 @@ from hawser.spec.overlay import (
     Recovery,
     Transport,
 )
-from hawser.spec.port import Port
+from hawser.spec.prefixes import Prefixes
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
@@ -86,21 +86,22 @@ def _narrow(overlay: Overlay) -> Iterator[Issue]:
 def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     """Check that an overlay fits its topology."""
     lan_ports = {end for link in topology.links.values() for end in link.ends}
-    wan_ports = list(topology.internet.ports) if topology.internet else []
+    wan_ports: dict[str, list[str]] = {}
+    for port in topology.internet.ports if topology.internet else ():
+        wan_ports.setdefault(port.node, []).append(port.name)
     for name, branch in overlay.branches.items():
         loc: Loc = ("overlay", "branches", name)
         if branch.gateway not in topology.nodes:
             yield Issue((*loc, "gateway"), near(topology.nodes, branch.gateway, "node"))
             continue
-        yield from _wan(loc, branch, wan_ports)
+        yield from _wan(loc, branch, wan_ports.get(branch.gateway, []))
         if branch.lan_port not in lan_ports:
             message = f"found {found(branch.lan)}, expected a port of {branch.gateway} with a link"
             yield Issue((*loc, "lan"), message)
     yield from _lans(topology, overlay)
 
 
-def _wan(loc: Loc, branch: Branch, wan_ports: list[Port]) -> Iterator[Issue]:
-    known = [port.name for port in wan_ports if port.node == branch.gateway]
+def _wan(loc: Loc, branch: Branch, known: Sequence[str]) -> Iterator[Issue]:
     for index, port in enumerate(branch.wan):
         if port not in known:
             what = f"internet port of {branch.gateway}"
@@ -128,16 +129,17 @@ def _unique(overlay: Overlay) -> Iterator[Issue]:
 
 
 def _prefixes(overlay: Overlay) -> Iterator[Issue]:
-    taken = [(str(network), network) for network in RESERVED]
+    taken = Prefixes()
+    for network in RESERVED:
+        taken.add(str(network), network)
     for name, branch in overlay.branches.items():
         loc: Loc = ("overlay", "branches", name, "prefix")
         prefix = branch.prefix
         if prefix.prefixlen > 30 or prefix.prefixlen < 8:
             yield Issue(loc, f"found {prefix}, expected a prefix of 8 to 30 bits")
-        for other, network in taken:
-            if prefix.overlaps(network):
-                yield Issue(loc, f"found {prefix}, which overlaps {_owner(other, network)}")
-        taken.append((f"branch {name}", prefix))
+        for other, there in taken.overlapping(prefix):
+            yield Issue(loc, f"found {prefix}, which overlaps {_owner(other, there)}")
+        taken.add(f"branch {name}", prefix)
 
 
 def _lans(topology: Topology, overlay: Overlay) -> Iterator[Issue]:

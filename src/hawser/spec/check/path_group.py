@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
@@ -218,7 +217,7 @@ def _subflows(overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]
     """Check the number of default paths: one for each pair of WAN ports without a group."""
     narrow = overlay.transport is Transport.MPTCP
     described = {frozenset(route_branches(group.paths[0])) for group in groups.values()}
-    for first, second in combinations(overlay.branches, 2):
+    for first, second in overlay.default_pairs():
         if not narrow and {first, second} in described:
             continue
         ends = overlay.branches[first], overlay.branches[second]
@@ -245,7 +244,7 @@ def _apart(topology: Topology, overlay: Overlay, groups: dict[str, PathGroup]) -
         name: {port in lines for port in branch.wan_ports}
         for name, branch in overlay.branches.items()
     }
-    for first, second in combinations(overlay.branches, 2):
+    for first, second in overlay.default_pairs():
         if not kinds[first] & kinds[second] and {first, second} not in described:
             message = f"found no port that reaches branch {first}: one of the two branches has only"
             message += " leased lines and the other has none; expected a path group between them"
