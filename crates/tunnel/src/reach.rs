@@ -203,6 +203,8 @@ fn is_icmp_for_hosts(packet: &ip::Packet<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const OWN: [u8; 4] = [10, 1, 0, 1];
@@ -309,6 +311,20 @@ mod tests {
             [("10.1.0.7", true), ("10.1.0.1", false), ("10.9.0.1", false), ("2001:db8:1::1", false)]
         {
             assert_eq!(reach.is_host(address.parse().unwrap()), allowed, "{address}");
+        }
+    }
+
+    proptest! {
+        /// Whatever a peer sends, a packet that passes is for a local prefix.
+        #[test]
+        fn nothing_passes_but_to_local_prefixes(to in any::<[u8; 4]>(), near: bool, protocol: u8, payload in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let to = if near { [10, 1, 0, to[3]] } else { to };
+            let bytes = packet(protocol, PEER, to, &payload);
+            let mut reach = reach(&[]);
+            let passes = check(&mut reach, &bytes).is_ok();
+            prop_assert!(!passes || to[..3] == [10, 1, 0]);
+            let is_known = matches!(protocol, ICMP | TCP);
+            prop_assert!(!passes || !reach.is_own(to.into()) || is_known, "{protocol}");
         }
     }
 }
