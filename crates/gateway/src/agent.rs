@@ -55,7 +55,7 @@ impl<T: Transport> Agent<T> {
         let locator = Locator::new(inbox.waker.clone())?;
         poller.add(&locator, ADDRESSES, Interest::Read)?;
         let host = Host {
-            config: config.clone(),
+            config: Config { peers: Vec::new(), ..config.clone() },
             tun,
             poller,
             device: TunCounters::default(),
@@ -147,7 +147,9 @@ impl<T: Transport> Agent<T> {
         now: Instant,
     ) -> io::Result<()> {
         self.locator.configure(&mut config, now);
-        let done = self.transport.configure(&mut self.host, &config, identity, now);
+        let useful = self.check_usable(&config);
+        let done =
+            useful.and_then(|()| self.transport.configure(&mut self.host, &config, identity, now));
         if let Err(error) = done {
             self.locator.configure(&mut self.host.config, now);
             return Err(error);
@@ -170,6 +172,20 @@ impl<T: Transport> Agent<T> {
             Ok(own) => self.transport.reach(&mut self.host).set_own(own),
             Err(error) => tracing::warn!(%error, "cannot read the gateway's addresses"),
         }
+    }
+
+    /// Refuses a configuration none of whose paths can be used, if one can at present: its addresses
+    /// are more likely wrong than late.
+    fn check_usable(&self, new: &Config) -> io::Result<()> {
+        let usable = |config: &Config| {
+            let mut groups = config.peers.iter().flat_map(|peer| &peer.groups);
+            groups.any(|group| group.paths.iter().any(|path| path.local.is_some()))
+        };
+        if new.peers.is_empty() || usable(new) || !usable(&self.host.config) {
+            return Ok(());
+        }
+        let why = self.locator.first_reason().unwrap_or_default();
+        Err(io::Error::other(format!("none of its paths could be used: {why}")))
     }
 
     fn status(&self, now: Instant) -> Status {

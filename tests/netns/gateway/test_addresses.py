@@ -5,6 +5,7 @@ b1 -- wa, wb -- router -- wa -- b2          drawn with addresses in lab/gateway/
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -186,6 +187,28 @@ def test_ipip_over_ipv6(lab: Lab) -> None:
     assert "2 received" in lab.at(1, "ping", "-c2", "-M", "do", "-s", "1432", "10.2.0.1")
     for gateway in (one, two):
         assert not any(gateway.group()["drops"].values())
+
+
+@KINDS
+def test_a_configuration_without_a_usable_path_is_refused(lab: Lab, kind: str) -> None:
+    """While the one in force has one. A path of several may wait."""
+    one, two = mobile_pair(accesses(lab, "wa"), kind, BOTH[:1])
+    both_up(one, two, 1)
+
+    def put(*paths: dict[str, str]) -> tuple[int, str]:
+        new = copy.deepcopy(one.config)
+        new["peers"][0]["groups"][0]["paths"] = list(paths)
+        return one.ask("PUT", "/v1/config", new)
+
+    status, text = put({"local": "198.18.1.77", "remote": B2})
+    assert status == 409
+    assert "none of its paths could be used: no interface has the address 198.18.1.77" in text
+    assert one.up()
+    assert len(lab.ping(2)) == 2
+    assert waiting(one) == {}
+    status, _ = put({"interface": "wa", "remote": B2}, {"interface": "wb", "remote": B2})
+    assert status == 200
+    assert waiting(one) == {1: "no IPv4 address on wb"}
 
 
 def test_who_does_not_answer_is_named(lab: Lab) -> None:

@@ -161,6 +161,11 @@ impl Locator {
         changed
     }
 
+    /// Why a path cannot be used at present, if there is one.
+    pub(crate) fn first_reason(&self) -> Option<&str> {
+        self.places.iter().find_map(|place| place.waits.as_deref())
+    }
+
     /// Paths of a group that cannot be used at present: member, and why.
     pub(crate) fn waiting(&self, peer: u16, group: u8) -> impl Iterator<Item = (u8, &str)> {
         let places = self.places.iter().filter(move |place| {
