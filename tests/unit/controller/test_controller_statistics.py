@@ -57,13 +57,14 @@ def test_history(api: Api, context: Context, clock: Clock) -> None:
     assert found["resolution"] == 1
     (rows,) = found["series"]
     assert rows["unit"] == "ms"
-    assert rows["times"][-1] == end - 1
+    assert rows["times"][-1] == end
     assert set(rows["mean"]) == {20, 21}
     assert rows["low"] == rows["mean"] == rows["high"]
     found = api.get(history(api, series=[RTT, NAMES[1]], resolution="1min"))
     assert [each["series"] for each in found["series"]] == [RTT, NAMES[1]]
     assert found["series"][0]["mean"][1] == 20.5
     assert api.get(history(api, series="path/b2/7/7/rtt"))["series"][0]["times"] == []
+    assert api.get(history(api, branch="gone"))["series"][0]["times"] == []
     later = datetime.fromtimestamp(end + 7200, UTC).isoformat()
     found = api.get(history(api, since=later, until="9999-12-31T00:00:00Z"))
     assert found["series"][0]["times"] == []
@@ -72,7 +73,7 @@ def test_history(api: Api, context: Context, clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("asked", "code"),
     [
-        ({"branch": "b2"}, 404),
+        ({"branch": "B2"}, 422),
         ({"series": "x"}, 422),
         ({"series": "path/b2/0/1/rtt'; --"}, 422),
         ({"series": [f"a/{n}" for n in range(17)]}, 422),

@@ -85,7 +85,7 @@ class MatrixAnswer(Answer):
 @router.get("/statistics/series", responses=documented(404))
 def list_series(branch: Name, shared: Shared, who: BranchReader) -> list[SeriesAnswer]:
     """List the series of a branch."""
-    _allowed(shared, who, branch)
+    _allowed(who, branch)
     return [_series(branch, name) for name in shared.statistics.series(branch)]
 
 
@@ -101,10 +101,10 @@ def read_history(
     resolution: _Resolution | None = None,
 ) -> HistoryAnswer:
     """Give series of a branch over time: by default the last hour, in at most 500 rows."""
-    _allowed(shared, who, branch)
+    _allowed(who, branch)
     store = shared.statistics
     now = store.now()
-    end = int(until.timestamp()) if until else now
+    end = int(until.timestamp()) if until else now + 1  # this second counts
     begin = int(since.timestamp()) if since else end - _HOUR
     chosen = _SECONDS[resolution] if resolution else query.resolution_for(begin, end, now, points)
     begin, end = query.checked(begin, end, now, chosen)
@@ -149,9 +149,9 @@ def metrics(shared: Shared, who: BranchReader) -> Response:
     return Response(text, media_type=CONTENT_TYPE)
 
 
-def _allowed(shared: Context, who: Principal, branch: str) -> None:
-    """Refuse branches of others, and those that have no statistics."""
-    if not who.has(branch) or branch not in shared.statistics.branches():
+def _allowed(who: Principal, branch: str) -> None:
+    """Refuse branches of others. Those that are no more have a history still."""
+    if not who.has(branch):
         raise NotFound(f"there are no statistics of branch {branch}")
 
 

@@ -82,7 +82,7 @@ def _write_hour(directory: Path, ring: Ring, index: Index, begin: int) -> None:
     path = hour_path(directory, "minutes", begin)
     beside = _beside(path)
     rows = 0
-    with pq.ParquetWriter(beside, _SCHEMA, compression="zstd", use_dictionary=_TEXT) as writer:
+    with pq.ParquetWriter(beside, SCHEMA, compression="zstd", use_dictionary=TEXT) as writer:
         for at in range(0, len(series), _SERIES_AT_ONCE):
             chosen = series[at : at + _SERIES_AT_ONCE]
             values = ring.read(begin, begin + HOUR, [column for _, _, column in chosen])
@@ -96,8 +96,8 @@ def _write_hour(directory: Path, ring: Ring, index: Index, begin: int) -> None:
         beside.unlink()
 
 
-_TEXT: Final = ["branch", "series"]
-_SCHEMA: Final = pa.schema(
+TEXT: Final = ["branch", "series"]
+SCHEMA: Final = pa.schema(
     {
         "branch": pa.string(),
         "series": pa.string(),
@@ -127,7 +127,7 @@ def _minutes(series: Sequence[tuple[str, str, int]], begin: int, values: Values)
         *(pa.array(_rounded(each[which])) for each in (mean, low, high)),
         pa.array(count[which].astype(np.uint16)),
     ]
-    return pa.table(columns, schema=_SCHEMA)
+    return pa.table(columns, schema=SCHEMA)
 
 
 def _rounded(values: Values) -> Values:
