@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from harness.controller import Controller, running
+from harness.controller import CONNECT_S, Controller, running
 from harness.docs import check_page, renew
-from harness.gateways import CONNECT_S, names
+from harness.gateways import names
 from harness.machine import ROOT, Machine, describe
 from harness.result import Check, Result, Row, at_most
 from harness.table import markdown_checks

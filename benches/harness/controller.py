@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,13 +23,22 @@ from harness.machine import ROOT
 from hawser.control.https import trusting
 from hawser.controller.access.principal import system
 from hawser.controller.context import Context
-from hawser.controller.directory import Directory, Settings, init, open_context, utc_now
+from hawser.controller.directory import (
+    Directory,
+    Settings,
+    init,
+    open_context,
+    utc_now,
+    write_settings,
+)
 from hawser.controller.inventory import gateway, token
 from hawser.controller.inventory.token import Approval
 from hawser.pki.key import key_pem, new_key
 from hawser.pki.request import new_request
 from hawser.spec.network import Network
 
+CONNECT_S = 20.0
+"""Seconds within which gateways connect first."""
 PASSWORD = "correct horse battery"  # noqa: S105 (of a bench)
 
 
@@ -95,8 +106,21 @@ class Controller:
                 chain = gateway.certificates(session, found.id)[0].pem.encode() + key_pem(key)
             (self.folder / f"b{n}.pem").write_bytes(chain)
 
-    def start(self, core: int) -> None:
-        """Start it on one core."""
+    def another(self, folder: Path) -> Controller:
+        """Give another controller of the same database, as one is made on another machine."""
+        made = copy.copy(self)
+        made.folder, made.directory, made.process = folder, Directory(folder / "controller"), None
+        made.api_port, made.gateways_port = free_ports(2)
+        made.directory.path.mkdir(parents=True, mode=0o700)
+        name = "sealing.key"
+        shutil.copyfile(self.directory.path / name, made.directory.path / name)
+        ports = {"api_port": made.api_port, "gateways_port": made.gateways_port}
+        settings = self.directory.settings.model_copy(update=ports)
+        write_settings(made.directory.path, settings)
+        return made
+
+    def start(self, core: int | None = None) -> None:
+        """Start it, on one core if wanted."""
         with (self.folder / "controller.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "hawser.cli", "controller", "start", self.directory.path],
@@ -105,13 +129,14 @@ class Controller:
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
             )
-        os.sched_setaffinity(self.process.pid, {core})
+        if core is not None:
+            os.sched_setaffinity(self.process.pid, {core})
 
-    def client(self) -> httpx.Client:
-        """Log in, once it answers."""
+    def client(self, port: int | None = None) -> httpx.Client:
+        """Log in, once it answers, at its port or at that of a proxy."""
         trust = trusting(self.directory.authority.read_bytes())
         client = httpx.Client(
-            base_url=f"https://localhost:{self.api_port}", verify=trust, timeout=60
+            base_url=f"https://localhost:{port or self.api_port}", verify=trust, timeout=60
         )
         deadline = time.monotonic() + 60
         while True:
@@ -155,16 +180,19 @@ class Controller:
 class Gateways:
     """The process of simulated gateways."""
 
-    def __init__(self, folder: Path, port: int, count: int, core: int) -> None:
+    def __init__(
+        self, folder: Path, port: int, count: int, core: int | None, within: float = CONNECT_S
+    ) -> None:
         program = Path(__file__).with_name("gateways.py")
         self._process = subprocess.Popen(
-            [sys.executable, program, folder, "127.0.0.1", str(port), str(count)],
+            [sys.executable, program, folder, str(port), str(count), str(within)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
             text=True,
         )
-        os.sched_setaffinity(self._process.pid, {core})
+        if core is not None:
+            os.sched_setaffinity(self._process.pid, {core})
         self._input = cast("TextIO", self._process.stdin)
         self._output = cast("TextIO", self._process.stdout)
         self._answer()

@@ -1,10 +1,10 @@
 """Simulated gateways: real connections to a controller, over mutual TLS, in a process of their own.
 
-    python gateways.py FOLDER HOST PORT COUNT
+    python gateways.py FOLDER PORT COUNT SECONDS
 
-FOLDER has ca.pem, and NAME.pem with certificate and key for b0, b1, ... A line on standard input is
-answered by a line of JSON: `state` with what the gateways have done so far, `end` after they have
-stopped to report and everything is acknowledged.
+They connect within so many SECONDS. FOLDER has ca.pem, and NAME.pem with certificate and key for
+b0, b1, ... A line on standard input is answered by a line of JSON: `state` with what the gateways
+have done so far, `end` after they have stopped to report and everything is acknowledged.
 
 Each gateway does what a gateway's agent does: it reports 20 series once a second, keeps reports
 until they are acknowledged, connects again, and keeps a configuration four seconds after it came.
@@ -45,8 +45,6 @@ from hawser.control.link import (
 from hawser.control.series import Report, pack
 
 SERIES = 20
-CONNECT_S = 20.0
-"""Time over which gateways connect first."""
 _LOST = (OSError, ConnectionClosed, InvalidHandshake, InvalidMessage, TimeoutError)
 
 
@@ -76,8 +74,8 @@ class Totals:
 class Gateway:
     """One gateway."""
 
-    def __init__(self, name: str, address: tuple[str, int], trust: ssl.SSLContext) -> None:
-        self._name, self._address, self._trust = name, address, trust
+    def __init__(self, name: str, port: int, trust: ssl.SSLContext) -> None:
+        self._name, self._port, self._trust = name, port, trust
         self._random = random.Random(name)  # noqa: S311 (repeatable)
         self._run = f"{self._random.getrandbits(64):016x}"
         self._good: Configure | None = None
@@ -86,16 +84,16 @@ class Gateway:
         self._lost_at: float | None = None
         self.backlog, self.sequence = Backlog(), 0
 
-    async def work(self, totals: Totals) -> None:
-        """Connect, again and again."""
-        await asyncio.sleep(self._random.uniform(0, CONNECT_S))
+    async def work(self, totals: Totals, within: float) -> None:
+        """Connect, again and again; the first time within so many seconds."""
+        await asyncio.sleep(self._random.uniform(0, within))
         while True:
             with contextlib.suppress(*_LOST):
                 await self._session(totals)
             await asyncio.sleep(self._random.uniform(0.1, 0.3))
 
     async def _session(self, totals: Totals) -> None:
-        url = f"wss://{self._address[0]}:{self._address[1]}/"
+        url = f"wss://127.0.0.1:{self._port}/"
         async with connect(
             url,
             ssl=self._trust,
@@ -196,10 +194,10 @@ def _trust(folder: Path, name: str) -> ssl.SSLContext:
     return context
 
 
-async def _main(folder: Path, address: tuple[str, int], count: int) -> None:
+async def _main(folder: Path, port: int, count: int, within: float) -> None:
     totals, stopped = Totals(), asyncio.Event()
-    found = [Gateway(f"b{n}", address, _trust(folder, f"b{n}")) for n in range(count)]
-    working = [asyncio.create_task(each.work(totals)) for each in found]
+    found = [Gateway(f"b{n}", port, _trust(folder, f"b{n}")) for n in range(count)]
+    working = [asyncio.create_task(each.work(totals, within)) for each in found]
     measuring = [asyncio.create_task(each.measure(totals, stopped)) for each in found]
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
@@ -220,4 +218,4 @@ async def _main(folder: Path, address: tuple[str, int], count: int) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(_main(Path(sys.argv[1]), (sys.argv[2], int(sys.argv[3])), int(sys.argv[4])))
+    uvloop.run(_main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])))

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -21,52 +17,12 @@ from hawser.controller.db.database import Database
 from hawser.controller.db.tables import ApiKey, Table, User
 from hawser.controller.directory import Directory, Settings, init, open_context
 from hawser.controller.errors import DirectoryError, Invalid
-
-_INITDB = shutil.which("initdb") or next(
-    iter(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb"))), None
-)
-
-
-class Postgres:
-    """A PostgreSQL on a Unix socket."""
-
-    def __init__(self, folder: Path) -> None:
-        assert _INITDB
-        self._bin, self._folder = Path(_INITDB).resolve().parent, folder
-        self._databases = 0
-        # PostgreSQL does not run as root.
-        self._user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-        if os.geteuid() == 0:
-            shutil.chown(folder, "postgres")
-        self._run("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "hawser", "--no-sync")
-        options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-        self._run("pg_ctl", "-D", str(folder / "data"), "-w", "-o", options, "start")
-
-    def _run(self, program: str, *arguments: str) -> None:
-        user = self._user if os.geteuid() == 0 else None
-        subprocess.run(
-            [str(self._bin / program), *arguments],
-            check=True,
-            user=user,
-            cwd=self._folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def new(self) -> str:
-        """URL of a new database."""
-        self._databases += 1
-        name = f"network{self._databases}"
-        self._run("createdb", "-h", str(self._folder), "-U", "hawser", name)
-        return f"postgresql://hawser@/{name}?host={self._folder}"
-
-    def stop(self) -> None:
-        self._run("pg_ctl", "-D", str(self._folder / "data"), "-m", "immediate", "stop")
+from lab.controller.postgres import INITDB, Postgres
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
-    if _INITDB is None:
+    if INITDB is None:
         pytest.skip("PostgreSQL is not installed (Debian package postgresql)")
     # Not below the folders of pytest, which only their owner may enter.
     with tempfile.TemporaryDirectory(prefix="hawser-postgres-") as folder:
@@ -141,7 +97,7 @@ def test_a_backup_is_restored_to_another_machine_and_database(
     context.close()
     # What SQLite held goes to PostgreSQL, where there is one, and the other way round.
     other = "sqlite:///other.db"
-    if url.startswith("sqlite") and _INITDB is not None:
+    if url.startswith("sqlite") and INITDB is not None:
         other = request.getfixturevalue("postgres").new()
     load(tmp_path / "backup", tmp_path / "two", other)
     again = open_context(Directory(tmp_path / "two"), clock, lambda: None)

@@ -89,6 +89,11 @@ def _http(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _unavailable(_request: Request, error: Exception) -> JSONResponse:
+    return unavailable(error)
+
+
+def unavailable(error: Exception) -> JSONResponse:
+    """Answer that the database does not answer."""
     _log.error("database: %s", error)
     answer = problem(503, "the database does not answer")
     answer.headers["Retry-After"] = "1"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from sqlalchemy.exc import OperationalError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -18,7 +19,7 @@ from hawser.controller.access.authenticate import authenticate
 from hawser.controller.access.browser import HEADER, is_foreign, is_forged, session_of
 from hawser.controller.access.limit import RateLimit
 from hawser.controller.access.principal import Principal
-from hawser.controller.api.answer import problem
+from hawser.controller.api.answer import problem, unavailable
 from hawser.controller.context import Context
 
 OPEN: Final = frozenset(
@@ -55,7 +56,10 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = Headers(scope=scope)
-        refused = await self._refused(scope, headers)
+        try:
+            refused = await self._refused(scope, headers)
+        except OperationalError as error:  # outside of what the application handles
+            refused = unavailable(error)
         if refused is not None:
             await refused(scope, receive, send)
             return

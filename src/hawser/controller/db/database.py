@@ -76,7 +76,9 @@ class Database:
 
 
 def _postgresql(url: Any) -> Engine:  # noqa: ANN401 (SQLAlchemy's URL is not exported)
-    return create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=8)
+    # A server that is gone without a word must not hold up a thread for minutes.
+    limits = {"connect_timeout": 5, "tcp_user_timeout": 10_000}
+    return create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=8, connect_args=limits)
 
 
 def _sqlite(url: str) -> Engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
 from typing import Protocol
 
 from websockets.asyncio.server import ServerConnection
@@ -65,6 +66,7 @@ class Session:
         self._who = (self._gateway, f"{context.instance}/{id(self):x}")
         """The gateway, and this connection among all of all controllers."""
         self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
         self.intake: Intake | None = None
         """Takes the gateway's reports, once it has said who it is."""
         self._sent: str | None = None
@@ -103,6 +105,7 @@ class Session:
             for task in done:
                 task.result()
         finally:
+            tasks.extend(self._tasks)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -160,21 +163,34 @@ class Session:
                     self.intake.describe(message)
             case Peers():
                 up = message.up
-                await self._note(lambda s: observation.reaches(s, *self._who, up, now))
+                self._later(self._note(lambda s: observation.reaches(s, *self._who, up, now)))
             case Trying():
                 wanted = self._plan.desired.get(self._branch)
                 if wanted is not None and wanted.digest == message.digest:
                     await self._send(Confirm(digest=message.digest))
             case Outcome():
-                await self._note(lambda s: observation.outcome(s, self._gateway, message, now))
-                # Only then may the same configuration be sent again, where it failed.
-                self._plan = await self._server.fresh_plan()
-                self._sent = None
-                self._wake.set()
+                self._later(self._ended(message))
             case Renew():
                 await self._renew(message)
             case _:
                 raise ValueError(f"found {type(message).__name__} where none is expected")
+
+    async def _ended(self, outcome: Outcome) -> None:
+        """Write down what became of a configuration.
+
+        Only then may the same configuration be sent again, where it failed.
+        """
+        now = self._context.clock()
+        await self._note(lambda s: observation.outcome(s, self._gateway, outcome, now))
+        self._plan = await self._server.fresh_plan()
+        self._sent = None
+        self._wake.set()
+
+    def _later(self, work: Coroutine[None, None, None]) -> None:
+        """Do something that waits for the database, which may be away: reports go on."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def acknowledge(self, message: Acknowledge) -> None:
         """Tell the gateway that its reports are stored."""
