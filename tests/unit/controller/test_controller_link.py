@@ -258,13 +258,14 @@ def test_a_second_connection_takes_the_place_of_the_first(controller: Controller
     trust = controller.gateway("b1")
 
     async def test() -> None:
-        async with controller.connect(trust) as first, controller.connect(trust) as second:
-            with contextlib.suppress(ConnectionClosed):  # it may be closed already
-                await first.send(HELLO.model_dump_json())
-            await second.send(HELLO.model_dump_json())
-            assert await code(first) == REPLACED
-            assert isinstance(await said(second), Configure)
-            await controller.see(lambda each: bool(each["connected"]))
+        async with controller.connect(trust) as first:
+            await first.send(HELLO.model_dump_json())
+            assert isinstance(await said(first), Configure)
+            async with controller.connect(trust) as second:
+                await second.send(HELLO.model_dump_json())
+                assert await code(first) == REPLACED
+                assert isinstance(await said(second), Configure)
+                await controller.see(lambda each: bool(each["connected"]))
 
     controller.run(test)
 
