@@ -1,10 +1,10 @@
 """Simulated gateways: real connections to a controller, over mutual TLS, in a process of their own.
 
-    python gateways.py FOLDER PORT COUNT SECONDS
+    python gateways.py folder port count seconds
 
-They connect within so many SECONDS. FOLDER has ca.pem, and NAME.pem with certificate and key for
-b0, b1, ... A line on standard input is answered by a line of JSON: `state` with what the gateways
-have done so far, `end` after they have stopped to report and everything is acknowledged.
+They connect within so many seconds. The folder has ca.pem, and b0.pem, b1.pem and so on with
+certificates and keys. A line on standard input is answered by a line of JSON: `state` with what the
+gateways have done so far, `end` after they have stopped to report and everything is acknowledged.
 
 Each gateway does what a gateway's agent does: it reports 20 series once a second, keeps reports
 until they are acknowledged, connects again, and keeps a configuration four seconds after it came.

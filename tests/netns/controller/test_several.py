@@ -130,45 +130,52 @@ def test_one_of_two_controllers_is_killed_and_the_database_goes_away(tmp_path: P
         gateways = Gateways(tmp_path, port, GATEWAYS, None, 2.0)
         stack.callback(gateways.stop)
         until(lambda: gateways.ask("state")["kept"].get("1") == GATEWAYS, "all are configured")
-
-        made: dict[int, int] = {}
-        end = threading.Event()
-        changing = threading.Thread(target=changes, args=(client, made, end))
-        changing.start()
-        until(lambda: len(made) >= 3, "changes are made")
-        began = time.monotonic()
-        one.stop(signal.SIGKILL)
-        until(lambda: answers(client), "the API goes on")
-        _log.info("API again after %.1f s", time.monotonic() - began)
-        until(lambda: gateways.ask("state")["connected"] == GATEWAYS, "all are connected")
-        state = gateways.ask("state")
-        _log.info("gateways were without a controller for %.1f s", state["longest_gap_s"])
-        assert state["connections"] > GATEWAYS
-        count = len(made)
-        until(lambda: len(made) >= count + 3, "changes go on")
-        end.set()
-        changing.join()
-        until(lambda: in_force(client), "all have the newest configuration")
-        for number, queue in made.items():
-            found = client.get(f"/v1/versions/{number}").json()["network"]["overlay"]["queue"]
-            assert Size.parse(found) == queue * 1000
-        assert client.get("/v1/audit/check").json()["broken"] is None
-
-        before = gateways.ask("state")
-        postgres.stop()
-        time.sleep(AWAY_S)
-        assert client.get("/v1/gateways").status_code == 503
-        postgres.start()
-        until(lambda: answers(client), "the API is back")
-        body = {"patch": {"overlay": {"queue": "9 MB"}}, "reason": "a test"}
-        until(lambda: client.patch("/v1/network", json=body).status_code == 200)
-        until(lambda: in_force(client), "all have the newest configuration")
-        after = gateways.ask("state")
-        assert after["connections"] == before["connections"]  # they have not noticed
-
+        kill(one, client, gateways)
+        stop(postgres, client, gateways)
         ended = gateways.ask("end")
         assert ended["dropped"] == 0
         assert ended["acknowledged"] == ended["reports"]
         one.start()
         for branch, count in enumerate(ended["sequences"]):
             assert numbers(one, branch) | numbers(two, branch) == set(range(count))
+
+
+def kill(controller: Controller, client: httpx.Client, gateways: Gateways) -> None:
+    """Kill a controller while the network is changed; nothing that was acknowledged is lost."""
+    made: dict[int, int] = {}
+    end = threading.Event()
+    changing = threading.Thread(target=changes, args=(client, made, end))
+    changing.start()
+    until(lambda: len(made) >= 3, "changes are made")
+    began = time.monotonic()
+    controller.stop(signal.SIGKILL)
+    until(lambda: answers(client), "the API goes on")
+    _log.info("API again after %.1f s", time.monotonic() - began)
+    until(lambda: gateways.ask("state")["connected"] == GATEWAYS, "all are connected")
+    state = gateways.ask("state")
+    _log.info("gateways were without a controller for %.1f s", state["longest_gap_s"])
+    assert state["connections"] > GATEWAYS
+    count = len(made)
+    until(lambda: len(made) >= count + 3, "changes go on")
+    end.set()
+    changing.join()
+    until(lambda: in_force(client), "all have the newest configuration")
+    for number, queue in made.items():
+        found = client.get(f"/v1/versions/{number}").json()["network"]["overlay"]["queue"]
+        assert Size.parse(found) == queue * 1000
+    assert client.get("/v1/audit/check").json()["broken"] is None
+
+
+def stop(postgres: Postgres, client: httpx.Client, gateways: Gateways) -> None:
+    """Stop the database for a while, and change the network after it; gateways do not notice."""
+    before = gateways.ask("state")
+    postgres.stop()
+    time.sleep(AWAY_S)
+    assert client.get("/v1/gateways").status_code == 503
+    postgres.start()
+    until(lambda: answers(client), "the API is back")
+    body = {"patch": {"overlay": {"queue": "9 MB"}}, "reason": "a test"}
+    until(lambda: client.patch("/v1/network", json=body).status_code == 200)
+    until(lambda: in_force(client), "all have the newest configuration")
+    after = gateways.ask("state")
+    assert after["connections"] == before["connections"]
