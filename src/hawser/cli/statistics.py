@@ -138,11 +138,15 @@ def _ago(last: str) -> datetime:
     from hawser.engine.errors import InputError
     from hawser.spec.units import Duration
 
+    days = last.rstrip().removesuffix("d")
     try:
-        seconds = Duration.parse(last)
-    except ValueError as error:
+        if days != last.rstrip():
+            seconds = 24 * float(Duration.parse(f"{days.rstrip()} h"))
+        else:
+            seconds = float(Duration.parse(last))
+        return datetime.now(UTC) - timedelta(seconds=seconds)
+    except (ValueError, OverflowError) as error:
         raise InputError([f"--last: {error}"]) from error
-    return datetime.now(UTC) - timedelta(seconds=float(seconds))
 
 
 def _cell(values: Mapping[str, Any], _title: str, metric: str, factor: float, digits: int) -> str:
