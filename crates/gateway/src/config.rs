@@ -181,7 +181,7 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
         check.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
     }
     check.identities(&document);
-    let permissions = local::check(&mut check, &document);
+    let permissions = local::check(&mut check, document.local.as_deref(), &document.services);
     let mut ends = Vec::new();
     let numbered = document.peers.iter().enumerate();
     let peers = numbered.map(|(i, peer)| check.peer(&document, i, peer, &mut ends));

@@ -5,7 +5,7 @@ use hawser_wire::ipv4::protocol::{TCP, UDP};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Document, check::Check};
+use super::check::Check;
 
 /// A service of the gateway itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,15 +28,19 @@ enum Protocol {
     Any,
 }
 
-/// Reads both fields.
-pub(super) fn check(check: &mut Check, document: &Document) -> Permissions {
-    let local = document.local.as_ref().map(|prefixes| {
+/// Reads both fields: prefixes, and services of the gateway itself.
+pub(super) fn check(
+    check: &mut Check,
+    local: Option<&[String]>,
+    services: &[ServiceDocument],
+) -> Permissions {
+    let local = local.map(|prefixes| {
         let numbered = prefixes.iter().enumerate();
         numbered.filter_map(|(i, text)| check.network(&format!("local[{i}]"), text)).collect()
     });
-    let mut services = Vec::new();
-    for (i, ServiceDocument { protocol, port }) in document.services.iter().enumerate() {
-        services.push(match protocol {
+    let mut allowed = Vec::new();
+    for (i, ServiceDocument { protocol, port }) in services.iter().enumerate() {
+        allowed.push(match protocol {
             Protocol::Tcp => Service::Protocol(TCP, *port),
             Protocol::Udp => Service::Protocol(UDP, *port),
             Protocol::Any => Service::Any,
@@ -48,7 +52,7 @@ pub(super) fn check(check: &mut Check, document: &Document) -> Permissions {
     if local.is_none() && !services.is_empty() {
         check.error("services", services.len(), "nothing, since without `local` all are open");
     }
-    Permissions { local, services }
+    Permissions { local, services: allowed }
 }
 
 #[cfg(test)]
