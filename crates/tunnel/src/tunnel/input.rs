@@ -22,6 +22,7 @@ use quinn_proto::{
 use super::{endpoint::Owner, state::Tunnel};
 use crate::{
     admission::{Candidate, Verdict, judge},
+    arena::Arena,
     config::Class,
     counters::TunCounters,
     group::{Dropped, Incoming},
@@ -240,11 +241,7 @@ impl<S: Stream> Tunnel<S> {
             }
             None => {
                 let retransmittable = Segment::of(&packet) == Some(Segment::Data);
-                let is_syn = tcp::is_syn(bytes);
-                let mut bytes = self.arena.join(&[&[0; HEADER_LEN], bytes]);
-                if is_syn {
-                    tcp::clamp_mss(bytes.get_mut(HEADER_LEN..).unwrap_or_default(), mtu);
-                }
+                let bytes = datagram_of(bytes, mtu, &mut self.arena);
                 group.enqueue(now, flow, false, retransmittable, bytes);
             }
             Some(Some(large)) => {
@@ -256,4 +253,13 @@ impl<S: Stream> Tunnel<S> {
             Some(None) => counters.drops.malformed += 1,
         }
     }
+}
+
+/// A datagram of a packet, with room for our header; a SYN offers no larger segments than fit.
+fn datagram_of(packet: &[u8], mtu: u16, arena: &mut Arena) -> BytesMut {
+    let mut bytes = arena.join(&[&[0; HEADER_LEN], packet]);
+    if tcp::is_syn(packet) {
+        tcp::clamp_mss(bytes.get_mut(HEADER_LEN..).unwrap_or_default(), mtu);
+    }
+    bytes
 }
