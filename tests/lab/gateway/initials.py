@@ -1,7 +1,7 @@
 """Forged QUIC Initials: whole datagrams with source addresses that belong to nobody.
 
 Run in a namespace: `python initials.py INTERFACE SOURCE DESTINATION PORT SECONDS RATE`. It sends as
-many as the machine can, at most RATE a second, and prints how many.
+many as the machine can, at most `RATE` a second, and prints how many.
 
 Each Initial is a real one, with keys of its own (RFC 9001 section 5.2), as a server that does not
 ask for proof of the address must take it for the start of a handshake.
@@ -39,7 +39,7 @@ def _variable(number: int) -> bytes:
 
 
 def initial() -> bytes:
-    """Give a client's first datagram: a CRYPTO frame that starts a long ClientHello."""
+    """Give a client's first datagram: a `CRYPTO` frame that starts a long ClientHello."""
     destination, source = os.urandom(8), os.urandom(8)
     secret = hmac.digest(_SALT, destination, hashlib.sha256)
     secret = _expand(secret, "client in", 32)
