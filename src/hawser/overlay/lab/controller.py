@@ -46,10 +46,16 @@ def _network(lab: Resolved, overlay: Overlay) -> Network:
     """Give the network that is like the lab: the same SD-WAN, at the lab's addresses."""
     internet = lab.topology.internet
     assert internet is not None  # noqa: S101 (a controller's node has an internet port)
+    assert lab.fabric is not None  # noqa: S101 (an overlay has one)
     ports = [port for branch in overlay.branches.values() for port in branch.wan_ports]
+    # Measurements run on gateways too: the lab's default has to be written out in a network.
+    branches = {
+        name: branch.model_copy(update={"services": lab.fabric.branches[name].services})
+        for name, branch in overlay.branches.items()
+    }
     return Network(
         name="lab",
-        overlay=overlay,
+        overlay=overlay.model_copy(update={"branches": branches}),
         ports={port: _line(lab, port) for port in ports},
         mtu=min(map(internet.mtu_of, internet.ports)),
     )
