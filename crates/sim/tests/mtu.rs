@@ -154,7 +154,8 @@ fn the_smallest_path_counts_until_it_has_been_down_for_long() {
     gateways.cut(1, true);
     assert_eq!(carry(&mut gateways, 4, 0..500, 1000).len(), 500);
     assert!(fits(gateways.mtu(0), 1400), "not at once");
-    gateways.run(12 * SECOND);
+    // A path without traffic is known to be down when its connection times out, after ten seconds.
+    gateways.run(22 * SECOND);
     assert!(fits(gateways.mtu(0), 1500), "{:?}", gateways.mtu(0));
     gateways.cut(1, false);
     gateways.run(8 * SECOND);
