@@ -260,7 +260,7 @@ def test_a_staged_roll_out_that_cuts_gateways_off_returns_by_itself(tmp_path: Pa
     with Deployment(tmp_path, (1, 2, 3)) as deployed:
         network = ready(deployed)
         transfer = Transfer(network.lab, port=7001, pause=0.02)
-        cut = {"prefixes": {"b3": [f"198.18.{CONTROLLER}1.0/24"]}}
+        cut = {"prefixes": {"b2": [f"198.18.{CONTROLLER}1.0/24"]}}
         staged = {"canary": ["b1", "b2"], "observe_s": 5}
         body = {"patch": cut, "reason": "a mistake", "rollout": staged}
         began = time.monotonic()
