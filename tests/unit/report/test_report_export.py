@@ -203,6 +203,12 @@ def test_formulas_of_axes_stay_and_dollars_of_names_do_not() -> None:
     assert in_figure(r"5 \$ a_b") == r"5 \$ a\_b"
 
 
+@pytest.mark.parametrize("first", ["[2] x", "*"])
+def test_a_cell_is_no_argument_of_the_row_before(first: str) -> None:
+    made = latex_table(Table("t", ("a", "b"), (("x", "y"), (first, "z"))))
+    assert not re.search(r"(\\\\|\\midrule)\s*[\[*]", made)
+
+
 def test_a_long_table_breaks_across_pages() -> None:
     rows = tuple((str(at), "x") for at in range(60))
     assert r"\begin{longtable}" in latex_table(Table("t", ("a", "b"), rows))

@@ -30,6 +30,8 @@ _SPECIAL = {
     "`": r"\textasciigrave{}",
     "'": r"\textquotesingle{}",
     "-": "-{}",  # two of them are no dash
+    "[": "{[}",  # would begin an argument of the row's end before it
+    "*": "{*}",  # would be part of the row's end before it
     "\N{EN DASH}": "--",
     "\N{EM DASH}": "---",
     "\N{MINUS SIGN}": r"\ensuremath{-}",
