@@ -73,7 +73,10 @@ def _regression(suite: Xml.Element, one: Regression) -> None:
     what = f"{term(one.metric).title} of {one.measurement} is not worse [{label(one.variant)}]"
     case = _case(suite, "regression", what)
     found = one.effect
-    text = f"{effect_value(found)} that of before"
+    if found.kind == "ratio":
+        text = f"{effect_value(found)} the value before"
+    else:
+        text = f"{effect_value(found)} {one.unit} compared with before"
     if found.interval:
         text += f" (95 % CI {effect_interval(found)}, p {probability(found.adjusted)})"
     if one.worse:

@@ -123,6 +123,15 @@ def test_junit_has_a_case_for_each_judgement(same: Report) -> None:
     assert groups.count("regression") == len(same.regressions)
 
 
+def test_junit_gives_the_unit_of_a_difference(same: Report) -> None:
+    changed = same.regressions[0].effect.model_copy(update={"kind": "difference", "value": 0.3})
+    one = same.regressions[0].model_copy(update={"effect": changed, "unit": "%", "worse": True})
+    found = suite(same.model_copy(update={"regressions": (one,)}))
+    (case,) = (c for c in found if c.attrib.get("classname", "").endswith(".regression"))
+    (failure,) = case
+    assert failure.attrib["message"].startswith("+0.300 % compared with before")
+
+
 def test_a_run_that_is_not_valid_fails(tmp_path: Path) -> None:
     void = dict.fromkeys(range(1, 9), "tool failed")
     report = build(Bundle.open(synthetic.write(tmp_path, synthetic.quickstart(3), void=void)))
