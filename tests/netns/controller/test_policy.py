@@ -21,8 +21,8 @@ LABELS = {
     for port, label in (("wa", "fibre"), ("wb", "lte"))
 }
 ENDS = ("-I", "10.1.0.1", "10.2.0.1")
-SENT = 100_000
-"""Bytes of the pings of one round."""
+SENT = 400_000
+"""Bytes of the pings of one round: far more than a port sends to learn what its paths carry."""
 
 
 def test_a_class_keeps_to_its_ports_and_falls_back(tmp_path: Path) -> None:

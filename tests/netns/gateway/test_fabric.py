@@ -21,7 +21,7 @@ import pytest
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.overlay.sdwan.fabric import Fabric, fabric
 from hawser.overlay.sdwan.gateway import configurations
-from hawser.spec.overlay import PathGroup, Placement, Settings, SwitchKind, Transport
+from hawser.spec.overlay import PathGroup, Placement, Service, Settings, SwitchKind, Transport
 from lab.gateway.pair import Gateway, Lab, pki, run
 from lab.gateway.switch import BRANCHES, address, counters, next_hop, switched
 from lab.traffic.transfer import Transfer
@@ -58,6 +58,7 @@ def network(transport: Transport) -> Fabric:
             lan="lo",
             source=IPv4Address(f"10.{number}.0.1"),
             prefixes=(IPv4Network(f"10.{number}.0.0/24"),),
+            services=(Service(protocol="any"),),
             ports={
                 letter: WanPort(
                     interface=f"w{letter}",

@@ -8,6 +8,7 @@ The workflow is that of lab/run/cable.py; all tests share one run.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,8 @@ def test_results_in_every_form(finished: tuple[Path, dict[str, Any]], tmp_path: 
         head = target.read_bytes()[:20].decode(errors="replace").lower()
         assert head.startswith(beginning), form
     assert "Goodput, Mbit/s" in hawser("report", "latest", cwd=folder).stdout
-    compared = hawser("compare", bundle, "latest", "--json", cwd=folder)
+    again = shutil.copytree(bundle, tmp_path / "again" / bundle.name)
+    compared = hawser("compare", bundle, again, "--json", cwd=folder)
     assert len(json.loads(compared.stdout)["runs"]) == 2
     asked = hawser("query", "latest", "SELECT count(*) AS n FROM trials", "--json", cwd=folder)
     assert json.loads(asked.stdout) == [{"n": 4}]
