@@ -107,13 +107,15 @@ def test_processors_are_counted_as_shares_of_one_core() -> None:
 
 
 def test_a_busy_core_is_seen() -> None:
-    early = machine.read()
-    end = time.monotonic() + 0.3
-    while time.monotonic() < end:
+    """However long the machine takes for it. The kernel counts in ticks of up to 10 ms."""
+    early, began = machine.read(), time.monotonic()
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
         pass
+    took = time.monotonic() - began
     shares = machine.shares(early, machine.read())
-    assert all(0 <= share <= 101 for share in shares)
-    assert sum(shares) > 50
+    assert all(0 <= share <= 110 for share in shares)
+    assert sum(shares) * took > 100 * 0.25
 
 
 def test_the_watch_reads_while_its_block_runs() -> None:
