@@ -17,7 +17,7 @@ from typing import Final, Self
 from hawser.control.model import WanCounters
 from hawser.driver.base import Lab
 from hawser.driver.roles import ROLES
-from hawser.node.base import Node, NodeError, Usage
+from hawser.node.base import Node, Usage
 from hawser.probe import daemons, nstat
 from hawser.probe.watch import Watch
 from hawser.spec.measurement import Http, Iperf3, Load, Measurement
@@ -94,7 +94,7 @@ class EvidenceRecorder:
         self._watch = Watch(lab, ends)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
-        self._fault: NodeError | None = None
+        self._fault: Exception | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +127,7 @@ class EvidenceRecorder:
                     break
                 self._watch.look()
             self._states.append(_state(self._lab))
-        except NodeError as fault:
+        except Exception as fault:  # raised by `finish`
             self._fault = fault
 
     def _read(self) -> None:

@@ -39,6 +39,11 @@ class Echo:
     """When it came, seconds of the epoch."""
     rtt_ms: float
 
+    @property
+    def sent(self) -> float:
+        """When the request was sent, seconds of the epoch."""
+        return self.at - self.rtt_ms / 1000
+
 
 @dataclass(frozen=True)
 class Echoes:
@@ -158,15 +163,21 @@ def parse(text: str) -> Echoes:
 
 
 def within(echoes: Echoes, seconds: float | None) -> Echoes:
-    """The echoes of the first seconds: those whose replies came by then, and the lost before."""
+    """The echoes that were sent in the first seconds, answered or lost.
+
+    When a lost one was sent follows from the mean interval of those that were answered.
+    """
     if seconds is None or not echoes.replies:
         return echoes
-    first = min(echoes.replies, key=lambda echo: echo.sequence)
-    end = first.at - first.rtt_ms / 1000 + seconds
-    kept = tuple(echo for echo in echoes.replies if echo.at <= end)
-    if len(kept) == len(echoes.replies):
+    replies = sorted(echoes.replies, key=lambda echo: echo.sequence)
+    first, last = replies[0], replies[-1]
+    steps = last.sequence - first.sequence
+    interval = (last.sent - first.sent) / steps if steps else 0
+    if interval <= 0:
         return echoes
-    return Echoes(max((echo.sequence for echo in kept), default=first.sequence), kept)
+    through = first.sequence + round(seconds / interval) - 1
+    kept = tuple(echo for echo in echoes.replies if echo.sent < first.sent + seconds)
+    return Echoes(min(echoes.sent, max(through, *(echo.sequence for echo in kept))), kept)
 
 
 def samples(measurement: str, echoes: Echoes) -> list[Sample]:

@@ -106,6 +106,18 @@ def test_what_was_lost_within_the_window_is_lost() -> None:
     assert found["ping_loss"] == pytest.approx(100 / 3)
 
 
+def test_echoes_sent_after_the_window_are_not_lost() -> None:
+    """All replies came within it; the other echoes were sent after it, to a host that was gone."""
+    echoes = within(parse(output({1: 1.0, 2: 9.0, 3: 9.0}, 100)), 4.0)
+    assert (echoes.sent, len(echoes.replies)) == (4, 3)
+
+
+def test_the_slowest_echoes_of_the_window_count() -> None:
+    """The last one was sent within it, and answered after it."""
+    echoes = within(parse(output({1: 1.0, 2: 1.0, 3: 1.0, 5: 1400.0}, 5)), 3.0)
+    assert [echo.rtt_ms for echo in echoes.replies] == [1.0, 1.0, 1.0, 1400.0]
+
+
 def test_a_window_that_holds_all_changes_nothing() -> None:
     echoes = parse(output({1: 1.0, 3: 1.0}, 9))
     assert within(echoes, 1000.0) == echoes == within(echoes, None)
