@@ -57,6 +57,8 @@ def test_seconds_are_there_for_an_hour(store: StatisticsStore, clock: Clock) -> 
     assert len(store.history("b1", "a/x", 0, end + 1000, 1).times) >= HOUR
     assert len(store.history("b1", "a/z", 0, end, 1).times) == 0
     assert len(store.history("b2", "a/x", end, end - 5, 1).times) == 0
+    assert len(store.history("b1", "a/x", end - 3 * ROWS, end - 2 * ROWS, 1).times) == 0
+    assert len(store.history("b1", "a/x", end + 1000, end + 2000, 1).times) == 0
 
 
 def test_what_was_written_outlasts_a_kill(tmp_path: Path, clock: Clock) -> None:

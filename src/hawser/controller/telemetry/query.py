@@ -42,7 +42,7 @@ def checked(begin: int, end: int, now: int, resolution: int) -> tuple[int, int]:
     if end - begin > MOST_POINTS * resolution:
         message = f"found {(end - begin) // resolution} rows, expected at most {MOST_POINTS}"
         raise Invalid([Issue(("query", "resolution"), message)])
-    return begin, end
+    return begin, max(begin, end)
 
 
 def matrix(store: StatisticsStore, seconds: int) -> Mapping[tuple[str, str, str], float]:

@@ -133,7 +133,7 @@ class StatisticsStore:
     def _seconds(self, branch: str, name: str, begin: int, end: int) -> Rows:
         now = self.now()
         begin, end = max(begin, now - ROWS + _EARLY_S), min(end, now + _EARLY_S)
-        values = self._column(branch, name, begin, end)
+        values = self._column(branch, name, begin, max(begin, end))
         return rows(begin, values, 1)
 
     def _column(self, branch: str, name: str, begin: int, end: int) -> Values:
