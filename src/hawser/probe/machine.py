@@ -44,9 +44,9 @@ def _cores() -> tuple[Core, ...]:
 
 
 def shares(early: Reading, late: Reading) -> tuple[float, ...]:
-    """How busy each core was in between, percent."""
+    """How busy each core was in between, percent; differences of large sums may round below 0."""
     return tuple(
-        100 * (b.busy - a.busy) / (b.total - a.total) if b.total > a.total else 0.0
+        max(0.0, 100 * (b.busy - a.busy) / (b.total - a.total)) if b.total > a.total else 0.0
         for a, b in zip(early.cores, late.cores, strict=False)
     )
 

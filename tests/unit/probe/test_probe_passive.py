@@ -106,6 +106,12 @@ def test_processors_are_counted_as_shares_of_one_core() -> None:
     assert [(s.time, s.value) for s in found if s.kind == "interval"] == [(1.0, 100.0), (2.0, 50.0)]
 
 
+def test_an_idle_core_is_not_below_zero() -> None:
+    cores = (machine.Core(busy=0.3, total=5.0), machine.Core(busy=0.3 - 1e-12, total=6.0))
+    early, late = (machine.Reading(float(at), (core,), 0) for at, core in enumerate(cores))
+    assert machine.shares(early, late) == (0.0,)
+
+
 def test_a_busy_core_is_seen() -> None:
     """However long the machine takes for it. The kernel counts in ticks of up to 10 ms."""
     early, began = machine.read(), time.monotonic()
