@@ -38,31 +38,33 @@ pub enum Verdict {
     TooMany,
 }
 
-/// What happens to an attempt beside the unauthenticated connections that `pending` lists; `paths`
-/// is the number of configured paths from an address.
+/// Decides about an attempt, given the unauthenticated connections (`pending`) and the number of
+/// configured paths from an address (`paths`).
 ///
-/// Whoever forges source addresses takes at most 32 places. The places
-/// of configured peers are counted apart, so that strangers cannot take them.
+/// Whoever forges source addresses takes at most 32 places. Connections from addresses of peers are
+/// counted apart, so that strangers cannot take their places, even from the same IPv6 network.
 #[must_use]
 pub fn judge(
     attempt: Candidate,
     pending: impl Iterator<Item = Candidate>,
     paths: impl Fn(IpAddr) -> usize,
 ) -> Verdict {
-    let source = site(attempt.source);
-    let (mut all, mut from_source, mut strangers) = (0, 0, 0);
+    let Candidate { source, validated } = attempt;
+    let (mut all, mut from_source, mut from_site, mut strangers) = (0, 0, 0, 0);
     for known in pending {
         all += 1;
         if known.validated {
-            from_source += usize::from(site(known.source) == source);
-            strangers += usize::from(paths(known.source) == 0);
+            let is_stranger = paths(known.source) == 0;
+            from_source += usize::from(known.source == source);
+            from_site += usize::from(is_stranger && site(known.source) == site(source));
+            strangers += usize::from(is_stranger);
         }
     }
-    if !attempt.validated {
+    if !validated {
         return if all >= RETRY_FROM { Verdict::Retry } else { Verdict::Accept };
     }
-    match paths(attempt.source) {
-        0 if from_source >= MAX_PER_SOURCE => Verdict::TooManyFromSource,
+    match paths(source) {
+        0 if from_site >= MAX_PER_SOURCE => Verdict::TooManyFromSource,
         0 if strangers >= MAX_STRANGERS => Verdict::TooMany,
         0 => Verdict::Accept,
         own if from_source >= own * MAX_PER_PATH => Verdict::TooManyFromSource,
@@ -70,7 +72,7 @@ pub fn judge(
     }
 }
 
-/// An address as far as it tells sources apart: whoever has one IPv6 address has a /64.
+/// An IPv4 address, or the /64 of an IPv6 address: whoever has one address there has all of them.
 fn site(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -122,6 +124,20 @@ mod tests {
         assert_eq!((open.len(), last), (MAX_STRANGERS, Verdict::TooMany));
         let (_, last) = after(many.chain([(PEER, true)]));
         assert_eq!(last, Verdict::Accept);
+    }
+
+    #[test]
+    fn neighbours_in_the_network_of_a_peer_take_no_place_of_it() {
+        let neighbour = |number: u128| Ipv6Addr::from_bits((0x2001_0db8 << 96) + number).into();
+        let peers = [neighbour(1), neighbour(2)];
+        let paths = |address: IpAddr| usize::from(peers.contains(&address));
+        let attempt = |source| Candidate { source, validated: true };
+        let strangers = (3..3 + MAX_PER_SOURCE as u128).map(neighbour);
+        let open = strangers.chain([peers[1]; MAX_PER_PATH]).map(attempt);
+        assert_eq!(judge(attempt(peers[0]), open.clone(), paths), Verdict::Accept);
+        assert_eq!(judge(attempt(peers[1]), open, paths), Verdict::TooManyFromSource);
+        let of_peer = [peers[1]; MAX_PER_SOURCE].into_iter().map(attempt);
+        assert_eq!(judge(attempt(neighbour(9)), of_peer, paths), Verdict::Accept);
     }
 
     #[test]
