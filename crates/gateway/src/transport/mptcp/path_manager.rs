@@ -221,11 +221,13 @@ impl PathManager {
             self.window = now;
         }
         let (mut found, others) = self.assign(subflows);
+        let is_left = |subflow: &Subflow| self.left.contains(&addresses(subflow));
+        let (left, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_left);
         if !connects {
-            for subflow in &others {
-                let ends = Some((subflow.local.ip(), subflow.remote.ip()));
+            for subflow in others {
+                let ends = Some(addresses(&subflow));
                 self.members.push(Member { learned: true, ..Member::new(ends, now) });
-                found.push(Some(*subflow));
+                found.push(Some(subflow));
             }
         }
         let mut actions = Vec::new();
@@ -242,24 +244,21 @@ impl PathManager {
             }
         }
         self.close_blocking(now, &found, &mut actions);
-        self.close_left(&others, &mut actions);
+        self.close_left(&left, &mut actions);
         let gone = |member: &Member| member.learned && matches!(member.state, State::Absent(_));
         self.members.retain(|member| !gone(member));
         actions
     }
 
     /// Closes subflows of addresses that paths no longer have, once there is another one.
-    fn close_left(&mut self, others: &[Subflow], actions: &mut Vec<Action>) {
+    fn close_left(&mut self, left: &[Subflow], actions: &mut Vec<Action>) {
         if self.present == 0 {
             return;
         }
-        for Subflow { local, remote, .. } in others {
-            let left = self.left.iter().position(|ends| *ends == (local.ip(), remote.ip()));
-            if let Some(place) = left {
-                self.left.swap_remove(place);
-                actions.push(Action::Close(Ends { local: *local, remote: *remote }));
-            }
-        }
+        let ends = left.iter().map(|Subflow { local, remote, .. }| (*local, *remote));
+        actions.extend(ends.map(|(local, remote)| Action::Close(Ends { local, remote })));
+        // Subflows that are not there any more were closed by the kernel.
+        self.left.clear();
     }
 
     /// A probe was answered or refused; returns what to do.
@@ -337,6 +336,11 @@ impl PathManager {
     }
 }
 
+/// Local and remote address of a subflow.
+fn addresses(subflow: &Subflow) -> (IpAddr, IpAddr) {
+    (subflow.local.ip(), subflow.remote.ip())
+}
+
 impl Member {
     fn new(ends: Option<(IpAddr, IpAddr)>, now: Instant) -> Self {
         let (state, loss) = (State::Absent(now), Loss::default());
@@ -344,7 +348,7 @@ impl Member {
     }
 
     fn is_of(&self, subflow: &Subflow) -> bool {
-        self.ends == Some((subflow.local.ip(), subflow.remote.ip()))
+        self.ends == Some(addresses(subflow))
     }
 
     /// Its subflow is established; `fair_share` is in segments per interval.

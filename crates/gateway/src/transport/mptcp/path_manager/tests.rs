@@ -353,6 +353,45 @@ fn a_path_that_moves_is_joined_at_once_and_then_left() {
 }
 
 #[test]
+fn addresses_that_were_left_are_forgotten() {
+    let mut run = Run::new(1);
+    for n in 1..100 {
+        run.see(2 * TICK, |_| vec![subflow(n - 1, 0, 0, 10)]);
+        run.path_manager.set_paths(&[path(n)], run.now);
+        // The kernel has closed the old subflow with its address.
+        run.see(2 * TICK, |_| vec![subflow(n, 0, 0, 10)]);
+    }
+    assert_eq!(run.path_manager.left, []);
+}
+
+#[test]
+fn all_subflows_of_an_address_that_was_left_are_closed() {
+    let mut run = Run::new(1);
+    run.see(5 * TICK, |_| vec![subflow(0, 0, 0, 10)]);
+    run.path_manager.set_paths(&[path(1)], run.now);
+    run.actions.clear();
+    let second =
+        Subflow { local: SocketAddr::new([198, 18, 1, 0].into(), 1025), ..subflow(0, 0, 0, 10) };
+    run.see(1 * TICK, |_| vec![subflow(0, 0, 0, 10), second, subflow(1, 0, 0, 10)]);
+    run.see(1 * TICK, |_| vec![subflow(0, 0, 0, 10), second, subflow(1, 0, 0, 10)]);
+    let closed = |action: &Action| matches!(action, Action::Close(_));
+    assert_eq!(run.actions.iter().filter(|(_, action)| closed(action)).count(), 2);
+}
+
+#[test]
+fn who_listens_leaves_an_address_only_for_another() {
+    let mut run = Run::new(1);
+    run.connects = false;
+    run.see(5 * TICK, |_| vec![subflow(0, 0, 0, 10)]);
+    run.path_manager.set_paths(&[path(1)], run.now);
+    run.see(5 * TICK, |_| vec![subflow(0, 0, 0, 10)]);
+    assert_eq!(run.actions, [], "it is the only one");
+    run.see(1 * TICK, |_| vec![subflow(0, 0, 0, 10), subflow(1, 0, 0, 10)]);
+    let actions: Vec<_> = run.actions.drain(..).map(|(_, action)| action).collect();
+    assert_eq!(actions, [close(0)]);
+}
+
+#[test]
 fn nothing_is_joined_without_an_address() {
     let mut run = Run::new(2);
     run.path_manager.set_paths(&[path(0), Path { local: None, ..path(1) }], run.now);
