@@ -23,7 +23,7 @@ pub fn accept_old_names(document: &Value, renamed: &[Renamed]) -> Value {
     for field in renamed {
         if replace(&mut document, field.object, field) > 0 {
             let Renamed { object, old, new } = field;
-            tracing::warn!("configuration field {object}.{old} was renamed to {new}");
+            tracing::warn!("configuration field {object}.{old} was renamed to {object}.{new}");
         }
     }
     document
@@ -119,8 +119,8 @@ mod tests {
             "receive": {"streams": []},
         });
         let messages = [
-            "configuration field paths[].reordering.by_us was renamed to extra_delay_us",
-            "configuration field receive.groups was renamed to streams",
+            "configuration field paths[].reordering.by_us was renamed to paths[].reordering.extra_delay_us",
+            "configuration field receive.groups was renamed to receive.streams",
         ];
         assert_eq!(accepted(&old), (new.clone(), messages.map(String::from).to_vec()));
         assert_eq!(accepted(&new), (new.clone(), vec![]));

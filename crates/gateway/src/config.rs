@@ -4,7 +4,6 @@ mod check;
 pub(crate) mod classifier;
 pub(crate) mod ends;
 mod local;
-mod renamed;
 pub(crate) mod switch;
 mod transport;
 
@@ -14,7 +13,10 @@ use std::{
     path::PathBuf,
 };
 
-use hawser_daemon::config::{FieldError, Invalid, typed};
+use hawser_daemon::{
+    config::{FieldError, Invalid, typed},
+    renamed::{Renamed, accept_old_names},
+};
 use hawser_netdev::tun;
 use hawser_tunnel::{
     INNER_MTU, PathId, Permissions,
@@ -32,7 +34,6 @@ use self::{
     classifier::{Classifier, ClassifierDocument},
     ends::{Ends, PathDocument},
     local::ServiceDocument,
-    renamed::{Renamed, replace_old_names},
     switch::{Switch, SwitchDocument},
 };
 
@@ -162,13 +163,12 @@ pub(crate) struct Config {
     pub(crate) classifier: Option<Classifier>,
 }
 
+/// Old names of fields, accepted in this version.
+const RENAMED: [Renamed; 1] = [Renamed { object: "transport", old: "lane", new: "tcp_proxy" }];
+
 /// Parses a configuration and reports all errors in it.
 pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
-    let mut value = value.clone();
-    for Renamed { old, new } in replace_old_names(&mut value) {
-        tracing::warn!("configuration field {old} was renamed to {new}");
-    }
-    let document: Document = typed(&value)?;
+    let document: Document = typed(&accept_old_names(value, &RENAMED))?;
     let mut check = Check::default();
     let address = document.tun.address.as_deref();
     let address = address.and_then(|text| check.read("tun.address", text, "10.1.0.1/24"));
@@ -457,6 +457,24 @@ pub(crate) mod tests {
         for (pointer, value, field) in cases {
             assert_eq!(fields(&with(pointer, value.clone())), [field], "{pointer} = {value}");
         }
+    }
+
+    #[test]
+    fn the_old_name_of_the_tcp_proxy_is_accepted_but_not_beside_the_new_one() {
+        let tls = json!({"certificate": "a", "key": "b", "ca": "c"});
+        let named = |name: &str| {
+            let mut document = with("/transport", json!({"kind": "quic", "tls": tls}));
+            document["transport"][name] = json!({"II": "tcp"});
+            document
+        };
+        let old = parse(&named("lane")).unwrap();
+        assert_eq!(old, parse(&named("tcp_proxy")).unwrap());
+        let shown = serde_json::to_value(old.document).unwrap();
+        assert_eq!(shown["transport"]["tcp_proxy"], json!({"II": "tcp"}));
+        assert_eq!(shown["transport"].get("lane"), None);
+        let mut both = named("lane");
+        both["transport"]["tcp_proxy"] = json!({"I": "tcp"});
+        assert_eq!(fields(&both), ["transport.lane"]);
     }
 
     #[test]

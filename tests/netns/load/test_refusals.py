@@ -92,5 +92,5 @@ def test_an_old_name_is_accepted_with_a_warning(wire: Wire) -> None:
     config["receive"]["groups"] = [{"name": s["name"], "flows": s.get("flows", 1)} for s in streams]
     done = start(config)
     assert done.returncode == 0, done.stderr
-    assert "receive.groups was renamed to streams" in done.stderr
+    assert "receive.groups was renamed to receive.streams" in done.stderr
     assert json.loads(done.stdout)["received"]["streams"][0]["name"] == streams[0]["name"]
