@@ -44,22 +44,13 @@ impl Group {
         delivered: &mut VecDeque<Incoming>,
         check: impl FnOnce(&ip::Packet<'_>) -> Result<(), Dropped>,
     ) -> Option<u16> {
-        if is_fragment(datagram) {
-            let whole = self.reassemble(now, member, datagram)?;
-            return self.receive_whole(member, &whole, now, delivered, check);
-        }
-        self.receive_whole(member, datagram, now, delivered, check)
-    }
-
-    /// Takes a datagram that is no fragment.
-    fn receive_whole(
-        &mut self,
-        member: usize,
-        datagram: &Bytes,
-        now: Instant,
-        delivered: &mut VecDeque<Incoming>,
-        check: impl FnOnce(&ip::Packet<'_>) -> Result<(), Dropped>,
-    ) -> Option<u16> {
+        let whole;
+        let datagram = if is_fragment(datagram) {
+            whole = self.reassemble(now, member, datagram)?;
+            &whole
+        } else {
+            datagram
+        };
         if is_padding(datagram) {
             return None;
         }
