@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 from hawser.probe.base import ProbeError
@@ -31,12 +31,24 @@ def together(measures: Sequence[Measure]) -> list[Sample]:
     start = threading.Barrier(len(measures))
     with _threads(len(measures)) as pool:
         running = [pool.submit(_one, measure, start) for measure in measures]
-        done, _ = wait(running, return_when=FIRST_EXCEPTION)
-        failed = [error for each in done if (error := each.exception()) is not None]
+        failed = _failures(running)
         if failed:
             start.abort()
             raise min(failed, key=lambda error: isinstance(error, _NotReadyError))
         return [sample for each in running for sample in each.result()]
+
+
+def _failures(running: Sequence[Future[list[Sample]]]) -> list[BaseException]:
+    """Wait until all have ended or one has failed.
+
+    Python handles a signal when its main thread goes on, and one that comes just before it sleeps
+    does not wake it. So it sleeps a second at most.
+    """
+    while True:
+        done, left = wait(running, timeout=1, return_when=FIRST_EXCEPTION)
+        failed = [error for each in done if (error := each.exception()) is not None]
+        if failed or not left:
+            return failed
 
 
 class _NotReadyError(ProbeError):
