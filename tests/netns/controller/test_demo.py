@@ -40,6 +40,6 @@ def test_the_demonstration_can_be_asked_and_leaves_nothing() -> None:
         assert all(each["connected"] for each in found)
     finally:
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=300)
+        rest, _ = process.communicate(timeout=120)
     assert process.returncode == 0, said + rest
     assert not namespace.names("hawser.controller-demo.")
