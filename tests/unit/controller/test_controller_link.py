@@ -132,6 +132,16 @@ async def code(connection: ClientConnection) -> int:
     return connection.close_code
 
 
+def test_a_port_that_is_taken_is_an_error_at_once(controller: Controller) -> None:
+    async def serve() -> None:
+        async with asyncio.timeout(30), Server(controller.context).serving(controller.directory):
+            pass
+
+    with socket.create_server(("127.0.0.1", controller.port)), pytest.raises(OSError, match="bind"):
+        asyncio.run(serve())
+    controller.context.close()
+
+
 def test_a_configuration_is_sent_confirmed_and_known(controller: Controller) -> None:
     trust = controller.gateway("b1")
 

@@ -135,8 +135,10 @@ class Server:
     async def _look(self) -> None:
         """Keep the plan, and hand it to all sessions."""
         while True:
+            # Not `wait_for`: before Python 3.12 it forgets a cancellation if the event is set too.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _LOOK_EVERY_S)
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await self._wake.wait()
             self._wake.clear()
             waiting, self._waiting = self._waiting, []
             try:
