@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hawser.cli import options, output, remote
+from hawser.cli import files, options, output, remote
 
 if TYPE_CHECKING:
     from hawser.control.https import ApiClient
@@ -38,7 +38,7 @@ def export(
     if file is None:
         sys.stdout.writelines(map(_line, entries))
         return
-    with file.open("w", encoding="utf-8") as opened:
+    with files.writing(file) as opened:
         opened.writelines(map(_line, entries))
 
 
@@ -97,12 +97,11 @@ def _line(entry: dict[str, Any]) -> str:
 def _read(file: Path) -> Iterator[dict[str, Any]]:
     from hawser.engine.errors import InputError
 
-    with file.open("rb") as opened:
-        for number, line in enumerate(opened, 1):
-            try:
-                entry = json.loads(line)
-            except ValueError as error:
-                raise InputError([f"{file}:{number}: expected a line of JSON: {error}"]) from error
-            if not isinstance(entry, dict):
-                raise InputError([f"{file}:{number}: expected an entry of the audit log"])
-            yield entry
+    for number, line in enumerate(files.lines(file), 1):
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError([f"{file}:{number}: expected a line of JSON: {error}"]) from error
+        if not isinstance(entry, dict):
+            raise InputError([f"{file}:{number}: expected an entry of the audit log"])
+        yield entry

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hawser.cli import audit, demo, history, options, output, remote, statistics
+from hawser.cli import audit, demo, files, history, options, output, remote, statistics
+
+if TYPE_CHECKING:
+    from hawser.spec.model import Model
+
+M = TypeVar("M", bound="Model")
 
 app = typer.Typer(
     name="controller",
@@ -46,9 +51,12 @@ _DatabaseOption = Annotated[
     str, typer.Option("--database", metavar="URL", help="SQLite or PostgreSQL.")
 ]
 _HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to serve at.")]
-_ApiPortOption = Annotated[int, typer.Option("--api-port", help="TCP port of the API.")]
+_ApiPortOption = Annotated[
+    int, typer.Option("--api-port", min=1, max=65535, help="TCP port of the API.")
+]
 _GatewaysPortOption = Annotated[
-    int, typer.Option("--gateways-port", help="TCP port to which gateways connect.")
+    int,
+    typer.Option("--gateways-port", min=1, max=65535, help="TCP port to which gateways connect."),
 ]
 _NamesOption = Annotated[
     list[str] | None,
@@ -81,21 +89,37 @@ def init(
     from hawser.spec.overlay import Overlay, Transport
 
     if network is not None:
-        found = load_network(network.read_bytes(), str(network))
+        found = load_network(files.content(network), str(network))
     else:
-        found = Network(name=name, overlay=Overlay(transport=Transport.QUIC, branches={}))
-    settings = directories.Settings(
+        empty = Overlay(transport=Transport.QUIC, branches={})
+        found = _checked("--network-name", Network, name=name, overlay=empty)
+    settings = _checked(
+        "--name",
+        directories.Settings,
         database=database,
         host=host,
         api_port=api_port,
         gateways_port=gateways_port,
         names=tuple(names or ()),
     )
-    password = None if password_file is None else password_file.read_text().strip()
+    password = None if password_file is None else files.secret(password_file)
     made = directories.init(directory, settings, found, admin, password)
     if made is not None:
         output.say(f"One-time password of {admin}, to be changed at the first login:")
         output.raw(f"{made}\n")
+
+
+def _checked(option: str, model: type[M], **values: object) -> M:
+    """Make a model that takes the value of an option as it is."""
+    from pydantic import ValidationError
+
+    from hawser.engine.errors import InputError
+
+    try:
+        return model(**values)
+    except ValidationError as error:
+        problems = [f"{option}: {each['msg']}" for each in error.errors()]
+        raise InputError(problems) from error
 
 
 @app.command("start")
@@ -189,7 +213,7 @@ def export(
     if file is None:
         writer.dump(network, sys.stdout)
     else:
-        with file.open("w") as opened:
+        with files.writing(file) as opened:
             writer.dump(network, opened)
 
 
@@ -213,7 +237,7 @@ def apply(
     from hawser.spec.network_file import load_network
     from hawser.spec.site import document_of
 
-    found = load_network(file.read_bytes(), str(file))
+    found = load_network(files.content(file), str(file))
     network = document_of(found)
     client = remote.client(url, authority)
     body = {"network": network, "reason": reason, **history.stages(canary, observe)}
@@ -302,6 +326,6 @@ def _given(value: object) -> object:
 
 def _secret(what: str, file: Path | None) -> str:
     if file is not None:
-        return file.read_text().strip()
+        return files.secret(file)
     entered: str = typer.prompt(what, hide_input=True, err=True)
     return entered

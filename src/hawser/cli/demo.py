@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import tempfile
 import time
 from pathlib import Path
@@ -24,7 +25,10 @@ _PAUSE_S = 2.0
 def demo(
     settings: options.SetOption = None,
     port: Annotated[
-        int, typer.Option("--api-port", help="Port of the loopback for the API; 0 for any.")
+        int,
+        typer.Option(
+            "--api-port", min=0, max=65535, help="Port of the loopback for the API; 0 for any."
+        ),
     ] = 8443,
     days: Annotated[
         int | None, typer.Option("--days", min=1, help="End after so many days of five minutes.")
@@ -41,6 +45,7 @@ def demo(
     for each in ("controller", "agent"):
         extras.need(each)
     workflow = chosen.source(_WORKFLOW, settings).workflow
+    _check_port(port)
     signals = ProcessSignals()
     output.say("Making five branches, a controller and an internet between them ...")
     lab = labs.deploy(drivers.choose(workflow), workflow, _LAB, signals)
@@ -54,6 +59,16 @@ def demo(
         finally:
             with signals.shielded():
                 lab.destroy()
+
+
+def _check_port(port: int) -> None:
+    """Refuse a port that is taken before a minute of work is done for it."""
+    from hawser.engine.errors import InputError
+
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise InputError([f"--api-port {port}: {error.strerror}"]) from error
 
 
 def _introduce(lab: Lab, access: ControllerAccess, port: int) -> None:

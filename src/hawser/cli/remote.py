@@ -53,6 +53,7 @@ def client_with(url: str, authority: Path | None, secret: str | None) -> ApiClie
     Raises:
         InputError: URL or authority are wrong.
     """
+    from hawser.cli import files
     from hawser.control.https import ApiClient, trusting
     from hawser.engine.errors import InputError
 
@@ -61,6 +62,6 @@ def client_with(url: str, authority: Path | None, secret: str | None) -> ApiClie
             ["expected --ca FILE (or HAWSER_CA): ca.pem of the controller's directory"]
         )
     try:
-        return ApiClient(url, trusting(authority.read_bytes()), secret)
+        return ApiClient(url, trusting(files.content(authority)), secret)
     except ValueError as error:
         raise InputError([str(error)]) from error

@@ -17,11 +17,12 @@ from typing import Any, Final
 
 from pydantic import Base64Bytes
 from sqlalchemy import Connection, MetaData, Table, func, select, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from hawser.controller.db import migrate
 from hawser.controller.db.database import Database
 from hawser.controller.db.tables import Table as Row
-from hawser.controller.directory import Directory, Settings, write_settings
+from hawser.controller.directory import Directory, Settings, check_unused, make, write_settings
 from hawser.controller.errors import DirectoryError
 from hawser.pki.file import create_private, replace_private
 from hawser.spec.model import Model
@@ -45,7 +46,7 @@ def save(directory: Directory, file: Path) -> None:
     """Write a backup, also while controllers work. Only the owner can read it.
 
     Raises:
-        DirectoryError: it is no controller's directory.
+        DirectoryError: it is no controller's directory, or the file cannot be written.
     """
     settings, database = directory.settings, directory.database()
     revision = migrate.revision(database)
@@ -60,7 +61,10 @@ def save(directory: Directory, file: Path) -> None:
     lines = (json.dumps(each) for each in (header, *_rows(database)))
     content = "".join(f"{line}\n" for line in lines).encode()
     database.close()
-    replace_private(file, gzip.compress(content, mtime=0))
+    try:
+        replace_private(file, gzip.compress(content, mtime=0))
+    except OSError as error:
+        raise DirectoryError(f"{file}: {error.strerror}") from error
 
 
 def _rows(database: Database) -> Iterator[dict[str, Any]]:
@@ -91,18 +95,32 @@ def load(file: Path, path: Path, database_url: str | None) -> None:
     settings = header.settings
     if database_url is not None:
         settings = settings.model_copy(update={"database": database_url})
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    directory = Directory(path)
+    make(path)
+    try:
+        _restore(Directory(path), settings, header, rows)
+    except BaseException as error:
+        for left in path.iterdir():
+            left.unlink()
+        if isinstance(error, (LookupError, ValueError, TypeError, SQLAlchemyError)):
+            reason = getattr(error, "orig", error)
+            raise DirectoryError(f"{file}: this is no backup of a controller: {reason}") from error
+        raise
+
+
+def _restore(
+    directory: Directory, settings: Settings, header: _Header, rows: list[dict[str, Any]]
+) -> None:
     database = directory.database(settings)
-    if migrate.revision(database) is not None:
-        raise DirectoryError(f"{settings.database}: a controller has this database")
-    migrate.upgrade(database, header.revision)
-    with database.engine.begin() as connection:
-        _fill(connection, rows, sqlite=database.sqlite)
-    migrate.upgrade(database)
-    database.close()
-    create_private(path / _SEALING_KEY, header.sealing_key, durable=True)
-    write_settings(path, settings)
+    try:
+        check_unused(database, settings.database)
+        migrate.upgrade(database, header.revision)
+        with database.engine.begin() as connection:
+            _fill(connection, rows, sqlite=database.sqlite)
+        migrate.upgrade(database)
+    finally:
+        database.close()
+    create_private(directory.path / _SEALING_KEY, header.sealing_key, durable=True)
+    write_settings(directory.path, settings)
 
 
 def _read(file: Path) -> tuple[_Header, list[dict[str, Any]]]:

@@ -10,6 +10,7 @@ statistics/         what gateways have reported (hawser.store.statistics)
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,18 +21,19 @@ from typing import Annotated
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from pydantic import Field, ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
 from hawser.control.link import SERVER_NAME
 from hawser.controller.access import user
 from hawser.controller.access.limit import RateLimit
+from hawser.controller.access.password import check as check_password
 from hawser.controller.access.principal import system
 from hawser.controller.access.role import Role
 from hawser.controller.access.vault import Vault
 from hawser.controller.context import Context
 from hawser.controller.db import migrate
 from hawser.controller.db.database import Database
-from hawser.controller.errors import DirectoryError
+from hawser.controller.errors import DirectoryError, Invalid
 from hawser.controller.inventory import authority
 from hawser.controller.inventory.gateway import Signer
 from hawser.controller.jobs.remote_write import Target
@@ -47,6 +49,7 @@ from hawser.spec.model import Model
 from hawser.spec.network import Network
 from hawser.spec.site import document_of
 from hawser.spec.units import Duration
+from hawser.spec.validate import Issue
 from hawser.store.statistics.store import StatisticsStore
 
 _SETTINGS, _SEALING_KEY, _AUTHORITY = "controller.json", "sealing.key", "ca.pem"
@@ -61,6 +64,8 @@ _STRANGERS_PER_S = 20.0
 """Requests of one address without authentication. Many gateways may join from behind one NAT."""
 
 TcpPort = Annotated[int, Field(ge=1, le=65535)]
+HostName = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z._:*-]{1,253}$")]
+"""DNS name or address, as a certificate has it."""
 
 
 class Settings(Model):
@@ -72,7 +77,7 @@ class Settings(Model):
     """Address at which the API and gateways are served."""
     api_port: TcpPort = 8443
     gateways_port: TcpPort = 8444
-    names: tuple[str, ...] = ()
+    names: tuple[HostName, ...] = ()
     """DNS names and addresses by which users reach the API."""
     certificate_lifetime: Duration = Duration(720 * 3600)
     """Of gateways' certificates, which are renewed after two thirds of it."""
@@ -155,17 +160,17 @@ def init(
 
     Raises:
         DirectoryError: there is one already, in the directory or in the database.
-        Invalid: network or password are not good.
+        Invalid: network, name or password are not good.
     """
     directory, now = Directory(path), utc_now()
     for name in (_SETTINGS, _SEALING_KEY):
         if (path / name).exists():
             raise DirectoryError(f"{path / name}: there is a controller already")
     network = version.network_of(document_of(network))
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_admin(admin, password)
+    make(path)
     database = directory.database(settings)
-    if migrate.revision(database) is not None:
-        raise DirectoryError(f"{settings.database}: a controller has this database")
+    check_unused(database, settings.database)
     sealing_key = new_sealing_key()
     create_private(path / _SEALING_KEY, sealing_key, durable=True)
     try:
@@ -177,6 +182,39 @@ def init(
         database.close()
     write_settings(path, settings)
     return None if password else chosen
+
+
+def make(path: Path) -> None:
+    """Make a directory that only its owner may read.
+
+    Raises:
+        DirectoryError: it cannot be made.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise DirectoryError(f"{path}: {error.strerror}") from error
+
+
+def _check_admin(name: str, password: str | None) -> None:
+    if not re.fullmatch(user.NAME, name):
+        message = f"found {name!r}, expected small letters, digits and . _ @ -, at most 64"
+        raise Invalid([Issue(("admin",), message)])
+    if password is not None:
+        check_password(password)
+
+
+def check_unused(database: Database, url: str) -> None:
+    """Refuse a database that some controller has. Tables alone are left by what was interrupted.
+
+    Raises:
+        DirectoryError: one has it, or it does not answer.
+    """
+    if migrate.revision(database) is None:
+        return
+    with database.read() as session:
+        if version.newest_number(session):
+            raise DirectoryError(f"{url}: a controller has this database")
 
 
 def _fill(

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import socket
 from collections.abc import AsyncIterator
 
 import uvicorn
@@ -14,6 +15,7 @@ from fastapi import FastAPI
 
 from hawser.controller.api.app import create
 from hawser.controller.directory import Directory, open_context, utc_now
+from hawser.controller.errors import DirectoryError
 from hawser.controller.jobs.upkeep import upkeep
 from hawser.controller.link.server import Server
 
@@ -28,15 +30,29 @@ def start(directory: Directory) -> None:
     """Serve until told to stop.
 
     Raises:
-        DirectoryError: it is no controller's directory.
-        OSError: a port is taken.
+        DirectoryError: it is no controller's directory, or a port is taken.
     """
+    settings = directory.settings
+    for port in (settings.api_port, settings.gateways_port):
+        _check_port(settings.host, port)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.getLogger("websockets").setLevel(logging.WARNING)  # a line for each connection
     gc.freeze()
     gc.set_threshold(*_COLLECT)
-    uvloop.run(_serve(directory))
+    try:
+        uvloop.run(_serve(directory))
+    finally:
+        gc.unfreeze()  # else nanobind calls what is frozen a leak when the process ends
+
+
+def _check_port(host: str, port: int) -> None:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        socket.create_server(address[:2], family=family).close()
+    except OSError as error:
+        reason = str(error.strerror).partition(" (")[0]
+        raise DirectoryError(f"{host}:{port}: {reason}") from error
 
 
 async def _serve(directory: Directory) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from hawser.cli.main import main
+from hawser.pki.authority import Authority
 
+AUTHORITY = Authority.create("acme", datetime.now(UTC), timedelta(days=1)).pem
 NETWORK = """
 name: acme
 overlay:
@@ -70,6 +74,67 @@ def test_backup_and_restore(files: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "this is no backup of a controller" in capsys.readouterr().err
     assert hawser("controller", "backup", files / "nothing", files / "saved") == 2
     assert hawser("controller", "start", files / "nothing") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("init", "acme", "--network", "missing"), "missing: No such file"),
+        (("init", "acme", "--password-file", "missing"), "missing: No such file"),
+        (("init", "acme", "--password-file", "binary"), "binary: expected text in UTF-8"),
+        (("init", "acme", "--password-file", "short"), "password: found 5 characters"),
+        (("init", "acme", "--api-port", "65536"), "--api-port"),
+        (("init", "acme", "--network-name", "Acme"), "--network-name: "),
+        (("init", "acme", "--name", "\u00e9t\u00e9"), "--name: "),
+        (("init", "acme", "--admin", "Ann"), "admin: found 'Ann', expected small letters"),
+        (("init", "short/acme"), "short/acme: Not a directory"),
+        (("init", "acme", "--database", "postgresql://127.0.0.1:1/x"), "does not answer"),
+        (("apply", "missing"), "missing: No such file"),
+        (("login", "ann", "--password-file", "missing"), "missing: No such file"),
+        (("gateways", "--ca", "missing"), "missing: No such file"),
+        (("audit", "verify", "missing"), "missing: No such file"),
+        (("audit", "verify", "deep"), "deep:1: expected a line of JSON"),
+        (("demo", "--api-port", "70000"), "--api-port"),
+    ],
+)
+def test_mistakes_have_a_place(
+    arguments: tuple[str, ...],
+    message: str,
+    files: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (files / "binary").write_bytes(b"\xff")
+    (files / "short").write_text("short")
+    (files / "deep").write_text("[" * 100_000)
+    monkeypatch.chdir(files)
+    monkeypatch.setenv("HAWSER_KEY", "hwk_x")
+    monkeypatch.setenv("HAWSER_CA", str(files / "ca.pem"))
+    (files / "ca.pem").write_bytes(AUTHORITY)
+    assert hawser("controller", *arguments) == 2
+    assert message in capsys.readouterr().err
+    assert hawser("controller", "init", "acme") == 0, "nothing was left half done"
+
+
+def test_a_port_that_is_taken(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert hawser("controller", "init", files / "acme", "--gateways-port", port) == 0
+        assert hawser("controller", "start", files / "acme") == 2
+    assert f"127.0.0.1:{port}: Address already in use\n" in capsys.readouterr().err
+
+
+def test_a_damaged_backup_leaves_nothing(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hawser("controller", "init", files / "acme") == 0
+    assert hawser("controller", "backup", files / "acme", files / "saved") == 0
+    whole = gzip.decompress((files / "saved").read_bytes())
+    for row in ({"table": "x", "row": {}}, {"table": "audit", "row": {"number": "x"}}, {}):
+        damaged = gzip.compress(whole + json.dumps(row).encode())
+        (files / "damaged").write_bytes(damaged)
+        assert hawser("controller", "restore", files / "damaged", files / "again") == 2
+        assert "damaged: this is no backup of a controller: " in capsys.readouterr().err
+    assert hawser("controller", "restore", files / "saved", files / "again") == 0
+    assert hawser("controller", "backup", files / "acme", files / "missing" / "saved") == 2
 
 
 def test_who_asks_needs_a_key_and_an_authority(

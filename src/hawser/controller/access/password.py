@@ -31,10 +31,19 @@ def hash_password(password: str) -> str:
     Raises:
         Invalid: it is too short or too long.
     """
+    check(password)
+    return _hasher.hash(password)
+
+
+def check(password: str) -> None:
+    """Check a new password.
+
+    Raises:
+        Invalid: it is too short or too long.
+    """
     if not SHORTEST <= len(password) <= LONGEST:
         message = f"found {len(password)} characters, expected {SHORTEST} to {LONGEST}"
         raise Invalid([Issue(("password",), message)])
-    return _hasher.hash(password)
 
 
 def verify(stored: str | None, password: str) -> bool:

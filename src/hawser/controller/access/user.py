@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
@@ -15,6 +16,9 @@ from hawser.controller.access.principal import Principal
 from hawser.controller.access.role import Role
 from hawser.controller.db.tables import LoginSession, User
 from hawser.controller.errors import Conflict, NotFound
+
+NAME: Final = r"^[a-z][a-z0-9._@-]{0,63}$"
+"""Regular expression of a user's name."""
 
 
 def users(session: Session) -> Sequence[User]:

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from hawser.controller.access.role import Permission
+from hawser.controller.access.user import NAME
 from hawser.controller.inventory.gateway import State
 from hawser.controller.inventory.token import Approval
 from hawser.controller.policy.difference import Change
@@ -34,7 +35,7 @@ Line = Annotated[str, StringConstraints(pattern=_PRINTABLE, max_length=500)]
 """Text without control characters."""
 Password = Annotated[str, StringConstraints(max_length=256)]
 Code = Annotated[str, StringConstraints(max_length=16)]
-UserName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9._@-]{0,63}$")]
+UserName = Annotated[str, StringConstraints(pattern=NAME)]
 RoleName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 Branches = Annotated[tuple[Name, ...], Field(min_length=1, max_length=960)] | None
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
