@@ -13,10 +13,22 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.markup import escape
 
 from hawser import __version__
-from hawser.cli import controller, doctor, gateway, importing, labs, planning, results, run, runs
+from hawser.cli import (
+    audit,
+    controller,
+    doctor,
+    examples,
+    gateway,
+    importing,
+    labs,
+    planning,
+    results,
+    run,
+    runs,
+    statistics,
+)
 
 app = typer.Typer(
     name="hawser",
@@ -87,8 +99,7 @@ def _verb(name: str, function: Callable[..., None], **settings: Any) -> None:  #
 
 
 def _examples(name: str) -> str:
-    examples = "\n".join(f"  {example}" for example in EXAMPLES[name])
-    return f"Examples:\n{escape(examples)}"
+    return examples.epilog(EXAMPLES[name])
 
 
 _verb("run", run.run)
@@ -109,6 +120,13 @@ _verb("import", importing.import_)
 _verb("schema", doctor.schema)
 _verb("doctor", doctor.doctor)
 app.add_typer(runs.app, epilog=_examples("runs"))
+for _group, _lines in (
+    (controller.app, examples.CONTROLLER),
+    (audit.app, examples.AUDIT),
+    (statistics.app, examples.STATISTICS),
+    (gateway.app, examples.GATEWAY),
+):
+    examples.add_to(_group, _lines)
 app.add_typer(controller.app)
 app.add_typer(gateway.app)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,6 +39,17 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "network.yaml").write_text(NETWORK)
     (tmp_path / "password").write_text("correct horse battery\n")
     return tmp_path
+
+
+@pytest.mark.parametrize("group", ["controller", "gateway", "controller audit"])
+def test_every_command_has_examples(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hawser(*group.split(), "--help") == 0
+    shown = re.findall(r"^\W+([a-z]+) {2,}[A-Z]", capsys.readouterr().out, re.MULTILINE)
+    commands = [name for name in shown if name not in ("audit", "statistics")]
+    assert len(commands) >= 2
+    for name in commands:
+        assert hawser(*group.split(), name, "--help") == 0
+        assert f"hawser {group} {name}" in capsys.readouterr().out
 
 
 def test_init_prints_a_one_time_password(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,73 @@
+"""Examples at the end of the help of `hawser controller` and `hawser gateway`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import typer
+from rich.markup import escape
+
+CONTROLLER: Mapping[str, Sequence[str]] = {
+    "init": (
+        "hawser controller init acme --network network.yaml --host 0.0.0.0",
+        "hawser controller init acme --database postgresql://hawser@db.example/hawser",
+    ),
+    "start": ("hawser controller start acme",),
+    "backup": ("hawser controller backup acme acme.backup",),
+    "restore": ("hawser controller restore acme.backup acme",),
+    "login": (
+        "export HAWSER_CA=acme/ca.pem",
+        "export HAWSER_KEY=$(hawser controller login admin)",
+        "hawser controller login admin --code 123456",
+    ),
+    "export": ("hawser controller export -o network.yaml",),
+    "apply": (
+        "hawser controller apply network.yaml --dry-run",
+        "hawser controller apply network.yaml --reason 'b2 has a second line'",
+        "hawser controller apply network.yaml --canary b1,b2 --observe 60 --wait",
+    ),
+    "token": ("hawser controller token b1", "hawser controller token b1 --manual --hours 2"),
+    "gateways": ("hawser controller gateways", "hawser controller gateways --json"),
+    "versions": ("hawser controller versions",),
+    "difference": ("hawser controller difference 7", "hawser controller difference 7 5"),
+    "rollback": (
+        "hawser controller rollback 5",
+        "hawser controller rollback 5 --canary b1 --wait",
+    ),
+    "rollouts": ("hawser controller rollouts",),
+    "finish": ("hawser controller finish 3",),
+    "return": ("hawser controller return 3 --reason 'b1 is slow'",),
+    "demo": ("hawser controller demo", "hawser controller demo --days 1 --api-port 9443"),
+}
+AUDIT: Mapping[str, Sequence[str]] = {
+    "export": ("hawser controller audit export -o audit.jsonl",),
+    "verify": (
+        "hawser controller audit verify",
+        "hawser controller audit verify audit.jsonl --hash HASH",
+    ),
+}
+STATISTICS: Mapping[str, Sequence[str]] = {
+    "paths": ("hawser controller statistics paths", "hawser controller statistics paths b1"),
+    "matrix": ("hawser controller statistics matrix --seconds 600",),
+    "series": ("hawser controller statistics series b1",),
+    "history": (
+        "hawser controller statistics history b1 path/b2/0/1/rtt",
+        "hawser controller statistics history b1 port/wa/sent --last '7 d' --rows 168",
+    ),
+}
+GATEWAY: Mapping[str, Sequence[str]] = {
+    "join": ("hawser gateway join https://192.0.2.1:8443 TOKEN",),
+    "run": ("hawser gateway run", "hawser gateway run --directory /srv/gateway"),
+}
+
+
+def epilog(examples: Sequence[str]) -> str:
+    """Give the end of a command's help."""
+    lines = "\n".join(f"  {example}" for example in examples)
+    return f"Examples:\n{escape(lines)}"
+
+
+def add_to(app: typer.Typer, examples: Mapping[str, Sequence[str]]) -> None:
+    """Add examples to all commands of a group."""
+    for command in app.registered_commands:
+        command.epilog = epilog(examples[command.name or ""])
