@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+import sqlalchemy.exc
 from controller_sample import PASSWORD, Api, Clock, Machine
 from cryptography import x509
 from fastapi.routing import iter_route_contexts
@@ -17,6 +18,7 @@ from hawser.controller.access.role import Permission
 from hawser.controller.api.depends import need
 from hawser.controller.api.guard import OPEN
 from hawser.controller.context import Context
+from hawser.controller.db.database import Database
 from hawser.controller.db.tables import AuditEntry, Version
 from hawser.controller.errors import Forbidden
 from hawser.pki.authority import fingerprint
@@ -122,6 +124,40 @@ def test_a_role_by_branch_reaches_no_further(api: Api) -> None:
     answer = limited.call("POST", "/v1/versions/1/restore", {"reason": "x"})
     assert answer.status_code == 403, "others have changed since"
     assert limited.call("POST", "/v1/gateways/1/revoke", {"reason": "x"}).status_code == 204
+
+
+def test_who_is_limited_to_branches_holds_up_nobody(api: Api) -> None:
+    """A roll-out keeps everybody else from changing the network, for a day if it is to."""
+    api.do("PUT", "/v1/roles/site", LIMITED)
+    limited = api.as_new("site")
+    body = {
+        "patch": {"ports": {"gw1.a": {"rate": "10 Mbit/s"}}},
+        "reason": "x",
+        "rollout": {"canary": ["b1"], "observe_s": 86400},
+    }
+    assert limited.call("PATCH", "/v1/network", body).status_code == 403
+    restore = {"reason": "x", "rollout": body["rollout"]}
+    assert limited.call("POST", "/v1/versions/1/restore", restore).status_code == 403
+    assert api.get("/v1/network")["number"] == 1
+    assert patch(api, {"mtu": 1400}).status_code == 200
+
+
+def test_a_retry_is_in_the_audit_log(api: Api) -> None:
+    assert Machine().join(api, token(api, "b1")).is_success
+    api.do("POST", "/v1/gateways/1/retry")
+    newest = api.get("/v1/audit?limit=1000")[-1]
+    assert (newest["actor"], newest["action"], newest["target"]) == ("admin", "gateway.retry", "1")
+
+
+def test_a_database_whose_connections_are_all_taken_does_not_answer(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(_: Database) -> None:
+        raise sqlalchemy.exc.TimeoutError("QueuePool limit of size 5 overflow 10 reached")
+
+    monkeypatch.setattr(Database, "read", taken)
+    for path in ("/v1/health", "/v1/me"):
+        assert api.call("GET", path).status_code == 503
 
 
 def test_a_route_is_closed_to_limited_roles_unless_it_knows_them(api: Api) -> None:
@@ -483,6 +519,16 @@ def test_the_openapi_document_is_for_those_who_are_logged_in(api: Api) -> None:
         for method in route.methods or ()
     }
     assert every == described
+
+
+@pytest.mark.parametrize("depth", [100, 300, 500, 900, 2000])
+def test_what_is_nested_deeply_is_refused(api: Api, depth: int) -> None:
+    deep = '{"x":' * depth + "1" + "}" * depth
+    site = f'{{"template": "t", "variables": {{"a": {deep}}}}}'
+    text = f'{{"patch": {{"sites": {{"b": {site}}}, "templates": {{"t": {{}}}}}}}}'
+    headers = {"Content-Type": "application/json"}
+    answer = api.call("POST", "/v1/network/try", headers=headers, content=text)
+    assert answer.status_code in (400, 422), answer.text
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "null", "1e999", '{"user": "\\ud800"}'])

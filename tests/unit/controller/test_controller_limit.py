@@ -44,6 +44,21 @@ def test_callers_have_limits_of_their_own_and_are_forgotten(
     assert len(limited._buckets) == 3
 
 
+@pytest.mark.parametrize(
+    ("address", "source"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::ffff", "2001:db8:1:2::/64"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("local", "local"),
+    ],
+)
+def test_who_has_a_network_is_one_source(address: str, source: str) -> None:
+    assert limit.source_of(address) == source
+
+
 def test_requests_beyond_the_limit_wait(api: Api, context: Context) -> None:
     few = dataclasses.replace(context, known=RateLimit(0.01, 3), unknown=RateLimit(0.01, 2))
     limited, stranger = Api(few), Api(few)

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from hawser.controller.access import browser
+from hawser.controller.access import browser, login, password
 from hawser.controller.context import Context
+from hawser.controller.errors import TooMany, Unauthorized
 
 OTHER = "another good password"
 
@@ -114,6 +115,47 @@ def in_browser(api: Api) -> tuple[Api, str]:
     page = Api(api.app.state.context)
     page.headers = {"Cookie": cookie.partition(";")[0]}
     return page, answer.json()["csrf"]
+
+
+def test_answers_with_a_token_are_not_kept(api: Api) -> None:
+    assert log_in(api).headers["Cache-Control"] == "no-store"
+    assert log_in(api, cookie=True).headers["Cache-Control"] == "no-store"
+
+
+def test_a_right_password_among_many_guesses_at_once_is_not_taken(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They pass the first check together, and are verified one after the other."""
+    verify = password.verify
+
+    def after_others(stored: str | None, text: str) -> bool:
+        monkeypatch.setattr(password, "verify", verify)
+        for _ in range(5):
+            assert log_in(api, password="wrong").status_code == 401  # noqa: S106
+        return verify(stored, text)
+
+    monkeypatch.setattr(password, "verify", after_others)
+    assert log_in(api).status_code == 429
+
+
+def test_guesses_from_one_network_count_together(context: Context) -> None:
+    """Whoever has an IPv6 network has 2^64 addresses of it."""
+
+    def guess(address: str, given: str) -> None:
+        login.log_in(
+            context.database,
+            context.vault,
+            login.Credentials("admin", given, None, address),
+            context.clock(),
+        )
+
+    for number in range(5):
+        with pytest.raises(Unauthorized):
+            guess(f"2001:db8:0:1::{number:x}", "wrong")
+    with pytest.raises(TooMany):
+        guess("2001:db8:0:1::ffff", PASSWORD)
+    guess("2001:db8:0:2::1", PASSWORD)
+    guess("192.0.2.1", PASSWORD)
 
 
 def test_a_browser_needs_the_csrf_token_for_changes(api: Api) -> None:

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from ipaddress import ip_address, ip_network
 from typing import Final
 
 _MOST_CALLERS: Final = 10_000
 """Callers that are remembered, 100 bytes each. Who is forgotten has a full bucket again."""
+
+
+_NETWORK: Final = 64
+"""Length of the prefix of an IPv6 network (RFC 4291 section 2.5.1)."""
+
+
+def source_of(address: str) -> str:
+    """Give what counts as one caller: an IPv4 address, or the network of an IPv6 address."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 4 or found.ipv4_mapped:
+        return str(found if found.version == 4 else found.ipv4_mapped)
+    return str(ip_network((int(found), _NETWORK), strict=False))
 
 
 class RateLimit:

@@ -12,6 +12,7 @@ from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from hawser.controller.access import audit, password, second_factor
+from hawser.controller.access.limit import source_of
 from hawser.controller.access.own_role import grant_of
 from hawser.controller.access.principal import Principal
 from hawser.controller.access.secret import digest, new_secret
@@ -58,15 +59,17 @@ def log_in(database: Database, vault: Vault, given: Credentials, now: datetime) 
         Unauthorized: user or password are wrong, or the code of the second factor is needed.
         TooMany: there were too many wrong ones.
     """
+    source = source_of(given.address)
     with database.read() as session:
-        _wait(session.get(LoginFailure, given.address), now)
+        _wait(session.get(LoginFailure, source), now)
         user = session.get(User, given.name)
         stored = user.password if user and user.subject is None else None
     right = password.verify(stored, given.password)  # outside of transactions: it takes long
     with database.write() as session:
+        _wait(session.get(LoginFailure, source), now)  # others may have failed meanwhile
         found = _begin(session, vault, given, stored, now) if right else _WRONG
         if found is _WRONG:
-            _failed(session, given, given.address, now)
+            _failed(session, given, source, now)
         if found is _WRONG_CODE:  # of somebody who knows the password: wherever it comes from
             _failed(session, given, _codes(given.name), now)
     if not isinstance(found, Login):

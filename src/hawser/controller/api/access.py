@@ -65,6 +65,7 @@ def log_in(body: LoginBody, request: Request, response: Response, shared: Shared
 def begun(made: login.Login, response: Response, *, cookie: bool) -> LoginAnswer:
     """Hand over a session."""
     change = made.one_time
+    response.headers["Cache-Control"] = "no-store"  # as RFC 6749 section 5.1 demands of tokens
     if not cookie:
         return LoginAnswer(token=made.token, expires=made.expires, change_password=change)
     response.set_cookie(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import exc
 from starlette.exceptions import HTTPException
 
 from hawser.controller import errors
@@ -18,6 +18,9 @@ from hawser.controller.api.model import FieldProblem, Problem
 from hawser.spec.validate import Issue
 
 _log = logging.getLogger(__name__)
+
+AWAY: Final = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError)
+"""What the database raises that does not answer, or has no connection left."""
 
 _CODES: Final[Mapping[type[errors.Refused], int]] = {
     errors.Unauthorized: 401,
@@ -60,7 +63,9 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(errors.Refused, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(OperationalError, _unavailable)
+    app.add_exception_handler(RecursionError, _nested)
+    for kind in AWAY:
+        app.add_exception_handler(kind, _unavailable)
 
 
 def _refused(_request: Request, error: Exception) -> JSONResponse:
@@ -86,6 +91,10 @@ def _http(_request: Request, error: Exception) -> JSONResponse:
     answer = problem(code, str(getattr(error, "detail", "")))
     answer.headers.update(getattr(error, "headers", None) or {})
     return answer
+
+
+def _nested(_request: Request, _error: Exception) -> JSONResponse:
+    return problem(422, "the body is nested too deeply")
 
 
 def _unavailable(_request: Request, error: Exception) -> JSONResponse:

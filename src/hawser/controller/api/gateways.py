@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from sqlalchemy.orm import Session
 
 import hawser
+from hawser.controller.access import audit
 from hawser.controller.access.principal import Principal
 from hawser.controller.api.answer import documented
 from hawser.controller.api.depends import BranchAdmitter, BranchReader, Shared
@@ -168,7 +169,9 @@ def revoke(number: Number, body: RevokeBody, shared: Shared, who: BranchAdmitter
 def retry(number: Number, shared: Shared, who: BranchAdmitter) -> None:
     """Let a gateway retry a configuration that it refused or returned from."""
     with shared.database.write() as session:
-        observation.retry(session, _own(session, who, number).id, shared.clock())
+        now = shared.clock()
+        observation.retry(session, _own(session, who, number).id, now)
+        audit.record(session, who, now, "gateway.retry", str(number))
     shared.changed()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from sqlalchemy.exc import OperationalError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -17,9 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hawser.controller.access.authenticate import authenticate
 from hawser.controller.access.browser import HEADER, is_foreign, is_forged, session_of
-from hawser.controller.access.limit import RateLimit
+from hawser.controller.access.limit import RateLimit, source_of
 from hawser.controller.access.principal import Principal
-from hawser.controller.api.answer import problem, unavailable
+from hawser.controller.api.answer import AWAY, problem, unavailable
 from hawser.controller.context import Context
 
 OPEN: Final = frozenset(
@@ -58,7 +57,7 @@ class Guard:
         headers = Headers(scope=scope)
         try:
             refused = await self._refused(scope, headers)
-        except OperationalError as error:  # outside of what the application handles
+        except AWAY as error:  # outside of what the application handles
             refused = unavailable(error)
         if refused is not None:
             await refused(scope, receive, send)
@@ -76,13 +75,13 @@ class Guard:
         if is_foreign(method, origin, headers.get("host", "")):
             return problem(403, f"found a request from a page of {origin}")
         if _route(scope) in OPEN:
-            return _too_many(self._context.unknown, address_of(scope))
+            return _too_many(self._context.unknown, source_of(address_of(scope)))
         token, cookie = _token(headers)
         who = await self._who(token, address_of(scope)) if token else None
         if token is None or who is None:
             answer = problem(401, "log in, or send an API key")
             answer.headers["WWW-Authenticate"] = "Bearer"
-            return _too_many(self._context.unknown, address_of(scope)) or answer
+            return _too_many(self._context.unknown, source_of(address_of(scope))) or answer
         if cookie and is_forged(method, token, headers.get(HEADER, "")):
             return problem(403, "expected the session's CSRF token in X-CSRF-Token")
         if who.one_time and _route(scope) not in _PASSWORD:

@@ -13,6 +13,7 @@ from hawser.controller.api.answer import documented
 from hawser.controller.api.depends import Changer, Reader, Shared
 from hawser.controller.api.model import Number, ReasonBody, RolloutAnswer, StagedBody
 from hawser.controller.db.tables import Rollout, Version
+from hawser.controller.errors import Forbidden
 from hawser.controller.inventory.gateway import State, gateways, state_of
 from hawser.controller.jobs.rollout import reached
 from hawser.controller.policy import rollout
@@ -31,10 +32,14 @@ def stage(
     """Roll a new version out in stages, if that is wanted; in the transaction that adds it.
 
     Raises:
+        Forbidden: the author is limited to some branches: nobody else could change the network
+            meanwhile.
         Invalid: it cannot be.
     """
     if body is None:
         return
+    if who.branches is not None:
+        raise Forbidden("your permission to change is for some branches, which get it at once")
     found = gateways(session)
     approved = {each.id: each.branch for each in found if state_of(each) is State.APPROVED}
     wanted = rollout.Wanted(body.canary, timedelta(seconds=body.observe_s))

@@ -247,12 +247,12 @@ class OidcLogin(Table):
 
 
 class LoginFailure(Table):
-    """Wrong passwords from one address, or wrong codes of one user."""
+    """Wrong passwords from one address or IPv6 network, or wrong codes of one user."""
 
     __tablename__ = "login_failure"
 
     address: Mapped[str] = mapped_column(primary_key=True)
-    """The address, or `user:` and the user's name."""
+    """The address or network, or `user:` and the user's name."""
     count: Mapped[int]
     last: Mapped[datetime]
     until: Mapped[datetime]
