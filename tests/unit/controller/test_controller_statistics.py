@@ -151,14 +151,24 @@ class Receiver(BaseHTTPRequestHandler):
     """Takes remote writes, or refuses them."""
 
     bodies: list[bytes] = []
+    tokens: list[str] = []
     answer = 204
+    location = ""
+
+    def do_GET(self) -> None:
+        self.tokens.append(self.headers.get("Authorization", ""))
+        self.send_response(200)
+        self.end_headers()
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         assert self.headers["Content-Encoding"] == "snappy"
+        self.tokens.append(self.headers.get("Authorization", ""))
         if self.answer == 204:
             self.bodies.append(body)
         self.send_response(self.answer)
+        if self.location:
+            self.send_header("Location", self.location)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
@@ -169,6 +179,7 @@ class Receiver(BaseHTTPRequestHandler):
 def receiving() -> Iterator[tuple[type[Receiver], str]]:
     class Mine(Receiver):
         bodies: list[bytes] = []
+        tokens: list[str] = []
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Mine)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -204,6 +215,23 @@ def test_remote_writes_are_sent_until_taken(context: Context, clock: Clock, tmp_
     fill(context, clock, 15)
     with pytest.raises(OSError):  # noqa: PT011 (nobody is there)
         again.send()
+
+
+def test_a_token_is_not_sent_on_to_another_server(
+    context: Context, clock: Clock, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    fill(context, clock, 30)
+    with receiving() as (elsewhere, other), receiving() as (receiver, url):
+        receiver.answer, receiver.location = 302, other
+        target = Target(url=url, bearer_file=tmp_path / "token")
+        sender = RemoteWrite(target, context.statistics, tmp_path / "sent")
+        with pytest.raises(OSError, match="302"):
+            sender.send()
+        assert receiver.tokens == ["Bearer secret"]
+        assert elsewhere.tokens == []
+        receiver.answer = 204
+        assert sender.send() == 1, "nothing was lost"
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"[]", b"{}", b'{"sent": null}', b'{"sent": "x"}'])

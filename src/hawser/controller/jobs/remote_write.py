@@ -29,6 +29,7 @@ _REACH_S: Final = 3600
 """How long what could not be sent is kept."""
 _SERIES_AT_ONCE: Final = 5000
 _TIMEOUT_S: Final = 10
+_LONGEST_ANSWER: Final = 65536
 _REFUSED: Final = range(400, 500)
 _TOO_MANY: Final = 429
 
@@ -43,6 +44,18 @@ class Target(Model):
     """Authority of its certificate, if it is not one of the machine's."""
     bearer_file: Path | None = None
     """File with a token for the header `Authorization`."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect would take the token elsewhere, and leave the values behind: it is an error."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow none."""
+
+
+def _opener(trust: ssl.SSLContext) -> urllib.request.OpenerDirector:
+    secure = urllib.request.HTTPSHandler(context=trust)
+    return urllib.request.build_opener(secure, _NoRedirects())
 
 
 class RemoteWrite:
@@ -103,8 +116,8 @@ class RemoteWrite:
         asked = urllib.request.Request(self._target.url, body, headers)  # noqa: S310 (http or https)
         trust = ssl.create_default_context(cafile=self._target.ca and str(self._target.ca))
         try:
-            with urllib.request.urlopen(asked, timeout=_TIMEOUT_S, context=trust) as answer:  # noqa: S310
-                answer.read()
+            with _opener(trust).open(asked, timeout=_TIMEOUT_S) as answer:
+                answer.read(_LONGEST_ANSWER)
         except urllib.error.HTTPError as error:
             if error.code not in _REFUSED or error.code == _TOO_MANY:
                 raise

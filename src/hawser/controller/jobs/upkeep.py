@@ -53,5 +53,5 @@ async def _send(sender: RemoteWrite) -> None:
         await asyncio.sleep(sender.every)
         try:
             await asyncio.to_thread(sender.send)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # or the token's file is no text
             _log.warning("remote write: %s", error)
