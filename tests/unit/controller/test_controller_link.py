@@ -39,7 +39,10 @@ from hawser.control.link import (
 from hawser.control.series import Report, pack
 from hawser.controller.context import Context
 from hawser.controller.directory import Directory, Settings, init, open_context, utc_now
+from hawser.controller.errors import Invalid
+from hawser.controller.link import server
 from hawser.controller.link.server import Server
+from hawser.controller.telemetry.latest import Latest, Statistics
 from hawser.pki.authority import Authority, pem
 from hawser.pki.key import key_pem, new_key
 from hawser.pki.request import new_request
@@ -179,6 +182,60 @@ def test_a_configuration_is_sent_confirmed_and_known(controller: Controller) -> 
             await controller.ask("PATCH", "/v1/network", change)
             assert (await said(gateway)).version == 2
         await controller.see(lambda each: not each["connected"])
+
+    controller.run(test)
+
+
+def test_a_flood_of_messages_takes_no_memory(controller: Controller) -> None:
+    """While the database is away, the newest of what a gateway reaches is kept."""
+    trust = controller.gateway("b1")
+
+    async def test() -> None:
+        async with controller.connect(trust) as gateway:
+            await gateway.send(hello())
+            found = await said(gateway)
+            assert controller.server
+            tasks = controller.server._sessions[1]._tasks
+            with controller.context.database.write():
+                for number in range(200):
+                    await gateway.send(Peers(up={"b2": bool(number % 2)}).model_dump_json())
+                await gateway.send(SERIES)
+                await gateway.send(pack(Report(0, second(), ())))
+                assert await said(gateway) == Acknowledge(run=RUN, sequence=0)
+                assert len(tasks) <= 2
+            await controller.see(lambda each: each["peers"] == {"b2": True})
+            with controller.context.database.write():
+                kept = Outcome(digest=found.digest, version=1, result="kept")
+                with contextlib.suppress(ConnectionClosed):
+                    for _ in range(100):
+                        await gateway.send(kept.model_dump_json())
+                assert await code(gateway) == MISUSED
+
+    controller.run(test)
+
+
+def test_a_gateway_that_was_revoked_is_forgotten() -> None:
+    """By the controllers that did not revoke it, too, and for good."""
+    latest = Latest()
+    for number in (1, 2):
+        latest.put(number, Statistics("b1", "0", 0, (), 7, 0, (), 0))
+    latest.keep({2})
+    assert list(latest.all()) == [2]
+
+
+def test_a_roll_out_that_cannot_go_on_stops_nothing_else(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> bool:
+        raise Invalid([])
+
+    monkeypatch.setattr(server, "advance", broken)
+    trust = controller.gateway("b1")
+
+    async def test() -> None:
+        async with controller.connect(trust) as gateway:
+            await gateway.send(hello())
+            assert isinstance(await asyncio.wait_for(said(gateway), 10), Configure)
 
     controller.run(test)
 

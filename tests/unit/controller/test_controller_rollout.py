@@ -12,6 +12,7 @@ from hawser.control.link import Hello, Outcome
 from hawser.controller.context import Context
 from hawser.controller.db.tables import Observation
 from hawser.controller.jobs.rollout import RECONNECT, advance
+from hawser.controller.policy import rollout
 from hawser.controller.policy.configuration import Computer, Desired, desired
 from hawser.controller.policy.judgement import GRACE, PATIENCE, Member, Stage, Verdict, judge
 from hawser.controller.policy.sync import Sync
@@ -223,6 +224,8 @@ def test_a_roll_out_goes_from_the_canary_to_the_rest(
     found = api.get("/v1/rollouts")[0]
     assert (found["state"], found["version"], found["base"]) == ("done", 2, 1)
     assert found["stages"] == [["b2"], ["b1", "b3"]]
+    with context.database.read() as session:  # it grows with the square of the branches
+        assert rollout.by_number(session, 1).reached == {}
     assert api.get("/v1/network")["number"] == 2
 
 

@@ -23,6 +23,7 @@ from websockets.http11 import Request, Response
 from hawser.control.link import MAX_MESSAGE, MISUSED, REPLACED
 from hawser.controller.context import Context
 from hawser.controller.directory import Directory
+from hawser.controller.errors import Refused
 from hawser.controller.inventory.gateway import State, of_certificate, state_of
 from hawser.controller.jobs.rollout import advance
 from hawser.controller.jobs.watch import Plan
@@ -79,6 +80,7 @@ class Server:
                 ping_interval=15,  # gateways ping, too
                 ping_timeout=15,
                 open_timeout=10,
+                ssl_handshake_timeout=10,
                 close_timeout=2,
                 server_header=None,
             ):
@@ -148,6 +150,7 @@ class Server:
                 self._waiting += waiting
                 await asyncio.sleep(_LOOK_EVERY_S)
                 continue
+            self._context.latest.keep(self._plan.approved)
             for future in waiting:
                 if not future.done():
                     future.set_result(self._plan)
@@ -194,9 +197,12 @@ class Server:
     def _planned(self) -> Plan:
         """Give the plan, after a roll-out has gone on."""
         plan, now = self._context.watch.plan(), self._context.clock()
-        if advance(self._context.database, plan, self._began, now):
-            return self._context.watch.plan()
-        return plan
+        try:
+            changed = advance(self._context.database, plan, self._began, now)
+        except Refused:  # as by a version that this program takes no more: an operator finishes it
+            _log.exception("the roll-out cannot go on")
+            return plan
+        return self._context.watch.plan() if changed else plan
 
 
 def _tls(directory: Directory) -> ssl.SSLContext:

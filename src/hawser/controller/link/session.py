@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Protocol
 
 from websockets.asyncio.server import ServerConnection
@@ -36,6 +36,8 @@ from hawser.controller.telemetry import observation
 from hawser.controller.telemetry.intake import Intake
 
 _HELLO_S = 10.0
+_MOST_WAITING = 16
+"""Messages of one gateway that wait for the database."""
 
 
 class Desk(Protocol):
@@ -69,6 +71,8 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
         self.intake: Intake | None = None
         """Takes the gateway's reports, once it has said who it is."""
+        self._up: Mapping[str, bool] | None = None
+        """Whom it reaches; None once that is written down."""
         self._sent: str | None = None
         """Digest of the configuration that was sent and has no outcome yet."""
 
@@ -156,14 +160,14 @@ class Session:
                 self.intake.take(text)
 
     async def _handle(self, message: Message) -> None:
-        now = self._context.clock()
         match message:
             case Series():
                 if self.intake is not None:
                     self.intake.describe(message)
             case Peers():
-                up = message.up
-                self._later(self._note(lambda s: observation.reaches(s, *self._who, up, now)))
+                self._up, began = message.up, self._up is not None
+                if not began:
+                    self._later(self._note_peers())
             case Trying():
                 wanted = self._plan.desired.get(self._branch)
                 if wanted is not None and wanted.digest == message.digest:
@@ -186,8 +190,29 @@ class Session:
         self._sent = None
         self._wake.set()
 
+    async def _note_peers(self) -> None:
+        """Write down whom the gateway reaches: the newest, however often it says so meanwhile."""
+        written: Mapping[str, bool] | None = None
+        try:
+            while self._up is not None and self._up is not written:
+                written = self._up
+                await self._note(self._reaching(written))
+        finally:
+            self._up = None
+
+    def _reaching(self, up: Mapping[str, bool]) -> Note:
+        now = self._context.clock()
+        return lambda session: observation.reaches(session, *self._who, up, now)
+
     def _later(self, work: Coroutine[None, None, None]) -> None:
-        """Do something that waits for the database, which may be away: reports go on."""
+        """Do something that waits for the database, which may be away: reports go on.
+
+        Raises:
+            ValueError: the gateway says more than one does that waits for answers.
+        """
+        if len(self._tasks) >= _MOST_WAITING:
+            work.close()
+            raise ValueError(f"found {_MOST_WAITING} messages that wait for the database")
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -207,3 +207,4 @@ def _end(rollout: Rollout, now: datetime, state: State) -> None:
     if rollout.state != State.RUNNING:
         raise Conflict(f"roll-out {rollout.number} has ended: it is {rollout.state}")
     rollout.state, rollout.finished = state.value, now
+    rollout.reached, rollout.ailing = {}, {}  # with many branches, megabytes that nobody needs now

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -49,6 +49,11 @@ class Latest:
         """Give the newest report of every gateway."""
         with self._lock:
             return dict(self._found)
+
+    def keep(self, gateways: Collection[int]) -> None:
+        """Forget all other gateways."""
+        with self._lock:
+            self._found = {each: self._found[each] for each in self._found if each in gateways}
 
     def drop(self, gateway: int) -> None:
         """Forget a gateway."""
