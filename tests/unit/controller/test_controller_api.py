@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from typing import Any
@@ -22,6 +23,7 @@ from hawser.controller.db.database import Database
 from hawser.controller.db.tables import AuditEntry, Version
 from hawser.controller.errors import Forbidden
 from hawser.pki.authority import fingerprint
+from lab import ROOT
 
 
 def routes(api: Api) -> list[tuple[str, str]]:
@@ -38,6 +40,18 @@ def test_every_route_is_known_to_the_tests(api: Api) -> None:
     assert set(routes(api)) >= OPEN
     assert set(OPEN_ANSWERS) == OPEN
     assert all(path.startswith("/v1/") for _, path in routes(api))
+
+
+def test_the_guide_lists_every_route(api: Api) -> None:
+    guide = (ROOT / "docs" / "guide" / "controller.md").read_text()
+    listed = set()
+    for line in re.findall(r"^(?:GET|POST|PUT|PATCH|DELETE)[A-Z ]* /v1/.*$", guide, re.MULTILINE):
+        for methods, paths in re.findall(r"((?:[A-Z]+ )+)(/v1/[^\s,]+(?:, /v1/[^\s,]+)*)", line):
+            for path in paths.split(", "):
+                plain = re.sub(r"/(?:N|ID|NAME)(?=/|$)", "/1", path.partition("?")[0])
+                listed |= {(method, plain) for method in methods.split()}
+    known = {(method, path.replace("/0123456789ab", "/1")) for method, path in routes(api)}
+    assert listed == known
 
 
 OPEN_ANSWERS = {
