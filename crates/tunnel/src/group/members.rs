@@ -66,7 +66,8 @@ impl Members {
         self.list.into_iter().filter_map(|member| member.link)
     }
 
-    /// The connections that may have something to send. They are not shown again until something happens to them.
+    /// The connections that may have something to send. They are not given again until something
+    /// happens to them.
     pub(crate) fn take_active(&mut self) -> impl Iterator<Item = &mut Link> {
         let changed = std::mem::take(&mut self.changed);
         let members = if changed { self.list.as_mut_slice() } else { &mut [] };
