@@ -256,16 +256,7 @@ def rows(found: Sequence[Figures], weeks: Sequence[float]) -> list[Row]:
 
 
 def _row(name: str, metric: str, unit: str, values: Sequence[float]) -> Row:
-    return Row(
-        name=name,
-        metric=metric,
-        unit=unit,
-        median=median(values),
-        min=min(values),
-        max=max(values),
-        n=len(values),
-        values=dict(enumerate(values)),
-    )
+    return Row.of(name, metric, unit, dict(enumerate(values)))
 
 
 def section(
@@ -277,7 +268,7 @@ def section(
         "API p99, ms",
         "change, s",
         "peak memory, MiB",
-        "of it no file's",
+        "anonymous, MiB",
         "core, %",
         "reports",
         "lost",

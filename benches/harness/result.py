@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,6 +30,21 @@ class Row(BaseModel):
     n: int
     values: dict[int, float]
     """By round, from 0."""
+
+    @classmethod
+    def of(cls, name: str, metric: str, unit: str, values: Mapping[int, float]) -> Self:
+        """Summarise the values of a metric, by round."""
+        found = values.values()
+        return cls(
+            name=name,
+            metric=metric,
+            unit=unit,
+            median=median(found) if found else None,
+            min=min(found, default=None),
+            max=max(found, default=None),
+            n=len(found),
+            values=dict(sorted(values.items())),
+        )
 
 
 class Check(BaseModel):
@@ -90,26 +106,10 @@ def rows(bench: Bench, samples: Samples) -> list[Row]:
     """
     found = []
     for peer in bench.peers:
-        mine = [_row(peer.name, metric.name, metric.unit, samples) for metric in bench.metrics]
+        mine = [
+            Row.of(peer.name, metric.name, metric.unit, samples.of(peer.name, metric.name))
+            for metric in bench.metrics
+        ]
         measured = [row for row in mine if row.n]
         found += measured or mine
     return found
-
-
-def _row(peer: str, metric: str, unit: str, samples: Samples) -> Row:
-    found = samples.of(peer, metric)
-    values = list(found.values())
-    if not values:
-        return Row(
-            name=peer, metric=metric, unit=unit, median=None, min=None, max=None, n=0, values={}
-        )
-    return Row(
-        name=peer,
-        metric=metric,
-        unit=unit,
-        median=median(values),
-        min=min(values),
-        max=max(values),
-        n=len(values),
-        values=dict(sorted(found.items())),
-    )
