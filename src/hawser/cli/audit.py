@@ -29,9 +29,7 @@ _PAGE = 20
 def export(
     url: remote.UrlOption = remote.URL,
     authority: remote.AuthorityOption = None,
-    file: Annotated[
-        Path | None, typer.Option("-o", metavar="FILE", help="Else standard output.")
-    ] = None,
+    file: options.OutputOption = None,
 ) -> None:
     """Write the whole audit log, one JSON document a line, as `verify` takes it."""
     entries = _entries(remote.client(url, authority))

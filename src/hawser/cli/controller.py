@@ -201,9 +201,7 @@ def login(
 def export(
     url: remote.UrlOption = remote.URL,
     authority: remote.AuthorityOption = None,
-    file: Annotated[
-        Path | None, typer.Option("-o", metavar="FILE", help="Else standard output.")
-    ] = None,
+    file: options.OutputOption = None,
 ) -> None:
     """Write the network in force as a file, as `apply` takes it."""
     from ruamel.yaml import YAML

@@ -28,12 +28,7 @@ def import_(
             metavar="FILE...", help="The file; for tosca all descriptors and forwarding graphs."
         ),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Output file. Default: standard output."
-        ),
-    ] = None,
+    out: options.OutputOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Convert another tool's files into a workflow, and list what could not be converted.

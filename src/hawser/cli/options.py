@@ -27,6 +27,10 @@ def _labs(incomplete: str) -> list[str]:
     return [name for name in driver.choose().labs() if name.startswith(incomplete)]
 
 
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output."),
+]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow file.")]
 SetOption = Annotated[
     list[str] | None,

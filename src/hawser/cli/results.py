@@ -45,12 +45,6 @@ class ComparisonFormat(StrEnum):
     JSON = "json"
 
 
-OutputOption = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Output file. Default: standard output."),
-]
-
-
 def report(
     run: options.RunArgument,
     form: Annotated[
@@ -61,7 +55,7 @@ def report(
             help="html, md, json, csv, png, junit or text. Default: by the output file's name.",
         ),
     ] = None,
-    file: OutputOption = None,
+    file: options.OutputOption = None,
     export: Annotated[
         Path | None,
         typer.Option(
@@ -143,7 +137,7 @@ def compare(
             help="html, md, json or text. Default: by the output file.",
         ),
     ] = None,
-    file: OutputOption = None,
+    file: options.OutputOption = None,
     folder: options.RunsOption = options.RUNS,
     as_json: options.JsonOption = False,
 ) -> None:
