@@ -84,8 +84,8 @@ class Applier:
             self._give_up(self._tried, "returned", self._trial.reason)
         return self._outcome
 
-    def told(self, message: FromGateway) -> None:
-        """Note that the controller has been told."""
+    def note_sent(self, message: FromGateway) -> None:
+        """Note that a message has reached the controller."""
         if message is self._outcome:
             self._outcome = None
 

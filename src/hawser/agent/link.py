@@ -182,7 +182,7 @@ class Link:
                 await connection.send(message.model_dump_json())
             except ConnectionClosed:
                 continue
-            self._applier.told(message)
+            self._applier.note_sent(message)
 
     def _dials(self) -> bool:
         """Tell whether the controller can be reached anew.

@@ -49,7 +49,7 @@ class Kept(Model):
         """Read the configuration. The daemon's control socket is always the same.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not a configuration that was kept.
         """
         found = GatewayConfig.model_validate_json(self.document)
         return found.model_copy(update={"control": PurePosixPath(CONTROL)})

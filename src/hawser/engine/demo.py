@@ -1,4 +1,4 @@
-"""A network to look at: a lab with a controller, its traffic, and its events, day after day."""
+"""The demonstration: a lab with a controller, traffic, and a scripted day of faults, repeated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def day(lab: Lab, scenario: Scenario, raw: Path, say: Say) -> list[Sample]:
     """
 
     def apply(element: str, change: Change) -> float:
-        say(f"{element}: {told(change)}")
+        say(f"{element}: {describe(change)}")
         return lab.apply(element, change)
 
     timeline = Timeline(scenario.events, apply)
@@ -55,8 +55,8 @@ def day(lab: Lab, scenario: Scenario, raw: Path, say: Say) -> list[Sample]:
     return found
 
 
-def told(change: Change) -> str:
-    """Say what an event does."""
+def describe(change: Change) -> str:
+    """What an event does, in words."""
     if change.up is not None:
         return "is back" if change.up else "goes down"
     values = change.model_dump(mode="json", exclude_none=True)

@@ -49,7 +49,7 @@ def tag(run: Path, add: Iterable[str] = (), remove: Iterable[str] = ()) -> Notes
 
     Raises:
         BundleError: the file is damaged.
-        ValidationError: a tag is none.
+        ValidationError: a tag is malformed.
     """
     found = read(run)
     tags = (set(found.tags) | set(add)) - set(remove)

@@ -87,7 +87,7 @@ class Machine:
         self.applier.confirm(Confirm(digest=sent.digest))
         kept = self.applier.advance()
         assert kept == Outcome(digest=sent.digest, version=sent.version, result="kept")
-        self.applier.told(kept)
+        self.applier.note_sent(kept)
         assert self.applier.advance() is None
 
 
@@ -130,7 +130,7 @@ def test_what_is_not_confirmed_is_returned_from(tmp_path: Path) -> None:
     assert machine.daemon.applied[-1].placement == "flow_hash"
     # It is told until it has been heard.
     assert machine.applier.advance() is told
-    machine.applier.told(told)
+    machine.applier.note_sent(told)
     assert machine.applier.advance() is None
 
 

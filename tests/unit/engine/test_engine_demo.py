@@ -8,8 +8,8 @@ from hawser.store.sample import Sample
 
 
 def test_what_is_told() -> None:
-    assert demo.told(Change(up=False)) == "goes down"
-    assert demo.told(Change(up=True)) == "is back"
-    assert demo.told(Change.model_validate({"rate": "3 Mbit/s"})) == "rate 3 Mbit/s"
+    assert demo.describe(Change(up=False)) == "goes down"
+    assert demo.describe(Change(up=True)) == "is back"
+    assert demo.describe(Change.model_validate({"rate": "3 Mbit/s"})) == "rate 3 Mbit/s"
     sample = Sample(measurement="m", metric="goodput", unit="Mbit/s", value=7.96)
     assert demo.results([sample]) == ["m: goodput 7.96 Mbit/s"]

@@ -18,8 +18,8 @@ from hawser.report.export.style import (
     drawing,
     figure,
     legend,
+    literal,
     logarithmic,
-    said,
 )
 from hawser.report.figures.colours import colours
 
@@ -44,10 +44,10 @@ def ecdf(quantity: Quantity, panels: Sequence[Panel], names: Sequence[str], scal
                 line = axis.ecdf(pooled[:, 1], weights, color=colour(index))
                 line.set_linestyle(LINES[index % len(LINES)])
             axis.grid(color=colours()["grid"])
-            axis.set(title=said(panel.name), ylim=(0, 1.02))
+            axis.set(title=literal(panel.name), ylim=(0, 1.02))
             if logarithmic(values, scale):
                 axis.set_xscale("log")
-        made.supxlabel(said(quantity.title), fontsize=8)
+        made.supxlabel(literal(quantity.title), fontsize=8)
         made.supylabel("Share of values", fontsize=8)
         shown = [name for name in names if any(name in panel.series for panel in panels)]
         legend(made, shown, [_key(names.index(name)) for name in shown])

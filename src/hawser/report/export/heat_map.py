@@ -13,7 +13,7 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from hawser.report.export.content import Quantity
-from hawser.report.export.style import COLUMN, PAGE, Scale, drawing, figure, logarithmic, said
+from hawser.report.export.style import COLUMN, PAGE, Scale, drawing, figure, literal, logarithmic
 from hawser.report.model import Layout, Row
 from hawser.report.words import number
 
@@ -55,13 +55,13 @@ def heat_map(
                     at = lines.index(row.variant[down]), columns.index(row.variant[across])
                     grid[at] = row.summary.median
             image = _draw(axis, grid, norm)
-            axis.set_title(said(name))
-            names = [said(column) for column in columns]
+            axis.set_title(literal(name))
+            names = [literal(column) for column in columns]
             axis.set_xticks(range(len(columns)), names, rotation=30, ha="right")
-            axis.set_yticks(range(len(lines)), [said(line) for line in lines])
-        made.supxlabel(said(across), fontsize=8)
-        made.supylabel(said(down), fontsize=8)
-        made.colorbar(image, ax=axes, label=said(quantity.unit))
+            axis.set_yticks(range(len(lines)), [literal(line) for line in lines])
+        made.supxlabel(literal(across), fontsize=8)
+        made.supylabel(literal(down), fontsize=8)
+        made.colorbar(image, ax=axes, label=literal(quantity.unit))
         return made
 
 

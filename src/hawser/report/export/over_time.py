@@ -19,8 +19,8 @@ from hawser.report.export.style import (
     drawing,
     figure,
     legend,
+    literal,
     logarithmic,
-    said,
 )
 from hawser.report.figures.colours import colours
 from hawser.report.figures.facets import median_of
@@ -64,7 +64,7 @@ def over_time(
                 line = axis.plot(*_columns(median_of(runs)), color=colour(index), linewidth=1.2)
                 line[0].set_linestyle(LINES[index % len(LINES)])
             axis.grid(color=colours()["grid"])
-            axis.set_title(said(panel.name))
+            axis.set_title(literal(panel.name))
         if log:
             axes[0].set_yscale("log")
         elif min(values) >= 0:

@@ -19,8 +19,8 @@ from hawser.report.export.style import (
     drawing,
     figure,
     legend,
+    literal,
     logarithmic,
-    said,
 )
 from hawser.report.figures.colours import colours
 from hawser.report.model import Layout, Row
@@ -49,7 +49,7 @@ def strip(quantity: Quantity, rows: Sequence[Row], layout: Layout, scale: Scale)
             x = index if alone else group + (index - (len(names) - 1) / 2) * step
             _row(axes, row, index, x, step)
         ticks = names if alone else layout.groups
-        axes.set_xticks(range(len(ticks)), [said(tick) for tick in ticks])
+        axes.set_xticks(range(len(ticks)), [literal(tick) for tick in ticks])
         if sum(map(len, ticks)) > 12 * made.get_size_inches()[0]:
             axes.tick_params(axis="x", labelrotation=30)
         axes.set_ylabel(axis_title(quantity.title, _HEIGHT))
@@ -60,7 +60,7 @@ def strip(quantity: Quantity, rows: Sequence[Row], layout: Layout, scale: Scale)
         elif min(v for row in rows for v in row.values) >= 0:
             axes.set_ylim(bottom=0, top=1.05 * axes.get_ylim()[1])
         if not alone:
-            axes.set_xlabel(said(" / ".join(layout.group_axes)))
+            axes.set_xlabel(literal(" / ".join(layout.group_axes)))
             legend(made, names, [_key(index) for index in range(len(names))])
         return made
 

@@ -89,14 +89,14 @@ def logarithmic(values: Iterable[float], scale: Scale) -> bool:
     return scale == "log" or math.log10(max(finite) / min(finite)) > _DECADES
 
 
-def said(text: str) -> str:
+def literal(text: str) -> str:
     """Text from a file, as it may stand in a figure: a dollar sign begins no formula."""
     return clean(text, 60).replace("$", r"\$")
 
 
 def axis_title(text: str, height: float) -> str:
     """Title of an axis in lines that fit the height of its panel, inches."""
-    return "\n".join(textwrap.wrap(said(text), max(10, int(16 * height))))
+    return "\n".join(textwrap.wrap(literal(text), max(10, int(16 * height))))
 
 
 def legend(made: Figure, names: Sequence[str], handles: Sequence[Line2D]) -> None:
@@ -104,4 +104,4 @@ def legend(made: Figure, names: Sequence[str], handles: Sequence[Line2D]) -> Non
     if len(names) > 1:
         width, widest = made.get_size_inches()[0], max(map(len, names))
         columns = max(1, min(len(names), int(width / (0.055 * widest + 0.4))))
-        made.legend(handles, [said(n) for n in names], loc="outside upper center", ncols=columns)
+        made.legend(handles, [literal(n) for n in names], loc="outside upper center", ncols=columns)

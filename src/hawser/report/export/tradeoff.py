@@ -20,8 +20,8 @@ from hawser.report.export.style import (
     drawing,
     figure,
     legend,
+    literal,
     logarithmic,
-    said,
 )
 from hawser.report.figures.colours import colours
 from hawser.report.model import Layout
@@ -51,13 +51,13 @@ def tradeoff(
                     _variant(axis, one, layout.series.index(layout.name(one.variant)), log=log)
             axis.grid(color=colours()["grid"])
             axis.set_axisbelow(True)
-            axis.set_title(said(group))
+            axis.set_title(literal(group))
         if log:
             axes[0].set_xscale("log")
         axes[0].set_ylim(bottom=0, top=1.05 * axes[0].get_ylim()[1])
         axes[0].invert_xaxis()  # shared by all
-        made.supxlabel(f"{said(delay.title)} (better to the right)", fontsize=8)
-        made.supylabel(said(throughput.title), fontsize=8)
+        made.supxlabel(f"{literal(delay.title)} (better to the right)", fontsize=8)
+        made.supylabel(literal(throughput.title), fontsize=8)
         names = [n for n in layout.series if any(layout.name(t.variant) == n for t in found)]
         legend(made, names, [_key(layout.series.index(name)) for name in names])
         return made
