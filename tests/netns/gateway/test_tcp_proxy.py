@@ -247,6 +247,7 @@ import asyncio
 async def echo(reader, writer):
     while part := await reader.read(1 << 16):
         writer.write(part)
+    writer.close()
 async def serve():
     server = await asyncio.start_server(echo, "", port, backlog=1000)
     print("listens")
