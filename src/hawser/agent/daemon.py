@@ -15,6 +15,7 @@ from hawser.agent.state import CONTROL, StateDirectory
 from hawser.control.client import ControlError, DaemonClient
 from hawser.control.model import GatewayStatus
 from hawser.overlay.config.gateway import GatewayConfig, QuicTransport
+from hawser.pki.file import replace_private
 
 _START_S = 15.0
 _STOP_S = 10.0
@@ -105,7 +106,7 @@ class GatewayDaemon:
                 stderr=output,
                 start_new_session=True,
             )
-        self._pid_file.write_text(f"{process.pid}\n")
+        replace_private(self._pid_file, f"{process.pid}\n".encode())
         deadline = time.monotonic() + _START_S
         while self.status() is None:
             if process.poll() is not None:
