@@ -25,7 +25,7 @@ from hawser.probe.load.config import Amount
 from hawser.probe.load.generator import Generator
 from hawser.probe.load.port import SendingPort
 from hawser.probe.search import mlr, rfc2544
-from hawser.probe.search.trial import Found, Goal, Measure, SearchError, Trial
+from hawser.probe.search.trial import Goal, Log, LowerBound, SearchError, Trial
 from hawser.spec.measurement import Throughput
 from peers.wire import Faults, inserted
 
@@ -62,15 +62,9 @@ _METRICS = (
     Metric("seconds", "s", "trial time", 1),
 )
 
-Search = Callable[[Measure, Goal], Found]
+Search = Callable[[Log, Goal], tuple[LowerBound, ...]]
 
-
-def _binary(measure: Measure, goal: Goal) -> Found:
-    return rfc2544.search(measure, goal)
-
-
-def _multiple(measure: Measure, goal: Goal) -> Found:
-    return mlr.search(measure, goal, limit=600)
+_LONGEST_SEARCH_SECONDS = 600.0
 
 
 def _sample(search: Search, limit: int, seconds: float) -> Mapping[str, float]:
@@ -81,12 +75,13 @@ def _sample(search: Search, limit: int, seconds: float) -> Mapping[str, float]:
             outcome = generator.trial(Amount(max(1, round(load * duration)), load))
             return Trial(load, duration, outcome.sent.frames, outcome.lost)
 
-        goal = Goal(_LEAST, _GREATEST, seconds, 0.0, _RESOLUTION)
+        goal = Goal(_LEAST, _GREATEST, seconds, (0.0,), _RESOLUTION)
+        log = Log(measure, _LONGEST_SEARCH_SECONDS)
         try:
-            found = search(measure, goal)
+            (found,) = search(log, goal)
         except (SearchError, ProbeError) as error:
             raise SampleError(str(error)) from error
-    return {f"found_{limit}": found.load, f"seconds_{limit}": found.seconds}
+    return {f"found_{limit}": found.throughput, f"seconds_{limit}": log.seconds}
 
 
 @contextlib.contextmanager
@@ -133,8 +128,8 @@ def _peer(name: str, search: Search, effort: Effort) -> Peer:
 
 
 _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
-    _RFC2544: partial(_peer, _RFC2544, _binary),
-    _MLR: partial(_peer, _MLR, _multiple),
+    _RFC2544: partial(_peer, _RFC2544, rfc2544.search),
+    _MLR: partial(_peer, _MLR, mlr.search),
 }
 
 

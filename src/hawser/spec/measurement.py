@@ -191,10 +191,13 @@ class Load(Traffic):
 class Throughput(Traffic):
     """The highest load without more than the allowed loss.
 
-    Gives `throughput` (Mbit/s as `counted`) and `throughput_frames` (frames/s), both called
-    `conditional_...` if trials are shorter than the 60 s of RFC 2544; and `delay`, `delay_p99` and
-    `variation_p99` (ms, one way) at that load, at which a queue may be full. With `part_load` also
-    `part_load_delay`, `part_load_delay_p99` and `part_load_variation_p99`, without that queue.
+    Gives `throughput` (Mbit/s as `counted`) and `throughput_frames` (frames/s), what is forwarded
+    at that load, both called `conditional_...` if trials are shorter than the 60 s of RFC 2544; at
+    that load, at which a queue may be full, `loss`, `duplicated`, `reordered`, `unsent` (%),
+    `delay`, `delay_p99` and `variation_p99` (ms, one way); and `trials_repeated` (trials). With
+    `part_load` also `part_load_loss`, `part_load_delay`, `part_load_delay_p99` and
+    `part_load_variation_p99`, without that queue. With `partial_drop` also `pdr`, `pdr_frames`,
+    `pdr_loss`, `pdr_delay`, `pdr_delay_p99` and `pdr_variation_p99`.
     """
 
     probe: Literal["throughput"]
@@ -202,11 +205,18 @@ class Throughput(Traffic):
     mode: Literal["rfc2544", "mlr"] = "mlr"
     """Binary search (RFC 2544 section 26.1), or MLRsearch (RFC 9971) towards the same goal."""
     trial: Duration = Duration(60)
-    """Duration of one trial; in `mlr`, of all trials at one load together."""
+    """Duration of a trial that decides; in `mlr`, shorter ones come before."""
+    trials: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Trials at one load that decide together."""
+    exceed: Ratio = Ratio(0)
+    """Goal exceed ratio: share of these trials that may lose more than `loss`."""
     loss: Ratio = Ratio(0)
     """Goal loss ratio: share of frames that may be lost."""
+    partial_drop: Ratio | None = None
+    """A second, larger goal loss ratio, searched by the same trials: the partial drop rate."""
     resolution: Ratio = Ratio(0.002)
-    """Goal width: distance of the bounds at the end of the search, as a share of the upper one."""
+    """Goal width: distance of the bounds at the end of the search, as a share of the upper one; the
+    goal loss ratio if that is larger."""
     min_load: Rate = Rate(1e6)
     """Minimum load. A path that loses frames at this load is not searched."""
     max_load: Rate | None = None
@@ -214,7 +224,7 @@ class Throughput(Traffic):
     drain: Duration = Duration(0.5)
     """Wait after the last frame of a trial before its counters are read."""
     search_limit: Duration = Duration(3600)
-    """Longest duration of the search."""
+    """Longest duration of the search: no trial begins that would end later."""
     part_load: Ratio | None = None
     """Share of the found load at which delays are measured in addition."""
     loss_curve: bool = False
@@ -226,7 +236,9 @@ class Throughput(Traffic):
     def seconds(self) -> float:
         """A guess: a binary search over three decades, or a third of it."""
         trials = 14 if self.mode == "rfc2544" else 5
-        return trials * (float(self.trial) + float(self.drain) + 1)
+        if self.partial_drop is not None:
+            trials += trials // 2
+        return trials * self.trials * (float(self.trial) + float(self.drain) + 1)
 
 
 Measurement = Annotated[

@@ -26,17 +26,22 @@ HTTP_OPEN_LOOP = {"http_unsent": "requests"}
 HTTP_CONNECTIONS = {"connections": "1/s"}
 """In addition, if each request has its own connection."""
 _DELAY = {"delay": "ms", "delay_p99": "ms", "delay_p999": "ms", "variation_p99": "ms"}
-PART_LOAD = {f"part_load_{metric}": unit for metric, unit in _DELAY.items()}
-"""The same at a share of the throughput."""
 _SHARES = dict.fromkeys(("loss", "duplicated", "reordered", "unsent"), "%")
-LOAD = {"received": "Mbit/s", **_SHARES, **_DELAY}
-THROUGHPUT = {"throughput": "Mbit/s", "throughput_frames": "frames/s", **_DELAY}
+_LOAD = {**_SHARES, **_DELAY, "trials_repeated": "trials"}
+PART_LOAD = {f"part_load_{metric}": unit for metric, unit in {"loss": "%", **_DELAY}.items()}
+"""The same at a share of the throughput."""
+LOAD = {"received": "Mbit/s", **_LOAD}
+THROUGHPUT = {"throughput": "Mbit/s", "throughput_frames": "frames/s", **_LOAD}
 CONDITIONAL_THROUGHPUT = {
     "conditional_throughput": "Mbit/s",
     "conditional_throughput_frames": "frames/s",
-    **_DELAY,
+    **_LOAD,
 }
 """Throughput of trials shorter than those of RFC 2544 is never called by that name."""
+_PDR = {f"pdr_{metric}": unit for metric, unit in {"loss": "%", **_DELAY}.items()}
+PDR = {"pdr": "Mbit/s", "pdr_frames": "frames/s", **_PDR}
+"""In addition, with a second goal loss ratio."""
+CONDITIONAL_PDR = {"conditional_pdr": "Mbit/s", "conditional_pdr_frames": "frames/s", **_PDR}
 RFC2544_TRIAL = 60.0
 """Seconds (RFC 2544 section 24)."""
 LOSS_CURVE = {"frame_loss": "%"}
@@ -72,6 +77,8 @@ MEASURED = {
     **LOAD,
     **THROUGHPUT,
     **CONDITIONAL_THROUGHPUT,
+    **PDR,
+    **CONDITIONAL_PDR,
     **PART_LOAD,
     **LOSS_CURVE,
     **BACK_TO_BACK,
@@ -81,7 +88,8 @@ MEASURED = {
 METRICS = {**MEASURED, **PASSIVE}
 """Every metric and its unit; beside these, `drop_CAUSE` counts packets, or a daemon's records."""
 
-_NOT_DELAYED = ("loss", "ping_loss", "frame_loss", "duplicated", "reordered", *PASSIVE)
+_LOSSES = ("loss", "ping_loss", "frame_loss", "part_load_loss", "pdr_loss")
+_NOT_DELAYED = (*_LOSSES, "duplicated", "reordered", "trials_repeated", *PASSIVE)
 
 
 def depends_on_delay(metric: str) -> bool:

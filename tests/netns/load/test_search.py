@@ -61,29 +61,71 @@ def test_both_modes_find_the_limit(wire: Wire, tmp_path: Path, mode: str) -> Non
     faults(wire).set("police", rate=LIMIT, depth=DEPTH)
     probe = throughput(mode=mode, part_load="50 %", **SEARCH)
     found = values(probe.measure(context(wire, tmp_path)))
-    load = found["conditional_throughput_frames"]
+    raw = json.loads((tmp_path / "m.throughput.json").read_text())
+    (bound,) = raw["found"]
+    load = bound["load"]
     # less than the policer lets through was never lost, and the greatest load never came through
     assert 0.95 * LIMIT < load < GREATEST
+    assert found["conditional_throughput_frames"] == bound["throughput"] == load
     assert found["conditional_throughput"] == pytest.approx(load * FRAME * 8 / 1e6)
     assert found["delay"] > 0
     assert found["part_load_delay"] > 0
-    raw = json.loads((tmp_path / "m.throughput.json").read_text())
     assert (raw["direction"], raw["counted"], raw["flows"]) == ("forward", "frame", 1)
-    assert raw["found"]["trials"] == len(raw["trials"])
-    assert raw["found"]["load"] == load
     assert raw["headroom"] == pytest.approx(load / raw["generator_frames_per_s"])
-    delays = [round(load * SECONDS), round(load / 2 * SECONDS)]
-    the_wire_agrees(wire, raw["trials"], delays)
+    the_confirming_trials_are_kept(found, raw, load)
+    the_wire_agrees(wire, raw)
     if mode == "rfc2544":
         the_bounds_meet(raw["trials"], load)
 
 
-def the_wire_agrees(wire: Wire, trials: list[dict[str, Any]], others: list[int]) -> None:
-    """Check that the trials' counts are those of the wire; other trials only measure delays."""
+def the_confirming_trials_are_kept(
+    found: dict[str, float], raw: dict[str, Any], load: float
+) -> None:
+    """Check the loss at the throughput, and below it, against the frames of those trials."""
+    for name, prefix, share in (("throughput", "", 1), ("part_load", "part_load_", 0.5)):
+        trial = raw["at"][name]
+        assert trial["sent"]["scheduled"] == round(load * share * SECONDS)
+        assert trial["lost"] == trial["sent"]["frames"] - trial["received"]["unique"]
+        assert found[f"{prefix}loss"] == 100 * trial["lost"] / trial["sent"]["frames"]
+    discarded = [*raw["trials"], *raw["at"].values()]
+    assert found["trials_repeated"] == sum(len(trial["discarded"]) for trial in discarded)
+
+
+def the_wire_agrees(wire: Wire, raw: dict[str, Any]) -> None:
+    """Check that the trials' counts are those of the wire."""
     passed, dropped = faults(wire).counts()
-    assert sum(trial["sent"] for trial in trials) + sum(others) == passed
+    trials = raw["trials"]
+    sent = [trial["sent"] for trial in trials]
+    sent += [trial["sent"]["frames"] for trial in raw["at"].values()]
     lost = sum(trial["lost"] for trial in trials)
-    assert 0 < lost <= dropped <= lost + sum(others)
+    assert lost > 0
+    if raw["repeated"] == 0:
+        assert sum(sent) == passed
+        assert dropped == lost + sum(trial["lost"] for trial in raw["at"].values())
+
+
+def test_two_goals_on_a_path_that_loses_some_frames(wire: Wire, tmp_path: Path) -> None:
+    """Below the policer nothing is lost, and 10 % above it 9 % is: both goals have their load."""
+    faults(wire).set("police", rate=LIMIT, depth=0)
+    probe = throughput(mode="rfc2544", partial_drop="30 %", **SEARCH | {"resolution": "10 %"})
+    found = values(probe.measure(context(wire, tmp_path)))
+    raw = json.loads((tmp_path / "m.throughput.json").read_text())
+    first, second = raw["found"]
+    assert found["conditional_throughput_frames"] == first["load"] < second["load"]
+    assert found["conditional_pdr_frames"] == pytest.approx(second["load"] * (1 - second["loss"]))
+    assert 0 < second["loss"] <= 0.3
+    assert found["pdr_loss"] > 0
+    assert found["pdr_delay"] > 0
+
+
+def test_a_search_that_takes_too_long_keeps_its_trials(wire: Wire, tmp_path: Path) -> None:
+    faults(wire).set("police", rate=LIMIT, depth=DEPTH)
+    probe = throughput(mode="rfc2544", search_limit="2 s", **SEARCH)
+    with pytest.raises(ProbeError, match="search_limit of 2 s"):
+        probe.measure(context(wire, tmp_path))
+    raw = json.loads((tmp_path / "m.throughput.json").read_text())
+    assert 0 < len(raw["trials"]) < 5
+    assert raw["found"] == []
 
 
 def the_bounds_meet(trials: list[dict[str, Any]], load: float) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
 
@@ -41,6 +42,8 @@ class Outcome:
 
     sent: Sent
     received: Received
+    discarded: tuple[int, ...] = ()
+    """Frames left unsent by each attempt before, which was repeated for that reason."""
 
     @property
     def lost(self) -> int:
@@ -62,6 +65,7 @@ class Generator:
         hawserd: Path,
         drain: float,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._traffic = traffic
         self._source, self._target = nodes
@@ -71,6 +75,7 @@ class Generator:
         self._hawserd = hawserd
         self._drain = drain
         self._sleep = sleep
+        self._clock = clock
         self._run = int.from_bytes(os.urandom(2))
         self._name = f"load-{secrets.token_hex(3)}"
         """Unique name of its files on the nodes, because several generators may run there."""
@@ -78,25 +83,33 @@ class Generator:
     def _start(self, node: Node, part: str) -> daemon.Start:
         return daemon.Start(node, self._hawserd, f"{self._name}-{part}")
 
-    def trial(self, amount: Amount) -> Outcome:
+    def trial(self, amount: Amount, end: float = math.inf) -> Outcome:
         """Send, wait until frames in flight have arrived, then read the counters.
 
-        A trial in which the generator could not keep up is repeated.
+        A trial in which the generator could not keep up is repeated; the outcome tells how often.
+
+        Args:
+            amount: what is sent.
+            end: time on the clock after which no repetition may last.
 
         Raises:
             ProbeError: the generator never kept up, more frames arrived than were sent, or a
                 daemon failed.
         """
-        for _ in range(_ATTEMPTS):
+        discarded: list[int] = []
+        while True:
             outcome = self._once(amount)
             if outcome.lost < 0:
                 raise ProbeError(f"{-outcome.lost} frames came that were never sent")
-            if outcome.sent.unsent <= max(1, _UNSENT_MAX * outcome.sent.scheduled):
-                return outcome
-        sent = outcome.sent
+            sent = outcome.sent
+            if sent.unsent <= max(1, _UNSENT_MAX * sent.scheduled):
+                return replace(outcome, discarded=tuple(discarded))
+            discarded.append(sent.unsent)
+            if len(discarded) == _ATTEMPTS or self._clock() + _seconds(amount) > end:
+                break
         raise ProbeError(
-            f"the generator could not keep up: {sent.unsent} of {sent.scheduled} frames were not "
-            f"sent ({sent.refused} refused by the device)"
+            f"the generator could not keep up in {len(discarded)} attempts: {sent.unsent} of "
+            f"{sent.scheduled} frames were not sent ({sent.refused} refused by the device)"
         )
 
     def _once(self, amount: Amount) -> Outcome:
@@ -204,7 +217,11 @@ def _own_sink(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _longest(amount: Amount) -> float:
-    return _SLACK_SECONDS + (amount.frames / amount.rate if amount.rate else 60.0)
+    return _SLACK_SECONDS + (_seconds(amount) if amount.rate else 60.0)
+
+
+def _seconds(amount: Amount) -> float:
+    return amount.frames / amount.rate if amount.rate else 0.0
 
 
 def _outcome(sent: LoadResult, received: LoadResult) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 
@@ -37,7 +38,8 @@ class LoadProbe:
         path = context.raw / f"{context.measurement}.load.json"
         path.write_text(
             f'{{"sent": {outcome.sent.model_dump_json()}, '
-            f'"received": {outcome.received.model_dump_json()}}}\n'
+            f'"received": {outcome.received.model_dump_json()}, '
+            f'"discarded": {json.dumps(outcome.discarded)}}}\n'
         )
         rate = outcome.received.unique / self._spec.duration
         received = rate * config.mean_bits(self._spec) / 1e6
@@ -45,6 +47,7 @@ class LoadProbe:
             samples.sample(context.measurement, "received", received),
             *samples.accounts(context.measurement, outcome),
             *samples.delays(context.measurement, outcome.received),
+            samples.repeated(context.measurement, [outcome.discarded]),
         ]
 
     def _trial(self, context: Context) -> Outcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hawser.probe.load.daemon import Received
 from hawser.probe.load.generator import Outcome
 from hawser.probe.ping import FINE
@@ -41,9 +43,19 @@ def accounts(measurement: str, outcome: Outcome) -> list[Sample]:
     """Fate of the frames, in percent of those sent (`unsent`: percent of those due)."""
     sent, received = outcome.sent, outcome.received
     shares = {
-        "loss": outcome.lost / sent.frames,
         "duplicated": received.duplicated / sent.frames,
         "reordered": received.reordered / sent.frames,
         "unsent": sent.unsent / sent.scheduled,
     }
-    return [sample(measurement, metric, 100 * share) for metric, share in shares.items()]
+    found = [sample(measurement, metric, 100 * share) for metric, share in shares.items()]
+    return [loss(measurement, outcome), *found]
+
+
+def loss(measurement: str, outcome: Outcome, prefix: str = "") -> Sample:
+    """Frames lost, in percent of those sent. The metric prefix names the load."""
+    return sample(measurement, f"{prefix}loss", 100 * outcome.lost / outcome.sent.frames)
+
+
+def repeated(measurement: str, trials: Iterable[tuple[int, ...]]) -> Sample:
+    """Attempts that were repeated because the generator did not keep up, of all trials."""
+    return sample(measurement, "trials_repeated", float(sum(map(len, trials))))

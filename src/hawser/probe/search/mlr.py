@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
+import math
+
 from MLRsearch import (
     AbstractMeasurer,
     Config,
+    GoalResult,
     MeasurementResult,
     MultipleLossRatioSearch,
     SearchGoal,
 )
 
-from hawser.probe.search.trial import Found, Goal, Log, Measure, SearchError
+from hawser.probe.search.trial import Goal, Log, LowerBound, SearchError, at_max_load
 
 _SHORTEST = 1 / 30
 """First trials are this share of the deciding ones: 2 s of 60 s. On simulated policers of 50 000 to
 1 million frames/s 1/60 took up to 0.29 of the trial seconds of a binary search, 1/30 up to 0.21."""
 
+_SHORTEST_OF_SEVERAL = 1.0
+"""Seconds of the first trials at least where several decide: to start one takes as long."""
+
 _LOW_LOAD = 1 / 10
 """The trial at the minimum load is to find broken paths, not to decide anything."""
 
 
-def search(measure: Measure, goal: Goal, limit: float) -> Found:
-    """The conditional throughput for the goal of RFC 2544: no trial may exceed the loss ratio.
-
-    Args:
-        measure: carries out a trial.
-        goal: with `seconds` as the sum of trials at a load.
-        limit: seconds that all trials may take together.
+def search(log: Log, goal: Goal) -> tuple[LowerBound, ...]:
+    """The highest load for each goal loss ratio, all in one search.
 
     Raises:
         SearchError: the path loses frames at the minimum load, or the search took too long.
     """
-    log = Log(measure)
     log.require_low_load(goal, goal.seconds * _LOW_LOAD)
-    aim = _search_goal(goal)
+    aims = [_search_goal(goal, loss) for loss in goal.losses]
     config = Config()
-    config.goals = [aim]
+    config.goals = aims
     # in this order: each is checked against the other's default
     config.max_load, config.min_load = max(goal.max_load, 9002.0), goal.min_load
     config.max_load = goal.max_load
-    config.search_duration_max = limit
+    config.search_duration_max = math.inf  # the log ends a search that takes too long
     config.warmup_duration = 0.0
     try:
         results = MultipleLossRatioSearch(config=config).search(_Measurer(log), debug=_silent)
     except RuntimeError as error:
         raise SearchError(_reason(str(error))) from error
-    throughput = results[aim].conditional_throughput
-    if throughput is None:
+    return tuple(_bound(results[aim], goal, aim.loss_ratio) for aim in aims)
+
+
+def _bound(result: GoalResult, goal: Goal, loss: float) -> LowerBound:
+    """The relevant lower bound of a goal, as a load: the library gives what was forwarded."""
+    bound = result.relevant_lower_bound
+    if bound is None:
         raise SearchError("MLRsearch found no load that gets through")
-    return log.found(float(throughput), goal)
+    (trials,) = bound.target_to_stat.values()
+    load = float(bound)
+    return LowerBound(loss, load, trials.pessimistic_loss_ratio, at_max_load(load, goal))
 
 
 def _reason(text: str) -> str:
@@ -57,15 +64,17 @@ def _reason(text: str) -> str:
     return f"MLRsearch: {text}"
 
 
-def _search_goal(goal: Goal) -> SearchGoal:
+def _search_goal(goal: Goal, loss: float) -> SearchGoal:
+    first = goal.seconds * _SHORTEST
+    if goal.trials > 1:
+        first = min(goal.seconds, max(first, _SHORTEST_OF_SEVERAL))
     return SearchGoal(
-        loss_ratio=goal.loss,
-        exceed_ratio=0.0,
-        # RFC 9971: a narrower width than the loss ratio cannot be told apart
-        relative_width=max(goal.resolution, goal.loss),
-        initial_trial_duration=goal.seconds * _SHORTEST,
+        loss_ratio=loss,
+        exceed_ratio=goal.exceed,
+        relative_width=goal.width(loss),
+        initial_trial_duration=first,
         final_trial_duration=goal.seconds,
-        duration_sum=goal.seconds,
+        duration_sum=goal.seconds * goal.trials,
         preceding_targets=2,
         expansion_coefficient=2,
     )

@@ -210,7 +210,12 @@ def _traffic(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:
     if isinstance(measurement, Load):
         yield from _positive((*loc, "duration"), measurement.duration)
         return
+    yield from _throughput(loc, measurement)
+
+
+def _throughput(loc: Loc, measurement: Throughput) -> Iterator[Issue]:
     yield from _positive((*loc, "trial"), measurement.trial)
+    yield from _goals(loc, measurement)
     yield from _share((*loc, "resolution"), measurement.resolution)
     yield from _share((*loc, "part_load"), measurement.part_load)
     if not measurement.loss < 1:
@@ -219,6 +224,23 @@ def _traffic(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:
     if measurement.max_load is not None and measurement.max_load <= measurement.min_load:
         message = f"found {str(measurement.max_load)!r}, expected more than min_load"
         yield Issue((*loc, "max_load"), message)
+
+
+def _goals(loc: Loc, measurement: Throughput) -> Iterator[Issue]:
+    """Check that trials can exceed the loss ratio, and that a second goal is another one."""
+    exceed, partial = measurement.exceed, measurement.partial_drop
+    if not exceed < 1:
+        yield Issue((*loc, "exceed"), f"found {str(exceed)!r}, expected less than 100 %")
+    elif exceed and measurement.trials * exceed < 1:
+        message = f"found {str(exceed)!r}, which of {measurement.trials} trials is none"
+        yield Issue((*loc, "exceed"), f"{message}; expected 0 % or more trials")
+    if partial is not None and not measurement.loss < partial < 1:
+        message = f"found {str(partial)!r}, expected more than loss and less than 100 %"
+        yield Issue((*loc, "partial_drop"), message)
+    longest = measurement.trials * float(measurement.trial)
+    if measurement.search_limit < longest:
+        message = f"found {str(measurement.search_limit)!r}, expected at least the {longest:g} s"
+        yield Issue((*loc, "search_limit"), f"{message} of the trials at one load")
 
 
 def _share(loc: Loc, value: Ratio | None) -> Iterator[Issue]:

@@ -20,6 +20,7 @@ from hawser.spec.measurement import (
 )
 from hawser.spec.metric import (
     BACK_TO_BACK,
+    CONDITIONAL_PDR,
     CONDITIONAL_THROUGHPUT,
     CONVERGENCE,
     HTTP,
@@ -33,6 +34,7 @@ from hawser.spec.metric import (
     METRICS,
     PART_LOAD,
     PATH_MTU,
+    PDR,
     PING,
     RFC2544_TRIAL,
     THROUGHPUT,
@@ -176,10 +178,15 @@ def _throughput(measurement: Throughput) -> Mapping[str, str]:
     short = measurement.trial < RFC2544_TRIAL
     return {
         **(CONDITIONAL_THROUGHPUT if short else THROUGHPUT),
+        **(_pdr(short) if measurement.partial_drop is not None else {}),
         **(PART_LOAD if measurement.part_load else {}),
         **(LOSS_CURVE if measurement.loss_curve else {}),
         **(BACK_TO_BACK if measurement.back_to_back else {}),
     }
+
+
+def _pdr(short: bool) -> Mapping[str, str]:
+    return CONDITIONAL_PDR if short else PDR
 
 
 _IPERF3 = {

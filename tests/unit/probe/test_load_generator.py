@@ -1,0 +1,87 @@
+"""Trials of the load generator that are repeated, without frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hawser.probe.base import ProbeError
+from hawser.probe.load import samples
+from hawser.probe.load.config import Amount
+from hawser.probe.load.daemon import Received, Sent
+from hawser.probe.load.generator import Generator, Outcome
+from hawser.probe.load.port import SendingPort
+from hawser.spec.measurement import Load
+
+SECOND = Amount(frames=1000, rate=1000.0)
+
+
+class Interrupted(Generator):
+    """A generator that leaves so many frames unsent, attempt by attempt."""
+
+    def __init__(self, unsent: Sequence[int]) -> None:
+        node: Any = None
+        traffic = Load.model_validate(
+            {
+                "probe": "load",
+                "from": "a",
+                "to": "b",
+                "sizes": {"fixed": "60 B"},
+                "rate": "1 Mbit/s",
+            }
+        )
+        super().__init__(
+            traffic,
+            (node, node),
+            (SendingPort("eth0", "02:00:00:00:00:02"), "eth0"),
+            (ip_address("10.0.0.1"), ip_address("10.0.0.2")),
+            "xdp",
+            hawserd=Path("hawserd"),
+            drain=0,
+            clock=lambda: self.now,
+        )
+        self.now = 0.0
+        self._unsent = list(unsent)
+
+    def _once(self, amount: Amount) -> Outcome:
+        unsent = self._unsent.pop(0)
+        self.now += amount.frames / (amount.rate or 1)
+        sent = amount.frames - unsent
+        return Outcome(
+            Sent(scheduled=amount.frames, frames=sent, unsent=unsent, refused=0, cpu_s=0.1),
+            Received.model_construct(unique=sent),
+        )
+
+
+def test_a_trial_says_how_often_it_was_repeated() -> None:
+    generator = Interrupted([400, 20, 1, 7])
+    assert generator.trial(SECOND).discarded == (400, 20)
+    with pytest.raises(IndexError):  # nothing is left: the fourth is not a repetition
+        generator.trial(SECOND)
+
+
+def test_a_trial_at_once_was_not_repeated() -> None:
+    outcome = Interrupted([0]).trial(SECOND)
+    assert outcome.discarded == ()
+    assert samples.repeated("m", [outcome.discarded]).value == 0
+
+
+def test_repetitions_of_all_trials_are_one_sample() -> None:
+    sample = samples.repeated("m", [(400, 20), (), (3,)])
+    assert (sample.metric, sample.value, sample.unit) == ("trials_repeated", 3, "trials")
+
+
+def test_a_generator_that_never_keeps_up_is_an_error() -> None:
+    with pytest.raises(ProbeError, match=r"in 8 attempts: 8 of 1000 frames were not sent"):
+        Interrupted([8] * 9).trial(SECOND)
+
+
+def test_no_repetition_lasts_beyond_the_end() -> None:
+    generator = Interrupted([8] * 9)
+    with pytest.raises(ProbeError, match=r"in 3 attempts"):
+        generator.trial(SECOND, end=3.5)
+    assert generator.now == 3.0
