@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from hawser.spec.model import Model, Name
+from hawser.spec.published import PublishedItem
 from hawser.spec.units import Duration
 from hawser.spec.workflow import Assertion, Labels, Reference, Scenario, Undecided, Until
 
@@ -21,6 +22,8 @@ class Compared(Model):
 class Results(Compared):
     """What results are compared with."""
 
+    published: tuple[PublishedItem, ...] = ()
+    """Tables and figures that the workflow reproduces, for `hawser reproductions`."""
     reference: tuple[Reference, ...] = ()
     """Published values, shown beside the measured ones."""
     assertions: Annotated[tuple[Assertion, ...], Field(alias="assert")] = ()

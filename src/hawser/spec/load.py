@@ -8,10 +8,11 @@ from functools import partial
 
 from hawser.spec import check, shorthand, trace
 from hawser.spec.check import result
+from hawser.spec.check.published import published
 from hawser.spec.document import EVERYTHING, HEADER, SCENARIO, Compared, Header
 from hawser.spec.errors import Place, Problems, choices
 from hawser.spec.override import Override, apply, from_text
-from hawser.spec.partial import expected, parts
+from hawser.spec.partial import expected, parts, published_items
 from hawser.spec.renamed import Renames, Warn
 from hawser.spec.syntax import parse
 from hawser.spec.tree import Scalar, Table, Tree, empty, is_null, merge
@@ -114,6 +115,7 @@ class _Loader:
         header, issues = validate(Header, tree)
         report(issues, tree, self._problems)
         report(result.results(expected(tree), variants, resolved), tree, self._problems)
+        report(published(published_items(tree), variants, resolved), tree, self._problems)
         if header is not None and isinstance(header.repeat, Until):
             report(result.until(header.repeat, resolved), tree, self._problems)
         compared = header or validate(Compared, tree.only("baseline"))[0]

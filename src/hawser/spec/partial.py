@@ -16,6 +16,7 @@ from hawser.spec.explain import Loc
 from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
 from hawser.spec.overlay import Overlay
+from hawser.spec.published import PublishedItem
 from hawser.spec.topology import Topology
 from hawser.spec.tree import Items, Scalar, Table, Tree
 from hawser.spec.validate import Issue, M, validate
@@ -115,6 +116,12 @@ def expected(tree: Table) -> dict[Loc, Reference | Assertion]:
         **{("reference", index): item for index, item in references.items()},
         **{("assert", index): item for index, item in assertions.items()},
     }
+
+
+def published_items(tree: Table) -> dict[Loc, PublishedItem]:
+    """Return the published items that are valid, if need be without minor fields."""
+    items = _sound_items(PublishedItem, tree.get("published"), ("finding", "differs"))
+    return {("published", index): item for index, item in items.items()}
 
 
 def _sound_items(model: type[M], tree: Tree | None, ignored: Collection[str] = ()) -> dict[int, M]:

@@ -24,7 +24,7 @@ def scenario(tree: Table, problems: Problems) -> Table:
 
 def labels_as_text(tree: Table) -> Table:
     """Take labels as they were written: `4` and `"4"` name the same value of an axis."""
-    for field in ("reference", "assert"):
+    for field in ("published", "reference", "assert"):
         for labels in ("variant", "relative_to"):
             tree = at(tree, (field, "*", labels, "*"), _as_text)
     return at(tree, ("baseline", "*"), _as_text)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, StringConstraints
 
 from hawser.spec.chain import Chain, Function
 from hawser.spec.controller import Controller
 from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
 from hawser.spec.overlay import Overlay
+from hawser.spec.published import PublishedItem
 from hawser.spec.topology import Topology
 from hawser.spec.tunnel import Tunnel
 from hawser.spec.units import Duration, Rate, Ratio, Size
@@ -129,6 +130,8 @@ class Assertion(Model):
     """Upper bound, likewise."""
     min_n: Annotated[int | None, Field(ge=1, le=10_000)] = None
     """Fewest trials for a decision. Default: 3; 30 for a mean, 1 for min and max."""
+    claim: Annotated[str | None, StringConstraints(min_length=1, max_length=300)] = None
+    """What a publication found and this condition tests, as a sentence for its readers."""
 
 
 Undecided = Literal["estimate", "pass", "fail"]
@@ -168,6 +171,7 @@ class Workflow(Model):
     settle: Duration = Duration(1)
     """Time between the deployment of a trial and its first measurement."""
     variants: tuple[Variant, ...]
+    published: tuple[PublishedItem, ...] = ()
     reference: tuple[Reference, ...] = ()
     assertions: tuple[Assertion, ...] = ()
     undecided: Undecided = "estimate"

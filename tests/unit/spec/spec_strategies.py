@@ -87,6 +87,7 @@ WORDS = """
     hawser name title vars variants product zip exclude topology nodes links ends internet ports
     path paths rate queue delay loss reverse overlay branches transport path_groups measurements
     probe from to count events at element change reference assert metric variant extends repeat
+    published document item metrics measurements finding differs claim
     seed a b gw1 gw1.a topology.nodes measurements.a.count
 """
 

@@ -55,9 +55,9 @@ def results(
 ) -> Iterator[Issue]:
     """Check references and assertions, by the place where they are written."""
     for loc, item in items.items():
-        yield from _labels((*loc, "variant"), item.variant, variants)
+        yield from carried_labels((*loc, "variant"), item.variant, variants)
         if isinstance(item, Assertion):
-            yield from _labels((*loc, "relative_to"), item.relative_to, variants)
+            yield from carried_labels((*loc, "relative_to"), item.relative_to, variants)
             yield from _across((*loc, "across"), item, variants)
         yield from _metric(loc, item)
         meant = [s for labels, s in resolved if item.variant.items() <= labels.items()]
@@ -70,7 +70,7 @@ def results(
 
 def baseline(labels: Labels, variants: Variants) -> Iterator[Issue]:
     """Check that a variant carries the labels of the baseline."""
-    yield from _labels(("baseline",), labels, variants)
+    yield from carried_labels(("baseline",), labels, variants)
 
 
 def until(wanted: Until, resolved: Sequence[tuple[Labels, Scenario | None]]) -> Iterator[Issue]:
@@ -89,7 +89,7 @@ def until(wanted: Until, resolved: Sequence[tuple[Labels, Scenario | None]]) -> 
         yield Issue((*loc, "limit"), message)
 
 
-def _labels(loc: Loc, wanted: Labels, variants: Variants) -> Iterator[Issue]:
+def carried_labels(loc: Loc, wanted: Labels, variants: Variants) -> Iterator[Issue]:
     """Check that labels name axes and values, and that some variant carries them all."""
     wrong = [
         Issue((*loc, axis), problem, key=axis not in variants.axes)
