@@ -24,6 +24,7 @@ from hawser.cli import (
     importing,
     labs,
     planning,
+    reproductions,
     results,
     run,
     runs,
@@ -76,6 +77,10 @@ EXAMPLES = {
         'hawser query latest "SELECT * FROM trials WHERE NOT valid" --json',
         'hawser query all "SELECT run, median(value) FROM samples GROUP BY run"',
     ),
+    "reproductions": (
+        "hawser reproductions all -o docs/reproductions.md",
+        "hawser reproductions mms-table1-20260101T120000-1a2b tag:paper",
+    ),
     "runs": (
         "hawser runs",
         "hawser runs --tag baseline --json",
@@ -116,6 +121,7 @@ _verb("destroy", labs.destroy)
 _verb("report", results.report)
 _verb("compare", results.compare)
 _verb("query", results.query)
+_verb("reproductions", reproductions.reproductions)
 _verb("import", importing.import_)
 _verb("schema", doctor.schema)
 _verb("doctor", doctor.doctor)

@@ -1,0 +1,72 @@
+"""`hawser reproductions`: published results beside those of runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hawser.cli import options, output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hawser.report.reproduction.model import Source
+    from hawser.store import Bundle
+
+
+def reproductions(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN...]",
+            help="Folders or ids of runs, `tag:TAG`, or `all`. Default: none, all rows `not run`.",
+            autocompletion=options.several_runs,
+            show_default=False,
+        ),
+    ] = None,
+    file: options.OutputOption = None,
+    workflows: Annotated[
+        Path,
+        typer.Option("--workflows", metavar="DIR", help="Folder of the workflow files."),
+    ] = Path("workflows"),
+    folder: options.RunsOption = options.RUNS,
+) -> None:
+    """Write a page of every published table and figure: published, ours, ratio, claims, runs."""
+    from hawser.cli import chosen
+    from hawser.report.reproduction.gather import chapters
+    from hawser.report.reproduction.page import page
+
+    bundles = chosen.bundles(runs or [], folder)
+    sources = _sources(workflows)
+    _say_unused(sources, bundles)
+    written = page(chapters(sources, bundles), file.parent if file else Path())
+    if file is None:
+        sys.stdout.write(written)
+        return
+    try:
+        file.write_text(written, encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="-o") from error
+
+
+def _sources(folder: Path) -> list[Source]:
+    from hawser.engine.source import read
+    from hawser.report.reproduction.model import Source
+
+    files = sorted(folder.glob("*.yaml"))
+    if not files:
+        raise typer.BadParameter(f"{folder}: found no workflow file", param_hint="--workflows")
+    return [Source(str(file), read(file, []).workflow) for file in files]
+
+
+def _say_unused(sources: Iterable[Source], bundles: Iterable[Bundle]) -> None:
+    publishing = {source.workflow.name for source in sources if source.workflow.published}
+    for bundle in bundles:
+        if bundle.manifest.workflow not in publishing:
+            output.say(
+                f"{bundle.manifest.run}: left out, because workflow {bundle.manifest.workflow}"
+                " reproduces nothing"
+            )

@@ -1,0 +1,163 @@
+"""The page about reproductions, in Markdown."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hawser.report.markdown import plain
+from hawser.report.reproduction import numbers
+from hawser.report.reproduction.model import Chapter, Claim, Entry, Exhibit, Run
+from hawser.report.words import DASH, clean, count
+
+HEAD = """\
+# Reproductions
+
+Every table and figure of five publications that shows a result, and what Hawser gives for it.
+Written by `hawser reproductions` from runs; do not edit by hand.
+
+The published experiments ran on other hardware and in real clouds, at rates that the machine of
+these runs may not carry: compare shapes and ratios, not absolute values. Where an experiment is
+scaled, so are its published values. *Ours* is the median over trials. A claim of a publication
+*holds* or *fails* where the trials decide it, which is wrong in at most 5 % of runs over all
+assertions of a workflow; with too few trials for that, the values found *agree* or *disagree* with
+it. Values are those of the newest valid run of each variant. *Not run* means that no run was given
+that has it."""
+
+_KEY = """\
+*Numbers*: how many published values were measured, and ours as multiples of them; a dash where the
+document's text has none. *Claims*: whether what the publication says of its shape is found here."""
+
+_WORDS = {
+    "holds": "holds",
+    "fails": "**fails**",
+    "agrees": "agrees",
+    "disagrees": "**disagrees**",
+    "not run": "not run",
+}
+
+
+def page(chapters: Sequence[Chapter], folder: Path) -> str:
+    """Write the page.
+
+    Args:
+        chapters: what it says.
+        folder: where it will lie; links to workflow files are relative to it.
+    """
+    parts = [HEAD, "## Overview", _KEY]
+    parts += (_overview(chapter) for chapter in chapters)
+    for chapter in chapters:
+        publication = chapter.publication
+        parts += [
+            f"## {plain(publication.title)}",
+            f"{plain(publication.authors)}; {plain(publication.where)}",
+        ]
+        parts += (_exhibit(exhibit, folder) for exhibit in chapter.exhibits)
+        others = "; ".join(f"{name} ({about})" for name, about in publication.others.items())
+        parts.append(f"Without a result of their own: {plain(others)}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _overview(chapter: Chapter) -> str:
+    publication = chapter.publication
+    rows = [
+        (
+            f"[{plain(one.name)}](#{_anchor(one)}): {plain(one.about)}",
+            numbers.agreement([v for entry in one.entries for v in entry.values]),
+            _shape([claim for entry in one.entries for claim in entry.claims]),
+            _last(one),
+        )
+        for one in chapter.exhibits
+    ]
+    head = f"**{plain(publication.authors)}: {plain(publication.title)}**"
+    columns = ("result", "numbers", "claims", "newest run")
+    return f"{head}\n\n{numbers.table(columns, rows, names=4)}"
+
+
+def _shape(claims: Sequence[Claim]) -> str:
+    if {claim.verdict for claim in claims} <= {"not run"}:
+        return DASH
+    by_verdict = {verdict: [c for c in claims if c.verdict == verdict] for verdict in _WORDS}
+    found = [f"{len(some)} {_WORDS[verdict]}" for verdict, some in by_verdict.items() if some]
+    return _WORDS[claims[0].verdict] if len(claims) == 1 else ", ".join(found)
+
+
+def _last(exhibit: Exhibit) -> str:
+    if not exhibit.entries:
+        return "no\N{NO-BREAK SPACE}workflow"
+    if not exhibit.runs:
+        return "not\N{NO-BREAK SPACE}run"
+    run = exhibit.runs[0]
+    day = f"{run.started:%Y-%m-%d}".replace("-", "\N{NON-BREAKING HYPHEN}")
+    return day + (" (invalid)" if run.problems else "")
+
+
+def _anchor(exhibit: Exhibit) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", f"{exhibit.key} {exhibit.name}".lower()).strip("-")
+
+
+def _exhibit(exhibit: Exhibit, folder: Path) -> str:
+    head = f'<a id="{_anchor(exhibit)}"></a>\n\n### {plain(exhibit.name)}: {plain(exhibit.about)}'
+    if not exhibit.entries:
+        return f"{head}\n\nNo workflow reproduces this."
+    return "\n\n".join([head, *(_entry(entry, folder) for entry in exhibit.entries)])
+
+
+def _entry(entry: Entry, folder: Path) -> str:
+    workflow = entry.source.workflow
+    where = Path(os.path.relpath(entry.source.file, folder)).as_posix()
+    parts = [
+        f"Published: {plain(entry.item.finding)}",
+        f"Workflow: [`{workflow.name}`]({where}), {plain(workflow.title)}.",
+        _claims(entry.claims),
+        _extent(entry),
+        numbers.tables(entry),
+    ]
+    if entry.item.differs:
+        parts.append("What differs:\n\n" + _list(map(plain, entry.item.differs)))
+    if entry.runs:
+        parts.append(_runs(entry.runs))
+    return "\n\n".join(filter(None, parts))
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    rows = [
+        (
+            plain(claim.text),
+            _WORDS[claim.verdict],
+            f"{claim.true} of {claim.checks}" if claim.checks else DASH,
+        )
+        for claim in claims
+    ]
+    return numbers.table(("claim", "here", "in checks"), rows, names=2) if rows else ""
+
+
+def _extent(entry: Entry) -> str:
+    if not entry.runs:
+        return "Not run."
+    if entry.measured < entry.planned:
+        return f"Run: {entry.measured} of {count(entry.planned, 'variant')}."
+    return ""
+
+
+def _runs(runs: Sequence[Run]) -> str:
+    return "\n".join(f"{number}. {_run(run)}" for number, run in enumerate(runs, start=1))
+
+
+def _run(run: Run) -> str:
+    state = f"invalid: {'; '.join(run.problems)}" if run.problems else "valid"
+    remarks = [state]
+    if run.void:
+        remarks.append(f"{count(run.void, 'trial')} void")
+    if run.changed:
+        remarks.append("settings other than those of the file now")
+    command = clean(shlex.join(run.command), 1000).replace("`", "'")
+    when = f"{run.started:%Y-%m-%d %H:%M} UTC"
+    return f"Run `{run.run}`, {when}, {plain(', '.join(remarks))}: `{command}`"
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)

@@ -1,0 +1,58 @@
+"""`hawser reproductions`: the page, and what is said about runs that it leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import synthetic
+from hawser.cli import main
+
+ROOT = Path(__file__).parents[3]
+
+
+def hawser(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main.main(("reproductions", *arguments))
+    said = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, said.out, said.err
+
+
+def test_page_of_shipped_workflows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    target = tmp_path / "docs" / "reproductions.md"
+    target.parent.mkdir()
+    workflows = ("--workflows", str(ROOT / "workflows"))
+    assert hawser(capsys, "-o", str(target), *workflows) == (0, "", "")
+    code, out, _ = hawser(capsys, *workflows)
+    assert code == 0
+    assert "### Table I: goodput over four paths" in out
+    assert target.read_text().count("### ") == out.count("### ")
+
+
+def test_runs_that_reproduce_nothing_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synthetic.write(tmp_path / "runs", synthetic.quickstart(2))
+    monkeypatch.chdir(tmp_path)
+    code, out, err = hawser(capsys, "all", "--workflows", str(ROOT / "workflows"))
+    assert code == 0
+    assert out.startswith("# Reproductions")
+    assert "workflow quickstart reproduces nothing" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--workflows", "nowhere"), "nowhere: found no workflow file"),
+        (("-o", "no/such/folder.md", "--workflows", str(ROOT / "workflows")), "no/such/folder.md"),
+        (("unknown",), "found run 'unknown'"),
+    ],
+)
+def test_bad_input_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    code, out, err = hawser(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
