@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from hawser.spec.metric import names
 from hawser.spec.workflow import Until
 from hawser.store import Bundle, Sample, of_trial
 
@@ -38,7 +39,7 @@ def _series(bundle: Bundle, until: Until) -> _Series:
         record, inside = trial.record, dict[tuple[object, ...], list[Sample]]()
         for sample in trial.samples() if record.counts(until.metric) else ():
             named = until.measurement in (None, sample.measurement)
-            if sample.kind == "summary" and sample.metric == until.metric and named:
+            if sample.kind == "summary" and sample.metric in names(until.metric) and named:
                 what: tuple[object, ...] = (sample.measurement, sample.direction, sample.subject)
                 inside.setdefault(what, []).append(sample)
         for quantity, events in inside.items():

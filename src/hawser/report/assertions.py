@@ -11,6 +11,7 @@ from statistics import geometric_mean
 from hawser.report.collect import covers
 from hawser.report.model import Checked, Outcome, Row
 from hawser.report.words import count, number
+from hawser.spec.metric import names
 from hawser.spec.workflow import Assertion, Labels, Undecided, Workflow
 from hawser.stats import Bounds, BoundsCheck, Verdict, check_bounds, decide
 from hawser.stats.verdict import FEWEST, MEAN_FROM
@@ -88,7 +89,7 @@ def _questions(wanted: Assertion, workflow: Workflow, made: Sequence[Row]) -> It
     concerned = [
         row
         for row in made
-        if row.metric == wanted.metric
+        if row.metric in names(wanted.metric)
         and wanted.measurement in (None, row.measurement)
         and covers(wanted.variant, row.variant)
     ]

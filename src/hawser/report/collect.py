@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hawser.report.bounds import bounds
 from hawser.report.model import Published, Row, RunValue, TimeSeries
+from hawser.spec.metric import names
 from hawser.spec.workflow import Labels, Reference, Workflow
 from hawser.stats import Summary, summarise
 from hawser.store import Bundle, Direction, Sample, TrialRecord, label, of_trial
@@ -182,7 +183,7 @@ def _summary(runs: Sequence[RunValue]) -> Summary:
 def _belongs(reference: Reference, variant: Labels, what: Key) -> bool:
     measurement, metric, unit, _, subject = what
     return (
-        reference.metric == metric
+        metric in names(reference.metric)
         and reference.unit == unit
         and reference.measurement in (None, measurement)
         and measurement != PASSIVE

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hawser.report.collect import PASSIVE, label_key
 from hawser.report.model import Comparison, Layout, OrderFinding, Row
 from hawser.report.words import count, join, number, percent, term
+from hawser.spec.metric import names
 from hawser.spec.workflow import Labels, Until, Workflow
 from hawser.stats import check_order, corrected, effect
 from hawser.store import Manifest, label
@@ -168,7 +169,7 @@ def imprecise(until: Until | None, made: Sequence[Row]) -> tuple[str, ...]:
         f" \N{PLUS-MINUS SIGN}{until.until} after {count(row.summary.n, 'run')}"
         for row in (made if until is not None else ())
         if until is not None
-        and row.metric == until.metric
+        and row.metric in names(until.metric)
         and until.measurement in (None, row.measurement)
         and not row.summary.precise(until.until)
     )

@@ -105,3 +105,12 @@ def units(metric: str) -> tuple[str, ...]:
     if _DROP.fullmatch(metric):
         return ("packets", "records")
     return (METRICS[metric],) if metric in METRICS else ()
+
+
+def names(metric: str) -> tuple[str, ...]:
+    """Give the metrics that references and assertions mean by a name.
+
+    The throughput of RFC 2544 is the conditional throughput of trials of 60 s or more (RFC 9971).
+    """
+    whole = metric.removeprefix("conditional_")
+    return (metric,) if whole == metric else (metric, whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from ipaddress import IPv4Network
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -84,6 +85,8 @@ class Link(Channel):
     """Different values for the direction from the second port to the first."""
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
     """Largest IP packet, bytes."""
+    prefix: IPv4Network | None = None
+    """Its network; the ends have the first two addresses. Default: a /30 reserved for links."""
 
 
 class PortType(StrEnum):

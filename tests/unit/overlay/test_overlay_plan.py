@@ -39,6 +39,20 @@ def test_quickstart_is_as_written_down() -> None:
     assert found == (HERE / "quickstart.txt").read_text()
 
 
+def test_a_link_has_the_prefix_that_it_asks_for() -> None:
+    """Others keep the numbers that they have without it."""
+    chain = "{nodes: [a, b, c], links: {x: {ends: [a.x, b.x]%s}, y: {ends: [b.y, c.y]}}}"
+    head = "{hawser: 1, name: n, title: N, measurements: {r: {probe: ping, from: a, to: c}}, "
+    given = head + "topology: " + chain % ", prefix: 10.21.5.0/24" + "}"
+    plan = network(loaded(given).variants[0].scenario)
+    assert {name: str(plan.addresses[name]) for name in ("a", "b.x", "c")} == {
+        "a": "10.21.5.1", "b.x": "10.21.5.2", "c": "10.255.0.2",
+    }  # fmt: skip
+    assert [(str(r.to), str(r.via)) for r in node(plan, "c").routes] == [
+        ("10.21.5.0/24", "10.255.0.1")
+    ]
+
+
 def test_the_workflow_has_the_ipip_plan() -> None:
     plan = network(scenario("quickstart", transport="ipip-best"))
     config: Any = emitted(plan.daemons[0])

@@ -16,16 +16,20 @@ from hawser.store import Bundle, RunWriter, Sample
 
 
 def run(
-    folder: Path, workflow: Workflow, values: dict[str, list[float]], state: str = "done"
+    folder: Path,
+    workflow: Workflow,
+    values: dict[str, list[float]],
+    state: str = "done",
+    metric: str = "goodput",
 ) -> Report:
-    """A run whose goodput is given: variant's last label -> one value a repeat."""
+    """A run of one metric with given values: variant's last label -> one value a repeat."""
     ticks = synthetic.clock()
     plan = synthetic.manifest(workflow)
     with RunWriter.create(folder, plan, workflow, {}, lambda: next(ticks)) as writer:
         for place in plan.order:
             value = values[next(reversed(place.variant.values()), "all")][place.repeat - 1]
             with writer.trial(place.trial, place.variant, place.repeat) as trial:
-                trial.add([goodput(value)])
+                trial.add([goodput(value).model_copy(update={"metric": metric})])
         if state != "running":
             writer.finish(state)  # type: ignore[arg-type]  # the test names a state
     return build(Bundle.open(writer.path))
@@ -81,6 +85,23 @@ def test_references_stand_beside_their_rows(table1: Report) -> None:
     assert found["1:2:4:33", "mptcp-end-to-end"] == 17.3
     assert len(found) == 12
     assert table1.unmatched == ()
+
+
+@pytest.mark.parametrize("metric", ["throughput", "conditional_throughput"])
+def test_a_conditional_throughput_is_judged_by_either_name(tmp_path: Path, metric: str) -> None:
+    """Trials of 60 s give `throughput`, shorter ones `conditional_throughput`."""
+    wanted = "conditional_throughput"
+    workflow = synthetic.quickstart(3).model_copy(
+        update={
+            "reference": (Reference(metric=wanted, value=52, unit="Mbit/s", source="there"),),
+            "assertions": (Assertion(metric=wanted, at_least=40),),
+        }
+    )
+    values = {labels: [50.0, 51.0, 49.0] for labels in STEADY}
+    report = run(tmp_path, workflow, values, metric=metric)
+    assert report.unmatched == ()
+    assert {row.reference.value for row in report.rows if row.reference} == {52}
+    assert [checked.verdict for checked in report.outcomes[0].checked] == ["holds"] * 3
 
 
 def test_a_reference_without_a_row_is_not_lost(tmp_path: Path) -> None:

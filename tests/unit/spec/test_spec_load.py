@@ -47,6 +47,20 @@ def test_nodes_as_list_or_mapping() -> None:
     assert nodes["b"].sysctl == {"net.core.somaxconn": "4096"}
 
 
+@pytest.mark.parametrize("trial", ["5 s", "60 s"])
+def test_conditional_throughput_is_asserted_whatever_trials_last(trial: str) -> None:
+    search = f"{{probe: throughput, from: a, to: b, sizes: {{fixed: 100 B}}, trial: {trial}}}"
+    more = "assert: [{metric: conditional_throughput, at_least: 1}]\n"
+    assert mistakes(SMALL.replace("{rtt: {", f"{{s: {search}, rtt: {{") + more) == []
+
+
+def test_throughput_is_not_what_short_trials_give() -> None:
+    search = "{probe: throughput, from: a, to: b, sizes: {fixed: 100 B}, trial: 5 s}"
+    more = "assert: [{metric: throughput, at_least: 1}]\n"
+    (found,) = mistakes(SMALL.replace("{rtt: {", f"{{s: {search}, rtt: {{") + more)
+    assert "assert.0.metric: found 'throughput', which no measurement gives" in found
+
+
 class TestVariables:
     def test_stand_for_any_value(self) -> None:
         workflow = loaded(

@@ -2,8 +2,8 @@
 
 WAN ports have a /29 each of 198.18.0.0/15, in the order of the file: .1 is the internet's side, .2
 the port. A node that both opens and accepts MPTCP connections accepts them on .3 (see `mptcp`). On
-a branch's LAN the gateway has the first address, the host the second. Every other link has a /30 of
-10.255.0.0/16.
+a branch's LAN the gateway has the first address, the host the second. Every other link has its own
+prefix, or a /30 of 10.255.0.0/16.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def addresses(
     inner: dict[Port, IPv4Interface] = {}
     plain = LINKS.subnets(new_prefix=30)
     for link in topology.links.values():
-        inner |= _lan(lans, link) or _ends(link.ends, next(plain))
+        inner |= _lan(lans, link) or _ends(link.ends, link.prefix or next(plain))
     return Addresses(wan, inner)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hawser.spec.address import RESERVED
+from hawser.spec.check.prefix import branch_prefixes, lan_prefixes
 from hawser.spec.check.topology import near
 from hawser.spec.errors import choices, found
 from hawser.spec.explain import Loc
@@ -19,7 +19,6 @@ from hawser.spec.overlay import (
     Recovery,
     Transport,
 )
-from hawser.spec.prefixes import Prefixes
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
@@ -39,7 +38,7 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     elif narrow:
         yield from _narrow(overlay)
     yield from _unique(overlay)
-    yield from _prefixes(overlay)
+    yield from branch_prefixes(overlay)
     yield from _hubs(overlay)
     if overlay.transport is Transport.QUIC and overlay.encryption is Encryption.NONE:
         message = "found none, expected tls13: the quic transport is always encrypted"
@@ -99,6 +98,7 @@ def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
             message = f"found {found(branch.lan)}, expected a port of {branch.gateway} with a link"
             yield Issue((*loc, "lan"), message)
     yield from _lans(topology, overlay)
+    yield from lan_prefixes(topology, overlay)
 
 
 def _wan(loc: Loc, branch: Branch, known: Sequence[str]) -> Iterator[Issue]:
@@ -128,20 +128,6 @@ def _unique(overlay: Overlay) -> Iterator[Issue]:
         gateways.setdefault(branch.gateway, name)
 
 
-def _prefixes(overlay: Overlay) -> Iterator[Issue]:
-    taken = Prefixes()
-    for network in RESERVED:
-        taken.add(str(network), network)
-    for name, branch in overlay.branches.items():
-        loc: Loc = ("overlay", "branches", name, "prefix")
-        prefix = branch.prefix
-        if prefix.prefixlen > 30 or prefix.prefixlen < 8:
-            yield Issue(loc, f"found {prefix}, expected a prefix of 8 to 30 bits")
-        for other, there in taken.overlapping(prefix):
-            yield Issue(loc, f"found {prefix}, which overlaps {_owner(other, there)}")
-        taken.add(f"branch {name}", prefix)
-
-
 def _lans(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     """Check that no link connects the LAN ports of two gateways."""
     lans = {branch.lan_port for branch in overlay.branches.values()}
@@ -149,7 +135,3 @@ def _lans(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
         if lans.issuperset(link.ends):
             message = "found the LAN ports of two branches, expected a host at one end"
             yield Issue(("topology", "links", name, "ends"), message)
-
-
-def _owner(name: str, network: object) -> str:
-    return f"the prefix of {name}" if name.startswith("branch") else f"the reserved range {network}"

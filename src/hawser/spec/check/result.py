@@ -38,6 +38,7 @@ from hawser.spec.metric import (
     PING,
     RFC2544_TRIAL,
     THROUGHPUT,
+    names,
     units,
 )
 from hawser.spec.validate import Issue
@@ -138,9 +139,9 @@ def _source(loc: Loc, item: Result | Until, meant: Sequence[Scenario]) -> Iterat
     """Check that the variants in question measure what is spoken of."""
     if not meant:
         return
-    names = {name: None for scenario in meant for name in scenario.measurements}
-    if item.measurement is not None and item.measurement not in names:
-        yield Issue((*loc, "measurement"), near(names, item.measurement, "measurement"))
+    measured = {name: None for scenario in meant for name in scenario.measurements}
+    if item.measurement is not None and item.measurement not in measured:
+        yield Issue((*loc, "measurement"), near(measured, item.measurement, "measurement"))
         return
     if not any(_gives(item, scenario) for scenario in meant):
         nobody = f"{item.measurement} does not give" if item.measurement else "no measurement gives"
@@ -153,7 +154,7 @@ def _gives(item: Result | Until, scenario: Scenario) -> bool:
     chosen = [m for name, m in scenario.measurements.items() if item.measurement in (None, name)]
     if item.metric in CONVERGENCE:
         return scenario.disrupted and any(isinstance(each, Iperf3) for each in chosen)
-    return any(item.metric in _metrics(measurement) for measurement in chosen)
+    return any(name in _metrics(each) for each in chosen for name in names(item.metric))
 
 
 def _metrics(measurement: Measurement) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from hawser.spec import region
 from hawser.spec.check.channel import impairments
+from hawser.spec.check.prefix import link_prefixes
 from hawser.spec.errors import choices, found
 from hawser.spec.explain import Loc
 from hawser.spec.names import RESERVED
@@ -29,6 +30,7 @@ def topology(topology: Topology) -> Iterator[Issue]:
     yield from _limits(topology)
     yield from _nodes(topology)
     yield from _ends(topology)
+    yield from link_prefixes(topology)
     if topology.internet is not None:
         yield from _paths(topology.internet)
     for loc, channel in channels(topology):
