@@ -71,7 +71,7 @@ class HttpProbe:
         source.node.put(script, self._script().encode())
         with self._server(target, _folder(target, context)) as port:
             context.started()
-            url = f"http://{target.address}:{port}/{_OBJECT}"
+            url = f"http://{target.host}:{port}/{_OBJECT}"
             if self._spec.warmup:
                 self._run(source, script, url, self._spec.warmup)
             accepted = nstat.counters(target.node, _ACCEPTED)
@@ -114,7 +114,7 @@ class HttpProbe:
         return _CONFIG.format(
             workers=spec.workers,
             files=2 * spec.connections + 64,  # each serves a file as well
-            address=target.address,
+            address=target.host,
             port=port,
         )
 

@@ -11,8 +11,8 @@ from hawser.probe.endpoint import Endpoint, endpoints
 from hawser.spec.measurement import PathMtu
 from hawser.store.sample import Sample
 
-_HEADERS = 28
-"""Bytes of IPv4 and ICMP before the payload of an echo."""
+_HEADERS = {4: 28, 6: 48}
+"""Bytes of IP and ICMP before the payload of an echo, by IP version."""
 _TOLD = re.compile(r"\bmtu ?= ?(?P<mtu>\d+)")
 _RECEIVED = re.compile(r"^\d+ packets transmitted, (?P<received>\d+) received", re.MULTILINE)
 _ECHOES = 3
@@ -62,11 +62,15 @@ class PathMtuProbe:
         raise ProbeError(f"{self._place}: after {_ROUNDS} sizes, {size} bytes still do not pass")
 
     @property
+    def _headers(self) -> int:
+        return _HEADERS[self._spec.family]
+
+    @property
     def _place(self) -> str:
         return f"path MTU {self._spec.source} -> {self._spec.target}"
 
     def _smaller(self, size: int, answer: Answer) -> int:
-        if answer.told is None or not _HEADERS <= answer.told < size:
+        if answer.told is None or not self._headers <= answer.told < size:
             told = "nothing" if answer.told is None else f"{answer.told} bytes"
             raise ProbeError(f"{self._place}: {size} bytes do not pass, and {told} was told")
         return answer.told
@@ -76,7 +80,7 @@ class PathMtuProbe:
             "ping", "-n", "-M", "do",
             "-c", str(_ECHOES),
             "-i", str(_INTERVAL),
-            "-s", str(size - _HEADERS),
+            "-s", str(size - self._headers),
             "-W", str(_WAIT_SECONDS),
             "-I", source.address,
             target.address,

@@ -20,7 +20,7 @@ SEGMENTS = IPv6Network("5f00::/16")
 """SRv6 segments (RFC 9602), a /48 for each node."""
 
 STEERED = IPv6Network("fd00::/48")
-"""Cables that SRv6 packets pass, a /64 each."""
+"""Cables that IPv6 packets pass, a /64 each."""
 
 RESERVED = (
     WAN,

@@ -24,6 +24,9 @@ MAX_INSTANCES = 16
 MAX_QUEUES = 64
 """Queues of the port of one function."""
 
+LEAST_LINK_MTU_IPV6 = 1280
+"""Of links that carry IPv6 (RFC 8200 section 5), bytes."""
+
 
 PLACE = re.compile(r"@([a-z][a-z0-9-]{0,30}(?:\.[a-z][a-z0-9-]{0,14})?)@")
 """Placeholder for the address of a node or port, in commands and files of programs."""

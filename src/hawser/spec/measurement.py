@@ -24,6 +24,8 @@ class Between(Model):
     """An earlier measurement to run at the same time as. Default: after all earlier ones."""
     during: Name | None = None
     """An earlier measurement within whose measured time, without its warm-up, this one runs."""
+    family: Literal[4, 6] = 4
+    """IP version of its packets. Version 6 requires ends that have IPv6 addresses."""
     start: Duration = Duration(0)
     """Time after the start of its concurrent measurements; with `during`, of the measured time."""
 

@@ -188,7 +188,7 @@ def _variants() -> Schema:
         "description": "Dotted paths and their values, such as overlay.transport: ipip.",
         "type": ["object", "null"],
     }
-    axis = {"type": "object", "additionalProperties": overrides}
+    axis = {"type": ["object", "null"], "additionalProperties": overrides}
     axes = {"type": ["object", "null"], "additionalProperties": axis}
     return {
         "product": {"description": "Every combination of these axes.", **axes},

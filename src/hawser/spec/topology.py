@@ -206,6 +206,8 @@ class Topology(Model):
     """Cables, by name."""
     internet: Internet | None = None
     """The internet between WAN ports."""
+    ipv6: bool = False
+    """Whether links carry IPv6 too: their ports have IPv6 addresses, and nodes route it."""
 
 
 def backward(channel: Channel) -> Channel:

@@ -53,6 +53,29 @@ def test_a_link_has_the_prefix_that_it_asks_for() -> None:
     ]
 
 
+def test_links_carry_ipv6_where_that_is_asked_for() -> None:
+    chain = "{nodes: [a, b, c], links: {x: {ends: [a.x, b.x]}, y: {ends: [b.y, c.y]}}, ipv6: true}"
+    head = "{hawser: 1, name: n, title: N, "
+    ping = "measurements: {r: {probe: ping, from: a, to: c, family: 6}}, "
+    plan = network(loaded(head + ping + "topology: " + chain + "}").variants[0].scenario)
+    assert {name: str(address) for name, address in plan.addresses6.items()} == {
+        "a": "fd00:0:0:1::1", "a.x": "fd00:0:0:1::1",
+        "b": "fd00:0:0:1::2", "b.x": "fd00:0:0:1::2", "b.y": "fd00:0:0:2::1",
+        "c": "fd00:0:0:2::2", "c.y": "fd00:0:0:2::2",
+    }  # fmt: skip
+    routes = {n.name: [(str(r.to), str(r.via)) for r in n.routes] for n in plan.nodes}
+    assert routes["a"] == [
+        ("10.255.0.4/30", "10.255.0.2"), ("fd00:0:0:2::/64", "fd00:0:0:1::2"),
+    ]  # fmt: skip
+    assert {n.sysctl["net.ipv6.conf.all.disable_ipv6"] for n in plan.nodes} == {"0"}
+
+
+def test_without_ipv6_nodes_have_none() -> None:
+    plan = network(scenario("quickstart", transport="ipomp"))
+    assert plan.addresses6 == {}
+    assert {n.sysctl["net.ipv6.conf.all.disable_ipv6"] for n in plan.nodes} == {"1"}
+
+
 def test_the_workflow_has_the_ipip_plan() -> None:
     plan = network(scenario("quickstart", transport="ipip-best"))
     config: Any = emitted(plan.daemons[0])

@@ -4,16 +4,18 @@ WAN ports have a /29 each of 198.18.0.0/15, in the order of the file: .1 is the 
 the port. A node that both opens and accepts MPTCP connections accepts them on .3 (see `mptcp`). On
 a branch's LAN the gateway has the first address, the host the second. Every other link has its own
 prefix, or a /30 of 10.255.0.0/16.
+
+Where links carry IPv6, and where SRv6 needs it, each has a /64 of fd00::/48 besides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from itertools import islice
 
-from hawser.spec.address import LINKS, WAN
+from hawser.spec.address import LINKS, STEERED, WAN
 from hawser.spec.port import Port
 from hawser.spec.topology import Link, Topology, node_ports
 
@@ -49,10 +51,17 @@ class Addresses:
     wan: Mapping[Port, WanAccess]
     inner: Mapping[Port, IPv4Interface]
     """Ports of links."""
+    inner6: Mapping[Port, IPv6Interface]
+    """The same for IPv6; none where links do not carry it."""
 
     def of(self, port: Port) -> tuple[IPv4Interface, ...]:
-        """Give a port's addresses."""
+        """Give a port's IPv4 addresses."""
         return (self.inner[port],) if port in self.inner else self.wan[port].addresses
+
+    def every(self, port: Port) -> tuple[IPv4Interface | IPv6Interface, ...]:
+        """Give a port's addresses."""
+        also = (self.inner6[port],) if port in self.inner6 else ()
+        return (*self.of(port), *also)
 
 
 def addresses(
@@ -72,7 +81,18 @@ def addresses(
     plain = LINKS.subnets(new_prefix=30)
     for link in topology.links.values():
         inner |= _lan(lans, link) or _ends(link.ends, link.prefix or next(plain))
-    return Addresses(wan, inner)
+    return Addresses(wan, inner, dict(_inner6(topology)) if topology.ipv6 else {})
+
+
+def cable6(number: int) -> tuple[IPv6Interface, IPv6Interface]:
+    """Give the IPv6 addresses of a cable; links are numbered from 1."""
+    network = IPv6Network((int(STEERED.network_address) + (number << 64), 64))
+    return IPv6Interface((int(network[1]), 64)), IPv6Interface((int(network[2]), 64))
+
+
+def _inner6(topology: Topology) -> Iterator[tuple[Port, IPv6Interface]]:
+    for number, link in enumerate(topology.links.values(), 1):
+        yield from zip(link.ends, cable6(number), strict=True)
 
 
 def _access(index: int, *, second: bool) -> WanAccess:

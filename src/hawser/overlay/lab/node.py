@@ -11,7 +11,7 @@ from hawser.overlay.lab.mptcp import endpoints
 from hawser.overlay.lab.plan import InterfacePlan, LinkPlan, NodePlan
 from hawser.overlay.lab.resolved import Resolved
 from hawser.overlay.lab.route import routes, rules
-from hawser.overlay.lab.sysctl import MANAGED, SWITCHED, settings
+from hawser.overlay.lab.sysctl import IPV6, MANAGED, SWITCHED, settings
 from hawser.spec.names import BACKBONE, INTERNET
 from hawser.spec.port import Port
 from hawser.spec.topology import Internet, Topology, node_ports
@@ -44,6 +44,8 @@ def nodes(lab: Resolved, added: Bottlenecks) -> Iterator[NodePlan]:
         own_settings = settings(
             [each.name for each in own], forwards=forwards, mptcp=name in multipath
         )
+        if lab.topology.ipv6 and name in described:
+            own_settings |= IPV6
         if name in lab.subflows.managed:
             own_settings |= MANAGED
         if lab.switched and name in lab.gateways:
@@ -98,7 +100,9 @@ def _interface(lab: Resolved, port: Port, *, offload: bool) -> InterfacePlan:
     else:
         link = next(link for link in lab.topology.links.values() if port in link.ends)
         mtu, offload = link.mtu, not any(map(shaped, both(link)))
-    return InterfacePlan(name=port.name, addresses=lab.addresses.of(port), mtu=mtu, offload=offload)
+    return InterfacePlan(
+        name=port.name, addresses=lab.addresses.every(port), mtu=mtu, offload=offload
+    )
 
 
 def _wan_offload(topology: Topology) -> bool:

@@ -437,6 +437,8 @@ class NetworkPlan(Model):
     daemons: tuple[Daemon, ...]
     addresses: dict[str, IPv4Address]
     """Address of every port (`node.port`), and of every node (its LAN, else its first port)."""
+    addresses6: dict[str, IPv6Address] = {}
+    """IPv6 address of every port that has one, and of every node with such a port (its first)."""
     tunnels: tuple[TunnelPlan, ...] = ()
     """Both ends of each tunnel, the initiator first."""
     cross_traffic: tuple[CrossTrafficPlan, ...] = ()

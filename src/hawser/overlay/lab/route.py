@@ -6,11 +6,13 @@ Packets from a WAN address leave by its own port, so that a path is the same in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Network
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface
+from typing import Literal
 
 from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.plan import RoutePlan, RulePlan
 from hawser.spec.port import Port
+from hawser.spec.prefixes import Network
 from hawser.spec.topology import Topology, wan_ports
 from hawser.spec.way import Hop, first_hops
 
@@ -46,6 +48,7 @@ def _node(
     for route in _over_links(topology, addresses, hops, node):
         if default is None or route.via != default.via:
             yield route
+    yield from _over_links(topology, addresses, hops, node, family=6)
     for index, port in enumerate(wan.get(node, ())):
         yield _out(addresses, port, FIRST_TABLE + index)
 
@@ -72,23 +75,32 @@ def _out(addresses: Addresses, port: Port, table: int | None) -> RoutePlan:
 
 
 def _over_links(
-    topology: Topology, addresses: Addresses, hops: Mapping[str, Hop], node: str
+    topology: Topology,
+    addresses: Addresses,
+    hops: Mapping[str, Hop],
+    node: str,
+    family: Literal[4, 6] = 4,
 ) -> Iterator[RoutePlan]:
     """Route to every reachable network of a link that is not the node's own."""
-    own = {network for network, ends in _networks(topology, addresses) if node in ends}
-    for network, ends in _networks(topology, addresses):
+    networks = _networks(topology, addresses.inner if family == 4 else addresses.inner6)
+    own = {network for network, ends in networks if node in ends}
+    for network, ends in networks:
         nearest = next((hop for other, hop in hops.items() if other in ends), None)
         if network not in own and nearest is not None:
             yield _via(addresses, network, nearest)
 
 
-def _via(addresses: Addresses, to: IPv4Network, hop: Hop) -> RoutePlan:
-    return RoutePlan(to=to, via=addresses.inner[hop.neighbour].ip, interface=hop.interface)
+def _via(addresses: Addresses, to: Network, hop: Hop) -> RoutePlan:
+    ports = addresses.inner if to.version == 4 else addresses.inner6
+    return RoutePlan(to=to, via=ports[hop.neighbour].ip, interface=hop.interface)
 
 
-def _networks(topology: Topology, addresses: Addresses) -> list[tuple[IPv4Network, set[str]]]:
-    """Give the network of every link, and the nodes on it."""
+def _networks(
+    topology: Topology, ports: Mapping[Port, IPv4Interface] | Mapping[Port, IPv6Interface]
+) -> list[tuple[Network, set[str]]]:
+    """Give the network of every link that has one, and the nodes on it."""
     return [
-        (addresses.inner[link.ends[0]].network, {end.node for end in link.ends})
+        (ports[link.ends[0]].network, {end.node for end in link.ends})
         for link in topology.links.values()
+        if link.ends[0] in ports
     ]

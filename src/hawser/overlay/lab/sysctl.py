@@ -24,6 +24,21 @@ SWITCHED = {
 """Settings of a gateway that has a switch."""
 
 
+_EACH = ("all", "default")
+IPV6 = {
+    f"net.ipv6.conf.{name}.{key}": value
+    for name in _EACH
+    for key, value in (
+        ("disable_ipv6", "0"),
+        ("forwarding", "1"),
+        # Addresses are assigned by the plan, so duplicates cannot occur.
+        ("accept_ra", "0"),
+        ("accept_dad", "0"),
+    )
+}
+"""Settings of a node that routes IPv6, but has no segments."""
+
+
 MANAGED = {"net.mptcp.enabled": "1", "net.mptcp.pm_type": "1"}
 """Settings of a gateway whose daemon creates the subflows (`pm_type` 1: in user space)."""
 

@@ -9,6 +9,7 @@ from hawser.spec.check.chain import chains, functions
 from hawser.spec.check.classifier import classifier
 from hawser.spec.check.controller import controller
 from hawser.spec.check.event import events, times
+from hawser.spec.check.family import families, link_mtus
 from hawser.spec.check.measurement import ends, nodes, roles, settings, sound_ends
 from hawser.spec.check.overlay import overlay, overlay_on
 from hawser.spec.check.path_group import path_groups
@@ -30,6 +31,7 @@ def scenario(parts: Parts) -> Iterator[Issue]:
     yield from issues
     if parts.whole is not None and not issues:
         yield from roles(parts.whole)
+        yield from families(parts.whole)
         yield from reachability(parts.whole)
 
 
@@ -39,6 +41,7 @@ def _alone(parts: Parts) -> Iterator[Issue]:
         yield from topology(parts.rest)
     if parts.topology is not None:
         yield from topology(parts.topology)
+        yield from link_mtus(parts.topology)
         yield from bottlenecks(parts.topology)
         yield from functions(parts.functions, parts.topology)
     if parts.overlay is not None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from hawser.spec.chain import (
+    LEAST_LINK_MTU_IPV6,
     MAX_FUNCTIONS,
     Chain,
     Encapsulation,
@@ -31,8 +32,6 @@ from hawser.spec.validate import Issue
 
 LEAST_MTU = 576
 """Bytes of a packet that every IPv4 host must accept (RFC 791 section 3.1)."""
-LEAST_LINK_MTU_IPV6 = 1280
-"""Minimum MTU of IPv6 links, bytes (RFC 8200 section 5)."""
 
 MOST_MTU_XDP = 3400
 """Largest packet for XDP at a veth, with chain headers, bytes: it must fit into a page."""

@@ -12,26 +12,14 @@ from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.layout import Layout, SteeredChain
 from hawser.overlay.lab.chain.segments import segments
 from hawser.overlay.lab.plan import RoutePlan, RulePlan
+from hawser.overlay.lab.sysctl import IPV6
 from hawser.spec.chain import Encapsulation
 from hawser.spec.match import PROTOCOLS
 from hawser.spec.service_path import ServicePath
 
 _EVERYTHING = IPv6Network("::/0")
 
-_EACH = ("all", "default")
-PLAIN_ROUTER = {
-    f"net.ipv6.conf.{name}.{key}": value
-    for name in _EACH
-    for key, value in (
-        ("disable_ipv6", "0"),
-        ("forwarding", "1"),
-        # Addresses are assigned by the plan, so duplicates cannot occur.
-        ("accept_ra", "0"),
-        ("accept_dad", "0"),
-    )
-}
-"""Settings of a node that routes IPv6, but has no segments."""
-ROUTER = PLAIN_ROUTER | {f"net.ipv6.conf.{name}.seg6_enabled": "1" for name in _EACH}
+ROUTER = IPV6 | {f"net.ipv6.conf.{name}.seg6_enabled": "1" for name in ("all", "default")}
 """Settings of a node that routes IPv6 and has segments."""
 
 

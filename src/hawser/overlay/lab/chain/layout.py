@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface
 from itertools import islice
 
-from hawser.overlay.lab.address import Addresses
+from hawser.overlay.lab.address import Addresses, cable6
 from hawser.overlay.lab.resolved import Resolved
-from hawser.spec.address import FUNCTIONS, STEERED
+from hawser.spec.address import FUNCTIONS
 from hawser.spec.chain import Chain, Function, Steering, instances, proxy_name
 from hawser.spec.port import Port
 from hawser.spec.service_path import ServicePath, mtu, service_paths
@@ -198,12 +198,6 @@ def layout_of(lab: Resolved, queued: frozenset[Port]) -> Layout:
         instances=_instances(lab.chains, lab.functions),
         steered=tuple(_steered(lab)),
     )
-
-
-def cable6(number: int) -> tuple[IPv6Interface, IPv6Interface]:
-    """Give the IPv6 addresses of a cable."""
-    network = IPv6Network((int(STEERED.network_address) + (number << 64), 64))
-    return IPv6Interface((int(network[1]), 64)), IPv6Interface((int(network[2]), 64))
 
 
 def _pair(network: IPv4Network) -> tuple[IPv4Interface, IPv4Interface]:

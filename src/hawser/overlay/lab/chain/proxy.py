@@ -17,10 +17,11 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from hawser.overlay.config.srv6_proxy import Encapsulation, Port, Proxy, Srv6ProxyConfig, Way
-from hawser.overlay.lab.chain import ipv6, sfc_unaware
+from hawser.overlay.lab.chain import sfc_unaware
 from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.layout import OWN_PORT, SIDES, Instance, Layout
 from hawser.overlay.lab.plan import RoutePlan, RulePlan, Srv6ProxyDaemon
+from hawser.overlay.lab.sysctl import IPV6
 from hawser.spec.chain import Proxy as Behaviour
 from hawser.spec.port import Port as NodePort
 from hawser.spec.service_path import ServicePath
@@ -91,7 +92,7 @@ def _begin(added: Additions, instance: Instance) -> None:
 
 def _function(added: Additions, instance: Instance) -> None:
     """Let the function forward packets of both families from one port to the other."""
-    added.sysctl[instance.name] |= ipv6.PLAIN_ROUTER
+    added.sysctl[instance.name] |= IPV6
     for (incoming, _), (outgoing, _), side in zip(
         SIDES, reversed(SIDES), reversed(instance.sides), strict=True
     ):

@@ -13,12 +13,13 @@ from ipaddress import IPv6Network
 
 from hawser.overlay.lab.chain import decapsulation, ipv6, proxy
 from hawser.overlay.lab.chain.additions import Additions
-from hawser.overlay.lab.chain.ipv6 import PLAIN_ROUTER, ROUTER
+from hawser.overlay.lab.chain.ipv6 import ROUTER
 from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, SteeredChain
 from hawser.overlay.lab.chain.routes import rules
 from hawser.overlay.lab.chain.segments import locator, of_function, segments
 from hawser.overlay.lab.plan import RoutePlan, SegmentPlan
 from hawser.overlay.lab.route import EVERYTHING
+from hawser.overlay.lab.sysctl import IPV6
 from hawser.spec.chain import Encapsulation, FunctionSegment, Steering
 from hawser.spec.port import Port
 from hawser.spec.service_path import ServicePath
@@ -93,7 +94,7 @@ def _function(
     added.routes[instance.name].append(back)
     segment = of_function(layout, steered, steered.service_paths[number], instance)
     if steered.chain.segments.function is FunctionSegment.CROSS_CONNECT:
-        added.sysctl[instance.name] |= PLAIN_ROUTER
+        added.sysctl[instance.name] |= IPV6
         cross = SegmentPlan(
             segment=segment, behaviour="End.X", interface=instance.port, via=there.ip
         )

@@ -1,0 +1,71 @@
+"""IPv6: links can carry it, and measurements that use it have ends with IPv6 addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hawser.spec.chain import LEAST_LINK_MTU_IPV6, Chain
+from hawser.spec.errors import found
+from hawser.spec.explain import Loc
+from hawser.spec.measurement import Iperf3, Load, Measurement, Protocol, Throughput
+from hawser.spec.port import node_of
+from hawser.spec.topology import Topology
+from hawser.spec.validate import Issue
+from hawser.spec.way import first_hops
+from hawser.spec.workflow import Scenario
+
+
+def link_mtus(topology: Topology) -> Iterator[Issue]:
+    """Check that links that carry IPv6 have its least MTU (RFC 8200 section 5)."""
+    for name, link in topology.links.items() if topology.ipv6 else ():
+        if link.mtu < LEAST_LINK_MTU_IPV6:
+            message = f"found {link.mtu}, expected at least {LEAST_LINK_MTU_IPV6} with ipv6"
+            yield Issue(("topology", "links", name, "mtu"), message)
+
+
+def families(scenario: Scenario) -> Iterator[Issue]:
+    """Check the measurements of a scenario that is right otherwise."""
+    for name, measurement in scenario.measurements.items():
+        loc: Loc = ("measurements", name)
+        if measurement.family == 6:
+            yield from _ipv6((*loc, "family"), measurement, scenario)
+            if isinstance(measurement, Load | Throughput):
+                yield from _flows((*loc, "flows"), measurement)
+
+
+def _flows(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:
+    """Check that flows with addresses of their own have IPv6 addresses."""
+    for field in ("source", "target"):
+        chosen = getattr(measurement.flows, field)
+        if chosen is not None and chosen.first.version != 6:
+            message = f"found {chosen.first}, expected an IPv6 address, as family is 6"
+            yield Issue((*loc, field, "first"), message)
+
+
+def _ipv6(loc: Loc, measurement: Measurement, scenario: Scenario) -> Iterator[Issue]:
+    if isinstance(measurement, Iperf3) and measurement.protocol is Protocol.MPTCP:
+        yield Issue(loc, "found 6, but MPTCP is measured over IPv4 only")
+        return
+    if scenario.disrupted and isinstance(measurement, Iperf3):
+        yield Issue(loc, "found 6, but convergence after events is measured over IPv4 only")
+        return
+    source, target = node_of(measurement.source), node_of(measurement.target)
+    if _chained(source, target, scenario.chains):
+        return
+    if not scenario.topology.ipv6:
+        message = "found 6, but the ends have no IPv6 addresses"
+        yield Issue(loc, f"{message}; expected topology.ipv6, or a chain between them with ipv6")
+        return
+    reached = first_hops(scenario.topology, source)
+    wan = set(scenario.topology.internet.ports) if scenario.topology.internet else set()
+    ends = {measurement.source, measurement.target}
+    if target not in reached or ends & wan:
+        message = "found 6, but only links carry IPv6, and none lead"
+        message += f" from {found(measurement.source)} to {found(measurement.target)}"
+        yield Issue(loc, message)
+
+
+def _chained(source: str, target: str, chains: Mapping[str, Chain]) -> bool:
+    """Tell whether a chain gives two nodes IPv6 addresses."""
+    ends = {source, target}
+    return any(c.carries_ipv6 and {c.source, c.target} == ends for c in chains.values())
