@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
@@ -22,6 +21,7 @@ from harness.obtain import UnavailableError
 from harness.result import Result, rows
 from harness.run import Outcome, Patience, run
 from harness.table import show
+from hawser.node.turn import TurnError, Turns
 
 _PAGE = ROOT / "docs" / "benchmarks.md"
 
@@ -85,6 +85,9 @@ def main(
     except DocsError as error:
         console.print(str(error), markup=False)
         return BAD_INPUT
+    except TurnError as error:
+        console.print(f"{error}; nothing written", markup=False)
+        return MACHINE_LACKS
     except KeyboardInterrupt:
         console.print("interrupted: nothing written, everything removed")
         return INTERRUPTED
@@ -110,7 +113,7 @@ def _bench(chosen: argparse.Namespace, effort: Effort, bench: Bench, console: Co
         rounds=effort.rounds,
         seed=chosen.seed,
         patience=Patience(chosen.patience),
-        lock=chosen.lock,
+        turns=Turns(f"bench {bench.name}"),
     )
     result = _result(bench, outcome, chosen.seed, only=bool(chosen.only))
     show(Console(width=None if sys.stdout.isatty() else 120), bench, result, outcome)
@@ -166,7 +169,6 @@ def _parser(
         metavar="S",
         help="time in all to wait for a quiet machine and repeat disturbed samples (default 120)",
     )
-    add("--lock", type=Path, metavar="FILE", help="hold this file locked during each sample")
     parser.epilog = (
         f"With --quick, --only or fewer than {rounds} rounds the result goes to "
         "target/bench/NAME-partial.json and the documentation is left alone."

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +21,7 @@ from rich.progress import (
 from harness.bench import Bench, Case, SampleError, order
 from harness.samples import Samples
 from harness.usage import busy_share, niced_share
+from hawser.node.turn import Turns
 
 _QUIET_SHARE = 0.15
 _NICED_SHARE = 0.05
@@ -106,16 +106,18 @@ def run(
     rounds: int,
     seed: int,
     patience: Patience,
-    lock: Path | None = None,
+    turns: Turns,
 ) -> Outcome:
     """Measure every case of the bench `rounds` times, in a random order.
 
     A sample that fails is recorded and retried once at the end, because a shared machine can cause
-    a single failure. With `lock`, each sample holds a lock on that file, so that two benches on one
-    machine take turns.
+    a single failure. Each sample is a turn: nothing else is measured on the machine meanwhile.
+
+    Raises:
+        TurnError: another measurement lasts too long.
     """
     samples, began = Samples(rounds), time.monotonic()
-    taking = _Taking(samples, console, patience, lock)
+    taking = _Taking(samples, console, patience, turns)
     plan = order(bench.cases(), rounds, seed)
     taking.all(taking.all(plan))
     bench.derive(samples)
@@ -134,7 +136,7 @@ class _Taking:
     samples: Samples
     console: Console
     patience: Patience
-    lock: Path | None
+    turns: Turns
     failures: list[Failure] = field(default_factory=list)
     taken: int = 0
     disturbed: int = 0
@@ -152,7 +154,7 @@ class _Taking:
         return failed
 
     def _one(self, round_: int, case: Case) -> bool:
-        with _held(self.lock):
+        with self.turns.take(partial(self.console.print, markup=False, highlight=False)):
             sample, quiet = _take(case, self.patience)
         failure = _keep(sample, self.samples, round_, case)
         self.failures += [failure] if failure else []
@@ -207,13 +209,3 @@ def _progress(console: Console) -> Progress:
         console=console,
         disable=not console.is_terminal,
     )
-
-
-@contextlib.contextmanager
-def _held(lock: Path | None) -> Iterator[None]:
-    if lock is None:
-        yield
-        return
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

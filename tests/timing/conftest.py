@@ -7,9 +7,13 @@ here.
 
 from __future__ import annotations
 
+import sys
+from functools import partial
+
 import pytest
 from _pytest.runner import runtestprotocol
 
+from hawser.node.turn import Turns
 from lab import machine
 from lab.fixtures import deploy, driver, lab_name
 
@@ -24,9 +28,10 @@ def pytest_report_header() -> str:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Run a test and judge it by the conditions from its setup to its teardown."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    watch = machine.Watch()
-    reports = runtestprotocol(item, nextitem=nextitem, log=False)
-    conditions = watch.end()
+    with Turns(f"test {item.name}").take(partial(print, file=sys.stderr)):
+        watch = machine.Watch()
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        conditions = watch.end()
     for report in reports:
         machine.judge(report, conditions)
         item.ihook.pytest_runtest_logreport(report=report)

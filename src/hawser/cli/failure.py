@@ -18,7 +18,7 @@ from hawser.agent.errors import AgentError
 from hawser.control.https import ApiError
 from hawser.controller.errors import DirectoryError, Invalid, field_of
 from hawser.driver.base import MissingCapability
-from hawser.engine.errors import InputError, Interrupted, LackingError
+from hawser.engine.errors import BusyError, InputError, Interrupted, LackingError
 from hawser.node.base import NodeError
 from hawser.probe.base import ProbeError
 from hawser.spec.errors import SpecErrors
@@ -89,6 +89,9 @@ def _failed(error: BaseException) -> Failure | None:
         case Interrupted(resume=Path() as bundle):
             text = f"interrupted; finished trials are kept: hawser run --resume {bundle}"
             return Failure(FAILED, text, _document("interrupted", []) | {"resume": str(bundle)})
+        case BusyError(resume=Path() as bundle):
+            text = f"{error}; go on later: hawser run --resume {bundle}"
+            return Failure(FAILED, text, _document(str(error), []) | {"resume": str(bundle)})
         case Interrupted() | KeyboardInterrupt():
             return _plain(FAILED, "interrupted")
         case OSError(errno=number) if number in _ENVIRONMENT:

@@ -33,6 +33,10 @@ class Lines:
     def trial(self, trial: TrialPlan, seconds: float) -> None:
         """Nothing to say."""
 
+    def waiting(self, why: str) -> None:
+        """Say why nothing happens."""
+        say(why)
+
     def stage(self, name: str) -> None:
         """Nothing to say."""
 
@@ -82,6 +86,10 @@ class Bar:
         self._trial_ends = self._clock() + seconds
         self._after = max(0.0, self._after - seconds)
         self._trial = f"trial {trial.trial}/{self._trials}  {label(trial.variant)}"
+
+    def waiting(self, why: str) -> None:
+        """Say why nothing happens."""
+        self._console.print(why, markup=False)
 
     def stage(self, name: str) -> None:
         """Show the current activity."""

@@ -34,6 +34,16 @@ _AgainstOption = Annotated[
         " HAWSERD_BEFORE names its build of hawserd.",
     ),
 ]
+_PatienceOption = Annotated[
+    float,
+    typer.Option(
+        "--patience",
+        metavar="S",
+        min=0,
+        help="Seconds to wait in all, at most 60 before a trial, while other programs use this"
+        " machine. Trials that began or ended so are void. 0: do not look.",
+    ),
+]
 _TagOption = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="Tag the run. May be repeated.")
 ]
@@ -51,6 +61,7 @@ def run(
     resume: _ResumeOption = None,
     against: _AgainstOption = None,
     tag: _TagOption = None,
+    patience: _PatienceOption = 600.0,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run an experiment: deploy, measure, report, tear down.
@@ -78,6 +89,7 @@ def run(
         tags=tuple(tag or ()),
         against=earlier,
         before=_before(resume, earlier),
+        patience=patience,
     )
     with observer() as seen:
         bundle = execute(request, driver.choose(workflow), seen, ProcessSignals())

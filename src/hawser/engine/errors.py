@@ -19,6 +19,15 @@ class InputError(EngineError):
         """Each with its place, what was found and what was expected."""
 
 
+class BusyError(EngineError):
+    """Another process measured on this machine for longer than it was waited for."""
+
+    def __init__(self, text: str, resume: Path | None = None) -> None:
+        super().__init__(text)
+        self.resume = resume
+        """The bundle of the run that waited."""
+
+
 class Interrupted(BaseException):
     """The process was told to end (SIGINT, SIGTERM, SIGHUP).
 

@@ -12,10 +12,13 @@ from hawser.driver.base import Driver, Fleet
 from hawser.engine import plan as planning
 from hawser.engine import run as running
 from hawser.engine.against import with_program
-from hawser.engine.errors import Interrupted, LackingError
+from hawser.engine.errors import BusyError, Interrupted, LackingError
+from hawser.engine.guard import Guard, MachineGuard, Unguarded
 from hawser.engine.run import Observer, Runner, lab_name
 from hawser.engine.signals import Signals
 from hawser.engine.trial import Bench
+from hawser.node.turn import Turns
+from hawser.probe import quiet
 from hawser.spec import Workflow
 from hawser.store import Bundle, RunWriter, notes
 from hawser.store.environment import version
@@ -40,6 +43,8 @@ class Request:
     """Id of the earlier run whose variants the workflow has beside its own."""
     before: Path | None = None
     """Build of `hawserd` for these."""
+    patience: float | None = None
+    """Seconds to wait for quiet moments in all. None: trials neither wait nor take turns."""
 
 
 def execute(request: Request, driver: Driver, observer: Observer, signals: Signals) -> Bundle:
@@ -57,6 +62,7 @@ def execute(request: Request, driver: Driver, observer: Observer, signals: Signa
         StoreError: the bundle cannot be written.
         Interrupted: told to end; the lab is removed and the run can be resumed.
         NodeError: a lab could not be removed.
+        BusyError: another measurement lasts too long; the run can be resumed.
     """
     planned = with_program(planning.plan(request.workflow, driver.facts()), request.before)
     if lacks := planning.missing(planned, driver):
@@ -74,10 +80,20 @@ def execute(request: Request, driver: Driver, observer: Observer, signals: Signa
                     stage=observer.stage,
                     sleep=signals.sleep,
                     signals=signals,
+                    guard=_guard(request, writer, signals),
                 )
                 return Runner(writer, planned, bench, observer).run()
         except Interrupted as told:
             raise Interrupted(told.signal, writer.path) from told
+        except BusyError as busy:
+            raise BusyError(str(busy), writer.path) from busy
+
+
+def _guard(request: Request, writer: RunWriter, signals: Signals) -> Guard:
+    if request.patience is None:
+        return Unguarded()
+    turns = Turns(f"run {writer.manifest.run}", sleep=signals.sleep)
+    return MachineGuard(turns, patience=request.patience, look=lambda: quiet.look(signals.sleep))
 
 
 @contextmanager

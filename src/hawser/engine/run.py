@@ -34,6 +34,9 @@ class Observer(Protocol):
     def trial(self, trial: TrialPlan, seconds: float) -> None:
         """A trial starts, with its expected duration."""
 
+    def waiting(self, why: str) -> None:
+        """The trial waits before it begins, or has ended to wait."""
+
     def stage(self, name: str) -> None:
         """Part of a trial: `deploy`, `settle`, a measurement's name, `tear down`."""
 
@@ -120,6 +123,7 @@ class Runner:
 
         Raises:
             Interrupted: told to end; finished trials are kept and the run can be resumed.
+            BusyError: another measurement lasts too long; likewise.
             MissingCapability: the machine lacks something.
             NodeError: a lab could not be removed.
         """
@@ -165,11 +169,15 @@ class Runner:
     def _one(self, trial: TrialPlan) -> None:
         prepared = self._plan.of(trial.variant)
         self._observer.trial(trial, self._pace.seconds(prepared.seconds))
-        began = time.monotonic()
-        with self._writer.trial(trial.trial, trial.variant, trial.repeat) as record:
-            run_trial(self._bench, self._seeded(prepared, trial), record)
+        with self._bench.guard.turn(self._observer.waiting) as turn:
+            began = time.monotonic()
+            with self._writer.trial(trial.trial, trial.variant, trial.repeat) as record:
+                record.waited = turn.waited
+                run_trial(self._bench, self._seeded(prepared, trial), record)
+                if disturbed := turn.disturbed():
+                    record.void(disturbed)
+            self._pace.record(prepared.seconds, time.monotonic() - began)
         self._valid[trial.trial] = record.reason is None
-        self._pace.record(prepared.seconds, time.monotonic() - began)
         progress = self._progress()
         self._observer.ended(
             trial, record.reason, len(progress.planned), self._seconds(progress.pending())

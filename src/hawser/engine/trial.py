@@ -12,6 +12,7 @@ from pathlib import Path
 from hawser.driver.base import Driver, Fleet, Lab, MissingCapability
 from hawser.engine import collect
 from hawser.engine.events import Timeline
+from hawser.engine.guard import Guard, Unguarded
 from hawser.engine.plan import Prepared
 from hawser.engine.rounds import together
 from hawser.engine.signals import Signals, StopRequest
@@ -47,6 +48,8 @@ class Bench:
     sleep: Callable[[float], None] = time.sleep
     signals: Signals = field(default_factory=StopRequest)
     """Source of interruptions."""
+    guard: Guard = field(default_factory=Unguarded)
+    """Gives each trial its turn on the machine."""
 
     def begin(self, stage: str) -> None:
         """Begin the next part of a trial, or raise `Interrupted`."""

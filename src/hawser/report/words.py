@@ -46,6 +46,18 @@ class Term:
         return f"as many as {other}" if self.counted else f"that of {other}"
 
 
+def _at_loads(prefix: str, where: str) -> dict[str, Term]:
+    """Loss and delays at another load than the throughput."""
+    titles = {
+        "loss": "Loss",
+        "delay": "One-way delay",
+        "delay_p99": "99th percentile of the one-way delay",
+        "delay_p999": "99.9th percentile of the one-way delay",
+        "variation_p99": "99th percentile of the delay variation",
+    }
+    return {f"{prefix}{name}": Term(f"{title} {where}", "lower") for name, title in titles.items()}
+
+
 TERMS = {
     "goodput": Term("Goodput", "higher"),
     "goodput_min": Term("Goodput of the worst second", "higher"),
@@ -65,6 +77,15 @@ TERMS = {
     "variation_p99": Term("99th percentile of the delay variation", "lower"),
     "loss": Term("Loss", "lower"),
     "ping_loss": Term("Ping loss", "lower"),
+    "frame_loss": Term("Frame loss rate", "lower"),
+    "duplicated": Term("Duplicated frames", "lower"),
+    "reordered": Term("Reordered frames", "lower"),
+    "unsent": Term("Frames not sent in time", "lower"),
+    "trials_repeated": Term("Repeated trials of the generator", "lower", counted=True),
+    **_at_loads("part_load_", "at part load"),
+    **_at_loads("pdr_", "at the partial drop rate"),
+    "pdr": Term("Partial drop rate", "higher"),
+    "pdr_frames": Term("Partial drop rate in frames", "higher"),
     "path_mtu": Term("Path MTU", "higher"),
     "jitter": Term("Jitter", "lower"),
     "retransmissions": Term("Retransmissions", "lower", counted=True),

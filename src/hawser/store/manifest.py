@@ -110,6 +110,17 @@ class Manifest(Model):
     """The trials in the order in which they are run."""
 
 
+class Waited(Model):
+    """What a trial waited for before it began, and what disturbed it from its beginning."""
+
+    turn: float = 0.0
+    """Seconds, for another measurement on the machine to end."""
+    quiet: float = 0.0
+    """Seconds, for other programs to leave the machine alone."""
+    disturbed: str = ""
+    """What other programs did all the same when the trial began; empty if little."""
+
+
 class TrialRecord(Model):
     """`trial.json`: one finished trial."""
 
@@ -121,6 +132,8 @@ class TrialRecord(Model):
     valid: bool = True
     reason: str | None = None
     """Why a trial that is not valid is left out of statistics."""
+    waited: Waited = Waited()
+    """Before `started`."""
     late: bool = False
     """Whether it is void only for metrics that depend on delay, because packets were late."""
 

@@ -24,7 +24,7 @@ from hawser.store.bundle import (
 )
 from hawser.store.errors import BundleError
 from hawser.store.lock import Lock
-from hawser.store.manifest import Manifest, TrialRecord
+from hawser.store.manifest import Manifest, TrialRecord, Waited
 from hawser.store.sample import Sample
 
 Clock = Callable[[], datetime]
@@ -43,6 +43,8 @@ class TrialWriter:
         self.samples: list[Sample] = []
         self.reason: str | None = None
         self.late = False
+        self.waited = Waited()
+        """What was waited for before the trial. Set by the caller."""
 
     def folder(self, name: Literal["raw", "logs", "config"]) -> Path:
         """A folder of the trial, made on first use."""
@@ -60,13 +62,15 @@ class TrialWriter:
         self.samples.extend(samples)
 
     def void(self, reason: str, *, late: bool = False) -> None:
-        """Mark the trial as void: it is kept, but enters no statistics. The first reason counts.
+        """Mark the trial as void: it is kept, but enters no statistics.
+
+        The first reason counts, but one that concerns all metrics more than one that does not.
 
         Args:
             reason: why.
             late: whether only metrics that depend on delay are affected.
         """
-        if self.reason is None:
+        if self.reason is None or (self.late and not late):
             self.reason, self.late = reason, late
 
 
@@ -164,6 +168,7 @@ class RunWriter:
             finished=self._clock(),
             valid=writer.reason is None,
             reason=writer.reason,
+            waited=writer.waited,
             late=writer.late,
         )
         lines = "".join(sample.model_dump_json() + "\n" for sample in writer.samples)

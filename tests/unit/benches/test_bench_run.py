@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import fcntl
 import io
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,13 @@ from rich.console import Console
 from harness.bench import Bench, Measure, Metric, Peer, SampleError
 from harness.run import Patience, run
 from harness.samples import Samples
+from hawser.node.turn import VARIABLE, TurnError, Turns
+
+
+@pytest.fixture
+def turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Turns:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    return Turns("test", place=tmp_path)
 
 
 def bench(**cases: Measure) -> Bench:
@@ -24,7 +30,7 @@ def always_quiet() -> Patience:
     return Patience(0, read=lambda: next(stat), sleep=lambda _seconds: None)
 
 
-def test_a_sample_that_fails_is_noted_and_taken_once_more() -> None:
+def test_a_sample_that_fails_is_noted_and_taken_once_more(turns: Turns) -> None:
     calls = 0
 
     def flaky() -> Mapping[str, float]:
@@ -41,6 +47,7 @@ def test_a_sample_that_fails_is_noted_and_taken_once_more() -> None:
         rounds=3,
         seed=1,
         patience=always_quiet(),
+        turns=turns,
     )
 
     failed = [(f.peer, f.round, f.reason) for f in outcome.failures]
@@ -51,7 +58,7 @@ def test_a_sample_that_fails_is_noted_and_taken_once_more() -> None:
     assert "round 2/3: flaky, idle: failed: no answer" in written.getvalue()
 
 
-def test_a_mistake_in_a_bench_is_not_taken_for_a_failed_sample() -> None:
+def test_a_mistake_in_a_bench_is_not_taken_for_a_failed_sample(turns: Turns) -> None:
     def broken() -> Mapping[str, float]:
         raise KeyError("rtt")
 
@@ -62,40 +69,43 @@ def test_a_mistake_in_a_bench_is_not_taken_for_a_failed_sample() -> None:
             rounds=1,
             seed=1,
             patience=always_quiet(),
+            turns=turns,
         )
 
 
-def test_derived_metrics_join_the_samples() -> None:
+def test_derived_metrics_join_the_samples(turns: Turns) -> None:
     def derive(samples: Samples) -> None:
         samples.add("a", 0, {"added": samples.of("a", "rtt")[0] - 1})
 
     one = bench(a=lambda: {"rtt": 5.0})
     derived = Bench(one.name, one.title, "", one.metrics, one.peers, one.checks, derive)
-    outcome = run(derived, Console(file=io.StringIO()), rounds=1, seed=1, patience=always_quiet())
+    outcome = run(
+        derived, Console(file=io.StringIO()), rounds=1, seed=1, patience=always_quiet(), turns=turns
+    )
     assert outcome.samples.of("a", "added") == {0: 4}
 
 
-def test_the_lock_is_held_during_a_sample_and_given_back(tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
+def test_a_sample_is_a_turn(tmp_path: Path, turns: Turns) -> None:
+    """While it is taken, another measurement would have to wait."""
+    other = Turns("other", place=tmp_path, longest=0)
 
-    def locked() -> bool:
-        with lock.open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+    def alone() -> bool:
+        try:
+            with other.take():
+                return False
+        except TurnError:
+            return True
 
     outcome = run(
-        bench(a=lambda: {"rtt": float(locked())}),
+        bench(a=lambda: {"rtt": float(alone())}),
         Console(file=io.StringIO()),
         rounds=1,
         seed=1,
         patience=always_quiet(),
-        lock=lock,
+        turns=turns,
     )
     assert outcome.samples.of("a", "rtt") == {0: 1.0}
-    assert not locked()
+    assert not alone()
 
 
 class Machine:
@@ -155,7 +165,7 @@ def test_patience_ends_with_its_budget() -> None:
     assert taken == 2
 
 
-def test_a_disturbed_sample_is_counted_and_kept() -> None:
+def test_a_disturbed_sample_is_counted_and_kept(turns: Turns) -> None:
     machine = Machine("50 50 0")
     outcome = run(
         bench(a=lambda: {"rtt": 1.0}),
@@ -163,6 +173,7 @@ def test_a_disturbed_sample_is_counted_and_kept() -> None:
         rounds=2,
         seed=1,
         patience=machine.patience(0),
+        turns=turns,
     )
     assert outcome.disturbed == 2
     assert outcome.samples.of("a", "rtt") == {0: 1.0, 1: 1.0}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hawser.driver.base import ControllerAccess, Daemon, DriverError, LabInfo
+from hawser.engine.guard import Guard, Unguarded
 from hawser.engine.signals import ProcessSignals
 from hawser.engine.trial import Bench
 from hawser.node.base import Node
@@ -165,7 +166,9 @@ class Failures:
         return float(self.calls)
 
 
-def bench(driver: FakeDriver, action: Callable[[Context], float]) -> Bench:
+def bench(
+    driver: FakeDriver, action: Callable[[Context], float], guard: Guard | None = None
+) -> Bench:
     def probes(_: Measurement) -> Probe:
         return FakeProbe(action)
 
@@ -178,6 +181,7 @@ def bench(driver: FakeDriver, action: Callable[[Context], float]) -> Bench:
         probes=probes,
         sleep=lambda _: None,
         signals=ProcessSignals(),
+        guard=guard or Unguarded(),
     )
 
 
@@ -188,12 +192,16 @@ class Silent:
         self.void: list[tuple[int, str]] = []
         self.trials: list[Labels] = []
         self.kept = 0
+        self.waits: list[str] = []
 
     def begun(self, run: Path, done: int, trials: int, seconds: float) -> None:
         self.kept = done
 
     def trial(self, trial: TrialPlan, seconds: float) -> None:
         self.trials.append(trial.variant)
+
+    def waiting(self, why: str) -> None:
+        self.waits.append(why)
 
     def stage(self, name: str) -> None:
         pass
