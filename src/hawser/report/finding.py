@@ -144,14 +144,14 @@ def _bound(layout: Layout, about: Sequence[Row]) -> tuple[str, ...]:
     bounded = [row for row in about if row.bounds is not None]
     if not bounded or bounded[0].metric != "goodput":
         return ()
-    shares = []
+    best = []
     for group in layout.groups:
         rows = ranking([row for row in bounded if layout.group(row.variant) == group])
-        shares += [r.summary.median / r.bounds.together for r in rows[:1] if r.bounds is not None]
+        best += [(r.summary.median, r.bounds.together) for r in rows[:1] if r.bounds is not None]
+    shares = [median / together for median, together in best]
     if len(shares) == 1:
-        together = bounded[0].bounds.together if bounded[0].bounds is not None else None
         text = (
-            f"That is {percent(shares[0])} of the {number(together)} {bounded[0].unit} that all"
+            f"That is {percent(shares[0])} of the {number(best[0][1])} {bounded[0].unit} that all"
             " paths together can carry on the wire."
         )
         return (text,)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import synthetic
 from hawser.report.bounds import bounds
-from hawser.report.model import Bounds
+from hawser.report.finding import finding
+from hawser.report.model import Bounds, Report
 from hawser.spec.topology import Channel, Internet, Link, Node, Topology, WanPort
 from hawser.spec.units import Rate
 from hawser.spec.workflow import Scenario
@@ -120,3 +121,14 @@ def test_nothing_limits() -> None:
     topology = Topology(nodes={"a": Node(), "b": Node()}, links={"x": Link(ends=("a.p", "b.p"))})
     assert capacity(topology, "a", "b") is None
     assert capacity(topology, "a", "b", frozenset({"link:x"})) == 0
+
+
+def test_finding_names_the_bound_of_the_best_variant(quickstart: Report) -> None:
+    layout, about = quickstart.layout, quickstart.headline
+    slow = [row.model_copy(update={"bounds": Bounds(together=25, single=25)}) for row in about]
+    best = max(slow, key=lambda row: row.summary.median)
+    rows = [
+        row.model_copy(update={"bounds": Bounds(together=200, single=200)}) if row is best else row
+        for row in slow[::-1]
+    ]
+    assert any("of the 200 Mbit/s" in text for text in finding(layout, rows, (), ()))
