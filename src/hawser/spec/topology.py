@@ -195,6 +195,11 @@ class Node(Model):
 
     Links and paths between two regions have half their round-trip time as delay by default.
     """
+    ecmp: bool = False
+    """Whether packets are spread by flow over all equally short ways of links (ECMP).
+
+    A flow is told by addresses and ports. Without it all packets take the first of these ways.
+    """
 
 
 class Topology(Model):

@@ -49,6 +49,44 @@ def first_hops(topology: Topology, node: str) -> dict[str, Hop]:
     return hops
 
 
+def equal_hops(topology: Topology, node: str) -> dict[str, tuple[int, tuple[Hop, ...]]]:
+    """Give the distance of every other node in reach, in links, and all first hops of that length.
+
+    The nearest nodes come first, and of a node's hops the one that `first_hops` gives.
+    """
+    found: dict[str, tuple[int, tuple[Hop, ...]]] = {}
+    queue = deque([node])
+    while queue:
+        here = queue.popleft()
+        distance, hops = found.get(here, (0, ()))
+        for hop in _neighbours(topology, here):
+            if hop.there == node:
+                continue
+            first = hops or (hop,)
+            known = found.get(hop.there)
+            if known is None:
+                found[hop.there] = distance + 1, first
+                queue.append(hop.there)
+            elif known[0] == distance + 1:
+                found[hop.there] = known[0], tuple(dict.fromkeys((*known[1], *first)))
+    return found
+
+
+def shortest(topology: Topology, source: str, target: str) -> tuple[Hop, ...]:
+    """Give the hops of all shortest ways from one node to another; none if no links join them."""
+    found: dict[Hop, None] = {}
+    queue = deque([source])
+    passed = {source}
+    while queue:
+        here = queue.popleft()
+        for hop in equal_hops(topology, here).get(target, (0, ()))[1]:
+            found[hop] = None
+            if hop.there not in passed and hop.there != target:
+                passed.add(hop.there)
+                queue.append(hop.there)
+    return tuple(found)
+
+
 def way(topology: Topology, source: str, target: str) -> tuple[Hop, ...]:
     """Give the hops from one node to another, none where both are the same.
 

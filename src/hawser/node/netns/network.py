@@ -167,7 +167,7 @@ def _interface(route: IPRoute, plan: InterfacePlan, index: Mapping[str, int]) ->
 def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
     for each in plan.routes:
         with step(f"route to {each.to}"):
-            _route(route, each, index[each.interface])
+            _route(route, each, index)
     for priority, rule in enumerate(plan.rules, FIRST_RULE):
         with step(f"rule for table {rule.table}"):
             _rule(route, rule, priority)
@@ -179,14 +179,19 @@ def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
             mptcp.configure(plan.mptcp, index)
 
 
-def _route(route: IPRoute, plan: RoutePlan, index: int) -> None:
+def _route(route: IPRoute, plan: RoutePlan, index: Mapping[str, int]) -> None:
     options: dict[str, object] = {"dst": str(plan.to), "family": _family(plan.to)}
-    if plan.kind == "unicast":
-        options["oif"] = index
+    if plan.others:
+        hops = ((plan.via, plan.interface), *plan.others)
+        options["multipath"] = [{"gateway": str(via), "oif": index[name]} for via, name in hops]
+    elif plan.kind == "unicast":
+        options["oif"] = index[plan.interface]
     else:
         options["type"] = plan.kind
     if plan.kind != "unicast":
         options["priority"] = _LAST
+    elif plan.others:
+        pass
     elif plan.via is None:
         options["scope"] = "link"
     else:

@@ -42,7 +42,10 @@ def nodes(lab: Resolved, added: Bottlenecks) -> Iterator[NodePlan]:
         role = _role(lab, name)
         forwards = len(own) > 1 if name in described else role != "host"
         own_settings = settings(
-            [each.name for each in own], forwards=forwards, mptcp=name in multipath
+            [each.name for each in own],
+            forwards=forwards,
+            mptcp=name in multipath,
+            ecmp=name in described and described[name].ecmp,
         )
         if lab.topology.ipv6 and name in described:
             own_settings |= IPV6

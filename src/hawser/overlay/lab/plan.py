@@ -79,6 +79,8 @@ class RoutePlan(Model):
     """Segments that packets then pass, in this order (RFC 8986 section 5)."""
     mode: Encapsulation = Encapsulation.WHOLE
     """How segments are added to packets."""
+    others: tuple[tuple[IPv4Address | IPv6Address, str], ...] = ()
+    """Further next hops of equal cost with their interfaces; flows are spread over all (ECMP)."""
     kind: Literal["unicast", "blackhole", "unreachable", "prohibit"] = "unicast"
     """What happens to packets; only `unicast` sends them out of the interface."""
 

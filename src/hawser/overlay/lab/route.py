@@ -5,7 +5,7 @@ Packets from a WAN address leave by its own port, so that a path is the same in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface
 from typing import Literal
 
@@ -14,7 +14,7 @@ from hawser.overlay.lab.plan import RoutePlan, RulePlan
 from hawser.spec.port import Port
 from hawser.spec.prefixes import Network
 from hawser.spec.topology import Topology, wan_ports
-from hawser.spec.way import Hop, first_hops
+from hawser.spec.way import Hop, equal_hops, first_hops
 
 EVERYTHING = IPv4Network("0.0.0.0/0")
 FIRST_TABLE = 101
@@ -84,10 +84,34 @@ def _over_links(
     """Route to every reachable network of a link that is not the node's own."""
     networks = _networks(topology, addresses.inner if family == 4 else addresses.inner6)
     own = {network for network, ends in networks if node in ends}
+    if topology.nodes[node].ecmp:
+        yield from _spread(
+            topology, addresses, [each for each in networks if each[0] not in own], node
+        )
+        return
     for network, ends in networks:
         nearest = next((hop for other, hop in hops.items() if other in ends), None)
         if network not in own and nearest is not None:
             yield _via(addresses, network, nearest)
+
+
+def _spread(
+    topology: Topology,
+    addresses: Addresses,
+    networks: Iterable[tuple[Network, set[str]]],
+    node: str,
+) -> Iterator[RoutePlan]:
+    """Route to networks by all equally short ways."""
+    reach = equal_hops(topology, node)
+    for network, ends in networks:
+        near = [reach[end] for end in ends if end in reach]
+        if not near:
+            continue
+        least = min(distance for distance, _ in near)
+        hops = dict.fromkeys(hop for distance, some in near if distance == least for hop in some)
+        first, *others = (_via(addresses, network, hop) for hop in hops)
+        further = tuple((each.via, each.interface) for each in others if each.via is not None)
+        yield RoutePlan(to=network, via=first.via, interface=first.interface, others=further)
 
 
 def _via(addresses: Addresses, to: Network, hop: Hop) -> RoutePlan:

@@ -39,11 +39,17 @@ IPV6 = {
 """Settings of a node that routes IPv6, but has no segments."""
 
 
+ECMP = {f"net.{family}.fib_multipath_hash_policy": "1" for family in ("ipv4", "ipv6")}
+"""Settings of a node that spreads flows: by their ports too."""
+
+
 MANAGED = {"net.mptcp.enabled": "1", "net.mptcp.pm_type": "1"}
 """Settings of a gateway whose daemon creates the subflows (`pm_type` 1: in user space)."""
 
 
-def settings(interfaces: Sequence[str], *, forwards: bool, mptcp: bool) -> dict[str, str]:
+def settings(
+    interfaces: Sequence[str], *, forwards: bool, mptcp: bool, ecmp: bool = False
+) -> dict[str, str]:
     """Give a node's settings.
 
     Packets of one connection leave and arrive by several ports, so reverse-path filtering (RFC
@@ -52,4 +58,5 @@ def settings(interfaces: Sequence[str], *, forwards: bool, mptcp: bool) -> dict[
     filters = {f"net.ipv4.conf.{name}.rp_filter": "0" for name in ("all", "default", *interfaces)}
     forwarding = {"net.ipv4.ip_forward": "1"} if forwards else {}
     multipath = {"net.mptcp.enabled": "1"} if mptcp else {}
-    return {**ALIKE, **forwarding, **filters, **multipath}
+    spread = ECMP if ecmp else {}
+    return {**ALIKE, **forwarding, **filters, **multipath, **spread}

@@ -14,7 +14,7 @@ from hawser.spec.port import Port, node_of
 from hawser.spec.route import Stop
 from hawser.spec.service_path import ServicePath, service_paths
 from hawser.spec.topology import Internet, Topology, wan_ports
-from hawser.spec.way import Hop, first_hops, way
+from hawser.spec.way import Hop, first_hops, shortest, way
 from hawser.spec.workflow import Scenario
 
 _CROSS_TRAFFIC = ":cross_traffic"
@@ -78,6 +78,9 @@ def _hops(topology: Topology, passed: Iterable[Hop]) -> Traversed:
 
 
 def _over_links(lab: Resolved, source: str, target: str) -> Traversed | None:
+    if any(node.ecmp for node in lab.topology.nodes.values()):
+        passed = shortest(lab.topology, source, target)
+        return _hops(lab.topology, passed) if passed or source == target else None
     try:
         return _hops(lab.topology, way(lab.topology, source, target))
     except KeyError:

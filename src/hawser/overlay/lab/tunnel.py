@@ -17,7 +17,10 @@ def tunnels(
     """Give both ends of every tunnel, the one that opens it first."""
     for name, tunnel in described.items():
         nodes = [end.node for end in tunnel.ends]
-        behind = [_networks(topology, addresses, side) for side in sides(topology, tunnel)]
+        behind = [
+            _networks(topology, addresses, side)
+            for side in sides(topology, tunnel, described.values())
+        ]
         outer = [addresses.inner[end].ip for end in tunnel.ends]
         for here, there in ((0, 1), (1, 0)):
             yield TunnelPlan(

@@ -20,7 +20,7 @@ def tunnels(scenario: Scenario) -> Iterator[Issue]:
         unknown = list(_ends(scenario.topology, tunnel, loc))
         yield from unknown
         if not unknown:
-            yield from _apart(scenario.topology, tunnel, loc)
+            yield from _apart(scenario, tunnel, loc)
         for index, end in enumerate(tunnel.ends):
             if end.node in used:
                 message = (
@@ -37,8 +37,8 @@ def _ends(topology: Topology, tunnel: Tunnel, loc: Loc) -> Iterator[Issue]:
             yield Issue((*loc, index), near(ports, end, "port of a link"))
 
 
-def _apart(topology: Topology, tunnel: Tunnel, loc: Loc) -> Iterator[Issue]:
-    first, second = sides(topology, tunnel)
+def _apart(scenario: Scenario, tunnel: Tunnel, loc: Loc) -> Iterator[Issue]:
+    first, second = sides(scenario.topology, tunnel, scenario.tunnels.values())
     if first is second:
         message = f"found {' and '.join(tunnel.ends)}, whose nodes are joined beside the tunnel too"
         yield Issue(loc, message)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hawser.driver.base import DriverError
-from hawser.driver.parts.tunnels import strongswan, wireguard
+from hawser.driver.parts.tunnels import gre, strongswan, wireguard
 from hawser.node.base import Node, Process
 from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan
 from hawser.spec.tunnel import TunnelKind
@@ -37,10 +37,12 @@ class _Start(Protocol):
 _KINDS: dict[TunnelKind, _Start] = {
     TunnelKind.STRONGSWAN: strongswan.start,
     TunnelKind.WIREGUARD_GO: wireguard.start,
+    TunnelKind.GRE: gre.start,
 }
 _PROGRAMS = {
     TunnelKind.STRONGSWAN: strongswan.missing,
     TunnelKind.WIREGUARD_GO: wireguard.missing,
+    TunnelKind.GRE: gre.missing,
 }
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from hawser.driver.base import DriverError
 from hawser.driver.parts.tunnels.wait import until
 from hawser.node.base import Node, Process
+from hawser.node.change import Device
 from hawser.overlay.lab.plan import TunnelPlan
 
 _PACKAGES = (
@@ -23,6 +24,9 @@ _PACKAGES = (
     " libstrongswan-extra-plugins"
 )
 _CONNECT_SECONDS = 20
+_DEVICE = "ipsec0"
+"""Of kernel-libipsec."""
+_EVERYTHING = "0.0.0.0/0"
 COMMAND = ("charon-systemd",)
 """The program of an end."""
 
@@ -48,7 +52,8 @@ PEER_PORT = 4500
 """UDP port where that meets `hawserd` as if it were the other end."""
 
 # kernel-libipsec makes routes whatever it is told: then at least nobody looks at them.
-_CARRIED = f"""routing_table_prio = 40000
+_UNSEEN = "routing_table_prio = 40000"
+_CARRIED = f"""{_UNSEEN}
   port = 0
   port_nat_t = {PORT}"""
 _KEYS = """chd = 4
@@ -113,6 +118,17 @@ def start(
         load(directory / end.node, nodes[end.node])
     first = ends[0]
     initiate(directory / first.node, nodes[first.node], first.name)
+    for end in filter(_open, ends):
+        nodes[end.node].apply(Device(name=_DEVICE, networks=end.outside))
+
+
+def _open(end: TunnelPlan) -> bool:
+    """Whether selectors are open and the routes ours.
+
+    For each pair of networks kernel-libipsec makes a route, whose source must be an address of the
+    node in the one inside: it refuses selectors of networks that are only behind the node.
+    """
+    return end.table is None and max(len(end.inside), len(end.outside)) > 1
 
 
 def _daemon(
@@ -134,6 +150,7 @@ def _daemon(
 def write(folder: Path, end: TunnelPlan, node: Node, secret: str) -> None:
     """Write the files of one end, which only root may read."""
     carried, levels = (_CARRIED, _KEYS) if end.table is not None else ("", "")
+    carried = _UNSEEN if _open(end) else carried
     text = _DAEMON.format(socket=f"unix://{socket(folder)}", carried=carried, levels=levels)
     node.put(folder / "strongswan.conf", text.encode())
     node.put(_connections(folder), _connection(end, secret).encode())
@@ -145,8 +162,8 @@ def _connection(end: TunnelPlan, secret: str) -> str:
         node=end.node,
         peer=end.peer,
         addresses=_addresses(end),
-        inside=",".join(map(str, end.inside)),
-        outside=",".join(map(str, end.outside)),
+        inside=_EVERYTHING if _open(end) else ",".join(map(str, end.inside)),
+        outside=_EVERYTHING if _open(end) else ",".join(map(str, end.outside)),
         secret=secret,
         updown="/bin/true",
     )
