@@ -119,9 +119,19 @@ def _show(planned: Plan) -> None:
     output.show(
         output.table(("", "variant", "network", "gateways", "per trial "), _variants(planned))
     )
+    _show_cloud(planned)
     output.line(f"\nOrder of trials (seed {workflow.seed}): {_order(planned)}")
     for letter, group in _networks(planned).items():
         _show_network(letter, group[0])
+
+
+def _show_cloud(planned: Plan) -> None:
+    from hawser.report.cloud import elements
+
+    found = elements(planned.workflow)
+    if found is not None:
+        output.line(f"\n{found.caption}", "bold")
+        output.show(output.table(found.columns, found.rows))
 
 
 def _variants(planned: Plan) -> Iterator[tuple[str, ...]]:

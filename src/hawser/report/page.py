@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from hawser.report import tables
+from hawser.report import cloud, tables
 from hawser.report.figures.cases import cases, suits
 from hawser.report.figures.dots import dots
 from hawser.report.figures.facets import distribution, over_time
@@ -75,6 +75,7 @@ def html(report: Report) -> str:
             comparisons=tables.comparisons(report),
             regressions=tables.regressions(report),
             bottlenecks=tables.bottlenecks(report),
+            cloud=cloud.elements(report.workflow),
             assertions=tables.assertions(report),
             exclusions=tables.exclusions(report),
             order=tables.order(report),

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from hawser.report import tables
+from hawser.report import cloud, tables
 from hawser.report.model import Report
 from hawser.report.tables import Table
 from hawser.report.words import clean
@@ -30,6 +30,7 @@ def renderable(report: Report) -> RenderableType:
         tables.comparisons(report),
         tables.regressions(report),
         tables.bottlenecks(report),
+        cloud.elements(report.workflow),
         tables.assertions(report),
         tables.exclusions(report),
     ]

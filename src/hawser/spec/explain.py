@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic_core import ErrorDetails
 
 from hawser.spec.chain import FileName
+from hawser.spec.cloud import ElementName
 from hawser.spec.errors import choices, found
 from hawser.spec.model import Model, Name, NodeOrPort, PortName
 from hawser.spec.overlay import Route
@@ -57,6 +58,7 @@ PATTERNS = {
     _pattern(Name): f"a name of {_SYNTAX}, at most 31",
     _pattern(PortName): f"a port's name of {_SYNTAX}, at most 15",
     Port.PATTERN: "a port, written node.port",
+    _pattern(ElementName): f"a name of {_SYNTAX}, at most 12",
     _pattern(NodeOrPort): "a node, or a port written node.port",
     _pattern(Route): "a path through branch ports, such as b1.a>b2.a",
     _pattern(FileName): "a file's name of letters, digits and ._-, at most 64",

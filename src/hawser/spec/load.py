@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from hawser.spec import check, shorthand, trace
+from hawser.spec import check, expansion, shorthand, trace
 from hawser.spec.check import result
 from hawser.spec.check.published import published
 from hawser.spec.document import EVERYTHING, HEADER, SCENARIO, Compared, Header
@@ -130,8 +130,11 @@ class _Loader:
         tree = self._renames.scenario(self._substituted(changed, SCENARIO))
         tree = shorthand.scenario(tree, self._problems)
         tree = trace.inlined(tree, self._beside, self._problems)
-        scenario, issues = validate(Scenario, tree)
-        issues += check.scenario(parts(scenario, tree, issues))
+        tree, issues = expansion.expanded(tree)
+        judged = tree.without("topology") if issues else tree  # without its cloud's parts
+        scenario, more = validate(Scenario, tree)
+        issues += more
+        issues += check.scenario(parts(None if issues else scenario, judged, issues))
         report(issues, tree, self._problems)
         return None if issues else scenario
 

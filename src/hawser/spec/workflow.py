@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from hawser.spec.chain import Chain, Function
+from hawser.spec.cloud import Cloud
 from hawser.spec.controller import Controller
 from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
@@ -78,6 +79,8 @@ class Scenario(Model):
     """Service functions, by name."""
     chains: dict[Name, Chain] = {}
     """Service function chains, by name. A packet that matches several passes the first."""
+    cloud: Cloud | None = None
+    """Elements of a cloud, which become nodes, links and tunnels."""
 
     @property
     def disrupted(self) -> bool:

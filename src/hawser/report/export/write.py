@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
-from hawser.report import collect, data, tables
+from hawser.report import cloud, collect, data, tables
 from hawser.report.export import content, heat_map, latex
 from hawser.report.export.ecdf import ecdf
 from hawser.report.export.over_time import over_time
@@ -191,6 +191,7 @@ def _tables(report: Report) -> Iterator[tuple[str, Table]]:
         "regressions": tables.regressions(report),
         "assertions": tables.assertions(report),
         "bottlenecks": tables.bottlenecks(report),
+        "cloud": cloud.elements(report.workflow),
         "exclusions": tables.exclusions(report),
         "order": tables.order(report),
     }

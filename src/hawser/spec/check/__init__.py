@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hawser.spec.check.bottleneck import bottlenecks
 from hawser.spec.check.chain import chains, functions
 from hawser.spec.check.classifier import classifier
+from hawser.spec.check.cloud import cloud as cloud
 from hawser.spec.check.controller import controller
 from hawser.spec.check.event import events, times
 from hawser.spec.check.family import families, link_mtus
