@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from sqlalchemy import inspect, text
 from hawser.controller.backup import load, save
 from hawser.controller.db import migrate
 from hawser.controller.db.database import Database
+from hawser.controller.db.notify import listen
 from hawser.controller.db.tables import ApiKey, Table, User
 from hawser.controller.directory import Directory, Settings, init, open_context
 from hawser.controller.errors import DirectoryError, Invalid
@@ -170,3 +172,46 @@ def test_what_is_no_backup_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(DirectoryError, match="this is no backup"):
         load(tmp_path / "file", tmp_path / "new", None)
     assert not (tmp_path / "new").exists()
+
+
+def test_changes_are_told_to_other_controllers_and_again_after_the_database_was_away(
+    tmp_path: Path, postgres: Postgres
+) -> None:
+    url = postgres.new()
+    writer, listener = Database(url), Database(url)
+    told = threading.Event()
+    end = threading.Event()
+
+    async def work() -> None:
+        task = asyncio.create_task(listen(listener, told.set))
+        await asyncio.to_thread(end.wait)
+        task.cancel()
+
+    thread = threading.Thread(target=asyncio.run, args=(work(),))
+    thread.start()
+    try:
+        assert told.wait(60), "it listens"
+        for _ in range(2):
+            told.clear()
+            with writer.read() as session:
+                session.execute(text("SELECT 1"))
+            assert not told.wait(0.2), "nothing was changed"
+            with writer.write() as session:
+                session.execute(text("SELECT 1"))
+                assert not told.wait(0.2), "it is not committed yet"
+            assert told.wait(60)
+            told.clear()
+            postgres.stop()
+            postgres.start()
+            assert told.wait(60), "it listens again, and what was told meanwhile is lost"
+    finally:
+        end.set()
+        thread.join()
+        writer.close()
+        listener.close()
+
+
+def test_sqlite_has_one_controller(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'controller.db'}")
+    asyncio.run(asyncio.wait_for(listen(database, lambda: None), 60))
+    database.close()

@@ -18,6 +18,8 @@ from sqlalchemy.orm import Session
 
 _LOCK = 0x48415753
 """Key of PostgreSQL's advisory lock of writers."""
+CHANNEL = "hawser"
+"""PostgreSQL's channel on which changes are told."""
 _BUSY_MS = 20_000
 """How long SQLite waits for another writer."""
 
@@ -54,6 +56,7 @@ class Database:
         with self._session(write=True) as session, session.begin():
             if not self.sqlite:
                 session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+                session.execute(text(f"NOTIFY {CHANNEL}"))  # told when this is committed
             yield session
 
     @contextlib.contextmanager

@@ -22,6 +22,7 @@ from websockets.http11 import Request, Response
 
 from hawser.control.link import MAX_MESSAGE, MISUSED, REPLACED
 from hawser.controller.context import Context
+from hawser.controller.db.notify import listen
 from hawser.controller.directory import Directory
 from hawser.controller.errors import Refused
 from hawser.controller.inventory.gateway import State, of_certificate, state_of
@@ -35,7 +36,7 @@ from hawser.controller.telemetry.observation import SEEN_EVERY
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 1.0
-"""How often the database is looked at for what another controller has changed."""
+"""How often the database is looked at for what another controller has observed."""
 
 _LOOK_SELDOM_S = 0.1
 """Least time between two looks: many gateways change at once."""
@@ -65,7 +66,7 @@ class Server:
         """Serve gateways."""
         settings = directory.settings
         self._wake.set()
-        work = (self._look, self._acknowledge, self._see, self.notes.work)
+        work = (self._look, self._acknowledge, self._see, self.notes.work, self._listen)
         tasks = [asyncio.create_task(each()) for each in work]
         try:
             async with serve(
@@ -157,6 +158,10 @@ class Server:
             for session in tuple(self._sessions.values()):
                 session.take(self._plan)
             await asyncio.sleep(_LOOK_SELDOM_S)
+
+    async def _listen(self) -> None:
+        """Hear at once of what other controllers have changed."""
+        await listen(self._context.database, self.changed)
 
     async def fresh_plan(self) -> Plan:
         """Wait for a plan with everything that was written until now."""
