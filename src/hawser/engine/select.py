@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hawser.engine.errors import InputError
 from hawser.spec.units import Duration
-from hawser.spec.workflow import Assertion, Labels, Variant, Workflow
+from hawser.spec.workflow import LINE_FROM, Assertion, Labels, Variant, Workflow
 
 
 def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
@@ -37,6 +37,7 @@ def only(workflow: Workflow, patterns: Sequence[str]) -> Workflow:
                 if _concerns(a.variant, kept)
                 and _concerns(a.relative_to, kept)
                 and (a.across is None or _whole(a, workflow.variants, kept))
+                and (a.linear_in is None or _enough(a, kept))
             ),
             "baseline": workflow.baseline if _concerns(workflow.baseline, kept) else {},
         }
@@ -55,6 +56,13 @@ def _whole(assertion: Assertion, variants: Sequence[Variant], kept: Sequence[Var
         for some in (variants, kept)
     )
     return had == has
+
+
+def _enough(assertion: Assertion, kept: Sequence[Variant]) -> bool:
+    """Whether enough values of an assertion's axis are kept for a line."""
+    axis = assertion.linear_in or ""
+    values = {v.labels.get(axis) for v in kept if assertion.variant.items() <= v.labels.items()}
+    return len(values) >= LINE_FROM
 
 
 def _any(alternative: str, variants: Sequence[Variant]) -> bool:

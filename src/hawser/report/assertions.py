@@ -6,13 +6,13 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import geometric_mean
+from statistics import StatisticsError, correlation, geometric_mean
 
 from hawser.report.collect import covers
 from hawser.report.model import Checked, Outcome, Row
 from hawser.report.words import count, number
 from hawser.spec.metric import names
-from hawser.spec.workflow import Assertion, Labels, Undecided, Workflow
+from hawser.spec.workflow import LINE_FROM, Assertion, Labels, Undecided, Workflow
 from hawser.stats import Bounds, BoundsCheck, Verdict, check_bounds, decide
 from hawser.stats.verdict import FEWEST, MEAN_FROM
 from hawser.store import label
@@ -37,7 +37,7 @@ class _Question:
     @property
     def observed(self) -> bool:
         """Whether it is about the trials that were made."""
-        return self.wanted.statistic in _OBSERVED
+        return self.wanted.statistic in _OBSERVED or self.wanted.linear_in is not None
 
     @property
     def n(self) -> int:
@@ -82,7 +82,10 @@ def _text(wanted: Assertion, questions: Sequence[_Question]) -> str:
     who = label(wanted.variant) if wanted.variant else "every variant"
     if wanted.across:
         who += f", geometric mean over {wanted.across}"
-    return f"{wanted.statistic} {wanted.metric} of {who}: {' and '.join(limits)} {unit}".strip()
+    what = f"{wanted.statistic} {wanted.metric}"
+    if wanted.linear_in:
+        what, unit = f"R^2 of {what} over {wanted.linear_in}", ""
+    return f"{what} of {who}: {' and '.join(limits)} {unit}".strip()
 
 
 def _questions(wanted: Assertion, workflow: Workflow, made: Sequence[Row]) -> Iterator[_Question]:
@@ -94,17 +97,21 @@ def _questions(wanted: Assertion, workflow: Workflow, made: Sequence[Row]) -> It
         and covers(wanted.variant, row.variant)
     ]
     single = [_single(wanted, row, made) for row in concerned]
-    if wanted.across is None:
+    axis = wanted.across or wanted.linear_in
+    if axis is None:
         yield from single
         return
     planned = [v.labels for v in workflow.variants if covers(wanted.variant, v.labels)]
     groups: dict[tuple[object, ...], list[_Question]] = {}
     for question in single:
         row = question.row
-        rest = frozenset(_without(row.variant, wanted.across).items())
+        rest = frozenset(_without(row.variant, axis).items())
         groups.setdefault((row.measurement, row.direction, row.subject, rest), []).append(question)
     for questions in groups.values():
-        yield _together(wanted, questions, planned)
+        if wanted.linear_in:
+            yield _line(wanted, questions, axis)
+        else:
+            yield _together(wanted, questions, planned)
 
 
 def _without(variant: Labels, axis: str) -> Labels:
@@ -172,6 +179,25 @@ def _together(
     means = {at: geometric_mean([q.blocks[at] for q in questions]) for at in sorted(repeats)}
     reason = next((q.reason for q in questions if q.reason), "")
     return _Question(wanted, row, geometric_mean(found), means, reason)
+
+
+def _line(wanted: Assertion, questions: Sequence[_Question], axis: str) -> _Question:
+    """Coefficient of determination of the line through the values of an axis."""
+    first = questions[0].row
+    fewest = min((q.row for q in questions), key=lambda row: len(row.runs))
+    row = fewest.model_copy(update={"variant": _without(first.variant, axis)})
+    points = [
+        (float(q.row.variant[axis]), q.value)
+        for q in questions
+        if q.value is not None and math.isfinite(q.value)
+    ]
+    if len(points) < LINE_FROM:
+        return _Question(wanted, row, None, {}, f"{len(points)} points, a line needs {LINE_FROM}")
+    try:
+        value = correlation(*zip(*points, strict=True)) ** 2
+    except StatisticsError:
+        return _Question(wanted, row, None, {}, "all values are equal")
+    return _Question(wanted, row, value, {})
 
 
 def _statistic(row: Row, name: str) -> float | None:

@@ -112,6 +112,10 @@ class Reference(Model):
     """Publication and place of the value."""
 
 
+LINE_FROM = 3
+"""Points that a line needs to be judged."""
+
+
 class Assertion(Model):
     """A condition on the results; if it fails, the run ends with exit code 1."""
 
@@ -127,6 +131,9 @@ class Assertion(Model):
     """Labels in which the variant of comparison differs; bounds are then multiples of its value."""
     across: str | None = None
     """Axis over whose values to take the geometric mean of the multiples."""
+    linear_in: Name | None = None
+    """Axis whose values are numbers: the bounds apply to the coefficient of determination (R^2) of
+    the least-squares line through the statistics of its variants, 0 to 1."""
     at_least: float | None = None
     """Lower bound, in the metric's unit; with `relative_to` a multiple."""
     at_most: float | None = None

@@ -10,6 +10,7 @@ from hawser.engine import select
 from hawser.engine.errors import InputError
 from hawser.spec.measurement import Iperf3, Ping
 from hawser.spec.units import Duration
+from hawser.spec.workflow import Assertion, Variant
 
 TABLE = synthetic.table1()
 
@@ -34,6 +35,16 @@ def test_what_is_said_of_other_variants_goes() -> None:
     assert len(kept.reference) == 4
     quick = select.only(synthetic.quickstart(), ["ipip-best"])
     assert [assertion.metric for assertion in quick.assertions] == ["rtt"]
+
+
+@pytest.mark.parametrize(("kept", "asserted"), [("1,2,3", 1), ("1,3", 0)])
+def test_a_line_goes_where_too_few_points_are_left(kept: str, asserted: int) -> None:
+    whole = synthetic.quickstart()
+    scenario = whole.variants[0].scenario
+    variants = tuple(Variant(labels={"length": v}, scenario=scenario) for v in "1234")
+    line = (Assertion(metric="rtt", linear_in="length", at_least=0.98),)
+    changed = whole.model_copy(update={"variants": variants, "assertions": line, "reference": ()})
+    assert len(select.only(changed, [kept]).assertions) == asserted
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hawser.report.compare import compare
 from hawser.report.model import Report
 from hawser.report.render import render
 from hawser.report.words import TIMES
-from hawser.spec.workflow import Assertion, Labels, Workflow
+from hawser.spec.workflow import Assertion, Labels, Variant, Workflow
 from hawser.store import Bundle, RunWriter, Sample
 from hawser.store.manifest import Session
 
@@ -209,6 +209,59 @@ def test_an_axis_with_nothing_at_one_value_has_no_mean(tmp_path: Path) -> None:
 
     (checked,) = written(tmp_path, workflow, make).outcomes[0].checked
     assert (checked.verdict, checked.reason) == ("undecided", "no ratio for rates 2:4:8:26")
+
+
+def lengths(*values: str) -> Workflow:
+    """A workflow with one axis of numbers, and an assertion that goodput is linear in it."""
+    whole = synthetic.quickstart(3)
+    scenario = whole.variants[0].scenario
+    return whole.model_copy(
+        update={
+            "variants": tuple(Variant(labels={"length": v}, scenario=scenario) for v in values),
+            "assertions": (Assertion(metric="goodput", linear_in="length", at_least=0.98),),
+            "reference": (),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("curve", "verdict"),
+    [(lambda x: 5 + 2 * x, "holds"), (lambda x: 90 - 3 * x, "holds"), (lambda x: x**4, "fails")],
+)
+def test_a_line_is_judged_by_its_r_squared(
+    tmp_path: Path, curve: Callable[[float], float], verdict: str
+) -> None:
+    """Through the medians: one trial of each is far off."""
+    workflow = lengths("1", "2", "4", "8", "11")
+
+    def make(variant: Labels, repeat: int) -> list[Sample]:
+        off = 40 if repeat == 2 else 0
+        return [sample("goodput", curve(float(variant["length"])) + off)]
+
+    outcome = written(tmp_path, workflow, make).outcomes[0]
+    assert outcome.text == "R^2 of median goodput over length of every variant: at least 0.980"
+    (checked,) = outcome.checked
+    assert checked.verdict == verdict
+    assert checked.variant == {}
+    assert checked.value is not None
+    assert (checked.value > 0.999) == (verdict == "holds")
+
+
+@pytest.mark.parametrize(
+    ("values", "slope", "reason"),
+    [
+        (("1", "2"), 1, "2 points, a line needs 3"),
+        (("1", "2", "3"), 0, "all values are equal"),
+    ],
+)
+def test_no_line_is_undecided(
+    tmp_path: Path, values: Sequence[str], slope: float, reason: str
+) -> None:
+    def make(variant: Labels, _: int) -> list[Sample]:
+        return [sample("goodput", 7 + slope * float(variant["length"]))]
+
+    (checked,) = written(tmp_path, lengths(*values), make).outcomes[0].checked
+    assert (checked.verdict, checked.reason) == ("undecided", reason)
 
 
 @pytest.mark.parametrize(

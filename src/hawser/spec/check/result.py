@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from hawser.spec.check.topology import near
@@ -43,7 +44,7 @@ from hawser.spec.metric import (
 )
 from hawser.spec.validate import Issue
 from hawser.spec.variants import Variants, unknown_label
-from hawser.spec.workflow import Assertion, Labels, Reference, Scenario, Until
+from hawser.spec.workflow import LINE_FROM, Assertion, Labels, Reference, Scenario, Until
 
 Result = Reference | Assertion
 """What is held against results: both name variants, a metric and perhaps a measurement."""
@@ -60,6 +61,7 @@ def results(
         if isinstance(item, Assertion):
             yield from carried_labels((*loc, "relative_to"), item.relative_to, variants)
             yield from _across((*loc, "across"), item, variants)
+            yield from _line((*loc, "linear_in"), item, variants)
         yield from _metric(loc, item)
         meant = [s for labels, s in resolved if item.variant.items() <= labels.items()]
         if units(item.metric) and None not in meant:
@@ -111,6 +113,28 @@ def _across(loc: Loc, item: Assertion, variants: Variants) -> Iterator[Issue]:
         yield Issue(loc, near(variants.axes, item.across, "axis"))
     elif not item.relative_to:
         yield Issue(loc, f"found {found(item.across)} without relative_to: only multiples compare")
+
+
+def _line(loc: Loc, item: Assertion, variants: Variants) -> Iterator[Issue]:
+    """Check that a line goes through values of numbers, and enough of them."""
+    if item.linear_in is None:
+        return
+    if item.linear_in not in variants.axes:
+        yield Issue(loc, near(variants.axes, item.linear_in, "axis"))
+        return
+    values = [each.label for each in variants.axes[item.linear_in]]
+    wrong = [each for each in values if not _NUMBER.fullmatch(each)]
+    if item.relative_to or item.across:
+        yield Issue(loc, f"found {found(item.linear_in)} beside relative_to or across")
+    elif wrong:
+        message = f"found {found(item.linear_in)}, whose value {found(wrong[0])} is no number"
+        yield Issue(loc, message)
+    elif len(values) < LINE_FROM:
+        message = f"found {found(item.linear_in)} with {len(values)} values"
+        yield Issue(loc, f"{message}, expected at least {LINE_FROM} for a line")
+
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 def _metric(loc: Loc, item: Result) -> Iterator[Issue]:
