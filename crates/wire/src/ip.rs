@@ -26,6 +26,26 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// Parses a packet as captures have it: cut short, or padded to the least length of a frame.
+    pub fn parse_captured(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        match bytes.first().map(|first| first >> 4) {
+            Some(4) => ipv4::Packet::parse_quoted(unpadded(bytes, 2, 0)).map(Self::V4),
+            Some(6) => {
+                ipv6::Packet::parse_start(unpadded(bytes, 4, ipv6::HEADER_LEN)).map(Self::V6)
+            }
+            _ => Self::parse(bytes),
+        }
+    }
+
+    /// Length of the packet by its header, bytes: more than [`bytes`](Self::bytes) if it was cut short.
+    #[must_use]
+    pub fn total_len(&self) -> u16 {
+        match self {
+            Self::V4(packet) => packet.total_len(),
+            Self::V6(packet) => packet.total_len(),
+        }
+    }
+
     /// Source address.
     #[must_use]
     pub fn source(&self) -> IpAddr {
@@ -70,4 +90,12 @@ impl<'a> Packet<'a> {
             Self::V6(packet) => packet.bytes(),
         }
     }
+}
+
+/// `bytes` without what follows the packet, whose length stands at offset `at` and lacks `less`.
+fn unpadded(bytes: &[u8], at: usize, less: usize) -> &[u8] {
+    let length =
+        bytes.get(at..).and_then(|rest| rest.first_chunk().copied()).map(u16::from_be_bytes);
+    let length = length.map_or(bytes.len(), |length| usize::from(length) + less);
+    bytes.get(..length).unwrap_or(bytes)
 }

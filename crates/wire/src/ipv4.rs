@@ -189,6 +189,12 @@ impl<'a> Packet<'a> {
         self.flags_offset() & fragment::DF != 0
     }
 
+    /// Length of the packet by its header, bytes: more than [`bytes`](Self::bytes) if it was cut short.
+    #[must_use]
+    pub fn total_len(&self) -> u16 {
+        u16::from_be_bytes(bytes::field(self.header, field::TOTAL_LENGTH))
+    }
+
     /// Length of the header with its options, bytes.
     #[must_use]
     pub fn header_len(&self) -> usize {

@@ -41,6 +41,14 @@ pub(crate) mod field {
 /// The flow label within the first word.
 const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
 
+/// Extension headers by their number (RFC 8200 section 4).
+mod extension {
+    pub(super) const HOP_BY_HOP: u8 = 0;
+    pub(super) const ROUTING: u8 = 43;
+    pub(super) const FRAGMENT: u8 = 44;
+    pub(super) const DESTINATION: u8 = 60;
+}
+
 /// A view of a packet whose length field was checked. Extension headers are part of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
@@ -52,6 +60,16 @@ pub struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// Parses a packet that fills `bytes` exactly. Jumbograms (RFC 2675) are refused.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        Self::parse_up_to(bytes, bytes.len())
+    }
+
+    /// Parses the start of a packet.
+    pub(crate) fn parse_start(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        Self::parse_up_to(bytes, HEADER_LEN + usize::from(u16::MAX))
+    }
+
+    /// Parses a packet whose length by its header is between the length of `bytes` and `length_max`.
+    fn parse_up_to(bytes: &'a [u8], length_max: usize) -> Result<Self, Malformed> {
         let wrong = |field, offset, found: usize, expected| {
             Err(Malformed { field, offset, found: found as u64, expected })
         };
@@ -64,7 +82,7 @@ impl<'a> Packet<'a> {
             return wrong("IP version", 0, usize::from(version), "6");
         }
         let len = usize::from(u16::from_be_bytes(bytes::field(header, field::PAYLOAD_LENGTH)));
-        if len != payload.len() {
+        if !(bytes.len()..=length_max).contains(&(HEADER_LEN + len)) {
             return wrong("IPv6 payload length", 4, len, "the length of the payload");
         }
         Ok(packet)
@@ -104,6 +122,38 @@ impl<'a> Packet<'a> {
 
     fn first_word(&self) -> u32 {
         u32::from_be_bytes(bytes::field(self.header, field::VERSION_CLASS_LABEL))
+    }
+
+    /// Length of the packet by its header, bytes: more than [`bytes`](Self::bytes) if it was cut short.
+    /// 65 535 if that is too large for the number.
+    #[must_use]
+    pub fn total_len(&self) -> u16 {
+        #[allow(clippy::cast_possible_truncation)] // 40
+        let header_len = HEADER_LEN as u16;
+        u16::from_be_bytes(bytes::field(self.header, field::PAYLOAD_LENGTH))
+            .saturating_add(header_len)
+    }
+
+    /// Protocol of the upper layer and what follows the last extension header (RFC 8200 section 4.1); of a
+    /// later fragment, the protocol and nothing. Eight extension headers are passed at most.
+    #[must_use]
+    pub fn upper_layer(&self) -> (u8, &'a [u8]) {
+        let (mut protocol, mut rest) = (self.next_header(), self.payload);
+        for _ in 0..8 {
+            let [next, len, offset, flags, ..] = *rest else { break };
+            let passed = match protocol {
+                extension::HOP_BY_HOP | extension::ROUTING | extension::DESTINATION => {
+                    (usize::from(len) + 1) * 8
+                }
+                extension::FRAGMENT if u16::from_be_bytes([offset, flags]) >> 3 != 0 => {
+                    return (next, &[]);
+                }
+                extension::FRAGMENT => 8,
+                _ => break,
+            };
+            (protocol, rest) = (next, rest.get(passed..).unwrap_or_default());
+        }
+        (protocol, rest)
     }
 
     /// What follows the fixed header.

@@ -1,0 +1,46 @@
+//! What the table says of a flow.
+
+use crate::{features::Features, tuple::Tuple};
+
+/// Why a record was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The flow has so many packets and goes on; its features since its first packet.
+    Early(u64),
+    /// A window has ended and the flow goes on; its features within the window.
+    Window,
+    /// Both ends of a TCP connection have closed, or one has reset it.
+    Closed,
+    /// No packet for longer than [`Settings::idle_timeout`](crate::Settings::idle_timeout).
+    Idle,
+    /// The table was full.
+    Evicted,
+    /// The caller ended the observation.
+    Ended,
+}
+
+impl Reason {
+    /// Whether this is the last record of its flow. Each flow has exactly one such record.
+    #[must_use]
+    pub fn is_last(self) -> bool {
+        !matches!(self, Self::Early(_) | Self::Window)
+    }
+}
+
+/// A flow, or a window of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record {
+    /// The flow, in its forward direction.
+    pub tuple: Tuple,
+    /// Why this record was made.
+    pub reason: Reason,
+    /// Time of the first packet that the features cover, microseconds.
+    pub first: u64,
+    /// Time of the last one, microseconds.
+    pub last: u64,
+    /// Whether flowtbag would report the flow: TCP with data after a whole handshake, or UDP in both
+    /// directions.
+    pub is_conversation: bool,
+    /// Values in the order of [`NAMES`](crate::features::NAMES).
+    pub features: Features,
+}
