@@ -53,8 +53,9 @@ def test_another_environment_is_left_alone(checkout: Path, monkeypatch: pytest.M
     assert not (checkout / "calls").exists()
 
 
-def workflow(name: str) -> Workflow:
-    return load(str(ROOT / "workflows" / name), lambda path: Path(path).read_bytes())
+def workflow(name: str, *overrides: str) -> Workflow:
+    path = str(ROOT / "workflows" / name)
+    return load(path, lambda each: Path(each).read_bytes(), overrides)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +64,16 @@ def workflow(name: str) -> Workflow:
         ("quickstart.yaml", set()),
         ("mms-network.yaml", set()),
         ("switch-kinds.yaml", {"openflow"}),
-        ("aws-sfc-ohio.yaml", {"search"}),
+        ("aws-sfc-ohio.yaml", set()),
     ],
 )
 def test_a_workflow_needs_only_what_it_uses(name: str, needed: set[str]) -> None:
     assert set(extras._of(workflow(name))) == needed
+
+
+def test_a_search_by_mlrsearch_needs_its_library() -> None:
+    searching = workflow("aws-sfc-ohio.yaml", "measurements.search.mode=mlr")
+    assert set(extras._of(searching)) == {"search"}
 
 
 def pins(name: str) -> set[str]:
