@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import StatisticsError, correlation, geometric_mean
 
 from hawser.report.collect import covers
@@ -17,8 +17,10 @@ from hawser.stats import Bounds, BoundsCheck, Verdict, check_bounds, decide
 from hawser.stats.verdict import FEWEST, MEAN_FROM
 from hawser.store import label
 
-_OBSERVED = ("min", "max")
+_OBSERVED = ("min", "max", "sd")
 """Statistics of the trials that were made: they need no test and no correction."""
+_SPREAD_FROM = 2
+"""Trials that have a standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class _Question:
     def n(self) -> int:
         """Trials, or repeats with both variants."""
         return len(self.row.runs) if self.observed else len(self.blocks)
+
+    @property
+    def spreadless(self) -> bool:
+        """Whether it is about the spread of too few trials to have one."""
+        return self.wanted.statistic == "sd" and len(self.row.runs) < _SPREAD_FROM
 
     @property
     def bounds(self) -> Bounds:
@@ -121,8 +128,9 @@ def _without(variant: Labels, axis: str) -> Labels:
 def _single(wanted: Assertion, row: Row, made: Sequence[Row]) -> _Question:
     if not wanted.relative_to:
         found = _statistic(row, wanted.statistic)
-        reason = "censored trials have no mean" if found is None else ""
-        return _Question(wanted, row, found, row.blocks, reason)
+        question = _Question(wanted, row, found, row.blocks)
+        lacking = found is None and not question.spreadless
+        return replace(question, reason="censored trials have no mean" if lacking else "")
     other = _counterpart(wanted, row, made)
     if other is None:
         return _Question(wanted, row, None, {}, f"{label(wanted.relative_to)} was not measured")
@@ -202,6 +210,8 @@ def _line(wanted: Assertion, questions: Sequence[_Question], axis: str) -> _Ques
 
 def _statistic(row: Row, name: str) -> float | None:
     """The statistic of a row; infinite if the median is censored."""
+    if name == "sd":
+        return row.summary.sd
     if name in _OBSERVED:
         ends = [run.extremes for run in row.runs]
         return min(low for low, _ in ends) if name == "min" else max(high for _, high in ends)
@@ -218,7 +228,7 @@ def _ratio(value: float | None, other: float | None) -> float | None:
 def _fewest(wanted: Assertion) -> int:
     """Trials that a decision needs; a test needs two to know the scatter."""
     if wanted.statistic in _OBSERVED:
-        return wanted.min_n or 1
+        return wanted.min_n or (_SPREAD_FROM if wanted.statistic == "sd" else 1)
     if wanted.min_n is not None:
         return max(2, wanted.min_n)
     return MEAN_FROM if wanted.statistic == "mean" else FEWEST
@@ -241,7 +251,7 @@ def _checked(
     undecided: Undecided,
 ) -> Checked:
     row, value = question.row, question.value
-    met = value is not None and question.bounds.met(value)
+    met = question.spreadless or (value is not None and question.bounds.met(value))
     n, fewest = question.n, _fewest(question.wanted)
     reason = question.reason
     if value is not None and question.observed and n >= fewest:

@@ -125,8 +125,9 @@ class Assertion(Model):
     """Name of the metric, such as `goodput`."""
     measurement: Name | None = None
     """The measurement of the metric. Default: every one that has it."""
-    statistic: Literal["median", "mean", "min", "max"] = "median"
-    """Statistic to check: `median` or `mean` of the variant, or `min` or `max` over the trials."""
+    statistic: Literal["median", "mean", "min", "max", "sd"] = "median"
+    """Statistic to check: `median` or `mean` of the variant, or `min`, `max` or standard deviation
+    (`sd`) of the trials."""
     relative_to: Labels = {}
     """Labels in which the variant of comparison differs; bounds are then multiples of its value."""
     across: str | None = None

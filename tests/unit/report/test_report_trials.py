@@ -211,6 +211,31 @@ def test_an_axis_with_nothing_at_one_value_has_no_mean(tmp_path: Path) -> None:
     assert (checked.verdict, checked.reason) == ("undecided", "no ratio for rates 2:4:8:26")
 
 
+@pytest.mark.parametrize(
+    ("repeats", "at_least", "verdict", "ok"),
+    [(3, 3, "holds", True), (3, 5, "fails", False), (1, 3, "undecided", True)],
+)
+def test_standard_deviations_are_compared(
+    tmp_path: Path, repeats: int, at_least: float, verdict: str, *, ok: bool
+) -> None:
+    """One trial has none, which is no reason to fail."""
+    wider = Assertion(
+        variant={"transport": "ipomp"}, metric="goodput", statistic="sd",
+        relative_to={"transport": "ipip-best"}, at_least=at_least,
+    )  # fmt: skip
+    workflow = synthetic.quickstart(repeats).model_copy(
+        update={"assertions": (wider,), "reference": ()}
+    )
+
+    def make(variant: Labels, repeat: int) -> list[Sample]:
+        return [sample("goodput", 50 + repeat * (4 if variant["transport"] == "ipomp" else 1))]
+
+    (checked,) = written(tmp_path, workflow, make).outcomes[0].checked
+    assert (checked.verdict, checked.ok) == (verdict, ok)
+    assert checked.value == (pytest.approx(4) if repeats > 1 else None)
+    assert checked.reason == ("" if repeats > 1 else "1 trial, needs 2")
+
+
 def lengths(*values: str) -> Workflow:
     """A workflow with one axis of numbers, and an assertion that goodput is linear in it."""
     whole = synthetic.quickstart(3)
