@@ -1,4 +1,4 @@
-//! The rules of a loaded program (`bpf/rules.h`): two slots, one of which is active.
+//! The rules of a loaded program (`bpf/rules.h`): three slots, one of which is in force.
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
@@ -8,20 +8,23 @@ use aya::{
 };
 
 use crate::{
+    codes::rules as codes,
     object::{self, Error},
     rules::{Found, Key, Set, TUPLES_MAX, Tuple},
 };
 
+/// Slots of sets.
+const SLOTS: u32 = codes::RULES_SLOTS;
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct InForce {
-    slot: u32,
+struct InSlot {
     tuples: u32,
     number: u32,
 }
 
 // SAFETY: a `repr(C)` structure of integers without padding: every bit pattern is a value.
-unsafe impl aya::Pod for InForce {}
+unsafe impl aya::Pod for InSlot {}
 
 type Table = HashMap<MapData, Key, Found>;
 
@@ -29,7 +32,8 @@ type Table = HashMap<MapData, Key, Found>;
 pub(crate) struct RuleTables {
     tables: ArrayOfMaps<MapData, Table>,
     tuples: Array<MapData, Tuple>,
-    in_force: Array<MapData, InForce>,
+    sets: Array<MapData, InSlot>,
+    in_force: Array<MapData, u32>,
     slot: u32,
     number: u32,
 }
@@ -39,18 +43,20 @@ impl RuleTables {
         Ok(Self {
             tables: object::map(object, "rules")?.try_into()?,
             tuples: object::array(object, "rules_tuples")?,
-            in_force: object::array(object, "rules_set")?,
+            sets: object::array(object, "rules_sets")?,
+            in_force: object::array(object, "rules_in_force")?,
             slot: 0,
             number: 0,
         })
     }
 
-    /// The inactive slot: 0 or 1.
+    /// The slot of the next set, which no run of the program reads.
     pub(crate) fn spare(&self) -> u32 {
-        1 - self.slot
+        (self.slot + 1) % SLOTS
     }
 
-    /// Installs a set in the inactive slot and activates it atomically.
+    /// Installs a set in the next slot, then puts it in force atomically. To set the table waits until all runs of the
+    /// program that had begun have ended.
     pub(crate) fn install(&mut self, set: &Set) -> Result<(), Error> {
         let slot = self.spare();
         let mut table = Table::create(object::entries(set.entries.len())?, 0)?;
@@ -63,7 +69,8 @@ impl RuleTables {
         }
         let tuples = u32::try_from(set.tuples.len()).unwrap_or(TUPLES_MAX);
         let number = self.number.wrapping_add(1);
-        self.in_force.set(0, InForce { slot, tuples, number }, 0)?;
+        self.sets.set(slot, InSlot { tuples, number }, 0)?;
+        self.in_force.set(0, slot, 0)?;
         (self.slot, self.number) = (slot, number);
         Ok(())
     }

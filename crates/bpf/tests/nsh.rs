@@ -445,6 +445,7 @@ fn to_ports(ports: std::ops::RangeInclusive<u16>) -> Match {
 fn a_firewall_lets_pass_what_the_first_rule_allows() {
     needs_root!();
     let mut chain = firewall(0, Duration::ZERO);
+    assert_eq!(cause(&chain, &guarded((9, 200), false)), "denied", "no rules are in force yet");
     let rules = [(to_ports(100..=200), Action::Deny), (to_ports(150..=300), Action::Allow)];
     chain.guard(&rules, Action::Deny).unwrap();
     for (port, expected) in

@@ -15,6 +15,7 @@
 #include "flow.h"
 
 #define RULES_TUPLES 2048 /* tuples of a set at most */
+#define RULES_SLOTS 3 /* see `rules_in_force` */
 #define RULES_NONE 0xffffffff
 
 struct rules_key {
@@ -32,9 +33,8 @@ struct rules_tuple {
 	__u32 first; /* lowest rule number of this tuple */
 };
 
-/* The active set. */
+/* A set in its slot. */
 struct rules_set {
-	__u32 slot; /* 0 or 1 */
 	__u32 tuples;
 	__u32 number; /* of this set; differs from that of the previous set */
 };
@@ -51,24 +51,34 @@ struct rules_table {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 2);
+	__uint(max_entries, RULES_SLOTS);
 	__uint(key_size, sizeof(__u32));
 	__array(values, struct rules_table);
 } rules SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2 * RULES_TUPLES);
+	__uint(max_entries, RULES_SLOTS * RULES_TUPLES);
 	__type(key, __u32);
 	__type(value, struct rules_tuple);
 } rules_tuples SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, RULES_SLOTS);
 	__type(key, __u32);
 	__type(value, struct rules_set);
-} rules_set SEC(".maps");
+} rules_sets SEC(".maps");
+
+/* The slot in force. A set is written to the next slot, then to this word, of which only the lowest byte ever changes.
+ * With three slots, the one being written was left two replacements ago, and the replacement since then has waited for
+ * all runs that had begun (an update of an array of maps ends with synchronize_rcu). No run sees a set change. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} rules_in_force SEC(".maps");
 
 struct rules_search {
 	const struct flow *flow;
@@ -105,21 +115,23 @@ static long rules_step(__u32 index, struct rules_search *search)
 	return 0;
 }
 
-/* Finds the first rule that matches; its number is RULES_NONE if there is none. */
-static __always_inline struct rules_match rules_find(const struct flow *flow)
+static __always_inline __u32 rules_slot(void)
 {
-	struct rules_search search = { flow, 0, 0, { RULES_NONE, 0 } };
-	__u32 zero = 0, slot;
-	struct rules_set *set = bpf_map_lookup_elem(&rules_set, &zero);
+	__u32 zero = 0;
+	__u32 *slot = bpf_map_lookup_elem(&rules_in_force, &zero);
 
-	if (!set)
-		return search.best;
-	slot = set->slot & 1;
+	return slot ? *slot : 0;
+}
+
+/* Finds the first rule of a slot that matches. Without one, its number is RULES_NONE and its action 0. */
+static __always_inline struct rules_match rules_find(const struct flow *flow, __u32 slot)
+{
+	struct rules_search search = { flow, 0, slot * RULES_TUPLES, { RULES_NONE, 0 } };
+	struct rules_set *set = bpf_map_lookup_elem(&rules_sets, &slot);
+
 	search.table = bpf_map_lookup_elem(&rules, &slot);
-	if (!search.table)
-		return search.best;
-	search.first_tuple = slot * RULES_TUPLES;
-	bpf_loop(set->tuples, rules_step, &search, 0);
+	if (set && search.table)
+		bpf_loop(set->tuples, rules_step, &search, 0);
 	return search.best;
 }
 

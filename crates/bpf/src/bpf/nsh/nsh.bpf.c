@@ -403,7 +403,7 @@ static __always_inline int classify(struct packet *p, const struct nsh_port *por
 	if (flow_frame(&flow, p->data, p->end) >= FLOW_NOT_IP)
 		return other(p, port);
 	flow.port = number;
-	match = rules_find(&flow);
+	match = rules_find(&flow, rules_slot());
 	if (match.rule == RULES_NONE)
 		return other(p, port);
 	class = bpf_map_lookup_elem(&classes, &match.action);

@@ -112,7 +112,7 @@ struct nsh_proxied {
 	__u8 header[NSH_HEADER_MAX];
 };
 
-enum nsh_action { ACTION_ALLOW, ACTION_DENY };
+enum nsh_action { ACTION_NONE, ACTION_ALLOW, ACTION_DENY }; /* NONE: no rule matches, as if denied */
 
 enum nsh_step { STEP_FORWARDED, STEP_ENDED, STEP_CLASSIFIED, STEP_SERVED, STEP_DROPPED };
 

@@ -10,6 +10,7 @@
 
 #include "flow_parse.h"
 #include "nsh.h"
+#include "rules.h"
 #include "transport.h"
 
 #include "drops.h" /* after enum nsh_drop */
@@ -55,10 +56,10 @@ struct {
 	__type(value, struct nsh_port);
 } ports SEC(".maps");
 
-/* Classes that rules refer to, in two slots like the rules. */
+/* Classes that rules refer to, in slots like the rules. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2 * NSH_CLASSES);
+	__uint(max_entries, RULES_SLOTS * NSH_CLASSES);
 	__type(key, __u32);
 	__type(value, struct nsh_class);
 } classes SEC(".maps");

@@ -46,12 +46,12 @@ static __always_inline int is_allowed(struct flow *flow)
 {
 	struct flow key __attribute__((aligned(8)));
 	struct nsh_state *known, new = {};
-	__u32 zero = 0, turned;
-	struct rules_set *set = bpf_map_lookup_elem(&rules_set, &zero);
+	__u32 slot = rules_slot(), turned;
+	struct rules_set *set = bpf_map_lookup_elem(&rules_sets, &slot);
 	__u64 now;
 
 	if (!idle_ns || !set)
-		return rules_find(flow).action == ACTION_ALLOW;
+		return rules_find(flow, slot).action == ACTION_ALLOW;
 	now = bpf_ktime_get_ns();
 	turned = put_in_order(flow, &key);
 	known = bpf_map_lookup_elem(&states, &key);
@@ -66,7 +66,7 @@ static __always_inline int is_allowed(struct flow *flow)
 	new.turned = known ? known->turned : turned;
 	if (new.turned != turned)
 		flow_turn(flow);
-	if (rules_find(flow).action != ACTION_ALLOW)
+	if (rules_find(flow, slot).action != ACTION_ALLOW)
 		return 0;
 	bpf_map_update_elem(&states, &key, &new, BPF_ANY);
 	return 1;
