@@ -134,6 +134,22 @@ def join(name: str, pid: int) -> None:
             (folder / "cgroup.procs").write_text(str(pid))
 
 
+def hold(name: str, pid: int) -> None:
+    """Put a running process into a group with all its threads, and what it starts from then on.
+
+    Raises:
+        NodeError: there is no such group or process, or this machine has no groups.
+    """
+    hierarchy = _hierarchy()
+    if hierarchy is None:
+        raise NodeError(f"control group {name}: this machine has none with CPU quotas")
+    try:
+        for folder in hierarchy.folders(name):
+            (folder / "cgroup.procs").write_text(str(pid))
+    except OSError as error:
+        raise NodeError(f"control group {name}: process {pid}: {error.strerror}") from error
+
+
 def processes(name: str) -> tuple[int, ...]:
     """Process ids of a group's members; none where there is no group."""
     hierarchy = _hierarchy()
