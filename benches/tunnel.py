@@ -25,6 +25,9 @@ from peers.wireguard import wireguard
 _BARE, _WIREGUARD = "bare veth", "wireguard-go"
 _PLAIN, _TLS, _IPIP = "hawser mptcp", "hawser mptcp tls", "hawser ipip"
 _QUIC, _LANE = "hawser quic", "hawser quic lane"
+_HELD_QUIC, _HELD_LANE = f"{_QUIC}, half a core", f"{_LANE}, half a core"
+_HALF = 0.5
+"""Cores of each gateway of these."""
 _BRANCHES = 4
 _PATHS, _PATH_MBIT = 4, 250
 
@@ -35,7 +38,8 @@ the tunnel up anew. iperf3 sends one and four TCP streams between the tunnel's i
 a Gbit takes, of the whole machine (iperf3 and both ends included) and of the tunnel's daemons.
 Round-trip time is the median of {echoes} pings on the idle link, 10 ms apart; "added" is over bare
 veth in the same round. "4 paths": one stream over four links at once, each shaped to {rate} Mbit/s
-of Ethernet frames both ways, with a queue of 300 kB. Memory is the resident set of the largest
+of Ethernet frames both ways, with a queue of 300 kB. "half a core": a control group holds each
+gateway to that, in periods of 10 ms, and nothing else. Memory is the resident set of the largest
 daemon: its peak with four streams; and for a gateway with four connected branches, idle and at its
 peak while sending to all four. wireguard-go and boringtun: ChaCha20-Poly1305, MTU 1420. openvpn:
 UDP, AES-256-GCM, no kernel offload. hawser: IP over one MPTCP connection, MTU 1500, without and
@@ -48,6 +52,7 @@ METRICS = (
     Metric("goodput_paths", "Gbit/s", "4 paths"),
     Metric("machine_cpu", "s/Gbit", "CPU, machine"),
     Metric("daemon_cpu", "s/Gbit", "CPU, daemons"),
+    Metric("paths_cpu", "s/Gbit", "CPU, daemons, 4 paths"),
     Metric("rtt", "us", "RTT", 0),
     Metric("added_rtt", "us", "added RTT", 0),
     Metric("memory_load", "MiB", "memory, 4 streams", 0),
@@ -56,17 +61,30 @@ METRICS = (
 )
 
 
-def _transfer(start: Start, effort: Effort, streams: int) -> Mapping[str, float]:
+def _transfer(
+    start: Start, effort: Effort, streams: int, cores: float | None = None
+) -> Mapping[str, float]:
     with Lab() as lab:
         a, b = lab.pair()
         tunnel = start(a, b)
+        _hold(lab, tunnel, cores)
         return _moved(a, b, tunnel, effort, streams)
 
 
-def _lane_transfer(program: str, effort: Effort, streams: int) -> Mapping[str, float]:
+def _lane_transfer(
+    program: str, effort: Effort, streams: int, cores: float | None = None
+) -> Mapping[str, float]:
     with Lab() as lab:
         site = lane(lab, program, lab.pair())
+        _hold(lab, site.tunnel, cores)
         return _moved(site.client, site.server, site.tunnel, effort, streams)
+
+
+def _hold(lab: Lab, tunnel: Tunnel, cores: float | None) -> None:
+    """Hold each daemon to so many cores, if there is a limit."""
+    if cores is not None:
+        for daemon in tunnel.daemons:
+            lab.hold(daemon, cores)
 
 
 def _moved(
@@ -109,19 +127,24 @@ def _branches(program: str, transport: Transport, effort: Effort) -> Mapping[str
     return {"memory_branches_idle": idle, "memory_branches_load": load}
 
 
-def _paths(program: str, effort: Effort) -> Mapping[str, float]:
+def _paths(program: str, effort: Effort, cores: float | None = None) -> Mapping[str, float]:
     with Lab() as lab:
         a, b = _shaped(lab)
         tunnel = gateways(program, "quic", _PATHS)(a, b)
-        moved = _moved(a, b, tunnel, effort, 1)
-    return {"goodput_paths": moved["goodput_1"]}
+        _hold(lab, tunnel, cores)
+        return _over_paths(_moved(a, b, tunnel, effort, 1))
 
 
-def _lane_paths(program: str, effort: Effort) -> Mapping[str, float]:
+def _lane_paths(program: str, effort: Effort, cores: float | None = None) -> Mapping[str, float]:
     with Lab() as lab:
         site = lane(lab, program, _shaped(lab), _PATHS)
-        moved = _moved(site.client, site.server, site.tunnel, effort, 1)
-    return {"goodput_paths": moved["goodput_1"]}
+        _hold(lab, site.tunnel, cores)
+        return _over_paths(_moved(site.client, site.server, site.tunnel, effort, 1))
+
+
+def _over_paths(moved: Mapping[str, float]) -> Mapping[str, float]:
+    """The values of one stream, as those of four paths."""
+    return {"goodput_paths": moved["goodput_1"], "paths_cpu": moved["daemon_cpu"]}
 
 
 def _shaped(lab: Lab) -> tuple[Namespace, Namespace]:
@@ -194,6 +217,25 @@ def lane_cases(program: str, effort: Effort) -> dict[str, Measure]:
     }
 
 
+def _held_quic(effort: Effort) -> Peer:
+    program = hawserd()
+    start = gateways(program.path, "quic")
+    measured = {
+        "1 stream": partial(_transfer, start, effort, 1, _HALF),
+        "4 paths": partial(_paths, program.path, effort, _HALF),
+    }
+    return Peer(_HELD_QUIC, program.version, measured)
+
+
+def _held_lane(effort: Effort) -> Peer:
+    program = hawserd()
+    measured = {
+        "1 stream": partial(_lane_transfer, program.path, effort, 1, _HALF),
+        "4 paths": partial(_lane_paths, program.path, effort, _HALF),
+    }
+    return Peer(_HELD_LANE, program.version, measured)
+
+
 _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
     _BARE: _bare,
     _WIREGUARD: _wireguard_go,
@@ -203,6 +245,8 @@ _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
     _TLS: partial(_hawser, _TLS, "mptcp+tls"),
     _QUIC: partial(_hawser, _QUIC, "quic"),
     _LANE: _quic_lane,
+    _HELD_QUIC: _held_quic,
+    _HELD_LANE: _held_lane,
     _IPIP: partial(_hawser, _IPIP, "ipip"),
 }
 
@@ -252,6 +296,20 @@ def _checks(samples: Samples) -> list[Check]:
             )
             for peer in (_QUIC, _LANE)
         ),
+        *(
+            at_most(
+                f"{peer}, CPU of 4 paths / 1 stream, at most", _cost_of_paths(samples, peer), 1.5
+            )
+            for peer in (_QUIC, _HELD_QUIC)
+        ),
+        *(
+            at_least(
+                f"{peer}, 4 paths / the lower of their rates and 2/3 of 1 stream, at least",
+                _use_of_paths(samples, peer, 2 / 3),
+                0.8,
+            )
+            for peer in (_HELD_QUIC, _HELD_LANE)
+        ),
     ]
 
 
@@ -267,11 +325,17 @@ def _relative(value: float | None, peer: str, metric: str, samples: Samples) -> 
     return value / median if value is not None and median else None
 
 
-def _use_of_paths(samples: Samples, peer: str) -> float | None:
-    """Goodput over four paths, relative to what they, or one unlimited path, can carry."""
+def _use_of_paths(samples: Samples, peer: str, share: float = 1) -> float | None:
+    """Goodput over four paths, relative to their rates or a share of 1 stream, if that is less."""
     paths, one = (samples.median(peer, f"goodput_{which}") for which in ("paths", "1"))
     rates = _PATHS * _PATH_MBIT / 1000
-    return paths / min(rates, one) if paths is not None and one else None
+    return paths / min(rates, share * one) if paths is not None and one else None
+
+
+def _cost_of_paths(samples: Samples, peer: str) -> float | None:
+    """CPU time a Gbit over four paths, as a multiple of that over one unlimited path."""
+    paths, one = (samples.median(peer, metric) for metric in ("paths_cpu", "daemon_cpu"))
+    return paths / one if paths is not None and one else None
 
 
 def _figures(samples: Samples) -> list[Figure]:

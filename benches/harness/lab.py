@@ -4,9 +4,9 @@
         a, b = lab.pair()              # 198.18.0.1 -- wan0 -- 198.18.0.2
         a.start(["some-daemon"])
 
-Everything is removed when the block ends, however it ends. The name of a namespace contains the
-process id of its bench. If a bench is killed with SIGKILL, its processes die with it, and the next
-bench to start removes its namespaces.
+Everything is removed when the block ends, however it ends. The names of namespaces and control
+groups contain the process id of their bench. If a bench is killed with SIGKILL, its processes die
+with it, and the next bench to start removes its namespaces and groups.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from harness.bench import SampleError
+from hawser.node.base import NodeError
+from hawser.node.netns import cgroup
 
 _PREFIX = "hawserbench"
 _RUN = Path("/run/netns")
@@ -139,6 +141,7 @@ class Lab:
         self._name = f"{_PREFIX}-{os.getpid()}-{Lab._count}"
         self._namespaces: list[Namespace] = []
         self._links = 0
+        self._groups: list[str] = []
         self._directory = tempfile.TemporaryDirectory(prefix=f"{self._name}-")
 
     def __enter__(self) -> Lab:
@@ -148,6 +151,8 @@ class Lab:
         with _undisturbed():
             for namespace in self._namespaces:
                 namespace.remove()
+            for group in self._groups:
+                cgroup.remove(group)
             self._directory.cleanup()
 
     def namespace(self, label: str) -> Namespace:
@@ -179,6 +184,21 @@ class Lab:
         self.link(a, b)
         return a, b
 
+    def hold(self, daemon: Daemon, cores: float) -> None:
+        """Hold a running daemon to so many cores, by a control group of its own.
+
+        Raises:
+            SampleError: the machine has no control groups with CPU quotas.
+        """
+        group = f"{self._name}-{len(self._groups)}"
+        try:
+            with _undisturbed():
+                cgroup.create(group, cores)
+                self._groups.append(group)
+            cgroup.hold(group, daemon.pid)
+        except NodeError as error:
+            raise SampleError(str(error)) from error
+
 
 def until(
     condition: Callable[[], bool],
@@ -202,16 +222,20 @@ def until(
 
 
 def sweep() -> list[str]:
-    """Remove namespaces left by benches that no longer run; return their names."""
+    """Remove namespaces and groups left by benches that no longer run; return the namespaces."""
     left = [path.name for path in _RUN.glob(f"{_PREFIX}-*") if not _alive(path.name)]
     for name in left:
         with contextlib.suppress(SampleError):  # another bench may sweep at the same time
             _ip("netns", "del", name)
+    for name in cgroup.names(f"{_PREFIX}-"):
+        if not _alive(name):
+            with contextlib.suppress(NodeError):
+                cgroup.remove(name)
     return left
 
 
-def _alive(namespace: str) -> bool:
-    return Path(f"/proc/{namespace.split('-')[1]}").exists()
+def _alive(name: str) -> bool:
+    return Path(f"/proc/{name.split('-')[1]}").exists()
 
 
 def _ip(*arguments: str) -> str:

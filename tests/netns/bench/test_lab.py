@@ -24,6 +24,7 @@ import pytest
 from harness.bench import SampleError
 from harness.lab import Daemon, Lab, Namespace, sweep, until
 from harness.traffic import echo, tcp
+from hawser.node.netns import cgroup
 from lab import ROOT
 
 pytestmark = pytest.mark.root
@@ -104,6 +105,32 @@ def test_a_daemon_that_ignores_sigterm_is_ended_when_the_block_fails() -> None:
         failing()
     assert not started[0].running()
     assert not namespaces(os.getpid())
+
+
+@pytest.mark.skipif(not cgroup.available(), reason="no control groups of processor time here")
+def test_a_daemon_is_held_to_its_share() -> None:
+    with Lab() as lab:
+        daemon = lab.namespace("a").start([sys.executable, "-c", "while True: pass"])
+        lab.hold(daemon, 0.2)
+        (group,) = cgroup.names(f"hawserbench-{os.getpid()}-")
+        until(lambda: throttled(group) >= 10, "it has to wait")
+        assert cgroup.processes(group) == (daemon.pid,)
+    assert cgroup.names(f"hawserbench-{os.getpid()}-") == ()
+
+
+def throttled(group: str) -> int:
+    usage = cgroup.usage(group)
+    return usage.throttled if usage else 0
+
+
+@pytest.mark.skipif(not cgroup.available(), reason="no control groups of processor time here")
+def test_the_next_bench_removes_groups_of_one_that_was_killed() -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    group = f"hawserbench-{gone.pid}-1-0"
+    cgroup.create(group, 0.5)
+    sweep()
+    assert cgroup.names(group) == ()
 
 
 def stubborn(namespace: Namespace) -> Daemon:

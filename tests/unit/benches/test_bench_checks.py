@@ -59,11 +59,15 @@ TUNNEL: Figures = {
     "hawser mptcp tls": {"goodput_1": 8.5, "added_rtt": 208, "memory_load": 20}
     | {"memory_branches_idle": 19, "memory_branches_load": 22},
     "hawser quic": {"goodput_1": 4.2, "goodput_paths": 0.925, "memory_load": 23}
-    | {"memory_branches_idle": 20, "memory_branches_load": 27},
+    | {"memory_branches_idle": 20, "memory_branches_load": 27}
+    | {"daemon_cpu": 0.35, "paths_cpu": 0.5},
     "hawser quic lane": {"goodput_1": 3.85, "goodput_paths": 0.952, "memory_load": 123},
+    "hawser quic, half a core": {"goodput_1": 2.4, "goodput_paths": 0.925}
+    | {"daemon_cpu": 0.35, "paths_cpu": 0.5},
+    "hawser quic lane, half a core": {"goodput_1": 2.2, "goodput_paths": 0.95},
 }
 BENCHES = ((load, LOAD), (wan, WAN), (chain, CHAIN), (switch, SWITCH), (tunnel, TUNNEL))
-SLOWER = ("delay_error", "added_rtt", "rtt_slope")
+SLOWER = ("delay_error", "added_rtt", "rtt_slope", "daemon_cpu", "paths_cpu")
 FASTER = (
     "received",
     "packets",
@@ -104,6 +108,28 @@ def test_the_speed_of_the_machine_is_not_judged(
     bench, samples = judged(module, figures, speed)
     assert [check for check in bench.checks(samples) if not check.ok] == []
     assert all(figure.value is not None for figure in bench.figures(samples))
+
+
+@pytest.mark.parametrize(
+    ("peer", "changed", "check"),
+    [
+        ("hawser quic", {"paths_cpu": 0.6}, "CPU of 4 paths / 1 stream"),
+        ("hawser quic, half a core", {"paths_cpu": 0.6}, "CPU of 4 paths / 1 stream"),
+        ("hawser quic, half a core", {"goodput_paths": 0.7}, "2/3 of 1 stream"),
+        (
+            "hawser quic lane, half a core",
+            {"goodput_1": 1.2, "goodput_paths": 0.6},
+            "2/3 of 1 stream",
+        ),
+    ],
+)
+def test_paths_that_cost_too_much_are_noticed(
+    peer: str, changed: Mapping[str, float], check: str
+) -> None:
+    bench, samples = judged(tunnel, {**TUNNEL, peer: {**TUNNEL[peer], **changed}}, 1.0)
+    (failed,) = (each.name for each in bench.checks(samples) if not each.ok)
+    assert failed.startswith(f"{peer}, ")
+    assert check in failed
 
 
 @pytest.mark.parametrize(

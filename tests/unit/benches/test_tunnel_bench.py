@@ -6,6 +6,7 @@ import tunnel
 from harness.samples import Samples
 
 PEERS = ("hawser mptcp", "hawser mptcp tls")
+HELD = ("hawser quic, half a core", "hawser quic lane, half a core")
 
 
 def good() -> dict[tuple[str, str], float]:
@@ -21,7 +22,11 @@ def good() -> dict[tuple[str, str], float]:
     quic = {"goodput_1": 3.0, "goodput_paths": 0.9, "memory_load": 200.0}
     lane = {("hawser quic lane", metric): value for metric, value in quic.items()}
     quic |= {"memory_branches_idle": 64.0, "memory_branches_load": 256.0}
-    return values | lane | {("hawser quic", metric): value for metric, value in quic.items()}
+    cost = {"daemon_cpu": 0.25, "paths_cpu": 0.375}
+    half = {"goodput_1": 1.5, "goodput_paths": 0.8} | cost
+    held = {(peer, metric): value for peer in HELD for metric, value in half.items()}
+    quic |= cost
+    return values | lane | held | {("hawser quic", metric): value for metric, value in quic.items()}
 
 
 def sampled(values: dict[tuple[str, str], float]) -> Samples:
@@ -36,7 +41,7 @@ def sampled(values: dict[tuple[str, str], float]) -> Samples:
 def test_all_hold_at_their_limits() -> None:
     checks = tunnel._checks(sampled(good()))
     assert all(check.ok for check in checks)
-    assert len(checks) == 14
+    assert len(checks) == 18
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,10 @@ def test_all_hold_at_their_limits() -> None:
         ("hawser quic", "memory_branches_load", 256.1, "4 branches"),
         ("hawser quic lane", "goodput_paths", 0.899, "4 paths"),
         ("hawser quic lane", "memory_load", 200.1, "4 streams"),
+        ("hawser quic", "paths_cpu", 0.376, "CPU of 4 paths"),
+        (HELD[0], "paths_cpu", 0.376, "CPU of 4 paths"),
+        (HELD[0], "goodput_paths", 0.799, "2/3 of 1 stream"),
+        (HELD[1], "goodput_paths", 0.799, "2/3 of 1 stream"),
     ],
 )
 def test_each_fails_beyond_its_limit(peer: str, metric: str, value: float, check: str) -> None:
@@ -81,6 +90,8 @@ def test_a_slow_machine_is_judged_by_what_it_can_carry() -> None:
     """One stream carries less than the paths' rates together: that is the limit then."""
     slow = {("hawser quic", "goodput_1"): 0.8, ("hawser quic", "goodput_paths"): 0.73}
     slow[("wireguard-go", "goodput_1")] = 0.5
+    slow |= {(peer, "goodput_1"): 0.9 for peer in HELD}
+    slow |= {(peer, "goodput_paths"): 0.49 for peer in HELD}
     assert all(check.ok for check in tunnel._checks(sampled({**good(), **slow})))
 
 
