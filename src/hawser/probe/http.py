@@ -85,7 +85,7 @@ class HttpProbe:
     @contextmanager
     def _server(self, target: Endpoint, folder: Path) -> Iterator[int]:
         """Serve the object; gives the server's port."""
-        with choosing(target.node) as port:
+        with choosing(target.node, self._spec.port) as port:
             self._prepare(target, folder, port)
             process = self._listen(target, folder, port)
         try:

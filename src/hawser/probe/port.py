@@ -20,14 +20,23 @@ _CHOOSING = threading.Lock()
 
 
 @contextmanager
-def choosing(node: Node) -> Iterator[int]:
+def choosing(node: Node, wanted: int | None = None) -> Iterator[int]:
     """A free port, which no other measurement takes before the block ends.
 
+    Args:
+        node: where it is free.
+        wanted: the port to take if it is free; None leaves the choice.
+
     Raises:
-        ProbeError: see `free_port`.
+        ProbeError: it is taken, or see `free_port`.
     """
     with _CHOOSING:
-        yield free_port(node)
+        if wanted is None:
+            yield free_port(node)
+        elif wanted in listening(node):
+            raise ProbeError(f"port {wanted} of {node.name} is taken")
+        else:
+            yield wanted
 
 
 def free_port(node: Node) -> int:

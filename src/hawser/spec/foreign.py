@@ -77,6 +77,15 @@ def words(wanted: Sequence[str], taken: Sequence[str]) -> list[str]:
     return found
 
 
+_FIREWALL = re.compile(r"(?<![a-z])(fire-?wall|fw)(?![a-z])")
+
+
+def kind(*texts: object) -> str:
+    """Give the kind of a function by its name, descriptor or image: a firewall if one says so."""
+    named = any(isinstance(text, str) and _FIREWALL.search(text.lower()) for text in texts)
+    return "firewall" if named else "forwarder"
+
+
 def shown(text: str) -> str:
     """Quote a text of the file, cut short."""
     return json.dumps(text[:60])

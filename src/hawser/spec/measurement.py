@@ -136,6 +136,8 @@ class Http(Between):
     """Threads of wrk, among which connections are divided."""
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     """Worker processes of nginx."""
+    port: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    """Port of nginx. Default: the first free one from 5201 on."""
     keepalive: bool = True
     """Whether connections carry many requests each, or only one."""
     request_rate: Annotated[float | None, Field(gt=0, le=1e6)] = None

@@ -16,7 +16,18 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from hawser.spec.errors import Place, Problems
-from hawser.spec.foreign import LINK, PROTOCOLS, Imported, Open, listed, names, read, shown, words
+from hawser.spec.foreign import (
+    LINK,
+    PROTOCOLS,
+    Imported,
+    Open,
+    kind,
+    listed,
+    names,
+    read,
+    shown,
+    words,
+)
 from hawser.spec.names import RESERVED
 
 _PING_COUNT, _SECONDS, _LENGTH = 10, 10, 1400
@@ -24,6 +35,13 @@ _RATE = "10 Mbit/s"
 _UNITS = {"": "bit/s", "k": "kbit/s", "m": "Mbit/s", "g": "Gbit/s"}
 _RATE_TEXT = re.compile(r"([0-9]+\.?[0-9]*)([kKmMgG]?)")
 _CONNECTIONS = ("SSH", "Mock_SSH")
+_CONNECTIONS_AT_ONCE = 20_000
+
+
+_REASONS = {
+    "forwarder": "whatever its descriptor",
+    "firewall": "as its name or descriptor says; it has no rules and allows everything",
+}
 
 
 class _Test(Open):
@@ -37,6 +55,12 @@ class _Test(Open):
 class _Vnf(Open):
     name: Annotated[str, Field(min_length=1, max_length=253)]
     node: Annotated[str, Field(min_length=1, max_length=253)] = "nova"
+    descriptor: Any = None
+
+    @property
+    def kind(self) -> str:
+        """What it is here."""
+        return kind(self.name, self.descriptor)
 
 
 class _Chain(Open):
@@ -125,7 +149,8 @@ class _Writer:
             *self._topology(hosts, list(nodes.values())),
         ]
         if vnfs:
-            lines += self._chains(functions, [nodes[vnf.node] for vnf in vnfs], hosts)
+            kinds = [vnf.kind for vnf in vnfs]
+            lines += self._chains(functions, kinds, [nodes[vnf.node] for vnf in vnfs], hosts)
         lines += ["measurements:", *self._measurements(hosts)]
         self._told(hosts)
         return Imported("\n".join(lines) + "\n", tuple(self.left))
@@ -143,11 +168,15 @@ class _Writer:
             yield f"    {host}: {{ends: [{host}.eth, {node}.{host}]}}"
 
     def _chains(
-        self, functions: Sequence[str], nodes: Sequence[str], hosts: dict[str, str]
+        self,
+        functions: Sequence[str],
+        kinds: Sequence[str],
+        nodes: Sequence[str],
+        hosts: dict[str, str],
     ) -> Iterator[str]:
         yield "functions:"
-        for name, node in zip(functions, nodes, strict=True):
-            yield f"  {name}: {{kind: forwarder, node: {node}}}"
+        for name, is_a, node in zip(functions, kinds, nodes, strict=True):
+            yield f"  {name}: {{kind: {is_a}, node: {node}}}"
         match = self._match()
         yield "chains:"
         pairs = dict.fromkeys((test.src, test.dst) for test in self.file.tests)
@@ -172,8 +201,8 @@ class _Writer:
     def _measurements(self, hosts: dict[str, str]) -> Iterator[str]:
         for number, test in enumerate(self.file.tests):
             ends = f"from: {hosts[test.src]}, to: {hosts[test.dst]}"
-            kind = {"Ping": self._ping, "Iperf": self._iperf, "Httperf": self._httperf}[test.test]
-            probe = kind(f"tests.{number}.param", test.param)
+            write = {"Ping": self._ping, "Iperf": self._iperf, "Httperf": self._httperf}[test.test]
+            probe = write(f"tests.{number}.param", test.param)
             yield f"  {test.test.lower()}{number + 1}: {{{ends}, {probe}}}"
             if test.rounds != max(each.rounds for each in self.file.tests):
                 told = f"found {test.rounds}: all measurements have as many rounds as the longest"
@@ -195,10 +224,13 @@ class _Writer:
         return f"probe: iperf3, protocol: udp, {wanted}, duration: {seconds} s, warmup: 0 s"
 
     def _httperf(self, place: str, param: Sequence[Any]) -> str:
-        if param:
-            told = "port and number of connections: requests are made for a time instead"
-            self.left.append(f"{place}: {told}")
-        return f"probe: http, connections: 1, keepalive: false, duration: {_SECONDS} s"
+        port = f"port: {self._number(place, param, 0, 80, 65_535)}, " if param else ""
+        connections = self._number(place, param, 1, 1, _CONNECTIONS_AT_ONCE)
+        if len(param) > 1:
+            told = "connections are open at the same time, for a time, not made so many in all"
+            self.left.append(f"{place}.1: {told}")
+        wanted = f"{port}connections: {connections}, keepalive: false"
+        return f"probe: http, {wanted}, duration: {_SECONDS} s"
 
     def _number(self, place: str, param: Sequence[Any], at: int, usual: int, most: int) -> int:
         value = param[at] if len(param) > at else None
@@ -229,6 +261,6 @@ class _Writer:
             return
         for number, vnf in enumerate(self.file.sfc.chain.chain):
             place = f"SFC.Chain.chain.{number}"
-            self.left.append(f"{place}: {shown(vnf.name)} is a forwarder, whatever its descriptor")
+            self.left.append(f"{place}: {shown(vnf.name)} is a {vnf.kind}, {_REASONS[vnf.kind]}")
         if self.file.sfc.management is not None:
             self.left.append("SFC.Management: the lab makes functions itself")

@@ -18,7 +18,18 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hawser.spec.errors import Place, Problems
-from hawser.spec.foreign import LINK, PROTOCOLS, Imported, Open, listed, names, read, shown, words
+from hawser.spec.foreign import (
+    LINK,
+    PROTOCOLS,
+    Imported,
+    Open,
+    kind,
+    listed,
+    names,
+    read,
+    shown,
+    words,
+)
 from hawser.spec.names import RESERVED
 from hawser.spec.tree import Table, place_of
 from hawser.spec.validate import validate
@@ -27,6 +38,11 @@ MAX_FILES = 64
 _MAX_CPUS = 1024
 _ENDS = ("client", "server")
 _USUAL_NODE = "node"
+
+_REASONS = {
+    "forwarder": "whatever its image does",
+    "firewall": "as its name or image says; it has no rules and allows everything",
+}
 
 Text = Annotated[str, Field(min_length=1, max_length=253)]
 
@@ -71,6 +87,7 @@ class _Vnf:
 
     node: str = _USUAL_NODE
     cpus: int | None = None
+    kind: str = "forwarder"
 
 
 @dataclass(frozen=True)
@@ -156,8 +173,9 @@ class _Writer:
         zone = _value(vdu.properties.get("availability_zone"), inputs)
         node = zone if isinstance(zone, str) and zone else _USUAL_NODE
         cpus = _cpus(vdu, inputs)
-        self.vnfs[name] = _Vnf(node, cpus)
-        self._left(each.file, f"{shown(name)} is a forwarder, whatever its image does")
+        found = kind(name, _value(vdu.properties.get("image"), inputs))
+        self.vnfs[name] = _Vnf(node, cpus, found)
+        self._left(each.file, f"{shown(name)} is a {found}, {_REASONS[found]}")
         for more, _ in vdus[1:]:
             self._left(f"{each.file}: {more}", "a function is one machine here")
         for key in sorted({key for _, template in vdus for key in template.properties}):
@@ -199,8 +217,8 @@ class _Writer:
     def _unknown(self, file: str, functions: Sequence[str]) -> None:
         for function in functions:
             if function not in self.vnfs:
-                self.vnfs[function] = _Vnf()
-                told = f"{shown(function)} has no descriptor here; it is a forwarder"
+                self.vnfs[function] = _Vnf(kind=kind(function))
+                told = f"{shown(function)} has no descriptor here; it is a {kind(function)}"
                 self._left(file, told)
 
     def _protocol(self, place: str, path: _Path, each: _Read) -> str | None:
@@ -247,7 +265,7 @@ class _Writer:
     def _function(self, name: str, ours: str, nodes: Mapping[str, str]) -> str:
         vnf = self.vnfs[name]
         cpu = f", cpu: {vnf.cpus}" if vnf.cpus else ""
-        return f"  {ours}: {{kind: forwarder, node: {nodes[vnf.node]}{cpu}}}"
+        return f"  {ours}: {{kind: {vnf.kind}, node: {nodes[vnf.node]}{cpu}}}"
 
     def _chains(self, ours: Mapping[str, str]) -> Iterator[str]:
         for number, (functions, protocol, symmetric) in enumerate(self.paths.values(), 1):

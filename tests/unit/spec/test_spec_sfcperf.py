@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spec_files import loaded
 
 from hawser.overlay.lab import network
-from hawser.spec import SpecErrors
+from hawser.spec import SpecErrors, foreign
 from hawser.spec.foreign import Imported
 from hawser.spec.measurement import Http, Iperf3, Ping
 from hawser.spec.sfcperf import imported
@@ -212,3 +212,42 @@ def test_whatever_is_in_a_file_comes_out_as_a_workflow_or_is_refused(
     except SpecErrors:
         return
     assert loaded(found.text).variants[0].scenario.chains
+
+
+def test_a_firewall_and_httperf_with_port_and_connections_are_kept() -> None:
+    chain = CHAIN["SFC"]["Chain"]["chain"]
+    named = [
+        {**chain[0], "name": "FW-1"},
+        {**chain[1], "descriptor": "./vnfs/firewall.yaml"},
+        chain[2],
+    ]
+    file = {
+        **CHAIN,
+        "tests": [{"src": "a", "dst": "b", "test": "Httperf", "param": [8080, 20]}],
+        "SFC": {**CHAIN["SFC"], "Chain": {"name": "c", "chain": named}},
+    }
+    found = read(file)
+    scenario = loaded(found.text).variants[0].scenario
+    kinds = [scenario.functions[name].kind for name in scenario.chains["chain1"].functions]
+    assert kinds == ["firewall", "firewall", "forwarder"]
+    (http,) = scenario.measurements.values()
+    assert isinstance(http, Http)
+    assert (http.port, http.connections, http.keepalive) == (8080, 20, False)
+    assert any("no rules" in each for each in found.left)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("vFW", "forwarder"),
+        ("fw", "firewall"),
+        ("vnf_fw2", "firewall"),
+        ("Fire-Wall", "firewall"),
+        ("firewall.img", "firewall"),
+        ("fwd", "forwarder"),
+        (None, "forwarder"),
+        (7, "forwarder"),
+    ],
+)
+def test_a_function_says_what_it_is(text: object, kind: str) -> None:
+    assert foreign.kind("VNF1", text) == kind

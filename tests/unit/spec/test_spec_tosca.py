@@ -162,3 +162,13 @@ def test_nothing_but_a_workflow_or_mistakes_comes_out(part: object) -> None:
     for documents in ((document,), (other, graph(OLDER, "a"))):
         with contextlib.suppress(SpecErrors):
             loaded(read(*documents).text)
+
+
+def test_an_image_that_says_firewall_makes_one() -> None:
+    described = vnf("VNF1")
+    template = described["topology_template"]["node_templates"]["VDU1"]
+    template["properties"]["image"] = "ubuntu-firewall.qcow2"
+    files = {"v.yaml": described, "g.yaml": graph([], "VNF1", "fw-2", "VNF3")}
+    found = imported({name: json.dumps(file) for name, file in files.items()})
+    functions = loaded(found.text).variants[0].scenario.functions
+    assert [each.kind for each in functions.values()] == ["firewall", "firewall", "forwarder"]
