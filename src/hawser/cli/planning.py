@@ -67,8 +67,9 @@ def _warnings(source: Source) -> dict[str, object]:
 def _check_machine(planned: Plan) -> None:
     from hawser import driver
     from hawser.engine.errors import LackingError
-    from hawser.engine.plan import missing
+    from hawser.engine.plan import check_filters, missing
 
+    check_filters(planned.workflow)
     if lacks := missing(planned, driver.choose(planned.workflow)):
         raise LackingError(lacks)
 

@@ -78,6 +78,8 @@ _TOOLS = (
     ("ping", "iputils-ping"),
     ("mptcpize", "mptcpize"),
     ("wrk", "wrk"),
+    ("tcpdump", "tcpdump"),
+    ("prlimit", "util-linux"),
     ("nginx", "nginx-light"),
     ("ethtool", "ethtool"),
     ("ovs-vswitchd", openvswitch.PACKAGE),

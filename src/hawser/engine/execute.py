@@ -64,6 +64,7 @@ def execute(request: Request, driver: Driver, observer: Observer, signals: Signa
         NodeError: a lab could not be removed.
         BusyError: another measurement lasts too long; the run can be resumed.
     """
+    planning.check_filters(request.workflow)
     planned = with_program(planning.plan(request.workflow, driver.facts()), request.before)
     if lacks := planning.missing(planned, driver):
         raise LackingError(lacks)

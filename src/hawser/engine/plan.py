@@ -1,4 +1,4 @@
-"""What a run will do, computed in advance. Pure except for `missing`."""
+"""What a run will do, computed in advance. Pure except for `missing` and `check_filters`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from hawser.driver.base import Driver
 from hawser.engine import schedule
 from hawser.engine.errors import InputError
+from hawser.node.pcap import fault
 from hawser.overlay.lab import network
 from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import NetworkPlan
+from hawser.probe.capture import TOOLS
 from hawser.probe.registry import probe_for
 from hawser.spec.measurement import expected_seconds
 from hawser.spec.workflow import Labels, Scenario, Variant, Workflow
@@ -103,4 +105,25 @@ def missing(planned: Plan, driver: Driver) -> tuple[str, ...]:
 def _tools(scenario: Scenario) -> tuple[str, ...]:
     """Programs that the measurements of a trial start on nodes, each once."""
     probes = map(probe_for, scenario.measurements.values())
-    return tuple(dict.fromkeys(tool for probe in probes for tool in probe.tools()))
+    captures = TOOLS if scenario.capture else ()
+    return tuple(dict.fromkeys((*(tool for probe in probes for tool in probe.tools()), *captures)))
+
+
+def check_filters(workflow: Workflow) -> None:
+    """Compile the filters of all captures.
+
+    Raises:
+        InputError: one is no filter; nothing was done.
+    """
+    found = {
+        (name, capture.filter)
+        for variant in workflow.variants
+        for name, capture in variant.scenario.capture.items()
+    }
+    faults = [
+        f"capture.{name}.filter: found {expression!r}: {said}"
+        for name, expression in sorted(found)
+        if expression and (said := fault(expression)) is not None
+    ]
+    if faults:
+        raise InputError(faults)

@@ -20,6 +20,7 @@ from hawser.node.base import NodeError
 from hawser.probe import fairness
 from hawser.probe.backlog import Backlog
 from hawser.probe.base import Context, Probe, ProbeError
+from hawser.probe.capture import capturing
 from hawser.probe.convergence import Convergence, Switched
 from hawser.probe.evidence import EvidenceRecorder, counted
 from hawser.probe.passive import Passive
@@ -103,7 +104,7 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
     timeline = Timeline(scenario.events, lab.apply)
     try:
         collect.settings(lab, writer)
-        with Passive(lab) as passive:
+        with capturing(lab, scenario.capture, writer.raw), Passive(lab) as passive:
             for names in rounds(scenario.measurements):
                 bench.begin(" + ".join(names))
                 one = _One(bench, scenario, lab, writer.raw, timeline)

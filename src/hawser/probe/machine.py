@@ -1,4 +1,4 @@
-"""Usage of the machine's CPUs and memory during a measurement."""
+"""Usage of the machine's CPUs, memory and disks during a measurement."""
 
 from __future__ import annotations
 
@@ -27,12 +27,19 @@ class Reading:
     cores: tuple[Core, ...]
     used_memory: int
     """Bytes that are not available to new programs."""
+    disk_read: int = 0
+    """Bytes read from disks since boot."""
+    disk_written: int = 0
+    """Bytes written to disks since boot."""
 
 
 def read() -> Reading:
-    """Read the machine's processor times and memory."""
+    """Read the machine's processor times, memory and disk counters."""
     memory = psutil.virtual_memory()
-    return Reading(time.monotonic(), _cores(), int(memory.total - memory.available))
+    disks = psutil.disk_io_counters()  # None where the machine has none
+    read_bytes, written = (0, 0) if disks is None else (disks.read_bytes, disks.write_bytes)
+    used = int(memory.total - memory.available)
+    return Reading(time.monotonic(), _cores(), used, read_bytes, written)
 
 
 def _cores() -> tuple[Core, ...]:

@@ -1,4 +1,4 @@
-"""Counters of the lab during a trial: packets, drops, CPU time and memory.
+"""Counters of the lab during a trial: packets, drops, CPU time, memory and disk.
 
 Nothing is sent. Counters are read before and after the trial; samples are the differences.
 """
@@ -92,11 +92,14 @@ def _added(subject: str, before: Counts, after: Counts) -> Iterator[Sample]:
 
 
 def processors(readings: Sequence[machine.Reading]) -> Iterator[Sample]:
-    """Share of time each core was busy, over all and each second, and the most memory in use."""
+    """What the machine used: each core and all together, most memory, and bytes of its disks."""
     for core, share in enumerate(machine.shares(readings[0], readings[-1])):
         yield _sample("cpu", "%", share, f"core:{core}")
     yield _sample("cpu", "%", sum(machine.shares(readings[0], readings[-1])), "machine")
     yield _sample("memory", "MiB", max(r.used_memory for r in readings) / _MIB, "machine")
+    first, last = readings[0], readings[-1]
+    yield _sample("disk_read", "MiB", (last.disk_read - first.disk_read) / _MIB, "machine")
+    yield _sample("disk_written", "MiB", (last.disk_written - first.disk_written) / _MIB, "machine")
     for early, late in pairwise(readings):
         yield Sample(
             measurement=MEASUREMENT,

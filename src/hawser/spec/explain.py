@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from pydantic_core import ErrorDetails
 
+from hawser.spec.capture import Expression
 from hawser.spec.chain import FileName
 from hawser.spec.cloud import ElementName
 from hawser.spec.errors import choices, found
@@ -62,6 +63,7 @@ PATTERNS = {
     _pattern(NodeOrPort): "a node, or a port written node.port",
     _pattern(Route): "a path through branch ports, such as b1.a>b2.a",
     _pattern(FileName): "a file's name of letters, digits and ._-, at most 64",
+    _pattern(Expression): "printable ASCII characters in one line",
     _pattern(Genome): "letters of RFC 6985, a to j and z, such as aaaaaaaddddg",
     ELEMENT: "link:NAME, path:NAME, port:NODE.PORT, bottleneck:NAME or function:NAME",
 }

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
+from hawser.spec.capture import Capture
 from hawser.spec.chain import Chain, Function
 from hawser.spec.cloud import Cloud
 from hawser.spec.controller import Controller
@@ -81,6 +82,8 @@ class Scenario(Model):
     """Service function chains, by name. A packet that matches several passes the first."""
     cloud: Cloud | None = None
     """Elements of a cloud, which become nodes, links and tunnels."""
+    capture: dict[Name, Capture] = {}
+    """Captures of packets at ports while measurements run, by name."""
 
     @property
     def disrupted(self) -> bool:

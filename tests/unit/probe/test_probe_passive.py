@@ -87,7 +87,8 @@ def test_of_a_daemon_that_was_started_again_only_memory_is_known() -> None:
 
 
 def reading(at: float, *busy: float, memory: int = 0) -> machine.Reading:
-    return machine.Reading(at, tuple(machine.Core(b, at) for b in busy), memory)
+    cores, megabytes = tuple(machine.Core(b, at) for b in busy), int(at) * MIB
+    return machine.Reading(at, cores, memory, disk_read=megabytes, disk_written=2 * megabytes)
 
 
 def test_processors_are_counted_as_shares_of_one_core() -> None:
@@ -102,6 +103,8 @@ def test_processors_are_counted_as_shares_of_one_core() -> None:
         ("core:1", "cpu"): 25.0,
         ("machine", "cpu"): 75.0,
         ("machine", "memory"): 9.0,
+        ("machine", "disk_read"): 2.0,
+        ("machine", "disk_written"): 4.0,
     }
     assert [(s.time, s.value) for s in found if s.kind == "interval"] == [(1.0, 100.0), (2.0, 50.0)]
 

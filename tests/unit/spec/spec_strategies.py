@@ -88,7 +88,8 @@ WORDS = """
     path paths rate queue delay loss reverse overlay branches transport path_groups measurements
     probe from to count events at element change reference assert metric variant extends repeat
     published document item metrics measurements finding differs claim
-    cloud elements kind vpc region nodes attachments between tunnel tunnels scale
+    capture at filter size snap cloud elements kind vpc region nodes attachments between tunnel
+    tunnels scale
     seed a b gw1 gw1.a topology.nodes measurements.a.count
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hawser.spec.check.bottleneck import bottlenecks
+from hawser.spec.check.capture import captures
 from hawser.spec.check.chain import chains, functions
 from hawser.spec.check.classifier import classifier
 from hawser.spec.check.cloud import cloud as cloud
@@ -68,6 +69,7 @@ def _together(parts: Parts) -> Iterator[Issue]:
     yield from events(parts.events, parts.topology, parts.functions, parts.chains)
     if parts.whole is not None:
         yield from tunnels(parts.whole)
+        yield from captures(parts.whole.capture, parts.topology)
         yield from controller(parts.whole)
     if parts.overlay is not None:
         misfits = list(overlay_on(parts.topology, parts.overlay))
