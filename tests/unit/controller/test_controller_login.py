@@ -49,7 +49,7 @@ def authenticator(api: Api, clock: Clock) -> Authenticator:
     assert api.call("PUT", "/v1/me/factor", {"code": "000000x"}).status_code == 422
     api.do("PUT", "/v1/me/factor", {"code": made.code()})
     assert api.call("GET", "/v1/me").status_code == 401, "its sessions have ended"
-    clock.turn(seconds=30)
+    clock.turn(minutes=16)  # the wrong code is forgotten
     return made
 
 
@@ -73,6 +73,22 @@ def test_codes_are_not_guessed(api: Api, authenticator: Authenticator) -> None:
     for _ in range(5):
         assert log_in(api, code=wrong).status_code == 401
     assert log_in(api, code=authenticator.code()).status_code == 429
+
+
+def test_codes_are_not_guessed_within_a_session(
+    api: Api, clock: Clock, authenticator: Authenticator
+) -> None:
+    token = log_in(api, code=authenticator.code()).json()["token"]
+    api.headers = {"Authorization": f"Bearer {token}"}
+    clock.turn(seconds=30)
+    wrong = str((int(authenticator.code()) + 1) % 1_000_000).zfill(6)
+    for _ in range(5):
+        assert api.call("POST", "/v1/me/factor/remove", {"code": wrong}).status_code == 422
+    right = {"code": authenticator.code()}
+    assert api.call("POST", "/v1/me/factor/remove", right).status_code == 429
+    assert log_in(api, code=authenticator.code()).status_code == 429, "nor beside it"
+    clock.turn(minutes=10)
+    api.do("POST", "/v1/me/factor/remove", {"code": authenticator.code()})
 
 
 def test_a_second_factor_is_removed_with_a_code_or_by_an_admin(

@@ -11,22 +11,17 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from hawser.controller.access import audit, password, second_factor
+from hawser.controller.access import audit, failure, password, second_factor
 from hawser.controller.access.limit import source_of
 from hawser.controller.access.own_role import grant_of
 from hawser.controller.access.principal import Principal
 from hawser.controller.access.secret import digest, new_secret
 from hawser.controller.access.vault import Vault
 from hawser.controller.db.database import Database
-from hawser.controller.db.tables import LoginFailure, LoginSession, User
-from hawser.controller.errors import TooMany, Unauthorized
+from hawser.controller.db.tables import LoginSession, User
+from hawser.controller.errors import Unauthorized
 
 SESSION = timedelta(hours=12)
-_FREE = 5
-"""Wrong passwords after which there is a wait."""
-_LONGEST_WAIT_S = 300.0
-_FORGIVEN = timedelta(minutes=15)
-"""Time without a failure after which an address starts anew."""
 PREFIX = "hws_"
 
 
@@ -61,17 +56,18 @@ def log_in(database: Database, vault: Vault, given: Credentials, now: datetime) 
     """
     source = source_of(given.address)
     with database.read() as session:
-        _wait(session.get(LoginFailure, source), now)
+        failure.wait(session, source, now)
         user = session.get(User, given.name)
         stored = user.password if user and user.subject is None else None
     right = password.verify(stored, given.password)  # outside of transactions: it takes long
     with database.write() as session:
-        _wait(session.get(LoginFailure, source), now)  # others may have failed meanwhile
+        failure.wait(session, source, now)  # others may have failed meanwhile
         found = _begin(session, vault, given, stored, now) if right else _WRONG
         if found is _WRONG:
-            _failed(session, given, source, now)
+            failure.failed(session, given.name, given.address, source, now)
         if found is _WRONG_CODE:  # of somebody who knows the password: wherever it comes from
-            _failed(session, given, _codes(given.name), now)
+            counted = failure.codes_of(given.name)
+            failure.failed(session, given.name, given.address, counted, now)
     if not isinstance(found, Login):
         raise Unauthorized(found)
     return found
@@ -80,11 +76,6 @@ def log_in(database: Database, vault: Vault, given: Credentials, now: datetime) 
 _WRONG = "user or password are wrong"
 _WRONG_CODE = "the code of the second factor is wrong, or was used already"
 _NO_CODE = "the code of the second factor is needed"
-
-
-def _codes(name: str) -> str:
-    """Under what wrong codes of a user are counted."""
-    return f"user:{name}"
 
 
 def _begin(
@@ -97,7 +88,7 @@ def _begin(
     if user.totp_active:
         if given.code is None:
             return _NO_CODE
-        _wait(session.get(LoginFailure, _codes(given.name)), now)
+        failure.wait(session, failure.codes_of(given.name), now)
         if not second_factor.verify(vault, user, now, given.code):
             return _WRONG_CODE
     return begin_session(session, user, given.address, now)
@@ -138,28 +129,3 @@ def principal(session: Session, token: str, address: str, now: datetime) -> Prin
         one_time=user.one_time,
         branches=grant.branches,
     )
-
-
-def _wait(failure: LoginFailure | None, now: datetime) -> None:
-    if failure is not None and failure.until > now:
-        wait = (failure.until - now).total_seconds()
-        raise TooMany("too many wrong passwords", wait)
-
-
-def _failed(session: Session, given: Credentials, counted: str, now: datetime) -> None:
-    """Count a failure under an address or a user.
-
-    Only those of existing users are logged, or anybody could fill the log.
-    """
-    session.execute(delete(LoginFailure).where(LoginFailure.last < now - _FORGIVEN))
-    failure = session.get(LoginFailure, counted)
-    if failure is None:
-        failure = LoginFailure(address=counted, count=0, last=now, until=now)
-        session.add(failure)
-    failure.count, failure.last = failure.count + 1, now
-    excess = min(failure.count - _FREE, 16)
-    if excess >= 0:
-        failure.until = now + timedelta(seconds=min(2.0**excess, _LONGEST_WAIT_S))
-    if session.get(User, given.name) is not None:
-        who = Principal(given.name, frozenset(), given.address)
-        audit.record(session, who, now, "login.failed", given.name)

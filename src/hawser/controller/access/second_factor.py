@@ -15,12 +15,11 @@ from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from hawser.controller.access import audit
+from hawser.controller.access import audit, failure
 from hawser.controller.access.principal import Principal
 from hawser.controller.access.vault import Vault
 from hawser.controller.db.tables import LoginSession, User
-from hawser.controller.errors import Conflict, Invalid, NotFound
-from hawser.spec.validate import Issue
+from hawser.controller.errors import Conflict, NotFound
 
 _STEP_S: Final = 30
 _DIGITS: Final = 6
@@ -46,35 +45,39 @@ def begin(session: Session, vault: Vault, who: Principal) -> str:
     return _totp(secret).get_provisioning_uri(user.name, "Hawser")
 
 
-def confirm(session: Session, vault: Vault, who: Principal, now: datetime, code: str) -> None:
-    """Ask for codes at logins from now on; the caller's other sessions end.
+def confirm(session: Session, vault: Vault, who: Principal, now: datetime, code: str) -> bool:
+    """Ask for codes at logins from now on; the caller's sessions end. False if the code is wrong.
 
     Raises:
         Conflict: none was begun.
-        Invalid: the code is wrong.
+        TooMany: there were too many wrong codes.
     """
     user = _user(session, who.name)
     if user.totp is None or user.totp_active:
         raise Conflict("no second factor was begun")
-    _take(vault, user, now, code)
+    if not _take(session, vault, user, who, now, code):
+        return False
     user.totp_active = True
     session.execute(delete(LoginSession).where(LoginSession.name == user.name))
     audit.record(session, who, now, "user.factor.add", user.name)
+    return True
 
 
-def remove(session: Session, vault: Vault, who: Principal, now: datetime, code: str) -> None:
-    """Remove the caller's second factor.
+def remove(session: Session, vault: Vault, who: Principal, now: datetime, code: str) -> bool:
+    """Remove the caller's second factor. False if the code is wrong.
 
     Raises:
         Conflict: there is none.
-        Invalid: the code is wrong.
+        TooMany: there were too many wrong codes.
     """
     user = _user(session, who.name)
     if not user.totp_active:
         raise Conflict("you have no second factor")
-    _take(vault, user, now, code)
+    if not _take(session, vault, user, who, now, code):
+        return False
     _forget(user)
     audit.record(session, who, now, "user.factor.remove", user.name)
+    return True
 
 
 def reset(session: Session, who: Principal, now: datetime, name: str) -> None:
@@ -111,9 +114,16 @@ def _is_code(totp: TOTP, step: int, code: str) -> bool:
     return True
 
 
-def _take(vault: Vault, user: User, now: datetime, code: str) -> None:
-    if not verify(vault, user, now, code):
-        raise Invalid([Issue(("code",), "this is not the present code, or was used already")])
+def _take(
+    session: Session, vault: Vault, user: User, who: Principal, now: datetime, code: str
+) -> bool:
+    """Tell whether a code is right; one that is not counts, as at a login."""
+    counted = failure.codes_of(user.name)
+    failure.wait(session, counted, now)
+    right = verify(vault, user, now, code)
+    if not right:
+        failure.failed(session, user.name, who.address, counted, now)
+    return right
 
 
 def _totp(secret: bytes) -> TOTP:

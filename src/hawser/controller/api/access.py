@@ -131,20 +131,27 @@ def begin_factor(shared: Shared, who: Who) -> FactorAnswer:
         return FactorAnswer(uri=second_factor.begin(session, shared.vault, who))
 
 
-@router.put("/me/factor", status_code=204, responses=documented(409))
+@router.put("/me/factor", status_code=204, responses=documented(409, 429))
 def confirm_factor(body: FactorBody, shared: Shared, who: Who) -> None:
     """Ask for a code at each login from now on, and end the caller's sessions."""
     _no_key(who)
     with shared.database.write() as session:
-        second_factor.confirm(session, shared.vault, who, shared.clock(), body.code)
+        right = second_factor.confirm(session, shared.vault, who, shared.clock(), body.code)
+    _require(right)
 
 
-@router.post("/me/factor/remove", status_code=204, responses=documented(409))
+@router.post("/me/factor/remove", status_code=204, responses=documented(409, 429))
 def remove_factor(body: FactorBody, shared: Shared, who: Who) -> None:
     """Ask for no code any more."""
     _no_key(who)
     with shared.database.write() as session:
-        second_factor.remove(session, shared.vault, who, shared.clock(), body.code)
+        right = second_factor.remove(session, shared.vault, who, shared.clock(), body.code)
+    _require(right)
+
+
+def _require(right: bool) -> None:
+    if not right:  # after the transaction that counts it
+        raise Invalid([Issue(("code",), "this is not the present code, or was used already")])
 
 
 def _no_key(who: Principal) -> None:
