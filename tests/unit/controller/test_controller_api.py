@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from typing import Any
@@ -22,6 +23,7 @@ from hawser.controller.context import Context
 from hawser.controller.db.database import Database
 from hawser.controller.db.tables import AuditEntry, Version
 from hawser.controller.errors import Forbidden
+from hawser.controller.policy.configuration import Computer
 from hawser.pki.authority import fingerprint
 from lab import ROOT
 
@@ -551,3 +553,37 @@ def test_what_is_no_body_is_refused(api: Api, text: str) -> None:
     for path in ("/v1/login", "/v1/join", "/v1/tokens", "/v1/network/try"):
         answer = api.call("POST", path, headers=headers, content=text)
         assert answer.status_code in (400, 422), (path, answer.text)
+
+
+def test_a_change_is_tried_while_gateways_and_others_are_served(
+    api: Api, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large network takes seconds."""
+    begun, end = threading.Event(), threading.Event()
+    whole = Computer.desired
+
+    def slow(self: Computer, *arguments: Any) -> Any:  # noqa: ANN401 (the method's)
+        begun.set()
+        assert end.wait(60)
+        return whole(self, *arguments)
+
+    context.watch.plan()
+    monkeypatch.setattr(Computer, "desired", slow)
+    answers: list[int] = []
+    body = {"patch": {"mtu": 1400}}
+
+    def ask() -> None:
+        answers.append(api.call("POST", "/v1/network/try", body).status_code)
+
+    trying = threading.Thread(target=ask)
+    trying.start()
+    try:
+        assert begun.wait(60)
+        planned = threading.Thread(target=context.watch.plan)
+        planned.start()
+        planned.join(30)
+        assert not planned.is_alive(), "the plan does not wait for it"
+    finally:
+        end.set()
+        trying.join()
+    assert answers == [200]

@@ -260,3 +260,13 @@ def test_messages_are_read_back() -> None:
     assert from_gateway(outcome.model_dump_json()) == outcome
     with pytest.raises(ValueError, match="kind"):
         from_controller(outcome.model_dump_json())
+
+
+def test_a_copy_knows_the_same_and_changes_nothing() -> None:
+    """So that a change can be tried while the plan goes on."""
+    known, new = Computer(), network()
+    first = known.desired(new, 1, ())
+    other = known.copy()
+    assert other.desired(new, 1, ()) == first
+    other.desired(new.model_copy(update={"mtu": 1400}), 2, ("ab",))
+    assert known.desired(new, 1, ()) == first

@@ -50,6 +50,7 @@ class Watch:
         self._lock = threading.Lock()
         self._plan: Plan | None = None
         self._computer = Computer()
+        self._trying = threading.Lock()
 
     def plan(self) -> Plan:
         """Give the plan as of now."""
@@ -61,7 +62,9 @@ class Watch:
         """Compute what gateways should have if a checked network were in force."""
         plan = self.plan()
         with self._lock:
-            return self._computer.desired(network, plan.version + 1, plan.revoked)
+            computer = self._computer.copy()
+        with self._trying:  # one at a time; gateways and other requests do not wait for it
+            return computer.desired(network, plan.version + 1, plan.revoked)
 
     def _read(self, last: Plan | None) -> Plan:
         now = self._clock()

@@ -48,6 +48,12 @@ class Computer:
         """The newest."""
         self._peers: dict[tuple[str, str], _Known] = {}
 
+    def copy(self) -> Computer:
+        """Give another one that knows the same."""
+        made = Computer()
+        made._fabric, made._peers = self._fabric, dict(self._peers)
+        return made
+
     def fabric(self, network: Network) -> Fabric:
         """Resolve a network without issues (`spec.check.network`)."""
         with _uncollected():
