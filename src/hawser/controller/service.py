@@ -14,6 +14,7 @@ import uvloop
 from fastapi import FastAPI
 
 from hawser.controller.api.app import create
+from hawser.controller.api.connection import MOST, Connection
 from hawser.controller.directory import Directory, open_context, utc_now
 from hawser.controller.errors import DirectoryError
 from hawser.controller.jobs.upkeep import upkeep
@@ -86,7 +87,8 @@ async def _serve(directory: Directory) -> None:
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=3,
-        limit_concurrency=500,
+        http=Connection,
+        limit_concurrency=MOST,
         ws="none",
     )
     server = uvicorn.Server(config)

@@ -5,6 +5,7 @@ A request is refused before any of its body is read. A route is open only if `OP
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Final
 
@@ -35,6 +36,8 @@ OPEN: Final = frozenset(
 _PASSWORD: Final = frozenset({("PUT", "/v1/me/password"), ("POST", "/v1/logout")})
 """Routes open to a user who has to change a one-time password."""
 _MOST_OPEN: Final = 16 * 1024
+_BODY_S: Final = 60.0
+"""Seconds for a body to arrive."""
 _MOST: Final = 8 * 1024 * 1024
 """Bytes of a body. A network of 960 branches has 400 kB."""
 
@@ -125,14 +128,23 @@ def address_of(scope: Scope) -> str:
 
 
 class _Limited:
-    """Refuses a body that exceeds the limit, whatever its Content-Length was."""
+    """Refuses a body that exceeds the limit, whatever its Content-Length was, or takes too long."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive = receive
         self._left = most
+        self._until = asyncio.get_running_loop().time() + _BODY_S
+        self._whole = False
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        if self._whole:  # the next message says that the client is gone
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise HTTPException(408, "the body took too long") from None
+        self._whole = not message.get("more_body", False)
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise HTTPException(413, "the body is too large")
