@@ -16,7 +16,7 @@ from hawser.report.reproduction.page import page
 from hawser.spec.data.publications import PUBLICATIONS
 from hawser.spec.published import PublishedItem
 from hawser.spec.workflow import Assertion, Workflow
-from hawser.store import Bundle
+from hawser.store import Bundle, notes
 
 AHEAD = "IPoMP carries more than one path"
 EVEN = "IPoMP does not depend on the rates"
@@ -152,7 +152,7 @@ def test_part_of_a_workflow_leaves_the_rest(source: Source, tmp_path: Path) -> N
     assert runs["10:10:10:10"] == chosen[0].manifest.run
     assert runs["1:2:4:33"] == chosen[1].manifest.run
     text = page(chapters([source], chosen), Path("docs"))
-    assert f"1. Run `{chosen[0].manifest.run}`, 2026-01-08 12:00 UTC, valid" in text
+    assert f"1. Run `{chosen[0].manifest.run}`, 2026-01-08 12:00 UTC, Synthetic CPU" in text
     assert "settings other" not in text
     (alone,) = table_i(chapters([source], chosen[:1])).entries
     assert (alone.measured, alone.planned) == (5, 20)
@@ -182,3 +182,14 @@ def test_the_page_is_sound_markdown(source: Source, tmp_path: Path) -> None:
     for line in text.splitlines():
         if line.startswith("| ") and "\\|" not in line:
             assert line.count("|") >= 3
+
+
+def test_a_run_is_shown_with_its_notes_and_what_was_asked(source: Source, tmp_path: Path) -> None:
+    run = bundle(tmp_path, workflow())
+    command = ["hawser", "run", "w.yaml", "--repeat", "2", "--out", str(tmp_path), "--tag", "x"]
+    manifest = json.loads((run.path / "manifest.json").read_text()) | {"command": command}
+    (run.path / "manifest.json").write_text(json.dumps(manifest))
+    notes.note(run.path, "Others compiled *much*.", synthetic.START)
+    text = page(chapters([source], [Bundle.open(run.path)]), Path("docs"))
+    assert "valid: `hawser run w.yaml --repeat 2`. Others compiled \\*much\\*." in text
+    assert str(tmp_path) not in text

@@ -17,10 +17,11 @@ from hawser.report.reproduction.model import (
     Value,
     Verdict,
 )
+from hawser.report.words import count
 from hawser.spec.data.publications import PUBLICATIONS
 from hawser.spec.published import PublishedItem
 from hawser.spec.workflow import Assertion, Labels, Reference, Workflow
-from hawser.store import Bundle
+from hawser.store import Bundle, notes
 
 At = tuple[frozenset[tuple[str, str]], str, str, str, str, str]
 """Variant, measurement, metric, unit, direction, subject."""
@@ -86,6 +87,8 @@ def _read(workflow: Workflow, bundle: Bundle) -> _Read:
         run=manifest.run,
         started=manifest.started,
         command=manifest.command,
+        machine=f"{manifest.machine.cpu}, {count(manifest.machine.cores, 'core')}",
+        notes=tuple(note.text for note in notes.read(bundle.path).notes),
         problems=bundle.problems(),
         void=sum(not trial.record.valid for trial in bundle.trials),
         changed=_changed(workflow, bundle.workflow),

@@ -30,6 +30,9 @@ class Run:
     run: str
     started: datetime
     command: tuple[str, ...]
+    machine: str
+    notes: tuple[str, ...]
+    """What people remarked about it."""
     problems: tuple[str, ...]
     """Why its results are not valid."""
     void: int

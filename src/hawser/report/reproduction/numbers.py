@@ -75,7 +75,7 @@ def _list(entry: Entry, values: Sequence[Value]) -> str:
     """A row for each value."""
     axes = _axes(values)
     published = any(value.published is not None for value in values)
-    which = len({value.measurement for value in values}) > 1
+    which = len({value.measurement for value in values} - {""}) > 1
     several = len(entry.runs) > 1 or any(value.run is None for value in values)
     columns = [*(axes or ["variant"]), *(["measurement"] if which else [])]
     names = len(columns)

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from hawser.report.markdown import plain
@@ -154,9 +155,23 @@ def _run(run: Run) -> str:
         remarks.append(f"{count(run.void, 'trial')} void")
     if run.changed:
         remarks.append("settings other than those of the file now")
-    command = clean(shlex.join(run.command), 1000).replace("`", "'")
-    when = f"{run.started:%Y-%m-%d %H:%M} UTC"
-    return f"Run `{run.run}`, {when}, {plain(', '.join(remarks))}: `{command}`"
+    command = clean(shlex.join(_asked(run.command)), 1000).replace("`", "'")
+    about = f"{run.started:%Y-%m-%d %H:%M} UTC, {run.machine}, {', '.join(remarks)}"
+    noted = "".join(f" {plain(note.rstrip('.'))}." for note in run.notes)
+    return f"Run `{run.run}`, {plain(about)}: `{command}`.{noted}"
+
+
+_OWN = ("--out", "--tag")
+"""Options that say where a run is kept, each with a value."""
+
+
+def _asked(command: Sequence[str]) -> list[str]:
+    """Give a command without what does not change its results."""
+    return [
+        word
+        for before, word in pairwise(("", *command))
+        if word not in _OWN and before not in _OWN and not word.startswith(("--out=", "--tag="))
+    ]
 
 
 def _list(items: Iterable[str]) -> str:
