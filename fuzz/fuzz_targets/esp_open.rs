@@ -10,7 +10,7 @@ const SPI: u32 = 0x0101_0101;
 fuzz_target!(|bytes: &[u8]| {
     let keys = Keys::new(&[7; 36]).expect("a key of 256 bits");
     let mut inbounds = Inbounds::default();
-    inbounds.add(Inbound::new(SPI, &keys).expect("a usable key"));
+    inbounds.add(Inbound::new(SPI, &keys).expect("a usable key"), ());
     assert!(inbounds.open(&mut bytes.to_vec()).is_err());
     let mut addressed = [&SPI.to_be_bytes()[..], bytes].concat();
     assert!(inbounds.open(&mut addressed).is_err());
@@ -23,6 +23,6 @@ fuzz_target!(|bytes: &[u8]| {
     changed[at] ^= 1 << (bytes.len() % 8);
     assert!(inbounds.open(&mut changed).is_err());
     let mut copy = sealed.clone();
-    assert_eq!(inbounds.open(&mut copy).expect("it is authentic").data, bytes);
+    assert_eq!(inbounds.open(&mut copy).expect("it is authentic").0.plain.data, bytes);
     assert_eq!(inbounds.open(&mut sealed), Err(Cause::Replayed));
 });

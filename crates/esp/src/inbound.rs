@@ -30,6 +30,15 @@ pub enum Cause {
     Dummy,
 }
 
+/// A decrypted packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened<'a> {
+    /// Payload and its protocol.
+    pub plain: Plaintext<'a>,
+    /// Whether no packet with a higher sequence number was received before with this SA.
+    pub newest: bool,
+}
+
 /// An inbound SA.
 pub struct Inbound {
     spi: u32,
@@ -51,7 +60,7 @@ impl Inbound {
     }
 
     /// Decrypts a packet in place: checks sequence number, integrity, then padding (RFC 4303 section 3.4).
-    pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Plaintext<'a>, Cause> {
+    pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Opened<'a>, Cause> {
         let repr = Packet::parse(packet).map_err(|_| Cause::Malformed)?.repr();
         if repr.spi != self.spi {
             return Err(Cause::UnknownSpi);
@@ -65,29 +74,37 @@ impl Inbound {
         let (nonce, aad) = (self.cipher.nonce(iv), Aad::from(*header));
         let opened = self.cipher.key.open_in_place(nonce, aad, body);
         let opened = opened.map_err(|_| Cause::NotAuthentic)?;
-        self.window.mark(repr.sequence);
+        let newest = self.window.mark(repr.sequence);
         let plain = Plaintext::parse(opened).map_err(|_| Cause::Malformed)?;
-        if plain.next_header == NO_NEXT_HEADER { Err(Cause::Dummy) } else { Ok(plain) }
+        if plain.next_header == NO_NEXT_HEADER {
+            return Err(Cause::Dummy);
+        }
+        Ok(Opened { plain, newest })
     }
 }
 
-/// All inbound SAs. While a tunnel is rekeyed, packets arrive with the old and the new SPI.
-#[derive(Default)]
-pub struct Inbounds(Vec<Inbound>);
+/// All inbound SAs, each with its policy. While a tunnel is rekeyed, packets arrive with the old and the new SPI.
+pub struct Inbounds<P>(Vec<(Inbound, P)>);
 
-impl Inbounds {
+impl<P> Default for Inbounds<P> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<P> Inbounds<P> {
     /// Adds an SA and replaces one with the same SPI. Beyond 16, the oldest is removed.
-    pub fn add(&mut self, inbound: Inbound) {
+    pub fn add(&mut self, inbound: Inbound, policy: P) {
         self.remove(inbound.spi);
         if self.0.len() >= MOST {
             self.0.remove(0);
         }
-        self.0.push(inbound);
+        self.0.push((inbound, policy));
     }
 
     /// Removes an SA, if it exists.
     pub fn remove(&mut self, spi: u32) {
-        self.0.retain(|held| held.spi != spi);
+        self.0.retain(|(held, _)| held.spi != spi);
     }
 
     /// Removes all SAs.
@@ -95,11 +112,12 @@ impl Inbounds {
         self.0.clear();
     }
 
-    /// Decrypts a packet in place with the SA of its SPI.
-    pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Plaintext<'a>, Cause> {
+    /// Decrypts a packet in place with the SA of its SPI; also returns the policy of that SA.
+    pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<(Opened<'a>, &P), Cause> {
         let spi = Packet::parse(packet).map_err(|_| Cause::Malformed)?.spi();
-        let inbound = self.0.iter_mut().rev().find(|held| held.spi == spi);
-        inbound.ok_or(Cause::UnknownSpi)?.open(packet)
+        let found = self.0.iter_mut().rev().find(|(held, _)| held.spi == spi);
+        let (inbound, policy) = found.ok_or(Cause::UnknownSpi)?;
+        Ok((inbound.open(packet)?, policy))
     }
 }
 
@@ -138,7 +156,8 @@ mod tests {
                 let header = Packet::parse(&sealed).unwrap().repr();
                 prop_assert_eq!((header.spi, header.sequence), (spi, number));
                 let mut copy = sealed.clone();
-                let plain = inbound.open(&mut copy).unwrap();
+                let Opened { plain, newest } = inbound.open(&mut copy).unwrap();
+                prop_assert!(newest);
                 prop_assert_eq!((plain.next_header, plain.data), (4, &data[..]));
                 let mut again = sealed;
                 prop_assert_eq!(inbound.open(&mut again), Err(Cause::Replayed));
@@ -159,7 +178,7 @@ mod tests {
         #[test]
         fn anything_can_come(mut bytes: Vec<u8>) {
             let mut inbounds = Inbounds::default();
-            inbounds.add(Inbound::new(300, &keys(128, 1)).unwrap());
+            inbounds.add(Inbound::new(300, &keys(128, 1)).unwrap(), ());
             prop_assert!(inbounds.open(&mut bytes).is_err());
             let mut addressed = [&300_u32.to_be_bytes()[..], &[0, 0, 0, 1], &bytes].concat();
             prop_assert!(inbounds.open(&mut addressed).is_err());
@@ -171,13 +190,14 @@ mod tests {
         let (mut old, old_in) = pair(300, &keys(256, 1));
         let (mut new, new_in) = pair(400, &keys(256, 2));
         let mut inbounds = Inbounds::default();
-        inbounds.add(old_in);
+        inbounds.add(old_in, "old");
         let mut late = seal(&mut old, 4, b"late");
-        assert_eq!(inbounds.open(&mut seal(&mut old, 4, b"x")).unwrap().data, b"x");
+        let opened = |data, newest| Opened { plain: Plaintext { next_header: 4, data }, newest };
+        assert_eq!(inbounds.open(&mut seal(&mut old, 4, b"x")), Ok((opened(b"x", true), &"old")));
         assert_eq!(inbounds.open(&mut seal(&mut new, 4, b"x")), Err(Cause::UnknownSpi));
-        inbounds.add(new_in);
-        assert_eq!(inbounds.open(&mut seal(&mut new, 4, b"x")).unwrap().data, b"x");
-        assert_eq!(inbounds.open(&mut late).unwrap().data, b"late");
+        inbounds.add(new_in, "new");
+        assert_eq!(inbounds.open(&mut seal(&mut new, 4, b"x")), Ok((opened(b"x", true), &"new")));
+        assert_eq!(inbounds.open(&mut late), Ok((opened(b"late", false), &"old")));
         inbounds.remove(300);
         assert_eq!(inbounds.open(&mut seal(&mut old, 4, b"x")), Err(Cause::UnknownSpi));
     }
@@ -186,7 +206,7 @@ mod tests {
     fn there_is_an_end_to_associations() {
         let mut inbounds = Inbounds::default();
         for spi in 256..10_000 {
-            inbounds.add(Inbound::new(spi, &keys(128, 1)).unwrap());
+            inbounds.add(Inbound::new(spi, &keys(128, 1)).unwrap(), ());
         }
         assert_eq!(inbounds.0.len(), MOST);
         inbounds.clear();
@@ -209,7 +229,7 @@ mod tests {
             "4af8682a24efabb147b002af95804c636e06fd88",
         ));
         let mut inbound = Inbound::new(0x4321, &Keys::new(&material).unwrap()).unwrap();
-        let plain = inbound.open(&mut sealed).unwrap();
+        let plain = inbound.open(&mut sealed).unwrap().plain;
         assert_eq!((plain.next_header, plain.data), (4, &b"an inner packet"[..]));
     }
 

@@ -18,7 +18,7 @@ mod keys;
 mod outbound;
 mod window;
 
-pub use inbound::{Cause, Inbound, Inbounds};
+pub use inbound::{Cause, Inbound, Inbounds, Opened};
 pub use keys::Keys;
 pub use outbound::{Error, Outbound, sealed_len};
 pub use window::Window;

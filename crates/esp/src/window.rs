@@ -28,8 +28,9 @@ impl Window {
         sequence != 0 && behind < Self::SIZE && self.block(sequence) & bit(sequence) == 0
     }
 
-    /// Marks an acceptable number as received, and advances the window if it is the highest.
-    pub fn mark(&mut self, sequence: u32) {
+    /// Marks an acceptable number as received, and advances the window if it is the highest; returns whether it is.
+    pub fn mark(&mut self, sequence: u32) -> bool {
+        let highest = sequence > self.top;
         let (held, new) = (self.top / BLOCK_BITS, sequence / BLOCK_BITS);
         if new.saturating_sub(held) >= BLOCKS {
             self.bits.fill(0);
@@ -44,6 +45,7 @@ impl Window {
         if let Some(block) = self.bits.get_mut((new % BLOCKS) as usize) {
             *block |= bit(sequence);
         }
+        highest
     }
 
     fn block(&self, sequence: u32) -> u64 {
@@ -83,9 +85,9 @@ mod tests {
     }
 
     fn takes(window: &mut Window, sequence: u32) -> bool {
-        let may = window.may_come(sequence);
+        let (may, top) = (window.may_come(sequence), window.top);
         if may {
-            window.mark(sequence);
+            assert_eq!(window.mark(sequence), sequence > top);
         }
         may
     }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::SocketAddrV4,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -23,6 +24,7 @@ use super::{
     },
     counters::Counters,
     document::Document,
+    endpoint::Endpoint,
     keys::Event,
 };
 
@@ -41,11 +43,11 @@ impl Associations {
             held.insert(spi, Association { spi: format!("{spi:#010x}"), direction, bits });
         };
         match event {
-            Event::Inbound(spi, keys) => add(*spi, Direction::In, keys.bits()),
-            Event::Outbound(spi, keys) => add(*spi, Direction::Out, keys.bits()),
+            Event::Inbound(spi, keys, _) => add(*spi, Direction::In, keys.bits()),
+            Event::Outbound(spi, keys, _) => add(*spi, Direction::Out, keys.bits()),
             Event::InboundGone(spi) | Event::OutboundGone(spi) => drop(held.remove(spi)),
             Event::Flushed => held.clear(),
-            Event::Unusable(_) => {}
+            Event::Unusable(_) | Event::Heard(_) => {}
         }
     }
 
@@ -66,6 +68,7 @@ pub(super) struct Api {
     document: Document,
     counters: Arc<Counters>,
     associations: Arc<Associations>,
+    endpoint: Arc<Endpoint>,
     started: Instant,
 }
 
@@ -75,8 +78,9 @@ impl Api {
         document: Document,
         counters: Arc<Counters>,
         associations: Arc<Associations>,
+        endpoint: Arc<Endpoint>,
     ) -> Self {
-        Self { document, counters, associations, started: Instant::now() }
+        Self { document, counters, associations, endpoint, started: Instant::now() }
     }
 }
 
@@ -120,6 +124,10 @@ pub(crate) struct Report {
     opened: Tally,
     /// IKE messages received on the same port and passed to charon.
     ike: Tally,
+    /// Where the remote end is. Its port changes where NAT changes it.
+    endpoint: SocketAddrV4,
+    /// Changes of that port.
+    moves: u64,
     /// Installed SAs.
     associations: Vec<Association>,
     /// Packets dropped, by cause.
@@ -156,6 +164,8 @@ impl Report {
             sealed: sealed.tally(),
             opened: opened.tally(),
             ike: ike.tally(),
+            endpoint: api.endpoint.now(),
+            moves: api.endpoint.moves(),
             associations: api.associations.held().values().cloned().collect(),
             drops: api.counters.drops(),
         }

@@ -11,7 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{
     document::Ike,
-    keys::{Event, Line, Reader},
+    keys::{Event, Reader},
+    selectors::Names,
 };
 
 /// Longest line, bytes. A longer one is split.
@@ -62,16 +63,15 @@ impl Charon {
 /// Reads lines. Changes of SAs go to `handle`; lines without keys are copied to our log.
 fn read_lines(log: impl Read, mut handle: impl FnMut(Event)) {
     let mut log = BufReader::new(log);
-    let mut reader = Reader::default();
+    let mut reader = Reader::new(Names::of_machine());
     let mut line = Vec::new();
     while log.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
         let text = String::from_utf8_lossy(&line);
-        match reader.line(text.trim_end()) {
-            Line::Secret(event) => event.into_iter().for_each(&mut handle),
-            Line::Public => {
-                let _ = writeln!(io::stderr(), "{}", text.trim_end()); // standard error may be closed
-            }
+        let said = reader.line(text.trim_end());
+        if !said.secret {
+            let _ = writeln!(io::stderr(), "{}", text.trim_end()); // standard error may be closed
         }
+        said.events.into_iter().for_each(&mut handle);
         line.fill(0);
         line.clear();
     }

@@ -35,10 +35,12 @@ pub(super) enum Cause {
     NoAssociation,
     /// The sequence numbers are exhausted.
     Exhausted,
-    /// The inner packet is not IPv4.
+    /// The inner packet does not match the selectors of its SA (RFC 4301 sections 5.1 and 5.2), or is not IPv4.
     Selector,
     /// Its headers contradict each other.
     Malformed,
+    /// From another address than that of the remote end.
+    UnknownSource,
     /// ESP with an unknown SPI.
     UnknownSpi,
     /// ESP with a sequence number that was received before or is too old.
@@ -56,11 +58,12 @@ pub(super) enum Cause {
 }
 
 impl Cause {
-    const ALL: [(Self, &'static str); 11] = [
+    const ALL: [(Self, &'static str); 12] = [
         (Self::NoAssociation, "no_association"),
         (Self::Exhausted, "exhausted"),
         (Self::Selector, "selector"),
         (Self::Malformed, "malformed"),
+        (Self::UnknownSource, "unknown_source"),
         (Self::UnknownSpi, "unknown_spi"),
         (Self::Replayed, "replayed"),
         (Self::NotAuthentic, "not_authentic"),

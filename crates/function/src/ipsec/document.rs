@@ -65,7 +65,7 @@ impl Dscp {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ike {
     /// Its command line. It must log to standard error, with level 4 for group `chd`, 2 for `esp`, and at least 1
-    /// for `enc`. Lines that contain keys are not logged any further.
+    /// for `cfg`, `enc`, `ike` and `net`. Lines that contain keys are not logged any further.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) command: Vec<String>,
     /// Its UDP port (`port_nat_t`) at 127.0.0.1.

@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     io,
-    net::UdpSocket,
+    net::IpAddr,
     sync::{
         Arc,
         mpsc::{Receiver, TryRecvError},
@@ -21,8 +21,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{
     counters::{Cause, Counters},
+    endpoint::Endpoint,
     keys::Event,
-    socket::{ReceiveBuffer, Socket},
+    relay::Relay,
+    selectors::Selectors,
+    socket::{Outer, ReceiveBuffer, Socket},
 };
 
 /// Receive calls before coalesced packets are flushed.
@@ -39,9 +42,10 @@ pub(super) struct Inward {
 pub(super) struct Inside {
     pub(super) tun: Arc<Tun>,
     pub(super) counters: Arc<Counters>,
-    pub(super) associations: Inbounds,
+    pub(super) associations: Inbounds<Selectors>,
+    pub(super) endpoint: Arc<Endpoint>,
     /// To charon.
-    pub(super) ike: Arc<UdpSocket>,
+    pub(super) relay: Arc<Relay>,
     pub(super) join: Coalescer,
 }
 
@@ -56,8 +60,8 @@ impl Inward {
             }
             for _ in 0..ROUNDS {
                 let inside = &mut self.inside;
-                if !self.socket.receive(&mut buffer, |datagram, ecn| inside.datagram(datagram, ecn))
-                {
+                let take = |datagram: &mut [u8], outer| inside.datagram(datagram, outer);
+                if !self.socket.receive(&mut buffer, take) {
                     break;
                 }
             }
@@ -70,9 +74,9 @@ impl Inward {
         let held = &mut self.inside.associations;
         loop {
             match self.events.try_recv() {
-                Ok(Event::Inbound(spi, keys)) => {
+                Ok(Event::Inbound(spi, keys, selectors)) => {
                     if let Some(inbound) = Inbound::new(spi, &keys) {
-                        held.add(inbound);
+                        held.add(inbound, selectors);
                     }
                 }
                 Ok(Event::InboundGone(spi)) => held.remove(spi),
@@ -87,35 +91,43 @@ impl Inward {
 
 impl Inside {
     /// Handles a datagram to the port of UDP-encapsulated ESP (RFC 3948 section 2).
-    fn datagram(&mut self, bytes: &mut [u8], ecn: u8) {
-        match UdpEncapsulated::parse(bytes) {
-            Ok(UdpEncapsulated::Keepalive) => return,
-            Ok(UdpEncapsulated::Ike(_)) => {
-                self.ike(bytes);
-                return;
-            }
-            Ok(UdpEncapsulated::Esp(_)) => {}
-            Err(_) => {
-                self.counters.dropped(Cause::Malformed, 1);
-                return;
-            }
+    fn datagram(&mut self, bytes: &mut [u8], outer: Outer) {
+        if outer.source.ip() != IpAddr::V4(*self.endpoint.now().ip()) {
+            self.counters.dropped(Cause::UnknownSource, 1);
+            return;
         }
-        let packet = match self.associations.open(bytes) {
-            Ok(plain) => packet(&plain),
-            Err(cause) => Err(cause.into()),
+        let port = outer.source.port();
+        let carried = match UdpEncapsulated::parse(bytes) {
+            Ok(UdpEncapsulated::Keepalive) => Ok(()),
+            Ok(UdpEncapsulated::Ike(_)) => self.ike(bytes, port),
+            Ok(UdpEncapsulated::Esp(_)) => self.esp(bytes, outer),
+            Err(_) => Err(Cause::Malformed),
         };
-        match packet.and_then(|packet| marked(packet, ecn)) {
-            Ok(packet) => write(&mut self.join, &self.tun, &self.counters, &packet),
-            Err(cause) => self.counters.dropped(cause, 1),
+        if let Err(cause) = carried {
+            self.counters.dropped(cause, 1);
         }
     }
 
     /// Passes an IKE message to charon, with its non-ESP marker.
-    fn ike(&self, message: &[u8]) {
-        match self.ike.send(message) {
-            Ok(_) => self.counters.ike.add(1, message.len()),
-            Err(_) => self.counters.dropped(Cause::SendFailed, 1), // the remote end retransmits it
+    fn ike(&self, message: &[u8], port: u16) -> Result<(), Cause> {
+        self.relay.inward(message, port).map_err(|_| Cause::SendFailed)?; // the remote end retransmits it
+        self.counters.ike.add(1, message.len());
+        Ok(())
+    }
+
+    fn esp(&mut self, bytes: &mut [u8], outer: Outer) -> Result<(), Cause> {
+        let (opened, selectors) = self.associations.open(bytes)?;
+        // A packet that the network has delayed tells an old port, as one that was captured and sent again does.
+        if opened.newest {
+            self.endpoint.follow(outer.source.port());
         }
+        let packet = packet(&opened.plain)?;
+        if !selectors.allow_inward(&packet) {
+            return Err(Cause::Selector);
+        }
+        let packet = marked(packet.bytes(), outer.ecn)?;
+        write(&mut self.join, &self.tun, &self.counters, &packet);
+        Ok(())
     }
 
     fn flush(&mut self) {
@@ -124,14 +136,14 @@ impl Inside {
 }
 
 /// The inner IPv4 packet, without traffic flow confidentiality padding (RFC 4303 section 2.7).
-fn packet<'a>(plain: &Plaintext<'a>) -> Result<&'a [u8], Cause> {
+fn packet<'a>(plain: &Plaintext<'a>) -> Result<ipv4::Packet<'a>, Cause> {
     if plain.next_header != protocol::IPIP {
         return Err(Cause::Selector);
     }
     let total = plain.data.get(2..4).and_then(|field| field.first_chunk().copied());
     let total = usize::from(total.map_or(0, u16::from_be_bytes));
     let packet = plain.data.get(..total).ok_or(Cause::Malformed)?;
-    ipv4::Packet::parse(packet).map(|_| packet).map_err(|_| Cause::Malformed)
+    ipv4::Packet::parse(packet).map_err(|_| Cause::Malformed)
 }
 
 /// Copies a congestion mark of the outer header to the inner one (RFC 6040 section 4.2).
@@ -180,11 +192,13 @@ mod tests {
     #[test]
     fn only_ipv4_comes_out_and_no_more_than_it_says() {
         let data = [&ipv4(0)[..], &[0; 50]].concat();
-        assert_eq!(packet(&Plaintext { next_header: 4, data: &data }), Ok(&data[..24]));
-        assert_eq!(packet(&Plaintext { next_header: 41, data: &data }), Err(Cause::Selector));
+        let bytes = |next_header, data| {
+            packet(&Plaintext { next_header, data }).map(|packet| packet.bytes().to_vec())
+        };
+        assert_eq!(bytes(4, &data), Ok(data[..24].to_vec()));
+        assert_eq!(bytes(41, &data), Err(Cause::Selector));
         for len in [0, 3, 19, 23] {
-            let short = Plaintext { next_header: 4, data: &data[..len] };
-            assert_eq!(packet(&short), Err(Cause::Malformed), "{len}");
+            assert_eq!(bytes(4, &data[..len]), Err(Cause::Malformed), "{len}");
         }
     }
 

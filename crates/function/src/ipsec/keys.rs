@@ -1,12 +1,15 @@
-//! Reads security associations (SA) and their keys from charon's log.
+//! Reads security associations (SA), their keys and their selectors from charon's log.
 //!
 //! Level 4 of group `CHD` contains the keys of each child SA when they are derived, followed by the SPIs that they
-//! belong to; group `ESP` reports SAs that charon's user-space ESP removes. All lines of one exchange come from one
-//! thread of charon, whose number begins each line.
+//! belong to; group `IKE` says when an SA is established, and with which traffic selectors; group `ESP` reports SAs
+//! that charon's user-space ESP removes. All lines of one exchange come from one thread of charon, whose number begins
+//! each line, and the first of group `NET` says where its message came from.
 
 use std::collections::BTreeMap;
 
 use hawser_esp::Keys;
+
+use super::selectors::{Names, Selectors};
 
 /// The only supported cipher, by charon's name.
 const CIPHER: &str = "AES_GCM_16";
@@ -17,46 +20,63 @@ const KEY_MAX: usize = 64;
 /// Bytes of a key in one line.
 const ROW: usize = 16;
 
-/// SAs at most that are registered but not yet installed.
-const REGISTERED_MAX: usize = 16;
+/// SAs at most whose keys are known and which are not yet established.
+const PENDING_MAX: usize = 16;
 
 /// A change of an SA.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// An inbound SA with this SPI is installed.
-    Inbound(u32, Keys),
-    /// An outbound SA with this SPI is installed, and replaces the one before.
-    Outbound(u32, Keys),
+    /// An inbound SA with this SPI is established.
+    Inbound(u32, Keys, Selectors),
+    /// An outbound SA with this SPI is established, and replaces the one before.
+    Outbound(u32, Keys, Selectors),
     /// The inbound SA is removed.
     InboundGone(u32),
     /// The outbound SA is removed.
     OutboundGone(u32),
     /// All SAs are removed.
     Flushed,
-    /// An SA with an unsupported cipher is installed.
+    /// An SA with an unsupported cipher is installed, or one with selectors that are not understood is established.
     Unusable(u32),
+    /// An SA was established by an authenticated message from this port.
+    Heard(u16),
 }
 
-/// The kind of a line.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
-    /// A message that may be logged.
-    Public,
-    /// A line about keys or single SAs, which must not be logged.
-    Secret(Option<Event>),
+/// What a line says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Whether it is about keys or single SAs, and must not be logged.
+    pub(super) secret: bool,
+    pub(super) events: Vec<Event>,
 }
 
 /// Reads the log.
 #[derive(Default)]
 pub(super) struct Reader {
+    names: Names,
     threads: BTreeMap<u8, Thread>,
-    /// Keys of SAs that are installed later.
-    registered: BTreeMap<u32, Keys>,
+    inbound: Pending,
+    outbound: Pending,
+}
+
+/// Keys of SAs that are not yet established, by SPI.
+#[derive(Default)]
+struct Pending(BTreeMap<u32, Keys>);
+
+impl Pending {
+    fn insert(&mut self, spi: u32, keys: Keys) {
+        while self.0.len() >= PENDING_MAX {
+            self.0.pop_first();
+        }
+        self.0.insert(spi, keys);
+    }
 }
 
 /// State of one of charon's threads.
 #[derive(Default)]
 struct Thread {
+    /// Port from which the message that it handles came.
+    from: Option<u16>,
     /// Whether this end is the initiator of the exchange.
     initiator: bool,
     /// Whether extended sequence numbers (64 bits) were negotiated.
@@ -78,39 +98,30 @@ struct Dump {
 }
 
 /// The SA whose SPI is in the next line.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Adding {
     Inbound,
     Outbound,
-    Registered,
 }
 
 impl Reader {
+    /// A reader of a log with these names of protocols and services.
+    pub(super) fn new(names: Names) -> Self {
+        Self { names, ..Self::default() }
+    }
+
     /// Takes a line.
     pub(super) fn line(&mut self, line: &str) -> Line {
-        let Some((thread, group, text)) = parts(line) else { return Line::Public };
+        let Some((thread, group, text)) = parts(line) else { return Line::default() };
         match group {
-            "CHD" => Line::Secret(self.child(thread, text)),
-            "ESP" => Line::Secret(removed(text)),
-            "ENC" => {
-                // "parsed CREATE_CHILD_SA response 2 [ SA No TSi TSr ]"
-                let mut words = text.split(' ');
-                if words.next() == Some("parsed") {
-                    let initiator = words.nth(1) == Some("response");
-                    *self.threads.entry(thread).or_default() =
-                        Thread { initiator, ..Thread::default() };
-                }
-                Line::Public
+            "CHD" => Line { secret: true, events: Vec::from_iter(self.child(thread, text)) },
+            "ESP" => Line { secret: true, events: Vec::from_iter(removed(text)) },
+            "IKE" => Line { secret: false, events: self.established(thread, text) },
+            "NET" | "ENC" | "CFG" => {
+                self.threads.entry(thread).or_default().exchange(text);
+                Line::default()
             }
-            "CFG" => {
-                // "selected proposal: ESP:AES_GCM_16_256/NO_EXT_SEQ"
-                if let Some(proposal) = text.strip_prefix("selected proposal: ESP:") {
-                    let extended = !proposal.contains("NO_EXT_SEQ");
-                    self.threads.entry(thread).or_default().extended = extended;
-                }
-                Line::Public
-            }
-            _ => Line::Public,
+            _ => Line::default(),
         }
     }
 
@@ -118,8 +129,9 @@ impl Reader {
         let thread = self.threads.entry(number).or_default();
         match text.trim_start() {
             "adding inbound ESP SA" => thread.adding = Some(Adding::Inbound),
-            "adding outbound ESP SA" => thread.adding = Some(Adding::Outbound),
-            "registering outbound ESP SA" => thread.adding = Some(Adding::Registered),
+            "adding outbound ESP SA" | "registering outbound ESP SA" => {
+                thread.adding = Some(Adding::Outbound);
+            }
             text => {
                 if let Some(rest) = text.strip_prefix("SPI 0x") {
                     return self.spi(number, rest);
@@ -130,38 +142,80 @@ impl Reader {
         None
     }
 
-    /// Matches an SPI with its keys.
+    /// Matches an SPI with its keys. An outbound SA may be registered first, and added by another thread.
     fn spi(&mut self, number: u8, text: &str) -> Option<Event> {
         let spi = hexadecimal(text.split([',', ' ']).next()?)?;
         let thread = self.threads.get_mut(&number)?;
         let adding = thread.adding.take()?;
-        let known = if thread.cipher {
-            let from_initiator = thread.initiator == !matches!(adding, Adding::Inbound);
-            thread.keys.get_mut(usize::from(!from_initiator))
-        } else {
-            None
+        let pending = match adding {
+            Adding::Inbound => &mut self.inbound,
+            Adding::Outbound => &mut self.outbound,
         };
-        let event = match adding {
-            Adding::Inbound => known.and_then(Option::take).map(|keys| Event::Inbound(spi, keys)),
-            Adding::Outbound => {
-                let keys = self.registered.remove(&spi).or_else(|| known.and_then(Option::take));
-                keys.map(|keys| Event::Outbound(spi, keys))
+        if adding == Adding::Outbound && pending.0.contains_key(&spi) {
+            return None;
+        }
+        match thread.keys_of(adding) {
+            Some(keys) => {
+                pending.insert(spi, keys);
+                None
             }
-            Adding::Registered => {
-                if let Some(keys) = known.and_then(Option::take) {
-                    while self.registered.len() >= REGISTERED_MAX {
-                        self.registered.pop_first();
-                    }
-                    self.registered.insert(spi, keys);
-                }
-                return None;
-            }
+            None => Some(Event::Unusable(spi)),
+        }
+    }
+
+    /// `inbound CHILD_SA t{2} established with SPIs 3e421972_i b44a2c25_o and TS 10.0.0.0/24 === 10.1.0.0/24`;
+    /// without the first word it is both directions.
+    fn established(&mut self, number: u8, text: &str) -> Vec<Event> {
+        let (begin, rest) = match text.split_once(" established with SPIs ") {
+            Some((begin, rest)) if begin.contains("CHILD_SA ") => (begin, rest),
+            _ => return Vec::new(),
         };
-        Some(event.unwrap_or(Event::Unusable(spi)))
+        let Some((spis, selectors)) = rest.split_once(" and TS ") else { return Vec::new() };
+        let selectors = Selectors::parse(selectors, &self.names);
+        let port = self.threads.get(&number).and_then(|thread| thread.from);
+        let mut events = Vec::from_iter(port.map(Event::Heard));
+        for spi in spis.split(' ') {
+            let is_inbound = match spi.split_once('_') {
+                Some((_, "i")) if !begin.starts_with("outbound") => true,
+                Some((_, "o")) if !begin.starts_with("inbound") => false,
+                _ => continue,
+            };
+            let pending = if is_inbound { &mut self.inbound } else { &mut self.outbound };
+            let spi = spi.split('_').next().and_then(hexadecimal);
+            let known = spi.and_then(|spi| pending.0.remove_entry(&spi));
+            events.extend(known.map(|(spi, keys)| match selectors.clone() {
+                Some(selectors) if is_inbound => Event::Inbound(spi, keys, selectors),
+                Some(selectors) => Event::Outbound(spi, keys, selectors),
+                None => Event::Unusable(spi),
+            }));
+        }
+        events
     }
 }
 
 impl Thread {
+    /// A line about the exchange that the thread handles.
+    fn exchange(&mut self, text: &str) {
+        if let Some(addresses) = text.strip_prefix("received packet: from ") {
+            // "127.0.0.2[4500] to 127.0.0.1[4501] (190 bytes)"
+            let port = addresses.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+            self.from = port.and_then(|(port, _)| port.parse().ok());
+        } else if let Some(message) = text.strip_prefix("parsed ") {
+            // "parsed CREATE_CHILD_SA response 2 [ SA No TSi TSr ]"
+            let initiator = message.split(' ').nth(1) == Some("response");
+            *self = Self { from: self.from, initiator, ..Self::default() };
+        } else if let Some(proposal) = text.strip_prefix("selected proposal: ESP:") {
+            // "selected proposal: ESP:AES_GCM_16_256/NO_EXT_SEQ"
+            self.extended = !proposal.contains("NO_EXT_SEQ");
+        }
+    }
+
+    /// Takes the keys of one direction, if the cipher is supported.
+    fn keys_of(&mut self, adding: Adding) -> Option<Keys> {
+        let from_initiator = self.initiator == (adding == Adding::Outbound);
+        if self.cipher { self.keys.get_mut(usize::from(!from_initiator))?.take() } else { None }
+    }
+
     /// A line about keys.
     fn detail(&mut self, text: &str) {
         if let Some(rest) = text.strip_prefix("using ") {
@@ -246,11 +300,7 @@ mod tests {
 
     fn events(log: &str) -> Vec<Event> {
         let mut reader = Reader::default();
-        let event = |line| match reader.line(line) {
-            Line::Secret(event) => event,
-            Line::Public => None,
-        };
-        log.lines().filter_map(event).collect()
+        log.lines().flat_map(|line| reader.line(line).events).collect()
     }
 
     fn keys(hex: &str) -> Keys {
@@ -264,21 +314,27 @@ mod tests {
         let short: Vec<_> = all
             .iter()
             .map(|event| match event {
-                Event::Inbound(spi, _) => ("in", *spi),
-                Event::Outbound(spi, _) => ("out", *spi),
+                Event::Inbound(spi, ..) => ("in", *spi),
+                Event::Outbound(spi, ..) => ("out", *spi),
                 Event::InboundGone(spi) => ("in gone", *spi),
                 Event::OutboundGone(spi) => ("out gone", *spi),
                 Event::Flushed => ("flushed", 0),
                 Event::Unusable(spi) => ("unusable", *spi),
+                Event::Heard(port) => ("heard", u32::from(*port)),
             })
             .collect();
         let expected = [
+            ("heard", 4500),
             ("in", 0xc53c_89d2),
             ("out", 0x0133_af07),
+            ("heard", 4500),
             ("in", 0x3e42_1972),
+            ("heard", 4500),
             ("out", 0xb44a_2c25),
             ("out gone", 0x0133_af07),
+            ("heard", 4500),
             ("in", 0x1db9_78ee),
+            ("heard", 4500),
             ("out", 0x4482_4fd1),
             ("out gone", 0xb44a_2c25),
             ("in gone", 0x1db9_78ee),
@@ -292,35 +348,37 @@ mod tests {
 
     #[test]
     fn each_direction_has_its_key() {
+        let inbound = |event: &Event| match event {
+            Event::Inbound(spi, keys, _) => Some((*spi, keys.clone())),
+            _ => None,
+        };
+        let outbound = |event: &Event| match event {
+            Event::Outbound(spi, keys, _) => Some((*spi, keys.clone())),
+            _ => None,
+        };
         let all = events(LOG);
+        let inbound: Vec<_> = all.iter().filter_map(inbound).collect();
+        let outbound: Vec<_> = all.iter().filter_map(outbound).collect();
         let begun = keys(
             "43 43 8C 6D 3B 17 D6 35 DE 5E 85 04 8B 40 96 3F 27 1B 16 75 95 7F A0 72 28 D5 C1 4E A4 B9 40 B7 F4 04 48 24",
         );
-        assert_eq!(
-            all[0],
-            Event::Inbound(0xc53c_89d2, begun),
-            "the responder's: we are the initiator"
-        );
+        assert_eq!(inbound[0], (0xc53c_89d2, begun), "the responder's: we are the initiator");
         let asked = keys(
             "A3 77 38 BE FA 06 F2 57 2C 3A 6B DB 08 ED 2C 56 D7 D2 2C A2 B5 7D B7 D4 4C B7 9B D0 B6 40 D5 3A A8 E4 7D 29",
         );
-        assert_eq!(
-            all[5],
-            Event::Inbound(0x1db9_78ee, asked),
-            "the initiator's: we are the responder"
-        );
+        assert_eq!(inbound[2], (0x1db9_78ee, asked), "the initiator's: we are the responder");
         let later = keys(
             "FA 60 44 C2 3E 95 3D E8 3C A1 E9 3B D1 B1 30 2A 1C 1E DB F4 62 F1 96 16 19 FF D3 24 AB F8 A7 07 C7 3D 5D E4",
         );
-        assert_eq!(all[6], Event::Outbound(0x4482_4fd1, later), "another thread puts it in force");
+        assert_eq!(outbound[2], (0x4482_4fd1, later), "another thread puts it in force");
     }
 
     #[test]
     fn lines_with_keys_are_secret() {
         let mut reader = Reader::default();
         for line in LOG.lines() {
-            let public = reader.line(line) == Line::Public;
-            assert_eq!(public, !line.contains("[CHD]") && !line.contains("[ESP]"), "{line}");
+            let secret = reader.line(line).secret;
+            assert_eq!(secret, line.contains("[CHD]") || line.contains("[ESP]"), "{line}");
         }
     }
 
@@ -331,7 +389,30 @@ mod tests {
         let log = LOG.replace("NO_EXT_SEQ", "EXT_SEQ");
         assert_eq!(events(&log)[0], Event::Unusable(0xc53c_89d2));
         let log = LOG.replace("45 85 F8", "45 8X F8");
-        assert!(matches!(events(&log)[1], Event::Unusable(0x0133_af07)));
+        assert_eq!(events(&log)[0], Event::Unusable(0x0133_af07));
+    }
+
+    #[test]
+    fn an_association_has_the_selectors_of_its_line() {
+        let named = |local: &str| LOG.replace("TS 0.0.0.0/0 ===", &format!("TS {local} ==="));
+        let own = Selectors::parse("10.0.0.0/24 === 0.0.0.0/0", &Names::default()).unwrap();
+        let all = events(&named("10.0.0.0/24"));
+        let all = all.iter().filter_map(|event| match event {
+            Event::Inbound(_, _, selectors) | Event::Outbound(_, _, selectors) => Some(selectors),
+            _ => None,
+        });
+        assert_eq!(all.collect::<Vec<_>>(), vec![&own; 6]);
+        let unknown = events(&named("10.0.0.0/24[what]"));
+        assert_eq!(unknown[1..3], [0xc53c_89d2, 0x0133_af07].map(Event::Unusable));
+    }
+
+    #[test]
+    fn an_association_comes_from_the_port_of_its_message() {
+        let log = LOG.replace(
+            "10[NET] received packet: from 192.0.2.2[4500]",
+            "10[NET] received packet: from 192.0.2.2[7]",
+        );
+        assert_eq!(events(&log)[0], Event::Heard(7));
     }
 
     proptest! {
@@ -343,6 +424,8 @@ mod tests {
                 let _ = reader.line(&format!("10[CHD] {line}"));
                 let _ = reader.line(&format!("10[CHD] encryption initiator key => {line}"));
                 let _ = reader.line(&format!("10[CHD]    0: {line}"));
+                let _ = reader.line(&format!("10[NET] received packet: from {line}"));
+                let _ = reader.line(&format!("10[IKE] CHILD_SA established with SPIs {line}"));
             }
         }
     }

@@ -2,22 +2,23 @@
 //!
 //! charon negotiates keys (IKEv2) and logs them; ESP is done here. One thread reads the TUN device, encrypts and
 //! sends; another receives, decrypts and writes to the device. IKE and ESP share UDP port 4500 (RFC 3948): a third
-//! thread relays charon's messages to it.
+//! thread relays charon's messages to it. The remote end may be behind a NAT that changes its port.
 
 pub(crate) mod api;
 mod charon;
 mod counters;
 pub(crate) mod document;
+mod endpoint;
 mod inward;
 mod keys;
 mod outward;
 mod rekey;
+mod relay;
+mod selectors;
 mod socket;
 
 use std::{
-    fs,
-    io::{self, ErrorKind},
-    net::{Ipv4Addr, UdpSocket},
+    fs, io,
     path::Path,
     sync::{
         Arc,
@@ -45,15 +46,15 @@ use self::{
     charon::Charon,
     counters::Counters,
     document::{Document, Ike},
+    endpoint::Endpoint,
     inward::{Inside, Inward},
     keys::Event,
     outward::{Batch, Outward},
     rekey::Rekey,
-    socket::{Socket, UDP_MAX_LEN},
+    relay::{PEER, Relay},
+    selectors::Selectors,
+    socket::Socket,
 };
-
-/// Address at which charon sees the remote end.
-const PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// Queue length of the TUN device, packets. The kernel's default of 500 overflows in bursts at some Gbit/s.
 const TUN_QUEUE: u32 = 4096;
@@ -67,7 +68,8 @@ pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
     let listener = control::bind(Path::new(&document.control)).context("control API")?;
     let (ended, end) = mpsc::channel();
     let counters = Arc::new(Counters::default());
-    let threads = carry(&document, &counters, &ended)?;
+    let endpoint = Arc::new(Endpoint::new(document.remote));
+    let threads = carry(&document, &endpoint, &counters, &ended)?;
     let mut charon = Charon::start(&document.ike).context("setpriv (Debian package util-linux)")?;
     let associations = Arc::new(Associations::default());
     let (known, guard) = (Arc::clone(&associations), LogGuard(ended.clone()));
@@ -77,7 +79,7 @@ pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
         threads.send(event);
     };
     charon.read(handle).context("log of the key exchange")?;
-    let router = api::router(Arc::new(Api::new(document, counters, associations)));
+    let router = api::router(Arc::new(Api::new(document, counters, associations, endpoint)));
     let stop = move || {
         let _ = ended.send(End::Asked); // fails only if the process is ending already
     };
@@ -118,6 +120,8 @@ impl Drop for LogGuard {
 struct Threads {
     outward: Sender<Event>,
     inward: Sender<Event>,
+    endpoint: Arc<Endpoint>,
+    relay: Arc<Relay>,
 }
 
 impl Threads {
@@ -130,9 +134,16 @@ impl Threads {
                 let _ = self.outward.send(Event::Flushed);
                 self.inward.send(Event::Flushed)
             }
+            Event::Heard(port) => {
+                if let Some(outer) = self.relay.outer(port) {
+                    self.endpoint.follow(outer);
+                }
+                Ok(())
+            }
             Event::Unusable(spi) => {
                 let spi = format!("{spi:#010x}");
-                tracing::error!(spi, "an association with other than AES-GCM and 32-bit numbers");
+                let why = "not AES-GCM with 32-bit numbers, or selectors that are not understood";
+                tracing::error!(spi, "an association cannot be used: {why}");
                 Ok(())
             }
         };
@@ -142,18 +153,18 @@ impl Threads {
 /// Creates the device and the socket, and starts the threads that carry packets.
 fn carry(
     document: &Document,
+    endpoint: &Arc<Endpoint>,
     counters: &Arc<Counters>,
     ended: &Sender<End>,
 ) -> anyhow::Result<Threads> {
     let interface = &document.interface;
-    let socket = Socket::open(document).with_context(|| format!("UDP port 4500 at {interface}"))?;
+    let socket = Socket::open(document, Arc::clone(endpoint));
+    let socket = socket.with_context(|| format!("UDP port 4500 at {interface}"))?;
     let (socket, tun) = (Arc::new(socket), Arc::new(device(document)?));
-    let Ike { port, peer_port, .. } = document.ike;
     let rekey = document.ike.rekey.as_ref().map(start_rekeying).transpose()?;
-    let ike =
-        UdpSocket::bind((PEER, peer_port)).with_context(|| format!("UDP {PEER}:{peer_port}"))?;
-    ike.connect((Ipv4Addr::LOCALHOST, port)).context("key exchange")?;
-    let ike = Arc::new(ike);
+    let Ike { peer_port, .. } = document.ike;
+    let relay = Relay::open(&document.ike, Arc::clone(endpoint));
+    let relay = Arc::new(relay.with_context(|| format!("UDP {PEER}:{peer_port}"))?);
     let (outward, outward_events) = mpsc::channel();
     let (inward, inward_events) = mpsc::channel();
     let sealing = Outward {
@@ -163,6 +174,7 @@ fn carry(
         counters: Arc::clone(counters),
         events: outward_events,
         association: None,
+        selectors: Selectors::default(),
         batch: Batch::default(),
         dscp: document.dscp,
         rekey,
@@ -171,14 +183,16 @@ fn carry(
         tun,
         counters: Arc::clone(counters),
         associations: Inbounds::default(),
-        ike: Arc::clone(&ike),
+        endpoint: Arc::clone(endpoint),
+        relay: Arc::clone(&relay),
         join: Coalescer::default(),
     };
     let opening = Inward { socket: Arc::clone(&socket), events: inward_events, inside };
     spawn("seal", ended.clone(), || sealing.run().context("packets into the tunnel"))?;
     spawn("open", ended.clone(), || opening.run().context("packets out of the tunnel"))?;
-    spawn("ike", ended.clone(), move || negotiate(&ike, &socket).context("key exchange"))?;
-    Ok(Threads { outward, inward })
+    let relaying = Arc::clone(&relay);
+    spawn("ike", ended.clone(), move || relaying.run(&socket).context("key exchange"))?;
+    Ok(Threads { outward, inward, endpoint: Arc::clone(endpoint), relay })
 }
 
 /// Starts the thread that runs the rekeying command.
@@ -188,21 +202,6 @@ fn start_rekeying(rekey: &document::Rekey) -> anyhow::Result<Rekey> {
     let serve = move || rekey::serve(&command, &requests);
     thread::Builder::new().name("rekey".into()).spawn(serve).context("thread")?;
     Ok(Rekey::new(rekey.after, sender))
-}
-
-/// Relays charon's messages to the remote end. charon retransmits what is lost.
-fn negotiate(ike: &UdpSocket, socket: &Socket) -> io::Result<()> {
-    let mut message = vec![0; UDP_MAX_LEN];
-    loop {
-        match ike.recv(&mut message) {
-            Ok(len) => {
-                let _ = socket.send(message.get(..len).unwrap_or_default(), len, 0);
-            }
-            // charon is not listening yet, or has closed its socket.
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 fn spawn(

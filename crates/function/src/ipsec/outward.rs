@@ -18,6 +18,7 @@ use super::{
     document::Dscp,
     keys::Event,
     rekey::Rekey,
+    selectors::Selectors,
     socket::{Socket, UDP_MAX_LEN},
 };
 
@@ -33,6 +34,8 @@ pub(super) struct Outward {
     pub(super) counters: Arc<Counters>,
     pub(super) events: Receiver<Event>,
     pub(super) association: Option<Outbound>,
+    /// Of the association.
+    pub(super) selectors: Selectors,
     pub(super) batch: Batch,
     pub(super) dscp: Dscp,
     pub(super) rekey: Option<Rekey>,
@@ -83,9 +86,10 @@ impl Outward {
     fn renew(&mut self) -> bool {
         loop {
             match self.events.try_recv() {
-                Ok(Event::Outbound(spi, keys)) => {
+                Ok(Event::Outbound(spi, keys, selectors)) => {
                     self.flush();
                     self.association = Outbound::new(spi, &keys);
+                    self.selectors = selectors;
                     self.rekey.iter_mut().for_each(Rekey::renewed);
                 }
                 Ok(Event::OutboundGone(spi)) => {
@@ -104,6 +108,10 @@ impl Outward {
             self.counters.dropped(Cause::Selector, 1);
             return;
         };
+        if self.association.is_some() && !self.selectors.allow_outward(&packet) {
+            self.counters.dropped(Cause::Selector, 1);
+            return;
+        }
         let tos = self.dscp.outside(packet.dscp() << 2 | packet.ecn());
         match read.segmentation.map(|cut| GsoPacket::new(bytes, cut)) {
             None => self.push(tos, bytes.len(), |to| to.copy_from_slice(bytes)),

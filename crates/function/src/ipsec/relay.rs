@@ -1,0 +1,202 @@
+//! Relays IKE messages between charon and the remote end.
+//!
+//! charon sees the remote end at [`PEER`], and each of its outer ports (there are several where NAT changes it) as a
+//! port of its own there. So a response goes where its request came from (RFC 7296 section 2.11), and charon's log
+//! says from which port an authenticated exchange came.
+
+use std::{
+    io::{self, ErrorKind},
+    net::{Ipv4Addr, SocketAddrV4, UdpSocket},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use hawser_wire::esp::UDP_PORT;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::{
+    document::Ike,
+    endpoint::Endpoint,
+    socket::{Socket, UDP_MAX_LEN},
+};
+
+/// Address at which charon sees the remote end.
+pub(super) const PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// Outer ports that are known at a time. One is in use; the others are of earlier mappings, or forged.
+const PORTS: usize = 8;
+
+/// Offset of the flags in an IKE message behind a non-ESP marker (RFC 7296 section 3.1, RFC 3948 section 2.2).
+const FLAGS: usize = 4 + 19;
+/// Flag of a response.
+const RESPONSE: u8 = 0x20;
+
+/// The sockets to charon.
+pub(super) struct Relay {
+    sockets: Vec<UdpSocket>,
+    /// Local port of each socket.
+    locals: Vec<u16>,
+    ports: Mutex<Ports>,
+    endpoint: Arc<Endpoint>,
+}
+
+impl Relay {
+    /// Opens the sockets, the first at the configured port.
+    pub(super) fn open(ike: &Ike, endpoint: Arc<Endpoint>) -> io::Result<Self> {
+        let open = |at: usize| {
+            let socket = UdpSocket::bind((PEER, if at == 0 { ike.peer_port } else { 0 }))?;
+            socket.connect((Ipv4Addr::LOCALHOST, ike.port))?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        };
+        let sockets = (0..PORTS).map(open).collect::<io::Result<Vec<_>>>()?;
+        let local = |socket: &UdpSocket| socket.local_addr().map(|address| address.port());
+        let locals = sockets.iter().map(local).collect::<io::Result<_>>()?;
+        Ok(Self { sockets, locals, ports: Ports::default().into(), endpoint })
+    }
+
+    /// Passes a message from an outer port to charon.
+    pub(super) fn inward(&self, message: &[u8], outer: u16) -> io::Result<()> {
+        let at = self.ports().place(outer, self.endpoint.port());
+        let socket = self.sockets.get(at).ok_or(ErrorKind::NotFound)?;
+        socket.send(message).map(drop)
+    }
+
+    /// The outer port that charon sees as `seen`.
+    pub(super) fn outer(&self, seen: u16) -> Option<u16> {
+        let at = self.locals.iter().position(|local| *local == seen)?;
+        self.ports().outer(at)
+    }
+
+    /// Passes charon's messages to the remote end. charon retransmits what is lost.
+    pub(super) fn run(&self, out: &Socket) -> io::Result<()> {
+        let mut message = vec![0; UDP_MAX_LEN];
+        loop {
+            let mut ready: Vec<_> =
+                self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+            poll(&mut ready, None)?;
+            for (at, socket) in self.sockets.iter().enumerate() {
+                self.outward(at, socket, &mut message, out)?;
+            }
+        }
+    }
+
+    fn outward(
+        &self,
+        at: usize,
+        socket: &UdpSocket,
+        message: &mut [u8],
+        out: &Socket,
+    ) -> io::Result<()> {
+        loop {
+            match socket.recv(message) {
+                Ok(len) => {
+                    let message = message.get(..len).unwrap_or_default();
+                    let to = self.destination(at, message);
+                    let _ = out.send_to(to, message, len, 0);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                // charon is not listening yet, or has closed its socket.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Responses go where the request came from, everything else where the remote end is known to be.
+    fn destination(&self, at: usize, message: &[u8]) -> SocketAddrV4 {
+        let response = message.get(FLAGS).is_some_and(|flags| flags & RESPONSE != 0);
+        let port = if response { self.ports().outer(at) } else { None };
+        port.map_or(self.endpoint.now(), |port| self.endpoint.at(port))
+    }
+
+    fn ports(&self) -> MutexGuard<'_, Ports> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which outer port belongs to which socket. The first socket keeps the port of RFC 3948.
+struct Ports {
+    places: [Place; PORTS],
+    now: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Place {
+    outer: Option<u16>,
+    /// When a message last came from it.
+    used: u64,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        let mut places = [Place::default(); PORTS];
+        places[0].outer = Some(UDP_PORT);
+        Self { places, now: 0 }
+    }
+}
+
+impl Ports {
+    /// The socket of an outer port. A new port replaces the least recently used one other than `current`.
+    fn place(&mut self, outer: u16, current: u16) -> usize {
+        self.now += 1;
+        let known = self.places.iter().position(|place| place.outer == Some(outer));
+        let at = known.unwrap_or_else(|| self.oldest(current));
+        if let Some(place) = self.places.get_mut(at) {
+            *place = Place { outer: Some(outer), used: self.now };
+        }
+        at
+    }
+
+    fn oldest(&self, current: u16) -> usize {
+        let places = self.places.iter().enumerate().skip(1);
+        let free = places.filter(|(_, place)| place.outer != Some(current));
+        free.min_by_key(|(_, place)| place.used).map_or(1, |(at, _)| at)
+    }
+
+    fn outer(&self, at: usize) -> Option<u16> {
+        self.places.get(at)?.outer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_port_has_its_socket() {
+        let mut ports = Ports::default();
+        assert_eq!(ports.place(UDP_PORT, UDP_PORT), 0);
+        let first = ports.place(1000, UDP_PORT);
+        let second = ports.place(2000, UDP_PORT);
+        assert!(first != second && first != 0 && second != 0);
+        assert_eq!(ports.place(1000, UDP_PORT), first);
+        assert_eq!((ports.outer(first), ports.outer(second)), (Some(1000), Some(2000)));
+    }
+
+    #[test]
+    fn forged_ports_displace_neither_the_current_one_nor_the_configured_one() {
+        let mut ports = Ports::default();
+        let current = ports.place(1000, UDP_PORT);
+        for forged in 2000..3000 {
+            let at = ports.place(forged, 1000);
+            assert!(at != 0 && at != current && at < PORTS);
+        }
+        assert_eq!((ports.outer(0), ports.outer(current)), (Some(UDP_PORT), Some(1000)));
+    }
+
+    #[test]
+    fn a_response_goes_where_its_request_came_from() {
+        let ike = Ike { command: Vec::new(), port: 9, peer_port: 0, rekey: None };
+        let endpoint = Arc::new(Endpoint::new(Ipv4Addr::new(192, 0, 2, 1)));
+        let relay = Relay::open(&ike, Arc::clone(&endpoint)).unwrap();
+        let at = relay.ports().place(1000, UDP_PORT);
+        let mut message = [0; 28 + 4];
+        assert_eq!(relay.destination(at, &message).port(), UDP_PORT);
+        message[FLAGS] = RESPONSE;
+        assert_eq!(relay.destination(at, &message).port(), 1000);
+        assert_eq!(relay.outer(relay.locals[at]), Some(1000));
+        assert_eq!(relay.outer(1), None);
+        endpoint.follow(7);
+        assert_eq!(relay.destination(at, &[0xff]).port(), 7, "a keepalive");
+    }
+}
