@@ -1,6 +1,6 @@
 //! Configuration file of a service function or a service function forwarder. [`super::plan`] validates it.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     health::document::{Fail, Function},
     mac::Mac,
+    rest::Rest,
 };
 
 /// Configuration of a node on service paths (RFC 7665): a service function forwarder (SFF) with its
@@ -79,7 +80,7 @@ pub(crate) struct Firewall {
     /// Keep state of flows, so that replies to an allowed flow pass.
     #[serde(default)]
     pub(crate) remember: Option<Remember>,
-    /// Serves the rules over TCP with authentication. The control socket serves them, too.
+    /// Serves the rules over TCP, with TLS and authentication. The control socket serves them, too.
     #[serde(default)]
     pub(crate) rest: Option<Rest>,
 }
@@ -104,17 +105,6 @@ fn remembered_flows() -> u32 {
 
 fn remembered_s() -> u32 {
     300
-}
-
-/// An API over TCP.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Rest {
-    /// Address and port.
-    pub(crate) listen: SocketAddr,
-    /// File with the bearer token (`authorization: Bearer TOKEN`), at least 16 characters.
-    #[schemars(length(min = 1, max = 4096))]
-    pub(crate) token_file: String,
 }
 
 /// Rules of a firewall. The first rule that matches applies.

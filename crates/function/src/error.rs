@@ -6,7 +6,7 @@ use std::{
 };
 
 use hawser_daemon::{
-    config::{self, Invalid},
+    config::{self, FieldError, Invalid},
     failure::Failure,
 };
 
@@ -22,6 +22,12 @@ pub(crate) enum Error {
     /// A file cannot be read or written.
     #[error("{path}: {source}", path = path.display())]
     File { path: PathBuf, source: io::Error },
+}
+
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Self {
+        Self::Invalid(Invalid { errors: vec![error] })
+    }
 }
 
 impl Error {

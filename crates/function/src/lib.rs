@@ -25,7 +25,7 @@ use anyhow::Context;
 use clap::Subcommand;
 use hawser_daemon::{config::load, control, failure::Failure, schema};
 
-use self::{api::Api, health::Monitor, node::Node, plan::Kind};
+use self::{api::Api, error::Error, health::Monitor, node::Node, plan::Kind};
 
 /// Schemas of this role.
 pub const SCHEMAS: &[schema::Entry] = &[
@@ -53,8 +53,8 @@ Examples:
        -d '{\"events\": 20, \"spi\": 1}' http://sff/v1/trace
   curl --unix-socket sff.sock http://sff/v1/trace
   hawserd function firewall --config fw.json
-  curl -H 'authorization: Bearer TOKEN' -H 'content-type: application/json' -X POST \\
-       -d '{\"source\": \"10.9.0.0/16\", \"action\": \"deny\"}' http://192.0.2.7:8080/v1/rules
+  curl --cacert ca.pem -H 'authorization: Bearer TOKEN' -H 'content-type: application/json' -X POST \\
+       -d '{\"source\": \"10.9.0.0/16\", \"action\": \"deny\"}' https://192.0.2.7:8443/v1/rules
 ";
 
 /// Service function chaining: classifiers, forwarders (NSH), proxies and functions.
@@ -148,15 +148,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let listener = control::bind(Path::new(&plan.document.control)).context("control API")?;
+    let rest = plan.document.firewall.as_ref().and_then(|firewall| firewall.rest.as_ref());
+    let rest = rest.map(rest::Api::open).transpose();
+    let rest = rest.map_err(|error| Error::from(error).into_failure(&file.config))?;
     let node = Node::open(kind, plan).map_err(|error| error.into_failure(&file.config))?;
-    let rest = node.plan().document.firewall.as_ref().and_then(|firewall| firewall.rest.clone());
     let (stop, stopped) = mpsc::channel();
     let monitor = Monitor::new(&node.plan().document.functions);
     let api = Api::new(kind, node, monitor.clone());
     let updated = Arc::clone(&api);
     monitor.start(move || updated.avoid_down()).context("health checks")?;
-    let open = rest.map(|rest| rest::serve(&rest, api::rules_router(Arc::clone(&api))));
-    open.transpose().context("REST API")?;
+    let serving = rest.map(|rest| rest.serve(api::rules_router(Arc::clone(&api))));
+    serving.transpose().context("REST API")?;
     let router = api::router(Arc::clone(&api)).merge(api::rules_router(api));
     let ends = move || {
         let _ = stop.send(()); // fails only if the process is ending already

@@ -20,6 +20,7 @@ use super::{
     fields::{repeated, within},
     health::{Down, Verdict, check_functions, check_names},
     mac::Mac,
+    rest::Rest,
 };
 
 /// What kind of node it is.
@@ -131,6 +132,7 @@ impl Plan {
 
 fn check_firewall(kind: Kind, document: &Document) -> Option<FieldError> {
     match (&document.firewall, kind == Kind::Firewall) {
+        (Some(firewall), true) => firewall.rest.as_ref().and_then(Rest::check),
         (None, true) => Some(FieldError::new("firewall", Value::Null, "the firewall's settings")),
         (Some(firewall), false) => {
             Some(FieldError::new("firewall", json!(firewall), "nothing: only a firewall has this"))

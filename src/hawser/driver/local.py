@@ -36,7 +36,7 @@ from hawser.node.change import Settings
 from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import emulator
 from hawser.overlay.lab.facts import Facts
-from hawser.overlay.lab.plan import AGENTS, DaemonPlan, GatewayDaemon, NetworkPlan
+from hawser.overlay.lab.plan import AGENTS, DaemonPlan, FirewallDaemon, GatewayDaemon, NetworkPlan
 from hawser.spec.names import INTERNET
 from hawser.spec.workflow import Change
 from hawser.store.environment import environment
@@ -368,7 +368,10 @@ def _record(name: str, plan: NetworkPlan) -> state.LabRecord:
 def _certificates(directory: Path, plan: NetworkPlan) -> None:
     gateways = (each.config for each in _gateways(plan, joined=False))
     branches = {config.branch for config in gateways if config.tls is not None}
-    if branches:
+    firewalls = (each for each in plan.daemons if isinstance(each, FirewallDaemon))
+    servers = {each.name for each in firewalls if each.config.firewall.rest is not None}
+    if branches | servers:
         from hawser.driver.parts import pki  # cryptography takes long to import
 
-        pki.make(directory / "pki", sorted(branches))
+        pki.make(directory / "pki", sorted(branches | servers))
+        pki.make_tokens(directory / "pki", sorted(servers))

@@ -160,6 +160,9 @@ class Function(Model):
     """What a firewall does with packets that match no rule. Default: `allow`."""
     stateful: bool = False
     """Whether a firewall lets replies to allowed flows pass."""
+    rest: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """TCP port at which the rules of a firewall can be set over HTTPS, with the lab's certificates
+    and a token. Without it, only through its control socket."""
     proxy: Proxy | None = None
     """With `srv6`, the SR proxy of a function that does not support it. Without a proxy the
     function is itself a segment."""

@@ -181,6 +181,33 @@ def test_a_firewall_of_the_workflow_has_its_rules(deploy: Deploy) -> None:
     until(lambda: counters(lab, "fw").drops["denied"] > 0)
 
 
+def test_the_rules_of_a_firewall_are_set_over_https(deploy: Deploy) -> None:
+    """With the lab's certificates, by whoever has the token."""
+    document = with_(WORKFLOW, "functions.fw.rest", 8443)
+    lab = deploy(chain(["fw"], document, steering="nsh"))
+    client, keys = lab.nodes["client"], lab.directory / "pki"
+    assert ping(client, SERVER) == 3
+    token = (keys / "fw.token").read_text().strip()
+    assert ((keys / "fw.token").stat().st_mode & 0o777) == 0o600
+    url = ["--cacert", str(keys / "ca.pem"), "--resolve", "fw:8443:127.0.0.1"]
+    curl = [
+        "curl",
+        "-sS",
+        "-w",
+        "%{http_code}",
+        *url,
+        "https://fw:8443/v1/rules",
+        "-o",
+        "/dev/null",
+    ]
+    assert lab.nodes["fw"].run(curl, timeout=60).stdout == "401"
+    change = ["-H", f"authorization: Bearer {token}", "-H", "content-type: application/json"]
+    change += ["-X", "PUT", "-d", '{"rules": [{"protocol": 1, "action": "deny"}]}']
+    assert lab.nodes["fw"].run([*curl, *change], timeout=60).stdout == "200"
+    assert ping(client, SERVER) == 0
+    assert counters(lab, "fw").drops["denied"] > 0
+
+
 def test_what_functions_count_is_told(deploy: Deploy) -> None:
     lab = deploy(chain(steering="nsh"))
     with Passive(lab) as passive:

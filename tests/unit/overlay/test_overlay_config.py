@@ -188,7 +188,11 @@ FIREWALL = function.FirewallConfig(
         rules_file=PurePosixPath("fw.rules.json"),
         otherwise=Action.DENY,
         remember=function.Remember(),
-        rest=function.Rest(listen="10.0.0.1:80", token_file=PurePosixPath("token")),
+        rest=function.Rest(
+            listen="10.0.0.1:80",
+            token_file=PurePosixPath("token"),
+            tls=function.Tls(certificate=PurePosixPath("pem"), key=PurePosixPath("key")),
+        ),
     ),
 )
 SFF = function.SffConfig(
@@ -281,7 +285,8 @@ def test_paths_are_placed_in_a_directory() -> None:
     ]
     assert placed.placed(here) == placed
     assert [str(path) for path in FIREWALL.placed(here).paths()] == [
-        *("/run/lab/fw.sock", "/run/lab/fw.rules.json", "/run/lab/token"),
+        *("/run/lab/fw.sock", "/run/lab/fw.rules.json"),
+        *("/run/lab/token", "/run/lab/pem", "/run/lab/key"),
     ]
 
 

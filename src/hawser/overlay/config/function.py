@@ -184,11 +184,21 @@ class Remember(Part):
     """for so many seconds after their last packet."""
 
 
+class Tls(Part):
+    """Certificate of a server."""
+
+    certificate: Place
+    key: Place
+
+
 class Rest(Part):
     """A REST API for rules."""
 
     listen: str
     token_file: Place
+    """Bearer tokens, one a line."""
+    tls: Annotated[Tls | None, OMIT_NONE] = None
+    """Required off loopback addresses."""
 
 
 class Firewall(Part):

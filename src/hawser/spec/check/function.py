@@ -17,6 +17,7 @@ _OF = MappingProxyType(
         "rules": FunctionKind.FIREWALL,
         "otherwise": FunctionKind.FIREWALL,
         "stateful": FunctionKind.FIREWALL,
+        "rest": FunctionKind.FIREWALL,
         "command": FunctionKind.PROXY,
         "setup": FunctionKind.PROXY,
         "files": FunctionKind.PROXY,

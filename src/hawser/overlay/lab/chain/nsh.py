@@ -24,9 +24,11 @@ from hawser.overlay.config.function import (
     Port,
     Position,
     Remember,
+    Rest,
     Rule,
     SffConfig,
     Target,
+    Tls,
     VxlanGpe,
 )
 from hawser.overlay.config.function import ServicePath as CheckedPath
@@ -40,6 +42,9 @@ from hawser.spec.match import PROTOCOLS, Match
 from hawser.spec.service_path import ServicePath
 from hawser.spec.topology import node_ports
 from hawser.spec.way import Hop as WayHop
+
+_PKI = ("pem", "key", "token")
+"""Endings of the files of a server, in the lab's folder `pki`: certificate, key and tokens."""
 
 
 def steer(layout: Layout, added: Additions) -> None:
@@ -209,6 +214,13 @@ def _target(layout: Layout, name: str, instance: Instance, back: Position | None
     return Target(port=instance.name, mac=mac, back=answers, instance=checked)
 
 
+def _rest(name: str, port: int) -> Rest:
+    """Give the REST API of a firewall, whose files the driver makes."""
+    certificate, key, token = (PurePosixPath("pki", f"{name}.{end}") for end in _PKI)
+    tls = Tls(certificate=certificate, key=key)
+    return Rest(listen=f"0.0.0.0:{port}", token_file=token, tls=tls)
+
+
 def _tunnel(layout: Layout, leg: tuple[WayHop, ...]) -> Target:
     first, last = leg[0], leg[-1]
     tunnel = VxlanGpe(remote=layout.address(last.neighbour))
@@ -226,6 +238,7 @@ def _function(instance: Instance) -> ForwarderDaemon | FirewallDaemon:
         rules_file=PurePosixPath(file),
         otherwise=spec.otherwise or Action.ALLOW,
         remember=Remember() if spec.stateful else None,
+        rest=_rest(name, spec.rest) if spec.rest else None,
     )
     rules = tuple(FirewallRule(action=rule.action, **_looks(rule)) for rule in spec.rules)
     return FirewallDaemon(
