@@ -34,6 +34,28 @@ def test_shipped_workflows_load(path: Path) -> None:
     assert load(str(path), read).name == path.stem
 
 
+@pytest.mark.parametrize("name", ["aws-sfc-ohio", "aws-sfc-sydney"])
+def test_chains_over_aws_take_trials_of_a_minute(name: str) -> None:
+    """As their heads advertise."""
+    path = next(path for path in WORKFLOWS if path.stem == name)
+    long = load(str(path), read, ("measurements.search.trial=60 s",))
+    assert long.reference == load(str(path), read).reference
+    published = [r.variant for r in long.reference if r.metric == "conditional_throughput"]
+    assert all(v.get("functions") == "ipsec" or "uncapped" in v["instance"] for v in published)
+
+
+@pytest.mark.parametrize("name", ["aws-sfc-ohio", "aws-sfc-sydney"])
+def test_a_small_instance_is_half_a_large_one(name: str) -> None:
+    path = next(path for path in WORKFLOWS if path.stem == name)
+    cores = {
+        v.labels["instance"]: v.scenario.functions["enc"].cpu
+        for v in load(str(path), read).variants
+        if v.labels["functions"] == "ipsec"
+    }
+    assert cores["small"] is not None
+    assert cores["large"] == cores["large-uncapped"] == 2 * cores["small"]
+
+
 def test_without_variants_there_is_one() -> None:
     workflow = small()
     assert [variant.labels for variant in workflow.variants] == [{}]
