@@ -22,7 +22,7 @@ each solution and added where they gain, so that the optimum is that over all of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
@@ -78,7 +78,7 @@ class Program:
     def __init__(self) -> None:
         self._shape: _Shape | None = None
         self._solver: Solver | None = None
-        self._transits: list[tuple[int, int]] = []
+        self._transits = np.empty((0, 2), dtype=int)
         """Pair and transit of each y[s,t,d], in the order of the columns."""
 
     def solve(self, wan: Wan, demand: Demand) -> Flows:
@@ -100,10 +100,10 @@ class Program:
         if len(shape.branches) > _ALL_TRANSITS:
             for _ in range(_ROUNDS):
                 more = shape.gaining(found.prices, self._transits)
-                if not more:
+                if not len(more):
                     break
                 solver.add(shape.transit_columns(more))
-                self._transits += more
+                self._transits = np.concatenate([self._transits, more])
                 found = solver.solve()
                 iterations += found.iterations
         return self._flows(shape, found, iterations)
@@ -112,7 +112,7 @@ class Program:
         """Give the program of these ports and tunnels, made anew if they are others than before."""
         if self._shape is None or self._solver is None or not self._shape.fits(wan):
             self._shape = shape = _Shape(wan)
-            self._transits = list(shape.first_transits(wan))
+            self._transits = shape.first_transits(wan)
             columns = columns_of([shape.own_columns(), shape.tunnel_columns(wan)])
             rows = len(shape.pairs) + len(shape.hops) + 2 * len(shape.ports)
             upper = np.zeros(rows)
@@ -131,7 +131,7 @@ class Program:
             pair = shape.pairs[shape.direct[index]]
             ways.setdefault(pair, {})[None] = MEGABIT * float(direct[index])
         for index in np.nonzero(by_transit > _NOTHING)[0]:
-            number, transit = self._transits[index]
+            number, transit = self._transits[index].tolist()
             way = ways.setdefault(shape.pairs[number], {})
             way[shape.branches[transit]] = MEGABIT * float(by_transit[index])
         carried = MEGABIT * pieces.reshape(-1, PIECES).sum(axis=1)
@@ -155,6 +155,7 @@ class _Shape:
     def __init__(self, wan: Wan) -> None:
         self.ports: tuple[Stop, ...] = tuple(sorted(wan.ports))
         self.tunnels: tuple[Hop, ...] = tuple(sorted(wan.tunnels))
+        self._limits, self._rates = wan.ports, wan.tunnels
         self.costs = costs(wan, self.tunnels)
         self.branches = sorted({stop.branch for stop in self.ports})
         self.pairs: list[Pair] = list(permutations(self.branches, 2))
@@ -173,8 +174,12 @@ class _Shape:
 
     def fits(self, wan: Wan) -> bool:
         """Tell whether only bounds differ."""
-        same = self.tunnels == tuple(sorted(wan.tunnels)) and self.ports == tuple(sorted(wan.ports))
-        return same and np.array_equal(self.costs, costs(wan, self.tunnels))
+        if self._rates.keys() != wan.tunnels.keys() or self._limits.keys() != wan.ports.keys():
+            return False
+        prices = (
+            (each.cost_per_gb, wan.ports[stop].cost_per_gb) for stop, each in self._limits.items()
+        )
+        return all(then == now for then, now in prices)
 
     def wanted(self, wan: Wan, demand: Demand) -> Array:
         """Give each pair's demand, Mbit/s: not more than it could send if it were alone."""
@@ -227,9 +232,8 @@ class _Shape:
         rows = np.array([self.direct, np.add(len(self.pairs), hops)], dtype=int).T.reshape(-1, 2)
         return _flow_columns(rows, np.array([-1.0, 1.0]))
 
-    def transit_columns(self, chosen: Iterable[tuple[int, int]]) -> Columns:
-        """Give the flows of pairs by transits."""
-        found = np.array(list(chosen), dtype=int).reshape(-1, 2)
+    def transit_columns(self, found: Array) -> Columns:
+        """Give the flows of pairs by transits, shape (n, 2)."""
         source, target = self._ends[found[:, 0]].T
         first = len(self.pairs)
         rows = np.stack(
@@ -242,8 +246,12 @@ class _Shape:
         )
         return _flow_columns(rows, np.array([-1.0, 1.0, 1.0]))
 
-    def first_transits(self, wan: Wan) -> Iterable[tuple[int, int]]:
+    def first_transits(self, wan: Wan) -> Array:
         """Give the transits that are columns from the start: all, or those with the most room."""
+        found = [each for part in self._first_transits(wan) for each in part]
+        return np.array(found, dtype=int).reshape(-1, 2)
+
+    def _first_transits(self, wan: Wan) -> Iterator[list[tuple[int, int]]]:
         room = np.zeros(len(self.hops))
         for (left, arrived), rate in wan.tunnels.items():
             room[self._hop[left.branch, arrived.branch]] += min(
@@ -257,19 +265,18 @@ class _Shape:
             if not every and len(usable) > _FIRST_TRANSITS:
                 best = np.argsort(-through[usable], kind="stable")[:_FIRST_TRANSITS]
                 usable = np.sort(usable[best])
-            yield from ((index, int(transit)) for transit in usable)
+            yield [(index, int(transit)) for transit in usable]
 
-    def gaining(self, prices: Array, known: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Give the transits that are no columns yet and gain at these dual values, a few a pair."""
+    def gaining(self, prices: Array, known: Array) -> Array:
+        """Give the transit of each pair that gains most at these dual values, unless known."""
         pays, balances = prices[: len(self.pairs)], prices[len(self.pairs) :][: len(self.hops)]
         cost = np.where(self._hop_of >= 0, np.append(balances, 0.0)[self._hop_of], math.inf)
         source, target = self._ends.T
         gain = pays[:, None] - cost[source] - cost[:, target].T
-        taken = np.array(list(known), dtype=int).reshape(-1, 2)
-        gain[taken[:, 0], taken[:, 1]] = -math.inf
+        gain[known[:, 0], known[:, 1]] = -math.inf
         best = np.argmax(gain, axis=1)
         better = np.nonzero(gain[np.arange(len(best)), best] > _GAIN)[0]
-        return [(int(index), int(best[index])) for index in better]
+        return np.stack([better, best[better]], axis=1)
 
 
 def _flow_columns(rows: Array, signs: Array) -> Columns:

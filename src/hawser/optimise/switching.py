@@ -3,15 +3,17 @@
 Two branches are short when the optimum gives them more than their groups do now, by at least
 `Rules.gain` of what they demand. Groups are replaced once somebody has been short for
 `Rules.hold_s`; at once where groups carry nothing at all. The groups of those that are short are
-replaced alone if then nobody is short, else all that differ from the optimum's. Two branches
-whose groups were replaced `Rules.per_hour` times in an hour keep them until that is no longer so.
+replaced alone if that brings most of the gain, else all that differ from the optimum's and matter.
+Two branches whose groups were replaced `Rules.per_hour` times in an hour keep them until that is no
+longer so.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from hawser.optimise.carried import carried
@@ -24,6 +26,10 @@ from hawser.spec.route import Hop
 _HOUR_S: Final = 3600.0
 _NET: Final = 0.5
 """Least share of what some gain that has to be left after what others lose."""
+_MOST: Final = 0.8
+"""Share of the whole gain with which the replacement of a few groups is enough."""
+_MATTERS: Final = 0.01
+"""Share of all demand below which groups are not replaced to make room for others."""
 _DEAD: Final = 0.01
 """Groups that carry less than this share of the demand are replaced at once."""
 _OTHER: Final = 0.1
@@ -91,15 +97,23 @@ class _Chosen:
 
     tunnels: Mapping[Hop, float]
     demanded: float
-    times: deque[float] = field(default_factory=deque)
-    """When groups of these branches were replaced in the last hour."""
 
 
 class Switching:
     """Looks at measurements again and again, and says which groups are to be replaced."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(
+        self, rules: Rules, last_hour: Mapping[Pair, Iterable[float]] | None = None
+    ) -> None:
+        """Begin.
+
+        Args:
+            rules: how slowly to follow.
+            last_hour: when groups were replaced before, by the clock of `consider`.
+        """
         self._rules = rules
+        self._times = {pair: deque(times) for pair, times in (last_hour or {}).items()}
+        """When groups were replaced in the last hour."""
         self._program = Program()
         self._since: float | None = None
         """Since when somebody is short."""
@@ -163,12 +177,10 @@ class Switching:
         return (utility(after, wanted) - utility(before, wanted)) / MEGABIT
 
     def _may_change(self, pair: Pair, now: float) -> bool:
-        chosen = self._chosen.get(pair)
-        if chosen is None:
-            return True
-        while chosen.times and chosen.times[0] <= now - _HOUR_S:
-            chosen.times.popleft()
-        return len(chosen.times) < self._rules.per_hour
+        times = self._times.setdefault(pair, deque())
+        while times and times[0] <= now - _HOUR_S:
+            times.popleft()
+        return len(times) < self._rules.per_hour
 
     def _enough(
         self,
@@ -183,12 +195,16 @@ class Switching:
         """Give the groups to replace, and what all carry then."""
         few = {pair: wanted[pair] for pair in short}
         after = carried(wan, demand, {**current, **few})
-        if not self._short(wanted, wan, demand, best, after):
+        have = carried(wan, demand, current).objective
+        if after.objective - have >= _MOST * (best.objective - have):
             return few, after
-        all_ = {
+        least = _MATTERS * sum(demand.values())
+        all_ = few | {
             pair: ways
             for pair, ways in wanted.items()
-            if set(ways) != set(current.get(pair, ())) and self._may_change(pair, now)
+            if set(ways) != set(current.get(pair, ()))
+            and _both(demand, pair) >= least
+            and self._may_change(pair, now)
         }
         return all_, carried(wan, demand, {**current, **all_})
 
@@ -205,9 +221,8 @@ class Switching:
         have, after = flows
         last = self._chosen.get(pair)
         causes = tuple(_causes(last, wan, _both(demand, pair), paths[0])) if last else ()
-        chosen = _Chosen(wan.tunnels, _both(demand, pair), last.times if last else deque())
-        chosen.times.append(now)
-        self._chosen[pair] = chosen
+        self._chosen[pair] = _Chosen(wan.tunnels, _both(demand, pair))
+        self._times.setdefault(pair, deque()).append(now)
         return Change(
             pair=pair,
             before=paths[0],
@@ -228,7 +243,7 @@ def _causes(last: _Chosen, wan: Wan, demanded: float, ways: Iterable[Way]) -> It
         yield f"the demand was {_mbit(last.demanded)} Mbit/s when these paths were chosen"
     for tunnel in dict.fromkeys(t for way in ways for each in (way, reverse(way)) for t in each):
         now, then = wan.tunnels.get(tunnel, 0.0), last.tunnels.get(tunnel, 0.0)
-        if abs(now - then) > _OTHER * then:
+        if now != then and not abs(now - then) <= _OTHER * then:  # then may be infinite
             yield f"{route((tunnel,))} has {_mbit(now)} Mbit/s, then {_mbit(then)}"
 
 
@@ -242,4 +257,4 @@ def _names(pairs: Iterable[Pair]) -> str:
 
 
 def _mbit(rate: float) -> str:
-    return f"{rate / MEGABIT:.3g}"
+    return f"{rate / MEGABIT:.3g}" if math.isfinite(rate) else "no limit"

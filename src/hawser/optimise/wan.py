@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hawser.spec.route import Hop, Stop
@@ -35,21 +35,24 @@ class Wan:
     """Rate from one port to another, bit/s. Two ports without an entry do not reach each other."""
     hops: frozenset[Pair] = field(init=False)
     """Pairs of branches with a tunnel."""
+    _egress: Mapping[str, float] = field(init=False, repr=False)
+    _ingress: Mapping[str, float] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         hops = frozenset((a.branch, b.branch) for a, b in self.tunnels)
-        object.__setattr__(self, "hops", hops)
-
-    def only(self, tunnels: Iterable[Hop]) -> Wan:
-        """Give the part with these tunnels."""
-        return Wan(self.ports, {each: self.tunnels[each] for each in tunnels})
+        egress, ingress = dict[str, float](), dict[str, float]()
+        for stop, each in self.ports.items():
+            egress[stop.branch] = egress.get(stop.branch, 0.0) + each.egress
+            ingress[stop.branch] = ingress.get(stop.branch, 0.0) + each.ingress
+        for name, value in (("hops", hops), ("_egress", egress), ("_ingress", ingress)):
+            object.__setattr__(self, name, value)
 
     def without(self, loads: Mapping[Hop, float]) -> Wan:
-        """Give what is left beside some traffic: bit/s by tunnel."""
+        """Give what is left beside other traffic: bit/s by tunnel."""
         egress, ingress = dict[Stop, float](), dict[Stop, float]()
-        for (left, arrived), load in loads.items():
+        for (left, came), load in loads.items():
             egress[left] = egress.get(left, 0.0) + load
-            ingress[arrived] = ingress.get(arrived, 0.0) + load
+            ingress[came] = ingress.get(came, 0.0) + load
         ports = {
             stop: Limits(
                 max(0.0, each.egress - egress.get(stop, 0.0)),
@@ -64,6 +67,4 @@ class Wan:
     def alone(self, pair: Pair) -> float:
         """Most that a pair could send if it were the only one, by its own ports alone, bit/s."""
         source, target = pair
-        egress = sum(each.egress for stop, each in self.ports.items() if stop.branch == source)
-        ingress = sum(each.ingress for stop, each in self.ports.items() if stop.branch == target)
-        return min(egress, ingress)
+        return min(self._egress.get(source, 0.0), self._ingress.get(target, 0.0))

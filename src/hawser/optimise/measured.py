@@ -1,0 +1,177 @@
+"""From what gateways report once a second to the rates and the demand of a path program.
+
+Measurement is passive. Traffic is limited by its paths, and not by its hosts, while packets for the
+peer wait at the gateway. Only then what a path's congestion control measures is the rate of the
+path: below, it is that of the traffic. And only while none of the path's ports is full is it the
+rate of the tunnel: the program knows ports. The median of three values counts, for a minute; after
+it, and for tunnels that nothing is measured of, what is declared. A tunnel whose path worked and
+does not any more has the rate 0.
+
+What two branches send is their demand while nothing waits. While something does, nobody knows how
+much more would come: the demand counts as four times that. The largest value of the last 30 s
+counts, because paths that have become worse make the traffic less, but not the demand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+from hawser.optimise.members import Way
+from hawser.optimise.wan import Demand, Pair, Wan
+from hawser.spec.route import Hop, Stop
+
+_LOADED: Final = 0.5
+"""A path that sends at least this share of its measured rate takes part in carrying the load."""
+_WAITING: Final = 3000.0
+"""Bytes that wait at a gateway whose paths are full: the median of three values, so no burst."""
+_SILENT: Final = 2
+"""Reports in a row that call a path down before it counts as such."""
+_FULL_PORT: Final = 0.85
+"""A port that carries at least this share of its rate limits what passes it."""
+_VALUES: Final = 3
+_KNOWN_S: Final = 60.0
+_DEMAND_S: Final = 30.0
+_MORE: Final = 4.0
+_LEAST: Final = 1e5
+"""Demand of all pairs, bit/s: so that there is a plan for traffic that begins."""
+_RECENT_S: Final = 3.0
+"""Age of a report that still says what is sent now."""
+
+
+@dataclass(frozen=True)
+class PathReading:
+    """What a gateway says of a path. Rates are bit/s."""
+
+    way: Way
+    """From this gateway's branch."""
+    sent: float
+    capacity: float
+    up: bool
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the gateway of a branch says in one second."""
+
+    branch: str
+    time: float
+    """Seconds, of the clock with which `Measured` is asked."""
+    paths: tuple[PathReading, ...]
+    sent: Mapping[str, float]
+    """Inner bit/s to each peer."""
+    waiting: Mapping[str, float] = field(default_factory=dict)
+    """Bytes that wait for each peer."""
+
+
+class Measured:
+    """Keeps what was reported."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Reading] = {}
+        self._rates: dict[Hop, deque[tuple[float, float]]] = {}
+        self._demand: dict[Pair, deque[tuple[float, float]]] = {}
+        self._waiting: dict[Pair, deque[float]] = {}
+        self._worked: set[Hop] = set()
+        self._silent: dict[Hop, int] = {}
+
+    def take(self, declared: Wan, readings: Iterable[Reading]) -> None:
+        """Take reports, at most one a branch, all of about the same time."""
+        new = [
+            each
+            for each in readings
+            if each.branch not in self._last or each.time > self._last[each.branch].time
+        ]
+        self._last.update({each.branch: each for each in new})
+        now = max((each.time for each in self._last.values()), default=0.0)
+        loads, full = self._loads(now, frozenset()), set[Stop]()
+        for stop, limits in declared.ports.items():
+            out = sum(load for (left, _), load in loads.items() if left == stop)
+            into = sum(load for (_, came), load in loads.items() if came == stop)
+            if out >= _FULL_PORT * limits.egress or into >= _FULL_PORT * limits.ingress:
+                full.add(stop)
+        for each in new:
+            self._take_waiting(each)
+            self._take_rates(each, loads, full)
+            self._take_demand(each)
+
+    def loads_of_others(self, pairs: Iterable[Pair], now: float) -> Mapping[Hop, float]:
+        """Give what is sent over each tunnel between other branches than these, bit/s."""
+        return self._loads(now, frozenset(map(frozenset, pairs)))
+
+    def _loads(self, now: float, ignored: frozenset[frozenset[str]]) -> dict[Hop, float]:
+        """Give what all paths together send over each tunnel."""
+        loads: dict[Hop, float] = {}
+        recent = (each for each in self._last.values() if now - each.time <= _RECENT_S)
+        for path in (path for reading in recent for path in reading.paths):
+            ends = frozenset((path.way[0][0].branch, path.way[-1][1].branch))
+            for hop in path.way if ends not in ignored else ():
+                loads[hop] = loads.get(hop, 0.0) + path.sent
+        return loads
+
+    def _take_waiting(self, reading: Reading) -> None:
+        for peer in reading.sent:
+            values = self._waiting.setdefault((reading.branch, peer), deque(maxlen=_VALUES))
+            values.append(reading.waiting.get(peer, 0.0))
+
+    def _is_limited(self, branch: str, peer: str) -> bool:
+        """Tell whether a branch would send more to another one if its paths carried more."""
+        return median(self._waiting.get((branch, peer), (0.0,))) >= _WAITING
+
+    def _take_rates(self, reading: Reading, loads: Mapping[Hop, float], full: set[Stop]) -> None:
+        found: dict[Hop, float] = {}
+        working: dict[Hop, bool] = {}
+        for path in reading.paths:
+            if len(path.way) == 1:
+                (tunnel,) = path.way
+                working[tunnel] = path.up or working.get(tunnel, False)
+                busy = path.up and path.sent >= _LOADED * path.capacity > 0
+                limited = busy and self._is_limited(reading.branch, tunnel[1].branch)
+                if limited and full.isdisjoint(tunnel):
+                    rate = max(path.capacity, loads.get(tunnel, 0.0))
+                    found[tunnel] = max(rate, found.get(tunnel, 0.0))
+        for tunnel, works in working.items():
+            self._take_state(tunnel, works)
+            if self._silent.get(tunnel, 0) >= _SILENT:
+                found[tunnel] = 0.0
+        for tunnel, rate in found.items():
+            self._rates.setdefault(tunnel, deque(maxlen=_VALUES)).append((reading.time, rate))
+
+    def _take_state(self, tunnel: Hop, works: bool) -> None:
+        """Count since when a tunnel is silent that has worked; forget that once it works."""
+        if not works:
+            if tunnel in self._worked:
+                self._silent[tunnel] = self._silent.get(tunnel, 0) + 1
+            return
+        self._worked.add(tunnel)
+        if self._silent.pop(tunnel, 0) >= _SILENT:
+            self._rates.pop(tunnel, None)
+
+    def _take_demand(self, reading: Reading) -> None:
+        for peer, sent in reading.sent.items():
+            wanted = sent * (_MORE if self._is_limited(reading.branch, peer) else 1.0)
+            self._demand.setdefault((reading.branch, peer), deque()).append((reading.time, wanted))
+
+    def wan(self, declared: Wan, now: float) -> Wan:
+        """Give ports as declared, and tunnels as measured or declared."""
+        tunnels = {}
+        for tunnel, rate in declared.tunnels.items():
+            values = [v for at, v in self._rates.get(tunnel, ()) if now - at <= _KNOWN_S]
+            tunnels[tunnel] = median(values) if values else rate
+        return Wan(declared.ports, tunnels)
+
+    def demand(self, pairs: Iterable[Pair], now: float) -> Demand:
+        """Give the demand of pairs of branches, both directions of each, bit/s."""
+        found: dict[Pair, float] = {}
+        for one, other in pairs:
+            for pair in ((one, other), (other, one)):
+                values = self._demand.get(pair, deque())
+                while values and now - values[0][0] > _DEMAND_S:
+                    values.popleft()
+                wanted = max((value for _, value in values), default=0.0)
+                found[pair] = max(_LEAST, wanted) if math.isfinite(wanted) else _LEAST
+        return found
