@@ -100,6 +100,16 @@ class Placement(StrEnum):
     """To the group with the shortest queue."""
 
 
+class Paths(StrEnum):
+    """Who chooses the member paths of path groups."""
+
+    MANUAL = "manual"
+    """`path_groups`; other pairs of branches use all pairs of their WAN ports."""
+    AUTOMATIC = "automatic"
+    """`path_groups` where there are any, for other pairs a linear program: from what is measured
+    with a controller, otherwise once from the rates of the topology."""
+
+
 class Priority(StrEnum):
     """Priority among Type II traffic at a WAN port."""
 
@@ -222,6 +232,9 @@ class Settings(Model):
     hubs: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     """Branches that all others have a tunnel to. Two others have one only where a path group joins
     them, and do not reach each other otherwise. Default: every pair of branches has a tunnel."""
+    paths: Paths = Paths.MANUAL
+    """Who chooses the member paths of pairs of branches without path groups; `automatic` with the
+    `quic` transport only."""
     placement: Placement = Placement.FLOW_HASH
     """How inner flows are assigned to the path groups of a branch."""
     priority: Priority = Priority.HOPS

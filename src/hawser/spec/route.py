@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from hawser.spec.overlay import Overlay, SwitchKind, Transport
+from hawser.spec.overlay import Overlay, Paths, SwitchKind, Transport
 from hawser.spec.port import Port
 from hawser.spec.topology import PortType, Topology
 
@@ -58,15 +58,16 @@ def turned(route: str) -> str:
 def switch_kind(topology: Topology, overlay: Overlay) -> SwitchKind:
     """Give the switch of an overlay: the configured one, or the one that its paths need.
 
-    Paths through transit branches need one, and so do leased lines, which not every port reaches.
-    Only `mptcp` and `quic` have path labels.
+    Paths through transit branches need one, whether described or chosen automatically, and so do
+    leased lines, which not every port reaches. Only `mptcp` and `quic` have path labels.
     """
     if overlay.transport not in (Transport.MPTCP, Transport.QUIC):
         return SwitchKind.NONE
     if overlay.switch is not None:
         return overlay.switch
     routes = (route for group in overlay.path_groups.values() for route in group.paths)
-    needed = any(map(has_transit, routes)) or any(leased(topology))
+    automatic = overlay.paths is Paths.AUTOMATIC
+    needed = automatic or any(map(has_transit, routes)) or any(leased(topology))
     return SwitchKind.BPF if needed else SwitchKind.NONE
 
 

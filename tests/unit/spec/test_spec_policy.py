@@ -166,3 +166,9 @@ def test_labels_need_the_transport_quic_and_breakout_a_switch() -> None:
     text = text.replace("  switch: bpf\n", "") + "  III: {applications: [office]}\n"
     with pytest.raises(SpecErrors, match="lead nothing out"):
         load_network(text, "acme.yaml")
+
+
+def test_labels_and_automatic_paths_exclude_each_other() -> None:
+    text = ACME.replace(NAMED, "").replace("overlay:\n", "overlay:\n  paths: automatic\n", 1)
+    with pytest.raises(SpecErrors, match="knows no labels yet"):
+        load_network(text + "  I: {labels: [fibre]}\n", "acme.yaml")

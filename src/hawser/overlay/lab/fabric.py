@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from hawser.overlay.lab.address import Addresses
+from hawser.overlay.sdwan.automatic import automatic_groups
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.overlay.sdwan.fabric import Fabric, fabric
 from hawser.spec.overlay import Branch as Described
 from hawser.spec.overlay import Overlay, Service
 from hawser.spec.port import Port
-from hawser.spec.route import switch_kind
+from hawser.spec.route import leased, switch_kind
 from hawser.spec.topology import Internet, Topology
 
 
@@ -21,7 +22,7 @@ def fabric_of(topology: Topology, overlay: Overlay, addresses: Addresses) -> Fab
     return fabric(
         branches,
         overlay.settings,
-        overlay.path_groups.values(),
+        (*overlay.path_groups.values(), *automatic_groups(overlay, leased(topology), {})),
         switch=switch_kind(topology, overlay),
         mtu=min(map(internet.mtu_of, internet.ports), default=internet.mtu),
     )

@@ -35,7 +35,7 @@ class Fabric(Model):
     @cached_property
     def levels(self) -> Levels:
         """Priorities at a WAN port whose rate is limited."""
-        return levels(self.groups, self.settings.priority)
+        return levels(self.groups, self.settings)
 
     def port(self, stop: Stop) -> WanPort:
         """Give a WAN port."""

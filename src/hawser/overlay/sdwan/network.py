@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hawser.overlay.sdwan.automatic import Choice, automatic_groups
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.overlay.sdwan.fabric import Fabric, fabric
 from hawser.spec.network import AccessLine, Network, topology
@@ -9,20 +10,24 @@ from hawser.spec.overlay import Branch as Described
 from hawser.spec.policy_groups import policy_classes, policy_groups
 from hawser.spec.port import Port
 from hawser.spec.route import switch_kind
+from hawser.spec.topology import PortType
 
 
-def fabric_of(network: Network, like: Fabric | None = None) -> Fabric:
+def fabric_of(network: Network, like: Fabric | None = None, chosen: Choice | None = None) -> Fabric:
     """Resolve the SD-WAN of a checked network (`spec.check.network`).
 
     Args:
         network: the network.
         like: an SD-WAN that may be alike, such as that of the version before.
+        chosen: member paths that were chosen automatically.
     """
     overlay = network.overlay
+    lines = {port for port, line in network.ports.items() if line.type is PortType.LEASED}
+    automatic = automatic_groups(overlay, lines, chosen or {})
     return fabric(
         {name: _branch(network, name, each) for name, each in overlay.branches.items()},
         overlay.settings.model_copy(update={"classes": policy_classes(network)}),
-        (*overlay.path_groups.values(), *policy_groups(network)),
+        (*overlay.path_groups.values(), *policy_groups(network), *automatic),
         switch=switch_kind(topology(network), overlay),
         mtu=network.mtu,
         like=like,

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 
 from hawser.overlay.config.shaping import class_id
 from hawser.overlay.sdwan.group import Group
-from hawser.spec.overlay import Priority, TrafficType
+from hawser.spec.overlay import Paths, Priority, Settings, TrafficType
 
 MAX_HOP_LEVELS = 6
 """Most levels of Type II: HTB has eight in all. Longer paths share the last one."""
+
+AUTOMATIC_HOPS = 2
+"""Most hops of paths that are chosen automatically."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,14 @@ class Levels:
         return class_id(min(wan_hops, self.hops))
 
 
-def levels(groups: Iterable[Group], priority: Priority) -> Levels:
-    """Give one level per path length in hops; one in all if priority ignores hops."""
+def levels(groups: Iterable[Group], settings: Settings) -> Levels:
+    """Give one level per path length in hops; one in all if priority ignores hops.
+
+    Paths that are chosen automatically may get a transit later, when ports are shaped already.
+    """
     lengths = (len(path.hops) for group in groups for path in group.paths)
     longest = max(lengths, default=1)
-    return Levels(1 if priority is Priority.NONE else min(longest, MAX_HOP_LEVELS))
+    if settings.paths is Paths.AUTOMATIC:
+        longest = max(longest, AUTOMATIC_HOPS)
+    ignored = settings.priority is Priority.NONE
+    return Levels(1 if ignored else min(longest, MAX_HOP_LEVELS))

@@ -16,7 +16,9 @@ from hawser.spec.overlay import (
     Encryption,
     Overlay,
     Oversize,
+    Paths,
     Recovery,
+    SwitchKind,
     Transport,
 )
 from hawser.spec.topology import Topology
@@ -59,6 +61,7 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
         message = f"found false with the {overlay.transport.value} transport"
         yield Issue(("overlay", "header_compression"), f"{message}, expected it only with quic")
     yield from _oversize(overlay)
+    yield from _automatic(overlay)
 
 
 def _hubs(overlay: Overlay) -> Iterator[Issue]:
@@ -72,6 +75,18 @@ def _oversize(overlay: Overlay) -> Iterator[Issue]:
     if overlay.oversize is not Oversize.ANSWER and overlay.transport not in _PACKETS:
         message = f"found {overlay.oversize.value} with the {overlay.transport.value} transport"
         yield Issue(("overlay", "oversize"), f"{message}, expected it only with quic")
+
+
+def _automatic(overlay: Overlay) -> Iterator[Issue]:
+    """Check that paths can be chosen: only `quic` has groups of any number of paths."""
+    if overlay.paths is not Paths.AUTOMATIC:
+        return
+    if overlay.transport not in _PACKETS:
+        message = f"found automatic with the {overlay.transport.value} transport"
+        yield Issue(("overlay", "paths"), f"{message}, expected it only with quic")
+    if overlay.switch not in (None, SwitchKind.BPF):
+        message = f"found automatic with the switch {overlay.switch.value}, expected bpf"
+        yield Issue(("overlay", "paths"), message)
 
 
 def _narrow(overlay: Overlay) -> Iterator[Issue]:

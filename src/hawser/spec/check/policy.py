@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hawser.spec.errors import choices
 from hawser.spec.explain import Loc
 from hawser.spec.network import Network
-from hawser.spec.overlay import MAX_PATHS, SwitchKind, TrafficType, Transport
+from hawser.spec.overlay import MAX_PATHS, Paths, SwitchKind, TrafficType, Transport
 from hawser.spec.policy import ClassPolicy, Otherwise
 from hawser.spec.policy_groups import compliant, direct, policy_classes, policy_pairs
 from hawser.spec.validate import Issue
@@ -83,6 +83,9 @@ def _labels(
         return
     if traffic is TrafficType.III:
         message = "gateways choose among all ports of type internet for class III"
+        yield Issue((*loc, "labels"), message)
+    if network.overlay.paths is Paths.AUTOMATIC:
+        message = "the path program knows no labels yet: expected paths: manual in the overlay"
         yield Issue((*loc, "labels"), message)
     if network.overlay.transport is not Transport.QUIC:
         message = f"expected the transport quic, found {network.overlay.transport.value}"
