@@ -31,7 +31,8 @@ _EXPLAINED: Final = (
 """Counters of what happens to a received IP packet (RFC 4293)."""
 _COUNTED: Final = (
     "IpInReceives", "IpReasmReqds", "IpReasmOKs", "IpOutRequests", "IpOutTransmits",
-    "IpOutDiscards", "IpOutNoRoutes", "UdpInDatagrams", "UdpRcvbufErrors", *_EXPLAINED,
+    "IpOutDiscards", "IpOutNoRoutes", "UdpInDatagrams", "UdpRcvbufErrors", "Udp6InDatagrams",
+    "Udp6RcvbufErrors", *_EXPLAINED,
 )  # fmt: skip
 
 
@@ -195,9 +196,11 @@ def _protocols(node: str, added: Mapping[str, int]) -> Iterator[tuple[str, str, 
     """Packets that the node itself dropped, in filters and policers or in socket buffers."""
     yield f"node:{node}", "packets", "packets", float(added["IpInReceives"])
     yield f"node:{node}", "drop_filter", "packets", float(vanished(added))
-    if added["UdpInDatagrams"] or added["UdpRcvbufErrors"]:
-        yield f"socket:{node}", "packets", "packets", float(added["UdpInDatagrams"])
-        yield f"socket:{node}", "drop_buffer", "packets", float(added["UdpRcvbufErrors"])
+    read = added["UdpInDatagrams"] + added.get("Udp6InDatagrams", 0)
+    unread = added["UdpRcvbufErrors"] + added.get("Udp6RcvbufErrors", 0)
+    if read or unread:
+        yield f"socket:{node}", "packets", "packets", float(read)
+        yield f"socket:{node}", "drop_buffer", "packets", float(unread)
 
 
 def vanished(added: Mapping[str, int]) -> int:

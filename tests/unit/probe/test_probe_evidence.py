@@ -60,6 +60,17 @@ def test_older_kernels_count_only_on_the_way_in() -> None:
     assert vanished(added) == 40
 
 
+@pytest.mark.parametrize("version", ["Udp", "Udp6"])
+def test_sockets_that_dropped_are_told_whatever_the_ip_version(version: str) -> None:
+    none = {"UdpInDatagrams": 0, "UdpRcvbufErrors": 0}
+    seen = {f"{version}InDatagrams": 90, f"{version}RcvbufErrors": 10}
+    found = list(evidence._protocols("b", counts() | none | seen))
+    assert found[2:] == [
+        ("socket:b", "packets", "packets", 90.0),
+        ("socket:b", "drop_buffer", "packets", 10.0),
+    ]
+
+
 def shaper(rate: float | None, *classes: float | None) -> ShaperPlan:
     plans = tuple(
         ClassPlan(name=f"path:p{n}:forward", rate=None if r is None else Rate(r))
