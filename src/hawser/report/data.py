@@ -104,6 +104,7 @@ def _regression(one: Regression) -> RegressionDocument:
         metric=one.metric,
         unit=one.unit,
         direction=one.direction,
+        subject=one.subject,
         kind=one.effect.kind,
         value=one.effect.value,
         ci95=_pair(one.effect.interval),

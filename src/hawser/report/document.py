@@ -100,9 +100,12 @@ class RegressionDocument(Model):
     metric: str
     unit: str
     direction: Direction
-    kind: Literal["ratio", "difference"]
+    subject: str
+    """What of the measurement it is about, such as a share of the load; empty if it is all."""
+    kind: Literal["ratio", "difference", "order"]
     value: float
-    """Now to before: geometric mean of ratios within repeats, or mean difference."""
+    """Now to before: geometric mean of ratios within repeats, mean difference, or, where a trial is
+    censored, share of repeats with a larger value now."""
     ci95: Pair | None
     p_holm: float | None
     """Corrected for all metrics and variants."""

@@ -70,11 +70,14 @@ def _found(one: Checked) -> str:
 
 
 def _regression(suite: Xml.Element, one: Regression) -> None:
-    what = f"{term(one.metric).title} of {one.measurement} is not worse [{label(one.variant)}]"
+    of = " ".join(filter(None, (one.measurement, one.subject)))
+    what = f"{term(one.metric).title} of {of} is not worse [{label(one.variant)}]"
     case = _case(suite, "regression", what)
     found = one.effect
     if found.kind == "ratio":
         text = f"{effect_value(found)} the value before"
+    elif found.kind == "order":
+        text = f"{effect_value(found)} repeats (p {probability(found.adjusted)})"
     else:
         text = f"{effect_value(found)} {one.unit} compared with before"
     if found.interval:

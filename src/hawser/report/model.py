@@ -196,6 +196,7 @@ class Regression(Model):
     metric: str
     unit: str
     direction: Direction
+    subject: str
     effect: Effect
     """Corrected for all of them."""
     worse: bool

@@ -8,7 +8,7 @@ from hawser.report.collect import label_key
 from hawser.report.model import Regression, Row
 from hawser.report.words import TERMS, term
 from hawser.spec.workflow import Labels
-from hawser.stats import corrected, effect
+from hawser.stats import corrected, effect, ordered
 
 
 def regressions(rows: Sequence[Row], baseline: Labels) -> tuple[Regression, ...]:
@@ -19,7 +19,8 @@ def regressions(rows: Sequence[Row], baseline: Labels) -> tuple[Regression, ...]
         baseline: labels of the earlier variants.
 
     Returns:
-        Effects within repeats, corrected for their number (Holm), in the order of the rows.
+        Effects within repeats, corrected for their number (Holm), in the order of the rows. Where
+        a trial is censored, the values of each repeat are put in order.
     """
     found = []
     others = {(label_key(row.variant), _what(row)): row for row in rows}
@@ -27,9 +28,8 @@ def regressions(rows: Sequence[Row], baseline: Labels) -> tuple[Regression, ...]
         other = others.get((label_key(row.variant | baseline), _what(row)))
         if other is None or other is row or row.metric not in TERMS:
             continue
-        if row.summary.censored or other.summary.censored:
-            continue
-        known = effect(row.blocks, other.blocks)
+        censored = row.summary.censored or other.summary.censored
+        known = (ordered if censored else effect)(row.blocks, other.blocks)
         if known is not None:
             found.append((row, known))
     effects = corrected([known for _, known in found])
@@ -40,8 +40,9 @@ def regressions(rows: Sequence[Row], baseline: Labels) -> tuple[Regression, ...]
             metric=row.metric,
             unit=row.unit,
             direction=row.direction,
+            subject=row.subject,
             effect=known,
-            worse=known.clear and _worse(row.metric, known.value, ratio=known.kind == "ratio"),
+            worse=known.clear and known.larger != (term(row.metric).better == "higher"),
         )
         for (row, _), known in zip(found, effects, strict=True)
     )
@@ -49,8 +50,3 @@ def regressions(rows: Sequence[Row], baseline: Labels) -> tuple[Regression, ...]
 
 def _what(row: Row) -> tuple[str, str, str, str, str]:
     return row.measurement, row.metric, row.unit, row.direction, row.subject
-
-
-def _worse(metric: str, value: float, *, ratio: bool) -> bool:
-    less = value < (1 if ratio else 0)
-    return less if term(metric).better == "higher" else not less

@@ -135,7 +135,7 @@ def regressions(report: Report) -> Table | None:
     rows = [
         (
             label({name: value for name, value in one.variant.items() if name != "version"}),
-            f"{one.measurement} {one.metric}",
+            " ".join(filter(None, (one.measurement, one.metric, one.subject))),
             effect_value(one.effect),
             effect_interval(one.effect),
             probability(one.effect.adjusted),

@@ -151,6 +151,8 @@ def effect_value(effect: Effect) -> str:
     """An effect alone, such as 3.10x, or +0.3 where it is a difference."""
     if effect.kind == "difference":
         return ("+" if effect.value > 0 else "") + number(effect.value)
+    if effect.kind == "order":
+        return f"larger in {effect.value:.0%} of {effect.n}"
     return f"{effect.value:.{_ratio_digits(effect)}f}{TIMES}"
 
 

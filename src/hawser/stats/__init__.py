@@ -1,6 +1,6 @@
 """Pure numerics: intervals, effects, verdicts and checks of order."""
 
-from hawser.stats.effect import Effect, corrected, effect, unpaired
+from hawser.stats.effect import Effect, corrected, effect, ordered, unpaired
 from hawser.stats.order import OrderCheck, autocorrelation, check_order
 from hawser.stats.summary import Interval, Summary, summarise
 from hawser.stats.verdict import Bounds, BoundsCheck, Verdict, check_bounds, decide
@@ -19,6 +19,7 @@ __all__ = [
     "corrected",
     "decide",
     "effect",
+    "ordered",
     "summarise",
     "unpaired",
 ]

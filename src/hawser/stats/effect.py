@@ -25,10 +25,12 @@ FEWEST = 3
 class Effect(Model):
     """How one variant differs from another."""
 
-    kind: Literal["ratio", "difference"]
-    """A difference, in the unit of the values, if one of them is not positive."""
+    kind: Literal["ratio", "difference", "order"]
+    """A difference, in the unit of the values, if one of them is not positive; an order if one is
+    known only to be larger than something."""
     value: float
-    """Geometric mean of ratios, or mean of differences."""
+    """Geometric mean of ratios, mean of differences, or share of blocks in which the first value is
+    the larger one."""
     interval: Interval | None
     """95 %, of this effect alone; None below three blocks."""
     paired: bool
@@ -39,6 +41,11 @@ class Effect(Model):
     """Two-sided p-value; None without an interval."""
     adjusted: float | None = None
     """The same, corrected for the number of effects; None if not corrected yet."""
+
+    @property
+    def larger(self) -> bool:
+        """Whether the first of both has the larger values."""
+        return self.value > {"ratio": 1.0, "difference": 0.0, "order": 0.5}[self.kind]
 
     @property
     def verdict(self) -> bool | None:
@@ -79,6 +86,36 @@ def effect(one: Mapping[int, float], other: Mapping[int, float]) -> Effect | Non
     if len(blocks) >= FEWEST or (blocks and min(len(one), len(other)) < FEWEST):
         return _paired([one[b] for b in blocks], [other[b] for b in blocks])
     return unpaired(list(one.values()), list(other.values()))
+
+
+def ordered(one: Mapping[int, float], other: Mapping[int, float]) -> Effect | None:
+    """Which variant has the larger values, where some are infinite: the sign test within blocks.
+
+    Equal values, such as two infinite ones, say nothing and count half (Dixon and Mood, JASA 41,
+    1946).
+
+    Args:
+        one: block -> a number, infinite if it is known only to be larger than any.
+        other: likewise.
+
+    Returns:
+        None without common blocks. The p-value is None where no outcome could be significant.
+    """
+    blocks = one.keys() & other.keys()
+    if not blocks:
+        return None
+    larger = sum(one[b] > other[b] for b in blocks)
+    smaller = sum(one[b] < other[b] for b in blocks)
+    n = larger + smaller
+    p = float(scipy.stats.binomtest(larger, n).pvalue) if 2.0 ** (1 - n) <= SIGNIFICANT else None
+    return Effect(
+        kind="order",
+        value=(larger + (len(blocks) - n) / 2) / len(blocks),
+        interval=None,
+        paired=True,
+        n=len(blocks),
+        p=p,
+    )
 
 
 def _paired(one: Sequence[float], other: Sequence[float]) -> Effect | None:

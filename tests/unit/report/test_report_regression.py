@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
@@ -22,7 +23,13 @@ from hawser.store import Bundle, RunWriter, Sample
 EARLIER = "quickstart-20250101T000000-abcd"
 
 
-def made(folder: Path, factor: float, repeat: int = 6) -> Report:
+Extra = Callable[[Labels, int], list[Sample]]
+"""More samples of a trial, by its labels and repeat."""
+
+
+def made(
+    folder: Path, factor: float, repeat: int = 6, extra: Extra = lambda _labels, _repeat: []
+) -> Report:
     """A run whose present variants have `factor` times the goodput, and the rest alike."""
     both = beside(synthetic.quickstart(repeat), synthetic.quickstart(repeat)).workflow
     plan = synthetic.manifest(both).model_copy(update={"against": EARLIER})
@@ -31,6 +38,7 @@ def made(folder: Path, factor: float, repeat: int = 6) -> Report:
         for place in plan.order:
             with run.trial(place.trial, place.variant, place.repeat) as trial:
                 trial.add(_samples(place.variant, random, factor))
+                trial.add(extra(place.variant, place.repeat))
         run.finish("done")
     return build(Bundle.open(run.path))
 
@@ -58,6 +66,77 @@ def test_a_loss_of_goodput_is_a_regression(slower: Report) -> None:
     assert worse[0].effect.paired
     assert slower.valid
     assert not slower.passed
+
+
+def recovery(now: Sequence[float | None]) -> Extra:
+    """Failover times now, None where traffic never recovered; before, it took 100 ms."""
+
+    def extra(labels: Labels, repeat: int) -> list[Sample]:
+        value = now[repeat - 1] if labels["version"] == "now" else 100.0 + repeat
+        return [
+            Sample(
+                measurement="tcp",
+                metric="failover_time",
+                unit="ms",
+                direction="forward",
+                value=1500.0 if value is None else value,
+                censored=value is None,
+            )
+        ]
+
+    return extra
+
+
+def recovered(report: Report) -> list[tuple[float, int, bool]]:
+    return [
+        (one.effect.value, one.effect.n, one.worse)
+        for one in report.regressions
+        if one.metric == "failover_time" and one.effect.kind == "order"
+    ]
+
+
+def test_traffic_that_no_longer_recovers_is_a_regression(tmp_path: Path) -> None:
+    """Censored trials were left out: a gateway that never recovered passed."""
+    report = made(tmp_path, 1.0, repeat=14, extra=recovery([None] * 14))
+    assert recovered(report) == [(1.0, 14, True)] * 3
+    assert not report.passed
+    for form in ("text", "md", "html", "json", "junit"):
+        assert "failover" in render(report, form).decode().lower()  # type: ignore[arg-type]
+    jsonschema.Draft202012Validator(document.schema()).validate(json.loads(render(report, "json")))
+
+
+def test_one_trial_that_does_not_recover_decides_nothing(tmp_path: Path) -> None:
+    report = made(tmp_path, 1.0, repeat=8, extra=recovery([None, *[99.0] * 7]))
+    assert recovered(report) == [(0.125, 8, False)] * 3
+
+
+def lost(labels: Labels, repeat: int) -> list[Sample]:
+    """Frames lost at two loads: now more at half load, and as many as before at full load."""
+    half = 4.0 if labels["version"] == "now" else 1.0
+    return [
+        Sample(
+            measurement="search",
+            metric="frame_loss",
+            unit="%",
+            direction="forward",
+            value=value + repeat / 100,
+            subject=load,
+        )
+        for load, value in (("100%", 30.0), ("50%", half))
+    ]
+
+
+def test_what_is_worse_is_named_with_its_subject(tmp_path: Path) -> None:
+    report = made(tmp_path, 1.0, extra=lost)
+    worse = [one for one in report.regressions if one.metric == "frame_loss" and one.worse]
+    assert {one.subject for one in worse} == {"50%"}
+    assert "search frame_loss 50%" in render(report, "md").decode().replace("\\", "")
+    failed = [
+        case for case in suite(report).findall("testcase") if case.find("failure") is not None
+    ]
+    assert {case.attrib["name"].partition(" [")[0] for case in failed} == {
+        "Frame loss rate of search 50% is not worse"
+    }
 
 
 def test_more_goodput_is_none(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hawser.stats import Effect, corrected, effect, unpaired
+from hawser.stats import Effect, corrected, effect, ordered, unpaired
 from hawser.stats.effect import holm
 
 POSITIVE = st.lists(st.floats(0.1, 1e4), min_size=3, max_size=12)
@@ -79,6 +79,33 @@ def test_two_blocks_give_a_ratio_without_interval() -> None:
     made = found([4, 4.2], [2, 2.1])
     assert (made.value, made.interval, made.p, made.verdict) == (pytest.approx(2), None, None, None)
     assert effect({}, blocks([1.0])) is None
+
+
+NEVER = math.inf
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "value", "p"),
+    [
+        ([NEVER] * 6, [1.0] * 6, 1.0, 2 / 64),
+        ([NEVER] * 5, [1.0] * 5, 1.0, None),
+        ([NEVER] * 6, [NEVER] * 6, 0.5, None),
+        ([1.0] * 6 + [NEVER] * 2, [NEVER] * 8, 1 / 8, 2 / 64),
+        ([NEVER, 1, 1, 1, 1, 1, 1, 1], [2.0] * 8, 1 / 8, 18 / 256),
+    ],
+)
+def test_values_known_only_to_be_larger_are_put_in_order(
+    one: list[float], other: list[float], value: float, p: float | None
+) -> None:
+    found = ordered(dict(enumerate(one)), dict(enumerate(other)))
+    assert found is not None
+    assert (found.kind, found.value, found.n) == ("order", value, len(one))
+    assert found.p == (None if p is None else pytest.approx(p))
+    assert found.larger == (value > 0.5)
+
+
+def test_values_without_common_blocks_have_no_order() -> None:
+    assert ordered({1: NEVER}, {2: 1.0}) is None
 
 
 def test_equal_values_are_not_told_apart() -> None:
