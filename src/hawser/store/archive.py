@@ -110,7 +110,9 @@ def restore(file: Path, runs: Path) -> Bundle:
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
             _unpack(file, tar, temporary, sums)
-        Bundle.open(temporary)
+        named = Bundle.open(temporary).manifest.run
+        if named != run:
+            raise BundleError(file, f"found the run {named}, expected {run}, its folder's name")
         files.publish(temporary, final)
         return Bundle.open(final)
     except (tarfile.TarError, zlib.error, EOFError, ValueError) as error:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,6 +14,7 @@ from pydantic import AwareDatetime, Field, StringConstraints
 
 from hawser.spec.model import Model
 from hawser.store import files
+from hawser.store.errors import BundleError
 
 NOTES: Final = "notes.json"
 
@@ -51,9 +55,10 @@ def tag(run: Path, add: Iterable[str] = (), remove: Iterable[str] = ()) -> Notes
         BundleError: the file is damaged.
         ValidationError: a tag is malformed.
     """
-    found = read(run)
-    tags = (set(found.tags) | set(add)) - set(remove)
-    return _write(run, {"tags": tuple(sorted(tags)), "notes": found.notes})
+    with _locked(run):
+        found = read(run)
+        tags = (set(found.tags) | set(add)) - set(remove)
+        return _write(run, {"tags": tuple(sorted(tags)), "notes": found.notes})
 
 
 def note(run: Path, text: str, at: datetime) -> Notes:
@@ -63,9 +68,24 @@ def note(run: Path, text: str, at: datetime) -> Notes:
         BundleError: the file is damaged.
         ValidationError: the text is empty or too long.
     """
-    found = read(run)
-    added = Note(at=at, text=text.strip())
-    return _write(run, {"tags": found.tags, "notes": (*found.notes, added)})
+    with _locked(run):
+        found = read(run)
+        added = Note(at=at, text=text.strip())
+        return _write(run, {"tags": found.tags, "notes": (*found.notes, added)})
+
+
+@contextmanager
+def _locked(run: Path) -> Iterator[None]:
+    """Let one process at a time change the file; it is replaced, so the folder is locked."""
+    try:
+        descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise BundleError(run, error.strerror or str(error)) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write(run: Path, content: dict[str, object]) -> Notes:

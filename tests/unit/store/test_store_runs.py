@@ -7,6 +7,7 @@ import hashlib
 import io
 import itertools
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -49,6 +50,29 @@ def test_a_run_has_tags_and_notes(run: Path) -> None:
     (listed,) = runs(run.parent)
     assert listed.tags == ("fast",)
     assert [(note.text, note.at) for note in listed.notes] == [("all cables checked", NOW)]
+
+
+def test_tags_of_several_processes_are_all_kept(run: Path) -> None:
+    """One process reads, another one too, and both write: the first one's tag was lost."""
+    program = """
+import sys
+from pathlib import Path
+from hawser.store import notes
+sys.stdin.readline()
+for number in range(25):
+    notes.tag(Path(sys.argv[1]), add=[f"{sys.argv[2]}{number}"])
+"""
+    pipe = subprocess.PIPE
+    writers = [
+        subprocess.Popen([sys.executable, "-c", program, run, name], stdin=pipe, text=True)
+        for name in "abc"
+    ]
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("\n")
+        writer.stdin.close()
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert set(notes.read(run).tags) == {f"{name}{n}" for name in "abc" for n in range(25)}
 
 
 @pytest.mark.parametrize("tag", ["", "Fast", "a b", "-x", "x" * 41, "a/b", "ü"])
@@ -223,6 +247,23 @@ def test_what_is_no_whole_archive_of_a_run_leaves_nothing(tmp_path: Path, data: 
         restore(file, tmp_path / "runs")
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path != file]
     assert left == []
+
+
+def test_a_run_in_the_folder_of_another_one_is_refused(run: Path, tmp_path: Path) -> None:
+    """All sums are right, but the folder would not have the name that the run says of itself."""
+    contents = {
+        path.relative_to(run).as_posix(): path.read_bytes()
+        for path in sorted(run.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {n}\n" for n, data in contents.items())
+    other = "quickstart-20200101T000000-beef"
+    file = tmp_path / "x.tar.gz"
+    members = [member(f"{other}/{name}", data) for name, data in contents.items()]
+    file.write_bytes(packed([member(f"{other}/SHA256SUMS", sums.encode()), *members]))
+    with pytest.raises(BundleError, match=f"found the run {run.name}, expected {other}"):
+        restore(file, tmp_path / "restored")
+    assert [path for path in (tmp_path / "restored").rglob("*") if path.is_file()] == []
 
 
 @pytest.fixture(scope="module")
