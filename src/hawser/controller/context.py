@@ -10,6 +10,7 @@ from hawser.controller.access.limit import RateLimit
 from hawser.controller.access.vault import Vault
 from hawser.controller.db.database import Database
 from hawser.controller.inventory.gateway import Signer
+from hawser.controller.jobs.paths import Planned
 from hawser.controller.jobs.watch import Watch
 from hawser.controller.telemetry.exposition import Exposition
 from hawser.controller.telemetry.latest import Latest
@@ -34,6 +35,8 @@ class Context:
     latest: Latest
     statistics: StatisticsStore
     exposition: Exposition
+    planned: Planned
+    """What was decided last on paths."""
     gateways_port: int
     """TCP port to which gateways connect."""
     changed: Callable[[], None] = lambda: None

@@ -36,6 +36,7 @@ from hawser.controller.db.database import Database
 from hawser.controller.errors import DirectoryError, Invalid
 from hawser.controller.inventory import authority
 from hawser.controller.inventory.gateway import Signer
+from hawser.controller.jobs.paths import Planned
 from hawser.controller.jobs.remote_write import Target
 from hawser.controller.jobs.watch import Watch
 from hawser.controller.policy import version
@@ -48,7 +49,7 @@ from hawser.pki.seal import new_sealing_key
 from hawser.spec.model import Model
 from hawser.spec.network import Network
 from hawser.spec.site import document_of
-from hawser.spec.units import Duration
+from hawser.spec.units import Duration, Ratio
 from hawser.spec.validate import Issue
 from hawser.store.statistics.store import StatisticsStore
 
@@ -68,6 +69,17 @@ HostName = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z._:*-]{1,253}$"
 """DNS name or address, as a certificate has it."""
 
 
+class PathRules(Model):
+    """How slowly automatic paths follow what is measured."""
+
+    gain: Ratio = Ratio(0.1)
+    """Least gain, as a share of the demand of two branches."""
+    hold: Duration = Duration(3)
+    """How long there has to be one before groups are replaced."""
+    per_hour: Annotated[int, Field(ge=1, le=1000)] = 12
+    """Most replacements of the groups of two branches in an hour."""
+
+
 class Settings(Model):
     """What a controller is started with."""
 
@@ -83,6 +95,8 @@ class Settings(Model):
     """Of gateways' certificates, which are renewed after two thirds of it."""
     requests_per_s: Annotated[float, Field(gt=0, le=1e6)] = 100
     """Requests of one user or API key to the API, on average over ten seconds."""
+    paths: PathRules = PathRules()
+    """For networks with `overlay.paths: automatic`."""
     remote_write: Target | None = None
     """Where statistics are sent, besides being stored here."""
 
@@ -267,6 +281,7 @@ def open_context(
         latest=Latest(),
         statistics=StatisticsStore(directory.statistics, lambda: clock().timestamp()),
         exposition=Exposition(),
+        planned=Planned(),
         gateways_port=settings.gateways_port,
         changed=changed,
     )

@@ -15,10 +15,13 @@ from fastapi import FastAPI
 
 from hawser.controller.api.app import create
 from hawser.controller.api.connection import MOST, Connection
-from hawser.controller.directory import Directory, open_context, utc_now
+from hawser.controller.context import Context
+from hawser.controller.directory import Directory, Settings, open_context, utc_now
 from hawser.controller.errors import DirectoryError
+from hawser.controller.jobs.paths import PathConfiguration, choosing
 from hawser.controller.jobs.upkeep import upkeep
 from hawser.controller.link.server import Server
+from hawser.optimise.switching import Rules
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +59,19 @@ def _check_port(host: str, port: int) -> None:
         raise DirectoryError(f"{host}:{port}: {reason}") from error
 
 
+def _path_configuration(context: Context, settings: Settings) -> PathConfiguration:
+    rules = settings.paths
+    return PathConfiguration(
+        context.instance,
+        context.database,
+        context.watch,
+        context.latest,
+        context.clock,
+        context.planned,
+        Rules(float(rules.gain), float(rules.hold), rules.per_hour),
+    )
+
+
 async def _serve(directory: Directory) -> None:
     loop, servers = asyncio.get_running_loop(), list[Server]()
 
@@ -72,7 +88,8 @@ async def _serve(directory: Directory) -> None:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         file = directory.statistics / "remote-write.json"
         jobs = upkeep(context.statistics, settings.remote_write, file)
-        async with servers[0].serving(directory), jobs:
+        paths = choosing(_path_configuration(context, settings), changed)
+        async with servers[0].serving(directory), jobs, paths:
             yield
         context.close()
 

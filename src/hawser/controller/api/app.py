@@ -9,7 +9,16 @@ from typing import Any
 from fastapi import Depends, FastAPI
 
 import hawser
-from hawser.controller.api import access, answer, gateways, network, oidc, rollout, statistics
+from hawser.controller.api import (
+    access,
+    answer,
+    gateways,
+    network,
+    oidc,
+    paths,
+    rollout,
+    statistics,
+)
 from hawser.controller.api.depends import bearer
 from hawser.controller.api.guard import Guard
 from hawser.controller.context import Context
@@ -33,7 +42,7 @@ def create(context: Context, lifespan: Lifespan | None = None) -> FastAPI:
     for router in (access.open_router, oidc.open_router, gateways.open_router):
         app.include_router(router, prefix="/v1", responses=common)
     closed = common | answer.documented(401, 403)
-    routers = (access, oidc, network, rollout, gateways, statistics)
+    routers = (access, oidc, network, paths, rollout, gateways, statistics)
     for router in (each.router for each in routers):
         app.include_router(router, prefix="/v1", responses=closed, dependencies=[Depends(bearer)])
 

@@ -24,6 +24,7 @@ from hawser.controller.api.model import (
 from hawser.controller.api.rollout import stage
 from hawser.controller.context import Context
 from hawser.controller.db.tables import Version
+from hawser.controller.paths import chosen
 from hawser.controller.policy import version
 from hawser.controller.policy.difference import changes, patched
 from hawser.overlay.sdwan.moves import class_moves, path_moves
@@ -71,17 +72,17 @@ def _change(
 def try_change(body: TryBody, shared: Shared, _who: BranchReader) -> TryAnswer:
     """Show what a change would do, without making it."""
     with shared.database.read() as session:
-        current = version.newest(session)
+        current, paths = version.newest(session), chosen.choice(session)
     if body.network is not None:
         new = version.network_of(document_of(body.network))
     else:
         new = version.network_of(patched(current.document, body.patch))
-    old = fabric_of(version.network_of(current.document))
+    old = fabric_of(version.network_of(current.document), chosen=paths)
     return TryAnswer(
         base=current.number,
         changes=changes(current.document, document_of(new)),
         branches=_changed(shared, new),
-        paths=tuple(path_moves(old, fabric_of(new))),
+        paths=tuple(path_moves(old, fabric_of(new, chosen=paths))),
         classes=tuple(class_moves(old.settings.classes, new.overlay.classes)),
     )
 

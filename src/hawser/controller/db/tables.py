@@ -103,6 +103,44 @@ class Rollout(Table):
     """The version that puts `base` in force again."""
 
 
+class PathGroupRow(Table):
+    """Member paths of two branches, as they were chosen automatically."""
+
+    __tablename__ = "path_group"
+
+    one: Mapped[str] = mapped_column(primary_key=True)
+    """The branch that comes first in the alphabet."""
+    other: Mapped[str] = mapped_column(primary_key=True)
+    paths: Mapped[Json]
+
+
+class PathChange(Table):
+    """A group that was replaced automatically."""
+
+    __tablename__ = "path_change"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    time: Mapped[datetime]
+    one: Mapped[str]
+    other: Mapped[str]
+    before: Mapped[Json]
+    after: Mapped[Json]
+    reason: Mapped[str]
+    figures: Mapped[Json]
+    """Rates in bit/s, and how long the gain has held."""
+
+
+class Planner(Table):
+    """Which controller chooses paths. There is one row."""
+
+    __tablename__ = "planner"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    instance: Mapped[str]
+    until: Mapped[datetime]
+    """When another one may take over."""
+
+
 class Token(Table):
     """A token for one gateway to join."""
 

@@ -13,11 +13,13 @@ from sqlalchemy.orm import Session
 from hawser.controller.db.database import Database
 from hawser.controller.errors import Invalid
 from hawser.controller.inventory.gateway import approved, revoked_fingerprints
+from hawser.controller.paths import chosen
 from hawser.controller.policy import rollout
 from hawser.controller.policy.configuration import Computer, Desired
 from hawser.controller.policy.sync import Observed
 from hawser.controller.policy.version import network_of, newest_number, version
 from hawser.controller.telemetry.observation import all_observed
+from hawser.overlay.sdwan.fabric import Fabric
 from hawser.spec.network import Network
 
 _log = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ class Plan:
     """Branches whose gateways are connected."""
     rollout: tuple[int, int, int] | None = None
     """Number, stage and base of the roll-out that is running."""
+    chosen: int = 0
+    """Number of the last change of automatically chosen paths."""
 
 
 class Watch:
@@ -51,6 +55,7 @@ class Watch:
         self._plan: Plan | None = None
         self._computer = Computer()
         self._trying = threading.Lock()
+        self._network: Network | None = None
 
     def plan(self) -> Plan:
         """Give the plan as of now."""
@@ -58,13 +63,23 @@ class Watch:
             self._plan = self._read(self._plan)
             return self._plan
 
+    def in_force(self) -> tuple[Network, Fabric] | None:
+        """Give the network in force, resolved; None where it cannot be used or is in stages."""
+        plan = self.plan()
+        with self._lock, self._database.read() as session:
+            if self._network is None or plan.rollout is not None:
+                return None
+            return self._network, self._computer.fabric(self._network, chosen.choice(session))
+
     def tried(self, network: Network) -> Mapping[str, Desired]:
         """Compute what gateways should have if a checked network were in force."""
         plan = self.plan()
+        with self._database.read() as session:
+            found = chosen.choice(session)
         with self._lock:
             computer = self._computer.copy()
         with self._trying:  # one at a time; gateways and other requests do not wait for it
-            return computer.desired(network, plan.version + 1, plan.revoked)
+            return computer.desired(network, plan.version + 1, plan.revoked, found)
 
     def _read(self, last: Plan | None) -> Plan:
         now = self._clock()
@@ -74,8 +89,8 @@ class Watch:
             seen = all_observed(session, now)
             staged = rollout.running(session)
             stage = (staged.number, staged.stage, staged.base) if staged else None
-            key = (number, revoked, stage)
-            same = last is not None and (last.version, last.revoked, last.rollout) == key
+            key = (number, revoked, stage, change := chosen.newest_number(session))
+            same = last and (last.version, last.revoked, last.rollout, last.chosen) == key
             wanted = last.desired if last and same else self._wanted(session, number, revoked)
         return Plan(
             version=number,
@@ -85,21 +100,23 @@ class Watch:
             observed=seen,
             connected=frozenset(branch for each, branch in members.items() if seen[each].connected),
             rollout=stage,
+            chosen=change,
         )
 
     def _wanted(
         self, session: Session, number: int, revoked: tuple[str, ...]
     ) -> Mapping[str, Desired]:
         try:
-            new = network_of(version(session, number).document)
-            found = rollout.running(session)
+            new = self._network = network_of(version(session, number).document)
+            found, paths = rollout.running(session), chosen.choice(session)
             if found is None:
-                return self._computer.desired(new, number, revoked)
+                return self._computer.desired(new, number, revoked, paths)
             old = network_of(version(session, found.base).document)
             return self._computer.desired_in_stages(
-                (old, found.base), (new, number), rollout.moved(found), revoked
+                (old, found.base), (new, number), rollout.moved(found), revoked, paths
             )
         except Invalid:
             # Written by a program that allowed more: gateways keep what they have.
             _log.exception("version %s of the network cannot be used", number)
+            self._network = None
             return {}

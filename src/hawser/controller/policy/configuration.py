@@ -11,6 +11,7 @@ from hashlib import sha256
 
 from hawser.overlay.config.base import Need
 from hawser.overlay.config.gateway import GatewayConfig, IpipTransport, Transport
+from hawser.overlay.sdwan.automatic import Choice
 from hawser.overlay.sdwan.branch import Branch
 from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.gateway import peer, without_peers
@@ -54,14 +55,18 @@ class Computer:
         made._fabric, made._peers = self._fabric, dict(self._peers)
         return made
 
-    def fabric(self, network: Network) -> Fabric:
+    def fabric(self, network: Network, chosen: Choice | None = None) -> Fabric:
         """Resolve a network without issues (`spec.check.network`)."""
         with _uncollected():
-            self._fabric = fabric_of(network, self._fabric)
+            self._fabric = fabric_of(network, self._fabric, chosen)
         return self._fabric
 
     def desired(
-        self, network: Network, version: int, revoked: Sequence[str]
+        self,
+        network: Network,
+        version: int,
+        revoked: Sequence[str],
+        chosen: Choice | None = None,
     ) -> Mapping[str, Desired]:
         """Compute the configurations of all gateways, by branch.
 
@@ -69,8 +74,9 @@ class Computer:
             network: a network without issues.
             version: its version.
             revoked: fingerprints of certificates that no gateway may accept.
+            chosen: member paths that were chosen automatically.
         """
-        return self._all(self.fabric(network), version, revoked)
+        return self._all(self.fabric(network, chosen), version, revoked)
 
     def desired_in_stages(
         self,
@@ -78,6 +84,7 @@ class Computer:
         after: tuple[Network, int],
         moved: Collection[str],
         revoked: Sequence[str],
+        chosen: Choice | None = None,
     ) -> Mapping[str, Desired]:
         """Compute the configurations of all gateways while some have moved to a new version.
 
@@ -86,10 +93,11 @@ class Computer:
             after: the new one.
             moved: branches whose gateways should have the new one.
             revoked: fingerprints of certificates that no gateway may accept.
+            chosen: member paths that were chosen automatically.
         """
         if set(after[0].overlay.branches) <= set(moved):
-            return self.desired(*after, revoked)
-        old, new = self.fabric(before[0]), self.fabric(after[0])
+            return self.desired(*after, revoked, chosen)
+        old, new = self.fabric(before[0], chosen), self.fabric(after[0], chosen)
         same = self._all(old, before[1], revoked)
         changed = self._all(staged(old, new, moved), after[1], revoked)
         staying = {branch: each for branch, each in same.items() if branch not in moved}
