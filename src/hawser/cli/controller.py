@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hawser.cli import audit, demo, files, history, options, output, remote, statistics
+from hawser.cli import audit, demo, files, history, options, output, paths, remote, statistics
 
 if TYPE_CHECKING:
     from hawser.spec.model import Model
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.add_typer(audit.app)
 history.add_to(app)
+paths.add_to(app)
 app.command("demo")(demo.demo)
 app.add_typer(statistics.app)
 

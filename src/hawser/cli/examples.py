@@ -8,6 +8,11 @@ import typer
 from rich.markup import escape
 
 CONTROLLER: Mapping[str, Sequence[str]] = {
+    "explain": (
+        "hawser controller explain b1 b3",
+        "hawser controller explain 10.1.0.2 10.3.0.2 5004 --protocol udp",
+    ),
+    "paths": ("hawser controller paths", "hawser controller paths --changes --json"),
     "init": (
         "hawser controller init acme --network network.yaml --host 0.0.0.0",
         "hawser controller init acme --database postgresql://hawser@db.example/hawser",
