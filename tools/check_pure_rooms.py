@@ -1,6 +1,6 @@
 """Fail on a clock, socket, sleep, file or unseeded randomness in a pure room (ARCHITECTURE.md).
 
-Rust: wire, meter, multipath, impair, flowmeter.
+Rust: wire, meter, multipath, impair, flowmeter, trees.
 Python: hawser.spec, hawser.overlay, hawser.stats, hawser.optimise.
 What a pure room computes depends on its arguments alone, so a test on virtual time tests it all.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from repository import ROOT, files, report
 from rust_source import code
 
-RUST = tuple(f"crates/{name}/src" for name in ("wire", "meter", "multipath", "impair", "flowmeter"))
+RUST = tuple(f"crates/{name}/src" for name in ("wire", "meter", "multipath", "impair", "flowmeter", "trees"))
 PYTHON = tuple(f"src/hawser/{name}" for name in ("spec", "overlay", "stats", "optimise"))
 
 Found = Iterator[tuple[int, str]]

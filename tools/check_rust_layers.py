@@ -24,6 +24,7 @@ ROOMS: Mapping[str, int] = {
     "hawser-flowmeter": 2,
     "hawser-esp": 2,
     "hawser-tls": 2,
+    "hawser-trees": 2,
     "hawser-tunnel": 3,
     "hawser-sim": 4,
     "hawser-bpf": 4,
