@@ -33,6 +33,7 @@ ROOMS: Mapping[str, int] = {
     "hawser-gateway": 5,
     "hawser-function": 5,
     "hawser-wan": 5,
+    "hawser-ids": 5,
     "hawser-load": 5,
     "hawserd": 6,
 }

@@ -27,6 +27,7 @@ enum Role {
     Function(hawser_function::Args),
     Wan(hawser_wan::Args),
     Load(hawser_load::Args),
+    Flows(hawser_ids::Args),
     Schema(schema::Args),
 }
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Role::Function(args) => hawser_function::run(&args),
         Role::Wan(args) => hawser_wan::run(&args),
         Role::Load(args) => hawser_load::run(&args),
+        Role::Flows(args) => hawser_ids::run(&args),
         Role::Schema(args) => schema::run(&args),
     };
     result.map_or_else(Failure::report, |()| ExitCode::SUCCESS)

@@ -31,7 +31,7 @@ FURTHER = {
     "UDP at a quarter of the rate": DEEP,
     "TCP at a quarter of the rate": DEEP,
     # Waiting for the window takes longer than waiting for a processor.
-    "receiver with a small window": ("topology.links.y.delay=50 ms",),
+    "receiver with a small window": ("topology.links.y.delay=200 ms",),
 }
 """Changes to the workflow that give a busy machine time."""
 
