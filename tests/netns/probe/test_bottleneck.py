@@ -30,8 +30,11 @@ FURTHER = {
     # An iperf3 that did not get the CPU catches up in one burst.
     "UDP at a quarter of the rate": DEEP,
     "TCP at a quarter of the rate": DEEP,
-    # Waiting for the window takes longer than waiting for a processor.
-    "receiver with a small window": ("topology.links.y.delay=200 ms",),
+    # Waiting for the window takes longer than waiting for a processor, and than the start.
+    "receiver with a small window": (
+        "topology.links.y.delay=100 ms",
+        "measurements.m.duration=6 s",
+    ),
 }
 """Changes to the workflow that give a busy machine time."""
 
