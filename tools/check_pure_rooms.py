@@ -17,7 +17,9 @@ from pathlib import Path
 from repository import ROOT, files, report
 from rust_source import code
 
-RUST = tuple(f"crates/{name}/src" for name in ("wire", "meter", "multipath", "impair", "flowmeter", "trees"))
+RUST = tuple(
+    f"crates/{name}/src" for name in ("wire", "meter", "multipath", "impair", "flowmeter", "trees")
+)
 PYTHON = tuple(f"src/hawser/{name}" for name in ("spec", "overlay", "stats", "optimise"))
 
 Found = Iterator[tuple[int, str]]

@@ -1,6 +1,6 @@
 """One end of a GRE tunnel in user space (RFC 2784).
 
-    python -m hawser.node.gre DEVICE LOCAL REMOTE
+Run as `python -m hawser.node.gre DEVICE LOCAL REMOTE`.
 
 The kernel's GRE is not used even where there is one, so that a result means the same everywhere.
 Packets are IPv4 and have the four bytes of the plain header: no checksum, key or sequence number.

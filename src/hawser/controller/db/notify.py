@@ -1,4 +1,4 @@
-"""Telling other controllers of a PostgreSQL that something has changed (LISTEN, NOTIFY)."""
+"""Telling other controllers of a PostgreSQL that something has changed (`LISTEN`, `NOTIFY`)."""
 
 from __future__ import annotations
 
