@@ -120,7 +120,8 @@ def _show(planned: Plan) -> None:
     output.show(
         output.table(("", "variant", "network", "gateways", "per trial "), _variants(planned))
     )
-    _show_cloud(planned)
+    if any(variant.scenario.cloud is not None for variant in workflow.variants):
+        _show_cloud(planned)
     output.line(f"\nOrder of trials (seed {workflow.seed}): {_order(planned)}")
     for letter, group in _networks(planned).items():
         _show_network(letter, group[0])
