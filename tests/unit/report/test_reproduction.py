@@ -95,7 +95,7 @@ def test_without_a_run_published_values_remain(source: Source) -> None:
     assert {value.summary for value in entry.values} == {None}
     assert [claim.verdict for claim in entry.claims] == ["not run", "not run"]
     text = page(chapters([source], []), Path("docs"))
-    assert "| 10:10:10:10 | tcp-ipomp | 36.5 | not run |" in text
+    assert "| 10:10:10:10 | tcp-ipomp | 36.5 | not\N{NO-BREAK SPACE}run |" in text
     assert "Not run." in text
 
 
@@ -193,3 +193,15 @@ def test_a_run_is_shown_with_its_notes_and_what_was_asked(source: Source, tmp_pa
     text = page(chapters([source], [Bundle.open(run.path)]), Path("docs"))
     assert "valid: `hawser run w.yaml --repeat 2`. Others compiled \\*much\\*." in text
     assert str(tmp_path) not in text
+
+
+def test_runs_with_the_settings_of_the_file_go_first(source: Source, tmp_path: Path) -> None:
+    as_it_is = bundle(tmp_path, workflow(), day=5)
+    changed = workflow()
+    variants = tuple(
+        v.model_copy(update={"scenario": synthetic.scenario("mptcp", (1, 1, 1, 1))})
+        for v in changed.variants
+    )
+    other = bundle(tmp_path, changed.model_copy(update={"variants": variants}), day=6)
+    exhibit = table_i(chapters([source], [as_it_is, other]))
+    assert [run.run for run in exhibit.runs] == [as_it_is.manifest.run]

@@ -40,8 +40,8 @@ class _Read:
 def chapters(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Chapter, ...]:
     """All publications with their tables and figures.
 
-    A variant's values are those of the newest valid run that has it; only without any such run,
-    those of the newest invalid one.
+    A variant's values are those of the newest valid run that has it, of runs with the settings of
+    the file as it is before others; only without any such run, those of the newest invalid one.
 
     Raises:
         BundleError: a run is damaged.

@@ -41,9 +41,9 @@ class Run:
     """Whether it ran other settings than the workflow file has now."""
 
     @property
-    def rank(self) -> tuple[bool, datetime]:
-        """The greater one is preferred: a valid run to an invalid one, then the newer one."""
-        return not self.problems, self.started
+    def rank(self) -> tuple[bool, bool, datetime]:
+        """The greater one is preferred: valid, then with the settings of the file, then newer."""
+        return not self.problems, not self.changed, self.started
 
 
 @dataclass(frozen=True)

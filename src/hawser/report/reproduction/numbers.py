@@ -77,22 +77,23 @@ def _list(entry: Entry, values: Sequence[Value]) -> str:
     published = any(value.published is not None for value in values)
     which = len({value.measurement for value in values} - {""}) > 1
     several = len(entry.runs) > 1 or any(value.run is None for value in values)
-    columns = [*(axes or ["variant"]), *(["measurement"] if which else [])]
+    columns = {
+        **{axis: [_names((axis,), value.variant)[0] for value in values] for axis in axes},
+        **({} if axes else {"variant": [_names((), value.variant)[0] for value in values]}),
+        **({"measurement": [plain(v.measurement) or DASH for v in values]} if which else {}),
+    }
     names = len(columns)
-    columns += [*(["published"] if published else []), "ours", "95 % interval"]
-    columns += [*(["ours / published"] if published else []), *(["run"] if several else [])]
-    rows = [
-        (
-            *_names(axes, value.variant),
-            *([plain(value.measurement) or DASH] if which else []),
-            *([number(value.published)] if published else []),
-            *_ours(value),
-            *([DASH if value.ratio is None else f"{value.ratio:.2f}"] if published else []),
-            *([_number_of(entry.runs, value.run)] if several else []),
-        )
-        for value in values
-    ]
-    return table(columns, rows, names)
+    if published:
+        columns["published"] = [number(value.published) for value in values]
+    columns["ours"] = [_ours(value) for value in values]
+    if any(value.summary is not None and value.summary.interval for value in values):
+        columns["95 % interval"] = [_interval(value) for value in values]
+    if published:
+        ratios = (value.ratio for value in values)
+        columns["ours / published"] = [DASH if r is None else f"{r:.2f}" for r in ratios]
+    if several:
+        columns["run"] = [_number_of(entry.runs, value.run) for value in values]
+    return table([*columns], zip(*columns.values(), strict=True), names)
 
 
 def _names(axes: Sequence[str], variant: Labels) -> tuple[str, ...]:
@@ -101,10 +102,12 @@ def _names(axes: Sequence[str], variant: Labels) -> tuple[str, ...]:
     return tuple(plain(variant.get(axis, "any")) for axis in axes)
 
 
-def _ours(value: Value) -> tuple[str, str]:
-    if value.summary is None:
-        return "not run", DASH
-    return middle(value.summary), interval(value.summary.interval)
+def _ours(value: Value) -> str:
+    return "not\N{NO-BREAK SPACE}run" if value.summary is None else middle(value.summary)
+
+
+def _interval(value: Value) -> str:
+    return DASH if value.summary is None else interval(value.summary.interval)
 
 
 def _number_of(runs: Sequence[Run], run: Run | None) -> str:
@@ -125,7 +128,7 @@ def _cross(entry: Entry, values: Sequence[Value]) -> str:
     for value in values:
         run = f" ({_number_of(entry.runs, value.run)})" if len(entry.runs) > 1 else ""
         row = cells.setdefault(_names(down, value.variant), {})
-        row[value.variant.get(across, DASH)] = _ours(value)[0] + run
+        row[value.variant.get(across, DASH)] = _ours(value) + run
     rows = [(*name, *(row.get(column, "") for column in columns)) for name, row in cells.items()]
     return table((*down, *map(plain, columns)), rows, len(down))
 
