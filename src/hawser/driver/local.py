@@ -177,7 +177,8 @@ class LocalLab:
             for each in (*self.switches, *self.controllers, *self.programs.values())
             if each.restarts or (each.wanted and not each.running())
         )
-        return (*self.cross_traffic.faults(), *died)
+        ended = (f"tunnel process {p.pid} ended" for p in self.tunnels if not p.running())
+        return (*self.cross_traffic.faults(), *died, *ended)
 
     def describe(self) -> LabInfo:
         """Say what it is and who keeps it; see `Lab.describe`."""

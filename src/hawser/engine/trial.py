@@ -102,6 +102,8 @@ def _lab(bench: Bench, prepared: Prepared) -> Iterator[Lab]:
 
 def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) -> None:
     timeline = Timeline(scenario.events, lab.apply)
+    if faults := (*_died(lab), *lab.faults()):
+        raise _VoidTrialError(f"before the first measurement: {'; '.join(faults)}")
     try:
         collect.settings(lab, writer)
         with capturing(lab, scenario.capture, writer.raw), Passive(lab) as passive:

@@ -84,11 +84,30 @@ def test_a_void_trial_has_its_reason_and_is_run_again(tmp_path: Path, driver: Fa
 def test_a_lab_that_is_not_as_planned_makes_its_trials_void(
     tmp_path: Path, driver: FakeDriver
 ) -> None:
-    driver.faults = ("cross traffic: cross-traffic-x1-forward ended",)
+    def broken(_: Context) -> float:
+        driver.faults = ("cross traffic: cross-traffic-x1-forward ended",)
+        return 1.0
+
     observer = Silent()
-    bundle = carry_out(tmp_path, workflow("a"), bench(driver, Failures()), observer)
+    bundle = carry_out(tmp_path, workflow("a"), bench(driver, broken), observer)
     assert bundle.state == "failed"
-    assert {reason for _, reason in observer.void} == set(driver.faults)
+    fault, *others = (reason for _, reason in observer.void)
+    assert fault == "cross traffic: cross-traffic-x1-forward ended"
+    assert set(others) == {f"before the first measurement: {fault}"}
+
+
+def test_nothing_is_measured_in_a_lab_that_is_not_as_planned(
+    tmp_path: Path, driver: FakeDriver
+) -> None:
+    def measured(_: Context) -> float:
+        pytest.fail("it was measured")
+
+    driver.faults = ("tunnel process 7 ended",)
+    observer = Silent()
+    bundle = carry_out(tmp_path, workflow("a"), bench(driver, measured), observer)
+    assert bundle.state == "failed"
+    said = "before the first measurement: tunnel process 7 ended"
+    assert {reason for _, reason in observer.void} == {said}
 
 
 def test_a_failed_deployment_makes_a_trial_void(tmp_path: Path, driver: FakeDriver) -> None:
