@@ -82,8 +82,13 @@ def _shape(claims: Sequence[Claim]) -> str:
     if {claim.verdict for claim in claims} <= {"not run"}:
         return DASH
     by_verdict = {verdict: [c for c in claims if c.verdict == verdict] for verdict in _WORDS}
-    found = [f"{len(some)} {_WORDS[verdict]}" for verdict, some in by_verdict.items() if some]
+    found = [_counted(len(some), verdict) for verdict, some in by_verdict.items() if some]
     return _WORDS[claims[0].verdict] if len(claims) == 1 else ", ".join(found)
+
+
+def _counted(claims: int, verdict: str) -> str:
+    word = _WORDS[verdict]
+    return f"{claims} {word if claims == 1 else word.replace(verdict, verdict.removesuffix('s'))}"
 
 
 def _last(exhibit: Exhibit) -> str:
