@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hawser.overlay.lab.address import Addresses
-from hawser.overlay.sdwan.automatic import automatic_groups
+from hawser.overlay.sdwan.automatic import Choice, automatic_groups
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.overlay.sdwan.fabric import Fabric, fabric
 from hawser.spec.overlay import Branch as Described
@@ -13,8 +13,15 @@ from hawser.spec.route import leased, switch_kind
 from hawser.spec.topology import Internet, Topology
 
 
-def fabric_of(topology: Topology, overlay: Overlay, addresses: Addresses) -> Fabric:
-    """Resolve an SD-WAN that has been checked against its topology."""
+def fabric_of(topology: Topology, overlay: Overlay, addresses: Addresses, chosen: Choice) -> Fabric:
+    """Resolve an SD-WAN that has been checked against its topology.
+
+    Args:
+        topology: the lab's.
+        overlay: the SD-WAN as described.
+        addresses: address plan of the lab.
+        chosen: member paths that were chosen automatically.
+    """
     internet = topology.internet or Internet(ports={})
     branches = {
         name: _branch(branch, internet, addresses) for name, branch in overlay.branches.items()
@@ -22,7 +29,7 @@ def fabric_of(topology: Topology, overlay: Overlay, addresses: Addresses) -> Fab
     return fabric(
         branches,
         overlay.settings,
-        (*overlay.path_groups.values(), *automatic_groups(overlay, leased(topology), {})),
+        (*overlay.path_groups.values(), *automatic_groups(overlay, leased(topology), chosen)),
         switch=switch_kind(topology, overlay),
         mtu=min(map(internet.mtu_of, internet.ports), default=internet.mtu),
     )

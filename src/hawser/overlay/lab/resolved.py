@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from hawser.overlay.lab.address import Addresses, addresses, names
+from hawser.overlay.lab.automatic import choice
 from hawser.overlay.lab.distance import changeable
 from hawser.overlay.lab.fabric import fabric_of
 from hawser.overlay.sdwan.fabric import Fabric
@@ -56,7 +57,7 @@ def resolved(scenario: Scenario) -> Resolved:
         addresses=plan,
         names=names(topology, lans, plan),
         subflows=flows,
-        fabric=fabric_of(topology, overlay, plan) if overlay else None,
+        fabric=fabric_of(topology, overlay, plan, choice(scenario)) if overlay else None,
         gateways=frozenset(branch.gateway for branch in branches),
         tunnels=scenario.tunnels,
         functions=scenario.functions,
