@@ -189,6 +189,36 @@ def test_ipip_over_ipv6(lab: Lab) -> None:
         assert not any(gateway.group()["drops"].values())
 
 
+def test_ipip_keeps_every_tunnel_if_one_cannot_be_opened(lab: Lab) -> None:
+    """A configuration that is refused has moved none of them."""
+    lab.direct()
+    lab.at(1, "ip", "addr", "add", "198.18.0.3/24", "dev", "wa")
+    groups = [
+        {"id": number, "paths": [{"local": f"198.18.0.{one}", "remote": f"198.18.0.{two}"}]}
+        for number, one, two in ((0, 1, 2), (1, 3, 2))
+    ]
+    backwards = copy.deepcopy(groups)
+    for path in (each["paths"][0] for each in backwards):
+        path["local"], path["remote"] = path["remote"], path["local"]
+    peers = [{"branch": "b2", "id": 2, "prefixes": ["10.2.0.0/24"], "groups": groups}]
+    others = [{"branch": "b1", "id": 1, "prefixes": ["10.1.0.0/24"], "groups": backwards}]
+    ipip = {"kind": "ipip", "tls": None, "insecure": True}
+    one = lab.gateway(1, 2, transport=ipip, peers=peers)
+    two = lab.gateway(2, 1, transport=ipip, peers=others)
+    one.start()
+    two.start()
+    until(lambda: one.up() and two.up(), "both are up")
+    lab.at(1, "ip", "addr", "add", "198.18.0.4/24", "dev", "wa")
+    new = copy.deepcopy(one.config)
+    wanted = new["peers"][0]["groups"]
+    wanted[0]["paths"][0]["local"] = "198.18.0.4"
+    wanted[1]["paths"][0]["remote"] = "198.18.0.255"  # the broadcast address
+    assert one.ask("PUT", "/v1/config", new)[0] >= 400
+    assert len(lab.ping(20)) == 20
+    assert not any(two.group()["drops"].values())
+    assert one.get("/v1/config")["peers"] == peers
+
+
 @KINDS
 def test_a_configuration_without_a_usable_path_is_refused(lab: Lab, kind: str) -> None:
     """While the one in force has one. A path of several may wait."""

@@ -56,35 +56,48 @@ struct Group {
     counters: GroupCounters,
 }
 
+/// This end of a tunnel.
+struct End {
+    tunnel: Option<Tunnel>,
+    path: Option<Path>,
+    problem: Option<(IpAddr, String)>,
+}
+
+impl End {
+    /// Opens it between the addresses that a path has now, if it has them.
+    fn open(path: Option<Path>, poller: &Poller) -> io::Result<Self> {
+        let nothing = Self { tunnel: None, path, problem: None };
+        let Some(interface) = path.map(|path| path.interface) else { return Ok(nothing) };
+        let Some((local, remote)) = path.and_then(|path| path.ends()) else { return Ok(nothing) };
+        match Tunnel::open(local, remote, interface, BUFFER) {
+            Ok(tunnel) => {
+                poller.add(&tunnel, 0, Interest::Read)?;
+                Ok(Self { tunnel: Some(tunnel), ..nothing })
+            }
+            Err(error) if may_change(&error) => {
+                Ok(Self { problem: Some((local, error.to_string())), ..nothing })
+            }
+            Err(e) => {
+                Err(io::Error::new(e.kind(), format!("tunnel from {local} to {remote}: {e}")))
+            }
+        }
+    }
+}
+
 impl Group {
     fn new(group: &config::Group) -> Self {
         let counters = GroupCounters::default();
         Self { config: group.clone(), tunnel: None, opened: None, problem: None, counters }
     }
 
-    /// Opens the tunnel between the addresses that the path has now, if it is not there.
-    fn open(&mut self, poller: &Poller) -> io::Result<()> {
-        let path = path(&self.config);
-        if self.tunnel.is_some() && self.opened == path {
-            return Ok(());
-        }
-        (self.tunnel, self.opened, self.problem) = (None, path, None);
-        let Some(path) = path else { return Ok(()) };
-        let Some((local, remote)) = path.ends() else { return Ok(()) };
-        match Tunnel::open(local, remote, path.interface, BUFFER) {
-            Ok(tunnel) => {
-                poller.add(&tunnel, 0, Interest::Read)?;
-                self.tunnel = Some(tunnel);
-                Ok(())
-            }
-            Err(error) if may_change(&error) => {
-                self.problem = Some((local, error.to_string()));
-                Ok(())
-            }
-            Err(e) => {
-                Err(io::Error::new(e.kind(), format!("tunnel from {local} to {remote}: {e}")))
-            }
-        }
+    /// Goes on with this end.
+    fn set_end(&mut self, end: End) {
+        (self.tunnel, self.opened, self.problem) = (end.tunnel, end.path, end.problem);
+    }
+
+    /// Whether its end is where a path leads.
+    fn is_at(&self, path: Option<Path>) -> bool {
+        self.tunnel.is_some() && self.opened == path
     }
 
     fn status(&self, flows: u32) -> GroupStatus {
@@ -237,17 +250,41 @@ impl Ipip {
         }
     }
 
-    /// Has the path groups of a configuration, with tunnels between the addresses they have now.
+    /// Has the path groups of a configuration, with tunnels between the addresses they have now. On
+    /// error nothing has changed.
     fn follow(&mut self, host: &Host, config: &Config) -> io::Result<()> {
         let poller = &host.poller;
-        let open = |_: &_, group: &_| {
-            let mut group = Group::new(group);
-            group.open(poller)?;
+        let moved = self.open_moved(poller, config)?;
+        let open = |_: &_, config: &config::Group| {
+            let mut group = Group::new(config);
+            group.set_end(End::open(path(config), poller)?);
             Ok::<_, io::Error>(group)
         };
         self.peers.reconcile(config.document.id, &config.peers, open)?;
-        self.peers.groups_mut().try_for_each(|group| group.open(poller))?;
+        for (peer, group, end) in moved {
+            if let Some(group) = self.peers.group_mut(peer, group) {
+                group.set_end(end);
+            }
+        }
         self.update_tokens(host)
+    }
+
+    /// Opens new ends for groups that stay and whose path leads elsewhere: numbers of peer and group
+    /// with each.
+    fn open_moved(&self, poller: &Poller, config: &Config) -> io::Result<Vec<(u16, u8, End)>> {
+        let mut opened = Vec::new();
+        for peer in &config.peers {
+            let known =
+                self.peers.by_id(peer.id).filter(|known| known.config.branch == peer.branch);
+            for wanted in &peer.groups {
+                let stays = known.and_then(|known| known.group(wanted.id));
+                let stays = stays.filter(|group| group.config.is_same_as(wanted));
+                if stays.is_some_and(|group| !group.is_at(path(wanted))) {
+                    opened.push((peer.id, wanted.id, End::open(path(wanted), poller)?));
+                }
+            }
+        }
+        Ok(opened)
     }
 
     /// Updates the poller after peers and groups may have changed their indices.
