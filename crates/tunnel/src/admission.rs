@@ -1,12 +1,15 @@
 //! Which connection attempts of strangers are accepted: memory stays bounded, and peers find a place.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+};
 
 /// Unauthenticated connections from which on an attempt has to prove its address first (RFC 9000
 /// section 8.1.2). A peer then needs one round trip more.
 const RETRY_FROM: usize = 32;
 
-/// Unauthenticated connections from addresses that no peer is configured with.
+/// Unauthenticated connections from addresses that no peer is known to have.
 const MAX_STRANGERS: usize = 64;
 
 /// Unauthenticated connections from one such address.
@@ -30,6 +33,8 @@ pub struct Candidate {
 pub enum Verdict {
     /// It becomes a connection.
     Accept,
+    /// It becomes a connection instead of the pending one with this index.
+    Replace(usize),
     /// Its address has to be proved first.
     Retry,
     /// Refused: too many from its address.
@@ -39,10 +44,12 @@ pub enum Verdict {
 }
 
 /// Decides about an attempt, given the unauthenticated connections (`pending`) and the number of
-/// configured paths from an address (`paths`).
+/// paths from an address (`paths`): those configured, and those that have come from there before.
 ///
 /// Whoever forges source addresses takes at most 32 places. Connections from addresses of peers are
-/// counted apart, so that strangers cannot take their places, even from the same IPv6 network.
+/// counted apart, so that strangers cannot take their places, even from the same IPv6 network. A
+/// peer whose address is new is a stranger: when all places are taken, it gets one of a source that
+/// has several, and more than its own. It takes 64 real sources to keep it out.
 #[must_use]
 pub fn judge(
     attempt: Candidate,
@@ -50,25 +57,35 @@ pub fn judge(
     paths: impl Fn(IpAddr) -> usize,
 ) -> Verdict {
     let Candidate { source, validated } = attempt;
-    let (mut all, mut from_source, mut from_site, mut strangers) = (0, 0, 0, 0);
-    for known in pending {
-        all += 1;
-        if known.validated {
-            let is_stranger = paths(known.source) == 0;
-            from_source += usize::from(known.source == source);
-            from_site += usize::from(is_stranger && site(known.source) == site(source));
-            strangers += usize::from(is_stranger);
-        }
-    }
+    let pending: Vec<_> = pending.collect();
     if !validated {
-        return if all >= RETRY_FROM { Verdict::Retry } else { Verdict::Accept };
+        return if pending.len() >= RETRY_FROM { Verdict::Retry } else { Verdict::Accept };
     }
-    match paths(source) {
-        0 if from_site >= MAX_PER_SOURCE => Verdict::TooManyFromSource,
-        0 if strangers >= MAX_STRANGERS => Verdict::TooMany,
-        0 => Verdict::Accept,
-        own if from_source >= own * MAX_PER_PATH => Verdict::TooManyFromSource,
-        _ => Verdict::Accept,
+    let own = paths(source);
+    let proved = pending.iter().enumerate().filter(|(_, known)| known.validated);
+    if own > 0 {
+        let same = proved.filter(|(_, known)| known.source == source).count();
+        let all_taken = same >= own * MAX_PER_PATH;
+        return if all_taken { Verdict::TooManyFromSource } else { Verdict::Accept };
+    }
+    let strangers: Vec<_> = proved
+        .filter(|(_, known)| paths(known.source) == 0)
+        .map(|(index, known)| (index, site(known.source)))
+        .collect();
+    let mut by_site = HashMap::new();
+    for (_, site) in &strangers {
+        *by_site.entry(*site).or_insert(0) += 1;
+    }
+    let from_site = by_site.get(&site(source)).copied().unwrap_or(0);
+    if from_site >= MAX_PER_SOURCE {
+        Verdict::TooManyFromSource
+    } else if strangers.len() < MAX_STRANGERS {
+        Verdict::Accept
+    } else {
+        let places = |site: &IpAddr| by_site.get(site).copied().unwrap_or(0);
+        let most = strangers.iter().max_by_key(|(_, site)| places(site));
+        let crowded = most.filter(|(_, site)| places(site) > from_site + 1);
+        crowded.map_or(Verdict::TooMany, |(index, _)| Verdict::Replace(*index))
     }
 }
 
@@ -91,8 +108,10 @@ mod tests {
         for (source, validated) in attempts {
             let attempt = Candidate { source, validated };
             last = judge(attempt, open.iter().copied(), paths);
-            if last == Verdict::Accept {
-                open.push(attempt);
+            match last {
+                Verdict::Accept => open.push(attempt),
+                Verdict::Replace(index) => open[index] = attempt,
+                _ => {}
             }
         }
         (open, last)
@@ -124,6 +143,19 @@ mod tests {
         assert_eq!((open.len(), last), (MAX_STRANGERS, Verdict::TooMany));
         let (_, last) = after(many.chain([(PEER, true)]));
         assert_eq!(last, Verdict::Accept);
+    }
+
+    #[test]
+    fn few_sources_do_not_keep_out_a_peer_whose_address_is_new() {
+        let many = (0..10_000).map(|number| (stranger(number % 20), true));
+        let (open, last) = after(many.clone());
+        assert_eq!((open.len(), last), (MAX_STRANGERS, Verdict::TooMany));
+        let new = stranger(1 << 20);
+        let (open, last) = after(many.clone().chain([(new, true)]));
+        assert!(matches!(last, Verdict::Replace(_)));
+        assert_eq!(open.len(), MAX_STRANGERS);
+        let (open, _) = after(many.clone().chain([(new, true)]).chain(many));
+        assert!(open.iter().any(|known| known.source == new), "and keeps it");
     }
 
     #[test]

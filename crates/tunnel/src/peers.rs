@@ -60,6 +60,8 @@ pub struct Peers<G> {
     table: PrefixTable,
     /// Number of paths by their remote address.
     remotes: HashMap<IpAddr, usize>,
+    /// From where peers have come last on paths without a remote address, by peer, group and path.
+    seen: HashMap<(u16, u8, u8), IpAddr>,
     placement: FlowPlacement,
 }
 
@@ -72,6 +74,7 @@ impl<G: PathGroup> Peers<G> {
             by_id: vec![None; IDS].into_boxed_slice(),
             table: PrefixTable::default(),
             remotes: HashMap::new(),
+            seen: HashMap::new(),
             placement: FlowPlacement::new(policy, now),
         }
     }
@@ -119,12 +122,9 @@ impl<G: PathGroup> Peers<G> {
             self.list.push(Peer { config: peer.clone(), we_connect: own < peer.id, groups });
         }
         self.table = PrefixTable::new(wanted.iter());
-        self.remotes.clear();
-        let groups = wanted.iter().flat_map(|peer| &peer.groups);
-        let paths = groups.flat_map(|group| &group.paths);
-        for remote in paths.filter_map(|path| path.remote) {
-            *self.remotes.entry(remote).or_default() += 1;
-        }
+        let by_id = |id| wanted.iter().find(|peer| peer.id == id);
+        self.seen.retain(|place, _| by_id(place.0).is_some_and(|peer| is_unknown(peer, *place)));
+        self.count_remotes();
         self.by_id.fill(None);
         for (place, peer) in (0..).zip(&self.list) {
             if let Some(entry) = self.by_id.get_mut(usize::from(peer.config.id)) {
@@ -135,7 +135,25 @@ impl<G: PathGroup> Peers<G> {
         old.into_iter().flat_map(of).collect()
     }
 
-    /// Number of paths with this remote address.
+    fn count_remotes(&mut self) {
+        let groups = self.list.iter().flat_map(|peer| &peer.config.groups);
+        let configured = groups.flat_map(|group| &group.paths).filter_map(|path| path.remote);
+        self.remotes.clear();
+        for remote in configured.chain(self.seen.values().copied()) {
+            *self.remotes.entry(remote).or_default() += 1;
+        }
+    }
+
+    /// A peer has been authenticated on a path, coming from this address.
+    pub fn note_remote(&mut self, peer: u16, group: u8, path: u8, address: IpAddr) {
+        let place = (peer, group, path);
+        let known = self.by_id(peer).is_some_and(|peer| is_unknown(&peer.config, place));
+        if known && self.seen.insert(place, address) != Some(address) {
+            self.count_remotes();
+        }
+    }
+
+    /// Number of paths with this remote address, be it configured or where the peer came from last.
     #[must_use]
     pub fn paths_from(&self, remote: IpAddr) -> usize {
         self.remotes.get(&remote).copied().unwrap_or(0)
@@ -239,4 +257,11 @@ impl<G: PathGroup> Peers<G> {
     pub fn sweep(&mut self, now: Instant, period: std::time::Duration) {
         self.placement.sweep(now, period);
     }
+}
+
+/// Whether a path of a peer has no remote address in the configuration.
+fn is_unknown(peer: &config::Peer, (_, group, path): (u16, u8, u8)) -> bool {
+    let group = peer.groups.iter().find(|known| known.id == group);
+    let path = group.and_then(|group| group.paths.get(usize::from(path)));
+    path.is_some_and(|path| path.remote.is_none())
 }

@@ -60,6 +60,7 @@ impl<S: Stream> Tunnel<S> {
         let Some(mut link) = self.unowned.remove(&at) else { return };
         endpoint.set_owner(at.1, Owner::Path(id));
         link.id = Some(id);
+        let remote = link.connection.remote_address().ip();
         member.retry = Retry::default();
         member.connections += 1;
         let before = member.link.replace(link);
@@ -78,6 +79,7 @@ impl<S: Stream> Tunnel<S> {
             self.end_flows(id.peer, id.group);
         }
         self.accept_early_messages(id);
+        self.peers.note_remote(id.peer, id.group, id.member, remote);
         let (group, member) = (id.group, id.member);
         self.events.push_back(Event::PathUp { peer: hello.branch, group, member });
     }

@@ -16,7 +16,8 @@ use hawser_wire::{
     tunnel::{HEADER_LEN, unknown_context},
 };
 use quinn_proto::{
-    ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming as Attempt,
+    ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent,
+    Incoming as Attempt,
 };
 
 use super::{endpoint::Owner, state::Tunnel};
@@ -97,10 +98,13 @@ impl<S: Stream> Tunnel<S> {
         let source = attempt.remote_address().ip();
         let validated = attempt.remote_address_validated();
         let verdict = self.judge(Candidate { source, validated });
+        if let Verdict::Replace(index) = verdict {
+            self.drop_pending(index);
+        }
         let Some(endpoint) = self.endpoints.get_mut(&socket) else { return };
         answer.clear();
         let transmit = match verdict {
-            Verdict::Accept => self.accept(socket, attempt, answer, now),
+            Verdict::Accept | Verdict::Replace(_) => self.accept(socket, attempt, answer, now),
             Verdict::Retry => {
                 self.unauthenticated.retries += 1;
                 endpoint.quic.retry(attempt, answer).ok()
@@ -120,12 +124,27 @@ impl<S: Stream> Tunnel<S> {
     }
 
     fn judge(&self, attempt: Candidate) -> Verdict {
-        let pending = self.unowned.values().filter(|link| !link.is_client && link.id.is_none());
-        let pending = pending.map(|link| Candidate {
+        let pending = self.pending().map(|link| Candidate {
             source: link.connection.remote_address().ip(),
             validated: link.validated,
         });
         judge(attempt, pending, |address| self.peers.paths_from(address))
+    }
+
+    /// Connections of which no hello has come.
+    fn pending(&self) -> impl Iterator<Item = &Link> {
+        self.unowned.values().filter(|link| !link.is_client && link.id.is_none())
+    }
+
+    /// Forgets a connection without telling the other end, which may be nobody.
+    fn drop_pending(&mut self, index: usize) {
+        let Some(at) = self.pending().nth(index).map(|link| link.at) else { return };
+        self.unowned.remove(&at);
+        self.unauthenticated.too_many += 1;
+        if let Some(endpoint) = self.endpoints.get_mut(&at.0) {
+            endpoint.forget(at.1);
+            endpoint.quic.handle_event(at.1, EndpointEvent::drained());
+        }
     }
 
     /// Opens a connection whose path is not known yet. On error returns what is to be sent.

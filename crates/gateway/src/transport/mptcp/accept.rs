@@ -1,6 +1,11 @@
 //! Incoming connections until they have been authenticated.
 
-use std::{io, net::SocketAddr, ops::ControlFlow, time::Instant};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    ops::ControlFlow,
+    time::Instant,
+};
 
 use hawser_netdev::{mptcp::Stream, poll::Interest};
 use hawser_tls::{self as tls, Handshake};
@@ -54,6 +59,10 @@ impl Mptcp {
         let attempt = Candidate { source: address.ip(), validated: true };
         match judge(attempt, self.listeners.pending(), |from| self.peers.paths_from(from)) {
             Verdict::Accept | Verdict::Retry => {}
+            Verdict::Replace(place) => {
+                self.listeners.drop_pending(place);
+                self.unauthenticated.too_many += 1;
+            }
             Verdict::TooMany => return self.unauthenticated.too_many += 1,
             Verdict::TooManyFromSource => return self.unauthenticated.too_many_from_source += 1,
         }
@@ -92,7 +101,10 @@ impl Mptcp {
             Some(claim) => self.authenticate(&claim, &connection).map(Some),
             None => Ok(None),
         }) {
-            Ok(Some((peer, group))) => self.adopt(host, peer, group, connection.link, now),
+            Ok(Some((peer, group))) => {
+                self.note_remote(peer, group, connection.address.ip());
+                self.adopt(host, peer, group, connection.link, now);
+            }
             Ok(None) => {
                 if let Some(place) = self.listeners.slot_mut(index) {
                     *place = Some(connection);
@@ -107,6 +119,16 @@ impl Mptcp {
                 self.unauthenticated.count(error.cause());
                 tracing::debug!(address = %connection.address, %error, "refused");
             }
+        }
+    }
+
+    /// Keeps a place for a peer that comes from this address again. A connection belongs to no path
+    /// in particular: it stands for the first.
+    fn note_remote(&mut self, peer: usize, group: usize, address: IpAddr) {
+        let Some(config) = self.peers.get(peer).map(|peer| &peer.config) else { return };
+        let id = config.id;
+        if let Some(group) = config.groups.get(group).map(|group| group.id) {
+            self.peers.note_remote(id, group, 0, address);
         }
     }
 

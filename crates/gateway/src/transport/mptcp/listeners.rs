@@ -94,6 +94,13 @@ impl Listeners {
         pending.map(|known| Candidate { source: known.address.ip(), validated: true })
     }
 
+    /// Closes one of [`Self::pending`].
+    pub(super) fn drop_pending(&mut self, index: usize) {
+        if let Some(place) = self.unauthenticated.iter_mut().filter(|p| p.is_some()).nth(index) {
+            *place = None;
+        }
+    }
+
     pub(super) fn slot_mut(&mut self, index: usize) -> Option<&mut Option<Unauthenticated>> {
         self.unauthenticated.get_mut(index)
     }
