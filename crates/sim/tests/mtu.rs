@@ -258,3 +258,24 @@ impl Lossy for Vec<Wire> {
         self.into_iter().map(|wire| wire.loss(0.5)).collect()
     }
 }
+
+#[test]
+fn a_path_that_moves_to_an_interface_with_a_larger_mtu_uses_it() {
+    let mut gateways = gateways(&[1500], OPTIONS);
+    gateways.run(5 * SECOND);
+    assert!(fits(gateways.mtu(0), 1500), "{:?}", gateways.mtu(0));
+    gateways.set_max_datagram(0, 1280 - 28);
+    gateways.set_address(0, 0, Some(8));
+    gateways.cut(0, true);
+    gateways.run(20 * SECOND);
+    gateways.cut(0, false);
+    gateways.run(10 * SECOND);
+    assert!(fits(gateways.mtu(0), 1280), "{:?}", gateways.mtu(0));
+    gateways.set_max_datagram(0, 1500 - 28);
+    gateways.set_address(0, 0, Some(9));
+    gateways.cut(0, true);
+    gateways.run(20 * SECOND);
+    gateways.cut(0, false);
+    gateways.run(10 * SECOND);
+    assert!(fits(gateways.mtu(0), 1500), "{:?}", gateways.mtu(0));
+}

@@ -60,6 +60,8 @@ struct Gateway {
     tunnel: Tunnel<Memory>,
     sockets: BTreeMap<usize, Socket>,
     next_socket: usize,
+    /// Largest datagram of its interfaces.
+    max_datagram: u16,
     /// Packets delivered to the device.
     received: Vec<Bytes>,
     /// Host ends of streams opened for the other gateway.
@@ -167,6 +169,46 @@ impl Gateways {
             config.local = host.map(|host| Ipv4Addr::new(a, b, c, host).into());
         }
         gateway.configure(config, now);
+    }
+
+    /// Binds a gateway's socket on a path to an interface, or no more.
+    pub fn set_interface(&mut self, gateway: usize, path: usize, interface: Option<u32>) {
+        let now = self.now();
+        let Some(gateway) = self.ends.get_mut(gateway) else { return };
+        let mut config = gateway.config.clone();
+        let groups = config.peers.iter_mut().flat_map(|peer| &mut peer.groups);
+        if let Some(config) = groups.flat_map(|group| &mut group.paths).nth(path) {
+            config.interface = interface;
+        }
+        gateway.configure(config, now);
+    }
+
+    /// Gives the second of two paths of a gateway the address of the first.
+    pub fn share_address(&mut self, gateway: usize, (first, second): (usize, usize)) {
+        let (now, shared) = (self.now(), address(first, gateway).into());
+        for (number, end) in self.ends.iter_mut().enumerate() {
+            let mut config = end.config.clone();
+            let groups = config.peers.iter_mut().flat_map(|peer| &mut peer.groups);
+            if let Some(path) = groups.flat_map(|group| &mut group.paths).nth(second) {
+                let end = if number == gateway { &mut path.local } else { &mut path.remote };
+                *end = Some(shared);
+            }
+            end.configure(config, now);
+        }
+    }
+
+    /// Numbers of a gateway's sockets, with the interface that each is bound to.
+    #[must_use]
+    pub fn sockets(&self, gateway: usize) -> Vec<(usize, Option<u32>)> {
+        let sockets = self.ends.get(gateway).into_iter().flat_map(|gateway| &gateway.sockets);
+        sockets.map(|(number, socket)| (*number, socket.interface)).collect()
+    }
+
+    /// Sets the largest datagram that interfaces of a gateway take, for sockets opened from now on.
+    pub fn set_max_datagram(&mut self, gateway: usize, max_datagram: u16) {
+        if let Some(gateway) = self.ends.get_mut(gateway) {
+            gateway.max_datagram = max_datagram;
+        }
     }
 
     /// Makes a path drop everything, or work again.
@@ -382,6 +424,7 @@ impl Gateway {
             tunnel,
             sockets: BTreeMap::new(),
             next_socket: 0,
+            max_datagram: MAX_DATAGRAM,
             received: Vec::new(),
             opened_streams: Vec::new(),
             ups: 0,
@@ -398,10 +441,11 @@ impl Gateway {
         let mut opened = Vec::new();
         for socket in wanted {
             if !self.sockets.values().any(|known| *known == socket) {
-                let number = self.tunnel.endpoint_for(&socket).unwrap_or(self.next_socket);
+                let taken = |number| self.sockets.contains_key(&number);
+                let number = self.tunnel.endpoint_for(&socket, taken).unwrap_or(self.next_socket);
                 self.next_socket = self.next_socket.max(number + 1);
                 self.sockets.insert(number, socket);
-                opened.push((number, socket, (BATCH, MAX_DATAGRAM)));
+                opened.push((number, socket, (BATCH, self.max_datagram)));
             }
         }
         self.config = config.clone();

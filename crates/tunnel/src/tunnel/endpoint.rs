@@ -114,8 +114,10 @@ pub(super) struct Endpoint {
     pub(super) bound: bool,
     /// Maximum datagrams of a GSO batch.
     pub(super) max_batch: usize,
-    /// UDP payload, bytes, up to which the MTU of its paths is searched for.
+    /// UDP payload, bytes, up to which the MTU of new paths is searched for.
     pub(super) max_datagram: u16,
+    /// The same when it was made: peers are told that it takes no longer ones.
+    pub(super) advertised: u16,
     /// By the connection's handle.
     owners: Vec<Option<Owner>>,
 }
@@ -130,12 +132,14 @@ impl Endpoint {
         let may_migrate = true;
         let server = server.map(Arc::new);
         let quic = quinn_proto::Endpoint::new(Arc::new(config), server, may_migrate, None);
-        Self { quic, socket, bound: true, max_batch, max_datagram, owners: Vec::new() }
+        let advertised = max_datagram;
+        Self { quic, socket, bound: true, max_batch, max_datagram, advertised, owners: Vec::new() }
     }
 
-    /// Goes on with another socket for the same use.
-    pub(super) fn move_to(&mut self, socket: Socket, max_batch: usize) {
-        (self.socket, self.max_batch) = (socket, max_batch);
+    /// Goes on with another socket for the same use. Connections keep the largest datagram that
+    /// they were opened with.
+    pub(super) fn move_to(&mut self, socket: Socket, (max_batch, max_datagram): (usize, u16)) {
+        (self.socket, self.max_batch, self.max_datagram) = (socket, max_batch, max_datagram);
     }
 
     pub(super) fn owner(&self, handle: ConnectionHandle) -> Option<Owner> {

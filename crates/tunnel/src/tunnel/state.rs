@@ -143,7 +143,7 @@ impl<S: Stream> Tunnel<S> {
         for (number, socket, sizes) in opened {
             new.push((number, socket.purpose));
             if let Some(endpoint) = self.endpoints.get_mut(&number) {
-                endpoint.move_to(socket, sizes.0);
+                endpoint.move_to(socket, sizes);
                 continue;
             }
             let endpoint = self.endpoint(socket, sizes, now);
@@ -236,14 +236,19 @@ impl<S: Stream> Tunnel<S> {
     }
 
     /// Number of an endpoint that can go on with this socket: that of the same path, or one that
-    /// listened at the same address.
+    /// listened at the same address, preferably at the same interface. Endpoints that are `taken`
+    /// have a socket already.
     #[must_use]
-    pub fn endpoint_for(&self, wanted: &Socket) -> Option<usize> {
+    pub fn endpoint_for(&self, wanted: &Socket, taken: impl Fn(usize) -> bool) -> Option<usize> {
         let same = |endpoint: &Endpoint| {
             let Socket { address, purpose, .. } = endpoint.socket;
             purpose == wanted.purpose && (purpose.path().is_some() || address == wanted.address)
         };
-        self.endpoints.iter().find(|(_, endpoint)| same(endpoint)).map(|(number, _)| *number)
+        let found = self.endpoints.iter().filter(|(number, _)| !taken(**number));
+        let found = found.filter(|(_, endpoint)| same(endpoint));
+        found
+            .min_by_key(|(_, endpoint)| endpoint.socket.interface != wanted.interface)
+            .map(|(number, _)| *number)
     }
 
     /// A path has another socket: its connection tells the peer at once, and one without a

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    endpoint::{Owner, Purpose},
+    endpoint::{Endpoint, Owner, Purpose},
     event::Event,
     state::Tunnel,
 };
@@ -101,11 +101,16 @@ impl<S: Stream> Tunnel<S> {
         let late: Vec<_> = self.unowned.values().filter(is_late).map(|link| link.at).collect();
         for at in late {
             self.unowned.remove(&at);
-            let Some(old) = self.endpoints.get(&at.0) else { continue };
-            let mut new = self.endpoint(old.socket, (old.max_batch, old.max_datagram), now);
-            new.bound = old.bound;
-            self.endpoints.insert(at.0, new);
+            self.renew_endpoint(at.0, now);
         }
+    }
+
+    /// Replaces an endpoint without connections by a new one for the same socket.
+    fn renew_endpoint(&mut self, number: usize, now: Instant) {
+        let Some(old) = self.endpoints.get(&number) else { return };
+        let mut new = self.endpoint(old.socket, (old.max_batch, old.max_datagram), now);
+        new.bound = old.bound;
+        self.endpoints.insert(number, new);
     }
 
     /// Opens the connection of a path, if its backoff has passed.
@@ -119,6 +124,10 @@ impl<S: Stream> Tunnel<S> {
             return;
         }
         member.retry.failed(now, random);
+        let moved = |endpoint: &Endpoint| endpoint.advertised != endpoint.max_datagram;
+        if self.endpoints.get(&number).is_some_and(moved) {
+            self.renew_endpoint(number, now);
+        }
         let model = self.settings.model(now);
         let Some(endpoint) = self.endpoints.get_mut(&number) else { return };
         let max_datagram = endpoint.max_datagram;

@@ -93,7 +93,9 @@ impl Quic {
     /// some of them, and may come, is noted.
     fn open(&mut self, host: &Host, settings: &tunnel::Config) -> io::Result<Opened> {
         let mut opened = Opened::default();
-        for wanted in settings.sockets() {
+        let all = settings.sockets();
+        let stays = |socket: &Socket| all.iter().any(|wanted| socket.matches(wanted));
+        for wanted in all.iter().copied() {
             if self.sockets.values().any(|socket| socket.matches(&wanted)) {
                 continue;
             }
@@ -106,7 +108,10 @@ impl Quic {
             }
         }
         for socket in &opened.sockets {
-            let number = self.tunnel.endpoint_for(&socket.spec).unwrap_or_else(|| {
+            let taken = |number| {
+                opened.numbers.contains(&number) || self.sockets.get(&number).is_some_and(stays)
+            };
+            let number = self.tunnel.endpoint_for(&socket.spec, taken).unwrap_or_else(|| {
                 self.next_socket += 1;
                 self.next_socket - 1
             });
