@@ -134,6 +134,11 @@ impl Group {
         self.members.iter().any(|member| member.link.is_some())
     }
 
+    /// Attempts to connect a member path since it was last connected.
+    pub(crate) fn attempts(&self, member: usize) -> u32 {
+        self.members.iter().nth(member).map_or(0, |member| member.retry.attempts())
+    }
+
     /// Connection of a member path.
     pub(crate) fn link_mut(&mut self, member: u8) -> Option<&mut Link> {
         self.members.link_mut(member.into())

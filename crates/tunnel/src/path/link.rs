@@ -24,8 +24,9 @@ use super::{
     sizes::{MAX_BATCH, MAX_DATAGRAM, SEND_BUFFER},
 };
 
-/// Time within which the peer must send its hello.
-pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time within which the peer must send its hello: a server's after its first answer, a client's
+/// after its first packet.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval of PINGs on a silent path.
 const PROBE_INTERVAL: Duration = Duration::from_millis(200);
@@ -83,6 +84,8 @@ pub(crate) struct Link {
     /// Whether the peer had proved its address when it was accepted (RFC 9000 section 8.1.2).
     pub(crate) validated: bool,
     pub(crate) created: Instant,
+    /// When a first datagram was known to have come.
+    answered: Option<Instant>,
     /// Its member path; known from the start to the client, to the server from the hello.
     pub(crate) id: Option<PathId>,
     hello_stream: Option<StreamId>,
@@ -125,13 +128,15 @@ impl Link {
         id: Option<PathId>,
         now: Instant,
     ) -> Self {
+        let is_client = id.is_some();
         Self {
             connection,
             at,
             path,
-            is_client: id.is_some(),
+            is_client,
             validated: false,
             created: now,
+            answered: (!is_client).then_some(now),
             id,
             hello_stream: None,
             hello: Vec::new(),
@@ -146,6 +151,24 @@ impl Link {
             active: true,
             unread: false,
         }
+    }
+
+    /// Notes when the peer has answered.
+    pub(crate) fn note_answer(&mut self, now: Instant) {
+        if self.answered.is_none() && self.connection.stats().udp_rx.datagrams > 0 {
+            self.answered = Some(now);
+        }
+    }
+
+    /// Whether the peer has sent anything.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answered.is_some() || self.connection.stats().udp_rx.datagrams > 0
+    }
+
+    /// Whether the peer should have sent its hello by now. On a path with a long RTT it comes late
+    /// after the first packet, and not late after the first answer.
+    pub(crate) fn hello_is_late(&self, now: Instant) -> bool {
+        self.answered.is_some_and(|at| now.saturating_duration_since(at) >= HELLO_TIMEOUT)
     }
 
     /// Sends our hello, on the stream that the client opens.

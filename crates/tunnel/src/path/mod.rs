@@ -18,7 +18,7 @@ pub use self::sizes::{INNER_MTU, MAX_DATAGRAM, max_datagram};
 pub(crate) use self::{
     batch::GsoBatch,
     in_flight::{Outcomes, Stored},
-    link::{CLOSED, HELLO_TIMEOUT, Link, NO_CONNECTION, PeerHello, REFUSED},
+    link::{CLOSED, Link, NO_CONNECTION, PeerHello, REFUSED},
     messages::EncodedMessage,
     mtu::PathMtu,
     settings::Settings,

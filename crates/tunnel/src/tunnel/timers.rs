@@ -9,16 +9,21 @@ use super::{
 };
 use crate::{
     group::Group,
-    path::{CLOSED, HELLO_TIMEOUT, Link, PathId, PathMtu, REFUSED},
+    path::{CLOSED, Link, PathId, PathMtu, REFUSED},
     proxy::Stream,
 };
 
 /// Interval at which timers that are not urgent are checked.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Time within which an attempt must be answered. Later Initials come too far apart (RFC 9002
-/// section 6.2.1) to notice soon that the peer is back.
+/// Time within which one of the first attempts must be answered. Later Initials come further apart
+/// (RFC 9002 section 6.2.1), so a new attempt notices sooner that the peer is back.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The same for all later attempts, for paths with an RTT of seconds. Its Initials are at most 2.4 s
+/// apart, less than the pause between attempts.
+const LONG_ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
+const SHORT_ATTEMPTS: u32 = 3;
 
 impl<S: Stream> Tunnel<S> {
     /// When [`Self::handle_timeout`] is due.
@@ -57,7 +62,8 @@ impl<S: Stream> Tunnel<S> {
         self.abandon_unanswered(now);
         let mut due = Vec::new();
         for link in self.unowned.values_mut() {
-            if now.saturating_duration_since(link.created) >= HELLO_TIMEOUT {
+            link.note_answer(now);
+            if link.hello_is_late(now) {
                 link.connection.close(now, REFUSED, "no hello in time".into());
                 link.active = true;
             }
@@ -93,12 +99,17 @@ impl<S: Stream> Tunnel<S> {
     /// Forgets attempts that have had no answer in time, with their endpoints: nobody is there to
     /// drain the connection with (RFC 9000 section 10.2), and it would delay the next attempt.
     fn abandon_unanswered(&mut self, now: Instant) {
-        let is_late = |link: &&Link| {
-            link.is_client
-                && now.saturating_duration_since(link.created) >= ANSWER_TIMEOUT
-                && link.connection.stats().udp_rx.datagrams == 0
-        };
-        let late: Vec<_> = self.unowned.values().filter(is_late).map(|link| link.at).collect();
+        let mut late = Vec::new();
+        for link in self.unowned.values().filter(|link| link.is_client && !link.is_answered()) {
+            let Some(PathId { peer, group, member }) = link.id else { continue };
+            let group = self.peers.by_id(peer).and_then(|peer| peer.group(group));
+            let attempts = group.map_or(0, |group| group.attempts(usize::from(member)));
+            let timeout =
+                if attempts <= SHORT_ATTEMPTS { ANSWER_TIMEOUT } else { LONG_ANSWER_TIMEOUT };
+            if now.saturating_duration_since(link.created) >= timeout {
+                late.push(link.at);
+            }
+        }
         for at in late {
             self.unowned.remove(&at);
             self.renew_endpoint(at.0, now);
