@@ -17,7 +17,7 @@ use super::{
         classifier::{Classifier, Type},
         switch::{Port, PortKind, Switch},
     },
-    nft::{conditions, list, prefixes, run},
+    nft::{conditions, family_of, list, prefixes, run},
 };
 
 /// Packet mark of Type III, and number of its routing table ("HW").
@@ -25,6 +25,10 @@ const MARK: u32 = 0x4857;
 
 /// Source ports of NAT: below all path labels, whose first nibble is never zero.
 const PORTS: &str = "1024-4095";
+
+/// Least burst of a rate limit, bytes: two packets as large as offloads make them. Above that it is
+/// 100 ms at the rate, for TCP to reach it without a queue.
+const MIN_BURST: u64 = 128 << 10;
 
 /// Makes the kernel match the configuration.
 pub(super) async fn set(routes: &Routes, old: Option<&Config>, new: &Config) -> anyhow::Result<()> {
@@ -70,22 +74,14 @@ fn routers(switch: &Switch) -> anyhow::Result<Vec<(u32, Ipv4Addr)>> {
 fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String {
     let lan = &classifier.lan;
     let ports = list(internet(switch).map(|port| format!("\"{}\"", port.interface)));
-    let peers = prefixes(Family::V4, config.peers.iter());
-    let elsewhere =
-        peers.map_or("goto direct".into(), |peers| format!("ip daddr != {peers} goto direct"));
-    let mut rules = String::new();
-    for rule in &classifier.rules {
-        if let Some(conditions) = conditions(Family::V4, rule) {
-            let _ = writeln!(rules, "\t\t{conditions}{}", verdict(rule.kind));
-        }
-    }
-    let rest = verdict(classifier.default);
+    let rules = lan_rules(classifier, config);
     let nat = ports.as_deref().map_or(String::new(), |ports| {
         format!(
             "\t\tiifname \"{lan}\" oifname {ports} meta l4proto {{ tcp, udp }} masquerade to :{PORTS}\n\
              \t\tiifname \"{lan}\" oifname {ports} masquerade\n"
         )
     });
+    let limit = limit(lan, config);
     let others = ports.map_or(String::new(), |ports| format!("oifname != {ports} "));
     format!(
         "table inet hawser\n\
@@ -96,9 +92,7 @@ fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String 
          \t\tiifname \"{lan}\" meta nfproto ipv4 jump lan\n\
          \t}}\n\
          \tchain lan {{\n\
-         \t\t{elsewhere}\n\
          {rules}\
-         \t\t{rest}\n\
          \t}}\n\
          \tchain direct {{\n\
          \t\tmeta mark set {MARK:#x}\n\
@@ -106,6 +100,7 @@ fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String 
          \tchain forward {{\n\
          \t\ttype filter hook forward priority filter;\n\
          \t\tiifname \"{lan}\" meta mark {MARK:#x} {others}counter drop\n\
+         {limit}\
          \t}}\n\
          \tchain nat {{\n\
          \t\ttype nat hook postrouting priority srcnat;\n\
@@ -113,6 +108,37 @@ fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String 
          \t}}\n\
          }}\n"
     )
+}
+
+/// Rules for packets from the LAN: which leave directly.
+fn lan_rules(classifier: &Classifier, config: &Config) -> String {
+    let mut rules = String::new();
+    let prohibited = config.prohibited.iter().filter(|net| family_of(net) == Family::V4);
+    if let Some(nets) = list(prohibited.map(ToString::to_string)) {
+        let _ = writeln!(rules, "\t\tip daddr {nets} return");
+    }
+    match prefixes(Family::V4, config.peers.iter()) {
+        Some(peers) => drop(writeln!(rules, "\t\tip daddr != {peers} goto direct")),
+        None => rules.push_str("\t\tgoto direct\n"),
+    }
+    for rule in &classifier.rules {
+        if let Some(conditions) = conditions(Family::V4, rule) {
+            let _ = writeln!(rules, "\t\t{conditions}{}", verdict(rule.kind));
+        }
+    }
+    let _ = writeln!(rules, "\t\t{}", verdict(classifier.default));
+    rules
+}
+
+/// The rule that limits the rate of what leaves directly, if it is limited.
+fn limit(lan: &str, config: &Config) -> String {
+    config.document.max_rate_bps.direct.map_or(String::new(), |bps| {
+        let (rate, burst) = (bps / 8, (bps / 8 / 10).max(MIN_BURST));
+        format!(
+            "\t\tiifname \"{lan}\" meta mark {MARK:#x} \
+             limit rate over {rate} bytes/second burst {burst} bytes counter drop\n"
+        )
+    })
 }
 
 fn verdict(kind: Type) -> &'static str {
@@ -148,9 +174,25 @@ mod tests {
              \t\treturn\n"
         );
         assert!(text.contains("oifname { \"wa\" } masquerade"), "not at the leased port: {text}");
+        assert!(!text.contains("limit"), "{text}");
         document["peers"] = json!([]);
         let config = parse(&document).unwrap();
         let (classifier, switch) = parts(&config).unwrap();
         assert!(ruleset(classifier, switch, &config).contains("lan {\n\t\tgoto direct\n"));
+    }
+
+    #[test]
+    fn prohibited_prefixes_never_break_out_and_the_rest_is_limited() {
+        let mut document = switched();
+        document["classifier"] = json!({"lan": "lan"});
+        document["prohibited"] = json!(["10.3.0.0/24", "10.4.0.0/24", "2001:db8::/32"]);
+        document["max_rate_bps"] = json!({"III": 80_000_000});
+        let config = parse(&document).unwrap();
+        let (classifier, switch) = parts(&config).unwrap();
+        let text = ruleset(classifier, switch, &config);
+        let first = "chain lan {\n\t\tip daddr { 10.3.0.0/24, 10.4.0.0/24 } return\n";
+        assert!(text.contains(first), "{text}");
+        let limit = "limit rate over 10000000 bytes/second burst 1000000 bytes counter drop\n";
+        assert!(text.contains(limit), "{text}");
     }
 }

@@ -1,6 +1,7 @@
 //! The gateway's configuration: the document as written, and its validated form.
 
 mod check;
+mod class;
 pub(crate) mod classifier;
 pub(crate) mod ends;
 mod local;
@@ -20,7 +21,7 @@ use hawser_daemon::{
 use hawser_netdev::tun;
 use hawser_tunnel::{
     INNER_MTU, PathId, Permissions,
-    config::{Class, Group, Oversize, Path, Peer, Placement},
+    config::{Class, Group, Otherwise, Oversize, Path, Peer, Placement},
 };
 use hawser_wire::label;
 use ipnet::IpNet;
@@ -31,6 +32,7 @@ use serde_json::Value;
 pub(crate) use self::transport::{Kind, TcpProxyDocument, TlsDocument, TransportDocument};
 use self::{
     check::{Check, INTERFACE, is_default},
+    class::{MaxRateDocument, SlaDocument},
     classifier::{Classifier, ClassifierDocument},
     ends::{Ends, PathDocument},
     local::ServiceDocument,
@@ -72,6 +74,11 @@ pub(crate) struct Document {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub(crate) services: Vec<ServiceDocument>,
+    /// Prefixes that neither this branch reaches nor packets from it: they are answered with
+    /// "administratively prohibited", and do not leave by a WAN port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4096))]
+    pub(crate) prohibited: Vec<String>,
     /// How packets are carried.
     pub(crate) transport: TransportDocument,
     /// Limit of each path group's queue, bytes.
@@ -81,6 +88,9 @@ pub(crate) struct Document {
     /// How flows are placed on the path groups of a peer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) placement: Placement,
+    /// Most that this branch sends of each type of traffic.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) max_rate_bps: MaxRateDocument,
     /// The other branches.
     #[schemars(length(max = 959))]
     pub(crate) peers: Vec<PeerDocument>,
@@ -142,6 +152,12 @@ pub(crate) struct GroupDocument {
     /// Traffic class that it carries.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) class: Class,
+    /// What its paths have to offer to the class; with `quic` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sla: Option<SlaDocument>,
+    /// What happens to flows of the class while none of its paths does.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) otherwise: Otherwise,
     /// Its member paths. The first subflow uses the first.
     #[schemars(length(min = 1, max = 16))]
     pub(crate) paths: Vec<PathDocument>,
@@ -155,6 +171,7 @@ pub(crate) struct Config {
     pub(crate) source: Option<Ipv4Addr>,
     pub(crate) source6: Option<Ipv6Addr>,
     pub(crate) permissions: Permissions,
+    pub(crate) prohibited: Vec<IpNet>,
     /// With the addresses that are known at present.
     pub(crate) peers: Vec<Peer>,
     /// Ends of the paths of all peers' groups, in their order.
@@ -177,6 +194,8 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let source6 = document.source6.as_deref();
     let source6 = source6.and_then(|text| check.read("source6", text, "2001:db8:1::1"));
     transport::check(&mut check, &document.transport);
+    let quic = document.transport.kind == Kind::Quic;
+    document.max_rate_bps.check(&mut check, quic, document.classifier.is_some());
     if document.tun.name.len() > tun::MAX_NAME_LEN {
         check.error("tun.name", document.tun.name.as_str(), "at most 15 characters");
     }
@@ -186,13 +205,26 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let numbered = document.peers.iter().enumerate();
     let peers = numbered.map(|(i, peer)| check.peer(&document, i, peer, &mut ends));
     let peers: Vec<Peer> = peers.collect();
+    let numbered = document.prohibited.iter().enumerate();
+    let prohibited = numbered.map(|(i, text)| check.prefix(&format!("prohibited[{i}]"), text));
+    let prohibited = prohibited.flatten().collect();
     let agents = agents(&peers);
     let switch = document.switch.as_ref();
     let switch = switch.map(|section| switch::check(&mut check, section, &agents));
     let classifier = document.classifier.as_ref();
     let classifier = classifier.map(|section| classifier::check(&mut check, section));
-    let config =
-        Config { document, address, source, source6, permissions, peers, ends, switch, classifier };
+    let config = Config {
+        document,
+        address,
+        source,
+        source6,
+        permissions,
+        prohibited,
+        peers,
+        ends,
+        switch,
+        classifier,
+    };
     match config.document.transport.kind {
         Kind::Ipip => check.ipip(&config),
         Kind::Mptcp => check.narrow_labels(&config),
@@ -315,7 +347,13 @@ impl Check {
             }
             let needs_remote = own.id < document.id || own.transport.tls.is_none();
             let (paths, found) = self.paths(&field, group, document.id, needs_remote);
-            groups.push(Group { id: group.id, class: group.class, paths });
+            if group.sla.is_some() && own.transport.kind != Kind::Quic {
+                let expected = "none: only quic measures its paths";
+                self.error(&format!("{field}.sla"), "thresholds", expected);
+            }
+            let sla = group.sla.as_ref().map(SlaDocument::thresholds);
+            let GroupDocument { id, class, otherwise, .. } = *group;
+            groups.push(Group { id, class, sla, otherwise, paths });
             ends.extend(found);
         }
         Peer { branch: document.branch.clone(), id: document.id, prefixes, groups }
@@ -475,6 +513,15 @@ pub(crate) mod tests {
         let mut both = named("lane");
         both["transport"]["tcp_proxy"] = json!({"I": "tcp"});
         assert_eq!(fields(&both), ["transport.lane"]);
+    }
+
+    #[test]
+    fn prohibited_prefixes_are_behind_no_peer() {
+        let mut document = sample();
+        document["prohibited"] = json!(["10.3.0.0/24", "2001:db8:3::/48"]);
+        assert_eq!(parse(&document).unwrap().prohibited.len(), 2);
+        document["prohibited"] = json!(["10.2.0.0/24", "10.3.0.1/24"]);
+        assert_eq!(fields(&document), ["prohibited[0]", "prohibited[1]"]);
     }
 
     #[test]

@@ -90,6 +90,9 @@ pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()>
         routes.add_address(interface, address).await?;
     }
     add_routes(&routes, interface, config, |_| true).await?;
+    for prefix in &config.prohibited {
+        routes.prohibit(*prefix).await?;
+    }
     quic::set(&routes, config).await?;
     breakout::set(&routes, None, config).await
 }
@@ -97,6 +100,9 @@ pub(super) async fn set_network(config: &Config, mtu: u16) -> anyhow::Result<()>
 /// Removes what would outlive the device.
 pub(super) async fn unset_network(config: &Config) -> anyhow::Result<()> {
     let routes = Routes::open().context("netlink")?;
+    for prefix in &config.prohibited {
+        routes.allow(*prefix).await?;
+    }
     let proxy = quic::remove(&routes, config).await;
     breakout::remove(&routes, config).await.and(proxy)
 }
@@ -116,11 +122,18 @@ pub(super) async fn change_network(old: &Config, new: &Config) -> anyhow::Result
             routes.add_address(interface, address).await?;
         }
     }
+    // These replace the routes to former peers, so that no packet leaves by another in between.
+    for prefix in new.prohibited.iter().filter(|prefix| !old.prohibited.contains(prefix)) {
+        routes.prohibit(*prefix).await?;
+    }
     for prefix in old.peers.iter().flat_map(|peer| &peer.prefixes).filter(|p| !has(new, p)) {
         routes.remove(interface, *prefix).await?;
     }
     let source_changed = (old.source, old.source6) != (new.source, new.source6);
     add_routes(&routes, interface, new, |prefix| source_changed || !has(old, prefix)).await?;
+    for prefix in old.prohibited.iter().filter(|prefix| !new.prohibited.contains(prefix)) {
+        routes.allow(*prefix).await?;
+    }
     quic::set(&routes, new).await?;
     breakout::set(&routes, Some(old), new).await
 }

@@ -6,6 +6,7 @@ use crate::{
     congestion::Congestion,
     liveness::{AckMonitor, Silence},
     rate::Rate,
+    sla::{self, Quality},
 };
 
 /// Fraction of bytes lost within [`LOSS_WINDOW`] above which a path is degraded.
@@ -32,7 +33,7 @@ pub enum State {
     Degraded,
     /// No acknowledgement for two probe timeouts: not used.
     Down,
-    /// Works, but is used only if no path is up.
+    /// Works, but does not meet the thresholds of its class: used only if no path is up.
     Standby,
 }
 
@@ -92,6 +93,8 @@ struct LossMeter {
     rate: f64,
     /// Exponentially weighted over windows in which something was sent.
     average: f64,
+    /// Bytes acknowledged and lost, weighted likewise.
+    weighted: [f64; 2],
 }
 
 impl LossMeter {
@@ -99,6 +102,9 @@ impl LossMeter {
         if now.saturating_duration_since(self.window_start) >= LOSS_WINDOW {
             self.rate = self.lost as f64 / (self.acked + self.lost).max(1) as f64;
             self.average += (self.rate - self.average) / LOSS_AVERAGE_WINDOWS;
+            for (sum, bytes) in self.weighted.iter_mut().zip([self.acked, self.lost]) {
+                *sum += bytes as f64 - *sum / LOSS_AVERAGE_WINDOWS;
+            }
             (self.window_start, self.acked, self.lost) = (now, 0, 0);
         }
         self.acked += acked;
@@ -133,7 +139,14 @@ impl Path {
             window: None,
             in_flight: 0,
             acks: AckMonitor::new(),
-            loss: LossMeter { window_start: now, acked: 0, lost: 0, rate: 0.0, average: 0.0 },
+            loss: LossMeter {
+                window_start: now,
+                acked: 0,
+                lost: 0,
+                rate: 0.0,
+                average: 0.0,
+                weighted: [0.0; 2],
+            },
             totals: Totals::default(),
         }
     }
@@ -198,6 +211,21 @@ impl Path {
     #[must_use]
     pub fn loss(&self, now: Instant) -> f64 {
         self.loss.rate(now)
+    }
+
+    /// What the path offers, to be compared with thresholds. Its rate is unknown until slow start is
+    /// over, its loss while it carries little.
+    #[must_use]
+    pub fn quality(&self, now: Instant) -> Quality {
+        let rate = self.limit_to_window(self.congestion.probing_rate(now));
+        let rtt = self.rtt();
+        let [acked, lost] = self.loss.weighted;
+        Quality {
+            rate: (!self.congestion.in_early_slow_start()).then_some(rate),
+            delay: rtt.map(|rtt| rtt / 2),
+            jitter: rtt.map(|_| self.jitter()),
+            loss: sla::loss(acked, lost),
+        }
     }
 
     /// Bytes since the connection began.

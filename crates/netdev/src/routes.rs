@@ -171,6 +171,19 @@ impl Routes {
         }
     }
 
+    /// Answers packets to `prefix` with "administratively prohibited" (RFC 1812 section 5.2.7.1),
+    /// wherever another route may lead them.
+    pub async fn prohibit(&self, prefix: IpNet) -> Result<(), Error> {
+        let done = self.0.route().add(prohibition(prefix)).replace().execute().await;
+        done.map_err(|source| Error { what: format!("prohibition of {prefix}"), source })
+    }
+
+    /// Removes what [`Routes::prohibit`] added, if it exists.
+    pub async fn allow(&self, prefix: IpNet) -> Result<(), Error> {
+        let done = ignore_missing(self.0.route().del(prohibition(prefix)).execute().await);
+        done.map_err(|source| Error { what: format!("prohibition of {prefix}"), source })
+    }
+
     /// Removes a route that [`Routes::add`] added, if it exists.
     pub async fn remove(&self, interface: u32, prefix: IpNet) -> Result<(), Error> {
         let done = self.0.route().del(route(interface, prefix, None)).execute().await;
@@ -263,6 +276,21 @@ fn route(interface: u32, prefix: IpNet, source: Option<IpAddr>) -> RouteMessage 
             }
             .build()
         }
+    }
+}
+
+fn prohibition(prefix: IpNet) -> RouteMessage {
+    match prefix {
+        IpNet::V4(net) => RouteMessageBuilder::<Ipv4Addr>::new()
+            .destination_prefix(net.network(), net.prefix_len())
+            .protocol(PROTOCOL)
+            .kind(RouteType::Prohibit)
+            .build(),
+        IpNet::V6(net) => RouteMessageBuilder::<Ipv6Addr>::new()
+            .destination_prefix(net.network(), net.prefix_len())
+            .protocol(PROTOCOL)
+            .kind(RouteType::Prohibit)
+            .build(),
     }
 }
 

@@ -135,7 +135,7 @@ fn node(authority: &mut Authority, own: u8, others: &[u8], paths: u8, now: Insta
             remote: Some(address(*other, own, path).into()),
             interface: None,
         };
-        let group = Group { id: 0, class: Class::II, paths: (0..paths).map(path).collect() };
+        let group = Group::new(0, Class::II, (0..paths).map(path).collect());
         let prefix = format!("10.{other}.0.0/16").parse().unwrap();
         let id = u16::from(*other);
         Peer { branch: format!("b{other}"), id, prefixes: vec![prefix], groups: vec![group] }
@@ -147,6 +147,7 @@ fn node(authority: &mut Authority, own: u8, others: &[u8], paths: u8, now: Insta
         own: OwnAddresses { v4: None, v6: None },
         queue_bytes: 1_000_000,
         placement: Placement::default(),
+        max_rate_bps: [None; 2],
         options: hawser_tunnel::config::Options { proxy: false, ..OPTIONS },
         peers: others.iter().map(peer).collect(),
     };

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use hawser_multipath::Sla;
 use hawser_wire::tunnel::OwnAddresses;
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -24,6 +25,8 @@ pub struct Config {
     pub queue_bytes: u64,
     /// How flows are placed on the path groups of a peer.
     pub placement: Placement,
+    /// Most that this branch sends of each class, bit/s, to all peers together.
+    pub max_rate_bps: [Option<u64>; 2],
     /// How packets are carried.
     pub options: Options,
     /// The other branches.
@@ -73,12 +76,23 @@ pub struct Group {
     pub id: u8,
     /// Traffic class that it carries.
     pub class: Class,
+    /// What its member paths have to offer to the class.
+    pub sla: Option<Sla>,
+    /// What happens to flows of the class while none of its member paths does.
+    pub otherwise: Otherwise,
     /// Its member paths.
     pub paths: Vec<Path>,
 }
 
 impl Group {
-    /// Whether it is the same group, whose member paths may have other addresses now.
+    /// A group of a class without thresholds.
+    #[must_use]
+    pub fn new(id: u8, class: Class, paths: Vec<Path>) -> Self {
+        Self { id, class, sla: None, otherwise: Otherwise::Any, paths }
+    }
+
+    /// Whether it is the same group, whose member paths may have other addresses, and whose class may
+    /// have other thresholds now.
     #[must_use]
     pub fn is_same_as(&self, other: &Self) -> bool {
         let fixed = |group: &Self| (group.id, group.class, group.paths.len());
@@ -113,6 +127,19 @@ pub enum Class {
     /// Type II: all other traffic between branches.
     #[default]
     II,
+}
+
+/// What happens to flows of a class while its path groups have no member path that works and meets the
+/// thresholds. `any`: any path to the peer that works carries them, in a group of another class or,
+/// last, in their own. `drop`: they wait in the queue, and are dropped when it is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+#[allow(missing_docs)] // the schema has one description for all, above
+pub enum Otherwise {
+    #[default]
+    Any,
+    Drop,
 }
 
 /// How flows are placed on the path groups of a peer. A flow stays on its group while that is up.

@@ -25,6 +25,7 @@ pub mod counters;
 mod admission;
 mod arena;
 mod group;
+mod limits;
 mod path;
 mod peers;
 mod placement;

@@ -114,7 +114,7 @@ impl<G: PathGroup> Peers<G> {
                     known.same_group(group).map(|index| known.groups.swap_remove(index))
                 });
                 let same = same.map(|mut same| {
-                    same.set_paths(&group.paths);
+                    same.set_config(group);
                     same
                 });
                 groups.extend(same.or_else(|| opened.next()));

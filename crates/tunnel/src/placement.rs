@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hawser_wire::{flow, label::wide};
 
-use crate::config::{self, Class, Placement};
+use crate::config::{self, Class, Otherwise, Placement};
 
 /// Flows remembered: 1 MiB.
 const FLOWS_MAX: usize = 1 << 16;
@@ -24,11 +24,16 @@ pub trait PathGroup {
     /// Its configuration.
     fn config(&self) -> &config::Group;
 
-    /// Takes over the addresses of the same group's paths.
-    fn set_paths(&mut self, paths: &[config::Path]);
+    /// Takes over a configuration of the same group: addresses of its paths, and thresholds.
+    fn set_config(&mut self, config: &config::Group);
 
-    /// Whether flows should use it.
+    /// Whether it carries packets.
     fn is_usable(&self, now: Instant) -> bool;
+
+    /// Whether one of its member paths meets the thresholds of its class.
+    fn complies(&self) -> bool {
+        true
+    }
 
     /// Bytes queued, to be compared with other groups of the peer.
     fn queued(&self) -> u64;
@@ -83,7 +88,7 @@ impl FlowPlacement {
 
     /// Index of the path group that carries a packet of a flow.
     ///
-    /// A flow stays on its group while that is usable; otherwise it moves at once, and stays there.
+    /// A flow stays on its group while no other fits its class better.
     pub(crate) fn place<G: PathGroup>(
         &mut self,
         peer: u16,
@@ -99,8 +104,12 @@ impl FlowPlacement {
         let hash = flow::mix(hash, class as u64 + 1).max(1);
         let seen_s = self.seconds(now);
         if let Some(flow) = self.find(hash).filter(|flow| flow.peer == peer) {
-            let stays = |group: &G| group.config().id == flow.group && group.is_usable(now);
-            if let Some(index) = groups.iter().position(stays) {
+            let id = flow.group;
+            let place = groups.iter().position(|group| group.config().id == id);
+            let fits =
+                place.and_then(|index| groups.get(index)).map(|group| fit(group, class, now));
+            let stays = fits.is_some_and(|fit| fit == Fit::Own || fit == best(groups, class, now));
+            if let Some(index) = place.filter(|_| stays) {
                 flow.seen_s = seen_s;
                 return index;
             }
@@ -171,8 +180,7 @@ impl FlowPlacement {
         }
     }
 
-    /// Group for a new flow: a usable one of its class, else any usable one, else one of its class,
-    /// where it waits.
+    /// Group for a new flow.
     fn choose<G: PathGroup>(
         &mut self,
         peer: u16,
@@ -181,9 +189,9 @@ impl FlowPlacement {
         class: Class,
         now: Instant,
     ) -> usize {
-        let fit = |group: &G| (group.is_usable(now), group.config().class == class);
-        let best = groups.iter().map(fit).max().unwrap_or_default();
-        let fitting = || groups.iter().enumerate().filter(|(_, group)| fit(group) == best);
+        let best = best(groups, class, now);
+        let fits = |group: &G| fit(group, class, now) == best;
+        let fitting = || groups.iter().enumerate().filter(|(_, group)| fits(group));
         let turn =
             self.turns.get_mut(usize::from(peer)).and_then(|turns| turns.get_mut(class as usize));
         let chosen = match (self.policy, turn) {
@@ -203,6 +211,44 @@ impl FlowPlacement {
     }
 }
 
+/// How well a group fits a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// It carries nothing.
+    #[default]
+    Unusable,
+    /// It carries nothing, and is of this class.
+    Awaited,
+    /// It works, is of another class, and no path meets that class's thresholds.
+    OtherLacking,
+    /// It works, and is of this class, but no path meets its thresholds.
+    OwnLacking,
+    /// It works, and is of another class.
+    Other,
+    /// It does not work, but the class may use no other.
+    Reserved,
+    /// It works, and is of this class.
+    Own,
+}
+
+fn fit<G: PathGroup>(group: &G, class: Class, now: Instant) -> Fit {
+    let own = group.config().class == class;
+    match (own, group.is_usable(now), group.complies()) {
+        (true, true, true) => Fit::Own,
+        (true, ..) if group.config().otherwise == Otherwise::Drop => Fit::Reserved,
+        (true, true, false) => Fit::OwnLacking,
+        (true, false, _) => Fit::Awaited,
+        (false, true, true) => Fit::Other,
+        (false, true, false) => Fit::OtherLacking,
+        (false, false, _) => Fit::Unusable,
+    }
+}
+
+/// The best fit that any group has.
+fn best<G: PathGroup>(groups: &[G], class: Class, now: Instant) -> Fit {
+    groups.iter().map(|group| fit(group, class, now)).max().unwrap_or_default()
+}
+
 /// Rendezvous weight. Group numbers are adjacent, so they are mixed twice: with once, weights
 /// differed by up to 17 % (829 to 1148 of 4000 flows).
 fn weight(hash: u64, group: u8) -> u64 {
@@ -218,6 +264,7 @@ mod tests {
     struct Group {
         config: config::Group,
         up: bool,
+        complies: bool,
         queued: u64,
     }
 
@@ -226,12 +273,16 @@ mod tests {
             &self.config
         }
 
-        fn set_paths(&mut self, paths: &[config::Path]) {
-            self.config.paths = paths.to_vec();
+        fn set_config(&mut self, config: &config::Group) {
+            self.config = config.clone();
         }
 
         fn is_usable(&self, _: Instant) -> bool {
             self.up
+        }
+
+        fn complies(&self) -> bool {
+            self.complies
         }
 
         fn queued(&self) -> u64 {
@@ -241,8 +292,8 @@ mod tests {
 
     /// Path groups that are all usable.
     fn groups(classes: &[Class]) -> Vec<Group> {
-        let config = |(id, class): (u8, &Class)| config::Group { id, class: *class, paths: vec![] };
-        let group = |config| Group { config, up: true, queued: 0 };
+        let config = |(id, class): (u8, &Class)| config::Group::new(id, *class, vec![]);
+        let group = |config| Group { config, up: true, complies: true, queued: 0 };
         (0..).zip(classes).map(config).map(group).collect()
     }
 
@@ -332,6 +383,47 @@ mod tests {
         let mut placement = FlowPlacement::new(Placement::RoundRobin, now);
         let taken: Vec<_> = (0..4).map(|flow| placement.place(2, &groups, flow, I, now)).collect();
         assert_eq!(taken, [0, 1, 0, 1], "without a group of class I, in any");
+    }
+
+    #[test]
+    fn flows_leave_a_group_that_lacks_and_return_to_it() {
+        for policy in ALL {
+            let (mut groups, now) = (groups(&[II, I, II]), Instant::now());
+            let mut placement = FlowPlacement::new(policy, now);
+            let mut all = |groups: &[Group], class| -> Vec<_> {
+                (0..50).map(|flow| placement.place(2, groups, flow, class, now)).collect()
+            };
+            assert_eq!(all(&groups, I), [1; 50]);
+            groups[1].complies = false;
+            let elsewhere = all(&groups, I);
+            assert!(!elsewhere.contains(&1), "{policy:?}");
+            assert_eq!(all(&groups, I), elsewhere, "{policy:?}: they stay there");
+            groups[0].complies = false;
+            groups[2].complies = false;
+            assert_eq!(all(&groups, I), [1; 50], "{policy:?}: all lack, its own is as good");
+            groups[0].complies = true;
+            assert_eq!(all(&groups, I), [0; 50], "{policy:?}");
+            groups[1].complies = true;
+            assert_eq!(all(&groups, I), [1; 50], "{policy:?}: its own is good again");
+        }
+    }
+
+    #[test]
+    fn a_class_that_may_use_no_other_group_waits_for_its_own() {
+        let (mut groups, now) = (groups(&[II, I, I]), Instant::now());
+        let mut placement = FlowPlacement::new(Placement::FlowHash, now);
+        groups[1].config.otherwise = Otherwise::Drop;
+        groups[2].config.otherwise = Otherwise::Drop;
+        groups[1].complies = false;
+        let mut all = |groups: &[Group], class| -> Vec<_> {
+            (0..50).map(|flow| placement.place(2, groups, flow, class, now)).collect()
+        };
+        assert_eq!(all(&groups, I), [2; 50]);
+        groups[2].up = false;
+        assert!(!all(&groups, I).contains(&0));
+        groups[0].up = false;
+        groups[2].up = true;
+        assert_eq!(all(&groups, II), [2; 50], "the other class may use it");
     }
 
     #[test]

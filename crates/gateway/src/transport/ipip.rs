@@ -125,8 +125,8 @@ impl PathGroup for Group {
         &self.config
     }
 
-    fn set_paths(&mut self, paths: &[Path]) {
-        self.config.paths = paths.to_vec();
+    fn set_config(&mut self, config: &config::Group) {
+        self.config = config.clone();
     }
 
     fn is_usable(&self, _: Instant) -> bool {

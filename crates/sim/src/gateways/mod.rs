@@ -160,14 +160,21 @@ impl Gateways {
 
     /// Gives a gateway another address on a path, with this last octet, or takes it away.
     pub fn set_address(&mut self, gateway: usize, path: usize, host: Option<u8>) {
+        self.change(gateway, |config| {
+            let groups = config.peers.iter_mut().flat_map(|peer| &mut peer.groups);
+            if let Some(config) = groups.flat_map(|group| &mut group.paths).nth(path) {
+                let [a, b, c, _] = address(path, 0).octets();
+                config.local = host.map(|host| Ipv4Addr::new(a, b, c, host).into());
+            }
+        });
+    }
+
+    /// Changes a gateway's configuration.
+    pub fn change(&mut self, gateway: usize, change: impl FnOnce(&mut Config)) {
         let now = self.now();
         let Some(gateway) = self.ends.get_mut(gateway) else { return };
         let mut config = gateway.config.clone();
-        let groups = config.peers.iter_mut().flat_map(|peer| &mut peer.groups);
-        if let Some(config) = groups.flat_map(|group| &mut group.paths).nth(path) {
-            let [a, b, c, _] = address(path, 0).octets();
-            config.local = host.map(|host| Ipv4Addr::new(a, b, c, host).into());
-        }
+        change(&mut config);
         gateway.configure(config, now);
     }
 
@@ -209,6 +216,17 @@ impl Gateways {
         if let Some(gateway) = self.ends.get_mut(gateway) {
             gateway.max_datagram = max_datagram;
         }
+    }
+
+    /// Replaces a path by another line; what is on its way is lost.
+    ///
+    /// # Errors
+    /// A value is out of range.
+    pub fn replace(&mut self, path: usize, wire: &Wire) -> Result<(), ValueError> {
+        if let Some(old) = self.paths.get_mut(path) {
+            *old = Path::new(wire, 7)?;
+        }
+        Ok(())
     }
 
     /// Makes a path drop everything, or work again.
@@ -476,7 +494,7 @@ impl Gateway {
         while let Some(wanted) = self.tunnel.poll_connect() {
             let (stream, end) = stream::pair();
             end.set_number(self.tunnel.next_stream());
-            self.tunnel.handle_connecting(&wanted, Ok(stream));
+            self.tunnel.handle_connecting(&wanted, Ok(stream), Class::II);
             self.wake(&end);
             self.opened_streams.push(end);
             any = true;
@@ -509,7 +527,7 @@ fn config(gateway: usize, paths: &[usize], options: Options) -> Config {
         remote: Some(address(*path, other).into()),
         interface: None,
     };
-    let group = Group { id: 0, class: Class::II, paths: paths.iter().map(path).collect() };
+    let group = Group::new(0, Class::II, paths.iter().map(path).collect());
     let id = |gateway: usize| if gateway == 0 { 1 } else { 2 };
     let prefixes = inner::prefix(other).into_iter().collect();
     let peer = Peer { branch: name(other).into(), id: id(other), prefixes, groups: vec![group] };
@@ -520,6 +538,7 @@ fn config(gateway: usize, paths: &[usize], options: Options) -> Config {
         own: OwnAddresses { v4: None, v6: None },
         queue_bytes: 1_000_000,
         placement: Placement::default(),
+        max_rate_bps: [None; 2],
         options,
         peers: vec![peer],
     }

@@ -6,6 +6,8 @@
 
 use std::time::Instant;
 
+use hawser_multipath::{Compliance, State, View};
+
 use crate::{path::Link, retry::Retry};
 
 /// A member path.
@@ -15,10 +17,20 @@ pub(crate) struct Member {
     pub(crate) link: Option<Link>,
     pub(crate) retry: Retry,
     pub(crate) connections: u64,
+    /// Whether it meets the thresholds of the group's class.
+    pub(crate) compliance: Compliance,
     /// Bytes of packets assigned to it.
     pub(crate) assigned: u64,
     /// Largest inner packet that it takes whole, and when that was last seen.
     pub(super) mtu: Option<(u16, Instant)>,
+}
+
+impl Member {
+    /// State of its path, with regard to the thresholds.
+    pub(crate) fn state(&self, view: &View) -> State {
+        let lacks = view.state == State::Up && !self.compliance.complies();
+        if lacks { State::Standby } else { view.state }
+    }
 }
 
 /// The member paths of a group.

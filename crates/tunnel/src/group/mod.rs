@@ -14,4 +14,8 @@ mod schedule;
 mod state;
 
 pub use self::state::Incoming;
-pub(crate) use self::{members::Member, receive::Dropped, state::Group};
+pub(crate) use self::{
+    members::Member,
+    receive::Dropped,
+    state::{Group, Marks},
+};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use hawser_multipath::{Retransmittable, Tag};
+use hawser_multipath::{Retransmittable, State, Tag, View};
 use hawser_wire::tunnel::{HEADER_LEN, Header};
 
 use super::{
@@ -11,7 +11,8 @@ use super::{
     state::{Group, Outgoing},
 };
 use crate::{
-    config::Class,
+    config::{Class, Otherwise},
+    limits::Limits,
     path::{INNER_MTU, Link, MAX_DATAGRAM, NO_CONNECTION, Stored},
     proxy::{FULL_PACKET, Proxy, Stream},
 };
@@ -48,6 +49,7 @@ impl Group {
     pub(crate) fn schedule<S: Stream>(
         &mut self,
         mut proxy: Option<&mut Proxy<S>>,
+        limits: &mut Limits,
         now: Instant,
     ) -> bool {
         if !std::mem::take(&mut self.active) || !self.has_work() {
@@ -58,9 +60,9 @@ impl Group {
         let messages_first = self.proxy.goes_first();
         for messages in [messages_first, !messages_first] {
             self.active |= match (messages, &mut proxy) {
-                (true, Some(proxy)) => self.schedule_messages(proxy),
+                (true, Some(proxy)) => self.schedule_messages(proxy, limits, now),
                 (true, None) => false,
-                (false, _) => self.schedule_packets(now),
+                (false, _) => self.schedule_packets(limits, now),
             };
         }
         self.active
@@ -82,7 +84,12 @@ impl Group {
                     .max(path.max_retransmission_delay().unwrap_or_default());
             }
             let view = member.link.as_mut().map(|link| link.view(now, leeway));
-            self.views.push(view.unwrap_or(NO_CONNECTION));
+            let view = view.unwrap_or(NO_CONNECTION);
+            let state = match member.state(&view) {
+                State::Standby if self.config.otherwise == Otherwise::Drop => State::Down,
+                state => state,
+            };
+            self.views.push(View { state, ..view });
         }
     }
 
@@ -94,10 +101,10 @@ impl Group {
     }
 
     /// Hands queued packets to the paths; returns whether there were any.
-    fn schedule_packets(&mut self, now: Instant) -> bool {
+    fn schedule_packets(&mut self, limits: &mut Limits, now: Instant) -> bool {
         let mut given = false;
         for _ in 0..PACKETS_PER_TURN {
-            let Some(copies) = self.next(now) else {
+            let Some(copies) = self.next(limits, now) else {
                 if self.drop_oversize(now) {
                     continue;
                 }
@@ -128,9 +135,12 @@ impl Group {
 
     /// The next packet and its path, and a duplicate on another path if it is small and urgent.
     /// Retransmissions go first.
-    fn next(&mut self, now: Instant) -> Option<[Option<Departure>; 2]> {
+    fn next(&mut self, limits: &mut Limits, now: Instant) -> Option<[Option<Departure>; 2]> {
         if !self.retransmit_queue.is_empty() {
             return self.retransmit(now);
+        }
+        if !limits.admits(now, self.backlog.peek()?.class) {
+            return None;
         }
         let head = Link::wire_size(self.backlog.head_len()?.into());
         let stored = self.backlog.peek().is_some_and(|packet| packet.retransmittable);
@@ -141,6 +151,7 @@ impl Group {
         let len = packet.bytes.len() - HEADER_LEN;
         let size = Link::wire_size(len as u64);
         self.counters.sent.add(1, len + packet.saved);
+        limits.take(now, packet.class, (len + packet.saved) as u64);
         self.count_sent(choice.path, size, len);
         self.proxy.note_packet(size);
         let other = if self.config.class == Class::I && len <= MAX_DUPLICATED {
@@ -171,6 +182,7 @@ impl Group {
         let packet = Outgoing {
             bytes,
             flow,
+            class: self.config.class,
             sequence,
             form,
             saved: 0,
@@ -228,7 +240,12 @@ impl Group {
     }
 
     /// Hands messages of the TCP proxy to the paths; returns whether more may follow.
-    fn schedule_messages<S: Stream>(&mut self, proxy: &mut Proxy<S>) -> bool {
+    fn schedule_messages<S: Stream>(
+        &mut self,
+        proxy: &mut Proxy<S>,
+        limits: &mut Limits,
+        now: Instant,
+    ) -> bool {
         let mut given = false;
         for _ in 0..MESSAGES_PER_TURN {
             if self.proxy.is_idle() {
@@ -239,6 +256,9 @@ impl Group {
                 break;
             };
             let packets = self.message_packets(choice.path);
+            if !proxy.turn_to_admitted(&mut self.proxy, limits, now) {
+                break;
+            }
             let Some((message, data)) = proxy.next_message(&mut self.proxy, packets) else {
                 continue;
             };
@@ -254,8 +274,9 @@ impl Group {
                 }
                 continue;
             }
+            limits.take(now, data.class, data.bytes);
             let weight = Link::wire_size(len as u64);
-            self.proxy.note_message(weight, data);
+            self.proxy.note_message(weight, data.bytes);
             self.count_sent(choice.path, weight, len);
             given = true;
         }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 use hawser_multipath::{
-    AdmitError, Backlog, Compression, Compressor, Decompressor, MAX_PATHS, Reassembly, Resequencer,
-    RetransmitQueue, Scheduler, Sequencer, State, View,
+    AdmitError, Backlog, Compliance, Compression, Compressor, Decompressor, MAX_PATHS, Reassembly,
+    Resequencer, RetransmitQueue, Scheduler, Sequencer, State, View,
 };
 use hawser_wire::{
     segment::GsoPacket,
@@ -16,7 +16,7 @@ use hawser_wire::{
 use super::{known_mtu::GroupMtu, members::Members};
 use crate::{
     arena::Arena,
-    config::{self, Options, Recovery},
+    config::{self, Class, Options, Recovery},
     counters::GroupCounters,
     path::{Link, Stored},
     placement::PathGroup,
@@ -34,10 +34,20 @@ const MAX_PURE_ACK: usize = 40 + 60;
 /// 4.9 Gbit/s without.
 const MAX_STORING_RATE: f64 = 1e9;
 
+/// What is known of a packet that is queued.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marks {
+    pub(crate) flow: u16,
+    pub(crate) class: Class,
+    /// Whether it is sent again if it is lost.
+    pub(crate) retransmittable: bool,
+}
+
 /// A packet to the peer, with room for the header before it.
 pub(crate) struct Outgoing {
     pub(super) bytes: BytesMut,
     pub(super) flow: u16,
+    pub(super) class: Class,
     pub(super) sequence: u32,
     pub(super) form: Form,
     /// Bytes saved by compression.
@@ -57,6 +67,7 @@ pub struct Incoming {
 }
 
 /// A path group.
+#[allow(clippy::struct_excessive_bools)] // independent facts about a group
 pub(crate) struct Group {
     pub(crate) config: config::Group,
     pub(crate) members: Members,
@@ -91,6 +102,8 @@ pub(crate) struct Group {
     takes: Capabilities,
     /// Whether there may be something to send.
     pub(crate) active: bool,
+    /// Whether one of its paths meets the thresholds of its class.
+    complies: bool,
 }
 
 impl Group {
@@ -126,6 +139,7 @@ impl Group {
             proxy: ProxyQueue::default(),
             takes: Capabilities::FIRST,
             active: false,
+            complies: true,
         }
     }
 
@@ -154,6 +168,29 @@ impl Group {
         self.members.iter_mut().filter_map(|member| member.link.as_mut())
     }
 
+    /// Judges each path by the thresholds of the class.
+    pub(crate) fn judge_paths(&mut self, now: Instant) {
+        let Some(sla) = self.config.sla else {
+            if !self.complies {
+                self.members
+                    .iter_mut()
+                    .for_each(|member| member.compliance = Compliance::default());
+                self.complies = true;
+            }
+            return;
+        };
+        self.complies = false;
+        for member in self.members.iter_mut() {
+            let Some(link) = &member.link else {
+                member.compliance = Compliance::default();
+                continue;
+            };
+            let path = link.path.get();
+            member.compliance.update(now, &sla, &path.quality(now));
+            self.complies |= member.compliance.complies() && path.state(now) == State::Up;
+        }
+    }
+
     /// Whether anything is queued.
     pub(crate) fn has_work(&self) -> bool {
         !(self.backlog.is_empty() && self.retransmit_queue.is_empty() && self.proxy.is_idle())
@@ -169,9 +206,8 @@ impl Group {
     pub(crate) fn enqueue(
         &mut self,
         now: Instant,
-        flow: u16,
+        Marks { flow, class, retransmittable }: Marks,
         checksum_omitted: bool,
-        retransmittable: bool,
         bytes: BytesMut,
     ) {
         let len = u32::try_from(bytes.len() - HEADER_LEN).unwrap_or(u32::MAX);
@@ -189,6 +225,7 @@ impl Group {
                 let packet = Outgoing {
                     bytes,
                     flow,
+                    class,
                     sequence,
                     form,
                     saved,
@@ -208,8 +245,7 @@ impl Group {
     pub(crate) fn enqueue_segments(
         &mut self,
         now: Instant,
-        flow: u16,
-        retransmittable: bool,
+        marks: Marks,
         large: &GsoPacket<'_>,
         arena: &mut Arena,
     ) {
@@ -222,7 +258,7 @@ impl Group {
                 tcp::fill_checksum(segment);
                 checksum_omitted = false;
             }
-            self.enqueue(now, flow, checksum_omitted, retransmittable, bytes);
+            self.enqueue(now, marks, checksum_omitted, bytes);
         }
     }
 
@@ -315,12 +351,16 @@ impl PathGroup for Group {
         &self.config
     }
 
-    fn set_paths(&mut self, paths: &[config::Path]) {
-        self.config.paths = paths.to_vec();
+    fn set_config(&mut self, config: &config::Group) {
+        self.config = config.clone();
     }
 
     fn is_usable(&self, _: Instant) -> bool {
         self.is_answering()
+    }
+
+    fn complies(&self) -> bool {
+        self.complies
     }
 
     fn queued(&self) -> u64 {
@@ -335,7 +375,7 @@ mod tests {
     use super::*;
 
     fn group() -> Group {
-        let config = config::Group { id: 0, class: config::Class::II, paths: Vec::new() };
+        let config = config::Group::new(0, Class::II, Vec::new());
         let options = Options {
             congestion: config::Congestion::Delay,
             recovery: Recovery::Resend,
@@ -361,7 +401,8 @@ mod tests {
     fn acks_are_filtered_only_at_the_tail_of_their_flow() {
         let (mut group, now) = (group(), Instant::now());
         let mut acks_filtered = |acknowledged, payload, leaves: bool| {
-            group.enqueue(now, 7, false, false, segment(acknowledged, payload));
+            let marks = Marks { flow: 7, class: Class::II, retransmittable: false };
+            group.enqueue(now, marks, false, segment(acknowledged, payload));
             if leaves {
                 let before = group.backlog.bytes() - 40 - payload as u64;
                 let last = group.backlog.take(now, before, |_| true).unwrap();

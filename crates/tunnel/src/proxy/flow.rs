@@ -7,7 +7,7 @@ use hawser_multipath::{RecvStream, SendStream};
 use hawser_wire::proxy::{Kind, Message, Reason};
 
 use super::{FULL_PACKET, quotas::Party, stream::Stream};
-use crate::path::EncodedMessage;
+use crate::{config::Class, path::EncodedMessage};
 
 /// Bytes read from a connection before they can be sent: maximum, and while memory is short.
 const MAX_READ_AHEAD: usize = 128 << 10;
@@ -43,6 +43,8 @@ pub(crate) enum Stage {
 pub(crate) struct Flow<S> {
     pub(crate) id: FlowId,
     pub(crate) party: Party,
+    /// Class of what this branch sends on it.
+    pub(crate) class: Class,
     pub(crate) stage: Stage,
     /// Seconds in a stage before it is open.
     waited: u8,
@@ -63,12 +65,19 @@ pub(crate) struct Flow<S> {
 }
 
 impl<S: Stream> Flow<S> {
-    /// A connection with a receive window of `window` bytes.
-    pub(crate) fn new(id: FlowId, client: IpAddr, stage: Stage, stream: S, window: u32) -> Self {
+    /// A connection of a client, with a receive window of `window` bytes.
+    pub(crate) fn new(
+        id: FlowId,
+        (client, class): (IpAddr, Class),
+        stage: Stage,
+        stream: S,
+        window: u32,
+    ) -> Self {
         let from = (stage == Stage::Connecting).then_some(id.peer);
         Self {
             id,
             party: Party { client, from },
+            class,
             stage,
             waited: 0,
             stream,

@@ -1,6 +1,6 @@
 //! All connections of the TCP proxy, and their shared memory.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Instant};
 
 use hawser_wire::tunnel::OwnAddresses;
 
@@ -11,7 +11,11 @@ use super::{
     quotas::Quotas,
     stream::Stream,
 };
-use crate::path::{EncodedMessage, PathId};
+use crate::{
+    config::Class,
+    limits::Limits,
+    path::{EncodedMessage, PathId},
+};
 
 /// Bytes of all connections from peers, and to peers.
 const MEMORY: u64 = 64 << 20;
@@ -26,6 +30,16 @@ pub(crate) const MAX_WINDOW: u64 = 24 << 20;
 
 /// Bytes assumed in the kernel for a connection that was not read to the end.
 const KERNEL_ESTIMATE: u64 = 1 << 20;
+
+/// Connections that are passed over, at most, because their class has used up its rate.
+const TURNS: usize = 64;
+
+/// What a message has of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Data {
+    pub(crate) class: Class,
+    pub(crate) bytes: u64,
+}
 
 /// All connections.
 pub(crate) struct Proxy<S> {
@@ -138,15 +152,36 @@ impl<S: Stream> Proxy<S> {
         (queue.priority_bytes() + bytes.sum::<u64>()).max(1)
     }
 
-    /// The next message of a group's queue, with at most `packets` packets of data, and its bytes
-    /// of data.
+    /// Turns a group's queue until its first connection may send by the limits; false if none of the
+    /// first [`TURNS`] may.
+    pub(crate) fn turn_to_admitted(
+        &self,
+        queue: &mut ProxyQueue,
+        limits: &mut Limits,
+        now: Instant,
+    ) -> bool {
+        if !queue.priority.is_empty() {
+            return true;
+        }
+        for _ in 0..queue.ready.len().min(TURNS) {
+            let first = queue.ready.front().and_then(|slot| self.flows.get(*slot)?.as_ref());
+            if first.is_none_or(|flow| limits.admits(now, flow.class)) {
+                return true;
+            }
+            queue.ready.rotate_left(1);
+        }
+        false
+    }
+
+    /// The next message of a group's queue, with at most `packets` packets of data, and what it has
+    /// of a connection.
     pub(crate) fn next_message(
         &mut self,
         queue: &mut ProxyQueue,
         packets: usize,
-    ) -> Option<(EncodedMessage, u64)> {
+    ) -> Option<(EncodedMessage, Data)> {
         if let Some(message) = queue.priority.pop_front() {
-            return Some((message, 0));
+            return Some((message, Data::default()));
         }
         let slot = queue.ready.pop_front()?;
         let left = MEMORY_UNSENT.saturating_sub(self.unsent);
@@ -163,8 +198,9 @@ impl<S: Stream> Proxy<S> {
         if failed || message.as_ref().is_some_and(|(_, last)| *last) {
             self.pending.push(slot);
         }
+        let class = flow.class;
         let (message, _) = message?;
-        let data = message.payload_len() as u64;
-        Some((message, data))
+        let bytes = message.payload_len() as u64;
+        Some((message, Data { class, bytes }))
     }
 }

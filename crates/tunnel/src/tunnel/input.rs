@@ -26,7 +26,7 @@ use crate::{
     arena::Arena,
     config::Class,
     counters::TunCounters,
-    group::{Dropped, Incoming},
+    group::{Dropped, Incoming, Marks},
     path::{Link, PathId, PathMtu},
     proxy::Stream,
 };
@@ -245,7 +245,8 @@ impl<S: Stream> Tunnel<S> {
         };
         self.reach.note(&packet, now);
         let hash = flow::hash(&packet);
-        let Some(index) = self.peers.choose(place, hash, class(&packet), now) else { return };
+        let class = class(&packet);
+        let Some(index) = self.peers.choose(place, hash, class, now) else { return };
         let peer = self.peers.get_mut(place);
         let Some(group) = peer.and_then(|peer| peer.groups.get_mut(index)) else { return };
         if matches!(packet, ip::Packet::V6(_)) && !group.takes_ipv6() {
@@ -256,18 +257,19 @@ impl<S: Stream> Tunnel<S> {
         let mtu = group.mtu();
         match large {
             None if bytes.len() > usize::from(mtu) => {
-                self.handle_oversize(now, &packet, (place, index), flow);
+                self.handle_oversize(now, &packet, (place, index), (flow, class));
             }
             None => {
                 let retransmittable = Segment::of(&packet) == Some(Segment::Data);
                 let bytes = datagram_of(bytes, mtu, &mut self.arena);
-                group.enqueue(now, flow, false, retransmittable, bytes);
+                group.enqueue(now, Marks { flow, class, retransmittable }, false, bytes);
             }
             Some(Some(large)) => {
                 let retransmittable = packet.protocol() == TCP;
                 let fitting = large.fit(mtu);
                 group.counters.sizes.resegmented += u64::from(!fitting.is_cut_as(&large));
-                group.enqueue_segments(now, flow, retransmittable, &fitting, &mut self.arena);
+                let marks = Marks { flow, class, retransmittable };
+                group.enqueue_segments(now, marks, &fitting, &mut self.arena);
             }
             Some(None) => counters.drops.malformed += 1,
         }

@@ -10,8 +10,8 @@ use hawser_wire::{
 use super::state::Tunnel;
 use crate::{
     arena::Arena,
-    config::Oversize,
-    group::{Group, Incoming},
+    config::{Class, Oversize},
+    group::{Group, Incoming, Marks},
     proxy::Stream,
 };
 
@@ -34,12 +34,13 @@ impl<S: Stream> Tunnel<S> {
         now: Instant,
         packet: &ip::Packet<'_>,
         (peer, group): (usize, usize),
-        flow: u16,
+        (flow, class): (u16, Class),
     ) {
         let policy = self.settings.options().oversize;
         let group = self.peers.get_mut(peer).and_then(|peer| peer.groups.get_mut(group));
         let Some(group) = group else { return };
-        let verdict = carry(now, group, &mut self.arena, packet, flow, policy);
+        let marks = Marks { flow, class, retransmittable: false };
+        let verdict = carry(now, group, &mut self.arena, packet, marks, policy);
         if verdict == Verdict::Dropped {
             group.counters.drops.too_long += 1;
         }
@@ -65,14 +66,14 @@ fn carry(
     group: &mut Group,
     arena: &mut Arena,
     packet: &ip::Packet<'_>,
-    flow: u16,
+    marks: Marks,
     policy: Oversize,
 ) -> Verdict {
     let (bytes, mtu) = (packet.bytes(), group.mtu());
     let cut = resegment::segmentation(bytes, mtu);
     if let Some(large) = cut.and_then(|cut| GsoPacket::new(bytes, cut)) {
         group.counters.sizes.resegmented += 1;
-        group.enqueue_segments(now, flow, true, &large, arena);
+        group.enqueue_segments(now, Marks { retransmittable: true, ..marks }, &large, arena);
         return Verdict::CarriedAnswer;
     }
     if let ip::Packet::V4(packet) = packet
@@ -81,7 +82,7 @@ fn carry(
         group.counters.sizes.fragmented += 1;
         for (header, payload) in parts {
             let bytes = arena.join(&[&[0; HEADER_LEN], &header, payload]);
-            group.enqueue(now, flow, false, false, bytes);
+            group.enqueue(now, marks, false, bytes);
         }
         return Verdict::Carried;
     }
@@ -90,7 +91,7 @@ fn carry(
     let is_least = matches!(packet, ip::Packet::V6(_)) && bytes.len() <= ipv6::LEAST_MTU.into();
     let may_fragment = is_least || policy == Oversize::Fragment;
     if group.carries_whole(bytes.len()) || (may_fragment && group.mtu.takes_fragments) {
-        group.enqueue(now, flow, false, false, arena.join(&[&[0; HEADER_LEN], bytes]));
+        group.enqueue(now, marks, false, arena.join(&[&[0; HEADER_LEN], bytes]));
         return Verdict::Carried;
     }
     Verdict::Dropped

@@ -68,7 +68,7 @@ impl<S: Stream> Tunnel<S> {
         }
         let number = group.proxy.numbers.allocate(even);
         let id = FlowId { peer: id, group: group.config.id, number };
-        let flow = Flow::new(id, client.ip(), Stage::Opening, stream, proxy.grant());
+        let flow = Flow::new(id, (client.ip(), class), Stage::Opening, stream, proxy.grant());
         group.proxy.send_control(&flow.open_message((client, server)));
         group.proxy.counters.opened += 1;
         group.proxy.flows += 1;
@@ -99,8 +99,13 @@ impl<S: Stream> Tunnel<S> {
         None
     }
 
-    /// A connection is being opened, or has failed.
-    pub fn handle_connecting(&mut self, connect: &Connect, stream: Result<S, Reason>) {
+    /// A connection is being opened, or has failed. `class` is that of what the server sends.
+    pub fn handle_connecting(
+        &mut self,
+        connect: &Connect,
+        stream: Result<S, Reason>,
+        class: Class,
+    ) {
         let stream = match stream {
             Ok(stream) => stream,
             Err(reason) => return self.refuse(connect, reason),
@@ -108,7 +113,8 @@ impl<S: Stream> Tunnel<S> {
         let Connect { id, window, source, .. } = *connect;
         let Some(group) = self.peers.group_mut(id.peer, id.group) else { return };
         let Some(proxy) = &mut self.proxy else { return };
-        let mut flow = Flow::new(id, source.ip(), Stage::Connecting, stream, proxy.grant());
+        let client = (source.ip(), class);
+        let mut flow = Flow::new(id, client, Stage::Connecting, stream, proxy.grant());
         flow.send = SendStream::new(window.into());
         proxy.insert(flow);
         group.proxy.counters.opened += 1;

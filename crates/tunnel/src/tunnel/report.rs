@@ -144,6 +144,7 @@ impl PathView<'_> {
         let link = self.member.link.as_ref()?;
         let path = link.path.get();
         let view = path.view(now, 0, 0);
+        let view = View { state: self.member.state(&view), ..view };
         Some(read(&path, view, link.connection.current_mtu()))
     }
 }

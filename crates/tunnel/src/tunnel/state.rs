@@ -21,6 +21,7 @@ use crate::{
     config::{Config, Options},
     counters::UnauthenticatedCounters,
     group::{Group, Incoming},
+    limits::Limits,
     path::{CLOSED, GsoBatch, Link, PathId, Settings},
     peers::{Peer, Peers},
     proxy::{Proxy, Stream},
@@ -42,6 +43,7 @@ pub struct Tunnel<S> {
     random: u64,
     pub(super) peers: Peers<Group>,
     pub(super) reach: Reach,
+    pub(super) limits: Limits,
     /// By the number of their socket.
     pub(super) endpoints: BTreeMap<usize, Endpoint>,
     /// Connections that belong to no path yet, or to none any more.
@@ -89,6 +91,7 @@ impl<S: Stream> Tunnel<S> {
             random: u64::from_be_bytes(*session.last_chunk().unwrap_or(&[0; 8])),
             peers: Peers::new(config.placement, now),
             reach: Reach::default(),
+            limits: Limits::default(),
             endpoints: BTreeMap::new(),
             unowned: BTreeMap::new(),
             proxy: config.options.proxy.then(|| Proxy::new(config.own)),
@@ -163,6 +166,7 @@ impl<S: Stream> Tunnel<S> {
         self.peers.groups_mut().for_each(|group| group.backlog.set_limit(queue));
         self.peers.set_policy(config.placement);
         self.reach.set(config.permissions.clone());
+        self.limits.set(now, config.max_rate_bps);
         for (peer, group) in removed {
             self.remove(peer, group, now);
         }

@@ -34,7 +34,8 @@ impl<S: Stream> Tunnel<S> {
             [group.members.poll_timeout(), group.resequencer.poll_timeout()].into_iter().flatten()
         });
         let others = self.unowned.values_mut().filter_map(|link| link.connection.poll_timeout());
-        paths.chain(others).fold(ticks, Instant::min)
+        let limits = self.limits.poll_timeout();
+        paths.chain(others).chain(limits).fold(ticks, Instant::min)
     }
 
     /// Does everything that is due.
@@ -43,7 +44,9 @@ impl<S: Stream> Tunnel<S> {
             self.tick(now);
             self.next_tick = now + TICK;
         }
+        let admitted = self.limits.expire(now);
         for group in self.peers.groups_mut() {
+            group.active |= admitted;
             if group.members.poll_timeout().is_some_and(|at| at <= now) {
                 group.links_mut().for_each(|link| run_timer(link, now));
             }
@@ -86,6 +89,7 @@ impl<S: Stream> Tunnel<S> {
         let proxied = self.proxy.is_some();
         for group in self.peers.groups_mut() {
             group.links_mut().for_each(|link| link.probe_if_silent(now));
+            group.judge_paths(now);
             group.update_mtu(now);
             if proxied {
                 group.maintain_messages(now);

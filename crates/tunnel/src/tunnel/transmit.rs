@@ -84,7 +84,7 @@ impl<S: Stream> Tunnel<S> {
     fn schedule(&mut self, now: Instant) -> bool {
         let mut more = false;
         for group in self.peers.groups_mut() {
-            more |= group.schedule(self.proxy.as_mut(), now);
+            more |= group.schedule(self.proxy.as_mut(), &mut self.limits, now);
         }
         more
     }

@@ -30,6 +30,7 @@ from hawser.spec.overlay import (
     TcpProxyMode,
     TrafficType,
 )
+from hawser.spec.policy import Otherwise
 
 Address = IPv4Address | IPv6Address
 Carried = Literal[TrafficType.I, TrafficType.II]
@@ -123,6 +124,25 @@ class Path(Part):
     """Address of the peer or its DNS name; None: the peer connects, and TLS tells who it is."""
 
 
+class Sla(Part):
+    """What the paths of a group have to offer to its class."""
+
+    rate_bps: Annotated[int | None, OMIT_NONE] = None
+    """Least rate, bit/s."""
+    delay_us: Annotated[int | None, OMIT_NONE] = None
+    """Greatest one-way delay, microseconds."""
+    jitter_us: Annotated[int | None, OMIT_NONE] = None
+    """Greatest variation of the round-trip time, microseconds."""
+    loss_ppm: Annotated[int | None, OMIT_NONE] = None
+    """Greatest fraction of bytes lost, in millionths."""
+    margin_ppm: int
+    """By what fraction a path has to be better than that before it is used again."""
+    leave_after_ms: int
+    """For how long a path has to be worse before it is left."""
+    enter_after_ms: int
+    """For how long it has to be better before it is used again."""
+
+
 class Group(Part):
     """Member paths used together by one connection; with `quic`, one connection per path."""
 
@@ -132,6 +152,10 @@ class Group(Part):
     """The first subflow uses the first."""
     traffic: Annotated[Carried, Field(alias="class"), omit(TrafficType.II)] = TrafficType.II
     """Traffic class that it carries."""
+    sla: Annotated[Sla | None, OMIT_NONE] = None
+    """What its paths have to offer to the class."""
+    otherwise: Annotated[Otherwise, omit(Otherwise.ANY)] = Otherwise.ANY
+    """What happens to flows of the class while none of its paths does."""
 
 
 class Peer(Part):
@@ -190,6 +214,17 @@ class Classifier(Part):
     """Type of traffic to other branches that no rule matches."""
 
 
+class MaxRate(Part):
+    """Most that a branch sends of each type of traffic, bit/s."""
+
+    urgent: Annotated[int | None, OMIT_NONE, Field(alias="I")] = None
+    """Type I, to all branches together."""
+    other: Annotated[int | None, OMIT_NONE, Field(alias="II")] = None
+    """Type II, to all branches together."""
+    direct: Annotated[int | None, OMIT_NONE, Field(alias="III")] = None
+    """Type III, by all ports together."""
+
+
 class GatewayConfig(Configuration):
     """One gateway (MMSG) of an SD-WAN."""
 
@@ -208,12 +243,16 @@ class GatewayConfig(Configuration):
     """Prefixes behind the gateway: all that peers reach. None: whatever the gateway reaches."""
     services: Annotated[tuple[Service, ...], OMIT_EMPTY] = ()
     """Services of the gateway itself that peers may reach."""
+    prohibited: Annotated[tuple[Network, ...], OMIT_EMPTY] = ()
+    """Prefixes of branches that this one must not reach."""
     transport: Transport
     queue_bytes: int = 1_000_000
     """Limit of each path group's queue, bytes."""
     peers: tuple[Peer, ...]
     placement: Annotated[Placement, omit(Placement.FLOW_HASH)] = Placement.FLOW_HASH
     """How flows are placed on the path groups of a peer."""
+    max_rate_bps: Annotated[MaxRate, omit(MaxRate())] = MaxRate()
+    """Most that this branch sends of each type of traffic."""
     switch: Annotated[Switch | None, OMIT_NONE] = None
     """None for plain routing."""
     classifier: Annotated[Classifier | None, OMIT_NONE] = None

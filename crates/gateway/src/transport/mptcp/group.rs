@@ -113,8 +113,8 @@ impl PathGroup for Group {
         &self.config
     }
 
-    fn set_paths(&mut self, paths: &[config::Path]) {
-        self.config.paths = paths.to_vec();
+    fn set_config(&mut self, config: &config::Group) {
+        self.config = config.clone();
     }
 
     /// It is up, data gets through, and something was received recently.

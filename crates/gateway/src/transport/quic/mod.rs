@@ -285,6 +285,7 @@ fn tunnel_config(config: &Config, offload: &mut Option<bool>) -> tunnel::Config 
         own: OwnAddresses { v4: config.source, v6: config.source6 },
         queue_bytes: document.queue_bytes.into(),
         placement: document.placement,
+        max_rate_bps: [document.max_rate_bps.urgent, document.max_rate_bps.other],
         options: Options {
             congestion: transport.congestion,
             recovery: transport.recovery,

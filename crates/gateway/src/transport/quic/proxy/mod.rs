@@ -137,7 +137,8 @@ pub(super) fn connect(host: &Host, tunnel: &mut Tunnel<Connection>) -> bool {
         if let Err(reason) = &added {
             tracing::debug!(%source, %destination, ?reason, "not connected");
         }
-        tunnel.handle_connecting(&wanted, added);
+        let class = classify::connection(&host.config, destination, source);
+        tunnel.handle_connecting(&wanted, added, class);
         any = true;
     }
     any
