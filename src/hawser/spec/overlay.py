@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from hawser.spec.access import may_talk
 from hawser.spec.match import Match
 from hawser.spec.model import Model, Name, PortName
 from hawser.spec.port import Port
@@ -235,6 +236,10 @@ class Settings(Model):
     paths: Paths = Paths.MANUAL
     """Who chooses the member paths of pairs of branches without path groups; `automatic` with the
     `quic` transport only."""
+    access: dict[Name, Annotated[tuple[Name, ...], Field(max_length=1024)]] = {}
+    """Branches that may exchange packets with some others only, and these. Two branches may if each
+    that has a list here names the other. Gateways answer other packets with an ICMP error, and
+    never send them to the internet."""
     placement: Placement = Placement.FLOW_HASH
     """How inner flows are assigned to the path groups of a branch."""
     priority: Priority = Priority.HOPS
@@ -261,7 +266,7 @@ class Overlay(Settings):
         """Give the pairs of branches that have a tunnel though no path group joins them."""
         hubs = frozenset(self.hubs)
         for one, other in combinations(self.branches, 2):
-            if not hubs or one in hubs or other in hubs:
+            if may_talk(self.access, one, other) and (not hubs or one in hubs or other in hubs):
                 yield one, other
 
     @property

@@ -5,8 +5,8 @@
     policy:
       I: {applications: [voice], labels: [fibre], otherwise: any}
 
-Whatever gateways cannot enforce yet is described too, and refused (`spec.check.policy`): a policy
-that is only written down would be worse than none.
+What gateways cannot enforce yet (`names`, `chain`) is described too, and refused
+(`spec.check.policy`): a policy that is only written down would be worse than none.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class Otherwise(StrEnum):
     ANY = "any"
     """It uses any other path that works."""
     DROP = "drop"
-    """It is queued, then dropped, until one works."""
+    """It is queued, then dropped, until one does."""
 
 
 class Sla(Model):
-    """What a path has to offer to a class. Gateways cannot enforce it yet."""
+    """What a path has to offer to a class (docs/design/sla.md)."""
 
     rate: Rate | None = None
     """Least rate."""
     delay: Duration | None = None
-    """Greatest one-way delay."""
+    """Greatest one-way delay, taken as half of the round-trip time."""
     jitter: Duration | None = None
-    """Greatest deviation of the delay."""
+    """Greatest variation of the round-trip time."""
     loss: Ratio | None = None
     """Greatest share of lost packets."""
     margin: Ratio = Ratio(0.1)
@@ -69,7 +69,8 @@ class Sla(Model):
     leave_after: Duration = Duration(2)
     """For how long a path has to be worse before it is left."""
     enter_after: Duration = Duration(10)
-    """For how long it has to be better before it is used again."""
+    """For how long it has to be better before it is used again. Doubled, up to 16 times, when it is
+    left again within a minute."""
 
 
 class ClassPolicy(Model):
@@ -80,11 +81,11 @@ class ClassPolicy(Model):
     labels: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     """Labels of ports. The class uses the direct paths between ports that all have one of these, as
     long as one of these paths works. Without any, it uses all paths."""
-    otherwise: Otherwise = Otherwise.ANY
-    """What happens when none of these paths works."""
     sla: Sla | None = None
-    """What a path has to offer. Gateways cannot enforce it yet."""
+    """What a path has to offer. A path that does not is used only if none does."""
+    otherwise: Otherwise = Otherwise.ANY
+    """What happens when none of these paths works and offers that."""
     max_rate: Rate | None = None
-    """Most that a branch sends of this class. Gateways cannot enforce it yet."""
+    """Most that a branch sends of this class: to all branches together, or to the internet."""
     chain: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     """Service functions that it passes. Gateways of a network have none yet."""

@@ -1,8 +1,8 @@
 """What follows from a network's policy: path groups, and rules of the classifier.
 
 A gateway sends a flow over a usable group of its class, and over any usable group where there
-is none. So a class whose ports have labels has a group of its own over its paths, and the group of
-the other class carries it when all of them fail (`otherwise: any`).
+is none. So with labels or thresholds each class has a group of its own over its paths, and the
+group of the other class carries it when all of them fail (`otherwise: any`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Literal
 
+from hawser.spec.access import may_talk
 from hawser.spec.network import Network
 from hawser.spec.overlay import ClassRule, PathGroup, TrafficType
 from hawser.spec.policy import Application
@@ -24,13 +25,13 @@ _CARRIED: tuple[Carried, ...] = (TrafficType.II, TrafficType.I)
 
 def policy_pairs(network: Network) -> Iterator[tuple[str, str]]:
     """Give the pairs of branches whose groups follow from the policy: those with no other ones."""
-    if not any(each.labels for each in network.policy.values()):
+    if not any(each.labels or each.sla for each in network.policy.values()):
         return
     overlay = network.overlay
     described = {frozenset(route_branches(each.paths[0])) for each in overlay.path_groups.values()}
     for pair in combinations(overlay.branches, 2):
         hub = not overlay.hubs or not set(overlay.hubs).isdisjoint(pair)
-        if hub and frozenset(pair) not in described:
+        if hub and may_talk(overlay.access, *pair) and frozenset(pair) not in described:
             yield pair
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
 
+from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.sdwan.gateway import configurations
 from hawser.overlay.sdwan.network import fabric_of
 from hawser.spec.errors import SpecErrors
 from hawser.spec.network_file import load_network
+from hawser.spec.overlay import TrafficType
+from hawser.spec.policy import Otherwise
 
 ACME = """
 hawser: 1
@@ -78,10 +82,78 @@ def test_two_classes_share_all_ports() -> None:
     assert len(groups(policy, "b2", "b1")[0][1]) == 4
 
 
-def test_drop_is_enforced_where_no_other_path_is_left() -> None:
-    policy = "  I: {labels: [fibre], otherwise: drop}\n  II: {labels: [fibre], otherwise: drop}\n"
-    only = {("2", "10")}
-    assert groups(policy, "b1", "b2") == {0: ("II", only), 1: ("I", only)}
+def configured(policy: str, branch: str, overlay: str = "") -> GatewayConfig:
+    """A gateway's configuration."""
+    text = ACME.replace(NAMED, "").replace("  switch: bpf\n", f"  switch: bpf\n{overlay}") + policy
+    return configurations(fabric_of(load_network(text, "acme.yaml")))[branch]
+
+
+def test_what_a_class_does_without_its_paths_is_said_to_gateways() -> None:
+    policy = "  I: {labels: [fibre], otherwise: drop}\n"
+    found = configured(policy, "b1").peers[0].groups
+    assert [(group.traffic, group.otherwise) for group in found] == [
+        (TrafficType.II, Otherwise.ANY),
+        (TrafficType.I, Otherwise.DROP),
+    ]
+
+
+def test_thresholds_make_a_group_for_each_class_and_reach_described_ones() -> None:
+    policy = "  I: {sla: {delay: 50 ms, loss: 1 %, leave_after: 500 ms}}\n"
+    second, first = configured(policy, "b1").peers[0].groups
+    assert (len(second.paths), second.sla) == (4, None)
+    assert len(first.paths) == 4
+    assert first.sla is not None
+    assert first.sla.model_dump(mode="json") == {
+        "delay_us": 50_000,
+        "loss_ppm": 10_000,
+        "margin_ppm": 100_000,
+        "leave_after_ms": 500,
+        "enter_after_ms": 10_000,
+    }
+    described = "  path_groups: {own: {class: I, paths: [b1.b>b2.b]}}\n"
+    (group,) = configured(policy, "b1", described).peers[0].groups
+    assert group.sla == first.sla
+
+
+def test_rates_are_said_to_every_gateway() -> None:
+    policy = "  I: {max_rate: 2 Mbit/s}\n  III: {max_rate: 100 Mbit/s}\n"
+    found = configured(policy, "b3")
+    assert (found.max_rate_bps.urgent, found.max_rate_bps.other) == (2_000_000, None)
+    assert found.max_rate_bps.direct == 100_000_000
+    assert json.loads(found.model_dump_json())["max_rate_bps"] == {"I": 2e6, "III": 1e8}
+    assert found.classifier is not None, "without one nothing breaks out"
+    assert "max_rate_bps" not in json.loads(configured("  I: {}\n", "b3").model_dump_json())
+
+
+def test_branches_that_are_kept_apart_have_no_tunnel_and_prohibit_each_other() -> None:
+    for policy in ("  I: {}\n", "  I: {labels: [fibre]}\n"):
+        access = "  access: {b3: [b1]}\n"
+        one, two, three = (configured(policy, name, access) for name in ("b1", "b2", "b3"))
+        assert [peer.branch for peer in one.peers] == ["b2", "b3"]
+        assert one.prohibited == ()
+        assert [peer.branch for peer in two.peers] == ["b1"]
+        assert list(map(str, two.prohibited)) == ["10.3.0.0/24"]
+        assert [peer.branch for peer in three.peers] == ["b1"]
+        assert list(map(str, three.prohibited)) == ["10.2.0.0/24"]
+
+
+@pytest.mark.parametrize(
+    ("overlay", "field", "message"),
+    [
+        ("  access: {b4: []}\n", "overlay.access.b4", "found 'b4'"),
+        ("  access: {b1: [b2, b9]}\n", "overlay.access.b1.1", "found 'b9'"),
+        (
+            "  access: {b1: []}\n  path_groups: {own: {paths: [b2.a>b1.a]}}\n",
+            "overlay.path_groups.own.paths.0",
+            "keeps apart",
+        ),
+    ],
+)
+def test_wrong_access_is_refused_at_its_place(overlay: str, field: str, message: str) -> None:
+    with pytest.raises(SpecErrors) as caught:
+        configured("  I: {}\n", "b1", overlay)
+    found = {each.field: each.message for each in caught.value.errors}
+    assert message in found[field]
 
 
 def test_described_groups_come_first() -> None:
@@ -115,15 +187,18 @@ def test_applications_become_rules_of_the_classifier() -> None:
 @pytest.mark.parametrize(
     ("policy", "field", "message"),
     [
-        ("  I: {sla: {delay: 50 ms}}", "policy.I.sla", "cannot enforce"),
-        ("  I: {max_rate: 1 Mbit/s}", "policy.I.max_rate", "cannot limit"),
+        ("  I: {sla: {}}", "policy.I.sla", "no threshold"),
+        ("  III: {sla: {delay: 50 ms}}", "policy.III.sla", "do not measure the internet"),
+        ("  I: {sla: {delay: 2 h}}", "policy.I.sla.delay", "at most an hour"),
+        ("  I: {sla: {loss: 1 %, margin: 95 %}}", "policy.I.sla.margin", "at most 90%"),
+        ("  I: {sla: {loss: 1 %, leave_after: 2 h}}", "policy.I.sla.leave_after", "an hour"),
+        ("  I: {max_rate: 1 kbit/s}", "policy.I.max_rate", "at least 8 kbit/s"),
         ("  I: {chain: [firewall]}", "policy.I.chain", "no service functions"),
         ("  I: {applications: [vioce]}", "policy.I.applications.0", "did you mean 'voice'"),
         ("  I: {labels: [fiber]}", "policy.I.labels.0", "did you mean 'fibre'"),
         ("  I: {labels: [lte]}", "policy.I.labels", "no path between b1 and b3"),
         ("  III: {labels: [fibre]}", "policy.III.labels", "class III"),
-        ("  II: {otherwise: drop}", "policy.II.otherwise", "expected labels"),
-        ("  II: {labels: [fibre], otherwise: drop}", "policy.II.otherwise", "other class has more"),
+        ("  II: {otherwise: drop}", "policy.II.otherwise", "expected labels or sla"),
         (
             "  I: {labels: [fibre]}\n  II: {labels: [fibre]}",
             "policy.II.otherwise",

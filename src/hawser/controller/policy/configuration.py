@@ -19,6 +19,8 @@ from hawser.overlay.sdwan.group import Group
 from hawser.overlay.sdwan.network import fabric_of
 from hawser.overlay.sdwan.staged import staged
 from hawser.spec.network import Network
+from hawser.spec.overlay import TrafficType
+from hawser.spec.policy import ClassPolicy
 
 
 @dataclass(frozen=True)
@@ -124,9 +126,10 @@ class Computer:
     def _peer(self, fabric: Fabric, name: str, other: str) -> str:
         branch, groups = fabric.branches[other], fabric.between(name, other)
         known = self._peers.get((name, other))
-        if known is None or known.branch is not branch or known.groups != groups:
+        new = known is None or known.branch is not branch or known.groups != groups
+        if known is None or new or known.policy != fabric.policy:
             text = _canonical(json.loads(peer(fabric, name, other).model_dump_json()))
-            known = self._peers[name, other] = _Known(branch, groups, text)
+            known = self._peers[name, other] = _Known(branch, groups, fabric.policy, text)
         return known.text
 
     def _forget(self, fabric: Fabric) -> None:
@@ -141,6 +144,7 @@ class _Known:
 
     branch: Branch
     groups: tuple[Group, ...]
+    policy: Mapping[TrafficType, ClassPolicy]
     text: str
 
 

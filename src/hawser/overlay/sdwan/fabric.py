@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses
 
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.overlay.sdwan.group import Group, Pair, described_pairs, groups
 from hawser.overlay.sdwan.priority import Levels, levels
+from hawser.spec.access import may_talk
 from hawser.spec.model import Model
-from hawser.spec.overlay import PathGroup, Settings, SwitchKind
+from hawser.spec.overlay import PathGroup, Settings, SwitchKind, TrafficType
+from hawser.spec.policy import ClassPolicy
 from hawser.spec.route import Stop
 
 
@@ -26,6 +29,8 @@ class Fabric(Model):
     """Path groups of every pair of branches, in the order of the branches' numbers."""
     described: frozenset[Pair] = frozenset()
     """Pairs whose groups are not the default ones."""
+    policy: dict[TrafficType, ClassPolicy] = {}
+    """What each class is granted: thresholds, rates."""
 
     @property
     def switched(self) -> bool:
@@ -63,6 +68,24 @@ class Fabric(Model):
         """Give the branches that a branch has a tunnel to, in the order in which they are given."""
         return self._peers[branch]
 
+    def prohibited(self, branch: str) -> tuple[IPv4Network | IPv6Network, ...]:
+        """Give the prefixes that a branch must not reach, as few as possible."""
+        access = self.settings.access
+        if not access:
+            return ()
+        apart = [
+            prefix
+            for name, other in self.branches.items()
+            if name != branch
+            and not may_talk(access, branch, name)
+            and not self.between(branch, name)
+            for prefix in other.prefixes
+        ]
+        return (
+            *collapse_addresses(each for each in apart if isinstance(each, IPv4Network)),
+            *collapse_addresses(each for each in apart if isinstance(each, IPv6Network)),
+        )
+
     def between(self, one: str, other: str) -> tuple[Group, ...]:
         """Give the groups of two branches."""
         return self.by_pair.get((one, other)) or self.by_pair.get((other, one), ())
@@ -76,6 +99,7 @@ def fabric(
     switch: SwitchKind = SwitchKind.NONE,
     mtu: int = 1500,
     like: Fabric | None = None,
+    policy: Mapping[TrafficType, ClassPolicy] | None = None,
 ) -> Fabric:
     """Resolve the path groups of an SD-WAN.
 
@@ -86,6 +110,7 @@ def fabric(
         switch: kind of switch that forwards packets on paths through other branches.
         mtu: largest IP packet of the WAN, bytes.
         like: an SD-WAN that may be alike; what is equal is taken from it.
+        policy: what each class is granted.
     """
     described = tuple(described)
     if like is not None:
@@ -105,9 +130,11 @@ def fabric(
             settings.transport,
             switched=switched,
             hubs=settings.hubs,
+            access=settings.access,
             known=known,
         ),
         described=described_pairs(branches, described),
+        policy=dict(policy or {}),
     )
 
 

@@ -11,7 +11,8 @@ from hawser.overlay.sdwan.branch import Branch
 from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.group import Group
 from hawser.overlay.sdwan.switch import switches
-from hawser.spec.overlay import ClassRule, Encryption, Settings, Transport
+from hawser.spec.overlay import ClassRule, Encryption, Settings, TrafficType, Transport
+from hawser.spec.policy import ClassPolicy, Sla
 
 TUN = "hawser0"
 _IPIP_HEADER = 20
@@ -54,11 +55,13 @@ def _without_peers(fabric: Fabric, name: str, switch: config.Switch | None) -> G
         source=branch.source,
         local=branch.prefixes,
         services=branch.services,
+        prohibited=fabric.prohibited(name),
         transport=_transport(settings, name),
         queue_bytes=int(settings.queue),
         peers=(),
         placement=settings.placement,
-        classifier=_classifier(settings, branch),
+        max_rate_bps=_max_rate(fabric),
+        classifier=_classifier(fabric, branch),
         switch=switch,
     )
 
@@ -100,22 +103,52 @@ def peer(fabric: Fabric, name: str, other: str) -> config.Peer:
         branch=other,
         id=branch.id,
         prefixes=branch.prefixes,
-        groups=tuple(_group(name, group) for group in fabric.between(name, other)),
+        groups=tuple(_group(fabric, name, group) for group in fabric.between(name, other)),
     )
 
 
-def _group(name: str, group: Group) -> config.Group:
+def _group(fabric: Fabric, name: str, group: Group) -> config.Group:
     """Give a group with its paths' local and remote addresses, as seen from this branch."""
     turn = -1 if group.branches[1] == name else 1
     ends = (path.agents[::turn] for path in group.paths)
     paths = tuple(config.Path(local=local, remote=remote) for local, remote in ends)
-    return config.Group(id=group.number, paths=paths, traffic=group.traffic)
+    granted = fabric.policy.get(group.traffic, ClassPolicy())
+    return config.Group(
+        id=group.number,
+        paths=paths,
+        traffic=group.traffic,
+        sla=_sla(granted.sla) if granted.sla else None,
+        otherwise=granted.otherwise,
+    )
 
 
-def _classifier(settings: Settings, branch: Branch) -> config.Classifier | None:
-    if not settings.classes:
+def _sla(sla: Sla) -> config.Sla:
+    def whole(value: float | None, unit: float) -> int | None:
+        return None if value is None else round(value / unit)
+
+    return config.Sla(
+        rate_bps=whole(sla.rate, 1),
+        delay_us=whole(sla.delay, 1e-6),
+        jitter_us=whole(sla.jitter, 1e-6),
+        loss_ppm=whole(sla.loss, 1e-6),
+        margin_ppm=round(sla.margin * 1e6),
+        leave_after_ms=round(sla.leave_after * 1e3),
+        enter_after_ms=round(sla.enter_after * 1e3),
+    )
+
+
+def _max_rate(fabric: Fabric) -> config.MaxRate:
+    rates = {traffic: each.max_rate for traffic, each in fabric.policy.items()}
+    found = {traffic.value: int(rate) for traffic, rate in rates.items() if rate is not None}
+    return config.MaxRate.model_validate(found)
+
+
+def _classifier(fabric: Fabric, branch: Branch) -> config.Classifier | None:
+    """Give the rules. A limit of Type III needs a classifier without any, too."""
+    classes = fabric.settings.classes
+    if not classes and fabric.policy.get(TrafficType.III, ClassPolicy()).max_rate is None:
         return None
-    rules = tuple(_rule(name, rule) for name, rule in settings.classes.items())
+    rules = tuple(_rule(name, rule) for name, rule in classes.items())
     return config.Classifier(lan=branch.lan, rules=rules)
 
 

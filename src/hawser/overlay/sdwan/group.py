@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
 from itertools import combinations, cycle, islice, product
 
 from hawser.overlay.sdwan.branch import Branch, WanPort
+from hawser.spec.access import may_talk
 from hawser.spec.model import Model
 from hawser.spec.overlay import PathGroup, TrafficType, Transport
 from hawser.spec.route import Hop, Stop, hops, route_branches, turned
@@ -42,11 +43,13 @@ def groups(
     *,
     switched: bool,
     hubs: Sequence[str] = (),
+    access: Mapping[str, Collection[str]] | None = None,
     known: Mapping[Pair, tuple[Group, ...]] | None = None,
 ) -> tuple[Group, ...]:
     """Give the groups of every pair of branches: those described, else the default ones.
 
-    With hubs, only pairs with one of them have default groups. Groups are ordered by the numbers of
+    With hubs, only pairs with one of them have default groups, and pairs that may not exchange
+    packets by `access` have none. Groups are ordered by the numbers of
     the branches, then by the number of the group. Default groups that are `known` are not made.
     """
     made = _Groups(branches, transport, switched=switched)
@@ -56,6 +59,8 @@ def groups(
     if hubs:
         central = frozenset(hubs)
         pairs = (p for p in pairs if p[0] in central or p[1] in central or p in given)
+    if access:
+        pairs = (pair for pair in pairs if may_talk(access, *pair))
     old = known or {}
     return tuple(
         group for pair in pairs for group in given.get(pair) or old.get(pair) or made.default(pair)

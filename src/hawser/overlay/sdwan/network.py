@@ -31,6 +31,7 @@ def fabric_of(network: Network, like: Fabric | None = None, chosen: Choice | Non
         switch=switch_kind(topology(network), overlay),
         mtu=network.mtu,
         like=like,
+        policy=network.policy,
     )
 
 

@@ -34,6 +34,7 @@ def staged(old: Fabric, new: Fabric, moved: Collection[str]) -> Fabric:
         mtu=new.mtu,
         branches=branches,
         groups=tuple(group for pair in by_number for group in groups[pair]),
+        policy=new.policy,
     )
 
 

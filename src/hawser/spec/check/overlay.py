@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hawser.spec.access import may_talk
 from hawser.spec.check.prefix import branch_prefixes, lan_prefixes
 from hawser.spec.check.topology import near
 from hawser.spec.errors import choices, found
@@ -21,6 +22,7 @@ from hawser.spec.overlay import (
     SwitchKind,
     Transport,
 )
+from hawser.spec.route import route_branches
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 
@@ -42,6 +44,7 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     yield from _unique(overlay)
     yield from branch_prefixes(overlay)
     yield from _hubs(overlay)
+    yield from _access(overlay)
     if overlay.transport is Transport.QUIC and overlay.encryption is Encryption.NONE:
         message = "found none, expected tls13: the quic transport is always encrypted"
         yield Issue(("overlay", "encryption"), message)
@@ -69,6 +72,23 @@ def _hubs(overlay: Overlay) -> Iterator[Issue]:
         if hub not in overlay.branches:
             message = f"found {found(hub)}, {choices(overlay.branches)}"
             yield Issue(("overlay", "hubs", place), message)
+
+
+def _access(overlay: Overlay) -> Iterator[Issue]:
+    for name, others in overlay.access.items():
+        if name not in overlay.branches:
+            message = f"found {found(name)}, {choices(overlay.branches, name)}"
+            yield Issue(("overlay", "access", name), message, key=True)
+        for place, other in enumerate(others):
+            if other not in overlay.branches:
+                message = f"found {found(other)}, {choices(overlay.branches, other)}"
+                yield Issue(("overlay", "access", name, place), message)
+    for name, group in overlay.path_groups.items():
+        for place, route in enumerate(group.paths[:1]):
+            one, other = route_branches(route)
+            if not may_talk(overlay.access, one, other):
+                message = f"found a path between {one} and {other}, which access keeps apart"
+                yield Issue(("overlay", "path_groups", name, "paths", place), message)
 
 
 def _oversize(overlay: Overlay) -> Iterator[Issue]:

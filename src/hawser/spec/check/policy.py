@@ -14,6 +14,11 @@ from hawser.spec.validate import Issue
 
 _RULES = 256
 """Rules of a classifier."""
+_MARGIN = 0.9
+"""Greatest margin of thresholds."""
+_HOUR = 3600
+_LEAST_RATE = 8000
+"""bit/s."""
 _CARRIED = (TrafficType.I, TrafficType.II)
 
 
@@ -23,6 +28,8 @@ def policy(network: Network) -> Iterator[Issue]:
     for traffic, wanted in network.policy.items():
         loc: Loc = ("policy", traffic.value)
         yield from _unenforced(loc, wanted)
+        yield from _thresholds(network, loc, traffic, wanted)
+        yield from _rate(network, loc, traffic, wanted)
         yield from _members(network, loc, traffic, wanted)
         yield from _labels(network, loc, traffic, wanted)
     if network.overlay.transport is Transport.QUIC:
@@ -45,13 +52,48 @@ def _applications(network: Network) -> Iterator[Issue]:
 
 def _unenforced(loc: Loc, wanted: ClassPolicy) -> Iterator[Issue]:
     """Refuse what would only be written down."""
-    if wanted.sla is not None:
-        yield Issue((*loc, "sla"), "gateways cannot enforce thresholds of rate, delay or loss yet")
-    if wanted.max_rate is not None:
-        yield Issue((*loc, "max_rate"), "gateways cannot limit the rate of a class yet")
     if wanted.chain:
         message = "gateways of a network have no service functions yet"
         yield Issue((*loc, "chain"), message)
+
+
+def _thresholds(
+    network: Network, loc: Loc, traffic: TrafficType, wanted: ClassPolicy
+) -> Iterator[Issue]:
+    sla = wanted.sla
+    if sla is None:
+        return
+    if traffic is TrafficType.III:
+        yield Issue((*loc, "sla"), "gateways do not measure the internet for class III")
+    if network.overlay.transport is not Transport.QUIC:
+        message = f"expected the transport quic, found {network.overlay.transport.value}"
+        yield Issue((*loc, "sla"), message)
+    if all(each is None for each in (sla.rate, sla.delay, sla.jitter, sla.loss)):
+        yield Issue((*loc, "sla"), "found no threshold, expected rate, delay, jitter or loss")
+    if sla.margin > _MARGIN:
+        message = f"found {sla.margin:.0%}, expected at most {_MARGIN:.0%}"
+        yield Issue((*loc, "sla", "margin"), message)
+    for field, time in (("leave_after", sla.leave_after), ("enter_after", sla.enter_after)):
+        if time > _HOUR:
+            yield Issue((*loc, "sla", field), f"found {time:g} s, expected at most an hour")
+    for field, limit in (("delay", sla.delay), ("jitter", sla.jitter)):
+        if limit is not None and limit > _HOUR:
+            yield Issue((*loc, "sla", field), f"found {limit:g} s, expected at most an hour")
+
+
+def _rate(network: Network, loc: Loc, traffic: TrafficType, wanted: ClassPolicy) -> Iterator[Issue]:
+    if wanted.max_rate is None:
+        return
+    place = (*loc, "max_rate")
+    if wanted.max_rate < _LEAST_RATE:
+        yield Issue(place, f"found {wanted.max_rate:g} bit/s, expected at least 8 kbit/s")
+    if traffic is TrafficType.III:
+        if network.overlay.switch is not SwitchKind.BPF:
+            message = "expected switch: bpf in the overlay: without a switch gateways lead nothing"
+            yield Issue(place, f"{message} out")
+    elif network.overlay.transport is not Transport.QUIC:
+        message = f"expected the transport quic, found {network.overlay.transport.value}"
+        yield Issue(place, message)
 
 
 def _members(
@@ -78,8 +120,9 @@ def _labels(
     network: Network, loc: Loc, traffic: TrafficType, wanted: ClassPolicy
 ) -> Iterator[Issue]:
     if not wanted.labels:
-        if wanted.otherwise is Otherwise.DROP:
-            yield Issue((*loc, "otherwise"), "expected labels: without any, all paths are used")
+        if wanted.otherwise is Otherwise.DROP and wanted.sla is None:
+            message = "expected labels or sla: without any, all paths are used"
+            yield Issue((*loc, "otherwise"), message)
         return
     if traffic is TrafficType.III:
         message = "gateways choose among all ports of type internet for class III"
@@ -104,7 +147,7 @@ def _paths(network: Network) -> Iterator[Issue]:
     """
     for traffic in _CARRIED:
         wanted = network.policy.get(traffic)
-        if wanted is None or not wanted.labels:
+        if wanted is None or not (wanted.labels or wanted.sla):
             continue
         faults = (_fault(network, pair, traffic, wanted) for pair in policy_pairs(network))
         first = next(filter(None, faults), None)
@@ -124,10 +167,7 @@ def _fault(
         return "labels", f"found no path between {between} whose ports all have one of these"
     if len(own) > MAX_PATHS:
         message = f"found {len(own)} paths between {between}, expected at most {MAX_PATHS}"
-        return "labels", message
-    if wanted.otherwise is Otherwise.DROP and used != own:
-        message = f"between {between} the other class has more paths, and gateways use them when"
-        return "otherwise", f"{message} this class has none: expected any, or the same labels there"
+        return "labels" if wanted.labels else "sla", message
     if wanted.otherwise is Otherwise.ANY and used != set(direct(network, pair)):
         message = f"between {between} some paths are used by no class, so that nothing can fall"
         return "otherwise", f"{message} back to them: expected drop, or no labels for the other"
